@@ -9,6 +9,7 @@ import pytest
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.cli import Medhelm
 from tests.support.made_once import made_once
+from tests.support.stores import make_store
 
 KINDS = ("helm", "csv", "parquet", "card")
 
@@ -105,3 +106,30 @@ def test_a_benchmark_goes_by_its_alias_too(medhelm: Medhelm, tmp_path: Path) -> 
     assert medhelm("export", "helm", "out", "--store", tmp_path / "store", "--benchmark", "medi_qa").code == 0
     (run,) = Path("out/runs/medhelm").iterdir()
     assert run.name == "medi_qa:model=baseline_lexical"
+
+
+def test_a_card_is_refused_as_pdf_and_a_table_as_html(medhelm: Medhelm, tmp_path: Path) -> None:
+    done = medhelm("export", "card", tmp_path / "card.pdf", "--store", tmp_path)
+    assert (done.code, "cannot be written as .pdf" in done.err, ".html, which prints well" in done.err) == (
+        2,
+        True,
+        True,
+    )
+    assert not (tmp_path / "card.pdf").exists()
+    done = medhelm("leaderboard", "-o", tmp_path / "board.html", "--store", tmp_path)
+    assert (done.code, "the result is text, and cannot be written as .html" in done.err) == (2, True)
+    assert not (tmp_path / "board.html").exists()
+
+
+def test_only_near_names_are_suggested(medhelm: Medhelm, tmp_path: Path) -> None:
+    (tmp_path / "zero.csv").write_text("a,b\n")
+    far = medhelm("benchmarks", "new", "own", "--from", "none.csv").err
+    assert ("does not exist" in far, "holds zero.csv" in far, "Did you mean" in far) == (True, True, False)
+    assert "Did you mean `zero.csv`?" in medhelm("benchmarks", "new", "own", "--from", "zeros.csv").err
+
+
+def test_an_unknown_instance_is_answered_with_ids(medhelm: Medhelm, tmp_path: Path) -> None:
+    make_store(tmp_path / "store", {"toy": {"m/a": [1.0, 0.0]}})
+    done = medhelm("show", "toy", "i01", "--store", "store")
+    assert done.code == 2
+    assert "Did you mean `i001`? Instances: i000 and i001. `medhelm export csv DIR --benchmark toy` writes" in done.err

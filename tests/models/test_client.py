@@ -1066,6 +1066,20 @@ def test_a_service_that_never_replies_is_given_up_in_time(timeout_s: float | Non
     virtual_time.run(main())
 
 
+def test_a_timeout_that_is_too_short_is_named_after_a_few_attempts() -> None:
+    async def too_slow(request: Request) -> Completion:
+        await asyncio.sleep(1.0)
+        raise ProviderError("timeout", "http://h did not answer within 1 s", retryable=True, reply_lost=True)
+
+    async def main() -> None:
+        seconds, ended = await until_given_up(silent_client([]), Inside(too_slow), 20)
+        assert seconds < 70
+        words = r"rounds of requests: http://h did not answer within 1 s\. Raise --timeout if it needs longer\."
+        assert all(re.search(words, str(one)) for one in ended)
+
+    virtual_time.run(main())
+
+
 def test_the_reason_for_silence_is_told() -> None:
     """The limit on silence ends the wait before all attempts have failed."""
 

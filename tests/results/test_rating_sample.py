@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from python_calamine import CalamineWorkbook
+from xlsxwriter import Workbook
 
 from medhelm.domain import (
     JURY,
@@ -26,6 +29,7 @@ from medhelm.reports.agreement import sample_to_csv
 from medhelm.results.agreement import draw_rating_sample
 from medhelm.results.ratings import RatedBenchmark, read_ratings
 from medhelm.results.runs.run_filter import RunFilter
+from tests.support.cli import Medhelm
 from tests.support.stores import make_run, write_run
 
 JUDGES = (Model(name="lab/one", provider="openai", remote_name="one"),)
@@ -119,3 +123,58 @@ def test_a_store_without_judged_runs_is_refused(tmp_path: Path) -> None:
         draw_rating_sample(tmp_path / "none", 5)
     with pytest.raises(UserError, match="has no run whose judges gave grades"):
         draw_rating_sample(store_with(tmp_path / "s", "lab/m", jury_result=None), 5)
+
+
+def test_baselines_are_left_out_unless_they_are_asked_for(tmp_path: Path) -> None:
+    store = store_with(tmp_path / "s", "lab/m", "baseline/majority")
+    found = draw_rating_sample(store, 5, show_models=True)
+    assert ({one.model for one in found.completions}, found.left_out) == ({"lab/m"}, ("baseline/majority",))
+    both = draw_rating_sample(store, 5, show_models=True, include_baselines=True)
+    assert ({one.model for one in both.completions}, both.left_out) == ({"lab/m", "baseline/majority"}, ())
+    named = draw_rating_sample(store, 5, show_models=True, wanted=RunFilter(models=["baseline/majority"]))
+    assert ({one.model for one in named.completions}, named.left_out) == ({"baseline/majority"}, ())
+    with pytest.raises(UserError, match=r"only judged runs of baseline/majority\. --include-baselines"):
+        draw_rating_sample(store_with(tmp_path / "b", "baseline/majority"), 5)
+
+
+def test_a_workbook_holds_the_rubric_and_is_read_back(tmp_path: Path, medhelm: Medhelm) -> None:
+    """Texts stay texts, long ones continue in the next column, and grades are read as from CSV."""
+    jury = JuryResult(jury=Jury(judges=JUDGES, min_judges=1), low=1, high=5, tallies={}, lower_is_better=("tone",))
+    texts = {0: "=HYPERLINK(1)", 1: "https://x.example", 2: "long " * 8000, 3: "bad \x01 sign"}
+    records = [replace(record(n), completion=Completion(text=texts.get(n, f"text of {n}"))) for n in range(N)]
+    run = make_run("triage", "lab/m", n=N, main_metric=JURY, jury_result=jury)
+    store = write_run(tmp_path / "s", run, records, [JURY]).folder.parents[2]  # type: ignore[union-attr]
+    file = tmp_path / "ratings.xlsx"
+    done = medhelm("agreement", "sample", "--size", N, "--raters", 2, file, "--store", store)
+    assert done.code == 0, done.err
+    assert file.read_bytes().startswith(b"PK")
+    assert file.stat().st_mode & 0o777 == 0o600
+    with CalamineWorkbook.from_path(str(file)) as workbook:
+        assert workbook.sheet_names == ["Ratings", "Rubric"]
+        names, *rows = workbook.get_sheet_by_name("Ratings").to_python()
+        rubric = workbook.get_sheet_by_name("Rubric").to_python()
+    assert ["triage", "tone", "", 1.0, 5.0, 1.0] in rubric
+    assert len(rows) == 2 * (N - 1)
+    by_id = {row[names.index("instance_id")]: row for row in rows}
+    first, second = names.index("completion"), names.index("completion (continued 1)")
+    assert [by_id[f"i{n}"][first] for n in (0, 1)] == ["=HYPERLINK(1)", "https://x.example"]
+    assert by_id["i2"][first] + by_id["i2"][second] == texts[2]
+    with zipfile.ZipFile(file) as content:
+        sheet = content.read("xl/worksheets/sheet1.xml").decode()
+    assert "<f>" not in sheet
+    assert "dataValidation" in sheet
+    filled = tmp_path / "filled.xlsx"
+    with Workbook(str(filled), {"strings_to_formulas": False, "strings_to_urls": False}) as workbook:
+        pages = workbook.add_worksheet()
+        pages.write_row(0, 0, names)
+        for number, row in enumerate(rows, 1):
+            row[names.index("tone")] = 1 + number % 5
+            pages.write_row(number, 0, row)
+    compared = medhelm("agreement", filled, "--store", store)
+    assert compared.code == 0, compared.err
+    assert "rater 2" in compared.out
+
+
+def test_a_sample_is_written_as_csv_or_xlsx_only(tmp_path: Path, medhelm: Medhelm) -> None:
+    done = medhelm("agreement", "sample", tmp_path / "ratings.txt")
+    assert (done.code, "must end in .csv or .xlsx" in done.err) == (2, True)

@@ -179,8 +179,8 @@ def card(shared: Shared, place: Path, wanted: ExportRequest, rule: Rule, prices:
     type=click.IntRange(min=0),
     default=100,
     show_default=True,
-    help="Cases per benchmark to write, with ids, prompts, references, completions and judgments. Nothing of other cases "
-    "is written, not even in lists.",
+    help="Cases per benchmark to write, with ids, prompts, references, completions and judgments. Nothing of other "
+    "cases is written, not even in lists.",
 )
 @site_options
 @shared_options("store", "data", "benchmarks", "trust", "json")

@@ -13,10 +13,11 @@ import zipfile
 import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
 
-from medhelm.errors import DataError, suggestion
+from medhelm.errors import DataError
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -96,9 +97,11 @@ def names_beside(file: Path, ignored: Collection[str] = ()) -> str:
         names = sorted(path.name for path in file.parent.iterdir() if path.is_file() and path.name not in ignored)
     except OSError:
         return ""
-    near = suggestion(file.name, names) if names else ""
+    # Without the endings, which are the same for many files.
+    close = get_close_matches(file.stem, [Path(name).stem for name in names], n=1, cutoff=0.7)
+    near = next((name for name in names if close and Path(name).stem == close[0]), "")
     held = f" {file.parent}/ holds {', '.join(names[:5])}{', ...' if len(names) > 5 else ''}." if names else ""
-    return f"{held} {near}".rstrip() if near.startswith("Did") else held
+    return f"{held} Did you mean `{near}`?" if near else held
 
 
 def check_file(path: Path) -> None:

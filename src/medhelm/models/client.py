@@ -40,6 +40,9 @@ OVERLOAD_BACKOFF_S = 4.0
 MAX_BACKOFF_S = 60.0
 """Longest backoff."""
 
+SHORT_SILENCE_S = 30.0
+"""Time after which a service is given up that has never replied, if all attempts of a request ended at the timeout."""
+
 UNREACHABLE = frozenset({FailureCode.CONNECTION, FailureCode.TIMEOUT})
 """Codes of errors of the connection, not of the service."""
 
@@ -531,6 +534,16 @@ class Client:
         never = (
             error.code == FailureCode.CONNECTION and not endpoint.answered and endpoint.silent_rounds >= self._attempts
         )
+        is_too_slow = (
+            error.code == FailureCode.TIMEOUT
+            and not endpoint.answered
+            and endpoint.silent_rounds >= self._attempts
+            and self._clock() - endpoint.last_reply >= SHORT_SILENCE_S
+        )
+        if is_too_slow:
+            words = f"has not replied to one of {endpoint.silent_rounds} rounds of requests: {endpoint.last_error}"
+            endpoint.down = _down(endpoint.title, f"{words}. Raise --timeout if it needs longer")
+            raise ModelUnusable(model.name, endpoint.down, sent) from error
         lasting = endpoint.exhausted >= EXHAUSTED_IN_A_ROW and endpoint.silent_rounds >= SILENT_ROUNDS
         if never or lasting:
             since = "never responded" if never else f"left {endpoint.exhausted} requests in a row without a reply"

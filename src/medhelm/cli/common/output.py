@@ -15,8 +15,12 @@ import click
 
 from medhelm.cli.common.options import add_options
 from medhelm.cli.common.shared import Shared
+from medhelm.errors import UserError
 
 Command = Callable[..., int]
+
+NOT_TEXT = (".html", ".htm", ".pdf", ".docx", ".doc", ".xlsx", ".xls", ".pptx", ".parquet", ".png", ".svg", ".zip")
+"""Endings of files that no result is written as."""
 
 
 def output_option(command: Command) -> Command:
@@ -26,6 +30,11 @@ def output_option(command: Command) -> Command:
     def with_output(*args: Any, output: Path | None, **options: Any) -> int:
         if output is None:
             return command(*args, **options)
+        if output.suffix.lower() in NOT_TEXT:
+            raise UserError(
+                f"{output}: the result is text, and cannot be written as {output.suffix}. Name a file that ends in "
+                ".txt, .md, .csv, .tex or .json, with the --format of that name. Nothing was written."
+            )
         with redirect_stdout(StringIO()) as printed:
             code = command(*args, **options)
         write_output(output, printed.getvalue())

@@ -52,6 +52,9 @@ from medhelm.storage.runs import completions_by_snapshot, read_messages
 SUFFIXES = (".md", ".html", ".json")
 """Endings of a card in one file."""
 
+DOCUMENTS = (".pdf", ".docx", ".doc", ".odt", ".rtf", ".xlsx", ".csv", ".txt", ".tex", ".htm", ".png", ".svg")
+"""Endings of files that people may expect, and that a card is not written as."""
+
 
 def export_card(
     store: Path,
@@ -68,6 +71,11 @@ def export_card(
     sources; today, the date of the card.
     Raises: UserError, StoreError, StoreFullError.
     """
+    if place.suffix.lower() in DOCUMENTS and not place.is_dir():
+        raise UserError(
+            f"{place}: a card cannot be written as {place.suffix}. Name a file that ends in .html, which prints well, "
+            ".md or .json, or a folder."
+        )
     alone = place.suffix in SUFFIXES
     if not alone:
         check_export(place, "card")
