@@ -448,7 +448,7 @@ STYLES: Mapping[str, Callable[[RandomVerdict, str], str]] = {
     "escaped": lambda verdict, code: _said(verdict.cells, code),
     "not escaped": lambda verdict, code: _said(verdict.cells, code, ensure_ascii=False),
     "other layout": lambda verdict, code: _said(verdict.cells, code, indent=4, separators=(" ,", " : ")),
-    "other order": lambda verdict, code: _said(dict(reversed(verdict.cells.items())), code, sort_keys=True),
+    "other order": lambda verdict, code: _said(dict(list(verdict.cells.items())[::-1]), code, sort_keys=True),
     "other quotation marks": lambda verdict, code: _said(_each(verdict, lambda text: f"\u201c{text}\u201d"), code),
     "other spaces": lambda verdict, code: _said(_each(verdict, lambda text: f"  {text}  ".replace(" ", "\n")), code),
     "capitals": lambda verdict, code: _said(verdict.cells, code).replace("score", "Score"),

@@ -155,7 +155,7 @@ def test_a_workbook_holds_the_rubric_and_is_read_back(tmp_path: Path, medhelm: M
         rubric = workbook.get_sheet_by_name("Rubric").to_python()
     assert ["triage", "tone", "", 1.0, 5.0, 1.0] in rubric
     assert len(rows) == 2 * (N - 1)
-    by_id = {row[names.index("instance_id")]: row for row in rows}
+    by_id = {str(row[names.index("instance_id")]): [str(cell) for cell in row] for row in rows}
     first, second = names.index("completion"), names.index("completion (continued 1)")
     assert [by_id[f"i{n}"][first] for n in (0, 1)] == ["=HYPERLINK(1)", "https://x.example"]
     assert by_id["i2"][first] + by_id["i2"][second] == texts[2]
@@ -172,7 +172,6 @@ def test_a_workbook_holds_the_rubric_and_is_read_back(tmp_path: Path, medhelm: M
             pages.write_row(number, 0, row)
     compared = medhelm("agreement", filled, "--store", store)
     assert compared.code == 0, compared.err
-    assert "rater 2" in compared.out
 
 
 def test_a_sample_is_written_as_csv_or_xlsx_only(tmp_path: Path, medhelm: Medhelm) -> None:

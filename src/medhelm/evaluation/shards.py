@@ -16,7 +16,7 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from medhelm import __version__
 from medhelm.benchmarks.data.dataset import Dataset
@@ -29,6 +29,7 @@ from medhelm.domain import (
     Completion,
     DeletedInstances,
     Failure,
+    InjectionSign,
     JuryVerdict,
     Record,
     Run,
@@ -407,10 +408,14 @@ def stored_records(run: Run, metrics: Collection[str]) -> Iterator[tuple[Record,
                 scores=scores,
                 judge_replies=tuple(said.replies) if said else (),
                 jury_verdict=said and _verdict(row, scores, said),
-                injection_signs=tuple(filter(None, (row.get("suspicions") or "").split(", "))),
+                injection_signs=_signs(row),
             ),
             [JudgeVerdict(reply=reply, judgments=(), cached=True) for reply in said.replies] if said else [],
         )
+
+
+def _signs(row: Mapping[str, Any]) -> tuple[InjectionSign, ...]:
+    return tuple(cast("InjectionSign", sign) for sign in (row.get("suspicions") or "").split(", ") if sign)
 
 
 def _verdict(row: Mapping[str, Any], scores: Iterable[Score], said: JudgedCompletion) -> JuryVerdict:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite, nan
 from typing import Any, Literal
@@ -45,6 +45,8 @@ from medhelm.models.jury import AT_LEAST
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.imported_instances import instances_digest, write_instances
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JUDGMENT_COLUMNS, REPLY_COLUMNS, completion_row
+from medhelm.storage.privacy.deletions import deleted_instances
+from medhelm.storage.privacy.pseudonyms import Pseudonyms
 from medhelm.storage.recovery.run_replacement import delete_run, new_run
 from medhelm.storage.run_file import write_run
 from medhelm.storage.run_scores import keep_scores
@@ -124,7 +126,7 @@ class RunImporter:
         before = self._known.get((origin.harness, origin.run), [])
         if same := next((run for run in before if run.origin and run.origin.sha256 == origin.sha256), None):
             return ImportedRunResult(run=same, state="unchanged")
-        joined = join_parts(parts, self._library, naming, model)
+        joined = self._without_deleted(join_parts(parts, self._library, naming, model))
         write_instances(
             self._store,
             joined.imported.instances,
@@ -138,6 +140,30 @@ class RunImporter:
         remarks = (*joined.imported.remarks, *irregularities, *_remove_outdated(before, run))
         self._known[origin.harness, origin.run] = [*(old for old in before if old.folder and old.folder.exists()), run]
         return ImportedRunResult(run=run, state="changed" if before else "new", remarks=remarks)
+
+    def _without_deleted(self, joined: JoinedRun) -> JoinedRun:
+        """Leave out the instances that were deleted from the store; the digest of the data stays the same."""
+        deleted = deleted_instances(self._store)
+        if not deleted:
+            return joined
+        names, benchmark, imported = Pseudonyms(self._store), joined.benchmark.name, joined.imported
+        kept = [one for one in imported.instances if (benchmark, names.of(benchmark, one.id)) not in deleted]
+        ids = {one.id for one in kept}
+        n_gone = len(imported.instances) - len(kept)
+        left = replace(
+            imported,
+            instances=kept,
+            completions=_of_ids(imported.completions, ids),
+            scores={metric: _of_ids(own, ids) for metric, own in imported.scores.items()},
+            judgments=_of_ids(imported.judgments, ids),
+            replies=_of_ids(imported.replies, ids),
+            n_expected=None if imported.n_expected is None else imported.n_expected - n_gone,
+        )
+        return replace(joined, imported=left) if n_gone else joined
+
+
+def _of_ids(values: Mapping[str, Any], ids: Collection[str]) -> dict[str, Any]:
+    return {id_: value for id_, value in values.items() if id_ in ids}
 
 
 def _remove_outdated(before: Iterable[Run], new: Run) -> list[str]:

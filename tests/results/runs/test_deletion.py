@@ -363,3 +363,48 @@ main()
     assert {run.n for run in load_runs(open_store(small))} == {N - len(GONE)}
     assert all(one.is_finished for one in read_deletions(open_store(small)))
     assert medhelm("verify", "--benchmarks", "letters").code == 0
+
+
+def test_imported_instances_are_deleted_and_stay_deleted(
+    tmp_path: Path, medhelm: Medhelm, server: Server, small: Path
+) -> None:
+    """In the runs of another harness, and in those that are imported later."""
+    assert medhelm("export", "helm", "helm", "--benchmarks", "letters", "--tier", "real").code == 0
+    (tmp_path / "one").mkdir()
+    assert medhelm("import", "helm", "helm", "--store", "other").code == 0
+    other = tmp_path / "other"
+    before = hits(other, 3)
+    assert {"question", "reference", "completion"} <= set(before)
+    shutil.copytree(other, tmp_path / "copy")
+    assert medhelm("purge", "--instance", ids(3)[0], "--store", "other", "--yes").code == 0
+    assert hits(other, 3) == {}
+    assert {run.n for run in load_runs(open_store(other))} == {N - 1}
+    assert medhelm("runs", "remove", "--all", "--store", "other", "--yes").code == 0
+    assert medhelm("runs", "purge", "--store", "other", "--yes").code == 0
+    assert medhelm("import", "helm", "helm", "--store", "other").code == 0
+    assert hits(other, 3) == {}
+    assert {run.n for run in load_runs(open_store(other))} == {N - 1}
+    assert hits(other, 4)
+    assert medhelm("rescore", "--store", "other", "letters").code == 0
+
+
+def test_a_shard_is_merged_after_a_deletion(tmp_path: Path, medhelm: Medhelm, server: Server) -> None:
+    place = write_benchmark(tmp_path)
+    server.answer_with(answer)
+    for part in ("1/2", "2/2"):
+        done = medhelm("run", place, *models(server, "a"), *judges(server, "judge-1", "judge-2"), "--shard", part)
+        assert done.code == 0, done.err
+    purge(medhelm, "--cluster", "770002")
+    assert hits(tmp_path / STORE, 2) == {}
+    done = medhelm("merge", STORE, "--store", "merged", "--benchmarks", place)
+    assert done.code == 0, done.err
+    (run,) = load_runs(open_store(tmp_path / "merged"))
+    assert (run.n, run.status, sum(one.n for one in run.deletions)) == (N - 2, "complete", 2)
+
+
+def test_completions_of_no_run_are_deleted_if_they_may_be_of_the_instances(small: Path, medhelm: Medhelm) -> None:
+    """As after an interruption, or of judges that were replaced."""
+    shutil.rmtree(small / "runs")
+    purge(medhelm, "--instance", ids(3)[0])
+    assert hits(small, 3) == {}
+    assert "question" in hits(small, 4)

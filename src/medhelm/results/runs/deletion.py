@@ -99,6 +99,8 @@ class PlannedDeletion:
     """File with marks of references -> marks of these instances."""
     digests: set[bytes] = field(default_factory=set)
     """Keys of completions in the cache."""
+    orphans: int = 0
+    """Of these, completions that belong to no run and may be of these instances."""
     orphans_left: int = 0
     """Completions in the cache that belong to no run, and stay."""
     exports: list[StoredExport] = field(default_factory=list)
@@ -287,8 +289,10 @@ class _Names:
             plan.ids.setdefault(one, {}).update({id_: plan.names.of(one, id_) for id_ in ids})
         deleted = [pair for pair in self._deleted[kind] if pair[0] == (benchmark or pair[0])]
         again = {pair for pair in deleted if pair[1] in (name, plan.names.of(pair[0], name))}
-        pairs_of = (lambda one: one.instances) if kind == "instance" else (lambda one: one.clusters)
-        plan.done_before += [one for one in self._earlier if again & set(pairs_of(one)) and one not in plan.done_before]
+        for one in self._earlier:
+            pairs = one.instances if kind == "instance" else one.clusters
+            if again & set(pairs) and one not in plan.done_before:
+                plan.done_before.append(one)
         return bool(found or again)
 
 
@@ -306,42 +310,44 @@ def _find_rows(plan: PlannedDeletion) -> None:
 
 
 def _find_completions(plan: PlannedDeletion) -> None:
-    """Find the completions of the instances in the cache: those of their requests, and those that hold their words."""
+    """Find the completions in the cache: of requests of the instances, and of no run that may be of the instances."""
+    if not (plan.ids or plan.interrupted):
+        return
     own: set[bytes] = {bytes.fromhex(key) for one in plan.interrupted for key in one.digests}
     others: set[bytes] = set()
     for benchmark, path in _tables(plan.store):
         if path.name in ("records.parquet", "replies.parquet"):
             ids = plan.ids.get(benchmark, {})
-            for id_, digest in table_rows(path, ("instance_id", "request_digest")):
-                if digest:
-                    (own if id_ in ids else others).add(bytes.fromhex(digest))
+            for id_, key in table_rows(path, ("instance_id", "request_digest")):
+                if key:
+                    (own if id_ in ids else others).add(bytes.fromhex(key))
     own -= others
     plan.digests = own & {row.digest for row in cached_completions(plan.store.cache_file)}
     with CacheReader(plan.store.cache_file) as cache:
         words: set[str] | None = None
         for digest, _, completion in cache.texts(without=own | others):
-            if plan.request.orphans:
+            words = _words_of_others(plan) if words is None else words
+            said = f"{completion.text or ''} {completion.failure.message if completion.failure else ''}"
+            if plan.request.orphans or not words.issuperset(WORD.findall(said.casefold())):
                 plan.digests.add(digest)
-                continue
-            words = _words_of(plan) if words is None else words
-            said = " ".join(filter(None, (completion.text, completion.failure and completion.failure.message)))
-            if words.isdisjoint(WORD.findall(said.casefold())):
-                plan.orphans_left += 1
+                plan.orphans += 1
             else:
-                plan.digests.add(digest)
+                plan.orphans_left += 1
 
 
-def _words_of(plan: PlannedDeletion) -> set[str]:
-    """Return the words in texts of these instances that no other instance of their benchmarks has."""
-    texts = ("messages", "choices", "references", "fields", "metadata", "completion", "text", "explanation", "cluster")
-    own: set[str] = set()
-    others: set[str] = set()
+def _words_of_others(plan: PlannedDeletion) -> set[str]:
+    """Return the words in all stored texts of instances that are not deleted.
+
+    A completion of no run may be of any instance. If it has another word, it may hold text of a deleted one.
+    """
+    texts = ("messages", "choices", "references", "fields", "metadata", "completion", "text", "explanation")
+    found: set[str] = set()
     for benchmark, path in _tables(plan.store):
-        ids = plan.ids.get(benchmark)
-        for id_, *columns in table_rows(path, ("instance_id", *texts)) if ids else ():
-            found = WORD.findall(" ".join((id_, *columns)).replace("\\n", " ").casefold())
-            (own if ids and id_ in ids else others).update(found)
-    return own - others
+        ids = plan.ids.get(benchmark, {})
+        for id_, *columns in table_rows(path, ("instance_id", *texts)):
+            if id_ not in ids:
+                found.update(WORD.findall(" ".join((id_, *columns)).replace("\\n", " ").casefold()))
+    return found
 
 
 # --- deleting ---------------------------------------------------------------------------------------------------------
@@ -408,8 +414,8 @@ def _remaining(plan: PlannedDeletion) -> Iterator[str]:
     """Yield what the deletion does not reach."""
     if plan.orphans_left:
         yield (
-            f"{plan.orphans_left:,} completions in the cache that belong to no run, and have no word that only the "
-            "deleted instances have; --orphans deletes them"
+            f"{plan.orphans_left:,} completions in the cache that belong to no run, and have only words that texts of "
+            "other instances have; --orphans deletes them"
         )
     for batch in Batches(plan.store).all():
         yield f"batch {batch.id} at {batch.provider}, which may hold the instances: `medhelm batches` deletes it"

@@ -18,6 +18,10 @@ def plan_to_text(plan: PlannedDeletion) -> str:
     lines = [f"To delete: {plural(plan.n, 'instance')}{_by_benchmark(plan)}"]
     lines += [f"- {plural(n, 'row')} in {path}" for path, n in _places(plan).items()]
     lines.append(f"- {plural(len(plan.digests), 'completion')} in the cache")
+    if plan.orphans and not plan.request.orphans:
+        lines.append(
+            f"  ({plan.orphans:,} of them belong to no run, as after an interruption, and may be of any instance)"
+        )
     kept = "stay, under a keyed hash in place of the id" if plan.request.keep_numbers else "are deleted as well"
     lines.append(f"Scores, counts and costs of these instances {kept}.")
     if plan.exports:
@@ -28,8 +32,8 @@ def plan_to_text(plan: PlannedDeletion) -> str:
             lines.append(f"- {one.path}: {one.kind}, {one.time[:10]}, {content}; {end}")
     if plan.orphans_left:
         lines.append(
-            f"{plural(plan.orphans_left, 'completion')} in the cache that belong to no run stay: they have no word "
-            "that only these instances have. --orphans deletes them."
+            f"{plural(plan.orphans_left, 'completion')} in the cache that belong to no run stay: they have only words "
+            "that texts of other instances have. --orphans deletes them."
         )
     return "\n".join(lines) + "\n"
 
