@@ -351,6 +351,8 @@ def _rescore_runs(
         if checked[key].not_derived:
             _copy_run(run, source, target)
         elif key in new:
+            if run.deletions:  # a constant baseline stays that of all instances
+                _copy_baseline(run, source, target)
             derived = _with_comparable_intervals(run, new[key], checked[key])
             keeps = any(one.numbers_kept for one in run.deletions)
             found = list(_score_differences(run, derived) if keeps else _number_differences(run, derived))
@@ -398,6 +400,11 @@ def _copy_run(run: Run, source: Store, target: Store) -> None:
     """Copy a run and its constant baseline to another store."""
     assert run.folder is not None, "it was read from a store"
     shutil.copytree(run.folder, target.folder / run.folder.relative_to(source.folder))
+    _copy_baseline(run, source, target)
+
+
+def _copy_baseline(run: Run, source: Store, target: Store) -> None:
+    """Copy the constant baseline of a run's benchmark to another store."""
     baseline = source.baseline_file(run.benchmark, run.benchmark_digest, run.data_digest)
     if baseline.is_file():
         shutil.copy(baseline, target.folder / baseline.relative_to(source.folder))

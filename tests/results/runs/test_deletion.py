@@ -19,7 +19,7 @@ from medhelm.storage.privacy.deletions import read_deletions
 from medhelm.storage.run_file import read_run
 from medhelm.storage.runs import load_runs, load_shards, read_records
 from medhelm.storage.store import open_store
-from tests.support.benchmarks.choice import chat
+from tests.support.benchmarks.choice import answers_with, chat, make_benchmark, perfect
 from tests.support.benchmarks.judged import is_judge, number
 from tests.support.cli import Medhelm
 from tests.support.made_once import made_once
@@ -408,3 +408,16 @@ def test_completions_of_no_run_are_deleted_if_they_may_be_of_the_instances(small
     purge(medhelm, "--instance", ids(3)[0])
     assert hits(small, 3) == {}
     assert "question" in hits(small, 4)
+
+
+def test_a_benchmark_with_a_constant_baseline_is_verified(tmp_path: Path, medhelm: Medhelm, server: Server) -> None:
+    folder = make_benchmark(tmp_path, name="toy", n=9)
+    server.answer_with(answers_with(perfect))
+    assert medhelm("run", folder, *models(server, "a", "b")).code == 0
+    assert medhelm("release", "first").code == 0
+    purge(medhelm, "--instance", "toy:q2")
+    (run, _) = load_runs(open_store(tmp_path / STORE))
+    assert (run.n, run.estimates["corrected"]["exact_match"].value) == (8, 1.0)
+    for release in (["first"], []):
+        verified = medhelm("verify", *release, "--benchmarks", "toy")
+        assert verified.code == 0, verified.out

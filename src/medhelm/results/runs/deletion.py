@@ -289,10 +289,10 @@ class _Names:
             plan.ids.setdefault(one, {}).update({id_: plan.names.of(one, id_) for id_ in ids})
         deleted = [pair for pair in self._deleted[kind] if pair[0] == (benchmark or pair[0])]
         again = {pair for pair in deleted if pair[1] in (name, plan.names.of(pair[0], name))}
-        for one in self._earlier:
-            pairs = one.instances if kind == "instance" else one.clusters
-            if again & set(pairs) and one not in plan.done_before:
-                plan.done_before.append(one)
+        for earlier in self._earlier:
+            pairs = earlier.instances if kind == "instance" else earlier.clusters
+            if again & set(pairs) and earlier not in plan.done_before:
+                plan.done_before.append(earlier)
         return bool(found or again)
 
 
