@@ -421,3 +421,12 @@ def test_a_benchmark_with_a_constant_baseline_is_verified(tmp_path: Path, medhel
     for release in (["first"], []):
         verified = medhelm("verify", *release, "--benchmarks", "toy")
         assert verified.code == 0, verified.out
+
+
+@pytest.mark.parametrize("prefix", [".old-", ".new-"])
+def test_leftovers_of_killed_processes_are_deleted_too(small: Path, medhelm: Medhelm, prefix: str) -> None:
+    (folder, *_) = (small / "runs" / "letters").iterdir()
+    shutil.copytree(folder, folder.with_name(prefix + folder.name))
+    purge(medhelm, "--instance", ids(3)[0])
+    assert hits(small, 3) == {}
+    assert hits(small, 4)

@@ -13,7 +13,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -377,7 +377,7 @@ def delete_instances(plan: PlannedDeletion, *, command: str) -> Deletion:
         instances=tuple(sorted(instances)),
         clusters=tuple(sorted(clusters)),
         runs=began.runs if began else (),
-        places=began.places if began else {},
+        places={**(began.places if began else {}), **_planned_places(plan)},
         remaining=tuple(_remaining(plan)),
         digests=tuple(sorted(digest.hex() for digest in plan.digests)),
     )
@@ -385,7 +385,6 @@ def delete_instances(plan: PlannedDeletion, *, command: str) -> Deletion:
     with _disk_errors(store), _locked(store, {path.parent for path in plan.tables if path.name in RUN_TABLES}):
         write_deletion(store, deletion)
         delete_completions(store.cache_file, plan.digests)
-        places = {**deletion.places, "cache.sqlite": len(plan.digests) or deletion.places.get("cache.sqlite", 0)}
         for folder in dict.fromkeys(path.parent for path in plan.tables if path.name in RUN_TABLES):
             changed = _rewrite_run(plan, folder, deletion)
             deletion = replace(deletion, runs=(*deletion.runs, changed))
@@ -396,8 +395,7 @@ def delete_instances(plan: PlannedDeletion, *, command: str) -> Deletion:
             _rewrite_marks(plan, path)
         _delete_derived(store)
         exports = _delete_exports(plan)
-        places |= {_within(store, path): n for path, n in {**plan.tables, **plan.marks}.items()}
-        deletion = replace(deletion, places=places, exports=tuple(exports), digests=(), is_finished=True)
+        deletion = replace(deletion, exports=tuple(exports), digests=(), is_finished=True)
         _check_gone(plan)
         for other in plan.interrupted[1:]:
             write_deletion(store, replace(other, is_finished=True, digests=()))
@@ -424,8 +422,10 @@ def _remaining(plan: PlannedDeletion) -> Iterator[str]:
     yield from NOT_COVERED
 
 
-def _within(store: Store, path: Path) -> str:
-    return path.relative_to(store.folder).as_posix()
+def _planned_places(plan: PlannedDeletion) -> dict[str, int]:
+    """Return each file of the store with the number of rows, marks or completions to delete there."""
+    found = {path.relative_to(plan.store.folder).as_posix(): n for path, n in {**plan.tables, **plan.marks}.items()}
+    return {**found, **({"cache.sqlite": len(plan.digests)} if plan.digests else {})}
 
 
 def _rewrite_run(plan: PlannedDeletion, folder: Path, deletion: Deletion) -> dict[str, Any]:
@@ -495,7 +495,18 @@ def _delete_derived(store: Store) -> None:
 
 
 def _finish_replacements(store: Store) -> None:
-    """Finish the interrupted replacement of removed runs; `open_store` does this for all others."""
+    """Finish or discard what killed processes left of runs; `open_store` does this once for each process."""
+    from filelock import FileLock, Timeout
+
+    for new in store.folder.glob(f"runs/*/{NEW}*"):
+        final = new.with_name(new.name.removeprefix(NEW))
+        with suppress(Timeout), FileLock(store.lock_file_of(final), blocking=False):
+            if final.exists():
+                shutil.rmtree(new, ignore_errors=True)
+    for old in store.folder.glob(f"runs/*/{MOVED}*"):
+        final = old.with_name(old.name.removeprefix(MOVED))
+        with suppress(Timeout), FileLock(store.lock_file_of(final), blocking=False):
+            restore_run(final)
     for old in store.folder.glob(f"removed/*/*/{MOVED}*"):
         restore_run(old.with_name(old.name.removeprefix(MOVED)))
     for new in store.folder.glob(f"removed/*/*/{NEW}*"):
