@@ -290,4 +290,5 @@ def test_a_new_encrypted_store_never_holds_text(
         assert [is_encrypted(path) for path in store.glob(kind)].count(False) == 0
         assert list(store.glob(kind))
     assert medhelm("purge", "--all", "--yes", "--store", store).code == 0
-    assert [path for path in store.rglob("*") if path.is_file() and is_encrypted(path)] == []
+    left = [path.name for path in store.rglob("*") if path.is_file() and is_encrypted(path)]
+    assert left == ["pseudonyms.key"]
