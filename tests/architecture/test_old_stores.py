@@ -129,8 +129,14 @@ def differences(then: Any, now: Any, path: str = "", *, recomputed: bool = False
 
 
 def rows(file: Path) -> list[dict[str, str]]:
+    """The rows of a table, with clusters numbered within a benchmark: their names are keyed hashes now."""
     with file.open(encoding="utf-8", newline="") as lines:
-        return list(csv.DictReader(lines))
+        found = list(csv.DictReader(lines))
+    numbers: dict[tuple[str, str], str] = {}
+    for row in found:
+        if row.get("cluster"):
+            row["cluster"] = numbers.setdefault((row["benchmark"], row["cluster"]), str(len(numbers)))
+    return found
 
 
 def exported(commands: Medhelm, store: str, folder: Path) -> Path:
