@@ -150,3 +150,19 @@ def test_the_published_form_of_a_gated_benchmark_takes_any_number_of_own_rows(me
     assert medhelm("benchmarks", "check", "n2c2_ct", "--data", tmp_path).code == 2
     assert medhelm("benchmarks", "check", "n2c2_ct", "--data", tmp_path, "--own-data").code == 0
     assert medhelm("plan", "n2c2_ct", "--data", tmp_path, "--own-data", "--model", "baseline/majority").code == 0
+
+
+def test_a_cluster_that_looks_like_a_record_number_is_named(medhelm: Medhelm, tmp_path: Path) -> None:
+    """When it is guessed, and when the benchmark is checked; a topic is not one."""
+    rows = [f"{1000100 + n // 2},note {n} of a patient who came in,{'yes' if n % 2 else 'no'}" for n in range(8)]
+    (tmp_path / "notes.csv").write_text("\n".join(["Subject,Note,Answer", *rows]) + "\n")
+    made = medhelm("benchmarks", "new", "own", "--from", "notes.csv")
+    assert made.code == 0, made.err
+    assert "`Subject` looks like a record number of patients" in made.out + made.err
+    checked = medhelm("benchmarks", "check", "own")
+    assert "`cluster: Subject` looks like a record number of patients" in checked.out + checked.err
+    (tmp_path / "topics.csv").write_text("\n".join(["Subject,Note,Answer", *(row[7:] for row in rows)]) + "\n")
+    (tmp_path / "topics.csv").write_text((tmp_path / "topics.csv").read_text().replace("\n,", "\nasthma,"))
+    made = medhelm("benchmarks", "new", "topics", "--from", "topics.csv")
+    assert made.code == 0, made.err
+    assert "record number" not in made.out + made.err
