@@ -218,6 +218,7 @@ def _check_at_most_one(**options: object) -> None:
 def print_leaderboard(board: Leaderboard, *, by: str = "overall", format_: str = "table", wide: bool = False) -> None:
     """Print the verdict, the leaderboard, scores calibrated to clinicians' ratings if any, and the remarks."""
     from medhelm.reports import leaderboard as leaderboard_report
+    from medhelm.reports.calibration import calibration_table
 
     if format_ == "json":
         print_json(leaderboard_report.as_json(board, by=by))
@@ -225,7 +226,7 @@ def print_leaderboard(board: Leaderboard, *, by: str = "overall", format_: str =
     if board.verdict and format_ in ("table", "md"):
         click.echo(as_shown(" ".join(board.verdict), format_) + "\n")
     click.echo(leaderboard_report.to_table(board, by=by, format=format_, wide=wide), nl=False)
-    if format_ != "csv" and (calibrated := leaderboard_report.calibration_table(board, format_)):
+    if format_ != "csv" and (calibrated := calibration_table(board, format_)):
         click.echo("\n" + calibrated, nl=False)
     if board.remarks and format_ in ("table", "md"):
         click.echo()

@@ -11,7 +11,7 @@ from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain.text import listed, plural
 from medhelm.domain.titles import group_title
 from medhelm.errors import UserError
-from medhelm.reports.calibrated_pairs import pairs_as_json, pairs_table, ranks_as_json
+from medhelm.reports.calibration import calibrated_json, pairs_as_json, ranks_as_json
 from medhelm.reports.cost import frontier_as_json
 from medhelm.reports.formats.json_output import (
     estimate_json,
@@ -37,7 +37,6 @@ from medhelm.reports.formats.tables import (
 )
 
 if TYPE_CHECKING:
-    from medhelm.analysis.agreement.calibration import CalibratedMean
     from medhelm.analysis.leaderboard.cells import Cell, Column
     from medhelm.analysis.leaderboard.types import Average, GroupMean, Row
     from medhelm.domain import Estimate
@@ -194,13 +193,18 @@ def _cell_json(cell: Cell, column: Column) -> dict[str, Any]:
         "cost_usd": number(cell.cost_usd),
         **({"n_failed_by_model": cell.n_failed_by_model, "completers": completers} if cell.n_failed_by_model else {}),
         **({"worst_case": number(bounds[0]), "best_case": number(bounds[1])} if bounds else {}),
-        **({"calibrated": _calibrated_json(cell.calibrated)} if cell.calibrated else {}),
+        **({"calibrated": calibrated_json(cell.calibrated)} if cell.calibrated else {}),
     }
 
 
 def _group_means_json(means: Mapping[str, GroupMean]) -> dict[str, Any]:
     """Categories or subcategories."""
     return {name: select(mean, "value n_benchmarks", rounded=True) for name, mean in means.items()}
+
+
+def _calibrated_ranks(board: Leaderboard, row: Row) -> dict[str, Any]:
+    """Return the possible ranks of a model with the clinicians' ratings; nothing without ratings."""
+    return ranks_as_json(board, row.model) if isinstance(board, CalibratedLeaderboard) else {}
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -486,69 +490,6 @@ def _csv_long(board: Leaderboard, by: str) -> Table:
 def _source(row: Row) -> str:
     """Return the source of a model's scores, for CSV."""
     return "published" if row.published else "measured"
-
-
-# --- calibrated jury scores -------------------------------------------------------------------------------------------
-
-WAYS = {
-    "prediction-powered": "own ratings",
-    "isotonic": "own ratings, curve",
-    "pooled": "ratings of all models",
-    "constant": "own ratings, all equal",
-}
-"""Method -> basis of the correction, for people."""
-
-
-def calibration_table(board: Leaderboard, format: str) -> str:
-    """Return one row per calibrated benchmark and model; empty if there are none. `format`: see `tables.render`."""
-    rows: list[list[Value]] = []
-    for column in board.columns:
-        for row in board.rows:
-            cell = row.cells.get(column.benchmark)
-            if cell is None or cell.calibrated is None or cell.estimate is None:
-                continue
-            jury, found = cell.estimate, cell.calibrated
-            rows.append(
-                [
-                    column.title,
-                    row.model,
-                    estimate_text(jury, 2),
-                    estimate_text(found, 2),
-                    f"{found.n_rated} of {found.n}",
-                    WAYS.get(found.method.removesuffix("-clustered"), found.method) + ", weighted" * found.is_weighted,
-                    _interval_scope(found),
-                ]
-            )
-    if not rows:
-        return ""
-    headers = ["Benchmark", "Model", "Jury", "Calibrated to clinicians", "Rated", "By", "Interval holds for"]
-    means = render(
-        rows,
-        headers,
-        format=format,
-        caption="Jury and clinicians: means with 95% intervals",
-        keep=2,
-        drop=("Interval holds for", "By", "Rated"),
-    )
-    return f"{means}\n{pairs_table(board, format)}" if isinstance(board, CalibratedLeaderboard) else means
-
-
-def _calibrated_ranks(board: Leaderboard, row: Row) -> dict[str, Any]:
-    """Return the possible ranks of a model with the clinicians' ratings; nothing without ratings."""
-    return ranks_as_json(board, row.model) if isinstance(board, CalibratedLeaderboard) else {}
-
-
-def _interval_scope(found: CalibratedMean) -> str:
-    """Return whose ratings the interval is about: other clinicians', or only those of the raters."""
-    if found.between_raters is not None:
-        return f"clinicians like these {found.n_raters}"
-    return f"these {found.n_raters} raters only" if found.n_raters != 1 else "this rater only"
-
-
-def _calibrated_json(found: CalibratedMean) -> dict[str, Any]:
-    """Return a calibrated score. `lambda`: weight of the jury; `between_raters`: null if these raters alone count."""
-    keys = "value low high n n_rated lambda=lambda_ method n_raters between_raters is_weighted"
-    return select(found, keys, rounded=True)
 
 
 # --- head to head -----------------------------------------------------------------------------------------------------

@@ -1,15 +1,17 @@
-"""Differences between models as clinicians would see them: tables and JSON beside those of the leaderboard."""
+"""Jury scores calibrated to clinicians' ratings, and differences between models: tables and JSON."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from medhelm.analysis.agreement.calibrated_pairs import CalibratedLeaderboard
 from medhelm.reports.comparison import p_text
 from medhelm.reports.formats.json_output import probability, select
-from medhelm.reports.formats.tables import Value, render, with_interval
+from medhelm.reports.formats.tables import Value, estimate_text, render, with_interval
 
 if TYPE_CHECKING:
-    from medhelm.analysis.agreement.calibrated_pairs import CalibratedLeaderboard
+    from medhelm.analysis.agreement.calibration import CalibratedMean
+    from medhelm.analysis.leaderboard.types import Leaderboard
 
 MOST = 15
 """Most pairs in the table; of more, those that differ significantly by jury or clinicians."""
@@ -90,3 +92,59 @@ def _range(low: int | None, high: int | None) -> str | None:
 def _finding(first: str, second: str, findings: frozenset[tuple[str, str]]) -> str:
     """Return the model that is significantly better by the jury's scores."""
     return first if (first, second) in findings else second if (second, first) in findings else "neither"
+
+
+WAYS = {
+    "prediction-powered": "own ratings",
+    "isotonic": "own ratings, curve",
+    "pooled": "ratings of all models",
+    "constant": "own ratings, all equal",
+}
+"""Method -> basis of the correction, for people."""
+
+
+def calibration_table(board: Leaderboard, format: str) -> str:
+    """Return one row per calibrated benchmark and model; empty if there are none. `format`: see `tables.render`."""
+    rows: list[list[Value]] = []
+    for column in board.columns:
+        for row in board.rows:
+            cell = row.cells.get(column.benchmark)
+            if cell is None or cell.calibrated is None or cell.estimate is None:
+                continue
+            jury, found = cell.estimate, cell.calibrated
+            rows.append(
+                [
+                    column.title,
+                    row.model,
+                    estimate_text(jury, 2),
+                    estimate_text(found, 2),
+                    f"{found.n_rated} of {found.n}",
+                    WAYS.get(found.method.removesuffix("-clustered"), found.method) + ", weighted" * found.is_weighted,
+                    _interval_scope(found),
+                ]
+            )
+    if not rows:
+        return ""
+    headers = ["Benchmark", "Model", "Jury", "Calibrated to clinicians", "Rated", "By", "Interval holds for"]
+    means = render(
+        rows,
+        headers,
+        format=format,
+        caption="Jury and clinicians: means with 95% intervals",
+        keep=2,
+        drop=("Interval holds for", "By", "Rated"),
+    )
+    return f"{means}\n{pairs_table(board, format)}" if isinstance(board, CalibratedLeaderboard) else means
+
+
+def _interval_scope(found: CalibratedMean) -> str:
+    """Return whose ratings the interval is about: other clinicians', or only those of the raters."""
+    if found.between_raters is not None:
+        return f"clinicians like these {found.n_raters}"
+    return f"these {found.n_raters} raters only" if found.n_raters != 1 else "this rater only"
+
+
+def calibrated_json(found: CalibratedMean) -> dict[str, Any]:
+    """Return a calibrated score. `lambda`: weight of the jury; `between_raters`: null if these raters alone count."""
+    keys = "value low high n n_rated lambda=lambda_ method n_raters between_raters is_weighted"
+    return select(found, keys, rounded=True)
