@@ -19,12 +19,12 @@ def disturb(folder: Path, trials: int, commands: list[str], kinds: list[str]) ->
 
 
 def test_errors_kills_and_signals_lose_nothing(tmp_path: Path) -> None:
-    disturb(tmp_path, 18, ["rescore", "plugins new"], [])
+    disturb(tmp_path, 22, ["rescore", "plugins new"], [])
 
 
 @pytest.mark.long
 def test_no_command_loses_anything_at_many_of_its_changes(tmp_path: Path) -> None:
-    disturb(tmp_path, 9 * len(disk.COMMANDS), [], [])
+    disturb(tmp_path, len(disk.FAULTS) * len(disk.COMMANDS), [], [])
 
 
 @pytest.mark.long
