@@ -254,7 +254,7 @@ NOTES = {
     "short": ("Brackets: 95% intervals.",),
     "all": (
         "Brackets: 95% intervals by bootstrap over instances, or over patients or notes with several; shares: Wilson.",
-        "All benchmarks: the mean over benchmarks with equal weights; models by win share, as on the leaderboard.",
+        "All benchmarks: the mean over benchmarks with equal weights; models by macro average, as on the leaderboard.",
     ),
 }
 """Table -> its explanation, in lines."""

@@ -23,7 +23,7 @@ def summarize_benchmarks(benchmarks: Sequence[JudgedBenchmark], numbers: Sequenc
     """Summarize all benchmarks together: in grades if all have one scale, else from 0 (worst) to 1 (best).
 
     Every number with an interval is the mean over the benchmarks that have it; as on the leaderboard, models are ranked
-    by win share, by those judges who judged all models on all benchmarks.
+    by macro average, by those judges who judged all models on all benchmarks.
 
     Parameters: benchmarks and numbers, in the same order, at least one.
     """
@@ -149,7 +149,7 @@ def _scaled(estimate: Estimate | None, start: float, span: float) -> Estimate | 
 
 
 def _rank_models(benchmarks: Sequence[JudgedBenchmark], left_out: Collection[str] = ()) -> Ranking | None:
-    """Rank models by win share over the benchmarks, with and without each judge that judged all of them.
+    """Rank models by macro average over the benchmarks, with and without each judge that judged all of them.
 
     `left_out`: judges that do not count.
     """
@@ -165,9 +165,9 @@ def _rank_models(benchmarks: Sequence[JudgedBenchmark], left_out: Collection[str
         {name: _align_by_panel(benchmark, [judges[i] for i in panel], names) for name, panel in panels.items()}
         for benchmark in benchmarks
     ]
-    shares = [{name: row_means(own.win_shares()) for name, own in found.items()} for found in aligned]
+    means = [{name: row_means(own.scores) for name, own in found.items()} for found in aligned]
     return rank_by_panel(
-        average_by_panel(shares), judges, names, separated_matrix(names, [found[ALL_JUDGES] for found in aligned])
+        average_by_panel(means), judges, names, separated_matrix(names, [found[ALL_JUDGES] for found in aligned])
     )
 
 

@@ -42,7 +42,7 @@ class JudgePanelRanking:
     models: tuple[str, ...]
     """Models with a value, best first."""
     values: tuple[float, ...]
-    """Value of each: the mean score on one benchmark, the win share over several."""
+    """Value of each: the mean score; over several benchmarks, the macro average on a scale of 0 to 1."""
     ranks: tuple[int, ...]
     """Place of each, from 1; equal values share a place."""
     tau: float | None
