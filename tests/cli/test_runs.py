@@ -341,7 +341,7 @@ def test_readers_leave_out_runs(
 
 def test_a_comparison_a_jury_an_export_and_a_report_of_some_runs(store: Path, medhelm: Medhelm, tmp_path: Path) -> None:
     pairs = medhelm("compare", "--json", "--exclude", "other/x").json["models"]
-    assert pairs == ["openai/a", "openai/b"]
+    assert set(pairs) == {"openai/a", "openai/b"}
     assert medhelm("compare", "openai/a", "openai/b", "--benchmark", "pubmed_qa").code == 0
     assert medhelm("jury", "--model", "openai/a", "--json").code == 0
     assert medhelm("jury", "--since", "2026-01-15").code == 2

@@ -116,7 +116,7 @@ def test_all_benchmarks_together_rank_models_as_the_leaderboard_does(store: Path
     board = leaderboard([store])
     assert full.models == tuple(row.model for row in board.rows)
     assert full.ranks == tuple(row.rank for row in board.rows)
-    assert full.values == pytest.approx([row.win_share.value for row in board.rows if row.win_share])
+    assert full.values == pytest.approx([row.adjusted_average.value for row in board.rows if row.adjusted_average])
 
 
 def test_blank_completions_count_in_the_ranking_with_the_score_they_were_given(store: Path) -> None:
