@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from medhelm.io.http.egress import ADMINISTRATOR_FILE, read_rules
 from medhelm.io.http.hosts import is_loopback
 from medhelm.io.object_store.store import ObjectStore
 from medhelm.io.output_folder import atomic_file, atomic_folder
+from medhelm.io.work_folders import delete_folder
 from medhelm.results.comparable.conditions import has_own_data
 from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter
 from medhelm.storage.audit_log import AuditLog
@@ -201,7 +201,7 @@ def _update(store: Store, remote: ObjectStore) -> None:
                     remote.download(key, new / key.rpartition("/")[2])
     for path in [*folder.glob("runs/*/[!.]*"), *folder.glob("releases/[!.]*")]:
         if path.relative_to(folder).as_posix() not in groups:
-            shutil.rmtree(path)
+            delete_folder(path)
 
 
 def _download(remote: ObjectStore, key: str, folder: Path) -> None:
