@@ -41,12 +41,17 @@ class Setting:
     """Tokens of each completion; none stops earlier."""
     batch_tokens: int = 200_000
     """Limit of the tokens in a batch."""
+    generate_batch: int = 16
+    """Requests in one call of `generate`."""
     copied: int = 2**31
     """Bytes that are copied to measure the bandwidth."""
 
 
 def measure(setting: Setting | None = None) -> dict[str, float]:
-    """Return generated tokens per second and the share of the memory bandwidth, in the second of two runs."""
+    """Return generated tokens per second and the share of the memory bandwidth, in the second of two runs.
+
+    Also those of `generate` in batches. All completions have one length, so no batch waits for its longest one.
+    """
     import torch
 
     from bench.tools.random_models import byte_tokenizer, random_llama
@@ -92,11 +97,16 @@ def measure(setting: Setting | None = None) -> dict[str, float]:
     asyncio.run(ask())
     seconds, batches = asyncio.run(ask())
     held = cache_bytes(setting, [len(prompt) for prompt in prompts], model.dtype.itemsize)
+    _generate(model, prompts, setting)
+    began = time.perf_counter()
+    _generate(model, prompts, setting)
+    batched = time.perf_counter() - began
     bandwidth = _copied_bytes_per_s(setting)
     return {
         "requests": len(prompts),
         "batches": batches,
         "tokens_per_s": len(prompts) * setting.limit / seconds,
+        "batched_tokens_per_s": len(prompts) * setting.limit / batched,
         "weights_gib": weights / 2**30,
         "bandwidth_gb_per_s": bandwidth / 1e9,
         "share_of_bandwidth": (batches * setting.limit * weights + held) / bandwidth / seconds,
@@ -109,6 +119,22 @@ def cache_bytes(setting: Setting, prompts: list[int], itemsize: int) -> int:
     width = sizes["hidden_size"] // sizes["num_attention_heads"]
     each = 2 * sizes["num_hidden_layers"] * sizes["num_key_value_heads"] * width * itemsize
     return sum(each * (setting.limit * prompt + setting.limit * (setting.limit - 1) // 2) for prompt in prompts)
+
+
+def _generate(model: Any, prompts: list[list[int]], setting: Setting) -> None:
+    """Call `generate` of transformers with batches of requests in order of arrival."""
+    import torch
+
+    for start in range(0, len(prompts), setting.generate_batch):
+        batch = prompts[start : start + setting.generate_batch]
+        width = max(map(len, batch))
+        padded = torch.tensor([[0] * (width - len(prompt)) + prompt for prompt in batch], device=setting.device)
+        mask = torch.tensor([[0] * (width - len(one)) + [1] * len(one) for one in batch], device=setting.device)
+        with torch.no_grad():
+            written = model.generate(
+                padded, attention_mask=mask, max_new_tokens=setting.limit, do_sample=False, pad_token_id=0
+            )
+        assert written.shape[1] == width + setting.limit
 
 
 def _copied_bytes_per_s(setting: Setting, times: int = 10) -> float:

@@ -102,6 +102,7 @@ def local_table(rows: Sequence[Row]) -> str:
         lines += [
             (f"hf/ on a GPU, {gpu['weights_gib']:.0f} GiB of random weights", f"{gpu['tokens_per_s']:,.0f} tokens/s"),
             ("share of the memory bandwidth", f"{gpu['share_of_bandwidth']:.0%}"),
+            ("`generate` in batches of 16 by arrival", f"{gpu['batched_tokens_per_s']:,.0f} tokens/s"),
         ]
     if vllm := good.get("vllm"):
         lines += [
