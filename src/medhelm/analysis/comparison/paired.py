@@ -18,24 +18,22 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from medhelm.analysis.comparison.cluster_sums import ClusterSums, PartialClusters, power_of
 from medhelm.analysis.comparison.sign_flip_test import BLOCK, FAR, MANY, edgeworth_p, mcnemar_mid_p, sign_flip_tests
 from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats, cluster_codes, cluster_totals
-from medhelm.analysis.statistics.distributions import t_quantile
 from medhelm.analysis.statistics.means import MDE_FACTOR, Z95, constant_variance, invert_hall
+from medhelm.analysis.statistics.t_quantiles import ENDLESS as ENDLESS
+from medhelm.analysis.statistics.t_quantiles import t_quantiles as t_quantiles
 
 Ints = NDArray[np.intp]
 """Array of whole numbers; each use documents its shape."""
 
 Pair = tuple[int, int]
 """Two models by their rows."""
-
-ENDLESS = 1e6
-"""Degrees of freedom from which Student's t is treated as normal."""
 
 SMALLEST_SPREAD = 1e-9
 """Root of a sum of squares below which it is a rounding error."""
@@ -116,14 +114,6 @@ class PairedDifferences:
         return PairedDifference(**found)
 
 
-def _power_of(values: Floats, exponent: int) -> Floats:
-    """Raise to a power of 1 to 4 by multiplication, which is ten times as fast as `**`."""
-    squares = values if exponent == 1 else values * values
-    if exponent < 3:
-        return squares
-    return squares * values if exponent == 3 else squares * squares
-
-
 @lru_cache(maxsize=8)
 def pair_indices(n_models: int) -> tuple[Ints, Ints]:
     """Return the first and the second model of every pair, in the order of `PairedDifferences`: read-only arrays."""
@@ -149,34 +139,6 @@ def paired_difference(a: Floats, b: Floats, clusters: Clusters) -> PairedDiffere
     """
     scores = np.stack([np.asarray(a, dtype=float), np.asarray(b, dtype=float)])
     return PairedScores(scores, *cluster_codes(clusters, scores.shape[1])).differences()[0]
-
-
-class _ClusterSums(NamedTuple):
-    """Sums over clusters for every pair, shape (n_pairs,) each: see the properties of `PairedScores`."""
-
-    n: Floats
-    n_clusters: Floats
-    total: Floats
-    squares: Floats
-    fourths: Floats
-    total_by_size: Floats
-    sizes_squared: Floats
-
-
-class _PartialClusters(NamedTuple):
-    """Differences of some models to all others, each within one cluster of which one of the two lacks instances."""
-
-    models: Ints
-    """Shape (m,): the models, in order."""
-    totals: Floats
-    """Shape (n_models, m): sum of the differences, with the signs of `models`."""
-    counts: Floats
-    """Shape (n_models, m): number of instances that both have; 0 also if the block of the other model has them."""
-
-    def add_to(self, sums: Floats, values: Floats) -> None:
-        """Add values, shape (n_models, m), to a matrix of sums by model and other model."""
-        first = np.flatnonzero(np.diff(self.models, prepend=-1))
-        sums[self.models[first]] += np.add.reduceat(values, first, axis=1).T
 
 
 class PairedScores:
@@ -226,7 +188,7 @@ class PairedScores:
         """Return the totals to a power, 0 where a score is missing."""
         if exponent == 0:
             return (~self._missing).astype(self._filled.dtype)
-        return self._filled if self.is_binary else _power_of(self._filled, exponent)
+        return self._filled if self.is_binary else power_of(self._filled, exponent)
 
     @cached_property
     def _missing(self) -> NDArray[np.bool_]:
@@ -346,10 +308,10 @@ class PairedScores:
         return self._sums_of_weights(self._sizes**2) + self._partial_cluster_sums.sizes_squared
 
     @cached_property
-    def _partial_cluster_sums(self) -> _ClusterSums:
+    def _partial_cluster_sums(self) -> ClusterSums:
         """Sums over the clusters of which a model of the pair has some instances and lacks others."""
         models = len(self.scores)
-        found = np.zeros((len(_ClusterSums._fields), models, models))
+        found = np.zeros((len(ClusterSums._fields), models, models))
         for block in self._partial_clusters():
             totals, counts = block.totals, block.counts
             squares = totals * totals
@@ -360,10 +322,10 @@ class PairedScores:
                 strict=True,
             ):
                 block.add_to(sums, values)
-        signs = [-1 if name.startswith("total") else 1 for name in _ClusterSums._fields]
-        return _ClusterSums(*(self._combined_entries(sums, sign) for sums, sign in zip(found, signs, strict=True)))
+        signs = [-1 if name.startswith("total") else 1 for name in ClusterSums._fields]
+        return ClusterSums(*(self._combined_entries(sums, sign) for sums, sign in zip(found, signs, strict=True)))
 
-    def _partial_clusters(self) -> Iterator[_PartialClusters]:
+    def _partial_clusters(self) -> Iterator[PartialClusters]:
         """Yield the differences on the clusters of which a model of a pair has some instances and lacks others."""
         scores, starts = self._by_cluster
         sizes = np.diff(starts, append=scores.shape[1])
@@ -373,7 +335,7 @@ class PairedScores:
             block = max(1, BLOCK // (len(scores) * size))
             for at in range(0, len(lacking), block):
                 some = lacking[at : at + block]
-                yield _PartialClusters(some, *self._totals_within(some, clusters[place[at : at + block]], size))
+                yield PartialClusters(some, *self._totals_within(some, clusters[place[at : at + block]], size))
 
     def _totals_within(self, models: Ints, clusters: Ints, size: int) -> tuple[Floats, Floats]:
         """Return sums and counts of the differences of some models to all others, each within a cluster of this size.
@@ -627,26 +589,3 @@ def sign_flip_p(total: Floats, squares: Floats, fourths: Floats, shares: Callabl
             some = rest[start : start + block]
             p_values[some] = sign_flip_tests(shares(some))
     return p_values
-
-
-def t_quantiles(df: Floats) -> Floats:
-    """Return the 97.5% quantiles of Student's t for many degrees of freedom.
-
-    From 30 by an expansion in 1 / df (Abramowitz and Stegun 1964, 26.7.5; error below 1e-7); fewer are rounded down to
-    one decimal, so that not many are computed.
-    """
-    z = Z95
-    large = np.maximum(df, 30.0)
-    found: Floats = (
-        z
-        + (z**3 + z) / (4 * large)
-        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * large**2)
-        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * large**3)
-        + (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / (92160 * large**4)
-    )
-    found[df >= ENDLESS] = z
-    few = np.flatnonzero(df < 30)
-    distinct, places = np.unique(np.maximum(np.floor(df[few] * 10 + 1e-9) / 10, 0.1), return_inverse=True)
-    quantiles = np.array([t_quantile(0.975, round(one, 1)) for one in distinct.tolist()])
-    found[few] = quantiles[places]
-    return found
