@@ -249,8 +249,8 @@ Table = tuple[str, list[list[Value]], list[str]]
 
 def title(card: Card) -> str:
     """Return the title of the page."""
-    n = sum(model.rank is not None for model in card.models) or len(card.models)
-    models, benchmarks = plural(n, "model"), plural(len(card.benchmarks), "benchmark")
+    n = sum(not model.name.startswith("baseline/") or model.rank is not None for model in card.models)
+    models, benchmarks = plural(n or len(card.models), "model"), plural(len(card.benchmarks), "benchmark")
     return f"Evaluation card: {models} on {benchmarks}"
 
 
@@ -286,9 +286,9 @@ def _results_table(card: Card) -> Table:
     columns: dict[str, Callable[[CardModel], Value]] = {
         "Rank": _rank_text,
         "Model": lambda model: model.name,
+        "Macro average": lambda model: estimate_text(model.macro_average, 2),
         "Win share": lambda model: estimate_text(model.win_share, 2),
         "Win rate": lambda model: estimate_text(model.win_rate, 2),
-        "Macro average": lambda model: estimate_text(model.macro_average, 2),
         "Benchmarks": lambda model: model.n_benchmarks,
         "Completions USD": lambda model: decimal(model.cost_usd, 2),
         "Judging USD": lambda model: decimal(model.judges_cost_usd, 2),

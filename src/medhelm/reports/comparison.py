@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from medhelm.analysis.comparison.multiple_testing import Adjustment
     from medhelm.analysis.comparison.paired import PairedDifference
     from medhelm.analysis.comparison.two_models import Comparison
+    from medhelm.analysis.leaderboard.cells import Column
 
 ADJUSTED: dict[Adjustment, str] = {"holm": "Holm", "bh": "Benjamini and Hochberg"}
 """Adjustment -> its name for people."""
@@ -74,6 +75,40 @@ def direction(pair: ModelPair, adjustment: Adjustment) -> int:
 def _is_fragile(pair: ModelPair) -> bool:
     """Return whether missing scores could undo the difference of two models."""
     return pair.worst_case != pair.best_case and not pair.survives_failures
+
+
+def _is_lost_with_missing(pair: ModelPair, adjustment: Adjustment) -> bool:
+    """Return whether a difference is significant only if missing scores are ignored."""
+    p = overall_p(pair, adjustment)
+    return p is not None and p <= LEVEL and _is_fragile(pair)
+
+
+def finding(comparison: Comparison) -> str:
+    """Return in a few words which of the two models is better overall, for a cell of a table."""
+    if found := direction(comparison.pair, comparison.adjustment):
+        return "first is better" if found > 0 else "second is better"
+    is_lost = _is_lost_with_missing(comparison.pair, comparison.adjustment)
+    return "depends on missing answers" if is_lost else "cannot be separated"
+
+
+ADJUSTED_AVERAGES = (
+    "Not every model has every benchmark. Macro averages are adjusted for this, as on the leaderboard, so their "
+    "difference is not the mean of the differences on single benchmarks."
+)
+"""Remark on a difference of macro averages of models that lack benchmarks."""
+
+ROUNDING = 5e-4
+"""Largest deviation of a mean that three decimals do not show."""
+
+
+def _is_adjusted(pair: ModelPair, columns: Sequence[Column]) -> bool:
+    """Return whether the difference of macro averages is not the mean of the differences on the shared benchmarks."""
+    tests = [(column.weight, pair.benchmarks.get(column.benchmark)) for column in columns]
+    known = [(weight, test.difference.value) for weight, test in tests if test is not None]
+    if pair.macro_average is None or len(known) != pair.n_benchmarks:
+        return False
+    mean = sum(weight * value for weight, value in known) / sum(weight for weight, _ in known)
+    return abs(mean - pair.macro_average.difference.value) > ROUNDING
 
 
 def as_json(comparison: Comparison) -> dict[str, Any]:
@@ -150,7 +185,7 @@ def overall_tests(comparison: Comparison) -> dict[str, AdjustedDifference]:
 
 
 def verdict(comparison: Comparison) -> list[str]:
-    """Return whether the two models differ, and what a difference is."""
+    """Return whether the two models differ, what a difference is, and how averages are adjusted."""
     first, second, pair = comparison.first, comparison.second, comparison.pair
     found = direction(pair, comparison.adjustment)
     p = _equals(p_text(overall_p(pair, comparison.adjustment)))
@@ -164,7 +199,7 @@ def verdict(comparison: Comparison) -> list[str]:
         text = (
             f"{first} and {second} cannot be separated: {higher} has the higher average, {lower} the higher win share."
         )
-    elif (overall_p(pair, comparison.adjustment) or 1.0) <= LEVEL:
+    elif _is_lost_with_missing(pair, comparison.adjustment):
         missing = plural(means.n_left_out, "question")
         text = (
             f"{higher} may be better than {lower}, but not if the missing answers are counted against it ({missing}). "
@@ -172,7 +207,8 @@ def verdict(comparison: Comparison) -> list[str]:
         )
     else:
         text = f"{first} and {second} cannot be separated (p {p}{among})."
-    return [text, WHAT_COUNTS[comparison.unit]]
+    adjusted = _is_adjusted(pair, [one.column for one in comparison.benchmarks])
+    return [text, WHAT_COUNTS[comparison.unit], *([ADJUSTED_AVERAGES] if adjusted else [])]
 
 
 def _equals(p: str | None) -> str:
@@ -316,11 +352,10 @@ def in_words(compared: ComparedPairs, adjustment: Adjustment) -> list[str]:
     if not pairs:
         return []
     sentences = []
-    if fragile := [pair for pair in pairs if _is_fragile(pair) and (overall_p(pair, adjustment) or 1.0) <= LEVEL]:
-        named = listed([f"{pair.first} and {pair.second}" for pair in fragile], NAMES)
+    if fragile := [pair for pair in pairs if _is_lost_with_missing(pair, adjustment)]:
         sentences.append(
-            f"The difference of these models could vanish if their missing answers were known: {named}. Run again to "
-            "get them."
+            "The difference of these models is significant only if missing answers are ignored: "
+            f"{_named_pairs(fragile)}. Run again to get them."
         )
     if single := [test for pair in pairs for test in pair.benchmarks.values()]:
         differ = _count_significant(single, adjustment)
@@ -338,9 +373,17 @@ def in_words(compared: ComparedPairs, adjustment: Adjustment) -> list[str]:
             f"Scores of instances are unknown for {whose}: the tests compare benchmark means instead. This shows how "
             "much the choice of benchmarks matters; it says nothing about a single benchmark."
         )
-    if alone := [f"{pair.first} and {pair.second}" for pair in compared.pairs if pair.macro_average is None]:
-        sentences.append(f"No benchmark in common: {listed(alone, NAMES)}.")
+    if alone := [pair for pair in compared.pairs if pair.macro_average is None]:
+        sentences.append(f"No benchmark in common: {_named_pairs(alone)}.")
+    if any(_is_adjusted(pair, compared.all_pairs.columns) for pair in pairs):
+        sentences.append(ADJUSTED_AVERAGES)
     return [*sentences, *(WHAT_COUNTS[unit] for unit in dict.fromkeys(pair.unit for pair in pairs))]
+
+
+def _named_pairs(pairs: Sequence[ModelPair]) -> str:
+    """Return the names of pairs for a sentence, cut after `NAMES`."""
+    named = "; ".join(f"{pair.first} and {pair.second}" for pair in pairs[:NAMES])
+    return named if len(pairs) <= NAMES else f"{named}; and {len(pairs) - NAMES:,} more pairs"
 
 
 def _win_rate_test(pair: ModelPair) -> AdjustedDifference | None:

@@ -210,7 +210,7 @@ def _calibrated_ranks(board: Leaderboard, row: Row) -> dict[str, Any]:
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-LEAST_IMPORTANT = ("SD over rivals", "SD", "Coverage", "Tie group", "Win share", "Win rate", "Own average",
+LEAST_IMPORTANT = ("SD over rivals", "SD", "Coverage", "Win share", "Win rate", "Own average",
                    "Benchmarks", "Failed", "Cost USD", "Worst answers")  # fmt: skip
 """Columns that a narrow terminal leaves out, the first one first."""
 
@@ -329,7 +329,6 @@ def _overall_table(board: Leaderboard, *, wide: bool) -> Table:
             "Win rate": lambda row: estimate_text(row.win_rate),
             "SD over rivals": lambda row: decimal(row.win_rate.sd) if row.win_rate else None,
             "Coverage": lambda row: f"{row.coverage:.0%}",
-            "Tie group": lambda row: row.tie_group if row.rank else None,
         }
     return tabulate(board.all_rows, columns, optional=["Win share", "Worst answers", "Failed"])
 

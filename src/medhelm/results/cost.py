@@ -142,7 +142,7 @@ def _cost_effectiveness(
         on_frontier = board.frontier.by_model.get(row.model) if board.frontier else None
         instances = sum(run.n - run.n_failed for run in runs)
         win = row.win_rate.value if row.win_rate else None
-        macro = row.macro_average.value if row.macro_average else None
+        macro = row.adjusted_average.value if row.adjusted_average else None
         found.append(
             CostEffectiveness(
                 model=row.model,

@@ -94,19 +94,21 @@ def test_table_1_holds_the_numbers_of_the_boards_json(board: Leaderboard) -> Non
 
 def test_a_model_with_gaps_is_shown_with_its_adjusted_average() -> None:
     whole, gaps = toy_board(3, 4), toy_board(3, 4, missing=[(2, 0)])
-    assert "Adjusted average" not in contents.table_1(whole).headers
+    assert "Own average" not in contents.table_1(whole).headers
     table = contents.table_1(gaps)
-    at = list(table.headers).index("Adjusted average")
-    assert [row[at] for row in table.rows] == [estimate_text(row.adjusted_average) for row in gaps.rows]
-    assert "missing benchmarks estimated from the other scores" in table.notes[-1]
+    macro, own = (list(table.headers).index(name) for name in ("Macro average", "Own average"))
+    assert [row[macro] for row in table.rows] == [estimate_text(row.adjusted_average) for row in gaps.rows]
+    assert [row[own] for row in table.rows] == [estimate_text(row.macro_average) for row in gaps.rows]
+    assert "estimated from the other scores for benchmarks that a model lacks" in " ".join(table.notes)
     assert {"4 (100%)", "3 (75%)"} == {row[-1] for row in table.rows}
 
 
 def test_baselines_are_below_the_models_in_table_1_and_table_d1() -> None:
     board = toy_board(3, 2, names=["baseline/majority"])
     table = contents.table_1(board)
-    assert [(row[0], row[1], row[2]) for row in table.rows][-1] == (None, None, "baseline/majority")
-    assert {row[3] for row in table.rows if row[0] is None} == {None}
+    assert [(row[0], row[1]) for row in table.rows][-1] == (None, "baseline/majority")
+    share = list(table.headers).index("Win share")
+    assert {row[share] for row in table.rows if row[0] is None} == {None}
     assert contents.BASELINES in table.notes
     assert contents.BASELINES not in contents.table_1(toy_board(3, 2)).notes
     assert appendix.table_d1(board, taxonomy_titles()).headers[-1] == "baseline/majority"

@@ -231,12 +231,11 @@ def test_an_unknown_interval_has_no_bar() -> None:
     assert all(row["low"] == row["value"] == row["high"] for row in points)
 
 
-def test_win_rates_are_in_tie_groups_with_their_numbers_in_words() -> None:
+def test_averages_are_drawn_with_their_numbers_in_words() -> None:
     board = published()
     rows = {row["model"]: row for row in data_of(figures.figure_win_rates(board))}
     for row in board.rows:
         shown = rows[shown_name(row)]
-        assert shown["group"] == str(row.tie_group)
         assert row.win_rate is not None
         assert shown["value"] == pytest.approx(row.win_rate.value, abs=1e-6)
         assert shown["text"].startswith(f"{row.win_rate.value:.3f} [")
@@ -279,7 +278,6 @@ def test_figures_of_ties_only() -> None:
     board = toy_board(3, 4, tied=True)
     cells = data_of(figures.figure_pairs(board))
     assert [cell["text"] for cell in cells] == ["=", "=", "="]
-    assert {row["group"] for row in data_of(figures.figure_win_rates(board))} == {"1"}
 
 
 def test_sample_rows_are_stamped_on_every_figure() -> None:

@@ -70,7 +70,6 @@ def test_the_published_board_in_words() -> None:
     assert "Gemini 1.5" not in first
     assert "cost ceiling" in cost
     assert "has the lowest ceiling" in cheapest
-    assert rest[0].startswith("Tie group 2: GPT-4o mini, win rate 0.")
     assert f"{len(published().separated)} of 36 differences between models are larger than chance explains." in rest
     assert "reflect the choice of benchmarks" in rest[-1]
 
@@ -80,14 +79,6 @@ def test_a_few_significant_pairs_are_named() -> None:
     assert len(named) == len(toy_board(3, 5).separated) > 0
     assert all(re.search(r"macro averages differ by 0\.\d+ \[.*\], adjusted p <?0\.0", text) for text in named)
     assert not [text for text in findings(published()) if " is better than " in text and "differ by" in text]
-
-
-def test_every_model_is_in_exactly_one_group_of_the_words() -> None:
-    board = toy_board(6, 5)
-    sentences = [text for text in findings(board) if " leads (" in text or text.startswith("Tie group")]
-    assert len(sentences) == len({row.tie_group for row in board.rows})
-    for row in board.rows:
-        assert sum(row.model in text for text in sentences) == 1
 
 
 def test_a_clear_winner_is_called_one() -> None:

@@ -238,11 +238,18 @@ def _significance(pairs: AllPairs) -> Iterator[Remark]:
     """Yield how many pairs of models are separated, and what that means."""
     tested = int(pairs.is_tested.sum())
     if tested > 1:
-        text = (
-            f"{int(pairs.is_separated.sum()):,} of {tested:,} differences between models are larger than chance "
-            "explains (all tests together at the 5% level)."
-        )
-        yield Remark("significant_pairs", "", text)
+        text = pairs_sentence(int(pairs.is_separated.sum()), tested)[:-1]
+        yield Remark("significant_pairs", "", f"{text} (all tests together at the 5% level).")
+
+
+def pairs_sentence(separated: int, tested: int) -> str:
+    """Return how many of the tested pairs of models differ significantly.
+
+    >>> pairs_sentence(1, 3)
+    '1 of 3 differences between models is larger than chance explains.'
+    """
+    verb = "is" if separated == 1 else "are"
+    return f"{separated:,} of {tested:,} differences between models {verb} larger than chance explains."
 
 
 def _names(names: Sequence[str], most: int = NAMES) -> str:

@@ -246,14 +246,17 @@ def add_ranks(rows: Sequence[Row], pairs: AllPairs | None) -> list[Row]:
     A rank is always one of the places. `pairs`: None for a single model.
     """
     n = len(rows)
-    is_better = np.zeros((n, n), dtype=np.bool_)
+    is_better, is_apart = np.zeros((2, n, n), dtype=np.bool_)
     if pairs is not None:
         place = {row.model: i for i, row in enumerate(rows)}
         for better, worse in pairs.separated():
             is_better[place[better], place[worse]] = True
+        for one, other in pairs.pairs_of(~pairs.is_tested):
+            is_apart[place[one], place[other]] = True
     n_worse, n_better = is_better.sum(axis=1), is_better.sum(axis=0)
     n_ranked = sum(row.rank is not None for row in rows)
-    groups = tie_groups(is_better | is_better.T)
+    is_apart |= is_better
+    groups = tie_groups(is_apart | is_apart.T)
     return [
         replace(
             row,

@@ -120,7 +120,8 @@ def _leaders(board: Leaderboard) -> Iterator[str]:
     elif rest:
         yield f"{first[0].model} leads ({number}), but cannot be separated from {_names(rest)}."
     else:
-        all_others = "the other model" if len(ranked) == 2 else "every other model"
+        every = "every other model" if len(ranked) == len(board.rows) else "every other ranked model"
+        all_others = "the other model" if len(board.rows) == 2 else every
         worse = all_others if len(others) == len(ranked) - 1 else _names(others)
         yield f"{first[0].model} leads ({number}) and is significantly better than {worse}."
     if unknown := [row for row in ranked if row.model in known.unknown]:
@@ -138,14 +139,19 @@ def _not_separated(rest: Sequence[Row], them: str) -> str:
 def _fragile(board: Leaderboard, pairs: AllPairs) -> Iterator[str]:
     """Yield differences that are significant only if missing scores are ignored."""
     missing = {row.model: sum(cell.n_missing for cell in row.cells.values()) for row in board.rows}
-    found = list(pairs.pairs_of(pairs.are_fragile))
-    for better, worse in found[:FEW]:
-        lacking = [name for name in (better, worse) if missing[name]]
+    beaten: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for better, worse in pairs.pairs_of(pairs.are_fragile):
+        lacking = tuple(name for name in (better, worse) if missing[name])
+        beaten.setdefault((better, lacking), []).append(worse)
+    found = list(beaten.items())
+    for (better, lacking), others in found[:FEW]:
         n = sum(missing[name] for name in lacking)
         scores = f"{plural(n, 'missing score')} of {listed(lacking)} {'is' if n == 1 else 'are'}"
-        yield f"{better} is better than {worse} only if {scores} ignored. Run again to complete the scores."
-    if len(found) > FEW:
-        yield f"{len(found) - FEW:,} more differences depend on missing scores."
+        yield f"{better} is significantly better than {listed(others, NAMES)} only if {scores} ignored."
+    if more := sum(len(others) for _, others in found[FEW:]):
+        yield f"{more:,} more differences depend on missing scores." if more > 1 else "One more depends on them."
+    if found:
+        yield "Run again to complete the scores."
 
 
 def _opposed(pairs: AllPairs) -> Iterator[str]:

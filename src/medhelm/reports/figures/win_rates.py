@@ -1,4 +1,4 @@
-"""Averages that rank, with intervals, by tie group, and significant differences between pairs of models."""
+"""Averages that rank, with intervals, and significant differences between pairs of models."""
 
 from __future__ import annotations
 
@@ -49,14 +49,12 @@ def win_rates(board: Leaderboard, *, heading: str, notes: Sequence[str]) -> dict
         low, high = style.ends(found)
         values.append({
             "model": name,
-            "group": "" if row.tie_group is None else str(row.tie_group),
             "source": PUBLISHED if row.published else HERE,
             "value": round(found.value, 6),
             "low": round(low, 6),
             "high": round(high, 6),
             "text": estimate_text(found),
         })  # fmt: skip
-    groups = list(dict.fromkeys(str(value["group"]) for value in values))
 
     def x(field: str) -> Any:
         axis = alt.Axis(format=".1f", values=[0, 0.2, 0.4, 0.6, 0.8, 1], labelFlush=False)
@@ -70,19 +68,9 @@ def win_rates(board: Leaderboard, *, heading: str, notes: Sequence[str]) -> dict
     text = base.mark_text(align="left", fontSize=11, color=style.INK).encode(
         text=alt.Text("text:N"), x=alt.value(WIDTH + 12)
     )
-    layers = alt.layer(line, point, text).properties(width=WIDTH, height=alt.Step(LINE_H))
-    header = alt.Header(
-        labelOrient="left", labelAngle=0, labelAlign="right", labelAnchor="middle", labelPadding=4,
-        titleOrient="left", titlePadding=4, titleAngle=-90,
-    )  # fmt: skip
-    named = "Tie group" if any(groups) else None
-    by_group = alt.Row("group:N", sort=groups, title=named, header=header)
+    layers = alt.layer(line, point, text, data=alt.InlineData(values=values))
     title = style.title(heading, notes, sample=board.tier == "sample", width=WIDTH + 320)
-    return style.finish(
-        layers.facet(row=by_group, data=alt.InlineData(values=values), spacing=6)
-        .resolve_scale(y="independent")
-        .properties(title=title)
-    )
+    return style.finish(layers.properties(width=WIDTH, height=alt.Step(LINE_H), title=title))
 
 
 def _by_source(sources: Collection[str]) -> dict[str, Any]:
@@ -109,6 +97,8 @@ def pairs(board: Leaderboard, *, heading: str, notes: Sequence[str]) -> dict[str
     for i, better in enumerate(rows):
         for j, other in enumerate(rows[i + 1 :], start=i + 1):
             pair = (better.model, other.model)
+            if not board.were_compared(*pair):
+                continue
             known = adjusted if pair in board.separated else reverse if pair[::-1] in board.separated else tied
             values.append({"better": shown[i], "other": shown[j], "known": known, "text": KNOWN[known][0]})
     present = [known for known in KNOWN if any(value["known"] == known for value in values)]

@@ -62,58 +62,65 @@ BASELINES = "Baselines come last: they have no rank, and models are not compared
 
 
 def table_1(board: Leaderboard) -> PaperTable:
-    """Return the table of win shares, win rates, macro averages and ranks, baselines last."""
+    """Return the table of ranks, macro averages, win shares and win rates, baselines last."""
     shares = any(row.win_share for row in board.rows)
-    headers = ["Rank", "Tie group", "Model", *(["Win share"] if shares else []), "Win rate", "SD", "Macro average",
-               "SD", "Coverage"]  # fmt: skip
+    named = ["Macro average", *([] if board.is_complete else ["Own average"]), "SD"]
+    named_wins = [*(["Win share"] if shares else []), "Win rate", "SD"]
+    headers = ["Rank", "Model", *map(str, _in_order(board, named, named_wins)), "Coverage"]
     rows: list[list[Value]] = []
     csv_rows: list[list[Value]] = []
     for row in board.all_rows:
         win, macro = row.win_rate, row.macro_average
-        rows.append([
-            rank_text(row), row.tie_group if row.rank else None, shown_name(row),
-            *([estimate_text(row.win_share)] if shares else []),
-            estimate_text(win), decimal(win.sd) if win else None, estimate_text(macro),
-            decimal(macro.sd) if macro else None, f"{row.n_benchmarks} ({row.coverage:.0%})",
-        ])  # fmt: skip
+        averages: list[Value] = [
+            estimate_text(row.adjusted_average), *([] if board.is_complete else [estimate_text(macro)]),
+            decimal(macro.sd) if macro else None,
+        ]  # fmt: skip
+        wins: list[Value] = [
+            *([estimate_text(row.win_share)] if shares else []), estimate_text(win), decimal(win.sd) if win else None
+        ]  # fmt: skip
+        coverage = f"{row.n_benchmarks} ({row.coverage:.0%})"
+        rows.append([rank_text(row), shown_name(row), *_in_order(board, averages, wins), coverage])
         csv_rows.append([
             row.rank, row.rank_low, row.rank_high, row.tie_group, row.model, *average_numbers(win),
             *average_numbers(macro), number(row.guarded_win_rate), row.n_benchmarks, number(row.coverage),
             "published" if row.published else "measured here", *board_values(board), *estimate_numbers(row.win_share),
         ])  # fmt: skip
     ranks = "" if board.pairs is None else (
-        " Brackets after a rank: the ranks that are possible, for all models together at the 95% level. Models of a "
-        "tie group do not differ significantly from its best model."
+        " Brackets after a rank: the ranks that are possible, for all models together at the 95% level."
+    )  # fmt: skip
+    own = "" if board.is_complete else (
+        ", estimated from the other scores for benchmarks that a model lacks. Own average: mean over the benchmarks "
+        "that a model has"
     )  # fmt: skip
     notes = [
+        f"Models are ranked by {board.ranked_by}. {intervals_in_words(board)}{ranks}",
+        f"Macro average: mean of benchmark scores on a scale of 0 to 1{own}; its SD is over benchmarks.",
         *([WIN_SHARE] if shares else []),
         "Win rate: mean over benchmarks of the share of other models beaten, ties counting half; its SD is over the "
-        "other models. Macro average: mean of benchmark scores on a scale of 0 to 1; its SD is over benchmarks.",
-        f"Models are ranked by {board.ranked_by}. {intervals_in_words(board)}{ranks}",
+        "other models.",
         *([NO_INTERVAL] if shares else []),
         *([BASELINES] if board.baselines else []),
     ]
-    if not board.is_complete:
-        at = headers.index("Macro average")
-        headers.insert(at, "Adjusted average")
-        for row, cells in zip(board.all_rows, rows, strict=True):
-            cells.insert(at, estimate_text(row.adjusted_average))
-        notes.append("Adjusted average: the macro average with missing benchmarks estimated from the other scores.")
     if has_weights(board):
         notes.append("Means over benchmarks are weighted, see table C3.")
-    averages = [f"{name}{end}" for name in ("win_rate", "macro_average") for end in ("", "_low", "_high", "_sd")]
+    numbers = [f"{name}{end}" for name in ("win_rate", "macro_average") for end in ("", "_low", "_high", "_sd")]
     return PaperTable(
         key="table1",
-        title=f"Table 1. {'Win shares, win rates' if shares else 'Win rates'} and averages",
+        title=f"Table 1. Averages, {'win shares and win rates' if shares else 'and win rates'}",
         caption=caption(board),
         headers=headers,
         rows=rows,
-        csv_headers=["rank", "rank_low", "rank_high", "tie_group", "model", *averages, "guarded_win_rate",
+        csv_headers=["rank", "rank_low", "rank_high", "tie_group", "model", *numbers, "guarded_win_rate",
                      "n_benchmarks", "coverage", "scores", *BOARD_COLUMNS, "win_share", "win_share_low",
                      "win_share_high"],
         csv_rows=csv_rows,
         notes=notes,
     )  # fmt: skip
+
+
+def _in_order(board: Leaderboard, averages: Sequence[Value], wins: Sequence[Value]) -> list[Value]:
+    """Join two groups of cells, the one of the number that ranks first."""
+    return [*wins, *averages] if board.ranked_by == "win rate" else [*averages, *wins]
 
 
 # --- table 2: the jury against clinicians -----------------------------------------------------------------------------

@@ -139,10 +139,9 @@ def figure_5(board: Leaderboard, costs: Sequence[ModelCost]) -> PaperFigure | No
 
 
 def figure_win_rates(board: Leaderboard) -> PaperFigure:
-    """Return a plot of the averages that rank, with intervals, by tie group."""
-    title = f"{RANKING[board.ranked_by][0]} by tie group"
-    ties = "Models of a tie group do not differ significantly from its best model."
-    spec = win_rates(board, heading=title, notes=[f"{caption(board)}.", f"{intervals_in_words(board)} {ties}"])
+    """Return a plot of the averages that rank, with intervals."""
+    title = RANKING[board.ranked_by][0]
+    spec = win_rates(board, heading=title, notes=[f"{caption(board)}.", intervals_in_words(board)])
     return _figure(
         "win_rates",
         title,

@@ -10,10 +10,9 @@ import base64
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING
 
-from medhelm.domain.text import listed
+from medhelm.analysis.leaderboard.remarks import pairs_sentence
 from medhelm.reports.comparison import p_text
 from medhelm.reports.formats.tables import SAMPLE_WARNING, escape_markdown, estimate_text, render
 from medhelm.reports.leaderboard import caption
@@ -61,22 +60,14 @@ def findings(board: Leaderboard) -> list[str]:
 
 
 def differences(board: Leaderboard) -> list[str]:
-    """Return sentences on the tie groups below the first, on pairs that differ, and on the unit of the tests."""
+    """Return sentences on pairs that differ, and on the unit of the tests."""
     if len(board.rows) < 2:
         return ["A comparison needs at least two models."]
     if board.pairs is None:
         return ["Nothing was tested, so significance is unknown."]
     found = []
-    for number, group in groupby(board.rows, key=lambda row: row.tie_group):
-        best, *others = group
-        if number == 1 or not others:
-            continue
-        text = f"Tie group {number}: {best.model}, {board.ranked_by} {estimate_text(board.ranking_average(best))}."
-        ties = listed([f"{row.model} ({estimate_text(board.ranking_average(row))})" for row in others])
-        found.append(f"{text} It does not differ significantly from {ties}.")
     if board.n_tested > 1:
-        text = f"{len(board.separated)} of {board.n_tested} differences between models are larger than chance explains."
-        found.append(text)
+        found.append(pairs_sentence(len(board.separated), board.n_tested))
     if len(board.separated) <= SHOWN_PAIRS:
         apart = [pair for pair, is_apart in zip(board.pairs.pairs, board.pairs.is_separated, strict=True) if is_apart]
         found += [_difference_sentence(pair) for pair in apart]

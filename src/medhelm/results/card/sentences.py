@@ -8,10 +8,10 @@ from collections.abc import Mapping
 
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.constant_answers import beats_constant_answer
+from medhelm.analysis.leaderboard.remarks import pairs_sentence
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import Rule
 from medhelm.domain.failure_code import CAUSED_BY_MODEL
-from medhelm.domain.grouping import group_by
 from medhelm.domain.text import listed
 from medhelm.results.comparable.run_selection import judges_under_test
 from medhelm.results.export_selection import ExportSelection
@@ -29,7 +29,7 @@ def findings(board: Leaderboard) -> list[str]:
     """Return sentences on significant differences between models."""
     if len(board.rows) < 2:
         return ["There is one model: a comparison needs at least two."]
-    sentences = _pair_sentences(board) if len(board.rows) <= FEW else _tie_sentences(board)
+    sentences = _pair_sentences(board) if len(board.rows) <= FEW else _counted_pairs(board)
     mdes = [mde for mde in board.mde.values() if mde]
     if mdes:
         low, high = f"{min(mdes):.2f}", f"{max(mdes):.2f}"
@@ -61,14 +61,17 @@ def _pair_sentences(board: Leaderboard) -> list[str]:
     return sentences
 
 
-def _tie_sentences(board: Leaderboard) -> list[str]:
-    text = f"{len(board.separated)} of {board.n_tested} differences between models are larger than chance explains"
-    sentences = [f"{text}."]
-    sentences += [
-        f"{group[0].model} cannot be separated from {listed([row.model for row in group[1:]])}."
-        for number, group in group_by(board.rows, lambda row: row.tie_group).items()
-        if number and len(group) > 1
-    ]
+def _counted_pairs(board: Leaderboard) -> list[str]:
+    sentences = [pairs_sentence(len(board.separated), board.n_tested)]
+    for place, row in enumerate(board.rows):
+        alike = [
+            other.model
+            for other in board.rows[place + 1 :]
+            if board.were_compared(row.model, other.model)
+            and board.separated.isdisjoint({(row.model, other.model), (other.model, row.model)})
+        ]
+        if alike:
+            sentences.append(f"{row.model} cannot be separated from {listed(alike, FEW)}.")
     return sentences
 
 

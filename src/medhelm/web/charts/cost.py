@@ -101,7 +101,7 @@ def cost_points(board: Leaderboard) -> list[PricedPoint]:
     """Return the models of a leaderboard by cost, cheapest first, then those without a known cost."""
     found = []
     for row in board.rows:
-        average = row.macro_average
+        average = row.adjusted_average
         if average is None:
             continue
         on_frontier = board.frontier.by_model.get(row.model) if board.frontier else None

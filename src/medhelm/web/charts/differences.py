@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from medhelm.analysis.comparison.all_pairs import AdjustedDifference
 from medhelm.analysis.comparison.paired import LEVEL
 from medhelm.analysis.comparison.two_models import Comparison
 from medhelm.domain.text import plural
-from medhelm.reports.comparison import ADJUSTED
+from medhelm.reports.comparison import ADJUSTED, direction
 from medhelm.reports.formats.tables import Value, estimate_numbers, number
 from medhelm.web.charts.chart import Chart
 from medhelm.web.charts.intervals import IntervalPlot, IntervalRow, draw_intervals
@@ -33,12 +32,13 @@ def differences_chart(comparison: Comparison) -> Chart:
         metric = one.column.metric_title or one.column.metric
         p = number(one.p_adjusted)
         table.append([one.column.title, metric, *estimate_numbers(found), found.n, p, "yes" if is_clear else "no"])
+    is_found = direction(comparison.pair, comparison.adjustment) != 0
     overall = (("Macro average", comparison.macro_average), ("Win share", comparison.win_share))
     for name, test in overall if rows else ():
         found = test.difference
         rows.append(IntervalRow(name=name, value=found.value, low=found.low, high=found.high, is_strong=True))
-        p = test.p_adjusted("holm")
-        table.append([name, "", *estimate_numbers(found), found.n, number(p), "yes" if p <= LEVEL else "no"])
+        p = number(test.p_adjusted(comparison.adjustment))
+        table.append([name, "", *estimate_numbers(found), found.n, p, "yes" if is_found else "no"])
     title = f"{short(comparison.first)} compared with {short(comparison.second)}"
     plot = IntervalPlot(
         rows=rows, axis="Difference", low=-1.0, high=1.0, references=[(0.0, "")], is_signed=True,
@@ -47,7 +47,7 @@ def differences_chart(comparison: Comparison) -> Chart:
     notes = [
         f"{short(comparison.first)} minus {short(comparison.second)} on the instances that both have, with 95% "
         "intervals. Filled points differ significantly at the 5% level, adjusted for all pairs and benchmarks "
-        f"({ADJUSTED[comparison.adjustment]}). Diamonds are averages; the win share decides ranks."
+        f"({ADJUSTED[comparison.adjustment]}). Diamonds are averages over benchmarks."
     ]
     return Chart(
         name="differences", title=title, description=_description(comparison), draw=partial(draw_intervals, plot),
@@ -64,12 +64,13 @@ def _description(comparison: Comparison) -> str:
     n = plural(len(comparison.benchmarks), "benchmark")
     return (
         f"Of {n}, {short(comparison.first)} is significantly better on {first} and {short(comparison.second)} on "
-        f"{second}. {_overall_sentence(comparison.win_share)}"
+        f"{second}. {_overall_sentence(comparison)}"
     )
 
 
-def _overall_sentence(test: AdjustedDifference) -> str:
+def _overall_sentence(comparison: Comparison) -> str:
     """Return the overall result in one sentence."""
-    if test.p_holm <= LEVEL:
-        return f"Their win shares differ significantly, by {test.difference.value:+.3f}."
-    return "Their win shares do not differ significantly."
+    gap = comparison.macro_average.difference.value
+    if direction(comparison.pair, comparison.adjustment):
+        return f"Over all benchmarks they differ significantly, by {gap:+.3f} on average."
+    return "Over all benchmarks they do not differ significantly."

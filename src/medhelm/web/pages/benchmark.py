@@ -20,7 +20,7 @@ from medhelm.web.chart_files import chart_file, chart_links
 from medhelm.web.charts.chart import Chart
 from medhelm.web.page import Download, Page, PageNotFound, PageRequest, json_download
 from medhelm.web.pages.benchmarks import entry_json
-from medhelm.web.pages.leaderboard import count_instances, marks_of, tie_ends
+from medhelm.web.pages.leaderboard import count_instances, marks_of
 from medhelm.web.selection import BoardSelection, board_of
 from medhelm.web.site import Site
 
@@ -39,8 +39,6 @@ class ScoreRow:
     """The run that counts."""
     n: int
     """Instances with and without a score."""
-    ends_tie: bool
-    """True for the last model of a tie group."""
 
 
 def page(site: Site, request: PageRequest) -> Page:
@@ -116,7 +114,7 @@ def _runs(site: Site, name: str) -> dict[str, Run]:
 
 
 def _rows(site: Site, board: Leaderboard, column: Column) -> list[ScoreRow]:
-    runs, ends = _runs(site, column.benchmark), tie_ends(board)
+    runs = _runs(site, column.benchmark)
     return [
         ScoreRow(
             row=row,
@@ -124,7 +122,6 @@ def _rows(site: Site, board: Leaderboard, column: Column) -> list[ScoreRow]:
             marks=marks_of(row, [run] if run else []),
             run=run,
             n=count_instances(cell),
-            ends_tie=row.model in ends,
         )
         for row in board.all_rows
         if (cell := row.cells.get(column.benchmark)) is not None

@@ -39,6 +39,7 @@ def page(site: Site, request: PageRequest) -> Page:
         "level": report.LEVEL,
         "chart": differences_chart(found) if found else None,
         "overall": _overall(found) if found else (),
+        "finding": report.finding(found) if found else "",
         "links": chart_links(
             request, "compare_chart", "differences", {"a": first, "b": second, **selection.parameters}
         ),
@@ -79,8 +80,7 @@ def _comparison(site: Site, request: PageRequest, first: str, second: str) -> Co
 
 
 def _overall(found: Comparison) -> list[tuple[str, PairedDifference, float]]:
-    """Return name, difference and adjusted p-value of the averages; the test that decides on the rank is named."""
+    """Return name, difference and adjusted p-value of the averages."""
     return [
-        (f"{name} (decides)" if test is found.win_share else name, test.difference, test.p_adjusted(found.adjustment))
-        for name, test in report.overall_tests(found).items()
+        (name, test.difference, test.p_adjusted(found.adjustment)) for name, test in report.overall_tests(found).items()
     ]

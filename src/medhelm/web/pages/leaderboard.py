@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from markupsafe import Markup
 
@@ -102,8 +101,6 @@ class BoardRow:
     """Failed instances; None if unknown, as for published scores."""
     n: int
     """Instances."""
-    ends_tie: bool = False
-    """True for the last model of a tie group, in order of rank."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,8 +131,7 @@ def page(site: Site, request: PageRequest) -> Page:
     sort = request.choice("sort", keys, "rank")
     heading = keys[sort]
     order = request.choice("order", ("ascending", "descending"), "descending" if heading.best_first else "ascending")
-    ends = tie_ends(board)
-    models = [_row(site, board, row, ends_tie=row.model in ends) for row in board.rows]
+    models = [_row(site, board, row) for row in board.rows]
     floor = [_row(site, board, row) for row in board.baselines]
     name = request.text("model").strip()
     shown = [one for one in models if name.lower() in one.row.model.lower()]
@@ -217,12 +213,7 @@ def _why_no_verdict(board: Leaderboard) -> str:
     return f"The {len(board.rows):,} models are not tested against each other."
 
 
-def tie_ends(board: Leaderboard) -> set[str]:
-    """Return the models that are the last of their tie group, except the last group."""
-    return {row.model for row, below in pairwise(board.rows) if below.tie_group not in (None, row.tie_group)}
-
-
-def _row(site: Site, board: Leaderboard, row: Row, *, ends_tie: bool = False) -> BoardRow:
+def _row(site: Site, board: Leaderboard, row: Row) -> BoardRow:
     cells = list(row.cells.values())
     return BoardRow(
         row=row,
@@ -230,7 +221,6 @@ def _row(site: Site, board: Leaderboard, row: Row, *, ends_tie: bool = False) ->
         ranking=board.ranking_average(row),
         n_failed=None if any(cell.n_failed is None for cell in cells) else sum(cell.n_failed or 0 for cell in cells),
         n=sum(count_instances(cell) for cell in cells),
-        ends_tie=ends_tie,
     )
 
 

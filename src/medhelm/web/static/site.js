@@ -58,7 +58,6 @@
         var direction = cell.getAttribute('aria-sort') === 'ascending' ? -1 : 1;
         table.querySelectorAll('th[aria-sort]').forEach(function (other) { other.removeAttribute('aria-sort'); });
         cell.setAttribute('aria-sort', direction > 0 ? 'ascending' : 'descending');
-        table.querySelectorAll('tr.group-end').forEach(function (row) { row.classList.remove('group-end'); });
         sort(table.tBodies[0], column, direction);
       });
     });
