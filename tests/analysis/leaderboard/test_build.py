@@ -413,6 +413,17 @@ def test_a_model_does_not_move_by_lacking_benchmarks_or_by_having_some_alone(see
     assert board([*cells, easy], columns).separated == complete.separated
 
 
+def test_intervals_stay_on_the_scale_if_only_means_are_known() -> None:
+    """A lacks the easy benchmark, on which it is expected to be as far ahead as on the other: the worked example."""
+    cells = known({"easy": {"B": 0.8, "C": 0.85}, "hard": {"A": 0.6, "B": 0.5, "C": 0.55}})
+    found = board(cells, [column("easy"), column("hard")])
+    averages = {row.model: row.adjusted_average for row in found.rows}
+    assert {model: one and round(one.value, 9) for model, one in averages.items()} == {"A": 0.75, "B": 0.65, "C": 0.7}
+    for one in averages.values():
+        assert one is not None
+        assert 0 <= (one.low or 0.0) <= one.value <= (one.high or 1.0) <= 1
+
+
 def test_a_worse_model_does_not_hide_behind_benchmarks_that_nobody_else_ran() -> None:
     right = {"good-a": 80, "good-b": 79, "poor": 55}
     cells = [scored(m, b, [1.0] * k + [0.0] * (100 - k)) for m, k in right.items() for b in "ab"]

@@ -11,12 +11,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medhelm.analysis.comparison.two_models import compare_two_models
-from medhelm.analysis.leaderboard.cells import Column
+from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import Estimate
 from medhelm.reports.formats.tables import as_line
@@ -187,6 +188,19 @@ def test_differences() -> None:
     chart = differences_chart(comparison)
     check_chart(chart, ["Macro average", "Win share", *(one.column.title for one in comparison.benchmarks)])
     assert [row[0] for row in chart.rows[-2:]] == ["Macro average", "Win share"]
+
+
+def test_a_difference_that_depends_on_missing_scores_is_not_called_significant() -> None:
+    ids = [str(i) for i in range(100)]
+    first, second = np.repeat([1.0, 0.0, np.nan], [50, 10, 40]), np.repeat([1.0, 0.0, 1.0], [35, 25, 40])
+    cells = [
+        Cell(model=model, benchmark="b", value=float(np.nanmean(scores)), ids=ids, scores=scores)
+        for model, scores in (("a", first), ("b", second))
+    ]
+    comparison = compare_two_models(cells, [COLUMN], "a", "b")
+    assert comparison is not None
+    assert comparison.win_share.p_holm <= 0.05
+    assert "a may be better than b, but not if the missing answers" in differences_chart(comparison).description
 
 
 def test_subgroups_of_several_models_are_grouped_by_model() -> None:

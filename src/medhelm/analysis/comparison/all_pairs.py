@@ -8,7 +8,8 @@ Over several benchmarks two differences are tested, each a weighted mean of the 
 Both are means over instances and are treated alike: the interval comes from the sum of the benchmarks'
 variances, with Student's t and degrees of freedom by Satterthwaite (1946, Biom. Bull. 2); the p-value from the
 sign-flip test of all clusters of all benchmarks together. On 0/1 scores the two differ by a factor only, and no third
-model matters. Where models share one benchmark, its own test is the only one: `win_share` equals `macro_average`.
+model matters. On a single benchmark of 0/1 scores `win_share` equals `macro_average`. Models that lack benchmarks are
+compared by adjusted means (`incomplete`).
 
 Where a value is known without its instances, benchmarks take the place of instances: `ModelPair.unit` says so.
 

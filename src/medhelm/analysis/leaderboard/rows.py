@@ -367,7 +367,8 @@ def _adjusted_averages(measures: LeaderboardMeasures, macro: Averages, method: I
     fit = design.fit(values)
     value = np.clip(np.round(fit.averages, DECIMALS), 0.0, 1.0)
     if method != "instances within benchmarks":
-        return _rounded(Averages(value, value - (macro.value - macro.low), value + (macro.high - macro.value)))
+        low, high = value - (macro.value - macro.low), value + (macro.high - macro.value)
+        return _rounded(Averages(value, np.maximum(low, 0.0), np.minimum(high, 1.0)))
     linked = ~np.isnan(fit.expected)
     filled = np.where(design.present, values, fit.expected)
     means = [_filled_means(one, filled[:, j]) for j, one in enumerate(measures.macro_means)]

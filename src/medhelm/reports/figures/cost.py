@@ -1,4 +1,4 @@
-"""Figure 5: win share or win rate against cost, with the efficient frontier.
+"""Figure 5: the average that ranks against cost, with the efficient frontier.
 
 Models are numbered; a key beside the plot gives their names. So names of any length fit, and none covers a point.
 """
