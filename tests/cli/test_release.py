@@ -226,7 +226,10 @@ def test_a_signed_release_under_another_name_is_refused(
     shutil.copytree(releases / "r1", releases / "r2")
     shutil.copytree(releases / "r1", tmp_path / "elsewhere" / "r2")
     (releases / "r3").symlink_to(releases.absolute() / "r1")
-    for name in ("r2", "r3", str(tmp_path / "elsewhere" / "r2")):
+    copied = str(tmp_path / "elsewhere" / "r2")
+    refused = medhelm("verify", copied, *own, "--signed-by", public)
+    assert (refused.code, "is `r1`: its folder was renamed" in refused.err) == (2, True), refused.err
+    for name in ("r2", "r3"):
         for command in (("verify", name, *own, "--signed-by", public), ("verify", name, *own), ("diff", name)):
             refused = medhelm(*command)
             assert (refused.code, "is `r1`: its folder was renamed" in refused.err) == (2, True), (name, refused.err)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from medhelm.analysis.statistics.means import estimate
 from medhelm.domain import (
     JURY,
     RULES,
@@ -195,14 +196,15 @@ def add_judged_runs(
             size = 10 if lengths is None else int(lengths[place, position])
             text = "" if position in blank else "x" * size
             records.append(_judged(position, text, table[:, place, position], given[:, place, position], judges))
-        mean = Estimate(value=3.0, low=2.5, high=3.5, n=len(records), method="bootstrap-2000")
+        values = [record.scores[0].value for record in records]
+        mean = estimate(np.array([np.nan if value is None else value for value in values]), low=1.0, high=5.0)
         asked = np.delete(table[:, place], list(blank), axis=1)
         fields: dict[str, Any] = {
             "n": len(records),
             "requests_sent": len(records),
             "cost_usd": 0.0,
             "main_metric": JURY,
-            "estimates": {rule: {JURY: mean} for rule in RULES},
+            "estimates": {rule: {JURY: mean} for rule in RULES if mean},
             "resolved_model": make_model(name),
             "jury_result": _jury_result(asked, judges, lower_is_better=tuple(lower_is_better), n_blank=len(blank)),
         }

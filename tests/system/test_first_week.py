@@ -61,7 +61,7 @@ TRIALS = {
             command="export card card.md",
             out=("card.md",),
         ),
-        Step(command="jury", out=("Work of the judges", "`medhelm agreement` compares them with clinicians")),
+        Step(command="jury", out=("Judges, real data", "`medhelm agreement` compares them with clinicians")),
         Step(command="show letters q1", out=("=== big", "j1, accuracy: 3  it is 3")),
         Step(command="agreement sample --size 3 --raters 2 ratings.csv", out=("6 completions, 2 raters",)),
         Step(command="agreement ratings.csv", out=("There are too few ratings", "grades were not given")),

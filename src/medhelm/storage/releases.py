@@ -180,11 +180,8 @@ def read_release(store: Store, name: str) -> Release:
         raise StoreError(f"the release in {folder} is damaged ({error}). Restore its files from a copy.") from error
     if version != FORMAT:
         raise StoreError(f"the release in {folder} has version {version!r}; this version of medhelm reads {FORMAT}.")
-    if release.name != folder.absolute().name:  # its signature is about the name that it had
-        raise StoreError(
-            f"the release in {folder} is `{release.name}`: its folder was renamed, or replaced by a copy of another "
-            "release. Rename it back, or restore the right one."
-        )
+    if folder.absolute().parent == _folder(store).absolute():  # a copy elsewhere may have any name
+        _check_name(release, folder)
     if hashlib.sha256(frozen).hexdigest() != release.sha256:
         raise StoreError(
             f"{folder / BOARD} was changed after the release: its sha256 differs from the one in {MANIFEST}. "
@@ -195,7 +192,18 @@ def read_release(store: Store, name: str) -> Release:
 
 def release_signer(store: Store, name: str, signers: Path) -> Signer:
     """Return the signer of a release, if listed in a file of signers. Raises: UserError as `check_signature`."""
-    return check_signature(_release_folder(store, name) / MANIFEST, signers)
+    folder = _release_folder(store, name)
+    _check_name(read_release(store, name), folder)
+    return check_signature(folder / MANIFEST, signers)
+
+
+def _check_name(release: Release, folder: Path) -> None:
+    """Raise StoreError if the folder of a release has another name: its signature is about the name that it had."""
+    if release.name != folder.absolute().name:
+        raise StoreError(
+            f"the release in {folder} is `{release.name}`: its folder was renamed, or replaced by a copy of another "
+            "release. Rename it back, or restore the right one."
+        )
 
 
 def _release_folder(store: Store, name: str) -> Path:
