@@ -64,7 +64,7 @@ TRIALS = {
         Step(command="jury", out=("Judges, real data", "`medhelm agreement` compares them with clinicians")),
         Step(command="show letters q1", out=("=== big", "j1, accuracy: 3  it is 3")),
         Step(command="agreement sample --size 3 --raters 2 ratings.csv", out=("6 completions, 2 raters",)),
-        Step(command="agreement ratings.csv", out=("There are too few ratings", "grades were not given")),
+        Step(command="agreement ratings.csv", out=("No completion has both", "grades were not given")),
         Step(command="report paper --formats md", out=("big leads",)),
     ],
     "a developer checks each night whether a model changed": [
