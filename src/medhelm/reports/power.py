@@ -100,7 +100,7 @@ def _adjacent_table(found: SuitePower, format: str) -> str:
         "Observed difference": lambda one: decimal(one.observed_difference, 4),
         "Detectable now": lambda one: decimal(one.power_estimate.detectable, 4),
     }
-    caption = "Macro averages of adjacent models"
+    caption = "Averages of adjacent models over the benchmarks that both have"
     if found.difference is not None:
         columns |= {
             "Power now": lambda one: decimal(one.power_estimate.power, 2),

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import combinations
+
 from medhelm.analysis.comparison.paired import PairedDifference
 from medhelm.analysis.comparison.two_models import Comparison
+from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.reports import comparison as report
 from medhelm.reports.formats.tables import score_decimals
 from medhelm.results.comparison import compare_inputs
@@ -20,7 +24,7 @@ def page(site: Site, request: PageRequest) -> Page:
     selection = selection_of(site, request)
     board = board_of(site, selection)
     models = [row.model for row in board.all_rows]
-    best = [*models[:2], "", ""]
+    best = [*next(_compared(board), models[:2]), "", ""]
     first, second = request.text("a") or best[0], request.text("b") or best[1]
     if first == second and len(models) > 1:
         second = next(model for model in models if model != first)
@@ -29,6 +33,7 @@ def page(site: Site, request: PageRequest) -> Page:
         "choices": choices_of(site, selection),
         "selection": selection.parameters,
         "models": models,
+        "pairs": _compared(board) if request.is_static else (),
         "marks": {row.model: marks_of(row, site.runs_of(row.model)) for row in board.all_rows},
         "first": first,
         "second": second,
@@ -45,6 +50,13 @@ def page(site: Site, request: PageRequest) -> Page:
         ),
     }
     return Page(template="compare.html", title="Compare two models", values=values)
+
+
+def _compared(board: Leaderboard) -> Iterator[tuple[str, str]]:
+    """Yield the pairs of models, and of baselines, that have a benchmark in common, in order of rank."""
+    for one, other in combinations(board.all_rows, 2):
+        if board.were_compared(one.model, other.model) and not one.cells.keys().isdisjoint(other.cells):
+            yield one.model, other.model
 
 
 def csv(site: Site, request: PageRequest) -> Download:
