@@ -95,9 +95,8 @@ def test_json_keeps_the_contract() -> None:
     (pair,) = found["pairs"]
     assert (pair["a"], pair["b"], pair["benchmark"]) == ("lab/big_model", "small", None)
     assert (pair["separated"], pair["survives_failures"]) == (True, True)
-    # One of the 20 scores of the first is missing; the mean of the others is 18 / 19.
-    moved = pair["difference"] - pair["worst_case"], pair["best_case"] - pair["difference"]
-    assert moved == pytest.approx((18 / 19 / 20, 1 / 19 / 20), abs=2e-6)
+    # One of the 20 scores of the first is missing, and 18 of the others are 1; the second has 4 of 20.
+    assert (pair["worst_case"], pair["best_case"]) == pytest.approx((18 / 20 - 4 / 20, 19 / 20 - 4 / 20), abs=2e-6)
     assert (first["rank_bounds"], second["rank_bounds"]) == ([1, 1], None)
     assert found["verdict"][0].startswith("lab/big_model leads (macro average 0.947)")
     assert first["adjusted_average"]["value"] == first["ranking_value"] == pytest.approx(18 / 19, abs=1e-6)

@@ -227,6 +227,17 @@ def test_a_finding_survives_failures_only_if_they_could_not_reverse_it() -> None
         assert pair.survives_failures == survives
 
 
+def test_a_rival_that_is_right_on_what_a_model_lacks_counts() -> None:
+    """Of 100 questions, a has 55 right and lacks 20; b has 35 right of the others, and all of those 20."""
+    a = np.r_[np.ones(55), np.zeros(25), np.full(20, np.nan)]
+    b = np.r_[np.ones(35), np.zeros(45), np.ones(20)]
+    (pair,) = compare_all_pairs(cells_of("x", np.stack([a, b])), [column("x")], models=["m0", "m1"]).pairs
+    assert known(pair.win_share).p_holm < 0.05
+    assert pair.worst_case == pytest.approx(0.0), "both would have 55 right"
+    assert pair.best_case == pytest.approx(0.2)
+    assert not pair.survives_failures
+
+
 # --- what is odd ------------------------------------------------------------------------------------------------------
 
 

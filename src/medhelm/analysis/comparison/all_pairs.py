@@ -382,8 +382,8 @@ def compare_aligned(
         for differences, table in ((macro_differences, values), (won_differences, win_shares(values))):
             replace_differences(differences, differences_over_benchmarks(table, design), ~by_instance)
     tested = _adjusted_together(macro_differences, won_differences, by_instance)
-    raw_shifts = missing.shifts()
-    shifts = np.where(won.are_scores, raw_shifts, missing_shares.shifts())
+    raw_shifts = missing.shifts(macro_differences.value)
+    shifts = np.where(won.are_scores, raw_shifts, missing_shares.shifts(won_differences.value))
     survives = _survives_failures(tested[0], raw_shifts) & _survives_failures(tested[1], shifts)
     return AllPairs(
         models=tuple(models),

@@ -31,34 +31,46 @@ NO_SPREAD = 1e-24
 class MissingScores:
     """Bounds of what missing scores could change in the difference of each pair, averaged over benchmarks.
 
-    An interval that is moved by as much covers whatever the missing scores would have been (Imbens and Manski 2004).
+    A model's mean with all missing scores the worst, or the best, is compared with the other's mean over all of its
+    instances: on what one model lacks, the other may have been right or wrong. An interval that is moved by as much
+    covers whatever the missing scores would have been (Imbens and Manski 2004).
     """
 
     def __init__(self, design: Design) -> None:
         """Start without any benchmark."""
         self._design = design
         self._first, self._second = pair_indices(len(design.present))
-        self._below, self._above, self._weight = np.zeros((3, len(self._first)))
+        self._worst, self._best, self._weight = np.zeros((3, len(self._first)))
+        self._is_missing = np.zeros(len(self._first), dtype=np.bool_)
         self._adjusted = np.zeros((2, len(self._first)))
 
     def add(self, benchmark: int, missing: Floats, mean: Floats) -> None:
         """Add a benchmark: the share of missing scores or win shares of each model, and the mean of the others."""
-        down, up = missing * mean, missing * (1 - mean)
-        here = self._design.weights[benchmark] * (np.maximum(missing[self._first], missing[self._second]) < 1)
-        self._below += here * (down[self._first] + up[self._second])
-        self._above += here * (up[self._first] + down[self._second])
+        low = (1 - missing) * mean
+        high = low + missing
+        share = np.maximum(missing[self._first], missing[self._second])
+        here = self._design.weights[benchmark] * (share < 1)
+        self._worst += here * (low[self._first] - high[self._second])
+        self._best += here * (high[self._first] - low[self._second])
         self._weight += here
+        self._is_missing |= (share > 0) & (share < 1)
         if self._design.is_complete:
             return
         influence = self._design.influence(benchmark)
         for model in np.flatnonzero((missing > 0) & (missing < 1)).tolist():
-            share = influence[self._first, model] - influence[self._second, model]
-            rise, fall = np.maximum(share, 0.0), np.maximum(-share, 0.0)
-            self._adjusted += rise * [[down[model]], [up[model]]] + fall * [[up[model]], [down[model]]]
+            part = influence[self._first, model] - influence[self._second, model]
+            rise, fall = np.maximum(part, 0.0), np.maximum(-part, 0.0)
+            down, up = mean[model] - low[model], high[model] - mean[model]
+            self._adjusted += rise * [[down], [up]] + fall * [[up], [down]]
 
-    def shifts(self) -> Floats:
-        """Return how far missing scores could lower, and raise, the difference of each pair: shape (2, n_pairs)."""
-        shared = np.stack([self._below, self._above]) / np.where(self._weight > 0, self._weight, 1.0)
+    def shifts(self, value: Floats) -> Floats:
+        """Return how far missing scores could lower, and raise, the difference of each pair: shape (2, n_pairs).
+
+        `value`: shape (n_pairs,), the differences on shared instances.
+        """
+        weight = np.where(self._weight > 0, self._weight, 1.0)
+        shared = np.stack([value - self._worst / weight, self._best / weight - value])
+        shared = np.where(self._is_missing, np.maximum(np.nan_to_num(shared), 0.0), 0.0)
         return shared if self._design.is_complete else np.where(self._design.differ, self._adjusted, shared)
 
 
