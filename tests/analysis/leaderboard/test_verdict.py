@@ -26,7 +26,7 @@ def board(
     seconds: dict[str, float] | None = None,
 ) -> Leaderboard:
     """Models that are right on a fixed share of 60 questions on each of three benchmarks."""
-    columns = tuple(
+    columns = [
         Column(
             benchmark=name, title=name.upper(), category="c", subcategory="s", metric="exact_match",
             constant_baseline=(constants or {}).get(name),
