@@ -7,7 +7,7 @@ from functools import partial
 from medhelm.analysis.comparison.paired import LEVEL
 from medhelm.analysis.comparison.two_models import Comparison
 from medhelm.domain.text import plural
-from medhelm.reports.comparison import ADJUSTED, direction
+from medhelm.reports.comparison import ADJUSTED, direction, verdict
 from medhelm.reports.formats.tables import Value, estimate_numbers, number
 from medhelm.web.charts.chart import Chart
 from medhelm.web.charts.intervals import IntervalPlot, IntervalRow, draw_intervals
@@ -47,7 +47,8 @@ def differences_chart(comparison: Comparison) -> Chart:
     notes = [
         f"{short(comparison.first)} minus {short(comparison.second)} on the instances that both have, with 95% "
         "intervals. Filled points differ significantly at the 5% level, adjusted for all pairs and benchmarks "
-        f"({ADJUSTED[comparison.adjustment]}). Diamonds are averages over benchmarks."
+        f"({ADJUSTED[comparison.adjustment]}). Diamonds are averages. The models are separated only if both differ in "
+        "the same direction."
     ]
     return Chart(
         name="differences", title=title, description=_description(comparison), draw=partial(draw_intervals, plot),
@@ -64,13 +65,5 @@ def _description(comparison: Comparison) -> str:
     n = plural(len(comparison.benchmarks), "benchmark")
     return (
         f"Of {n}, {short(comparison.first)} is significantly better on {first} and {short(comparison.second)} on "
-        f"{second}. {_overall_sentence(comparison)}"
+        f"{second}. {verdict(comparison)[0]}"
     )
-
-
-def _overall_sentence(comparison: Comparison) -> str:
-    """Return the overall result in one sentence."""
-    gap = comparison.macro_average.difference.value
-    if direction(comparison.pair, comparison.adjustment):
-        return f"Over all benchmarks they differ significantly, by {gap:+.3f} on average."
-    return "Over all benchmarks they do not differ significantly."
