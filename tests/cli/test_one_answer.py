@@ -253,6 +253,5 @@ def _check_site(out: Any, folder: Path, answer: Answer) -> None:
         ):
             assert overall[1].replace("&lt;", "<") == p_text(answer.tested[frozenset(pair)])
             assert ("is better" in overall[2]) == bool(said.better)
-        assert ("they differ significantly" in text) == bool(said.better)
         verdicts.add(frozenset(pair))
     assert verdicts >= answer.tested.keys()

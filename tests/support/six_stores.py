@@ -98,7 +98,7 @@ def _lacking(folder: Path) -> None:
 def _extra(folder: Path) -> None:
     """One model has easy benchmarks that nobody else has, and is worse on the shared ones; another shares none."""
     table = _table(3)
-    table["easy"] = {"openai/d": [1.0] * 100 + [0.0] * 5}
+    table["easy"] = {"openai/d": [*[1.0] * 100, *[0.0] * 5]}
     table["easier"] = {"openai/d": [1.0] * 60}
     table["alone"] = {"openai/alone": [1.0, 0.0] * 30}
     _write_all(folder, table)

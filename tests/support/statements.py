@@ -142,7 +142,7 @@ RANK = r"(\d+) ?\(?(?:(\d+)(?:-| to )(\d+)\)?)?"
 def ranks(text: str) -> dict[str, tuple[int, int, int]]:
     """Return model -> rank, lowest and highest possible rank, of the first table of a text or page."""
     rows = re.sub(r"\s+", " ", text.partition("</table>")[0]).split("<tr") if "<tr" in text else text.splitlines()
-    found = {}
+    found: dict[str, tuple[int, int, int]] = {}
     for row in rows:
         plain = " ".join(html.unescape(re.sub(r"<[^>]+>", " ", f"<tr{row}" if "<tr" in text else row)).split())
         if hit := re.match(rf"\|? ?{RANK} ?\|? (?:<?)({MODEL})\b", plain):

@@ -73,7 +73,7 @@ def worth_table(bill: Bill, format: str = "table") -> str:
         "USD per 1,000": lambda one: decimal(one.use.usd_per_1000, 4) if one.use else None,
         "tokens": lambda one: decimal(one.use.tokens, 0) if one.use else None,
         "seconds": lambda one: seconds_text(one.use.seconds) if one.use else None,
-        "macro average": lambda one: decimal(one.macro_average),
+        "macro average": lambda one: decimal(one.adjusted_average),
         "efficient": lambda one: None if one.on_frontier is None else "yes" if one.on_frontier else "no",
         "probability": lambda one: decimal(one.frontier_probability, 2),
     }

@@ -24,6 +24,7 @@ from medhelm.analysis.agreement.severity import RaterEffect, rater_effect
 from medhelm.analysis.agreement.verdict import Conclusion, conclude
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
+from medhelm.analysis.leaderboard.verdict import with_doubts
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.domain import Benchmark, Run
 from medhelm.domain.grouping import group_by
@@ -158,7 +159,7 @@ def with_calibrated_pairs(board: Leaderboard, found: Calibration) -> Leaderboard
     titles = {name: column.title for name, column in columns.items()}
     warnings = _jury_warnings({name: one for name, one in found.agreement.items() if name in columns}, titles)
     if len(rated) < 2:
-        return replace(board, verdict=(*warnings, *board.verdict))
+        return replace(board, verdict=with_doubts(board, warnings))
     known = {(one.benchmark, one.model) for one in judged}
     plain = [
         _plain_scores(cell, columns[name])
@@ -174,7 +175,7 @@ def with_calibrated_pairs(board: Leaderboard, found: Calibration) -> Leaderboard
         frozenset(pair for pair in board.separated if set(pair) <= set(models)),
     )
     fields = {one.name: getattr(board, one.name) for one in dataclass_fields(board)}
-    fields["verdict"] = (*warnings, *board.verdict, *pairs.verdict())
+    fields["verdict"] = (*with_doubts(board, warnings), *pairs.verdict())
     return CalibratedLeaderboard(**fields, calibrated_pairs=pairs)
 
 

@@ -142,7 +142,7 @@ def _cost_effectiveness(
         on_frontier = board.frontier.by_model.get(row.model) if board.frontier else None
         instances = sum(run.n - run.n_failed for run in runs)
         win = row.win_rate.value if row.win_rate else None
-        macro = row.adjusted_average.value if row.adjusted_average else None
+        macro = row.macro_average.value if row.macro_average else None
         found.append(
             CostEffectiveness(
                 model=row.model,
@@ -151,6 +151,7 @@ def _cost_effectiveness(
                 cost_usd=cost,
                 win_rate=win,
                 macro_average=macro,
+                adjusted_average=row.adjusted_average.value if row.adjusted_average else None,
                 per_win_point=cost_per_point(cost, win),
                 per_macro_point=cost_per_point(cost, macro),
                 per_instance=None if cost is None or not instances else cost / instances,

@@ -12,6 +12,7 @@ from medhelm.analysis.leaderboard.build import Resample, build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.constant_answers import MAJORITY
 from medhelm.analysis.leaderboard.types import Leaderboard
+from medhelm.analysis.leaderboard.verdict import with_doubts
 from medhelm.analysis.statistics.numbers_cache import NumbersCache
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import JURY, RULES, Benchmark, ConstantBaseline, InjectionEffect, Rule, Run, Tier
@@ -254,7 +255,7 @@ def with_judges_in_verdict(board: Leaderboard, agreement: Mapping[str, JuryRelia
 
     shown = [column for column in board.columns if column.benchmark in agreement]
     sentences = judges_in_words((column.title, agreement[column.benchmark]) for column in shown)
-    return replace(board, verdict=(*sentences, *board.verdict))
+    return replace(board, verdict=with_doubts(board, sentences))
 
 
 def leaderboard_from_cells(

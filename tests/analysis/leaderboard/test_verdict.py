@@ -12,7 +12,7 @@ from medhelm.analysis.cost.use import RunUse
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.analysis.leaderboard.verdict import verdict
+from medhelm.analysis.leaderboard.verdict import verdict, with_doubts
 from tests.support.leaderboards import toy_board
 
 BENCHMARKS = ("a", "b", "c")
@@ -122,3 +122,22 @@ def test_published_ceilings_are_not_compared_with_bills() -> None:
 
 def test_sample_rows_are_called_invented_first() -> None:
     assert toy_board(3, 2, tier="sample").verdict[0].startswith("These are invented sample rows")
+
+
+@pytest.mark.parametrize("n_judged", [3, 1])
+def test_after_doubts_about_the_jury_ranks_are_what_its_scores_show(n_judged: int) -> None:
+    board = toy_board(3, 3, n=40)
+    columns = tuple(
+        replace(column, judges=("lab/judge",) if place < n_judged else ()) for place, column in enumerate(board.columns)
+    )
+    doubted = replace(board, columns=columns)
+    start = "By the jury's scores, " if n_judged == 3 else "By these scores, "
+    found = with_doubts(doubted, ["Do not rely on the jury."])
+    assert found == ("Do not rely on the jury.", start + board.verdict[0], *board.verdict[1:])
+    assert with_doubts(replace(doubted, verdict=found), ["More."])[1:] == found
+    assert with_doubts(doubted, []) == tuple(board.verdict)
+
+
+def test_a_sentence_without_a_name_goes_on_in_lower_case() -> None:
+    board = toy_board(3, 3, tied=True)
+    assert with_doubts(board, ["Doubt."])[1].startswith("By these scores, all 3 models share the first rank")

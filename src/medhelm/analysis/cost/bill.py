@@ -85,7 +85,9 @@ class CostEffectiveness:
     win_rate: float | None
     """0..1; None where it has no rival."""
     macro_average: float | None
-    """0..1; None without any score."""
+    """0..1, over the benchmarks that it has; None without any score."""
+    adjusted_average: float | None = None
+    """The macro average on the leaderboard, adjusted for benchmarks that it lacks."""
     per_win_point: float | None
     """US dollars for each 0.01 of the win rate."""
     per_macro_point: float | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -44,6 +45,26 @@ def verdict(board: Leaderboard) -> list[str]:
     if len(rows) > 1:
         found += _costs(board)
     return found
+
+
+_ON_RANKS = re.compile(r" leads \(| ranks? first | share the first rank ")
+"""Found in the sentence on the order of the models."""
+
+_WORD = re.compile(r"(No two|Both|All \d+|The two)\b")
+"""Beginning of a sentence on ranks that is not the name of a model."""
+
+
+def with_doubts(board: Leaderboard, doubts: Sequence[str]) -> tuple[str, ...]:
+    """Return the verdict after sentences that speak against the jury: what follows is only what its scores show."""
+    if not doubts:
+        return tuple(board.verdict)
+    source = "By the jury's scores, " if all(column.judges for column in board.columns) else "By these scores, "
+    place = next((place for place, text in enumerate(board.verdict) if _ON_RANKS.search(text)), None)
+    found = list(board.verdict)
+    if place is not None and not found[place].startswith(("By the jury's", "By these")):
+        text = found[place]
+        found[place] = source + (text[0].lower() + text[1:] if _WORD.match(text) else text)
+    return (*doubts, *found)
 
 
 def leaders(board: Leaderboard) -> list[Row]:

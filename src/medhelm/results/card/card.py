@@ -12,7 +12,6 @@ from pathlib import Path
 from medhelm import __version__
 from medhelm.analysis.cost.sums import sum_costs
 from medhelm.analysis.leaderboard.types import Average, Leaderboard, Row
-from medhelm.analysis.leaderboard.verdict import verdict
 from medhelm.domain import EXTENDED, JURY, POOL, Benchmark, Model, Rule, Run
 from medhelm.domain.grouping import group_by
 from medhelm.errors import UserError
@@ -43,7 +42,7 @@ from medhelm.results.export_selection import (
 )
 from medhelm.results.export_tables import judges_cost
 from medhelm.results.jury import total_tallies
-from medhelm.results.runs.names import renamed, short_names
+from medhelm.results.runs.names import renamed, short_names, with_names
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.releases import prompts_digest
 from medhelm.storage.runs import completions_by_snapshot, read_messages
@@ -134,7 +133,7 @@ def card_of(
         last_run=days[-1],
         scoring=board.scoring,
         tier=selection.tier,
-        verdict=verdict(named),
+        verdict=[with_names(names, sentence) for sentence in named.verdict],
         ranked_by=board.ranked_by,
         models=[_card_model(row, selection, names, digests.get(row.model, {})) for row in board.all_rows],
         benchmarks=_card_benchmarks(selection, board, definitions, names),
