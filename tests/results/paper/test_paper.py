@@ -358,7 +358,7 @@ def beside(store: Path) -> ReportInputs:
 def test_tables_mark_published_scores(beside: ReportInputs) -> None:
     tables, _ = compose_tables(beside, ["table1", "table3", "tableD1"])
     first, third, places = tables
-    shown = {str(row[2]) for row in first.rows}
+    shown = {str(row[list(first.headers).index("Model")]) for row in first.rows}
     assert {"lab/good", "GPT-4o †"} <= shown and "GPT-4o" not in shown
     at = list(first.csv_headers).index("scores")
     sources = {str(row[4]): row[at] for row in first.csv_rows}
@@ -373,7 +373,7 @@ def test_figures_mark_published_scores(beside: ReportInputs) -> None:
     rows = [row for rows in figure.spec["datasets"].values() for row in rows]
     sources = {row["model"]: row["source"] for row in rows}
     assert sources["GPT-4o †"] == "published" and sources["lab/half"] == "measured here"
-    point = figure.spec["spec"]["layer"][1]["encoding"]
+    point = figure.spec["layer"][1]["encoding"]
     assert point["color"]["legend"]["title"] == point["shape"]["legend"]["title"] == "Scores"
 
 

@@ -66,11 +66,12 @@ class MissingScores:
     def shifts(self, value: Floats) -> Floats:
         """Return how far missing scores could lower, and raise, the difference of each pair: shape (2, n_pairs).
 
+        One of both is negative where the difference on shared instances is beyond all that missing scores allow.
         `value`: shape (n_pairs,), the differences on shared instances.
         """
         weight = np.where(self._weight > 0, self._weight, 1.0)
         shared = np.stack([value - self._worst / weight, self._best / weight - value])
-        shared = np.where(self._is_missing, np.maximum(np.nan_to_num(shared), 0.0), 0.0)
+        shared = np.where(self._is_missing, np.nan_to_num(shared), 0.0)
         return shared if self._design.is_complete else np.where(self._design.differ, self._adjusted, shared)
 
 
