@@ -8,11 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pytest
 
+from medhelm.results.runs.cells import cell_of, column_of
+from medhelm.storage.runs import CodedTexts, RunScores
 from tests.support.benchmarks.choice import chat, make_benchmark, perfect, question_number
 from tests.support.cli import Medhelm
 from tests.support.servers.openai import Answer, Server
+from tests.support.stores import make_run
 
 N = 60
 """Questions, of which 20 have the answer B."""
@@ -131,3 +135,15 @@ def test_lost_requests_stay_missing(medhelm: Medhelm, tmp_path: Path, server: Se
     found = rows(medhelm, store)["drops"]["benchmarks"]["toy"]
     assert (found["n"], found["n_failed"], found.get("n_failed_by_model", 0)) == (58, 2, 0)
     assert found["value"] == pytest.approx((1 + 4 / 18) / 2, abs=1e-6)
+
+
+@pytest.mark.parametrize(("n_failed", "value"), [(2, None), (5, 0.0)], ids=["others are not scored", "all refused"])
+def test_refusals_alone_are_no_score_of_a_run_that_was_not_scored(n_failed: int, value: float | None) -> None:
+    """A run of another harness can have completions without a corrected score."""
+    run = make_run("toy", "lab/a", n=5, n_failed=n_failed, main_metric="exact_match", estimates={})
+    codes = CodedTexts((np.arange(5) < n_failed).astype(int), ["", "refusal"])
+    scored = RunScores(
+        ids=[str(i) for i in range(5)], values=np.full(5, np.nan), clusters=None, parts=None, failure_codes=codes
+    )
+    column = column_of(run, None, "corrected")
+    assert cell_of("lab/a", run, column, scored, rule="corrected", as_worst=True).value == value

@@ -65,6 +65,8 @@ def _with_failures_as_worst(cell: Cell, run: Run, column: Column, scored: RunSco
     """Count the failures that the model caused as the worst answer: of a ratio, as a wrong one in its class."""
     if cell.scores is None or scored.failure_codes is None or CAUSED_BY_MODEL.isdisjoint(scored.failure_codes.names):
         return cell
+    if cell.estimate is None and run.n_failed < run.n:
+        return cell  # the other completions have no score by this rule, such as those of an imported run
     caused = scored.failure_codes.among(CAUSED_BY_MODEL) & np.isnan(scored.values)
     if not caused.any():
         return cell
