@@ -32,7 +32,7 @@ RETIRED_NAMES = re.compile(
 
 RETIRED_PHRASES = re.compile(
     r"""(?ix) \b (?:
-        nobody | no[ ]one | whoever | for[ ]want[ ]of | (?:is|are)[ ]no[ ](?!longer|more|less)
+        nobody | no[ ]one | whoever | for[ ]want[ ]of | (?:is|are)[ ]no[ ](?!longer|more|less|better)
       | stands? | stood | told | tells | brothers? | mend(?:s|ed)? | hitherto | thereby | therein | lest | shall
       | road | travels? | dealings? | parcels? | harvest | patience | troubles | witness(?:es)? | outlook | prospects
       | surroundings | shelf | spool(?:s|ed)? | standings | foreign | sittings? | heard | fence[sd]? | suspicions?

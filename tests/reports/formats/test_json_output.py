@@ -51,7 +51,7 @@ WRITTEN: Mapping[type, str] = {
     Criterion: "name description higher_is_better points tags",
     BenchmarkCostEffectiveness: "benchmark cost_usd value per_point",
     CostEffectiveness: (
-        "model n_benchmarks instances cost_usd win_rate macro_average per_win_point per_macro_point "
+        "model n_benchmarks instances cost_usd win_rate macro_average adjusted_average per_win_point per_macro_point "
         "per_instance per_benchmark is_efficient benchmarks use_usd judges_usd use on_frontier frontier_probability"
     ),
     CompletionUse: "completions usd_per_1000 input_tokens output_tokens seconds mean_seconds",
