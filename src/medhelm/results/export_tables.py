@@ -272,6 +272,11 @@ def _leaderboard(boards: list[Leaderboard]) -> Iterator[dict[str, Any]]:
                 "win_share_high": row.win_share and row.win_share.high,
                 "guarded_win_share": row.guarded_win_share,
                 **_average("macro_average", row.macro_average),
+                **select(
+                    row,
+                    "adjusted_average=adjusted_average.value adjusted_average_low=adjusted_average.low "
+                    "adjusted_average_high=adjusted_average.high ranking_value",
+                ),
                 **select(row, "n_benchmarks coverage cost_usd usd_per_1000"),
                 "seconds_per_completion": row.use and row.use.seconds,
                 "tokens_per_completion": row.use and row.use.tokens,
