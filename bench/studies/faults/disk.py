@@ -249,6 +249,13 @@ def _fork(work: Callable[[], NoReturn]) -> int:
         pause = min(pause * 1.5, 0.02)
 
 
+def _is_encrypted(manifest: Path) -> bool:
+    """Return True if a store is encrypted, or being converted."""
+    from medhelm.io.encryption.unlock import SECTION
+
+    return manifest.is_file() and SECTION in manifest.read_text(encoding="utf-8")
+
+
 def _as_program(place: Path, words: Sequence[str], output: str) -> None:
     """Make this forked process look like one that was started in a folder."""
     os.chdir(place / "home")
@@ -262,9 +269,11 @@ def _as_program(place: Path, words: Sequence[str], output: str) -> None:
         TMPDIR=str(place / "tmp"),
         HOME=str(place / "home"),
         XDG_CONFIG_HOME=str(place / "home/config"),
-        MEDHELM_STORE_KEY="00" * 32,
         MEDHELM_STORE=str(place / "home/store"),
     )
+    os.environ.pop("MEDHELM_STORE_KEY", None)  # a store that is not encrypted is refused if there is a key
+    if words[:1] == ("encrypt",) or _is_encrypted(place / "home/store/store.json"):
+        os.environ["MEDHELM_STORE_KEY"] = "00" * 32
     sys.argv = ["medhelm", *words]
     for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(one, signal.default_int_handler if one == signal.SIGINT else signal.SIG_DFL)
