@@ -207,10 +207,11 @@ def sample(
         wanted=wanted,
         include_baselines=include_baselines,
     )
+    # Before the file is there: an export that a deletion must know is never missing from the list.
+    record_export(shared.store_to_read, file, "ratings", {one.benchmark for one in found.completions}, has_text=True)
     with output_errors(file, "file"), atomic_file(file) as new:
         new.touch(mode=0o600)  # completions may hold patients' data
         new.write_bytes(_sample_file(shared, found, rater_names(raters), file.suffix.lower()))
-    record_export(shared.store_to_read, file, "ratings", {one.benchmark for one in found.completions}, has_text=True)
     if shared.json:
         left_out = {"left_out": list(found.left_out)} if found.left_out else {}
         done = {"file": str(file), "completions": len(found.completions), "raters": raters, "seed": seed}
