@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -71,6 +73,28 @@ def rows(rows):
         assert seen.count("TZ") == 3
         assert os.environ["OPENAI_API_KEY"] == "hidden", "others see it between two rows"
     assert {os.environ[name] for name in secrets} == {"hidden"}
+
+
+def test_others_keep_their_environment_while_a_hook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread finds its keys at any moment, also when it copies the environment."""
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+    started, checked = Event(), Event()
+
+    def rows() -> Iterator[Mapping[str, object]]:
+        started.set()  # the hook is running now: it asked for a row
+        checked.wait(60)
+        yield {}
+
+    path = written(tmp_path, "import os\ndef rows(rows):\n    for _ in rows: yield {'seen': list(os.environ.copy())}\n")
+    hook = load_hook(path)
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(lambda: list(run_hook(hook, rows(), path)))
+        assert started.wait(60)
+        copied = os.environ.copy()
+        checked.set()
+        assert copied["OPENAI_API_KEY"] == "key"
+        assert len(copied) == len(os.environ)
+        assert "OPENAI_API_KEY" not in found.result()[0]["seen"]  # type: ignore[operator]
 
 
 def test_a_hook_reads_row_by_row(tmp_path: Path) -> None:

@@ -15,8 +15,9 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
@@ -45,6 +46,9 @@ _MISTAKES = (
 _SECRET = re.compile(r"(?i)^medhelm_|key|token|secret|pass|pwd|credential|login|auth|cookie|sas")
 """Names of environment variables that may hold keys, and all of MedHELM."""
 
+_in_hook = ContextVar("in_hook", default=False)
+"""Whether the current thread runs code of a hook."""
+
 _END: Mapping[str, object] = {}
 """Marks the end of the rows; compared by identity."""
 
@@ -67,7 +71,7 @@ def load_hook(path: Path) -> Hook:
     module = module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and pickle look up their module there
     try:
-        with _without(_secrets()):
+        with _without_secrets():
             loader.exec_module(module)
     except SyntaxError as error:
         raise UserError(f"{path}, line {error.lineno}: not Python ({error.msg}).") from None
@@ -79,19 +83,36 @@ def load_hook(path: Path) -> Hook:
     return hook  # type: ignore[no-any-return]
 
 
-def _secrets() -> list[str]:
-    """Return the variables of the environment that a hook does not see."""
-    return [name for name in os.environ if _SECRET.search(name)]
+class _Environment(type(os.environ)):  # type: ignore[misc]
+    """The environment of the process; code of a hook sees it without secrets.
+
+    Nothing is removed: other threads read their keys at the same time.
+    """
+
+    def __getitem__(self, name: str) -> str:
+        if _in_hook.get() and _SECRET.search(name):
+            raise KeyError(name)
+        return str(super().__getitem__(name))
+
+    def __iter__(self) -> Iterator[str]:
+        names = super().__iter__()
+        return (name for name in names if not _SECRET.search(name)) if _in_hook.get() else names
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+os.environ.__class__ = _Environment  # every holder of `os.environ` must see the same object
 
 
 @contextmanager
-def _without(names: Sequence[str]) -> Iterator[None]:
-    """Remove variables from the environment while code of a hook runs."""
-    removed = {name: value for name in names if (value := os.environ.pop(name, None)) is not None}
+def _without_secrets() -> Iterator[None]:
+    """Hide secrets from `os.environ` in this context, while code of a hook runs."""
+    token = _in_hook.set(True)
     try:
         yield
     finally:
-        os.environ.update(removed)
+        _in_hook.reset(token)
 
 
 def run_hook(hook: Hook, data: Rows | Path, path: Path, *, variant: str = "") -> Rows:
@@ -108,12 +129,11 @@ def run_hook(hook: Hook, data: Rows | Path, path: Path, *, variant: str = "") ->
             yield row
 
     chosen = {"variant": variant} if variant else {}
-    hidden = _secrets()
     try:
-        with _without(hidden):
+        with _without_secrets():
             found = iter(hook(data if isinstance(data, Path) else counted(data), **chosen))
         while True:
-            with _without(hidden):
+            with _without_secrets():
                 row = next(found, _END)
             if row is _END:
                 return
