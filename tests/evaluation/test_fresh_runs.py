@@ -19,6 +19,7 @@ from medhelm.storage.runs import load_runs, read_columns
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import answers_with, make_benchmark, perfect, question_number
 from tests.support.cli import Medhelm
+from tests.support.running import eventually
 from tests.support.servers.openai import Answer, Server
 
 N = 9
@@ -100,6 +101,34 @@ def test_a_killed_fresh_run_continues_and_a_finished_one_does_not(
     before = server.count
     assert "continues" not in medhelm(*command, "--fresh").err
     assert (server.count - before, len(completions(store))) == (30, 3)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+def test_runs_of_a_killed_evaluation_that_were_complete_are_not_bought_again(
+    medhelm: Medhelm, tmp_path: Path, server: Server
+) -> None:
+    """The first of two runs is complete when the process is killed; a later command that ended buys all again."""
+    store = tmp_path / "store"
+    other = make_benchmark(tmp_path, name="other", n=20)
+    rows = other / "rows.jsonl"
+    rows.write_text(rows.read_text(encoding="utf-8").replace("number ", "other number "), encoding="utf-8")
+    benchmarks = str(make_benchmark(tmp_path, n=20)), str(other)
+    command = ["run", *benchmarks, "--model", model_of(server), "--store", str(store)]
+    server.answer_with(answers_with(lambda _: "A"))
+    server.hold_beyond(30)
+    process = subprocess.Popen([sys.executable, "-m", "medhelm", *command, "--fresh", "--concurrency", "1"])
+    server.wait_for(31)
+    eventually(lambda: list(store.glob("runs/*/*/run.json")) or None)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    server.release()
+    done = medhelm(*command, "--fresh")
+    assert (done.code, done.err.count("continues the fresh run")) == (0, 2)
+    assert server.count in (40, 41)  # one request was in flight
+    assert list((store / "fresh").iterdir()) == []
+    before = server.count
+    assert medhelm(*command, "--fresh").code == 0
+    assert server.count - before == 40
 
 
 def test_an_interrupted_fresh_run_is_forgotten_after_a_week(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:

@@ -77,8 +77,8 @@ class CompletionSource(ABC):
         """Return the stored completions of judges about the completion of a model."""
         return []
 
-    def ended(self, run: Run) -> None:  # noqa: ARG002
-        """Note that a run has ended."""
+    def ended(self, runs: Sequence[Run]) -> None:  # noqa: ARG002
+        """Note that the evaluation ended with these runs, and was not stopped."""
         return
 
     def final_scores(
@@ -152,10 +152,10 @@ class LiveCompletions(CompletionSource):
                 position, instance, partial(self.fitter.ask, self.session.client, provider, request, benchmark)
             )
 
-    def ended(self, run: Run) -> None:
-        """Note that a run has ended, so that the next fresh run asks again."""
+    def ended(self, runs: Sequence[Run]) -> None:
+        """Note that the evaluation ended, so that the next fresh one asks again."""
         if self.fresh:
-            self.fresh.ended(run)
+            self.fresh.ended(runs)
 
     def _fresh_start(self, model: Model, dataset: Dataset) -> str:
         return self.fresh.start_of(model, dataset) if self.fresh else ""

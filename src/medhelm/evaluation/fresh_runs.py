@@ -31,10 +31,14 @@ class FreshRuns:
         """Return the start of a fresh run; empty if completions of any age will do."""
         return self.starts.get((model.name, dataset.benchmark.name), "")
 
-    def ended(self, run: Run) -> None:
-        """Note that a run has ended."""
-        if self.store and run.fresh:
-            finish(self.store, run)
+    def ended(self, runs: Sequence[Run]) -> None:
+        """Note that the evaluation ended with these runs.
+
+        Not before: an evaluation that is interrupted continues those that were complete, too, and buys nothing twice.
+        """
+        for run in runs:
+            if self.store and run.fresh:
+                finish(self.store, run)
 
 
 def open_fresh_runs(

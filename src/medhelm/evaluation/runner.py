@@ -84,9 +84,12 @@ class EvaluationRunner:
                 work.scheduler.stopped = await source.prepare(panel.providers if panel else {})
                 if not work.scheduler.stopped:
                     await work.run()
+            runs = tuple(active.recorder.run for active in work.in_order() if active.recorder.run)
+            if not work.scheduler.stopped:
+                source.ended(runs)
             messages = await work.messages()
         return Evaluation(
-            runs=tuple(active.recorder.run for active in work.in_order() if active.recorder.run),
+            runs=runs,
             stopped=work.scheduler.stopped,
             messages=tuple(messages),
             cost_usd=session.budget.spent_usd,
@@ -289,8 +292,7 @@ class _Work:
         reason = self.scheduler.unusable.get(recorder.model.name, "")
         self.first_run_ended.set()
         finish = partial(recorder.finish, reason or self.scheduler.stopped, is_unusable=bool(reason))
-        run = await finish_in_thread(finish)
-        self.source.ended(run)
+        await finish_in_thread(finish)
         if active.lock:
             active.lock.release()
         self.listener.ended(recorder)

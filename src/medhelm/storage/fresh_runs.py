@@ -1,7 +1,7 @@
 """Fresh runs: evaluations that requested new completions although the cache held some.
 
 The start of a fresh run is part of its settings and of the keys of its completions in the cache, so that earlier runs
-and completions stay. While it is in progress, a file in `fresh/` holds its start: after `kill -9` the next fresh run
+and completions stay. Until its evaluation ends, a file in `fresh/` holds its start: after `kill -9` the next fresh run
 continues it and requests only what is missing.
 """
 
@@ -76,9 +76,7 @@ def latest_start(store: Store, key: RunKey) -> str:
 def interrupted_start(store: Store, key: RunKey, now: datetime) -> str:
     """Return the start of a fresh run that was interrupted not long ago; empty if there is none."""
     start = _read(_file(store, key))
-    if not start or now - datetime.fromisoformat(start) > CONTINUED_FOR:
-        return ""
-    return "" if start == latest_start(store, key) else start
+    return start if start and now - datetime.fromisoformat(start) <= CONTINUED_FOR else ""
 
 
 def start_all(store: Store, keys: Sequence[RunKey], now: datetime) -> dict[RunKey, str]:
