@@ -72,7 +72,7 @@ def files(folder: Path) -> dict[str, bytes]:
 @pytest.mark.usefixtures("variables")
 def test_a_published_store_is_read_by_others(medhelm: Medhelm, evaluated: Path) -> None:
     done = medhelm("export", "store", URL, "--store", evaluated, "--json")
-    assert (done.code, done.json) == (0, {"url": URL, "runs": 2, "releases": 1, "known": 0})
+    assert (done.code, done.json) == (0, {"url": URL, "runs": 2, "releases": 1, "known": 0, "remarks": []})
     assert medhelm("export", "store", URL, "--store", evaluated, "--json").json["known"] == 3
     there = medhelm("leaderboard", "--store", URL, "--json")
     assert there.out == medhelm("leaderboard", "--store", evaluated, "--json").out
@@ -169,6 +169,16 @@ def test_private_data_needs_consent_to_leave_the_machine(
         publish(open_store(evaluated), remote, [])
     assert remote.sizes() == {}
     assert publish(open_store(evaluated), remote, PUBLIC).runs == 2
+
+
+@pytest.mark.usefixtures("variables")
+def test_clusters_that_look_like_record_numbers_are_named(
+    medhelm: Medhelm, evaluated: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("medhelm.results.export_selection.table_rows", lambda *_: [("1000105",), ("1000071",)])
+    done = medhelm("export", "store", URL, "--store", evaluated, "--benchmark", "med_qa")
+    assert "- med_qa: the clusters look like record numbers of patients" in done.out
+    assert "pubmed_qa:" not in done.out
 
 
 @pytest.mark.usefixtures("variables")

@@ -274,4 +274,6 @@ def store(shared: Shared, url: str, wanted: RunFilter, allow_hosts: tuple[str, .
     else:
         known = f"; {done.known} already existed" if done.known else ""
         click.echo(f"{done.url}: {plural(done.runs, 'run')} and {plural(done.releases, 'release')} published{known}")
+        for remark in done.remarks:
+            click.echo(f"- {remark}")
     return 0

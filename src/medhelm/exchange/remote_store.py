@@ -24,6 +24,7 @@ from medhelm.io.object_store.store import ObjectStore
 from medhelm.io.output_folder import atomic_file, atomic_folder
 from medhelm.io.work_folders import delete_folder
 from medhelm.results.comparable.conditions import has_own_data
+from medhelm.results.export_selection import benchmarks_with_record_numbers
 from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter
 from medhelm.storage.audit_log import AuditLog
 from medhelm.storage.imported_instances import instances_file
@@ -52,6 +53,8 @@ class Publication:
     """Releases that were published now."""
     known: int
     """Runs and releases that were there already."""
+    remarks: tuple[str, ...] = ()
+    """What was published that may identify patients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,11 @@ def publish(
             _send(part, remote)
     new = [part for part in parts if part.marker not in published]
     n_releases = sum(not part.benchmark for part in new)
-    return Publication(remote.url, len(new) - n_releases, n_releases, len(known))
+    remarks = tuple(
+        f"{name}: the clusters look like record numbers of patients, and were published as they are, as were the texts."
+        for name in benchmarks_with_record_numbers(runs)
+    )
+    return Publication(remote.url, len(new) - n_releases, n_releases, len(known), remarks)
 
 
 def _run_part(store: Store, run: Run) -> _Part:
@@ -150,7 +157,7 @@ def _missing_consent(runs: Sequence[Run], definitions: Sequence[Benchmark], host
     if not private or is_loopback(host) or host in allowed or (rules and rules.private_data.has(host)):
         return ""
     return (
-        f"data that is not public would leave this machine: prompts, completions and references of "
+        f"data that is not public would leave this machine: prompts, completions, references and clusters of "
         f"{', '.join(private)} to {host}.\nIf its terms of use permit that, add --allow-host {host}\n"
         f"`private_data` in {ADMINISTRATOR_FILE} permits hosts for every command. Nothing was sent."
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.types import Leaderboard
+from medhelm.benchmarks.personal_identifiers import are_record_numbers
 from medhelm.domain import Rule, Run, Tier
 from medhelm.domain.remark import LeftOut, Remark
 from medhelm.errors import StoreError, UserError
@@ -18,8 +19,9 @@ from medhelm.results.runs.remarks import cached_completions_text, jury_remarks, 
 from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter
 from medhelm.results.spending import Pricing, repriced
 from medhelm.results.suites import suite_sort_key
+from medhelm.storage.privacy.deletions import table_rows
 from medhelm.storage.recovery.damaged_runs import damaged, intact_runs, run_tables
-from medhelm.storage.runs import load_runs
+from medhelm.storage.runs import load_runs, records_path
 from medhelm.storage.store import Store, open_store
 
 
@@ -90,6 +92,15 @@ def select_for_export(folder: Path, wanted: ExportRequest) -> ExportSelection:
         ],
         left_out,
     )
+
+
+def benchmarks_with_record_numbers(runs: Iterable[Run]) -> list[str]:
+    """Return the benchmarks whose clusters look like record numbers of patients."""
+    by_benchmark = {run.benchmark: run for run in runs}
+    clusters = {
+        name: [row[0] for row in table_rows(records_path(run), ("cluster",))] for name, run in by_benchmark.items()
+    }
+    return [name for name, found in clusters.items() if any(found) and are_record_numbers("", found)]
 
 
 def folder_size(folder: Path) -> tuple[int, int]:

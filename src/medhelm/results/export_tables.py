@@ -10,7 +10,6 @@ from typing import Any
 from medhelm import __version__
 from medhelm.analysis.cost.sums import sum_costs
 from medhelm.analysis.leaderboard.types import Average, Leaderboard
-from medhelm.benchmarks.personal_identifiers import are_record_numbers
 from medhelm.domain import JURY, RULES, Rule, Run, Usage
 from medhelm.io.export_folder import check_export, new_export
 from medhelm.reports.data_dictionary import ColumnEntry, Kind, MetricEntry, dictionary, to_markdown, to_rows
@@ -19,6 +18,7 @@ from medhelm.reports.formats.json_output import select
 from medhelm.results.export_selection import (
     ExportRequest,
     ExportSelection,
+    benchmarks_with_record_numbers,
     export_leaderboard,
     folder_size,
     select_for_export,
@@ -34,10 +34,9 @@ from medhelm.storage.export_tables import (
     write_joined,
     write_rows,
 )
-from medhelm.storage.privacy.deletions import table_rows
 from medhelm.storage.privacy.export_log import record_export
 from medhelm.storage.privacy.pseudonyms import Pseudonyms
-from medhelm.storage.runs import records_path, run_metrics
+from medhelm.storage.runs import run_metrics
 
 _TYPES: Mapping[Kind, str] = {
     "text": "VARCHAR",
@@ -109,14 +108,11 @@ def export_tables(
 
 def _cluster_remarks(selection: ExportSelection) -> Iterator[str]:
     """Yield a remark for each benchmark whose clusters look like record numbers of patients."""
-    by_benchmark = {run.benchmark: run for run in selection.runs}
-    for name, run in by_benchmark.items():
-        clusters = [row[0] for row in table_rows(records_path(run), ("cluster",))]
-        if any(clusters) and are_record_numbers("", clusters):
-            yield (
-                f"{name}: the clusters look like record numbers of patients. The column `cluster` holds keyed hashes "
-                "of them; ids of instances are written as they are."
-            )
+    for name in benchmarks_with_record_numbers(selection.runs):
+        yield (
+            f"{name}: the clusters look like record numbers of patients. The column `cluster` holds keyed hashes "
+            "of them; ids of instances are written as they are."
+        )
 
 
 def _metrics(selection: ExportSelection) -> list[str]:
