@@ -219,6 +219,18 @@ def mostly_equal_grades(n: int) -> Draw:
     return draw
 
 
+def rare_disasters(n: int) -> Draw:
+    """Grades of which a fifth vary, and a few drop from the best to the worst."""
+
+    def draw(rng: np.random.Generator) -> Drawn:
+        grades, shares = np.arange(5) / 4, [0.05, 0.05, 0.1, 0.3, 0.5]
+        old, other = rng.choice(grades, (2, n), p=shares)
+        new = np.where(rng.random(n) < 0.2, other, old)
+        return np.where((rng.random(n) < MARGIN / 0.5) & (new == 1), 0.0, new), old, None
+
+    return draw
+
+
 def grades(n: int) -> Draw:
     """Grades all over the scale."""
 
@@ -248,6 +260,10 @@ SETTINGS: dict[str, Draw] = {
     "saturated, 500": binary(500, 0.98, 0.0501),
     "mostly equal grades, 20": mostly_equal_grades(20),
     "mostly equal grades, 200": mostly_equal_grades(200),
+    "rare disasters, 20": rare_disasters(20),
+    "rare disasters, 50": rare_disasters(50),
+    "rare disasters, 100": rare_disasters(100),
+    "rare disasters, 500": rare_disasters(500),
     "grades, 5": grades(5),
     "grades, 50": grades(50),
     "clusters, 30": clustered(30, 5),
