@@ -157,7 +157,7 @@ class OverallDifferences:
             where = self._design.differ & here
             for name, numbers in adjusted._asdict().items():
                 getattr(found, name)[where] = numbers[where]
-        return found
+        return found.match_limits_to_tests()
 
     def _p_values(self) -> Floats:
         """Compute p-values of pairs that share several benchmarks; nan for the others."""
@@ -247,4 +247,4 @@ def differences_over_benchmarks(table: Floats, design: Design) -> PairedDifferen
         where = design.differ & (n > 0)
         for name, numbers in contrasts.differences(table, within=False)._asdict().items():
             getattr(result, name)[where] = numbers[where]
-    return result
+    return result.match_limits_to_tests()

@@ -10,13 +10,16 @@ few. Instances of a cluster count together. The interval of a difference comes f
                   compared with all others, and clusters of different size count as fewer units
     equal ones    `constant_interval`: equal differences show no spread
     one cluster   the whole scale: one says nothing of the spread
+
+An interval includes 0 if and only if the test finds no difference. Where the two methods disagree, as with few
+clusters, the limit next to 0 is the test's own, d (1 - z(0.975) / z(1 - p / 2)): Miettinen 1976, Am. J. Epidemiol. 103.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -25,7 +28,7 @@ from numpy.typing import NDArray
 from medhelm.analysis.comparison.cluster_sums import ClusterSums, PartialClusters, power_of
 from medhelm.analysis.comparison.sign_flip_test import BLOCK, FAR, MANY, edgeworth_p, mcnemar_mid_p, sign_flip_tests
 from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats, cluster_codes, cluster_totals
-from medhelm.analysis.statistics.means import MDE_FACTOR, Z95, constant_variance, invert_hall
+from medhelm.analysis.statistics.means import MDE_FACTOR, NORMAL, Z95, constant_variance, invert_hall
 from medhelm.analysis.statistics.t_quantiles import ENDLESS as ENDLESS
 from medhelm.analysis.statistics.t_quantiles import t_quantiles as t_quantiles
 
@@ -43,6 +46,9 @@ CROWD = 20_000
 
 LEVEL = 0.05
 """Significance level."""
+
+SMALLEST_P = 1e-300
+"""P-value below which its normal quantile is not computed."""
 
 NOISE = 1e-14
 """Rounding error of a sum of squares, as a share of it."""
@@ -97,6 +103,17 @@ class PairedDifferences:
     standard_error: Floats
     p_value: Floats
     n_clusters: Ints
+
+    def match_limits_to_tests(self) -> PairedDifferences:
+        """Return the same differences, with intervals that include 0 if and only if the p-value is above 5%."""
+        includes_zero = (self.low <= 0) & (self.high >= 0)
+        wrong = np.flatnonzero((includes_zero != (self.p_value > LEVEL)) & ~np.isnan(self.p_value) & (self.value != 0))
+        z = np.array([-NORMAL.inv_cdf(max(p, SMALLEST_P) / 2) for p in self.p_value[wrong].tolist()])
+        near = np.clip(self.value[wrong] * (1 - Z95 / np.maximum(z, SMALLEST_SPREAD)), -1.0, 1.0)
+        is_positive = self.value[wrong] > 0
+        low, high = self.low.copy(), self.high.copy()
+        low[wrong[is_positive]], high[wrong[~is_positive]] = near[is_positive], near[~is_positive]
+        return replace(self, low=low, high=high)
 
     def select(self, places: Ints, is_swapped: NDArray[np.bool_]) -> PairedDifferences:
         """Return the differences at `places`, with the sign changed where `is_swapped`."""
@@ -520,7 +537,7 @@ class PairedScores:
             standard_error=np.sqrt(self.variance),
             p_value=self.p_values,
             n_clusters=self.n_clusters,
-        )
+        ).match_limits_to_tests()
 
     def limits(self) -> tuple[Floats, Floats]:
         """Return the ends of the interval of each pair, within the scale and around the difference."""
