@@ -13,6 +13,7 @@ from hashlib import blake2b
 from math import ceil
 
 from medhelm.analysis.cost.token_estimates import CHARACTERS_PER_TOKEN
+from medhelm.benchmarks.helm_format import OWN
 from medhelm.benchmarks.personal_identifiers import IdentifierSearch, kinds_by_pattern, no_search
 from medhelm.benchmarks.prompts import render
 from medhelm.benchmarks.taxonomy import load_taxonomy
@@ -144,8 +145,13 @@ def _constant_answer(baseline: ConstantBaseline | None) -> Iterator[DataFinding]
 
 
 def _own_taxonomy(benchmark: Benchmark) -> Iterator[DataFinding]:
-    """Report a category or subcategory that the taxonomy lacks: it is allowed, but can be a mistake."""
+    """Report a category or subcategory that the taxonomy lacks: it is allowed, but can be a mistake.
+
+    HELM's format has neither, so nothing was mistaken there.
+    """
     place = benchmark.taxonomy
+    if place.category == OWN:
+        return
     subcategories = {one.id: [sub.id for sub in one.subcategories] for one in load_taxonomy()}
     known = subcategories.get(place.category)
     if known is None:
