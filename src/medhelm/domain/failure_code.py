@@ -97,6 +97,10 @@ E9(R1)). All others come from the connection, the account or the service: the in
 again."""
 
 
+AS_WORST = "counted as the worst answer"
+"""Ending of every sentence about failures that the model caused, in outputs by the corrected rule."""
+
+
 def caused_in_words(failures: Mapping[str, int]) -> str:
     """Return how many failures of each kind the model caused. `failures`: code -> number, others are left out.
 

@@ -35,7 +35,7 @@ from medhelm.domain import (
     Tier,
     Usage,
 )
-from medhelm.evaluation.request_totals import FailureSummary, JuryRecorder, RequestTotals
+from medhelm.evaluation.request_totals import CompletionCounter, FailureSummary, JuryRecorder, RequestTotals
 from medhelm.models.client import ClientResult
 from medhelm.scoring.metric import Metric
 from medhelm.storage.runs import RunWriter
@@ -80,6 +80,7 @@ class RunRecorder:
         self.started = perf_counter()
         self.done = self.failed = 0
         self.totals = RequestTotals(model)
+        self.completions = CompletionCounter(metrics[0])
         self.failure_summary = FailureSummary()
         self.run: Run | None = None
         """The run, once it has ended."""
@@ -124,6 +125,7 @@ class RunRecorder:
             raise RuntimeError("open() was not called")
         self._writer.add(record)
         self._scores.add(record)
+        self.completions.add(record.completion, unreadable=record.is_unreadable, scores=record.scores)
         if self.jury and record.jury_verdict:
             self.jury.add(record, record.jury_verdict, replies)
             self.failure_summary.add_judges(replies)
@@ -203,6 +205,7 @@ class RunRecorder:
             cost_usd=None if totals.cost_usd is None else round(totals.cost_usd, 9),
             n_truncated=self._n_truncated,
             truncated_characters=self._truncated_characters,
+            completion_counts=self.completions.counts(),
             snapshots=totals.snapshots,
             fingerprints=totals.fingerprints,
             refused_parameters=totals.refused_parameters,

@@ -30,7 +30,7 @@ from medhelm.evaluation.settings import Evaluation, Settings
 from medhelm.io.http.audit import Subject
 from medhelm.io.threads import finish_in_thread
 from medhelm.models.client import ClientResult, ModelUnusable
-from medhelm.scoring.metric import apply
+from medhelm.scoring.metric import apply, is_unreadable
 from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
@@ -277,6 +277,7 @@ class _Work:
             request_digest=result.digest,
             completion=completion,
             truncated_characters=result.left_out,
+            is_unreadable=is_unreadable(recorder.metrics[0], instance, completion, scores),
             scores=tuple(self.source.final_scores(recorder, instance, scores)),
             judge_replies=tuple(one.reply for one in judgment.verdicts) if judgment else (),
             jury_verdict=judgment.verdict if judgment else None,

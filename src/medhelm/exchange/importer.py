@@ -37,12 +37,13 @@ from medhelm.domain import (
 from medhelm.domain.imported_run import ImportedRun
 from medhelm.errors import UserError
 from medhelm.evaluation.imported_benchmarks import imported_benchmark
-from medhelm.evaluation.request_totals import make_jury_result
+from medhelm.evaluation.request_totals import CompletionCounter, make_jury_result
 from medhelm.evaluation.run_recorder import identity, make_run
 from medhelm.exchange.fields import model_of
 from medhelm.io.parquet import ColumnWriter
 from medhelm.io.work_folders import delete_folder
 from medhelm.models.jury import AT_LEAST
+from medhelm.scoring.metric import is_unreadable
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.imported_instances import instances_digest, write_instances
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JUDGMENT_COLUMNS, REPLY_COLUMNS, completion_row
@@ -369,6 +370,11 @@ class _Columns:
         self.completions = [imported.completions.get(id_, _MISSING) for id_ in self.ids]
         self.groups = [instance.group for instance in imported.instances]
         self.scores = {name: [own.get(id_) for id_ in self.ids] for name, own in imported.scores.items()}
+        self.metric = METRICS.if_usable(next(iter(self.scores)))
+        pairs = zip(imported.instances, self.completions, strict=True)
+        self.unreadable = [
+            is_unreadable(self.metric, instance, own) if self.metric else None for instance, own in pairs
+        ]
         self.remarks = [
             f"{name}: {n:,} of {len(self.ids):,} instances have no score"
             for name, own in self.scores.items()
@@ -392,6 +398,7 @@ class _Columns:
             "request_digest": "",
             "completion": [completion.text for completion in self.completions],
             "suspicions": "",
+            "unreadable": self.unreadable,
         }
         table |= _by_column(rows, COMPLETION_COLUMNS)
         for name, own in self.scores.items():
@@ -470,9 +477,12 @@ def _run(joined: JoinedRun, columns: _Columns) -> Run:
     imported, jury = joined.imported, joined.jury
     model = model_of(joined.model)
     run_id = identity(joined.benchmark, joined.data_digest, model, joined.settings, jury)
+    counter = CompletionCounter(columns.metric)
+    for completion, unreadable in zip(columns.completions, columns.unreadable, strict=True):
+        counter.add(completion, unreadable=unreadable)
     failures = Counter(c.failure.code for c in columns.completions if c.failure)
     n, n_completions = imported.n_expected or len(columns.ids), len(columns.ids) - failures.total()
-    return make_run(
+    run = make_run(
         joined.benchmark,
         run_id=run_id,
         data_digest=joined.data_digest,
@@ -492,6 +502,7 @@ def _run(joined: JoinedRun, columns: _Columns) -> Run:
         groups=_group_means(columns) if joined.is_grouped else {},
         jury_result=_jury_result(joined, jury, columns) if jury else None,
     )
+    return replace(run, completion_counts=counter.counts())
 
 
 def _status(n: int, there: int, n_failed: int) -> RunStatus:

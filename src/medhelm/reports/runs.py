@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from medhelm.domain import JURY, RULES, Estimate, JuryResult, Rule, Run
-from medhelm.domain.failure_code import caused_in_words
+from medhelm.domain import RULES, Estimate, JuryResult, Rule, Run
+from medhelm.domain.completion_counts import completion_remarks, failure_remarks, no_answer_text
 from medhelm.domain.run_folder import Removal, RemovalEffect, RunOnDisk
 from medhelm.domain.text import duration, listed, plural
 from medhelm.domain.titles import metric_title
-from medhelm.reports.formats.json_output import estimate_json, plain_json, select
+from medhelm.reports.formats.json_output import plain_json, select
 from medhelm.reports.formats.tables import (
     MISSING,
     Columns,
@@ -46,25 +46,32 @@ def _run_json(run: Run, rule: Rule) -> dict[str, Any]:
         "benchmark model tier status message n n_failed n_not_asked failures requests_sent requests_cached "
         "requests_retried requests_duplicate n_shortened=n_truncated "
         "left_out_characters=truncated_characters snapshots fingerprints refused_parts=refused_parameters "
-        "completion_days tokens=usage cost_usd seconds"
+        "completion_days tokens=usage cost_usd seconds completion_counts"
     )
     return {
         **select(run, names),
         **({"shard": str(run.shard)} if run.shard else {}),
         "metrics": {name: _metric_json(run, rule, name) for name in run.estimates[rule]}
         | {name: _not_computed_json(run, reason) for name, reason in run.not_computed.items()},
-        **select(run, "metrics_by_rule=estimates groups main_metric"),
+        "metrics_by_rule": {
+            one: {name: _metric_json(run, one, name) for name in run.estimates.get(one, {})} for one in RULES
+        },
+        **select(run, "groups main_metric"),
         "jury": _jury_json(run, run.jury_result) if run.jury_result else None,
         **select(run, "run_dir=folder"),
     }
 
 
-def _metric_json(run: Run, rule: Rule, name: str) -> dict[str, Any]:
-    """Return a metric; where failures count as the worst answer, also their number and the mean without them."""
-    found: dict[str, Any] = plain_json(run.estimates[rule][name])
+def _metric_json(run: Run, rule: Rule, name: str, *, rounded: bool = False) -> dict[str, Any]:
+    """Return a metric; where failures count as the worst answer, also their number and the mean without them.
+
+    `n_failed` counts all failures, as in a leaderboard: those that count as the worst answer are among them.
+    """
+    found = select(run.estimates[rule][name], "value low high n n_failed method", rounded=rounded)
     if rule == "corrected" and (completers := run.completers.get(name)):
-        found["n_failed_by_model"] = completers.n_failed - run.estimates[rule][name].n_failed
-        found["completers"] = plain_json(completers)
+        found["n_failed_by_model"] = completers.n_failed - found["n_failed"]
+        found["n_failed"] = completers.n_failed
+        found["completers"] = select(completers, "value low high n method", rounded=rounded)
     return found
 
 
@@ -102,8 +109,13 @@ def to_table(runs: Sequence[Run], rule: Rule) -> str:
 
 
 def _notes(runs: Sequence[Run]) -> list[str]:
-    notes = [*_failure_notes(runs), *_truncation_notes(runs), *_unsupported_notes(runs), *_jury_notes(runs)]
+    notes = [*completion_notes(runs), *_truncation_notes(runs), *_unsupported_notes(runs), *_jury_notes(runs)]
     return [*notes, *_not_computed_notes(runs)]
+
+
+def completion_notes(runs: Sequence[Run]) -> list[str]:
+    """Return the notes on failures that count as the worst answer, and on completions without a readable answer."""
+    return [str(remark) for remark in (*failure_remarks(runs), *completion_remarks(runs))]
 
 
 def _bullets(notes: Sequence[str]) -> list[str]:
@@ -120,6 +132,7 @@ def _table(runs: Sequence[Run], rule: Rule, format: str) -> str:
         "n": lambda run: run.n,
         "failed": _failures_text,
         "unfinished": lambda run: run.n_not_asked,
+        "no answer": lambda run: no_answer_text(run),
         "metric": lambda run: metric_title(run.main_metric),
         rule: lambda run: estimate_text(run.estimates[rule].get(run.main_metric)),
         other: lambda run: decimal(found.value) if (found := run.estimates[other].get(run.main_metric)) else None,
@@ -131,19 +144,9 @@ def _table(runs: Sequence[Run], rule: Rule, format: str) -> str:
     }
     if len({run.tier for run in runs}) < 2:
         del columns["tier"]
-    rows, headers = tabulate(runs, columns, optional=["unfinished", "retried", "duplicate"])
-    drop = ("retried", "duplicate", "cached", "sent", other, "metric", "status", "cost USD")
+    rows, headers = tabulate(runs, columns, optional=["unfinished", "no answer", "retried", "duplicate"])
+    drop = ("retried", "duplicate", "cached", "sent", other, "metric", "status", "cost USD", "no answer")
     return render(rows, headers, format=format, drop=drop)
-
-
-def _failure_notes(runs: Sequence[Run]) -> list[str]:
-    """Return a note per run with failures that count as the worst answer."""
-    return [
-        f"{run.benchmark} with {run.model}: {caused_in_words(run.failures)}, counted as "
-        f"{'the worst grade' if run.main_metric == JURY else 'wrong'} (published: left out)."
-        for run in runs
-        if run.main_metric in run.completers
-    ]
 
 
 def _truncation_notes(runs: Sequence[Run]) -> list[str]:
@@ -235,12 +238,14 @@ def stored_to_table(runs: Sequence[RunOnDisk], format: str = "table") -> str:
         "n": _of_run(lambda run: run.n),
         "failed": _of_run(lambda run: run.n_failed - run.n_not_asked),
         "unfinished": _of_run(lambda run: run.n_not_asked),
+        "no answer": _of_run(lambda run: no_answer_text(run)),
         **(STORED_CSV if is_csv else STORED_TEXT),
     }
     if len({one.store for one in runs}) < 2:
         del columns["store"]
-    rows, headers = tabulate(runs, columns, optional=["removal", "unfinished"])
-    drop = ("size", "from", "judges", "tier", "metric", "cost USD", "started", "failed", "unfinished", "status")
+    rows, headers = tabulate(runs, columns, optional=["removal", "unfinished", "no answer"])
+    drop = ("size", "from", "judges", "tier", "metric", "cost USD", "started", "failed", "unfinished",
+            "status", "no answer")  # fmt: skip
     table = render(rows, headers, format=format, drop=drop)
     damaged = [f"- damaged: {one.folder}: {one.problem}" for one in runs if one.problem]
     if is_csv or not damaged:
@@ -322,7 +327,8 @@ def _stored_json(one: RunOnDisk) -> dict[str, Any]:
         **select(one, "title=run.title tier=run.tier status"),
         "problem": one.problem or None,
         **select(one, "n=run.n n_failed=run.n_failed n_not_asked=run.n_not_asked main_metric=run.main_metric"),
-        "score": estimate_json(_main_estimate(run), "value low high n n_failed") if run else None,
+        "score": _metric_json(run, "corrected", run.main_metric, rounded=True) if run and _main_estimate(run) else None,
+        **select(one, "completion_counts=run.completion_counts"),
         "cost_usd": run and run_cost(run),
         "started": one.started or None,
         "judges": _judge_names(run) if run else [],
@@ -358,7 +364,7 @@ def stored_run_to_text(one: RunOnDisk, *, is_counted: bool | None) -> str:
     lines += [f"{name:<{width}}  {printable(text)}" for name, text in shown.items()]
     if run:
         notes = [
-            *_failure_notes([run]),
+            *completion_notes([run]),
             *_truncation_notes([run]),
             *_unsupported_notes([run]),
             *_not_computed_notes([run]),

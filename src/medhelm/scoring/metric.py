@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from medhelm.domain import RULES, Completion, Failure, Instance, Parts, Rule, Score
 from medhelm.errors import DataError, NotComputed
+from medhelm.scoring.answers.plain_text import strip_reasoning
 
 ScoreFunction = Callable[[str, Instance], float]
 """The text of a completion and its instance -> a number.
@@ -18,6 +19,17 @@ on this machine; never anything else."""
 def _no_explanation(completion: str, instance: Instance, rule: Rule) -> str:  # noqa: ARG001 - the shape of explanations
     """Explain nothing."""
     return ""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerReader:
+    """The part of a metric that finds the answer in a completion."""
+
+    answer: str
+    """Noun for what it finds, such as `option` or `number`."""
+    find: Callable[[str, Instance], object]
+    """The text of a completion and its instance -> the answer; None if there is none. Raises DataError as the rules
+    do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +67,8 @@ class Metric:
     parts: Callable[[str, Instance, Rule], Parts] | None = None
     """Contribution of an instance to a number that is not a mean over instances; None if it is the mean. The number is
     the mean over labels of sum of numerators / sum of denominators. Labels without a denominator are left out."""
+    reads: AnswerReader | None = None
+    """Finds the answer that the corrected rule scores; None if any text is scored as it is."""
     wrong_completion: str = ""
     """A completion that is never correct, for `wrong_parts`; needed only if an empty one can be correct."""
     slow: bool = False
@@ -119,6 +133,34 @@ def _score(metric: Metric, rule: Rule, instance: Instance, completion: Completio
         failure = Failure("metric", "unscorable", f"{metric.name}, instance {instance.id}: {error}")
         return Score(metric=metric.name, rule=rule, value=None, failure=failure)
     return Score(metric=metric.name, rule=rule, value=value, parts=parts or group_parts(instance, rule, value))
+
+
+def is_unreadable(
+    metric: Metric, instance: Instance, completion: Completion, scores: Sequence[Score] = ()
+) -> bool | None:
+    """Return whether a metric finds no answer in the text of a completion; None if that is not known.
+
+    It is not for a blank completion, for a metric that reads no answer, and for an instance that cannot be scored.
+    A completion with the best score is readable: where "none" is right, it says so. `scores`: those of the completion.
+    """
+    if metric.reads is None or is_blank(completion) or too_long(completion.text or ""):
+        return None
+    if any(is_best(metric, score) for score in scores):
+        return False
+    try:
+        return metric.reads.find(completion.text or "", instance) is None
+    except (NotComputed, DataError):
+        return None
+
+
+def is_best(metric: Metric, score: Score) -> bool:
+    """Return True for the best score by this metric and the corrected rule."""
+    return (score.metric, score.rule, score.value) == (metric.name, "corrected", metric.best)
+
+
+def is_blank(completion: Completion) -> bool:
+    """Return True for a completion without text, except for reasoning; False for a failed request."""
+    return completion.failure is None and not strip_reasoning(completion.text or "").strip()
 
 
 def wrong_parts(metric: Metric, instance: Instance, rule: Rule) -> Parts:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from medhelm.domain import (
+    CompletionCounts,
     DeletedInstances,
     Estimate,
     JudgeTally,
@@ -84,6 +85,8 @@ ORIGIN = JsonForm(
 
 SHARD = JsonForm(RunShard, key_map("index count run=run_id n_in_run"))
 
+COMPLETION_COUNTS = JsonForm(CompletionCounts, key_map("n blank blank_with_reasoning unreadable answer at_limit"))
+
 DELETED = JsonForm(DeletedInstances, key_map("deletion time n numbers_kept"))
 
 JURY = JsonForm(
@@ -118,9 +121,9 @@ RUN = JsonForm(
     key_map(
         "id benchmark title taxonomy benchmark_digest data_digest model tier status settings started seconds n "
         "n_failed failures requests_sent requests_cached usage cost_usd main_metric n_shortened=n_truncated "
-        "left_out=truncated_characters snapshots fingerprints refused_parts=refused_parameters completion_days "
-        "estimates groups not_computed message sitting=jury_result reached=resolved_model versions origin shard "
-        "deletions"
+        "left_out=truncated_characters completion_counts snapshots fingerprints refused_parts=refused_parameters "
+        "completion_days estimates groups not_computed message sitting=jury_result reached=resolved_model versions "
+        "origin shard deletions"
     ),
     nested={
         "taxonomy": TAXONOMY.one,
@@ -132,8 +135,9 @@ RUN = JsonForm(
         "origin": ORIGIN.one_or_none,
         "shard": SHARD.one_or_none,
         "deletions": DELETED.many,
+        "completion_counts": COMPLETION_COUNTS.one_or_none,
     },
-    not_if_empty=("completion_days", "shard", "deletions"),
+    not_if_empty=("completion_counts", "completion_days", "shard", "deletions"),
     not_stored=("folder", "requests_retried", "requests_duplicate", "completers"),
 )
 """The JSON form of a run. Its folder is not stored: it is the folder of the file."""

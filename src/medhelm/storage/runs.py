@@ -43,9 +43,11 @@ RECORD_COLUMNS: Mapping[str, str] = {
     "score_failure": "VARCHAR",
     "suspicions": "VARCHAR",
     "jury_coverage": "DOUBLE",
+    "unreadable": "BOOLEAN",
 }
 """Columns of every `records.parquet`, before one `METRIC_RULE` column of numbers per metric and rule, and one
-`METRIC_RULE_parts` of JSON where the metric is not a mean of these. The last two are empty without a jury."""
+`METRIC_RULE_parts` of JSON where the metric is not a mean of these. `suspicions` and `jury_coverage` are empty without
+a jury; files of older versions have no `unreadable`."""
 
 RECORDS = "records.parquet"
 """Name of the file of records in a run's folder."""
@@ -407,6 +409,7 @@ def _row(record: Record) -> dict[str, Any]:
         **completion_row(record.completion),
         "suspicions": ", ".join(record.injection_signs),
         "jury_coverage": record.jury_verdict and record.jury_verdict.coverage,
+        "unreadable": record.is_unreadable,
     }
     for score in record.scores:
         row[score_column(score.metric, score.rule)] = score.value

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from medhelm.analysis.cost.use import RunUse
 from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats
-from medhelm.domain import Estimate, Parts
+from medhelm.domain import CompletionCounts, Estimate, Parts
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.calibration import CalibratedMean
@@ -74,6 +74,8 @@ class Cell:
     """Failed instances; None if unknown."""
     n_failed_by_model: int = 0
     """Those of them that the model caused, counted as the worst answer in `value`; the others have no score."""
+    failures_by_model: Mapping[str, int] = field(default_factory=dict)
+    """Failure code -> number of these."""
     completers: Estimate | None = None
     """Mean over the instances that did not fail, where `value` counts some failures as the worst answer."""
     ids: Sequence[str] = ()
@@ -95,6 +97,8 @@ class Cell:
     """Estimated mean clinician rating, in the same unit; None if there are too few ratings."""
     source: str = ""
     """Identity of what ids, scores and clusters were made from: equal only if these are. Empty if it is not known."""
+    completion_counts: CompletionCounts | None = None
+    """Completions without a readable answer; None if unknown, or for a baseline."""
     dates: tuple[str, str] | None = None
     """First and last day on which its completions arrived, ISO 8601; None if unknown."""
 

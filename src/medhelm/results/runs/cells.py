@@ -11,6 +11,7 @@ from medhelm.analysis.cost.use import RunUse
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.statistics.ratio_metrics import comparison_values, estimate_ratios, linearized
 from medhelm.domain import JURY, ConstantBaseline, Rule, Run
+from medhelm.domain.completion_counts import counts_of
 from medhelm.domain.failure_code import CAUSED_BY_MODEL
 from medhelm.domain.titles import metric_title
 from medhelm.results.runs.failed_parts import parts_of_failures
@@ -41,6 +42,7 @@ def cell_of(model: str, run: Run, column: Column, scored: RunScores | None, *, r
         cost_usd=run.cost_usd,
         use=_use(run, scored),
         source=scored.source if scored else "",
+        completion_counts=counts_of(run),
         dates=(min(run.completion_days), max(run.completion_days)) if run.completion_days else None,
     )
     return _with_failures_as_worst(cell, run, column, scored, rule) if as_worst and scored else cell
@@ -79,6 +81,7 @@ def _with_failures_as_worst(cell: Cell, run: Run, column: Column, scored: RunSco
         value=counted.value if counted else None,
         estimate=counted,
         n_failed_by_model=int(caused.sum()),
+        failures_by_model={code: n for code, n in run.failures.items() if code in CAUSED_BY_MODEL},
         n_failed=int(np.isnan(scored.values).sum()),
         completers=cell.estimate,
         scores=values,

@@ -13,7 +13,7 @@ import numpy as np
 from medhelm.analysis.statistics.means import estimate
 from medhelm.domain import JURY, RULES, Estimate, JudgeTally, Judgment, Jury, JuryResult, Model, Record, Run
 from medhelm.domain.grouping import group_by
-from medhelm.evaluation.request_totals import JudgeRecorder, RequestTotals
+from medhelm.evaluation.request_totals import CompletionCounter, JudgeRecorder, RequestTotals
 from medhelm.evaluation.run_recorder import RecordedScores
 from medhelm.evaluation.shards import stored_records
 from medhelm.scoring.jury.aggregation import is_blank
@@ -39,10 +39,12 @@ def recounted(run: Run, folder: Path, *, n: int) -> Run:
     columns.parts = {key: [] for key in pooled}
     model = run.resolved_model or Model(name=run.model, provider="", remote_name=run.model)
     totals, jury = RequestTotals(model), _JuryCount(run.jury_result) if run.jury_result else None
+    completions = CompletionCounter(metrics[0])
     failures: dict[str, int] = {}
     n_truncated = truncated = n_completions = 0
     for record, replies in stored_records(stored, [one.name for one in metrics]):
         columns.add(record)
+        completions.add(record.completion, unreadable=record.is_unreadable, scores=record.scores)
         totals.add(record.completion, requests_sent=0, cached=True)
         n_truncated += record.truncated_characters > 0
         truncated += record.truncated_characters
@@ -63,6 +65,7 @@ def recounted(run: Run, folder: Path, *, n: int) -> Run:
         cost_usd=None if run.cost_usd is None or totals.cost_usd is None else round(totals.cost_usd, 9),
         n_truncated=n_truncated,
         truncated_characters=truncated,
+        completion_counts=completions.counts() if run.completion_counts else None,
         snapshots=totals.snapshots if run.snapshots else {},
         fingerprints=totals.fingerprints if run.fingerprints else {},
         refused_parameters=totals.refused_parameters if run.refused_parameters else {},

@@ -31,8 +31,9 @@ from collections.abc import Callable
 from medhelm.domain import Instance, Parts, Rule
 from medhelm.domain.titles import METRIC_TITLES
 from medhelm.io.lazy_regex import lazy_regex
+from medhelm.scoring.answers.empty_list import says_none
 from medhelm.scoring.answers.plain_text import strip_reasoning
-from medhelm.scoring.metric import Metric, ScoreFunction, correct_references
+from medhelm.scoring.metric import AnswerReader, Metric, ScoreFunction, correct_references
 from medhelm.scoring.metrics.labels import SetOverlap, differences, listed, overlap
 
 # Existing categories of ICD-10-CM by letter: numbers, ranges of numbers, and numbers that end in a letter.
@@ -221,6 +222,7 @@ def _metric(
         corrected=_rule(value, "corrected"),
         explain=explain,
         parts=parts,
+        reads=AnswerReader("code", lambda completion, _: read_codes(completion) or says_none(completion) or None),
     )
 
 

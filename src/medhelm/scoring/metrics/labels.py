@@ -22,9 +22,10 @@ from medhelm.domain import Instance, Parts, Rule
 from medhelm.domain.titles import METRIC_TITLES
 from medhelm.errors import DataError
 from medhelm.io.lazy_regex import lazy_regex
+from medhelm.scoring.answers.empty_list import says_none
 from medhelm.scoring.answers.plain_text import strip_reasoning, strip_wrapping
-from medhelm.scoring.metric import Metric, ScoreFunction
-from medhelm.scoring.metrics.matching import EXACT_MATCH
+from medhelm.scoring.metric import AnswerReader, Metric, ScoreFunction
+from medhelm.scoring.metrics.matching import EXACT_MATCH, READS_OPTION
 
 _SEPARATOR = lazy_regex(r"[,;\n]")
 _HEADING = lazy_regex(
@@ -181,6 +182,7 @@ def _f1_metric(name: str, description: str, parts: Callable[[str, Instance, Rule
         corrected=_f1_rule("corrected"),
         explain=_explain,
         parts=parts,
+        reads=AnswerReader("label", lambda completion, _: read_labels(completion) or says_none(completion) or None),
     )
 
 
@@ -204,4 +206,5 @@ BALANCED_ACCURACY = Metric(
     published=_choice_rule("published"),
     corrected=_choice_rule("corrected"),
     parts=_class_parts,
+    reads=READS_OPTION,
 )

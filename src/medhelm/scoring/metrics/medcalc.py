@@ -17,7 +17,7 @@ from medhelm.domain.titles import METRIC_TITLES
 from medhelm.errors import DataError
 from medhelm.scoring.answers.date import read_date, read_weeks_and_days
 from medhelm.scoring.answers.number import read_number
-from medhelm.scoring.metric import Metric, correct_references, metadata_text
+from medhelm.scoring.metric import AnswerReader, Metric, correct_references, metadata_text
 
 # The calculators of MedCalc-Bench by the form of their answer, from its authors' evaluation.
 _DATES = frozenset({13, 68})
@@ -52,6 +52,12 @@ def _corrected(completion: str, instance: Instance) -> _Verdict:
     raise DataError(
         f"Calculator ID {calculator} is unknown: MedCalc-Bench 1.0 to 1.2 does not define its kind of value"
     )
+
+
+def _read_value(completion: str, instance: Instance) -> _Verdict | None:
+    """Return the verdict on the value in a completion; None without a readable value."""
+    verdict = _corrected(completion, instance)
+    return verdict if verdict.right or verdict.reason else None
 
 
 def _equal(
@@ -172,4 +178,5 @@ MEDCALC_ACCURACY = Metric(
     published=lambda completion, instance: float(_published(completion, instance)),
     corrected=lambda completion, instance: float(_corrected(completion, instance).right),
     explain=_explain,
+    reads=AnswerReader("value", _read_value),
 )

@@ -20,7 +20,7 @@ from medhelm.domain.titles import METRIC_TITLES
 from medhelm.errors import DataError
 from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers.plain_text import strip_reasoning
-from medhelm.scoring.metric import Metric, correct_references
+from medhelm.scoring.metric import AnswerReader, Metric, correct_references
 
 NO_ERROR = "CORRECT"
 """Completion for a note without an error."""
@@ -205,6 +205,8 @@ def _explain_sentence(completion: str, instance: Instance, rule: Rule) -> str:
     return _explain_flag(completion, instance, rule)
 
 
+_READS_JUDGMENT = AnswerReader("judgment", lambda completion, _: read_error_judgment(completion).error)
+
 _SOURCE = "MEDEC (Ben Abacha et al., 2025), error flag and error sentence; published rule: HELM"
 
 MEDEC_FLAG_ACCURACY = Metric(
@@ -218,6 +220,7 @@ MEDEC_FLAG_ACCURACY = Metric(
     published=_flag_published,
     corrected=_flag_corrected,
     explain=_explain_flag,
+    reads=_READS_JUDGMENT,
 )
 MEDEC_SENTENCE_ACCURACY = Metric(
     name="medec_sentence_accuracy",
@@ -230,4 +233,5 @@ MEDEC_SENTENCE_ACCURACY = Metric(
     published=_sentence_published,
     corrected=_sentence_corrected,
     explain=_explain_sentence,
+    reads=_READS_JUDGMENT,
 )

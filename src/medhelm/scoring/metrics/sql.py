@@ -39,6 +39,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
@@ -49,7 +50,8 @@ from typing import NamedTuple
 from medhelm.domain import Instance, Parts, Rule
 from medhelm.domain.titles import METRIC_TITLES
 from medhelm.errors import DataError, NotComputed
-from medhelm.scoring.metric import Metric, ScoreFunction, correct_references, metadata_text
+from medhelm.io.lazy_regex import lazy_regex
+from medhelm.scoring.metric import AnswerReader, Metric, ScoreFunction, correct_references, metadata_text
 from medhelm.scoring.sql.extract import (
     apply_conventions,
     find_query,
@@ -291,6 +293,19 @@ def _explain_validity(completion: str, instance: Instance, rule: Rule) -> str:
     return f"the query fails: {result.message}" if result.code and completion.strip() else ""
 
 
+_BEGINS_STATEMENT = lazy_regex(
+    r"(?:\s|--[^\n]*+\n|(?>/\*.*?\*/)|[;(])*+(?:select|with|values|insert|replace|update|delete|create|drop|alter|explain"
+    r"|pragma|attach)\b",
+    re.DOTALL | re.IGNORECASE,
+)
+
+
+def _read_query(completion: str, instance: Instance) -> str | None:  # noqa: ARG001 - the shape of readers
+    """Return the query in a completion, "" for an abstention; None for text that is neither."""
+    query = find_query(completion)
+    return "" if query is None else query if _BEGINS_STATEMENT.match(query) else None
+
+
 def _ratio_parts(
     counts: Callable[[_Verdict], tuple[bool, bool]], published: ScoreFunction
 ) -> Callable[[str, Instance, Rule], Parts]:
@@ -334,6 +349,7 @@ def _metric(
         corrected=corrected,
         explain=explain,
         parts=_ratio_parts(counts, published) if counts else None,
+        reads=AnswerReader("query", _read_query),
         wrong_completion=_NO_QUERY,
         slow=True,
     )
