@@ -68,6 +68,8 @@ class Model:
     """Price; None if unknown, which never counts as free."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Further request parameters, sent unchanged."""
+    reasoning_tags: tuple[tuple[str, str], ...] = ()
+    """Pairs of start and end of the reasoning in its completions, besides the known ones; not part of any digest."""
     structured: bool = True
     """True if its server supports completions that follow a JSON schema."""
     scope: str = ""

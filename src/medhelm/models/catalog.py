@@ -322,6 +322,7 @@ def _defined_model(name: str, definition: ModelDefinition, environment: Mapping[
         endpoints_file=endpoints_file,
         reasoning=reasoning if definition.reasoning is None else definition.reasoning,
         reasoning_effort=definition.reasoning_effort,
+        reasoning_tags=tuple((start, end) for start, end in definition.reasoning_tags),
         window=definition.window,
         max_tokens=definition.max_tokens,
         max_concurrency=definition.max_concurrency,

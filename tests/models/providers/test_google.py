@@ -160,9 +160,23 @@ def test_an_answer_that_was_broken_off_is_asked_again(reason: str) -> None:
     assert (raised.value.code, raised.value.retryable) == ("interrupted", True)
 
 
-def test_a_stop_without_a_word_is_asked_again() -> None:
+@pytest.mark.parametrize("content", [None, {}, {"parts": []}, {"parts": [{"text": ""}]}, {"role": "model"}])
+def test_a_stop_without_a_word_is_a_blank_completion(content: object) -> None:
+    body = {**GOOGLE.said(None), "candidates": [{"finishReason": "STOP", "content": content}]}
+    assert Google(model()).read(body, request(model())).text == ""
+
+
+@pytest.mark.parametrize("candidates", [[], None, [{}], [{"content": {"parts": []}}]])
+def test_a_reply_without_a_finished_candidate_is_malformed(candidates: object) -> None:
     with pytest.raises(ProviderError, match="holds no completion"):
-        Google(model()).read(GOOGLE.said(None), request(model()))
+        Google(model()).read({"candidates": candidates}, request(model()))
+
+
+def test_the_first_candidate_by_index_counts() -> None:
+    parts = [
+        {"index": n, "finishReason": "STOP", "content": {"parts": [{"text": text}]}} for n, text in ((1, "B"), (0, "A"))
+    ]
+    assert Google(model()).read({"candidates": parts}, request(model())).text == "A"
 
 
 @pytest.mark.parametrize(

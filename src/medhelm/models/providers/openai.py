@@ -25,11 +25,11 @@ from medhelm.models.providers.response_fields import (
     completion_of,
     count,
     interrupted,
+    length_of,
     mapping,
     no_completion,
     objects,
     texts_in,
-    without_thinking,
     word,
 )
 from medhelm.models.service import ProviderContext, Service
@@ -42,6 +42,9 @@ _FORM = "response_format"
 _CACHING = "prompt_cache_options"
 _SCHEMA_NAME = "reply"
 """Name of every schema: servers require one."""
+
+_REASONING = ("reasoning", "reasoning_content", "reasoning_details", "thinking")
+"""Fields of a message in which servers return its reasoning."""
 
 _REFUSED_FINISH = {"content_filter", "refusal", "safety"}
 _INTERRUPTED_FINISH = {"error", "abort", "insufficient_system_resource"}
@@ -121,7 +124,7 @@ class ChatCompletions(Dialect):
 
     def read(self, document: Mapping[str, Any], request: Request) -> Completion:
         """Read the first choice (`read_completion`)."""
-        return read_completion(document, whole=request.schema is not None, reasons=request.model.reasoning)
+        return read_completion(document, reasons=request.model.reasoning)
 
     def has_logprobs(self, document: Mapping[str, Any]) -> bool:
         """Read `{"choices": [{"logprobs": {...}}]}`."""
@@ -143,53 +146,59 @@ def _charges_for_writing(model: Model) -> bool:
     return price is not None and price.cache_write is not None and price.cache_write > price.input
 
 
-def read_completion(body: Mapping[str, Any], *, whole: bool = False, reasons: bool = False) -> Completion:
+def read_completion(body: Mapping[str, Any], *, reasons: bool = False) -> Completion:
     """Read the completion in the body of a successful reply.
 
-    The text is the message's content without hidden reasoning, which has its own field or is between think tags.
-    A refusal is a completion with a failure, and so is a limit used up by reasoning (`completion_of`).
+    The text is the message's content; reasoning in a field of its own is no part of it. Reasoning in the text is
+    removed later (`separate_reasoning`). A refusal is a completion with a failure, and so is a limit used up by
+    reasoning (`completion_of`). Of several choices, the one with the lowest index counts.
 
     Parameters
     ----------
-    whole : keep everything after the first words: only reasoning at the start is removed. The reply of a judge may
-        quote a text that was made to look like the end of its reasoning.
     reasons : whether the model is known to reason
 
     Raises
     ------
-    ProviderError : `empty_choice`, retryable, if the content is empty although the limit was not reached
+    ProviderError : `empty_choice`, retryable, if there is no choice or no message
     """
-    choice = next(iter(objects(body.get("choices"))), None)
+    choice = min(objects(body.get("choices")), key=_index, default=None)
     if choice is None:
         raise no_completion()
     message = mapping(choice.get("message"))
     finish = word(choice.get("finish_reason"))
-    text, refused = _content(message)
+    text, refused, thought = _content(message)
     if finish.lower() in _REFUSED_FINISH or (refused and not text):
         refused = shown(refused) or "the provider's content filter ended the completion"
     else:
         refused = ""
         if finish.lower() in _INTERRUPTED_FINISH:
             raise interrupted(finish)
-    visible = None if text is None else without_thinking(text, whole=whole)
+        if not isinstance(choice.get("message"), Mapping):
+            raise no_completion()
     return completion_of(
-        text=visible,
+        text=text,
         finish_reason=finish,
         usage=read_usage(body.get("usage")),
         reported_model=word(body.get("model")),
         fingerprint=word(body.get("system_fingerprint")),
         refused=refused,
-        has_reasoning=visible != text or any(message.get(name) for name in ("reasoning", "reasoning_content")),
+        hidden_characters=max(length_of(message.get(name)) for name in _REASONING) or thought,
         reasons=reasons,
     )
 
 
-def _content(message: Mapping[str, Any]) -> tuple[str | None, str]:
-    """Return the text of a message, None if it has none, and the text of a refusal."""
+def _index(choice: Mapping[str, Any]) -> int:
+    """Return the position of a choice among several; servers may send them in any order."""
+    index = choice.get("index")
+    return index if isinstance(index, int) else 0
+
+
+def _content(message: Mapping[str, Any]) -> tuple[str, str, int]:
+    """Return the text of a message, the text of a refusal, and the length of reasoning among the parts."""
     content, refusal = message.get("content"), message.get("refusal")
     refused = refusal if isinstance(refusal, str) else ""
     if content is None or isinstance(content, str):
-        return content, refused
+        return content or "", refused, 0
     if not isinstance(content, list):
         raise ProviderError(
             FailureCode.MALFORMED_REPLY, "the content of the reply is neither a text nor a list", retryable=True
@@ -197,7 +206,8 @@ def _content(message: Mapping[str, Any]) -> tuple[str | None, str]:
     parts = objects(content)
     texts = texts_in(part for part in parts if part.get("type") in {"text", "output_text"})
     refusals = texts_in((part for part in parts if part.get("type") == "refusal"), "refusal")
-    return ("".join(texts) if texts else None), refused or " ".join(refusals)
+    thought = sum(length_of(part.get("thinking") or part.get("reasoning")) for part in parts)
+    return "".join(texts), refused or " ".join(refusals), thought
 
 
 def read_usage(usage: object) -> Usage:

@@ -30,12 +30,12 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
 from medhelm.domain import Completion, Criterion, Failure, Judgment, Rubric
+from medhelm.domain.reasoning import split_reasoning, strip_reasoning
 from medhelm.errors import DataError
 from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.jury.copies import is_copied
@@ -65,7 +65,6 @@ _OF_A_CRITERION = {
     "off_scale": "has a score that is not on the scale",
 }
 
-_THOUGHT = lazy_regex(r"\s*<(think|thinking|thought|reasoning)>(?:.*?</\1>|.*)", re.IGNORECASE | re.DOTALL)
 _PLAIN_BRACES = lazy_regex(r"\{[^{}\"':]{0,200}\}")
 _PLAIN_NUMBER = lazy_regex(r"\s{0,9}-?[0-9]{1,9}(?:\.[0-9]{1,9})?\s{0,9}")
 
@@ -182,8 +181,25 @@ def _is_published_cell(cell: object) -> bool:
 
 
 def _read_verdict(ask: JudgePrompt, reply: Completion, rubric: Rubric, shown: Sequence[str]) -> _Verdict:
-    """Return the only verdict of a reply. Raises UnreadableJudgment."""
+    """Return the only verdict of a reply. Raises UnreadableJudgment.
+
+    A reply may begin inside reasoning that the prompt has opened, with drafts of the verdict. The text after the end of
+    that reasoning counts if the whole cannot be read, and if the prompt had a code: a quoted text cannot contain it.
+    """
     text = own_words(reply)
+    try:
+        return _verdict_in(text, ask, rubric, shown)
+    except UnreadableJudgment:
+        rest = strip_reasoning(text)
+        if rest == text or not ask.verification_code:
+            raise
+        with suppress(UnreadableJudgment):
+            return _verdict_in(rest, ask, rubric, shown)
+        raise
+
+
+def _verdict_in(text: str, ask: JudgePrompt, rubric: Rubric, shown: Sequence[str]) -> _Verdict:
+    """Return the only verdict in a text. Raises UnreadableJudgment."""
     objects = _objects(text)
     if not objects:
         raise UnreadableJudgment("no_verdict", f"the reply holds no JSON object: {_quoted(text) or 'it is empty'}")
@@ -204,16 +220,13 @@ def own_words(reply: Completion) -> str:
     """
     if reply.failure:
         raise UnreadableJudgment(reply.failure.code, reply.failure.message)
-    text, start = reply.text or "", 0
+    text = reply.text or ""
     if reply.finish_reason.lower() in _CUT_OFF:
         raise UnreadableJudgment("truncated", f"the reply ran out of tokens after {len(text):,} characters")
-    while thought := _THOUGHT.match(text, start):
-        start = thought.end()
-    if len(text) - start > LONGEST_REPLY:
-        raise UnreadableJudgment(
-            "too_long", f"the reply has {len(text) - start:,} characters, at most {LONGEST_REPLY:,}"
-        )
-    return text[start:]
+    text = split_reasoning(text, start_only=True).answer
+    if len(text) > LONGEST_REPLY:
+        raise UnreadableJudgment("too_long", f"the reply has {len(text):,} characters, at most {LONGEST_REPLY:,}")
+    return text
 
 
 def _objects(text: str) -> list[dict[str, Any]]:
