@@ -31,7 +31,7 @@ from medhelm.domain import (
     Usage,
 )
 from medhelm.models.limits.budget import is_metered
-from medhelm.models.providers.response_fields import LENGTH
+from medhelm.models.reasoning import LENGTH
 from medhelm.scoring.metric import Metric, is_best, is_blank
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from medhelm.domain import RULES, Completion, Failure, Instance, Parts, Rule, Score
 from medhelm.domain.reasoning import strip_reasoning
 from medhelm.errors import DataError, NotComputed
-from medhelm.scoring.answers.plain_text import strip_reasoning
 
 ScoreFunction = Callable[[str, Instance], float]
 """The text of a completion and its instance -> a number.
@@ -152,7 +151,7 @@ def is_unreadable(
     if any(is_best(metric, score) for score in scores):
         return False
     try:
-        return metric.reads.find(completion.text or "", instance) is None
+        return metric.reads.find(strip_reasoning(completion.text or ""), instance) is None
     except (NotComputed, DataError):
         return None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from medhelm.io.lazy_regex import lazy_regex
-from medhelm.scoring.answers.plain_text import strip_reasoning
 
 _LONGEST = 200
 """Characters of the longest text that can be one; a longer one explains something else."""
@@ -27,5 +26,5 @@ def says_none(completion: str) -> bool:
     >>> says_none("None."), says_none("No ICD-10 codes apply."), says_none("[]"), says_none("The note is about asthma.")
     (True, True, True, False)
     """
-    text = _FENCE.sub("", strip_reasoning(completion)).strip()
+    text = _FENCE.sub("", completion).strip()
     return 0 < len(text) <= _LONGEST and _SAYS_NONE.fullmatch(text) is not None
