@@ -150,7 +150,7 @@ def rescored(
     asked = {run.benchmark for run in runs}
     for benchmark in benchmarks:
         if benchmark.name in asked:  # imports the metrics, so that a broken plug-in is reported now
-            metrics_of(benchmark, judged=False, imported=True)
+            metrics_of(benchmark, judged=False, harness="lm_eval")
     runners = [
         _runner(group, benchmarks, change, (source, target), data, kind.settings(settings), environment or {}, listener)
         for kind, group in _by_kind(runs, change).items()

@@ -44,7 +44,7 @@ from medhelm.io.parquet import ColumnWriter
 from medhelm.io.work_folders import delete_folder
 from medhelm.models.jury import AT_LEAST
 from medhelm.scoring.metric import is_unreadable
-from medhelm.scoring.metrics import METRICS
+from medhelm.scoring.metrics import METRICS, metrics_of
 from medhelm.storage.imported_instances import instances_digest, write_instances
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JUDGMENT_COLUMNS, REPLY_COLUMNS, completion_row
 from medhelm.storage.privacy.deletions import deleted_instances
@@ -370,7 +370,9 @@ class _Columns:
         self.completions = [imported.completions.get(id_, _MISSING) for id_ in self.ids]
         self.groups = [instance.group for instance in imported.instances]
         self.scores = {name: [own.get(id_) for id_ in self.ids] for name, own in imported.scores.items()}
-        self.metric = METRICS.if_usable(next(iter(self.scores)))
+        main = replace(joined.benchmark, metrics=(next(iter(self.scores)),))
+        found = metrics_of(main, judged=True, harness=joined.origin.harness)
+        self.metric = found[0] if found else None
         pairs = zip(imported.instances, self.completions, strict=True)
         self.unreadable = [
             is_unreadable(self.metric, instance, own) if self.metric else None for instance, own in pairs

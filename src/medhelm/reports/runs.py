@@ -51,8 +51,10 @@ def _run_json(run: Run, rule: Rule) -> dict[str, Any]:
     return {
         **select(run, names),
         **({"shard": str(run.shard)} if run.shard else {}),
-        "metrics": {name: _metric_json(run, rule, name) for name in run.estimates[rule]}
-        | {name: _not_computed_json(run, reason) for name, reason in run.not_computed.items()},
+        "metrics": {
+            **{name: _not_computed_json(run, reason) for name, reason in run.not_computed.items()},
+            **{name: _metric_json(run, rule, name) for name in run.estimates[rule]},
+        },
         "metrics_by_rule": {
             one: {name: _metric_json(run, one, name) for name in run.estimates.get(one, {})} for one in RULES
         },

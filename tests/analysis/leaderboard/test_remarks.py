@@ -108,7 +108,7 @@ def test_where_everything_failed_nothing_is_said_of_order() -> None:
         Cell(model=m, benchmark="a", value=None, n_failed=2, ids=["p", "q"], scores=np.full(2, np.nan)) for m in "xy"
     ]
     assert warnings(cells) == (
-        "No model has a value on any benchmark: every instance failed or could not be scored.",
+        "No model has a corrected score on any benchmark.",
         "x: 2 instances without a score, left out of its means, on a.",
         "y: 2 instances without a score, left out of its means, on a.",
     )

@@ -66,7 +66,7 @@ def all_remarks(board: Leaderboard, context: RemarkContext) -> Iterator[Remark]:
         text = f"Only the {len(columns)} of {count} benchmarks on which every model has a value are counted."
         yield Remark("benchmarks_not_shared", "", f"{text} Left out: {_names(context.not_shared)}.")
     if all(row.n_benchmarks == 0 for row in rows):
-        text = "No model has a value on any benchmark: every instance failed or could not be scored."
+        text = f"No model has a {board.scoring} score on any benchmark."
         yield Remark("no_values", "", text)
         yield from _failures(board)
         return

@@ -18,6 +18,7 @@ from medhelm.errors import StoreError
 from medhelm.results.comparable.conditions import ConditionsComparison, conditions_of
 from medhelm.results.comparable.run_selection import judges_under_test
 from medhelm.scoring.metrics import METRICS
+from medhelm.scoring.metrics.imported import compares_with_target
 from medhelm.storage.runs import load_runs, load_shards
 from medhelm.storage.store import open_store
 
@@ -152,15 +153,20 @@ def _unscored_imports(runs: Iterable[Run], rule: Rule) -> Iterator[Remark]:
     if not unscored:
         return
     verb = "has" if len(unscored) == 1 else "have"
-    tried = all(run.not_computed.get(run.main_metric) for run in unscored)
-    command = "shows what is missing" if tried else "computes what their files allow"
-    text = f"{len(unscored)} of {len(imported)} imported runs {verb} no {rule} score. `medhelm rescore` {command}."
+    text = f"{len(unscored)} of {len(imported)} imported runs {verb} no {rule} score."
+    if reasons := dict.fromkeys(filter(None, (run.not_computed.get(run.main_metric) for run in unscored))):
+        text += f" {'; '.join(reasons)}."
+    if len(reasons) < 1 or not all(run.not_computed.get(run.main_metric) for run in unscored):
+        text += " `medhelm rescore` computes what their files allow."
+    if rule == "corrected":
+        text += " `--scoring published` shows the scores of their harness."
     yield Remark("imported_without_score", "", text)
 
 
 def unknown_metric_remarks(columns: Iterable[Column], cells: Sequence[Cell]) -> list[Remark]:
     """Return remarks on metrics that MedHELM does not define, as runs of other harnesses may have."""
     unknown = [c for c in columns if METRICS.if_usable(c.metric) is None and c.metric != JURY]
+    unknown = [c for c in unknown if not compares_with_target(c.metric)]
     if not unknown:
         return []
     names = {c.benchmark for c in unknown}
