@@ -42,6 +42,8 @@ def _completion_text(record: Mapping[str, Any], rule: Rule, *, is_only_run: bool
     tokens = f"{record['input_tokens']} + {record['output_tokens']} tokens, {record['latency_s']:.2f} s"
     if record.get("left_out"):
         scores.append(f"prompt truncated by {record['left_out']:,} characters")
+    if record.get("unreadable"):
+        scores.append("no readable answer")
     if record.get("suspicions"):
         scores.append(f"signs of prompt injection: {record['suspicions']}")
     facts = "; ".join(_case_facts(record, is_only_run=is_only_run))

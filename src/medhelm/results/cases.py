@@ -151,6 +151,8 @@ class CaseCompletion:
     """The same from 0 (worst) to 1 (best); a failure that the model caused is 0."""
     scores: Mapping[str, Mapping[Rule, float | None]]
     """Metric -> rule -> score, the main metric first."""
+    is_unreadable: bool
+    """True if the main metric finds no answer in the text."""
     score_failure: str
     """Reason for a missing score although there is a completion; empty if there is none."""
     cost_usd: float | None
@@ -380,6 +382,7 @@ def _completion(
         scores={
             metric: {rule: record.get(score_column(metric, rule)) for rule in RULES} for metric in run_metrics(run)
         },
+        is_unreadable=bool(record.get("unreadable")),
         score_failure=record.get("score_failure") or "",
         cost_usd=_cost(run, completion, pricing),
         truncated_characters=record.get("left_out") or 0,

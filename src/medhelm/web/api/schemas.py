@@ -9,6 +9,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from medhelm.analysis.leaderboard.diff import LeaderboardDiff
+from medhelm.domain import CompletionCounts
 from medhelm.reports.formats.json_output import KEYS
 from medhelm.results.cases import Case
 from medhelm.results.live_status import EvaluationPhase
@@ -122,6 +123,7 @@ CELL = record(
     cost_usd=NUMBER,
     optional={
         "n_failed_by_model": INTEGER,
+        "completion_counts": schema_of(CompletionCounts),
         "completers": nullable(record(value=NUMBER, low=NUMBER, high=NUMBER, n=INTEGER)),
         "worst_case": NUMBER,
         "best_case": NUMBER,

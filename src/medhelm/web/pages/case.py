@@ -184,6 +184,7 @@ def _facts(found: CaseCompletion) -> list[tuple[str, str]]:
     facts.append(("signs of prompt injection", found.injection_signs))
     if found.jury_coverage is not None and found.jury_coverage < 1:
         facts.append(("judgments present", f"{found.jury_coverage:.0%}"))
+    facts.append(("answer", "none that can be read" if found.is_unreadable else ""))
     facts.append(("not scored", found.score_failure))
     return [(name, str(value)) for name, value in facts if value]
 
