@@ -86,8 +86,8 @@ def test_each_kind_is_counted_in_every_json(medhelm: Medhelm, server: Server, be
 
 SENTENCES = {
     "blank-2": "2 of 10 completions on toy are blank: check the chat template",
-    "swallowed-2": "2 of 10 completions on toy are blank: the replies hold reasoning but no answer, so check the reasoning "
-    "parser",
+    "swallowed-2": "2 of 10 completions on toy are blank: the replies hold reasoning but no answer, so check the "
+    "reasoning parser",
     "prose-4": "4 of 10 completions on toy hold no readable option: `medhelm show toy INSTANCE`",
     "cut-3": "3 of 10 completions on toy end at the limit of 5 tokens: raise `max_tokens`",
     "prose-1": "1 of 10 completions on toy holds no readable option",
