@@ -54,15 +54,20 @@ def test_sample_files_of_lm_eval(medhelm: Medhelm) -> None:
     assert "the pancreas" in shown.out
     again = medhelm("import", "lm-eval", LM_EVAL, "--json")
     assert {run["state"] for run in again.json["runs"]} == {"unchanged"}
-    assert "exact_match" in medhelm("leaderboard", "--scoring", "published").out
+    assert "0.400 [" in medhelm("leaderboard", "--scoring", "published").out
 
 
 def test_scoring_at_once(medhelm: Medhelm) -> None:
-    """Metrics that are known here are computed by the corrected rule, too, for which `the pancreas` has a small t."""
-    done = medhelm("import", "lm-eval", LM_EVAL, "--rescore", "--json")
+    """Metrics that compare completions with targets are computed by the corrected rule, too."""
+    done = medhelm("import", "lm-eval", LM_EVAL, "--json")
     few = next(run for run in done.json["runs"] if run["benchmark"] == "invented_few")
-    assert few["metrics_by_rule"]["published"]["exact_match"]["value"] == pytest.approx(0.4)
-    assert few["metrics_by_rule"]["corrected"]["exact_match"]["value"] == pytest.approx(0.2)
+    for rule in ("published", "corrected"):
+        assert few["metrics_by_rule"][rule]["exact_match"]["value"] == pytest.approx(0.4)
+
+
+def test_without_scoring(medhelm: Medhelm) -> None:
+    done = medhelm("import", "lm-eval", LM_EVAL, "--no-rescore")
+    assert "3 of 3 runs have no corrected score yet: run `medhelm rescore`." in done.out
 
 
 def test_what_cannot_be_read_is_named_and_the_rest_goes_on(medhelm: Medhelm, tmp_path: Path) -> None:
@@ -114,7 +119,7 @@ def ours(tmp_path: Path, **metadata: str) -> Path:
 
 
 def test_prompts_that_are_no_longer_ours_leave_the_scores_of_the_log(medhelm: Medhelm, tmp_path: Path) -> None:
-    done = medhelm("import", "inspect", ours(tmp_path), "--json")
+    done = medhelm("import", "inspect", ours(tmp_path), "--no-rescore", "--json")
     (run,) = done.json["runs"]
     assert run["benchmark"] == "pubmed_qa"
     assert "the prompts differ from the current prompts of pubmed_qa" in " ".join(run["remarks"])

@@ -69,7 +69,9 @@ def _metric_json(run: Run, rule: Rule, name: str, *, rounded: bool = False) -> d
 
     `n_failed` counts all failures, as in a leaderboard: those that count as the worst answer are among them.
     """
-    found = select(run.estimates[rule][name], "value low high n n_failed method", rounded=rounded)
+    found = select(run.estimates[rule][name], "value low high n n_failed", rounded=rounded)
+    if not rounded:
+        found["method"] = run.estimates[rule][name].method
     if rule == "corrected" and (completers := run.completers.get(name)):
         found["n_failed_by_model"] = completers.n_failed - found["n_failed"]
         found["n_failed"] = completers.n_failed

@@ -144,7 +144,7 @@ def is_unreadable(
     """Return whether a metric finds no answer in the text of a completion; None if that is not known.
 
     It is not for a failed or blank completion, for a metric that reads no answer, and for an instance that cannot be
-    scored. A completion with the best score is readable: where "none" is right, it says so. `scores`: those of the completion.
+    scored. A completion with the best score is readable: where "none" is right, it says so. `scores`: its scores.
     """
     if metric.reads is None or completion.failure or is_blank(completion) or too_long(completion.text or ""):
         return None

@@ -156,7 +156,7 @@ def _unscored_imports(runs: Iterable[Run], rule: Rule) -> Iterator[Remark]:
     text = f"{len(unscored)} of {len(imported)} imported runs {verb} no {rule} score."
     if reasons := dict.fromkeys(filter(None, (run.not_computed.get(run.main_metric) for run in unscored))):
         text += f" {'; '.join(reasons)}."
-    if len(reasons) < 1 or not all(run.not_computed.get(run.main_metric) for run in unscored):
+    if not all(run.not_computed.get(run.main_metric) for run in unscored):
         text += " `medhelm rescore` computes what their files allow."
     if rule == "corrected":
         text += " `--scoring published` shows the scores of their harness."
