@@ -80,7 +80,7 @@ SENTENCE = f"{REFUSED} refusals on toy, counted as the worst answer."
 
 OTHER_RULES = re.compile(
     r"(?:refusals?|refused (?:instance|completion)s?|exhausted limits?|failures that the model caused)\b[^.;|]{0,80}\b"
-    r"(?:(?<!not )missing|left out(?! instead)|not counted|(?:as|is|are) wrong|no score|worst grade|ignored|excluded)\b",
+    r"(?:(?<!not )missing|left out(?! instead)|not counted|(?:as|is|are) wrong|no score|worst grade|excluded)\b",
     re.IGNORECASE,
 )
 """Sentences by which a refusal would be anything but the worst answer."""
@@ -105,8 +105,8 @@ def test_every_output_speaks_of_refusals_in_one_way(medhelm: Medhelm, benchmark:
     assert medhelm("export", "site", "site").code == 0
     assert medhelm("export", "card", "card.html").code == 0
     said |= {str(page): page.read_text(encoding="utf-8") for page in [*Path("site").rglob("*.html"), Path("card.html")]}
-    for command in ("runs show toy openai/timid", "leaderboard", "leaderboard --format md"):
-        assert SENTENCE in said[command]
+    for name in ("runs show toy openai/timid", "leaderboard", "leaderboard --format md"):
+        assert SENTENCE in said[name]
     assert any(SENTENCE in plain(text) for name, text in said.items() if name.startswith("site"))
     assert "counted as the worst answer" in said["card.html"]
     wrong = {name: found[0] for name, text in said.items() if (found := OTHER_RULES.search(plain(text)))}
