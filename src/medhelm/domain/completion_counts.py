@@ -47,17 +47,22 @@ def failure_remarks(runs: Iterable[Run]) -> list[Remark]:
     """Return a remark for each model with failures that count as the worst answer, and with runs without a score."""
     found: list[Remark] = []
     for model, own in group_by(runs, lambda run: run.model).items():
-        counted = [run for run in own if run.main_metric in run.completers]
+        counted = [run for run in own if run.main_metric in run.completers or is_refused(run)]
         if counted:
             failures = sum((Counter(run.failures) for run in counted), Counter[str]())
             found.append(worst_answers(model, failures, [run.title for run in counted]))
-        # A run of which nothing arrived is not stored, so no failure of it is counted.
+        # Such a run is not stored, so none of its failures is counted.
         if empty := [
-            run.title for run in own if run.n_failed == run.n and not CAUSED_BY_MODEL.isdisjoint(run.failures)
+            run.title for run in own if run.status == "failed" and not CAUSED_BY_MODEL.isdisjoint(run.failures)
         ]:
             text = f"{model}: no completion on {listed(empty, NAMED)}, so it has no score there and is not ranked."
             found.append(Remark("no_completions", model, text))
     return found
+
+
+def is_refused(run: Run) -> bool:
+    """Return True for a run without completions whose refusals count as the worst answer."""
+    return run.n_failed == run.n > 0 and run.main_metric in run.estimates.get("corrected", {})
 
 
 def worst_answers(model: str, failures: Mapping[str, int], titles: Sequence[str]) -> Remark:

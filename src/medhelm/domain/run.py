@@ -43,7 +43,7 @@ class RunStatus(StrEnum):
     PARTIAL = "partial"
     """Stopped early."""
     FAILED = "failed"
-    """No instance has a completion."""
+    """No instance has a completion, and not all were refused."""
 
 
 MOST_SHARDS = 10_000

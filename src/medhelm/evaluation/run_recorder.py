@@ -21,6 +21,7 @@ from medhelm.domain import (
     RULES,
     Benchmark,
     Estimate,
+    FailureCode,
     Jury,
     JuryResult,
     Model,
@@ -146,16 +147,19 @@ class RunRecorder:
                 self._not_computed.setdefault(score.metric, score.failure.message)
 
     def finish(self, message: str, *, is_unusable: bool, changes: Mapping[str, Any] | None = None) -> Run:
-        """Compute the estimates, write the run folder and return the run. A run without completions is not stored.
+        """Compute the estimates, write the run folder and return the run.
 
-        A shard is: the other shards may have completions. `message`: why the run ended early; empty if it did not.
-        `is_unusable`: because its model cannot be used. `changes`: fields of the run that its records do not hold.
+        A run without completions is not stored, unless every instance was refused, which is its result. A shard is
+        stored: the other shards may have completions.
+
+        Parameters: message, why the run ended early, empty if it did not; is_unusable, because its model cannot be
+        used; changes, fields of the run that its records do not hold.
         """
         order = self._scores.put_in_order()
         if self.jury:
             self.jury.put_in_order(order)
         run = replace(self._as_run(message, is_unusable=is_unusable), **(changes or {}))
-        if self._writer and (self.done > self.failed or (self.shard and run.is_complete)):
+        if self._writer and (self.done > self.failed or self._is_refused or (self.shard and run.is_complete)):
             run = replace(run, folder=self._writer.finish(run))
             if run.is_complete and not run.shard:
                 from medhelm.storage.run_scores import keep_scores  # lazy: at the end of a run
@@ -222,8 +226,17 @@ class RunRecorder:
         providers = [model.provider for model in (self.model, *judges)]
         return versions_in_use(self.benchmark.package, providers, [metric.name for metric in self.metrics])
 
+    @property
+    def _is_refused(self) -> bool:
+        """Return whether every instance was refused.
+
+        Without a single completion, other failures that count as the worst answer are rather those of the settings,
+        such as a window that is too small.
+        """
+        return self.done == self.failed == self.n > 0 and set(self.failures) == {FailureCode.REFUSAL}
+
     def _status(self, *, is_unusable: bool) -> RunStatus:
-        has_no_completion = self.done == self.failed and (self.done > 0 or is_unusable)
+        has_no_completion = self.done == self.failed and (self.done > 0 or is_unusable) and not self._is_refused
         if has_no_completion and (is_unusable or not self.shard or self.done < self.n):
             return RunStatus.FAILED
         return RunStatus.COMPLETE if self.done == self.n else RunStatus.PARTIAL

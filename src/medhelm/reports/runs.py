@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from medhelm.domain import RULES, Estimate, JuryResult, Rule, Run
-from medhelm.domain.completion_counts import completion_remarks, failure_remarks, no_answer_text
+from medhelm.domain.completion_counts import completion_remarks, failure_remarks, is_refused, no_answer_text
 from medhelm.domain.run_folder import Removal, RemovalEffect, RunOnDisk
 from medhelm.domain.text import duration, listed, plural
 from medhelm.domain.titles import metric_title
@@ -76,6 +76,8 @@ def _metric_json(run: Run, rule: Rule, name: str, *, rounded: bool = False) -> d
         found["n_failed_by_model"] = completers.n_failed - found["n_failed"]
         found["n_failed"] = completers.n_failed
         found["completers"] = select(completers, "value low high n method", rounded=rounded)
+    elif rule == "corrected" and is_refused(run):
+        found |= {"n_failed": run.n_failed, "n_failed_by_model": run.n_failed, "completers": None}
     return found
 
 

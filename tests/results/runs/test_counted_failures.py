@@ -113,6 +113,27 @@ def test_every_output_speaks_of_refusals_in_one_way(medhelm: Medhelm, benchmark:
     assert wrong == {}
 
 
+def test_a_model_that_refuses_everything_is_ranked_last(medhelm: Medhelm, benchmark: Path, server: Server) -> None:
+    server.answer_with(
+        lambda body: chat(None, finish_reason="content_filter") if body["model"] == "mute" else chat("A")
+    )
+    models = [f"{name}=openai/{name}@{server.url}/v1" for name in ("mute", "other")]
+    done = medhelm("run", benchmark, *(word for model in models for word in ("--model", model)))
+    assert done.code == 1
+    assert f"- mute: {N} refusals on toy, counted as the worst answer." in done.out
+    (last,) = [row for row in medhelm("leaderboard", "--json").json["models"] if row["model"] == "mute"]
+    cell = last["benchmarks"]["toy"]
+    assert (last["rank"], cell["value"], cell["n"], cell["n_failed"], cell["n_failed_by_model"]) == (2, 0.0, N, N, N)
+    (listed,) = [one for one in medhelm("runs", "list", "--json").json["runs"] if one["model"] == "mute"]
+    assert {name: listed["score"][name] for name in ("value", "n", "n_failed", "n_failed_by_model")} == {
+        "value": 0.0, "n": N, "n_failed": N, "n_failed_by_model": N,
+    }  # fmt: skip
+    published = medhelm("leaderboard", "--scoring", "published", "--json").json["models"]
+    assert [row["benchmarks"]["toy"]["value"] for row in published if row["model"] == "mute"] == [None]
+    for command in (["compare", "mute", "other"], ["cost"], ["export", "csv", "out"], ["rescore", benchmark]):
+        assert medhelm(*command).code in (0, 1), command
+
+
 def test_every_page_and_message_speaks_of_refusals_in_one_way() -> None:
     root = Path(api.__file__).parents[2]
     files = [root / "README.md", *(root / "docs").rglob("*.md"), *(root / "src").rglob("*.html")]
