@@ -137,6 +137,7 @@ def test_runs_of_earlier_versions_have_no_counts_until_they_are_scored_again(
     del content["completion_counts"]
     (folder / NAME).write_text(json.dumps(content), encoding="utf-8")
     assert medhelm("runs", "list", "--json").json["runs"][0]["completion_counts"] is None
+    assert "unknown: an earlier version" in medhelm("runs", "show", "toy", "prose-4").out
     row = medhelm("leaderboard", "--json").json["models"][0]
     assert "completion_counts" not in row["benchmarks"]["toy"]
     assert "readable option" not in medhelm("leaderboard").out

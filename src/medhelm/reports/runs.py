@@ -398,6 +398,9 @@ def _run_facts(run: Run) -> dict[str, str | None]:
         "from": origin_text(run) + (f", {run.origin.run}" if run.origin else ""),
         "instances": f"{run.n:,}, {run.n_failed - run.n_not_asked:,} failed{failures}"
         + (f", {run.n_not_asked:,} unfinished" if run.n_not_asked else ""),
+        "no answer": no_answer_text(run)
+        if run.completion_counts or run.n_failed == run.n
+        else "unknown: an earlier version made the run; `medhelm rescore` counts",
         "requests": f"{run.requests_sent:,} sent, {run.requests_cached:,} from the cache",
         "tokens": _tokens_text(run),
         "price": f"{price.input:g} in, {price.output:g} out, USD per million tokens ({price.source})"
