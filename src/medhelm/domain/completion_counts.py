@@ -65,9 +65,12 @@ def is_refused(run: Run) -> bool:
     return run.n_failed == run.n > 0 and run.main_metric in run.estimates.get("corrected", {})
 
 
-def worst_answers(model: str, failures: Mapping[str, int], titles: Sequence[str]) -> Remark:
-    """Return the remark on failures that the model caused, on these benchmarks. `failures`: code -> number."""
-    kinds = caused_in_words(failures)
+def worst_answers(model: str, failures: Mapping[str, int], titles: Sequence[str], n: int = 0) -> Remark:
+    """Return the remark on failures that the model caused, on these benchmarks.
+
+    `failures`: code -> number; `n`: their number if the codes are not known.
+    """
+    kinds = caused_in_words(failures) or plural(n, "failure that the model caused", "failures that the model caused")
     return Remark("failures_counted_as_worst", model, f"{model}: {kinds} on {listed(titles, NAMED)}, {AS_WORST}.")
 
 

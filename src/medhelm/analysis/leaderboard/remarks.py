@@ -231,7 +231,8 @@ def _failures(board: Leaderboard) -> Iterator[Remark]:
         caused = {titles.get(name, name): cell for name, cell in row.cells.items() if cell.n_failed_by_model}
         if caused:
             failures = sum((Counter(cell.failures_by_model) for cell in caused.values()), Counter[str]())
-            yield worst_answers(row.model, failures, list(caused))
+            n = sum(cell.n_failed_by_model for cell in caused.values())
+            yield worst_answers(row.model, failures, list(caused), n)
         missing = {titles.get(name, name): cell.n_missing for name, cell in row.cells.items() if cell.n_missing}
         if not missing:
             continue

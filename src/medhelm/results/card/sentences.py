@@ -126,7 +126,7 @@ def _failure_sentences(selection: ExportSelection, board: Leaderboard) -> list[s
             {code: count for code, count in codes.items() if not worst or code not in CAUSED_BY_MODEL}
         )
         text = f"{missing:,} of {total:,} answers are missing ({kinds})"
-        sentences.append(f"{text}: they are left out, not {AS_WORST}.")
+        sentences.append(f"{text}: they are left out of the scores.")
     return sentences
 
 
