@@ -191,6 +191,10 @@ def classify_error(
         return Completion(failure=Failure("provider", code, message), finish_reason="content_filter")
     if parameter := _unsupported(response, optional):
         raise ProviderError(parameter.error_code, _message(response, model), retryable=True)
+    if code == FailureCode.BAD_REQUEST and _UNSUPPORTED.search(response.text):
+        named = {response.parameter, *re.findall(r"\w+", response.text)}
+        if any(name.lower() in named for name in model.parameters):
+            code = FailureCode.PARAMETER  # one that the user has set: no request can succeed
     advice = _advice(code, response, model, service)
     overloaded = code in (FailureCode.RATE_LIMIT, FailureCode.OVERLOADED)
     raise ProviderError(
