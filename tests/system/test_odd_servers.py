@@ -158,3 +158,55 @@ def test_replayed_and_stored_completions_are_read_without_reasoning(medhelm: Med
     run = medhelm("run", "./toy", "--model", "replay/./old.jsonl", "--json").json["runs"][0]
     assert run["metrics"]["exact_match"]["value"] == 1
     assert "B or A" not in medhelm("show", "toy", "q0").out
+
+
+def reasons_first(tokens: int, marker: str = "") -> Any:
+    """A model that reasons for so many tokens, in a field of its own or behind a marker, then answers A."""
+
+    def decide(body: Mapping[str, Any]) -> Answer:
+        if body["max_tokens"] < tokens:
+            thought = {"content": marker} if marker else {"content": None, "reasoning_content": "Hm"}
+            return chat(None, message={"role": "assistant", **thought}, finish_reason="length")
+        return chat(f"{marker}Hm.</think>A" if marker else "A")
+
+    return decide
+
+
+@pytest.mark.parametrize("marker", ["", "<think>"])
+def test_a_model_that_reasons_by_default_gets_room_and_nothing_is_bought_twice(
+    marker: str, medhelm: Medhelm, server: Server
+) -> None:
+    make_benchmark(Path())
+    server.answer_with(reasons_first(400, marker))
+    asked = ("run", "./toy", "--model", f"new=openai/new@{server.url}/v1", "--concurrency", "2")
+    done = medhelm(*asked)
+    assert done.code == 0, done.err
+    assert done.err.count("reasons before it answers, and used up its limit of 5 tokens") == 1
+    assert sum(body["max_tokens"] == 5 for body in server.bodies) < 9
+    assert sum(body["max_tokens"] == 4000 for body in server.bodies) == 9
+    assert {body["temperature"] for body in server.bodies} == {0.0}
+    bought = server.count
+    planned = medhelm("plan", *asked[1:], "--json").json["rows"][0]
+    assert planned["cached"] == planned["requests"] == 9
+    again = medhelm(*asked, "--json").json
+    assert (again["requests_sent"], server.count) == (0, bought)
+    assert again["runs"][0]["metrics"]["exact_match"]["value"] == pytest.approx(6 / 9)
+
+
+def test_a_limit_of_the_user_is_kept(medhelm: Medhelm, server: Server) -> None:
+    make_benchmark(Path())
+    server.answer_with(reasons_first(400))
+    Path("models.yaml").write_text(f'new: {{base_url: "{server.url}/v1", max_tokens: 7}}\n', encoding="utf-8")
+    done = medhelm("run", "./toy", "--model", "new", "--json")
+    assert {body["max_tokens"] for body in server.bodies} == {7}
+    assert done.json["runs"][0]["n_failed"] == 9
+
+
+def test_a_budget_holds_for_the_higher_limit(medhelm: Medhelm, server: Server) -> None:
+    make_benchmark(Path())
+    server.answer_with(reasons_first(400))
+    price = "{input: 1, output: 1000}"
+    Path("models.yaml").write_text(f'new: {{base_url: "{server.url}/v1", price: {price}}}\n', encoding="utf-8")
+    done = medhelm("run", "./toy", "--model", "new", "--max-cost", "3")
+    assert done.code == 3, "4,000 tokens cost up to 4 USD"
+    assert {body["max_tokens"] for body in server.bodies} == {5}

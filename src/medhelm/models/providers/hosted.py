@@ -267,8 +267,8 @@ def common_optional_parameters(
 ) -> frozenset[OptionalParameter]:
     """Return the optional parameters of a request that most dialects share.
 
-    A schema, unless the model is not `structured`; a temperature, unless the model reasons; stop sequences, unless the
-    model reasons and the service then takes none; a cache mark, if the prompt starts with a shared text. What the
+    A schema, unless the model is not `structured`; a temperature, unless the model takes none; stop sequences, unless
+    the model reasons and the service then takes none; a cache mark, if the prompt starts with a shared text. What the
     model's own parameters set, null included, is not optional: an error about it is the user's to resolve.
 
     Parameters
@@ -284,7 +284,7 @@ def common_optional_parameters(
         found.add(OptionalParameter.SYSTEM)
     if request.max_tokens < SMALL_LIMIT and model.parameters.keys().isdisjoint(_LIMIT_FIELDS):
         found.add(OptionalParameter.SMALL_LIMIT)
-    if not model.reasoning and "temperature" not in model.parameters:
+    if model.takes_temperature and "temperature" not in model.parameters:
         found.add(OptionalParameter.TEMPERATURE)
     if stop_if_reasoning or not model.reasoning:
         found.add(OptionalParameter.STOP)

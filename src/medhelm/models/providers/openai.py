@@ -88,8 +88,8 @@ class ChatCompletions(Dialect):
     def payload(self, request: Request, optional: Collection[OptionalParameter]) -> dict[str, Any]:
         """Return the JSON body of one request, with only these of its optional parameters.
 
-        Models that reason get neither temperature nor stop sequences. Models that charge for writing to their cache,
-        by default the whole prompt, are set to keep only what is shared. The model's own parameters win.
+        Models that reason get no stop sequences, and no temperature if they take none. Models that charge for writing
+        to their cache, by default the whole prompt, are set to keep only what is shared. Its own parameters win.
         """
         model = request.model
         wanted = OptionalParameter.NEW_LIMIT if self._limit_name == _NEW else OptionalParameter.MAX_TOKENS
@@ -100,11 +100,10 @@ class ChatCompletions(Dialect):
             "messages": [{"role": message.role, "content": message.text} for message in request.prompt.messages],
             self._limit_name if is_accepted else other: request.max_tokens,
         }
-        if not model.reasoning:
-            if OptionalParameter.TEMPERATURE in optional:
-                body["temperature"] = request.temperature
-            if request.stop and OptionalParameter.STOP in optional:
-                body["stop"] = list(request.stop)
+        if model.takes_temperature and OptionalParameter.TEMPERATURE in optional:
+            body["temperature"] = request.temperature
+        if request.stop and not model.reasoning and OptionalParameter.STOP in optional:
+            body["stop"] = list(request.stop)
         if OptionalParameter.SEED in optional:
             body["seed"] = request.sample  # any number, as long as it is the same each time
         if model.reasoning_effort:
