@@ -210,3 +210,15 @@ def test_a_budget_holds_for_the_higher_limit(medhelm: Medhelm, server: Server) -
     done = medhelm("run", "./toy", "--model", "new", "--max-cost", "3")
     assert done.code == 3, "4,000 tokens cost up to 4 USD"
     assert {body["max_tokens"] for body in server.bodies} == {5}
+
+
+def test_a_judge_may_be_a_model_that_the_command_defines(medhelm: Medhelm, server: Server) -> None:
+    write_benchmark(Path())
+    server.answer_with(lambda body: chat(verdict(3, 4, 5) if is_judge(body) else "Rest."))
+    url = f"@{server.url}/v1"
+    given = ("--model", f"m=openai/m{url}", "--model", f"j=openai/judge{url}", "--judge", "j", "--min-judges", "1")
+    done = medhelm("run", "./letters", *given, "--json")
+    assert [run["status"] for run in done.json["runs"]][:1] == ["complete"], done.err
+    assert medhelm("plan", "./letters", *given, "--json").code == 0
+    wrong = medhelm("run", "./letters", *given[:2], "--judge", "j")
+    assert (wrong.code, "judge `j`: unknown" in wrong.err) == (2, True)
