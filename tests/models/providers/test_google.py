@@ -47,12 +47,12 @@ CONFIGS: list[tuple[str, Model, dict[str, Any], dict[str, Any]]] = [
         {"schema": SCHEMA},
         {"temperature": 0.0, "responseMimeType": "application/json"},
     ),
-    ("thinks, no effort", model("gemini-2.5-pro", reasoning=True), {}, {}),
+    ("thinks, no effort", model("gemini-2.5-pro", reasoning=True), {}, {"temperature": 0.0}),
     (
         "2.5 with a budget",
         model("gemini-2.5-flash", reasoning=True, reasoning_effort="medium"),
         {},
-        {"thinkingConfig": {"thinkingBudget": 8192}},
+        {"temperature": 0.0, "thinkingConfig": {"thinkingBudget": 8192}},
     ),
     (
         "2.5 told not to think",
@@ -64,7 +64,7 @@ CONFIGS: list[tuple[str, Model, dict[str, Any], dict[str, Any]]] = [
         "3 with a level",
         model("gemini-3-pro-preview", reasoning=True, reasoning_effort="low"),
         {},
-        {"thinkingConfig": {"thinkingLevel": "LOW"}},
+        {"temperature": 0.0, "thinkingConfig": {"thinkingLevel": "LOW"}},
     ),
     (
         "parameters",
@@ -76,7 +76,7 @@ CONFIGS: list[tuple[str, Model, dict[str, Any], dict[str, Any]]] = [
         "thinking by parameter",
         model("gemini-2.5-pro", reasoning=True, parameters={"thinkingConfig": {"thinkingBudget": 128}}),
         {},
-        {"thinkingConfig": {"thinkingBudget": 128}},
+        {"temperature": 0.0, "thinkingConfig": {"thinkingBudget": 128}},
     ),
 ]
 

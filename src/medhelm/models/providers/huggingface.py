@@ -98,7 +98,7 @@ def _generation_state(request: Request, loaded: loading.LoadedModel) -> Generati
         thinking=text.rstrip().endswith(THINK),
         limit=request.max_tokens,
         stops=() if request.model.reasoning else request.stop,
-        temperature=0.0 if request.model.reasoning else request.temperature,
+        temperature=request.temperature,
         top_p=float(options.get("top_p", 1.0)),
         top_k=int(options.get("top_k", 0)),
         seed=_seed(request),

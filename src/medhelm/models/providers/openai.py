@@ -46,6 +46,9 @@ _SCHEMA_NAME = "reply"
 _REASONING = ("reasoning", "reasoning_content", "reasoning_details", "thinking")
 """Fields of a message in which servers return its reasoning."""
 
+_ERRORS = {"message", "msg", "detail", "errors", "error_msg", "error_message", "base_resp"}
+"""Keys of replies without choices that hold an error, such as those of MiniMax and Baidu."""
+
 _REFUSED_FINISH = {"content_filter", "refusal", "safety"}
 _INTERRUPTED_FINISH = {"error", "abort", "insufficient_system_resource"}
 
@@ -74,6 +77,8 @@ class ChatCompletions(Dialect):
         found = set(common_optional_parameters(request, schema_fields=(_FORM,), stop_if_reasoning=False))
         if self._limit_name == _USUAL and not {_USUAL, _NEW} & request.model.parameters.keys():
             found.add(OptionalParameter.MAX_TOKENS)
+        if self._limit_name == _NEW and not {_USUAL, _NEW} & request.model.parameters.keys():
+            found.add(OptionalParameter.NEW_LIMIT)
         if _CACHING not in request.model.parameters and _charges_for_writing(request.model):
             found.add(OptionalParameter.CACHE)
         if "seed" not in request.model.parameters:
@@ -83,21 +88,22 @@ class ChatCompletions(Dialect):
     def payload(self, request: Request, optional: Collection[OptionalParameter]) -> dict[str, Any]:
         """Return the JSON body of one request, with only these of its optional parameters.
 
-        Models that reason get neither temperature nor stop sequences. Models that charge for writing to their cache,
-        by default the whole prompt, are set to keep only what is shared. The model's own parameters win.
+        Models that reason get no stop sequences, and no temperature if they take none. Models that charge for writing
+        to their cache, by default the whole prompt, are set to keep only what is shared. Its own parameters win.
         """
         model = request.model
-        usual = OptionalParameter.MAX_TOKENS in optional or {_USUAL, _NEW} & model.parameters.keys()
+        wanted = OptionalParameter.NEW_LIMIT if self._limit_name == _NEW else OptionalParameter.MAX_TOKENS
+        other = _USUAL if self._limit_name == _NEW else _NEW
+        is_accepted = wanted in optional or {_USUAL, _NEW} & model.parameters.keys()
         body: dict[str, Any] = {
             "model": model.remote_name,
             "messages": [{"role": message.role, "content": message.text} for message in request.prompt.messages],
-            self._limit_name if usual else _NEW: request.max_tokens,
+            self._limit_name if is_accepted else other: request.max_tokens,
         }
-        if not model.reasoning:
-            if OptionalParameter.TEMPERATURE in optional:
-                body["temperature"] = request.temperature
-            if request.stop and OptionalParameter.STOP in optional:
-                body["stop"] = list(request.stop)
+        if model.takes_temperature and OptionalParameter.TEMPERATURE in optional:
+            body["temperature"] = request.temperature
+        if request.stop and not model.reasoning and OptionalParameter.STOP in optional:
+            body["stop"] = list(request.stop)
         if OptionalParameter.SEED in optional:
             body["seed"] = request.sample  # any number, as long as it is the same each time
         if model.reasoning_effort:
@@ -112,10 +118,10 @@ class ChatCompletions(Dialect):
         return body
 
     def error_in(self, document: Mapping[str, Any]) -> object:
-        """Return an error at the top, or in the first choice, as gateways send it."""
-        if document.get("error"):
-            return document
+        """Return an error at the top, in place of choices, or in the first one, as gateways send it."""
         first = next(iter(objects(document.get("choices"))), {})
+        if document.get("error") or (not first and not _ERRORS.isdisjoint(document)):
+            return document
         return first if first.get("error") else None
 
     def usage_in(self, document: Mapping[str, Any]) -> Usage:
