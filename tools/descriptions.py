@@ -135,6 +135,7 @@ RECORD_COLUMNS: dict[str, str] = {
     "score_failure": "Reason why a score is missing, for each metric without one.",
     "suspicions": "Signs of prompt injection aimed at judges, as JSON.",
     "jury_coverage": "Share of the expected judgments that exist; NULL without a jury.",
+    "unreadable": "True if the main metric finds no answer in the text; NULL if that is not known or does not apply.",
 }
 """Column of records.parquet -> meaning."""
 
