@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from medhelm.domain import RULES, Completion, Failure, Instance, Reference
+from medhelm.domain import RULES, Completion, Failure, Instance, Reference, Score
 from medhelm.errors import UserError
+from medhelm.evaluation.request_totals import CompletionCounter
 from medhelm.io.plugins import Plugin
 from medhelm.scoring.metric import AnswerReader, Metric, apply, is_unreadable
 from medhelm.scoring.metrics import METRICS
@@ -89,6 +90,17 @@ def test_the_reader_of_the_metric_decides(metric: str, instance: Instance, text:
 @pytest.mark.parametrize("text", ["", " \n", "<think>The answer is B.</think>", "<think>The answer is B"])
 def test_a_blank_completion_is_blank_and_not_unreadable(text: str) -> None:
     assert is_unreadable(METRICS["exact_match"], CHOICE, Completion(text=text)) is None
+
+
+def test_an_empty_answer_can_be_right() -> None:
+    """An empty completion abstains from a question that the database cannot answer."""
+    counter = CompletionCounter(METRICS["sql_execution_accuracy"])
+    for value in (1.0, 0.0):
+        score = Score(metric="sql_execution_accuracy", rule="corrected", value=value)
+        counter.add(Completion(text=" "), unreadable=None, scores=[score])
+    counts = counter.counts()
+    assert counts is not None
+    assert (counts.n, counts.blank, counts.unreadable) == (2, 1, 0)
 
 
 def test_what_cannot_be_scored_is_not_unreadable() -> None:

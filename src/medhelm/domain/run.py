@@ -156,7 +156,7 @@ class CompletionCounts:
     n: int
     """Completions, without failed requests."""
     blank: int = 0
-    """Completions without text, except for reasoning."""
+    """Completions without text, except for reasoning, that are not right as an empty answer."""
     blank_with_reasoning: int = 0
     """Those of them whose reply held reasoning."""
     unreadable: int | None = None

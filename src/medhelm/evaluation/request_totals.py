@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from typing import TYPE_CHECKING
@@ -32,7 +32,7 @@ from medhelm.domain import (
 )
 from medhelm.models.limits.budget import is_metered
 from medhelm.models.reasoning import LENGTH
-from medhelm.scoring.metric import Metric, is_best, is_blank
+from medhelm.scoring.metric import Metric, has_best, is_blank
 
 if TYPE_CHECKING:
     from medhelm.analysis.statistics.cluster_bootstrap import Clusters
@@ -159,18 +159,15 @@ class CompletionCounter:
         """
         if completion.failure:
             return
-        blank = is_blank(completion)
-        self._is_known &= unreadable is not None or blank or self._reads is None
+        is_right = self._metric is not None and has_best(self._metric, scores)
+        blank = is_blank(completion) and not is_right
+        self._is_known &= unreadable is not None or is_blank(completion) or self._reads is None
         self._n["completions"] += 1
         self._n["blank"] += blank
         self._n["with reasoning"] += blank and has_reasoning(completion)
         self._n["unreadable"] += bool(unreadable)
         if completion.finish_reason == LENGTH:
-            self._n["at limit"] += blank or (bool(unreadable) if self._reads else not self._has_best(scores))
-
-    def _has_best(self, scores: Iterable[Score]) -> bool:
-        metric = self._metric
-        return metric is not None and any(is_best(metric, score) for score in scores)
+            self._n["at limit"] += blank or (bool(unreadable) if self._reads else not is_right)
 
     def counts(self) -> CompletionCounts | None:
         """Return the counts; None without completions."""

@@ -32,6 +32,7 @@ from medhelm.domain import (
     Origin,
     Run,
     RunStatus,
+    Score,
     Usage,
 )
 from medhelm.domain.imported_run import ImportedRun
@@ -480,8 +481,10 @@ def _run(joined: JoinedRun, columns: _Columns) -> Run:
     model = model_of(joined.model)
     run_id = identity(joined.benchmark, joined.data_digest, model, joined.settings, jury)
     counter = CompletionCounter(columns.metric)
-    for completion, unreadable in zip(columns.completions, columns.unreadable, strict=True):
-        counter.add(completion, unreadable=unreadable)
+    main = next(iter(columns.scores))
+    for place, (completion, unreadable) in enumerate(zip(columns.completions, columns.unreadable, strict=True)):
+        own = Score(metric=main, rule="published", value=columns.scores[main][place])
+        counter.add(completion, unreadable=unreadable, scores=[own])
     failures = Counter(c.failure.code for c in columns.completions if c.failure)
     n, n_completions = imported.n_expected or len(columns.ids), len(columns.ids) - failures.total()
     run = make_run(

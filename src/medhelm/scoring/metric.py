@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from medhelm.domain import RULES, Completion, Failure, Instance, Parts, Rule, Score
@@ -148,7 +148,7 @@ def is_unreadable(
     """
     if metric.reads is None or completion.failure or is_blank(completion) or too_long(completion.text or ""):
         return None
-    if any(is_best(metric, score) for score in scores):
+    if has_best(metric, scores, RULES[:1]):
         return False
     try:
         return metric.reads.find(strip_reasoning(completion.text or ""), instance) is None
@@ -156,9 +156,9 @@ def is_unreadable(
         return None
 
 
-def is_best(metric: Metric, score: Score) -> bool:
-    """Return True for the best score by this metric and the corrected rule."""
-    return (score.metric, score.rule, score.value) == (metric.name, "corrected", metric.best)
+def has_best(metric: Metric, scores: Iterable[Score], rules: Collection[Rule] = RULES) -> bool:
+    """Return True if one of the scores of a completion is the best by this metric and one of these rules."""
+    return any(one.metric == metric.name and one.rule in rules and one.value == metric.best for one in scores)
 
 
 def is_blank(completion: Completion) -> bool:
