@@ -63,8 +63,21 @@ AS_BEFORE = ["--rank-baselines", "--completers-only"]
 """Options of `medhelm leaderboard` for what version 1 always did."""
 
 
-REVISED = {"v1/plain-leaderboard-published.json": [".benchmarks[1].mde: 0.437931 became 0.446802"]}
-"""File -> what this version says otherwise. Models are compared by means of groups with weighted scores now."""
+REVISED = {
+    "v1/plain-leaderboard-published.json": [".benchmarks[1].mde: 0.437931 became 0.446802"],
+    "v1/imported-rescore.json": [
+        f".runs[{place}].metrics.{name}{change}"
+        for place, name, value, n in ((0, "match", 2 / 3, 3), (1, "choice", 2 / 3, 3), (4, "acc", 0.6, 5))
+        for change in (
+            f".value: None became {value!r}",
+            f".n: 0 became {n}",
+            f".n_failed: 5 became {5 - n}",
+            ".not_computed is gone",
+        )
+    ],
+}
+"""File -> what this version says otherwise. Models are compared by means of groups with weighted scores now. Metrics of
+other harnesses that compare a completion with the target have corrected scores."""
 
 
 def name_of(file: Path) -> str:

@@ -58,11 +58,14 @@ def test_sample_files_of_lm_eval(medhelm: Medhelm) -> None:
 
 
 def test_scoring_at_once(medhelm: Medhelm) -> None:
-    """Metrics that compare completions with targets are computed by the corrected rule, too."""
+    """Metrics that compare completions with targets are computed by the corrected rule, too.
+
+    For `exact_match` on an open question, `the pancreas` has a small t, which the task ignores.
+    """
     done = medhelm("import", "lm-eval", LM_EVAL, "--json")
     few = next(run for run in done.json["runs"] if run["benchmark"] == "invented_few")
-    for rule in ("published", "corrected"):
-        assert few["metrics_by_rule"][rule]["exact_match"]["value"] == pytest.approx(0.4)
+    assert few["metrics_by_rule"]["published"]["exact_match"]["value"] == pytest.approx(0.4)
+    assert few["metrics_by_rule"]["corrected"]["exact_match"]["value"] == pytest.approx(0.2)
 
 
 def test_without_scoring(medhelm: Medhelm) -> None:

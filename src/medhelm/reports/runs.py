@@ -75,7 +75,7 @@ def _metric_json(run: Run, rule: Rule, name: str, *, rounded: bool = False) -> d
     if rule == "corrected" and (completers := run.completers.get(name)):
         found["n_failed_by_model"] = completers.n_failed - found["n_failed"]
         found["n_failed"] = completers.n_failed
-        found["completers"] = select(completers, "value low high n method", rounded=rounded)
+        found["completers"] = select(completers, "value low high n n_failed method", rounded=rounded)
     elif rule == "corrected" and is_refused(run):
         found |= {"n_failed": run.n_failed, "n_failed_by_model": run.n_failed, "completers": None}
     return found

@@ -89,7 +89,7 @@ def asked(target: str, prompt: str = "How much?", *more: str) -> Instance:
         ("includes", asked("vitamin c"), "Give vitamin C daily.", "Give vitamin CD daily."),
         ("includes", asked("10 mg"), "Give 10 mg daily.", "Give 110 mg daily."),
         ("exact", asked("The pancreas"), "the pancreas.", "the pancreas gland"),
-        ("exact_match", asked("The pancreas", "How?", "Pancreas"), "pancreas", "spleen"),
+        ("exact_match", asked("The pancreas", "How?", "Pancreas"), "**Pancreas.**", "pancreas"),
         ("answer", asked("the liver"), "The spleen is red.\nANSWER: the liver", "The liver."),
     ],
 )

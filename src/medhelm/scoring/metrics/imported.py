@@ -8,7 +8,7 @@ so that it does not depend on the harness's filter or pattern:
                                       come from the files, or else from the lettered lines of the prompt
     yes, no, maybe, true, false       the same, with these words as options
     a number                          the number in the completion (`answers.number.read_number`)
-    other text                        by the metric: see `_TEXT_RULES`
+    other text                        by the metric: `exact_match` is ours; for the others see `_TEXT_RULES`
 
 Other metrics, such as grades of a model, are numbers of their harness alone.
 """
@@ -136,6 +136,8 @@ def _comparison(name: str) -> Callable[[str, Instance], float]:
         if (number := _number_in(targets)) is not None:
             found = read_number(completion)
             return float(found is not None and math.isclose(found, number, rel_tol=1e-9))
+        if name == EXACT_MATCH.name:
+            return EXACT_MATCH.corrected(completion, instance)
         rule = _TEXT_RULES.get(name)
         if rule is None:
             raise NotComputed(
@@ -180,7 +182,6 @@ _TEXT_RULES: Mapping[str, _TextRule] = {
     "includes": lambda _, words, target: _contains(words, target),
     "match": lambda _, words, target: words[: len(target)] == target or words[-len(target) :] == target,
     "exact": lambda _, words, target: list(words) == target,
-    "exact_match": lambda completion, _, target: _words(completion) == target,
     "acc": lambda _, words, target: list(words) == target,
     "choice": lambda _, words, target: list(words) == target,
     "answer": lambda completion, _, target: _is_stated(completion, target),
