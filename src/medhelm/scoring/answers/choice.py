@@ -19,7 +19,7 @@ import re
 from collections.abc import Sequence
 
 from medhelm.io.lazy_regex import lazy_regex
-from medhelm.scoring.answers.options import PreparedOptions, Token, choice_text, differ, find_tokens, prepare_options
+from medhelm.scoring.answers.options import PreparedOptions, choice_text, differ, find_tokens, prepare_options
 from medhelm.scoring.answers.statements import ANSWERED, Statement, find_statements, retracts
 
 _NEXT_QUESTION = lazy_regex(r"\n(?:question|q|patient note|context)\s?\d{0,3}\s?[:.]", re.IGNORECASE)
@@ -56,7 +56,7 @@ def _decide(text: str, options: PreparedOptions) -> int | None:
     """Return the option that the strongest statement names, after the last retraction."""
     tokens = find_tokens(text, options)
     statements = find_statements(tokens, options)
-    retracted = max((at for at, token in enumerate(tokens) if retracts(tokens, at)), default=-1)
+    retracted = max((at for at, token in enumerate(tokens) if token.role in "rn" and retracts(tokens, at)), default=-1)
     statements = [found for found in statements if found.at > retracted] or statements
     if not statements:
         return None

@@ -127,8 +127,16 @@ def roles() -> dict[str, str]:
 
 
 @cache
-def phrases() -> re.Pattern[str]:
-    """Return the pattern of what is one word for `roles`: several words, or a part of an unspaced text."""
-    spaced = sorted((word for word in roles() if " " in word or "(" in word), key=len, reverse=True)
-    unspaced = sorted(_words(_UNSPACED), key=len, reverse=True)
-    return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, spaced))})(?!\w)|{'|'.join(map(re.escape, unspaced))}")
+def phrases() -> dict[str, tuple[tuple[str, ...], ...]]:
+    """Return first word -> the words that follow it in phrases with one role, the longest first."""
+    split = [tuple(re.findall(r"[^\s()]+|[()]", phrase)) for phrase in roles() if " " in phrase or "(z" in phrase]
+    following: dict[str, list[tuple[str, ...]]] = {}
+    for first, *rest in sorted(split, key=len, reverse=True):
+        following.setdefault(first, []).append(tuple(rest))
+    return {first: tuple(rests) for first, rests in following.items()}
+
+
+@cache
+def unspaced_words() -> str:
+    """Return a pattern of the words of languages that are written without spaces."""
+    return "|".join(map(re.escape, sorted(_words(_UNSPACED), key=len, reverse=True)))

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers.answer_text import clean_text
-from medhelm.scoring.answers.choice_words import phrases, roles
+from medhelm.scoring.answers.choice_words import phrases, roles, unspaced_words
 
 _FIRST = 0xE000  # private characters stand for the texts of options
 _MOST_OPTIONS = 64
@@ -36,9 +36,10 @@ _LOOKALIKES = str.maketrans("АВСЕНІЈΑΒΕΗΙ", "ABCEHIJABEHI")
 _UNSPACED = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _SIGNS = r"\s።.,:;!?()\[\]{}<>|\"/=&→—–。．，、；：？！।۔،؛؟（）【】《》〔〕〈〉⇒·…"
 _TOKEN = (
-    rf"(?P<option>[\ue000-\ue03f])|(?P<percent>\d+(?:[.,]\d+)?\s?%)|(?P<number>[-−]?\d+(?:[.,]\d+)*(?![^\W\d]))"
-    rf"|(?P<unspaced>[{_UNSPACED}])|(?P<word>[^{_SIGNS}{_UNSPACED}\ue000-\ue03f]+)|(?P<sign>\S|\n)"
+    rf"[^{_SIGNS}{_UNSPACED}\d\ue000-\ue03f−-][^{_SIGNS}{_UNSPACED}\ue000-\ue03f]*|[\ue000-\ue03f]"
+    rf"|\d+(?:[.,]\d+)?\s?%|[-−]?\d+(?:[.,]\d+)*(?:[^\W_{_UNSPACED}]*)|[{_UNSPACED}]|\S|\n"
 )
+_TOKEN_OF_ASCII = lazy_regex(_TOKEN)
 _ISOLATED_WORDS = frozenset(
     "yes no maybe true false none both never always unknown uncertain other all any y n zero one".split()
 )
@@ -76,6 +77,9 @@ class Token(NamedTuple):
         return self.is_label and len(self.word) > 1
 
 
+_LINE_END = Token("\n")
+
+
 class PreparedOptions(NamedTuple):
     """Options, prepared for searching."""
 
@@ -99,7 +103,9 @@ def choice_text(completion: str) -> str:
         text = text.translate(_characters())
         text = _LOOKALIKE.sub(lambda match: match[0].translate(_LOOKALIKES), text)
         text = _LETTER_SUFFIX.sub(r"\1 ", text)
-    text = _QUOTE.sub('"', text.translate(_NO_MARKUP))
+    text = text.translate(_NO_MARKUP)
+    if "'" in text:
+        text = _QUOTE.sub('"', text)
     return "\n".join(filter(None, (" ".join(line.split()) for line in text.splitlines())))
 
 
@@ -144,10 +150,12 @@ def find_tokens(text: str, options: PreparedOptions) -> list[Token]:
         text = re.sub(r"(?<![\d.,])(\d+)\.0+(?![\d.]*\d)", r"\1", text)
     else:
         text = _NUMBERED.sub("", _NAMED_A.sub("", text, count=1) if text.startswith("A:") else text)
-    text = _DASH.sub(" – ", _ARROW.sub(" → ", text))
-    tokens = list(_tokens(_replace_texts(text, options), options))
-    tokens = _keep_apart(tokens, options)
-    return list(_merge(tokens, options))
+    if ">" in text or not text.isascii():
+        text = _ARROW.sub(" → ", text)
+    if "-" in text or not text.isascii():
+        text = _DASH.sub(" – ", text)
+    tokens = _tokens(_replace_texts(text, options), options)
+    return list(_merge(_keep_apart(tokens, options), options))
 
 
 def _replace_texts(text: str, options: PreparedOptions) -> str:
@@ -186,55 +194,78 @@ def _stands_alone(lower: str, start: int, end: int) -> bool:
 
 
 @cache
-def _token() -> re.Pattern[str]:
-    """Return the pattern of a token."""
-    return re.compile(f"(?P<phrase>{phrases().pattern})|{_TOKEN}", re.IGNORECASE)
+def _token_of_any() -> re.Pattern[str]:
+    """Return the pattern of a token in a text with words that are written without spaces."""
+    return re.compile(f"{unspaced_words()}|{_TOKEN}")
 
 
-def _tokens(text: str, options: PreparedOptions) -> Iterator[Token]:
-    """Yield the tokens; whatever may name an option does so."""
-    table = roles()
-    for match in _token().finditer(text):
-        word, kind = match[0], match.lastgroup
-        if kind == "option":
-            own, option = options.texts[ord(word) - _FIRST]
-            yield Token("M", option, word=own)
-            continue
-        option = options.labels.get(word.upper(), -1) if len(word) == 1 else -1
-        if option >= 0:
-            yield Token("M", option, is_label=True, word=word)
-        elif word.lower() in options.words:
-            yield Token("M", options.words[word.lower()], is_common=True, word=word)
-        elif kind == "percent":
-            yield Token("(", word=word)
-        elif kind == "sign":
-            yield from (Token(role, word=word) for role in table.get(word, ""))
-        elif kind == "number" or word.lower() in table or any(char.isalnum() for char in word):
-            yield Token(table.get(word.lower(), "w"), word=word)
+def _tokens(text: str, options: PreparedOptions) -> list[Token]:
+    """Return the tokens; whatever may name an option does so."""
+    pattern = _TOKEN_OF_ASCII if text.isascii() else _token_of_any()
+    written = pattern.findall(text)
+    lower = [word.lower() for word in written]
+    following = phrases()
+    known: dict[str, tuple[Token, ...]] = {}
+    tokens: list[Token] = []
+    at = 0
+    while at < len(written):
+        word = written[at]
+        for rest in following.get(lower[at], ()):
+            if tuple(lower[at + 1 : at + 1 + len(rest)]) == rest:
+                phrase = " ".join((lower[at], *rest)) if "(" not in rest else "".join((lower[at], *rest))
+                tokens.append(Token(roles()[phrase], word=phrase))
+                at += len(rest)
+                break
+        else:
+            if word not in known:
+                known[word] = _as_tokens(word, options)
+            tokens += known[word]
+        at += 1
+    return tokens
+
+
+def _as_tokens(word: str, options: PreparedOptions) -> tuple[Token, ...]:
+    """Return the token of a word or sign; none for one without a meaning."""
+    lower, table = word.lower(), roles()
+    if 0 <= ord(word[0]) - _FIRST < _MOST_OPTIONS:
+        own, option = options.texts[ord(word) - _FIRST]
+        return (Token("M", option, word=own),)
+    if len(word) == 1 and word.upper() in options.labels:
+        return (Token("M", options.labels[word.upper()], is_label=True, word=word),)
+    if lower in options.words:
+        return (Token("M", options.words[lower], is_common=True, word=word),)
+    if word.endswith("%"):
+        return (Token("(", word=word),)
+    if lower in table or any(char.isalnum() for char in word):
+        return (Token(table.get(lower, "w"), word=word),)
+    return ()
 
 
 def _keep_apart(tokens: list[Token], options: PreparedOptions) -> list[Token]:
     """Turn labels and common words that are words of a sentence back into words."""
     kept: list[Token] = []
-    table = roles()
     for at, token in enumerate(tokens):
-        before = kept[-1] if kept else Token("\n")
-        after = tokens[at + 1] if at + 1 < len(tokens) else Token("\n")
-        is_name = token.role == "M"
-        if token.is_label or token.is_common:
-            similar = (
-                token.is_label and after.role in ".(" and _end_of_similar(tokens, at + 2, options.own[token.option])
-            )
-            chained = before.role in "&|," and len(kept) > 1 and kept[-2].role in "wu" and len(kept[-2].word) == 1
-            is_name = bool(similar) or (not chained and _is_name(token, before, after, tokens[at + 2 : at + 4]))
-        if not is_name and token.word.lower() == "no":
-            token = Token("n" if after.role in _BOUNDARY else "w", word=token.word)
-        elif not is_name and token.role == "M":
-            token = Token("u" if token.word in "aAI" else table.get(token.word.lower(), "w"), word=token.word)
-        kept.append(token)
-        if is_name and token.is_label and _begins_sentence(before, after):
-            kept.append(Token(":"))
+        if (token.role != "M" or not token.stands_out) and token.word not in ("no", "No", "NO"):
+            kept.append(token)
+            continue
+        before = kept[-1] if kept else _LINE_END
+        after = tokens[at + 1] if at + 1 < len(tokens) else _LINE_END
+        chained = before.role in "&|," and len(kept) > 1 and kept[-2].role in "wu" and len(kept[-2].word) == 1
+        similar = token.is_label and after.role in ".(" and _end_of_similar(tokens, at + 2, options.own[token.option])
+        if token.stands_out and (similar or (not chained and _is_name(token, before, after, tokens[at + 2 : at + 4]))):
+            kept.append(token)
+            if token.is_label and _begins_sentence(before, after):
+                kept.append(Token(":"))
+        else:
+            kept.append(Token(_role_of_word(token.word, after), word=token.word))
     return kept
+
+
+def _role_of_word(word: str, after: Token) -> str:
+    """Return the role of a label or common word that names no option."""
+    if word.lower() == "no":
+        return "n" if after.role in _BOUNDARY else "w"
+    return "u" if word in "aAI" else roles().get(word.lower(), "w")
 
 
 def _begins_sentence(before: Token, after: Token) -> bool:

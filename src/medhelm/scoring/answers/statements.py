@@ -88,8 +88,7 @@ def find_statements(tokens: list[Token], options: PreparedOptions) -> list[State
             ]
             alone = [found for found in in_line if found.alone]
             listed_in_line = any(differ(found.option, alone[0].option, options) for found in alone)
-            retracted = any(retracts(line.tokens, at) for at in range(len(line.tokens)))
-            if listed or (listed_in_line and not retracted):
+            if listed or (listed_in_line and not any(retracts(line.tokens, at) for at in range(len(line.tokens)))):
                 in_line = [found for found in in_line if not found.alone]
             in_block += in_line
         found += in_block or (_verdict(block) if listed else [])
