@@ -24,37 +24,37 @@ _ENGLISH = {
     # c: is right; d: is better; x: is wrong
     "c": "correct right ✅ ✔ ☑ ✓ correctly",
     "d": "best better true preferred preferable superior more_likely most_accurate most_suitable most_appropriate most_likely "
-    "more_appropriate more_suitable",
+    "more_appropriate more_suitable makes_the_most_sense makes_sense has_the_strongest_support edges_it applies fits_best what_i_would_choose what_i'd_choose",
     "x": "incorrect incorrectly wrong false unlikely excluded exclude excluding eliminate eliminated eliminating ruled_out "
     "rule_out ruling_out contraindicated inappropriate less_likely least_likely_correct inaccurate untrue unsuitable "
     "not_indicated would_be_considered would_need would_require unrelated irrelevant ❌ ✗ ✘ ✖ anything_but less_appropriate rejected reject",
     # p: what the question asks for
     "p": "diagnosis diagnoses step treatment drug cause mechanism test explanation management therapy finding of_choice "
     "intervention medication etiology pathogen organism least_likely procedure investigation condition label score rating class",
-    "i": "is was be are were equals it's that's this's seems appears remains becomes lies stands stands_out_as matches fits it_is means meaning says",
+    "i": "is was be are were equals it's its that's this's seems appears remains becomes lies stands stands_out_as matches fits it_is means meaning says",
     "v": "judged_as consistent_with compatible_with corresponds_to correspond_to points_to point_to points_toward suggests suggest "
     "indicates indicate leaving leaves leaves_us_with leave_us_with making makes explained_by supports support "
-    "favors favor has is_called matches_with typical_of characteristic_of leads_to",
+    "favors favor has is_called matches_with left_with narrows_it_down_to narrowed_down_to comes_down_to boils_down_to typical_of characteristic_of leads_to",
     "n": "not isn't ain't can't cannot wouldn't shouldn't won't doesn't don't didn't wasn't aren't neither nor never",
-    "h": "choose chose select pick choosing selecting picking go_with going_with opt_for opting_for answer_with say vote vote_for "
+    "h": "choose chose go_for give_it give_it_a gets_a it_gets give select pick choosing selecting picking go_with going_with opt_for opting_for answer_with say vote vote_for "
     "vote_is lean_toward lean_towards lean_to except except_for select_option assign judge output_is settle_on reply_with "
     "respond_with went_with conclude mark circle rate_this judge_it judge_this exception_of",
     "s": "so thus therefore hence final finally overall conclude_that ultimately consequently in_conclusion in_summary "
     "to_summarize in_short accordingly revised",
     "b": "but however yet whereas instead_it_is",
     "f": "if unless depending suppose assuming otherwise initially initial_answer initial_impression initial_thought at_first first_thought at_first_glance first_glance "
-    "common_mistake many_would many_people students some_would one_might_think tempting provided_that hypothetically i_said "
+    "common_mistake one_might one_may you_might many_would many_people students some_would tempting provided_that hypothetically i_said "
     "might_seem may_seem might_think preliminary",
     "g": "although though while even_if even_though despite whereas_in albeit",
     "m": "could might may can possibly perhaps",
     "t": "than over rather_than instead_of compared_with compared_to versus vs as_opposed_to in_preference_to",
     "e": "because since as due for given which e.g. based according per",
     "r": "wait actually correction scratch sorry apologies apologize apologise mistake reconsider reconsidering hmm reflection "
-    "oops closer_inspection second_thought second_thoughts looking_again rechecking upon_review misread misspoke",
+    "oops closer_inspection second_thought second_thoughts looking_again rechecking upon_review misread misspoke edit edited update amended double-check",
     "u": "the a an this that these it my your our i we you one's most likely probably clearly definitely indeed certainly "
     "here now only single would will should must have_to has_to just simply "
     "also then both either i'd i'll i'm we'd sure okay ok well yes-no of_course believe think think_that believe_that "
-    "believe_it am being obviously surely undoubtedly very more out judged clear next in_fact sure_thing thing absolutely "
+    "believe_it am being obviously surely undoubtedly very more out judged clear next first unfortunately sadly in_fact sure_thing thing absolutely "
     "hallucinated factual statement statements please respectively always already really truly there all",
     "k": "of in with to from by among between on at into about regarding under",
     "|": "or and/or",
@@ -92,17 +92,17 @@ _OTHERS = {
 }
 _UNSPACED = {
     "a": "正确答案 正確答案 答案 正解 答え 答 解答 正答 回答 정답 올바른_답 옳은_답 답 คำตอบ ตอบ 最佳答案 结论",
-    "o": "选项 選項 選択肢 선택지 보기 ข้อ 번 項",
+    "o": "选项 選項 選択肢 선택지 보기 ข้อ 번 項 项",
     "c": "正确 正確 正しい 対 が正解 가_정답 이_정답 ที่ถูกต้อง ถูกต้อง 올바른 옳은",
     "x": "错误 錯誤 不正确 不正確 誤り 틀린",
     "p": "最可能的诊断 诊断 診斷 診断 진단",
-    "i": "是 为 為 は 은 는 です 입니다 이다 คือ である",
+    "i": "是 为 為 は 은 는 です だ 입니다 이다 예요 이에요 이네요 คือ である",
     "n": "不是 并非 不选",
     "z": "ではなく じゃなくて 가_아니라 이_아니라 아니라",
     "h": "应选 應選 选择 選擇 故选 故選 所以选 选 選 本题选",
     "s": "因此 综上所述 故 所以 したがって 따라서 よって",
     "b": "而是",
-    "u": "我 的 本题 本題 가 이 を が 를 을 로 라 이라",
+    "u": "我 的 本题 本題 가 이 を が 를 을 로 라 이라 と思います と思う 더",
 }
 _ROLE_OF_SIGN = {
     **dict.fromkeys(".!。．！।۔።", "."),

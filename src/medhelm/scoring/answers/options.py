@@ -29,6 +29,7 @@ _NUMBERED = lazy_regex(
     re.MULTILINE,
 )
 _NAMED_A = lazy_regex(r"A:\s+(?=[(\[]?[B-J][)\].:]?(?:\s|$))")
+_HYPHENATED = lazy_regex(r"(?<=option|answer|choice|letter)-(?=[A-Ja-j](?![A-Za-z]))", re.IGNORECASE)
 _QUOTE = lazy_regex(r"(?<!\w)'|'(?!\w)")
 _LETTER_SUFFIX = lazy_regex(r"(?<![A-Za-z])([A-Z])['’](?:[dt][ıiuü]r|[yn]?[ıiuü]|d[ae])(?!\w)")
 _LOOKALIKE = lazy_regex(r"(?<!\w)[АВСЕНІЈΑΒΕΗΙ](?!\w)(?!\s[а-яα-ω])")
@@ -46,6 +47,8 @@ _ISOLATED_WORDS = frozenset(
 _EXPLAINS = frozenset(
     "the this these it there because based given according explanation rationale reason since in confidence".split()
 )
+_PRONOUNS = frozenset(("it", "they", "he", "she", "there"))
+_MODAL = frozenset(("would", "should", "must", "will", "has", "could", "might", "may"))
 _SAME = frozenset(("for", "means", "meaning", "ie", "i.e", "is", "="))
 _BOUNDARY = frozenset(".;?,(:\n|&")
 _SIMILAR = 0.8
@@ -153,7 +156,7 @@ def find_tokens(text: str, options: PreparedOptions) -> list[Token]:
     if ">" in text or not text.isascii():
         text = _ARROW.sub(" → ", text)
     if "-" in text or not text.isascii():
-        text = _DASH.sub(" – ", text)
+        text = _DASH.sub(" – ", _HYPHENATED.sub(" ", text))
     tokens = _tokens(_replace_texts(text, options), options)
     return list(_merge(_keep_apart(tokens, options), options))
 
@@ -252,9 +255,12 @@ def _keep_apart(tokens: list[Token], options: PreparedOptions) -> list[Token]:
         after = tokens[at + 1] if at + 1 < len(tokens) else _LINE_END
         chained = before.role in "&|," and len(kept) > 1 and kept[-2].role in "wu" and len(kept[-2].word) == 1
         similar = token.is_label and after.role in ".(" and _end_of_similar(tokens, at + 2, options.own[token.option])
-        if token.stands_out and (similar or (not chained and _is_name(token, before, after, tokens[at + 2 : at + 4]))):
+        joined = token.is_label and before.role in "&|" and len(kept) > 1 and kept[-2].is_label
+        if token.stands_out and (
+            similar or joined or (not chained and _is_name(token, before, after, tokens[at + 2 : at + 4]))
+        ):
             kept.append(token)
-            if token.is_label and _begins_sentence(before, after):
+            if _begins_sentence(before, after) or (after.word in _PRONOUNS and not token.is_label):
                 kept.append(Token(":"))
         else:
             kept.append(Token(_role_of_word(token.word, after), word=token.word))
@@ -278,6 +284,8 @@ def _is_name(token: Token, before: Token, after: Token, further: list[Token]) ->
     word, ends = token.word, after.role in _BOUNDARY
     if before.role in "wf" and before.word:
         return False
+    if before.role in ".\n" and after.word in _PRONOUNS and not token.is_label:
+        return True
     if not (token.is_label and word.isalpha()):
         return (
             ends
@@ -289,6 +297,7 @@ def _is_name(token: Token, before: Token, after: Token, further: list[Token]) ->
         return False  # E. coli
     if word.islower():
         follows = (ends and after.word != "(") or after.role == "e" or (before.role == "o" and after.role in "ic")
+        follows = follows or (before.role in "s\n" and after.role == "i" and bool(further) and further[0].role in "acd")
         own_text = after.role == "M" and after.option == token.option
         return (before.role in _BOUNDARY or before.role in ("aohiv" if word in "ai" else "aohivusb")) and (
             follows or own_text
@@ -301,7 +310,7 @@ def _is_name(token: Token, before: Token, after: Token, further: list[Token]) ->
         return before.role in ":i" or (bool(further) and further[0].word in ("because", "since"))
     return (
         ends
-        or (word == "A" and (after.role in "vn" or (after.role == "c" and before.role == "o")))
+        or (word == "A" and (after.role in "vn" or after.word in _MODAL or (after.role in "cd" and before.role == "o")))
         or (before.role in "vho" and after.word == "the")
     )
 

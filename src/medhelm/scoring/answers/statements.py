@@ -35,12 +35,12 @@ _ANSWER_IS = lazy_regex(
 )
 _THING_IS = lazy_regex(r"[dpo][^M.?m;]{0,14}?[i:v][uokbds(]*M")
 _IS_ANSWER = lazy_regex(
-    r"(?:(?<!w\()M[uo(]*[i:][us(]*|(?:^|[,;:ov])u*M[uo]*)[usp]*(?P<verdict>[acd])(?=$|[acdopesuktrxi,;(:&])"
+    r"(?:(?<!w\()M[uo(]*[i:][uski(]*|(?:^|[,;:ovbs])u*M[uo]*)[usp]*(?P<verdict>[acd]|o(?=$))(?=$|[acdopesuktrxi,;(:&])"
 )
 _IT_IS = lazy_regex(r"(?<!m)[iv:][uokbds]*M")
 _SAID = lazy_regex(r"(?:M,|[ek][^M,]*,)?[^M,;]{0,6}(?P<option>M)(?:k[^M]*)?[(]?$")
-_ALONE = lazy_regex(r"(?:^|(?<=[,;(:]))[uosrcbd:]*M(?:[uo]*i?|\|u)(?=$|[,;(:eb]|&$)")
-_GROUP = lazy_regex(r"M(?:[uo]*[,;&|]+[uo]*M|M)*")
+_ALONE = lazy_regex(r"(?:^|(?<=[,;(:]))[uosrcbd:]*M+(?:[uo]*i?|\|u)(?=$|[,;(:eb]|&$)")
+_GROUP = lazy_regex(r"M(?:[uo]*,[uo]*M|;M(?=$|;)|M)*(?:[uo]*,?[&|]+[uo]*M)*")
 _ITEM = lazy_regex(r"[:cx(]{0,3}o?\(?M(?=$|[.(:])")
 _VERDICT = lazy_regex(r"[^nxc]{0,8}?(?P<verdict>[nxc])")
 _HEADING = lazy_regex(r"[^xnOM]*[ivh][^xnOM]*:|[acdpsuo]*[acdpso]:|[acsu]*a[acsu]*")
@@ -145,7 +145,7 @@ class _Sentence:
 
     def alone(self, place: str) -> Iterator[Statement]:
         """Yield the option that stands between signs, if it is one."""
-        found = [self.roles.rindex("M", 0, match.end()) for match in _ALONE.finditer(self.roles)]
+        found = [self.roles.index("M", match.start()) for match in _ALONE.finditer(self.roles)]
         found = [at for at in found if self.tokens[at].stands_out or _may_stand_alone(at, self.roles, self.tokens)]
         options = {self._option(at) for at in found}
         found = [at for at in found if _may_stand_alone(at, self.roles, self.tokens)]
@@ -172,7 +172,7 @@ def _stated(roles: str, named: list[Token]) -> Iterator[tuple[int, int]]:
     for match in _ANSWER_IS.finditer(roles):
         yield match.end() - 1, ANSWERED
     for match in _IS_ANSWER.finditer(roles):
-        yield roles.index("M", match.start()), STATED if match["verdict"] == "d" else ANSWERED
+        yield roles.index("M", match.start()), _strength_of(match, named)
     for match in _THING_IS.finditer(roles):
         yield match.end() - 1, STATED
     for match in _IT_IS.finditer(roles):
@@ -185,11 +185,18 @@ def _stated(roles: str, named: list[Token]) -> Iterator[tuple[int, int]]:
         yield said.start("option"), WEAK
 
 
+def _strength_of(match: re.Match[str], named: list[Token]) -> int:
+    """Return the strength of "B is ...": "is the better one" and "would be the answer" are weaker than "is correct"."""
+    supposed = any(token.word in ("would", "should") for token in named[match.start() : match.end()])
+    return STATED if supposed or match["verdict"] in "do" else ANSWERED
+
+
 def _may_stand_alone(at: int, roles: str, named: list[Token]) -> bool:
     """Return True if an option between signs is an answer: a text only where nothing else is said."""
     if named[at].is_label:
         return not re.search(r"w\($", roles[:at]) or re.match(r"\((?!$|[,;e])", roles[at + 1 :]) is None
-    introduced = roles[0] in "esk" or set(roles[:at]) <= set("uosrcbd:,(") or roles[at - 1] == "b"
+    introduced = roles[0] in "esk" or set(roles[:at]) <= set("uosrcbd:,(") or roles[at - 1] in "bs"
+    introduced = introduced or (at <= 5 and roles[at - 1 :] == ",M" and "M" not in roles[:at])
     return introduced and (named[at].is_common or re.match(r"[uo]*(?:$|[(:e]|,[uebn(])", roles[at + 1 :]) is not None)
 
 
