@@ -38,7 +38,7 @@ _ENGLISH = {
     "n": "not isn't ain't can't cannot wouldn't shouldn't won't doesn't don't didn't wasn't aren't neither nor never",
     "h": "choose chose go_for give_it give_it_a gets_a it_gets give select pick choosing selecting picking go_with going_with opt_for opting_for answer_with say vote vote_for "
     "vote_is lean_toward lean_towards lean_to except except_for select_option assign judge output_is settle_on reply_with "
-    "respond_with went_with conclude mark circle rate_this judge_it judge_this exception_of",
+    "respond_with went_with conclude mark return circle rate_this judge_it judge_this exception_of",
     "s": "so thus therefore hence final finally overall conclude_that ultimately consequently in_conclusion in_summary "
     "to_summarize in_short accordingly revised",
     "b": "but however yet whereas instead_it_is",
@@ -109,7 +109,7 @@ _ROLE_OF_SIGN = {
     **dict.fromkeys(";；؛", ";"),
     **dict.fromkeys("?？؟", "?"),
     **dict.fromkeys(",，、،", ","),
-    **dict.fromkeys('()[]{}<>|"（）【】《》〔〕〈〉', "("),
+    **dict.fromkeys("()[]{}<>|（）【】《》〔〕〈〉", "("),
     **dict.fromkeys(":=→—–：⇒", ":"),
     **dict.fromkeys("/&", "|"),
     "\n": "\n",

@@ -176,7 +176,7 @@ def _replace_texts(text: str, options: PreparedOptions) -> str:
     pieces, done = [], 0
     for start, end, number in sorted(found):
         pieces += [text[done:start], chr(_FIRST + number)]
-        done = end
+        done = end + (text[end : end + 2] in (".)", '."'))
     return "".join([*pieces, text[done:]])
 
 

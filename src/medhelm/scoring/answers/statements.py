@@ -38,10 +38,10 @@ _IS_ANSWER = lazy_regex(
     r"(?:(?<!w\()M[uo(]*[i:][uski(]*|(?:^|[,;:ovbs])u*M[uo]*)[usp]*(?P<verdict>[acd]|o(?=$))(?=$|[acdopesuktrxi,;(:&])"
 )
 _IT_IS = lazy_regex(r"(?<!m)[iv:][uokbds]*M")
-_SAID = lazy_regex(r"(?:M,|[ek][^M,]*,)?[^M,;]{0,6}(?P<option>M)(?:k[^M]*)?[(]?$")
+_SAID = lazy_regex(r"(?:M,|[ek][^M,]*,)?(?:[^M,;]{1,6}(?P<option>M)(?:k[^M]*)?|(?P<first>M)k[^M]*)[(]?$")
 _ALONE = lazy_regex(r"(?:^|(?<=[,;(:]))[uosrcbd:]*M+(?:[uo]*i?|\|u)(?=$|[,;(:eb]|&$)")
 _GROUP = lazy_regex(r"M(?:[uo]*,[uo]*M|;M(?=$|;)|M)*(?:[uo]*,?[&|]+[uo]*M)*")
-_ITEM = lazy_regex(r"[:cx(]{0,3}o?\(?M(?=$|[.(:])")
+_ITEM = lazy_regex(r"[:cx(]{0,3}o?\(?M(?P<ends>$|[.(:])?")
 _VERDICT = lazy_regex(r"[^nxc]{0,8}?(?P<verdict>[nxc])")
 _HEADING = lazy_regex(r"[^xnOM]*[ivh][^xnOM]*:|[acdpsuo]*[acdpso]:|[acsu]*a[acsu]*")
 _ANSWER_LINE = lazy_regex(r"[ucs]*a[us]*[:(]")
@@ -97,7 +97,7 @@ def find_statements(tokens: list[Token], options: PreparedOptions) -> list[State
 
 def _in_line(line: _Line, options: PreparedOptions, *, last: bool) -> Iterator[Statement]:
     """Yield the statements of a line."""
-    ends = [at for at, token in enumerate(line.tokens) if token.role in ".?"]
+    ends = [at for at, (token, after) in enumerate(pairwise([*line.tokens, Token("")])) if _ends(token, after)]
     whole = all(token.role in ".?" for token in line.tokens[ends[0] :]) if ends else True
     for start, end in pairwise([-1, *ends, len(line.tokens)]):
         sentence = line.tokens[start + 1 : end]
@@ -111,6 +111,12 @@ def _in_line(line: _Line, options: PreparedOptions, *, last: bool) -> Iterator[S
             yield from statements.stated()
         if not asked or (at == 0 and last and whole):
             yield from statements.alone(place)
+
+
+def _ends(token: Token, after: Token) -> bool:
+    """Return True if a token ends a sentence."""
+    continues = after.role in ("|", "&") or after.word in ("is", "was")
+    return token.role == "?" or (token.role == "." and not continues)
 
 
 class _Sentence:
@@ -137,7 +143,7 @@ class _Sentence:
         strengths: dict[int, int] = {}
         for at, strength in _stated(self.roles, self.tokens):
             strengths[at] = max(strength, strengths.get(at, 0))
-        self.taken |= strengths.keys()
+        self.taken |= {at for at, strength in strengths.items() if strength > WEAK}
         for at, strength in sorted(strengths.items()):
             option = self._option(at)
             if option >= 0 or strength >= ANSWERED:
@@ -181,8 +187,10 @@ def _stated(roles: str, named: list[Token]) -> Iterator[tuple[int, int]]:
         if named[at].stands_out and not listed:
             yield at, STATED
     said = _SAID.match(roles)
-    if said and " " in named[said.start("option")].word:
-        yield said.start("option"), WEAK
+    if said:
+        at = max(said.start("option"), said.start("first"))
+        if " " in named[at].word:
+            yield at, WEAK
 
 
 def _strength_of(match: re.Match[str], named: list[Token]) -> int:
@@ -234,8 +242,9 @@ def _roles(tokens: list[Token]) -> str:
 def _item(line: list[Token]) -> int | None:
     """Return the option that a line lists; -1 for the number of another item, None for prose."""
     match = _ITEM.match(_roles(line[:8]))
-    if match:
-        return line[match.end() - 1].option if line[match.end() - 1].is_label else None
+    named = line[_roles(line[:8]).index("M")] if match else None
+    if match and named and named.is_label and (named.is_pair or match["ends"] is not None):
+        return named.option
     numbered = len(line) > 1 and line[0].word.isdigit() and line[1].word in (".", ")")
     return -1 if numbered else None
 
