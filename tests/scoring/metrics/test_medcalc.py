@@ -153,7 +153,9 @@ def test_limits_of_negative_values_may_be_in_any_order(limits: tuple[str, str]) 
         ("3.5", 1),
         ("3.4", 0),
         ("-4", 0),
-        ("four", 0),
+        ("four", 1),
+        ("4/9", 1),
+        ("five", 0),
         ("4 or 5", 0),
     ],
 )

@@ -1,0 +1,265 @@
+"""Choose the value that a text states as its answer, among all the values in it.
+
+The readers of numbers, dates and gestational ages find the values. `stated` chooses one by where it stands, in this
+order:
+
+1. the value after the last "answer", "final ..." or "result";
+2. a last line that is a value and nothing else;
+3. the value of the last sentence with "therefore", "total" or the like;
+4. a first line that is a value and nothing else;
+5. the result of the last calculation;
+6. the only value, or the one that the first and the last sentence agree on.
+
+A sentence with several values states the one directly after its last verb, colon or equals sign. Values in parentheses
+count only where the sentence has no other. Values labeled as an input or a normal limit count only if the text has no
+other. Otherwise nothing is stated: a missing answer is better than a wrong one.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+from medhelm.io.lazy_regex import lazy_regex
+
+_T = TypeVar("_T")
+
+_MOST = 200  # values that are compared; a completion with more states none of them by itself
+ASIDE = "\x00"
+"""Replaces the characters of an aside; no completion holds it, since control characters are removed."""
+
+_ASIDE = lazy_regex(
+    r"\([^()\n]{0,200}\)|\[[^\[\]\n]{0,200}\]|^\W{0,4}(?:step|part) \d{1,2}\s?[:.)]", re.IGNORECASE | re.MULTILINE
+)
+_SENTENCE_END = lazy_regex(
+    r"\n+|(?<![\s.]\w)(?<!approx)(?<!\bvs)(?<!\bca)(?<!\bno)(?<!\best)(?<!i\.e)(?<!e\.g)[.!?;]\s+"
+    r"|(?<=\s\d)[.!?;]\s+|(?<=\s[a-z])[?!;]\s+",
+    re.IGNORECASE,
+)
+_WORDS_OF_LINKS = (
+    "is|are|was|were|be|equals?|equal to|gives?|gave|yields?|yielding|comes? (?:out )?(?:to|at)|becomes?|rounds? to|"
+    "rounded(?: up| down| off)? to|falls on|arrives? at|gets?|occurred on|results? in|makes?|leads? to|i\\.e\\.?,?|but"
+)
+_LINK = lazy_regex(rf"\b(?:{_WORDS_OF_LINKS})(?![\w-])|:(?!\d)|[=≈≃→⇒]|[-=]>|\|", re.IGNORECASE)
+_OF = lazy_regex(r"\bof\b", re.IGNORECASE)
+_FILLER = lazy_regex(
+    r"(?:[\s\x00\"'(\[~≈#*_|{>$]|\b(?:approximately|approx\.?|about|around|roughly|nearly|circa|ca\.|an?|the|only|just|also|exactly|"
+    r"equal|to|now|therefore|thus|then|estimated|on|at|be|is|calculated|as)\b)*\Z",
+    re.IGNORECASE,
+)
+_STRONG = lazy_regex(r"(?<![a-z])(?:answer|final|result)s?(?![a-z])", re.IGNORECASE)
+_AFTER_STRONG = lazy_regex(
+    r"[^\d\n.!?;:=≈]{0,80}?(?:(?<![a-z])(?:is|are|was|equals|of|would be|should be)(?![a-z])|[:=≈~→]|\n)", re.IGNORECASE
+)
+_CONCLUSION = lazy_regex(
+    r"(?<![a-z])(?:therefore|thus|hence|consequently|in conclusion|conclusion|in total|total|sum|overall|altogether|so,?"
+    r"|in summary)(?![a-z])|^\W{0,4}(?:the )?score(?= is|:| =)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_OPERATOR = lazy_regex(r"[×*÷+√^]|\d\s?[-−–/]\s?\(?\d|\)\s?[-−–/]|[-−–/]\s?\(|\\frac|[=≈].*[=≈]|\bplus\b")
+_NOT = lazy_regex(r"\b(?:not|n't|rather than|instead of)\s(?:be |a |an |the |on |about )?\Z", re.IGNORECASE)
+_BESIDE = re.compile(r"[\s\"'()\[\]{}*_`#>|.,:~≈–—-]*")
+_ALTERNATIVE = lazy_regex(
+    r"[ %\w²³/^]{0,20}?(?:, ?| )(?:or|to|through|until|and/or|[-–—]) (?:the |on )?", re.IGNORECASE
+)
+_BETWEEN = lazy_regex(r"\bbetween\s(?:the |about )?\Z", re.IGNORECASE)
+_LIST = lazy_regex(r"\s?[\w%²³/^°µ]{0,16}\s?(?:,|and|;|\+)\s*(?:and\s)?")
+_PURPOSE = lazy_regex(r"[\s\w%²³/^°µ]{0,16}?\s(for|by|using|with|per|in|on|from) ")
+
+
+class Value(NamedTuple, Generic[_T]):
+    """A value and its place in a text."""
+
+    value: _T
+    start: int
+    end: int
+    minor: bool = False
+    """True for an input or a normal limit, which is no answer if the text holds another value."""
+
+
+def stated(text: str, values: Sequence[Value[_T]], *, unit: re.Pattern[str]) -> _T | None:
+    """Return the value that `text` states; None if it states none, or several.
+
+    Parameters
+    ----------
+    text
+        A completion without its wrapping.
+    values
+        The values in `text`, from left to right.
+    unit
+        Matches what may follow a value that is alone in a line, up to the end of the line.
+    """
+    if not values or len(values) >= _MOST:
+        return None
+    values = _without_alternatives(text, values)
+    major = [value for value in values if not value.minor]
+    return _Statements(text, major or values, unit).choose()
+
+
+def _without_alternatives(text: str, values: Sequence[Value[_T]]) -> list[Value[_T]]:
+    """Remove values that the text denies, and those between which it leaves the choice.
+
+    Examples of a choice are "3 or 4", "5 to 7", "52 by MDRD and 58 by CKD-EPI" and "2 for age, 1 for sex".
+    """
+    removed = {n for n, value in enumerate(values) if _NOT.search(text, max(0, value.start - 24), value.start)}
+    for n in range(len(values) - 1, 0, -1):
+        one, other = values[n - 1], values[n]
+        between = text[one.end : other.start]
+        if one.value == other.value or len(between) > 60:
+            continue
+        choice = _ALTERNATIVE.fullmatch(between) or (n in removed and between.strip() == ",")
+        if not choice and " and " in between:
+            choice = _BETWEEN.search(text, max(0, one.start - 24), one.start)
+        if not choice:
+            purposes = [_PURPOSE.match(text, value.end) for value in (one, other)]
+            choice = all(purposes) and purposes[0][1] == purposes[1][1]  # type: ignore[index]
+        if choice:
+            removed |= {n - 1, n}
+    return [value for n, value in enumerate(values) if n not in removed]
+
+
+class _Statements(Generic[_T]):
+    """The sentences of a text, with the value that each states."""
+
+    def __init__(self, text: str, values: Sequence[Value[_T]], unit: re.Pattern[str]) -> None:
+        self.text, self.values, self.unit = text, values, unit
+        self.starts = [value.start for value in values]
+        self.main = without_asides(text)
+        self.sentences = [(start, end) for start, end in _spans(text) if self._inside(start, end)]
+
+    def choose(self) -> _T | None:
+        """Return the value that the text states."""
+        answer = self._announced(_STRONG)
+        if answer is not None or not self.sentences:
+            return answer
+        if all(value.minor for value in self.values):
+            return self.values[0].value if len({value.value for value in self.values}) == 1 else None
+        last = (
+            self._alone(*self._line(self.values[-1].start))
+            if not self.text[self.values[-1].end :].count("\n")
+            else None
+        )
+        answer = last if last is not None else self._announced(_CONCLUSION)
+        if answer is None and not self.text[: self.values[0].start].count("\n"):
+            answer = self._alone(*self._line(self.values[0].start))
+        if answer is not None:
+            return answer
+        said = [(value, *sentence) for sentence in self.sentences if (value := self._says(*sentence)) is not None]
+        linked = [sentence for sentence in said if self._is_linked(*sentence)] or said
+        if not linked or self._says(*self.sentences[-1]) is None:
+            return None
+        first, final = linked[0][0], linked[-1][0]
+        computed = [value for value, *sentence in linked if self._is_computed(*sentence)]
+        if first == final or (computed and (self._is_computed(*linked[0][1:]) or first == computed[-1])):
+            return computed[-1] if computed and first != final else final
+        return None
+
+    def _announced(self, words: re.Pattern[str]) -> _T | None:
+        """Return the value that follows the last such words and is stated there."""
+        for match in reversed(list(words.finditer(self.text))[-20:]):
+            start, end = match.end(), self._sentence_end(match.end())
+            if words is _STRONG:
+                link = _AFTER_STRONG.match(self.text, start)
+                if link is None and not _BESIDE.match(self.text, start).end() == self._next(start):  # type: ignore[union-attr]
+                    continue
+                start = link.end() if link else start
+            value = self._says(start, end)
+            if value is None and words is _STRONG and not self._inside(start, end):
+                following = _BESIDE.match(self.text, end).end()  # type: ignore[union-attr]
+                end = self._sentence_end(following)
+                value = self._says(start, end) if self._inside(start, end) else None
+            if value is not None:
+                return value
+        return None
+
+    def _says(self, start: int, end: int) -> _T | None:
+        """Return the value that text[start:end] states."""
+        inside = self._inside(start, end)
+        values = [value for value in inside if self.main[value.start] == self.text[value.start]] or inside
+        if not values:
+            return None
+        if all(value.value == values[0].value for value in values):
+            return values[0].value
+        for pattern in (_LINK, _OF):
+            linked = self._after_links(pattern, values, start, end)
+            if linked:
+                return linked[-1] if pattern is _LINK or len(set(linked)) == 1 else None
+        return self._leading(values, start)
+
+    def _after_links(self, pattern: re.Pattern[str], values: Sequence[Value[_T]], start: int, end: int) -> list[_T]:
+        """Return the values that directly follow a link."""
+        linked = []
+        ends = [match.end() for match in pattern.finditer(self.main, start, end)]
+        for value in values:
+            before = [link for link in ends if link <= value.start]
+            if before and _FILLER.match(self.main, before[-1], value.start):
+                linked.append(value.value)
+        return linked
+
+    def _leading(self, values: Sequence[Value[_T]], start: int) -> _T | None:
+        """Return the first value if the text begins with it, and goes on with words that explain it."""
+        first, second = values[0], values[1]
+        if not _FILLER.match(self.main, start, first.start):
+            return None
+        if _LIST.fullmatch(self.main, first.end, second.start):
+            return None
+        return first.value
+
+    def _is_linked(self, value: _T, start: int, end: int) -> bool:
+        """Return True if a link leads to the value that text[start:end] states, or the value comes first."""
+        own = next(each for each in self._inside(start, end) if each.value == value)
+        link = _LINK.search(self.main, start, own.start)
+        return link is not None or _FILLER.match(self.main, start, own.start) is not None
+
+    def _is_computed(self, start: int, end: int) -> bool:
+        """Return True if text[start:end] is the result of a calculation that is written out."""
+        return _OPERATOR.search(self.text, start, end) is not None and _LINK.search(self.text, start, end) is not None
+
+    def _alone(self, start: int, end: int) -> _T | None:
+        """Return the value of text[start:end] if there is nothing but it and its unit."""
+        inside = self._inside(start, end)
+        if len(inside) != 1:
+            return None
+        before = _BESIDE.match(self.text, start).end()  # type: ignore[union-attr]
+        alone = before >= inside[0].start and self.unit.fullmatch(self.text, inside[0].end, end)
+        return inside[0].value if alone else None
+
+    def _inside(self, start: int, end: int) -> list[Value[_T]]:
+        """Return the values in text[start:end]."""
+        return list(self.values[bisect_left(self.starts, start) : bisect_left(self.starts, end)])
+
+    def _next(self, start: int) -> int:
+        """Return where the next value begins; -1 without one."""
+        return next((value.start for value in self.values if value.start >= start), -1)
+
+    def _sentence_end(self, start: int) -> int:
+        """Return where the sentence ends that holds `start`."""
+        ends = (match.start() for match in _SENTENCE_END.finditer(self.text, start))
+        return next((end for end in ends if not self._within(end)), len(self.text))
+
+    def _within(self, position: int) -> bool:
+        """Return True if a value spans `position`."""
+        return any(value.start < position < value.end for value in self.values)
+
+    def _line(self, position: int) -> tuple[int, int]:
+        """Return where the line begins and ends that holds `position`."""
+        end = self.text.find("\n", position)
+        return self.text.rfind("\n", 0, position) + 1, end if end >= 0 else len(self.text)
+
+
+def without_asides(text: str) -> str:
+    """Return `text` with `ASIDE` in place of what is in parentheses or brackets, and of "Step 1:"."""
+    for _ in range(2):  # (nested (once))
+        text = _ASIDE.sub(lambda aside: ASIDE * len(aside[0]), text)
+    return text
+
+
+def _spans(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where each sentence begins and ends."""
+    start = 0
+    for match in _SENTENCE_END.finditer(text):
+        yield start, match.start()
+        start = match.end()
+    yield start, len(text)
