@@ -217,7 +217,7 @@ def test_a_wrong_answer_is_explained(reply: str, asked: Instance, reason: str) -
         (instance("4", calculator="999"), "Calculator ID 999 is unknown"),
         (instance("4", "low", "5"), "`Lower Limit` is 'low'"),
         (instance("4", "3", "nan"), "`Upper Limit` is 'nan'"),
-        (instance("four", calculator="4"), "'four' holds no number"),
+        (instance("soon", calculator="4"), "'soon' holds no number"),
         (instance("soon", calculator="13"), "'soon' holds no date"),
         (instance("soon", calculator="69"), "'soon' holds no number of weeks and days"),
     ],

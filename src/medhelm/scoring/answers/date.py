@@ -33,6 +33,7 @@ _DATE = lazy_regex(
     rf"|\b(?P<name>{_MONTH})\.?[ -](?P<name_day>\d{{1,2}}){_DAY}(?:, ?| |-)(?P<name_year>{_YEAR})",
     re.IGNORECASE | re.ASCII,
 )
+_LABEL = 120  # characters before a value that may hold its label
 _CENTURY = 50
 """Two-digit years below it are in this century, and from it on in the last."""
 
@@ -41,21 +42,25 @@ _INPUT_DATE = lazy_regex(
     r"from|after|to|days to)\b(?:\s?\([^()\d]{0,20}\))?[^\d\n.;:=,→]{0,24}(?:[:=]|->)?\s?(?:(?:is|was)\s)?(?:the |on )*\Z",
     re.IGNORECASE,
 )
+_OUTPUT_DATE = lazy_regex(r"\b(?:due date|conception|delivery|EDD|EDC|ovulation)\b[^.;]*\b(?:is|was|=)", re.IGNORECASE)
 _BEGINNING = lazy_regex(r"\s?(?:\+|plus\b)", re.IGNORECASE)
 _AFTER_DATE = lazy_regex(r"(?:T?\s?00:00(?::00)?)?[\s)\]\"'}|*.!]*(?:\(mm/dd/yyyy\))?")
 
 _W = r"(?:weeks?|wks?|w|週)"
 _D = r"(?:days?|day\(s\)|d|日)"
-_BETWEEN = r"(?:[^\w.;/<>]{0,6}(?:and |plus |with |of gestation and )?|; |/)"
+_BETWEEN = (
+    r"(?:[^\w.;/<>]{0,6}(?:\(\d{1,3} days\)[^\w.;/<>]{1,3})?"
+    r"(?:and |plus |with |of gestation and |(?:with )?(?:a )?remainder (?:of )?)?|; |/)"
+)
 _KEY = r"[\"']?(?:\w{1,24}[ _]){0,3}"
 _AGE = lazy_regex(
     rf"(?<![\d.,/+<>≥≤-])(?:(?P<weeks>\d{{1,3}})[\s-]?(?:(?:completed|full) )?{_W}(?![a-z]){_BETWEEN}\(?"
     rf"(?P<days>\d{{1,2}})(?:(?:/7)?[\s-]?(?:extra |additional |more )?{_D}(?![a-z])|/7(?!\d))"
     rf"|(?P<weeks_plus>\d{{1,2}})\s?(?:w\s?)?\+\s?(?P<days_plus>[0-6])(?:/7|d\b)?(?!\d|\.\d)"
-    rf"|(?P<weeks_of_7>\d{{1,2}})[ -](?P<days_of_7>[0-6])/7(?!\d)"
+    rf"|(?P<weeks_of_7>\d{{1,2}})(?: and |[ -])(?P<days_of_7>[0-6])/7(?!\d)"
     rf"|[(\[]\s?[\"']?(?P<pair_weeks>\d{{1,3}})[\"']?\s?[,;]\s?[\"']?(?P<pair_days>\d{{1,2}})[\"']?\s?[)\]])"
     rf"|{_KEY}\bweeks?[\"']?\s?[:=]\s?[\"']?(?P<key_weeks>\d{{1,2}})(?!\.?\d)[\"']?"
-    rf"(?:[,;\s]+{_KEY}days?[\"']?\s?[:=]\s?[\"']?(?P<key_days>\d{{1,2}})(?!\.?\d)[\"']?)?"
+    rf"(?:[,;\s]+(?:- )?{_KEY}days?[\"']?\s?[:=]\s?[\"']?(?P<key_days>\d{{1,2}})(?!\.?\d)[\"']?)?"
     rf"|{_KEY}\bdays?[\"']?\s?[:=]\s?[\"']?(?P<first_days>\d{{1,2}})(?!\.?\d)[\"']?[,;\s]+"
     rf"{_KEY}weeks?[\"']?\s?[:=]\s?[\"']?(?P<second_weeks>\d{{1,2}})(?!\.?\d)[\"']?",
     re.IGNORECASE | re.ASCII,
@@ -68,6 +73,7 @@ _ONLY_WEEKS = lazy_regex(
 _BOUND = lazy_regex(
     r"\b(?:than|least|most|lasts?|to|or|between|cycles?|every|and|add|plus|minus|up) \Z|[-–—] ?\Z", re.IGNORECASE
 )
+_LIMIT = lazy_regex(r"\b(?:than|least|most|over|under) \Z", re.IGNORECASE)
 _BARE_PAIR = lazy_regex(r"(?P<weeks>\d{1,2})(?:\s?[,;]\s?|\s)(?P<days>[0-6])")
 _INPUT_AGE = lazy_regex(
     r"\b(?:ultrasound|at the visit|previous(?:ly)?|earlier|normal|term|pregnancy lasts)\b[^\d\n.;]{0,40}\Z",
@@ -75,10 +81,11 @@ _INPUT_AGE = lazy_regex(
 )
 _AFTER_AGE = lazy_regex(r"[\s)\]\"'}|*.!]*(?:gestation|GA|weeks?)?[\s)\]\"'}|*.!]*", re.IGNORECASE)
 _PLAIN_CHARACTERS = str.maketrans(
-    {"*": "", "`": "", "_": " ", "\u00a0": " ", "‐": "-", "‑": "-", "–": "-", "—": "-", "’": "'", "⁄": "/", "₇": "7"}
+    {"*": "", "`": "", "_": " ", "⁺": "+", "\u00a0": " ", "‐": "-", "‑": "-", "–": "-", "—": "-", "’": "'", "⁄": "/", "₇": "7"}
     | dict(zip("⁰¹²³⁴⁵⁶", "0123456", strict=True))
 )
 _WEEKDAY = lazy_regex(r"\b(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?,? (?=[a-z\d])", re.IGNORECASE)
+_TEX = lazy_regex(r"[{}^]|(?<=[ {}]) +")
 _DIGIT = lazy_regex(r"(?![0-9])\d")
 _RAISED_DAYS = lazy_regex(r"(?<=\d)(?=[⁰¹²³⁴⁵⁶]\s?[/⁄])")
 
@@ -98,7 +105,9 @@ def read_date(completion: str) -> date | None:
         day = _as_date(match)
         if day is not None:
             start, end = match.span()
-            minor = _INPUT_DATE.search(text, _context(text, start), start) or _BEGINNING.match(text, end)
+            before = _context(text, start, values[-1].end if values else 0)
+            is_input = _INPUT_DATE.search(text, before, start) and not _OUTPUT_DATE.search(text, before, start)
+            minor = is_input or _BEGINNING.match(text, end)
             values.append(Value(day, start, end, bool(minor)))
     if all(value.minor for value in values):
         values = []
@@ -117,39 +126,45 @@ def read_weeks_and_days(completion: str) -> tuple[int, int] | None:
     pair = _BARE_PAIR.fullmatch(text)
     if pair:
         return int(pair["weeks"]), int(pair["days"])
-    return stated(text, list(_ages(text)) or list(_whole_weeks(text)), unit=_AFTER_AGE)
+    return stated(text, list(_ages(text)) or _whole_weeks(text), unit=_AFTER_AGE)
 
 
 def _plain(completion: str) -> str:
     """Return the answer of a completion with figures and marks written in one way."""
     text = _RAISED_DAYS.sub(" ", answer_text(completion)).translate(_PLAIN_CHARACTERS)
     text = _WEEKDAY.sub("", text)
+    if '"' not in text and "':" not in text:
+        text = _TEX.sub("", text)
     return _DIGIT.sub(lambda digit: str(unicodedata.digit(digit[0])), text)
 
 
-def _context(text: str, start: int) -> int:
-    """Return where the words begin that can label a value at `start`."""
-    return max(0, text.rfind("\n", 0, start) + 1, start - 60)
+def _context(text: str, start: int, after: int = 0) -> int:
+    """Return where the words begin that can label a value at `start`: in its line, and after another value."""
+    return max(after, text.rfind("\n", 0, start) + 1, start - _LABEL)
 
 
 def _ages(text: str) -> Iterator[Value[tuple[int, int]]]:
     """Yield what is weeks and days."""
     for match in _AGE.finditer(text):
         start, end = match.span()
-        found = {name: int(group) for name, group in match.groupdict().items() if group is not None}
-        weeks = next(number for name, number in found.items() if "weeks" in name)
-        days = next((number for name, number in found.items() if "days" in name), 0)
-        minor = _INPUT_AGE.search(text, _context(text, start), start) is not None
-        yield Value((weeks, days), start, end, minor)
+        context = _context(text, start)
+        if not _LIMIT.search(text, context, start):
+            found = {name: int(group) for name, group in match.groupdict().items() if group is not None}
+            weeks = next(number for name, number in found.items() if "weeks" in name)
+            days = next((number for name, number in found.items() if "days" in name), 0)
+            minor = _INPUT_AGE.search(text, context, start) is not None
+            yield Value((weeks, days), start, end, minor)
 
 
-def _whole_weeks(text: str) -> Iterator[Value[tuple[int, int]]]:
-    """Yield weeks without days, and fewer than seven days without weeks."""
+def _whole_weeks(text: str) -> list[Value[tuple[int, int]]]:
+    """Return weeks without days, or fewer than seven days without weeks; none if the text has both."""
+    values = []
     for match in _ONLY_WEEKS.finditer(text):
         start, end = match.span()
         context = _context(text, start)
         if not _BOUND.search(text, context, start) and not _INPUT_AGE.search(text, context, start):
-            yield Value((int(match["only_weeks"] or 0), int(match["only_days"] or 0)), start, end)
+            values.append(Value((int(match["only_weeks"] or 0), int(match["only_days"] or 0)), start, end))
+    return [] if any(value.value[0] for value in values) and any(value.value[1] for value in values) else values
 
 
 def _as_date(match: re.Match[str]) -> date | None:

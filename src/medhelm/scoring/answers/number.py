@@ -72,7 +72,8 @@ _MIXED = lazy_regex(r"(?<![\w/.,^])([0-9]{1,3}) ([1-9])/([2-9]|1[0-6])(?![\w/.,]
 _SCALE = lazy_regex(
     r"(?P<before>(?:\b(?:score|scale|points?|criteria|gcs|apgar|grade|index|rating|total|sum|answer)\b[^\d\n/]{0,30})?)"
     r"(?<![\w/.,^×*+÷-])(?<![/×*+÷^-] )(?P<score>[0-9]{1,3})\s?/\s?(?P<points>[1-9][0-9]{0,2})"
-    r"(?!\s?[/^×*+÷=≈\w%]|[.,-]\d|\s[-]\s?\d|\s?(?:mm|kg|years?)\b)",
+    r"(?![\w%/^]|\s?[/^×*+÷=≈%]|[.,-]\d|\s-\s?\d|\s?(?:mm|cm|kg|mg|g|m?l|tab\w*|of|years?|weeks?|days?|h)\b)"
+    r"(?P<after>(?:\s(?:\w+\s)?(?:criteria|points?))?)",
     re.IGNORECASE,
 )
 _NUMBER = lazy_regex(
@@ -96,7 +97,7 @@ _SOMETHING_ELSE_BEFORE = tuple(
         r"\b(?:per|out of|than|least|most|above|below|over|under|exceeds|aged?|age:|age =|version|v\.|stage|class"
         r"|phase|step|steps|table|figure|part|item|eq\.|equation|reference|ref\.?|page|no\.|day|type|grade|every|within|the last"
         r"|starts at|starting at|up to) ",
-        r"[0-9] of |[/×*+÷√^-] ?\([^()]{0,12}",  # the end of a scale, an operand in parentheses
+        r"[0-9] of (?:the |all )?|[/×*+÷√^-] ?\([^()]{0,12}",  # the end of a scale, an operand in parentheses
         r"\bMELD[ -]?|\b(?:SAPS|PRISM|PIM|NEWS|CKiD|EuroSCORE|QRISK|KDIGO|GOLD|Rome|DSM|ICD)[ -](?=3|4|2|5|1)",  # versions
         r"\b(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)[a-z]{0,6}\.? (?:\d{1,2}(?:st|nd|rd|th)?,? ?)?",  # a date
     )
@@ -130,8 +131,8 @@ _INPUT = lazy_regex(
     r"(?:serum )?creatinine|glucose|albumin|bun|urea|bilirubin|inr|platelets?|plt|ast|alt|hr|heart rate|rr|respiratory rate|"
     r"sbp|dbp|bp|blood pressure|temp(?:erature)?|t|spo2|pao2|paco2|fio2|ph|wbc|qt|insulin|tc|hdl|tg|triglycerides|"
     r"(?:total )?cholesterol|hba1c|lactate|hematocrit|hct|phosph\w*|aps|meld|t3|t4|b12|e|v|m|normal(?: \w+)?|cut-?off|threshold|"
-    r"upper limit|lower limit|reference|goal|starting|dose per|weighs|weighing)"
-    r"(?:\s?\([^()]{0,20}\))?(?:\s(?:is|was|of|at))?\s?[:=≈]?\s?(?:approximately\s|about\s|=\s)?(?:[-+]\s?)?\Z",
+    r"upper limit|lower limit|reference|goal|starting|dose per|weighs|weighing|mortality|survival)"
+    r"[\"']?(?:\s?\([^()]{0,20}\))?(?:\s(?:is|was|of|at))?\s?[:=≈(]?\s?(?:approximately\s|about\s|=\s)?(?:[-+]\s?)?\Z",
     re.IGNORECASE,
 )
 _AFTER_INPUT = lazy_regex(r" ?(?:cm|m|in|inches|ft|feet) tall\b")
@@ -211,7 +212,7 @@ def _values(text: str) -> Iterator[Value[float]]:
 def _is_scale(match: re.Match[str]) -> bool:
     """Return True if a match of `_SCALE` is a score and its highest possible value."""
     score, points = int(match["score"]), int(match["points"])
-    return score <= points and (points >= _FEWEST_POINTS or bool(match["before"]))
+    return score <= points and (points >= _FEWEST_POINTS or bool(match["before"] or match["after"]))
 
 
 def _is_something_else(text: str, match: re.Match[str]) -> bool:
@@ -235,7 +236,7 @@ def _is_year(text: str, match: re.Match[str]) -> bool:
     if not _YEAR.fullmatch(match["digits"]):
         return False
     after_name = _BEFORE_YEAR.search(text, max(0, start - _BESIDE), start) and not re.match(
-        r" ?[a-zµ]{1,5}\b", text[end : end + 8]
+        r" ?(?:m?[lL]|[mµnpk]?g|ms(?:ec)?|cells|points?|m?mol|kcal|mOsm|units?|IU|U)\b", text[end : end + 8]
     )
     return bool(after_name or _AFTER_YEAR.match(text, end))
 

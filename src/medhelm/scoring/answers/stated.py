@@ -8,7 +8,7 @@ order:
 3. the value of the last sentence with "therefore", "total" or the like;
 4. a first line that is a value and nothing else;
 5. the result of the last calculation;
-6. the only value, or the one that the first and the last sentence agree on.
+6. the value that all sentences agree on.
 
 A sentence with several values states the one directly after its last verb, colon or equals sign. Values in parentheses
 count only where the sentence has no other. Values labeled as an input or a normal limit count only if the text has no
@@ -30,6 +30,7 @@ _MOST = 200  # values that are compared; a completion with more states none of t
 ASIDE = "\x00"
 """Replaces the characters of an aside; no completion holds it, since control characters are removed."""
 
+_TRIES = 20  # announcements that are examined, from the end
 _ASIDE = lazy_regex(
     r"\([^()\n]{0,200}\)|\[[^\[\]\n]{0,200}\]|^\W{0,4}(?:step|part) \d{1,2}\s?[:.)]", re.IGNORECASE | re.MULTILINE
 )
@@ -49,13 +50,16 @@ _FILLER = lazy_regex(
     r"equal|to|now|therefore|thus|then|estimated|on|at|be|is|calculated|as)\b)*\Z",
     re.IGNORECASE,
 )
-_STRONG = lazy_regex(r"(?<![a-z])(?:answer|final|result)s?(?![a-z])", re.IGNORECASE)
+_STRONG = lazy_regex(
+    r"(?<![a-z])(?:answers?|final (?:answer|result|value|score|total)|(?:(?<=the )|^\W{0,6}|: ?|→ ?)results?|^\W{0,6}final)(?![a-z])",
+    re.IGNORECASE | re.MULTILINE,
+)
 _AFTER_STRONG = lazy_regex(
-    r"[^\d\n.!?;:=≈]{0,80}?(?:(?<![a-z])(?:is|are|was|equals|of|would be|should be)(?![a-z])|[:=≈~→]|\n)", re.IGNORECASE
+    r"[^\d\n.!?;:=≈]{0,80}?(?:(?<![a-z])(?:is|are|was|equals|would be|should be)(?![a-z])|[:=≈~→]|\n)|\s?of", re.IGNORECASE
 )
 _CONCLUSION = lazy_regex(
     r"(?<![a-z])(?:therefore|thus|hence|consequently|in conclusion|conclusion|in total|total|sum|overall|altogether|so,?"
-    r"|in summary)(?![a-z])|^\W{0,4}(?:the )?score(?= is|:| =)",
+    r"|in summary|the final(?= \w))(?![a-z])|^\W{0,4}(?:the )?score(?= is|:| =)",
     re.IGNORECASE | re.MULTILINE,
 )
 _OPERATOR = lazy_regex(r"[×*÷+√^]|\d\s?[-−–/]\s?\(?\d|\)\s?[-−–/]|[-−–/]\s?\(|\\frac|[=≈].*[=≈]|\bplus\b")
@@ -64,6 +68,11 @@ _BESIDE = re.compile(r"[\s\"'()\[\]{}*_`#>|.,:~≈–—-]*")
 _ALTERNATIVE = lazy_regex(
     r"[ %\w²³/^]{0,20}?(?:, ?| )(?:or|to|through|until|and/or|[-–—]) (?:the |on )?", re.IGNORECASE
 )
+_REFUSAL = lazy_regex(
+    r"\b(?:cannot|can't|can not|couldn't|could not|unable|not able|not possible|impossible|not enough|insufficient)\b(?!.*\b(?:but|however)\b.*\d)",
+    re.IGNORECASE,
+)
+_ITEM = lazy_regex(r"\s*(?:[-*•]|\d{1,2}[.)])\s")
 _BETWEEN = lazy_regex(r"\bbetween\s(?:the |about )?\Z", re.IGNORECASE)
 _LIST = lazy_regex(r"\s?[\w%²³/^°µ]{0,16}\s?(?:,|and|;|\+)\s*(?:and\s)?")
 _PURPOSE = lazy_regex(r"[\s\w%²³/^°µ]{0,16}?\s(for|by|using|with|per|in|on|from) ")
@@ -109,7 +118,7 @@ def _without_alternatives(text: str, values: Sequence[Value[_T]]) -> list[Value[
         between = text[one.end : other.start]
         if one.value == other.value or len(between) > 60:
             continue
-        choice = _ALTERNATIVE.fullmatch(between) or (n in removed and between.strip() == ",")
+        choice: object = _ALTERNATIVE.fullmatch(between) or (n in removed and between.strip() == ",")
         if not choice and " and " in between:
             choice = _BETWEEN.search(text, max(0, one.start - 24), one.start)
         if not choice:
@@ -118,6 +127,14 @@ def _without_alternatives(text: str, values: Sequence[Value[_T]]) -> list[Value[
         if choice:
             removed |= {n - 1, n}
     return [value for n, value in enumerate(values) if n not in removed]
+
+
+class _Said(NamedTuple, Generic[_T]):
+    """A sentence, and the value that it states."""
+
+    value: _T
+    start: int
+    end: int
 
 
 class _Statements(Generic[_T]):
@@ -131,48 +148,89 @@ class _Statements(Generic[_T]):
 
     def choose(self) -> _T | None:
         """Return the value that the text states."""
-        answer = self._announced(_STRONG)
+        answer = self._answer()
         if answer is not None or not self.sentences:
             return answer
+        refused = _REFUSAL.search(self.text) is not None
         if all(value.minor for value in self.values):
-            return self.values[0].value if len({value.value for value in self.values}) == 1 else None
-        last = (
-            self._alone(*self._line(self.values[-1].start))
-            if not self.text[self.values[-1].end :].count("\n")
-            else None
-        )
-        answer = last if last is not None else self._announced(_CONCLUSION)
-        if answer is None and not self.text[: self.values[0].start].count("\n"):
-            answer = self._alone(*self._line(self.values[0].start))
-        if answer is not None:
-            return answer
-        said = [(value, *sentence) for sentence in self.sentences if (value := self._says(*sentence)) is not None]
-        linked = [sentence for sentence in said if self._is_linked(*sentence)] or said
-        if not linked or self._says(*self.sentences[-1]) is None:
+            return self.values[0].value if len({value.value for value in self.values}) == 1 and not refused else None
+        first, last = self._first_line(), self._last_line()
+        if first is not None and last is not None and first != last:
             return None
-        first, final = linked[0][0], linked[-1][0]
-        computed = [value for value, *sentence in linked if self._is_computed(*sentence)]
-        if first == final or (computed and (self._is_computed(*linked[0][1:]) or first == computed[-1])):
-            return computed[-1] if computed and first != final else final
+        said = [_Said(value, *sentence) for sentence in self.sentences if (value := self._says(*sentence)) is not None]
+        said = [one for one in said if self._is_linked(one)] or said
+        answer = last if last is not None else self._conclusion(said)
+        if answer is None:
+            answer = first
+        return self._by_sentences(said, refused) if answer is None else answer
+
+    def _first_line(self) -> _T | None:
+        """Return the value that is alone in the first line."""
+        line = self._line(self.values[0].start)
+        return self._alone(*line) if not line[0] else None
+
+    def _last_line(self) -> _T | None:
+        """Return the value that is alone in the last line."""
+        line = self._line(self.values[-1].start)
+        return self._alone(*line) if line[1] == len(self.text) else None
+
+    def _conclusion(self, said: Sequence[_Said[_T]]) -> _T | None:
+        """Return the value of the last sentence with "therefore" or the like, unless another value follows."""
+        for match in reversed(list(_CONCLUSION.finditer(self.text))[-_TRIES:]):
+            value = self._says(match.end(), self._sentence_end(match.end()))
+            if value is not None:
+                later = [one for one in said if one.start > match.end() and not self._is_item(one)]
+                return value if all(one.value == value for one in later) else None
         return None
 
-    def _announced(self, words: re.Pattern[str]) -> _T | None:
-        """Return the value that follows the last such words and is stated there."""
-        for match in reversed(list(words.finditer(self.text))[-20:]):
-            start, end = match.end(), self._sentence_end(match.end())
-            if words is _STRONG:
-                link = _AFTER_STRONG.match(self.text, start)
-                if link is None and not _BESIDE.match(self.text, start).end() == self._next(start):  # type: ignore[union-attr]
-                    continue
-                start = link.end() if link else start
+    def _by_sentences(self, said: Sequence[_Said[_T]], refused: bool) -> _T | None:
+        """Return the value of all sentences, or the result of the last calculation."""
+        details = [one for one in said if self._is_item(one) and not self._is_computed(one)]
+        if 1 < len(details) < len(said):
+            said = [one for one in said if one not in details]
+        if not said or self._says(*self.sentences[-1]) is None:
+            return None
+        first, final = said[0], said[-1]
+        computed = [one for one in said if self._is_computed(one)]
+        if all(one.value == first.value for one in said):
+            return None if refused and not computed else final.value
+        if not computed or computed[-1].value != final.value:
+            return None
+        # A text that begins with a value and ends with another may explain the first one.
+        is_answer = first.start == 0 and not self._is_computed(first) and not self._is_operand(first)
+        return None if is_answer and first.value != final.value else final.value
+
+    def _is_item(self, said: _Said[_T]) -> bool:
+        """Return True if a sentence is an item of a list."""
+        return _ITEM.match(self.text, *self._line(said.start)) is not None
+
+    def _is_operand(self, said: _Said[_T]) -> bool:
+        """Return True if a calculation after `said` uses its value."""
+        own = self._own(said)
+        number = re.escape(self.text[own.start : own.end])
+        use = re.compile(rf"[-+×*/√^(÷=] ?{number}(?![\d.]\d)|(?<![\d.]){number}(?![\d.]\d)[ \w/]{{0,40}}[-+×*/÷^]")
+        return use.search(self.text, own.end) is not None
+
+    def _answer(self) -> _T | None:
+        """Return the value after the last "answer" or the like, in its sentence or in the next one."""
+        for match in reversed(list(_STRONG.finditer(self.text))[-_TRIES:]):
+            start = match.end()
+            link = _AFTER_STRONG.match(self.text, start)
+            if link is None and self._skip(start) != self._next(start):
+                continue
+            start = link.end() if link else start
+            end = self._sentence_end(start)
+            if not self._inside(start, end):
+                end = self._sentence_end(self._skip(end))
             value = self._says(start, end)
-            if value is None and words is _STRONG and not self._inside(start, end):
-                following = _BESIDE.match(self.text, end).end()  # type: ignore[union-attr]
-                end = self._sentence_end(following)
-                value = self._says(start, end) if self._inside(start, end) else None
             if value is not None:
                 return value
         return None
+
+    def _skip(self, start: int) -> int:
+        """Return where the next word or figure begins."""
+        marks = _BESIDE.match(self.text, start)
+        return marks.end() if marks else start
 
     def _says(self, start: int, end: int) -> _T | None:
         """Return the value that text[start:end] states."""
@@ -207,23 +265,27 @@ class _Statements(Generic[_T]):
             return None
         return first.value
 
-    def _is_linked(self, value: _T, start: int, end: int) -> bool:
-        """Return True if a link leads to the value that text[start:end] states, or the value comes first."""
-        own = next(each for each in self._inside(start, end) if each.value == value)
-        link = _LINK.search(self.main, start, own.start)
-        return link is not None or _FILLER.match(self.main, start, own.start) is not None
+    def _own(self, said: _Said[_T]) -> Value[_T]:
+        """Return the value in the text that a sentence states."""
+        return next(value for value in self._inside(said.start, said.end) if value.value == said.value)
 
-    def _is_computed(self, start: int, end: int) -> bool:
-        """Return True if text[start:end] is the result of a calculation that is written out."""
-        return _OPERATOR.search(self.text, start, end) is not None and _LINK.search(self.text, start, end) is not None
+    def _is_linked(self, said: _Said[_T]) -> bool:
+        """Return True if a link leads to the value of a sentence, or the sentence begins with it."""
+        own = self._own(said)
+        link = _LINK.search(self.main, said.start, own.start)
+        return link is not None or _FILLER.match(self.main, said.start, own.start) is not None
+
+    def _is_computed(self, said: _Said[_T]) -> bool:
+        """Return True if the value of a sentence is the result of a calculation that is written out."""
+        operator = _OPERATOR.search(self.text, said.start, said.end)
+        return operator is not None and _LINK.search(self.text, said.start, said.end) is not None
 
     def _alone(self, start: int, end: int) -> _T | None:
         """Return the value of text[start:end] if there is nothing but it and its unit."""
         inside = self._inside(start, end)
         if len(inside) != 1:
             return None
-        before = _BESIDE.match(self.text, start).end()  # type: ignore[union-attr]
-        alone = before >= inside[0].start and self.unit.fullmatch(self.text, inside[0].end, end)
+        alone = self._skip(start) >= inside[0].start and self.unit.fullmatch(self.text, inside[0].end, end)
         return inside[0].value if alone else None
 
     def _inside(self, start: int, end: int) -> list[Value[_T]]:
