@@ -111,7 +111,7 @@ _SOMETHING_ELSE_AFTER = tuple(
         r":[0-9]| ?/ ?\(?[0-9]|[⁰¹²³⁴⁵⁶⁷⁸⁹]|-[A-Za-z]|(?:st|nd|rd|th)\b|(?<=1\.73) ?m",
         r" ?[)\x00]* ?(?:[+÷^√] ?\(?-?[0-9√(\x00]|/ ?(?:[(√0-9\x00]|\Z)|[×*] ?[\w(√\x00]|[=≈] ?-?\(?[0-9])| ?x ?[(\x00]?[0-9\x00]"
         r"| - [(\w\x00]",  # an operand
-        r"[ ]?[A-Za-zµ°²³%]{1,8} ?(?:[×*+÷] ?[(\w√\x00]|/ ?[(\x00])",  # an operand with a unit
+        r" ?[A-Za-zµ°²³%][\w/^²³]{0,11} ?(?:[×*+÷] ?[(\w√\x00]|/ ?[(\x00]| [-/] -?[(\d\x00])",  # an operand with a unit
         r"[ -]?(?:years?|yrs?)[ -](?:old|of age)\b|[ -]?(?:years?|yrs?)\b(?! risk)| ?y/?o\b",  # an age
         r"[^()\n]{0,12}\) ?[²³^×*/+÷]",  # an operand in parentheses
         r" (?:decimals?|significant|sig\.?|places?|digits?)\b",
@@ -125,17 +125,23 @@ _BEFORE_YEAR = lazy_regex(
 )
 _AFTER_YEAR = lazy_regex(r" ?(?:[A-Z]{2}|\)|guideline|equation|formula|version|criteria|update)")
 _INPUT = lazy_regex(
-    r"(?<!ideal body )(?<!adjusted body )(?<!corrected )(?<!adjusted )(?<!target )(?<!ideal )(?<!estimated )(?<!calculated )"
-    r"(?<![A-Za-z+/-])"
+    r"(?<![A-Za-z+/-])(?<!\d)(?<!\d )"
     r"(?:body weight|weight|wt|height|ht|age|sodium|u?p?na\+?|potassium|k\+|chloride|cl-?|bicarbonate|hco3-?|s?u?p?cr|"
     r"(?:serum )?creatinine|glucose|albumin|bun|urea|bilirubin|inr|platelets?|plt|ast|alt|hr|heart rate|rr|respiratory rate|"
     r"sbp|dbp|bp|blood pressure|temp(?:erature)?|t|spo2|pao2|paco2|fio2|ph|wbc|qt|insulin|tc|hdl|tg|triglycerides|"
     r"(?:total )?cholesterol|hba1c|lactate|hematocrit|hct|phosph\w*|aps|meld|t3|t4|b12|e|v|m|normal(?: \w+)?|cut-?off|threshold|"
-    r"upper limit|lower limit|reference|goal|starting|dose per|weighs|weighing|mortality|survival)"
+    r"upper limit|lower limit|reference|goal|starting|dose per|weighs|weighing)"
     r"[\"']?(?:\s?\([^()]{0,20}\))?(?:\s(?:is|was|of|at))?\s?[:=≈(]?\s?(?:approximately\s|about\s|=\s)?(?:[-+]\s?)?\Z",
     re.IGNORECASE,
 )
+_OUTPUT = lazy_regex(
+    r"\b(?:corrected|adjusted|ideal|target|estimated|calculated|computed|predicted|excretion|meld[ -]na)\b[^\d,.;:=\n]*"
+    r"(?:[:=]\s?)?\Z",
+    re.IGNORECASE,
+)
 _AFTER_INPUT = lazy_regex(r" ?(?:cm|m|in|inches|ft|feet) tall\b")
+_PERCENT = lazy_regex(r" ?%")
+_CHANCE = lazy_regex(r"\b(?:mortality|survival)\b[^\d.;\n]*\Z", re.IGNORECASE)
 _UNIT = lazy_regex(
     r"[\s)\]\"'}|*.]*(?:%|[A-Za-zµμ°²³][\w°²³⁻¹/^.·*\\{}-]{0,24}(?:\s?/\s?[\w²³.]{1,10})?(?:\s(?:m²|m\^?\{?2\}?|h|per \w{1,8})){0,2})?[\s)\]\"'}|*.!✅]*"
 )
@@ -205,8 +211,12 @@ def _values(text: str) -> Iterator[Value[float]]:
         if _MINUS_WORD.search(text, max(0, start - _BESIDE), start):
             value = -abs(value)
         line = max(0, text.rfind("\n", 0, start) + 1, start - _LABEL)
-        minor = bool(_INPUT.search(text, line, start) or _AFTER_INPUT.match(text, end))
-        yield Value(value, start, end, minor)
+        minor = _AFTER_INPUT.match(text, end)
+        if not minor and not _OUTPUT.search(text, line, start):
+            minor = _INPUT.search(text, line, start)
+        if not minor and _PERCENT.match(text, end):
+            minor = _CHANCE.search(text, line, start)
+        yield Value(value, start, end, bool(minor))
 
 
 def _is_scale(match: re.Match[str]) -> bool:

@@ -35,9 +35,7 @@ _ASIDE = lazy_regex(
     r"\([^()\n]{0,200}\)|\[[^\[\]\n]{0,200}\]|^\W{0,4}(?:step|part) \d{1,2}\s?[:.)]", re.IGNORECASE | re.MULTILINE
 )
 _SENTENCE_END = lazy_regex(
-    r"\n+|(?<![\s.]\w)(?<!approx)(?<!\bvs)(?<!\bca)(?<!\bno)(?<!\best)(?<!i\.e)(?<!e\.g)[.!?;]\s+"
-    r"|(?<=\s\d)[.!?;]\s+|(?<=\s[a-z])[?!;]\s+",
-    re.IGNORECASE,
+    r"\n+|(?<!\.\w)(?<!approx)(?<!\bvs)(?<!\bca)(?<!\bno)(?<!\best)[.!?;]\s+", re.IGNORECASE
 )
 _WORDS_OF_LINKS = (
     "is|are|was|were|be|equals?|equal to|gives?|gave|yields?|yielding|comes? (?:out )?(?:to|at)|becomes?|rounds? to|"
@@ -62,7 +60,9 @@ _CONCLUSION = lazy_regex(
     r"|in summary|the final(?= \w))(?![a-z])|^\W{0,4}(?:the )?score(?= is|:| =)",
     re.IGNORECASE | re.MULTILINE,
 )
-_OPERATOR = lazy_regex(r"[×*÷+√^]|\d\s?[-−–/]\s?\(?\d|\)\s?[-−–/]|[-−–/]\s?\(|\\frac|[=≈].*[=≈]|\bplus\b")
+_OPERATOR = lazy_regex(
+    r"[×*÷√]|[\d)] ?\^|\+ ?[\d(]|\d\s?[-−–/]\s?\(?\d|\)\s?[-−–/]|[-−–/]\s?\(|\s/\s[-\d]|\\frac|[=≈].*[=≈]|\bplus\b"
+)
 _NOT = lazy_regex(r"\b(?:not|n't|rather than|instead of)\s(?:be |a |an |the |on |about )?\Z", re.IGNORECASE)
 _BESIDE = re.compile(r"[\s\"'()\[\]{}*_`#>|.,:~≈–—-]*")
 _ALTERNATIVE = lazy_regex(
