@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date, timedelta
 
+from bench.studies.wordings.form import Form
+from medhelm.scoring.answers.date import read_date
+
 DAYS = (
     (date(2013, 12, 17), 280),
     (date(2006, 4, 4), 280),
@@ -157,6 +160,135 @@ OTHER = {
     "The final answer is 09/23/2014. Wait, with a 30-day cycle the answer is 09/25/2014.": date(2014, 9, 25),
 }
 
+TEXTS: tuple[tuple[str, date | None], ...] = (
+    ("EDC: 01/09/2007", date(2007, 1, 9)),
+    ("Due Date = January 9, 2007 (280 days after April 4, 2006)", date(2007, 1, 9)),
+    ("04/04/2006 + 280d → 01/09/2007", date(2007, 1, 9)),
+    ("04/04/2006 => 01/09/2007", date(2007, 1, 9)),
+    ("LMP=04/04/2006; EDD=01/09/2007", date(2007, 1, 9)),
+    (
+        "1. Subtract 3 months from 04/04/2006: 01/04/2006\n2. Add 7 days: 01/11/2006\n3. Add 1 year: 01/11/2007",
+        date(2007, 1, 11),
+    ),
+    (
+        "LMP: 04/04/2006 → minus 3 months: 01/04/2006 → plus 7 days: 01/11/2006 → plus one year: 01/11/2007",
+        date(2007, 1, 11),
+    ),
+    (
+        "Naegele's rule: 04/04/2006 - 3 months + 7 days + 1 year = 01/11/2007. Adjusting for a 26-day cycle: 01/09/2007.",
+        date(2007, 1, 9),
+    ),
+    (
+        "Naegele's rule gives 01/11/2007. Because the cycle is 26 days, subtract 2 days. The EDD is 01/09/2007.",
+        date(2007, 1, 9),
+    ),
+    ("With a standard cycle, 01/11/2007; for this patient, 01/09/2007.", None),
+    ("The due date is 01/11/2007 for a 28-day cycle, so for a 26-day cycle it is 01/09/2007.", date(2007, 1, 9)),
+    ("Tuesday, 9 January 2007", date(2007, 1, 9)),
+    ("Tue Jan 9 2007", date(2007, 1, 9)),
+    ("Jan 9th, 2007", date(2007, 1, 9)),
+    ("9th Jan 2007", date(2007, 1, 9)),
+    ("the 9th of January 2007", date(2007, 1, 9)),
+    ("2007.01.09", date(2007, 1, 9)),
+    ("2007 January 9th", date(2007, 1, 9)),
+    ("01/09/07", date(2007, 1, 9)),
+    ("1-9-2007", date(2007, 1, 9)),
+    ("01/09/2007 (MM/DD/YYYY)", date(2007, 1, 9)),
+    ("MM/DD/YYYY: 01/09/2007", date(2007, 1, 9)),
+    ("$\\boxed{01/09/2007}$", date(2007, 1, 9)),
+    ("**Estimated Due Date:** January 9, 2007\n\n*Based on an LMP of April 4, 2006*", date(2007, 1, 9)),
+    (
+        "Based on an LMP of April 4, 2006 and a cycle of 28 days:\n\nEstimated due date: **January 9, 2007**",
+        date(2007, 1, 9),
+    ),
+    ("Conception likely took place around April 18, 2006 (LMP April 4, 2006 + 14 days).", date(2006, 4, 18)),
+    ("Ovulation occurred on 04/18/2006, 14 days after 04/04/2006", date(2006, 4, 18)),
+    ("April 4, 2006 + 14 days = April 18, 2006", date(2006, 4, 18)),
+    ("Estimated conception date is 04/18/2006 given LMP of 04/04/2006.", date(2006, 4, 18)),
+    ("04/18/2006 is the estimated conception date (LMP: 04/04/2006).", date(2006, 4, 18)),
+    ("LMP on April 4, 2006. Ovulation ~14 days later. Conception: April 18, 2006. Due: January 9, 2007.", None),
+    ("It would be 04/18/2006.", date(2006, 4, 18)),
+    ("My answer is April 18, 2006", date(2006, 4, 18)),
+    ('{"date": "04/18/2006"}', date(2006, 4, 18)),
+    ('{"lmp": "04/04/2006", "due_date": "01/09/2007"}', date(2007, 1, 9)),
+    ("|LMP|04/04/2006|\n|EDD|01/09/2007|", date(2007, 1, 9)),
+    ("The patient was seen on 06/01/2006. Her EDD is 01/09/2007.", date(2007, 1, 9)),
+    ("The EDD cannot be determined; the last visit was on 06/01/2006.", None),
+    ("LMP unknown", None),
+    ("Early January 2007", None),
+    ("01/2007", None),
+    ("Jan 9", None),
+    ("around 01/05/2007 - 01/13/2007", None),
+    ("From 01/05/2007 to 01/13/2007", None),
+    ("01/09/2007 ± 14 days", date(2007, 1, 9)),
+    ("01/09/2007 (range 12/26/2006 - 01/23/2007)", date(2007, 1, 9)),
+    ("31/12/2006", date(2006, 12, 31)),
+    ("12.31.2006", date(2006, 12, 31)),
+    ("Answer: 13/01/2007 (day/month/year)", date(2007, 1, 13)),
+    ("On January 9, 2007, she will be 40 weeks.", date(2007, 1, 9)),
+    (
+        "Step 1: First day of LMP: 03/15/2015\nStep 2: Subtract 3 months → 12/15/2014\nStep 3: Add 7 days → 12/22/2014\nStep 4: Add 1 year → 12/22/2015\n\n**Estimated Due Date: 12/22/2015**",
+        date(2015, 12, 22),
+    ),
+    (
+        "Using Naegele's Rule:\n\nLMP: 03/15/2015\n+ 1 year: 03/15/2016\n- 3 months: 12/15/2015\n+ 7 days: 12/22/2015",
+        date(2015, 12, 22),
+    ),
+    ("03/15/2015 + 280 days → 12/20/2015; adjusted for 30-day cycle → 12/22/2015", date(2015, 12, 22)),
+    ("The patient's due date should be December 22, 2015.", date(2015, 12, 22)),
+    ("December 22nd of 2015", date(2015, 12, 22)),
+    ("22 Dec. 2015", date(2015, 12, 22)),
+    ("Dec. 22, 2015", date(2015, 12, 22)),
+    ("DEC 22 2015", date(2015, 12, 22)),
+    ("22-DEC-2015", date(2015, 12, 22)),
+    ("22/Dec/2015", date(2015, 12, 22)),
+    ("2015/12/22", date(2015, 12, 22)),
+    ("2015-12-22.", date(2015, 12, 22)),
+    ("12/22/'15", date(2015, 12, 22)),
+    ("12-22-15", date(2015, 12, 22)),
+    ("Due: 12/22/15 (LMP 3/15/15)", date(2015, 12, 22)),
+    ("EDD by LMP 12/22/2015", date(2015, 12, 22)),
+    ("EDD by LMP 12/22/2015, by ultrasound 12/27/2015", None),
+    ("EDD = 12/22/2015 by LMP of 03/15/2015", date(2015, 12, 22)),
+    ("LMP 03/15/2015 gives EDD 12/22/2015", date(2015, 12, 22)),
+    ("Given that the LMP was 03/15/2015, conception is estimated at 03/29/2015", date(2015, 3, 29)),
+    ("LMP + 14 days = 03/15/2015 + 14 days = 03/29/2015", date(2015, 3, 29)),
+    ("The estimated date of conception, two weeks after the LMP on 03/15/2015, is 03/29/2015.", date(2015, 3, 29)),
+    ("Date of conception ≈ 03/29/2015", date(2015, 3, 29)),
+    ("conception_date: 2015-03-29", date(2015, 3, 29)),
+    ('{"estimated_due_date": "12/22/2015", "lmp": "03/15/2015"}', date(2015, 12, 22)),
+    ('{"answer": "December 22, 2015"}', date(2015, 12, 22)),
+    ("<answer>December 22, 2015</answer>", date(2015, 12, 22)),
+    ("Her EDD is on the 22nd of December 2015", date(2015, 12, 22)),
+    ("The due date would fall on December 22, 2015 (a Tuesday).", date(2015, 12, 22)),
+    ("Tuesday 22 December 2015", date(2015, 12, 22)),
+    ("Expected delivery: 12/22/2015.", date(2015, 12, 22)),
+    ("The baby is due 12/22/2015", date(2015, 12, 22)),
+    ("She is due on 12/22/2015; today is 06/01/2015.", date(2015, 12, 22)),
+    ("Today is 06/01/2015. She is due on 12/22/2015.", date(2015, 12, 22)),
+    (
+        "With 28-day cycles it would be 12/20/2015, but since hers are 30 days, the due date is 12/22/2015.",
+        date(2015, 12, 22),
+    ),
+    ("12/20/2015 + 2 days = 12/22/2015", date(2015, 12, 22)),
+    ("12/22/2015 is my final answer", date(2015, 12, 22)),
+    ("Final: 12/22/2015", date(2015, 12, 22)),
+    ("12/22/2015\n12/22/2015", date(2015, 12, 22)),
+    ("LMP: 03/15/2015", None),
+    ("03/15/2015 + 280 days", None),
+    ("Sometime in December 2015", None),
+    ("12/2015", None),
+    ("mid-December", None),
+    ("12/20/2015 or 12/22/2015", None),
+    ("12/20/2015–12/24/2015", None),
+    ("The due date is not 12/20/2015, it is 12/22/2015.", date(2015, 12, 22)),
+    ("Fecha: 22/12/2015", date(2015, 12, 22)),
+    ("22 de diciembre de 2015", None),
+    ("2015.12.22", date(2015, 12, 22)),
+    ("12 / 22 / 2015", date(2015, 12, 22)),
+)
+"""Written after the reader, as a second opinion on it."""
+
 NONE = (
     "",
     "unknown",
@@ -204,7 +336,7 @@ def styled(day: date, style: str) -> str:
     )
 
 
-def forms() -> Iterator[tuple[str, date | None]]:
+def wordings() -> Iterator[tuple[str, date | None]]:
     """Yield texts and the date that each states."""
     for place, template in enumerate(TEMPLATES):
         for turn in range(10):
@@ -213,7 +345,13 @@ def forms() -> Iterator[tuple[str, date | None]]:
             due = start + timedelta(days)
             yield template.format(lmp=styled(start, style), due=styled(due, style), n=days), due
     yield from OTHER.items()
+    yield from TEXTS
     yield from ((text, None) for text in NONE)
 
 
-FORMS = list(forms())
+def read(form: Form) -> date | None:
+    """Read a form."""
+    return read_date(form.text)
+
+
+FORMS = [Form(text=text, expected=value) for text, value in wordings()]

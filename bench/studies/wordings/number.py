@@ -6,6 +6,10 @@ from collections.abc import Iterator
 from itertools import cycle
 from typing import NamedTuple
 
+from bench.studies.wordings.form import Form
+from bench.studies.wordings.number_texts import TEXTS
+from medhelm.scoring.answers.number import read_number
+
 
 class Quantity(NamedTuple):
     """A calculated quantity, and the numbers beside it in a completion."""
@@ -446,7 +450,7 @@ NONE = (
 )
 
 
-def forms() -> Iterator[tuple[str, float | None]]:
+def wordings() -> Iterator[tuple[str, float | None]]:
     """Yield texts and the number that each states."""
     for place, template in enumerate(TEMPLATES):
         # A third of the quantities per template: each template meets ten, each quantity some twenty-five templates.
@@ -463,7 +467,13 @@ def forms() -> Iterator[tuple[str, float | None]]:
         for _ in range(5):
             yield next(templates).format(n=text), value
     yield from UNIT_NUMBERS.items()
+    yield from TEXTS
     yield from ((text, None) for text in NONE)
 
 
-FORMS = list(forms())
+def read(form: Form) -> float | None:
+    """Read a form."""
+    return read_number(form.text)
+
+
+FORMS = [Form(text=text, expected=value) for text, value in wordings()]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from bench.studies.wordings.form import Form
+from medhelm.scoring.answers.date import read_weeks_and_days
+
 AGES = ((14, 2), (0, 6), (36, 3), (40, 0), (1, 1), (22, 5), (9, 4), (27, 6), (12, 1), (3, 0))
 
 STYLES = (
@@ -139,6 +142,130 @@ OTHER: dict[str, tuple[int, int] | None] = {
     "The answer is 14 weeks 1 day. Wait, that is off by one: the answer is 14 weeks 2 days.": (14, 2),
 }
 
+TEXTS: tuple[tuple[str, tuple[int, int] | None], ...] = (
+    ("GA is 22w 5d today", (22, 5)),
+    ("22 and 5/7 weeks", (22, 5)),
+    ("22 wks, 5 d", (22, 5)),
+    ("22 weeks and 5 days gestation", (22, 5)),
+    ("She is 22 weeks and 5 days pregnant.", (22, 5)),
+    ("159 days ÷ 7 = 22.71 weeks → 22 weeks and 5 days", (22, 5)),
+    ("159 days = 22 weeks (154 days) + 5 days", (22, 5)),
+    ("22 weeks remainder 5 days", (22, 5)),
+    ("22 weeks with a remainder of 5 days", (22, 5)),
+    ("159 / 7 = 22 remainder 5, so 22 weeks and 5 days", (22, 5)),
+    ("22 weeks (154 days) and 5 days", (22, 5)),
+    ("('22 weeks','5 days')", (22, 5)),
+    ("(22 weeks , 5 days)", (22, 5)),
+    ("(“22 weeks”, “5 days”)", (22, 5)),
+    ("(22, 5)", (22, 5)),
+    ("22,5", (22, 5)),
+    ("22; 5", (22, 5)),
+    ("{'weeks': '22', 'days': '5'}", (22, 5)),
+    ('{"answer": "22 weeks, 5 days"}', (22, 5)),
+    ('{"answer": {"days": 5, "weeks": 22}}', (22, 5)),
+    ('{"estimated_gestational_age": "22 weeks 5 days"}', (22, 5)),
+    ('["22 weeks", "5 days"]', (22, 5)),
+    ("Weeks: 22; Days: 5", (22, 5)),
+    ("- Weeks: 22\n- Days: 5", (22, 5)),
+    ("| Weeks | Days |\n|---|---|\n| 22 | 5 |", None),
+    ("Number of weeks = 22, number of days = 5", (22, 5)),
+    ("\\boxed{(22 \\text{ weeks}, 5 \\text{ days})}", (22, 5)),
+    ("$\\boxed{22 \\text{ weeks and } 5 \\text{ days}}$", (22, 5)),
+    ("Twenty-two weeks and 5 days", (22, 5)),
+    ("twenty two weeks five days", (22, 5)),
+    ("22 weeks, five days", (22, 5)),
+    ("22+5/40", (22, 5)),
+    ("22+5", (22, 5)),
+    ("22 +5", (22, 5)),
+    ("22^{+5}", (22, 5)),
+    ("22⁺⁵", (22, 5)),
+    ("GA 22.5 weeks", None),
+    ("22 weeks", (22, 0)),
+    ("exactly 22 weeks, 0 days", (22, 0)),
+    ("22 weeks even", (22, 0)),
+    ("22 weeks flat", (22, 0)),
+    ("22 weeks gestational age", (22, 0)),
+    ("less than 1 week (5 days)", (0, 5)),
+    ("5 days", (0, 5)),
+    ("0 weeks and 5 days (5 days)", (0, 5)),
+    ("22 weeks 5 days by LMP; 21 weeks 3 days by ultrasound", None),
+    ("The GA by LMP is 22 weeks 5 days (21 weeks 3 days by ultrasound).", (22, 5)),
+    ("Between LMP and the visit are 159 days, which is 22 weeks and 5 days", (22, 5)),
+    ("Approximately 5 months (22 weeks 5 days)", (22, 5)),
+    ("about 22-23 weeks", None),
+    ("22 to 23 weeks", None),
+    ("more than 22 weeks", None),
+    ("second trimester", None),
+    ("28-day cycle, LMP 159 days ago", None),
+    ("40 weeks minus 17 weeks 2 days = 22 weeks 5 days", (22, 5)),
+    (
+        "From 01/01/2020 to 05/20/2020 there are 140 days.\n\n140 ÷ 7 = 20\n\nGestational age: 20 weeks and 0 days",
+        (20, 0),
+    ),
+    ("140 days ÷ 7 = 20 weeks 0 days", (20, 0)),
+    ("140 days = exactly 20 weeks", (20, 0)),
+    ("It has been 143 days since LMP. 143 / 7 = 20.43, so 20 weeks + 3 days.", (20, 3)),
+    ("143 = 20 × 7 + 3 → 20 weeks, 3 days", (20, 3)),
+    ("**Gestational Age:** 20 weeks 3 days (20w3d)", (20, 3)),
+    ("GA: 20w3d (143 days)", (20, 3)),
+    ("20w 3d", (20, 3)),
+    ("20W3D", (20, 3)),
+    ("20 wk 3 days", (20, 3)),
+    ("20wk3d", (20, 3)),
+    ("20 weeks, 3 day", (20, 3)),
+    ("20 weeks; 3 days.", (20, 3)),
+    ("20 weeks – 3 days", (20, 3)),
+    ("20 weeks and three days", (20, 3)),
+    ("twenty weeks, three days", (20, 3)),
+    ("twenty weeks", (20, 0)),
+    ("20-3/7", (20, 3)),
+    ("20 3/7 wks", (20, 3)),
+    ("20³⁄₇ weeks", (20, 3)),
+    ("20 + 3/7 weeks", (20, 3)),
+    ("20+3 wks", (20, 3)),
+    ("20+3 GA", (20, 3)),
+    ("(20 weeks, 3 days)", (20, 3)),
+    ("(20 wk, 3 d)", (20, 3)),
+    ("('20 weeks', '3 days').", (20, 3)),
+    ("`('20 weeks', '3 days')`", (20, 3)),
+    ("```python\n('20 weeks', '3 days')\n```", (20, 3)),
+    ("Answer: ('20 weeks', '3 days')", (20, 3)),
+    ("<answer>('20 weeks', '3 days')</answer>", (20, 3)),
+    ('{"answer": "(20 weeks, 3 days)"}', (20, 3)),
+    ('{"answer": "20w3d"}', (20, 3)),
+    ('{"answer": ["20", "3"]}', (20, 3)),
+    ('{"weeks": 20, "days": 3, "total_days": 143}', (20, 3)),
+    ('{"total_days": 143, "weeks": 20, "days": 3}', (20, 3)),
+    ("total_days = 143, weeks = 20, days = 3", (20, 3)),
+    ("weeks=20; days=3", (20, 3)),
+    ("Weeks 20, days 3", (20, 3)),
+    ("20 weeks 3 days pregnant as of 05/23/2020", (20, 3)),
+    ("As of 05/23/2020, 20 weeks and 3 days", (20, 3)),
+    ("20 weeks and 3 days; the due date is 10/07/2020 at 40 weeks.", (20, 3)),
+    ("20 weeks and 3 days (40 weeks is term)", (20, 3)),
+    ("At 40 weeks she would be term; now she is 20 weeks 3 days.", (20, 3)),
+    ("The gestational age is 20 weeks and 3 days, i.e. 4.7 months.", (20, 3)),
+    ("Not 20 weeks 2 days but 20 weeks 3 days", (20, 3)),
+    ("20 weeks 2 days or 20 weeks 3 days", None),
+    ("20 weeks 2 days – 20 weeks 4 days", None),
+    ("20 weeks 2 days to 20 weeks 4 days", None),
+    ("20.4 weeks", None),
+    ("20-21 weeks", None),
+    ("143 days", None),
+    ("5 months", None),
+    ("0 weeks 3 days", (0, 3)),
+    ("3 days", (0, 3)),
+    ("0w3d", (0, 3)),
+    ("roughly 20 weeks", (20, 0)),
+    ("approx. 20 weeks and 3 days", (20, 3)),
+    ("<20 weeks", None),
+    ("≥ 37 weeks", None),
+    ("20 weeks 3 days?", (20, 3)),
+    ("I cannot determine the gestational age.", None),
+    ("The LMP is missing; term is 37 weeks.", None),
+)
+"""Written after the reader, as a second opinion on it."""
+
 NONE = (
     "",
     "unknown",
@@ -172,7 +299,7 @@ NONE = (
 )
 
 
-def forms() -> Iterator[tuple[str, tuple[int, int] | None]]:
+def wordings() -> Iterator[tuple[str, tuple[int, int] | None]]:
     """Yield texts, and the weeks and days that each states."""
     for place, style in enumerate(STYLES):
         for turn in range(14):
@@ -180,7 +307,13 @@ def forms() -> Iterator[tuple[str, tuple[int, int] | None]]:
             template = TEMPLATES[(5 * place + 2 * turn + turn // 7) % len(TEMPLATES)]
             yield template.format(age=style.format(w=weeks, d=days), n=7 * weeks + days), (weeks, days)
     yield from OTHER.items()
+    yield from TEXTS
     yield from ((text, None) for text in NONE)
 
 
-FORMS = list(forms())
+def read(form: Form) -> tuple[int, int] | None:
+    """Read a form."""
+    return read_weeks_and_days(form.text)
+
+
+FORMS = [Form(text=text, expected=value) for text, value in wordings()]

@@ -135,13 +135,28 @@ def test_what_the_authors_program_accepts_is_accepted(rows: list[dict[str, str]]
         near = reference
         if int(row["Calculator ID"]) not in POINTS and re.fullmatch(r"-?\d+\.\d+", reference):
             near = f"{float(reference):.1f}"
-        texts = (reference, near, f"{near} {unit}", f"about {near}", f"{near} out of 20", f"{row['Calculator Name']}: {near}")
+        texts = (
+            reference,
+            near,
+            f"{near} {unit}",
+            f"about {near}",
+            f"{near} out of 20",
+            f"{row['Calculator Name']}: {near}",
+        )
         pair = re.findall(r"\d+", reference)
         if int(row["Calculator ID"]) == 69:
-            texts += (f"({pair[0]}, {pair[1]})", f"[{pair[0]}, {pair[1]}]", f"{pair[0]}, {pair[1]}", f"{pair[0]} weeks {pair[1]} days")
+            texts += (
+                f"({pair[0]}, {pair[1]})",
+                f"[{pair[0]}, {pair[1]}]",
+                f"{pair[0]}, {pair[1]}",
+                f"{pair[0]} weeks {pair[1]} days",
+            )
         for text in texts:
             if authors_verdict(text, row):
                 accepted += 1
-                assert METRIC.corrected(json.dumps({"answer": text}), instance(row)) == 1, (text, row["Calculator Name"])
+                assert METRIC.corrected(json.dumps({"answer": text}), instance(row)) == 1, (
+                    text,
+                    row["Calculator Name"],
+                )
                 assert METRIC.corrected(text, instance(row)) == 1, (text, row["Calculator Name"])
     assert accepted > 4 * len(rows)

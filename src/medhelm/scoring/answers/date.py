@@ -7,14 +7,13 @@ that the completion gives as its answer. A last menstrual period is an answer ne
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator
 from datetime import date
 
 from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers.answer_text import answer_text
-from medhelm.scoring.answers.numerals import in_figures
-from medhelm.scoring.answers.stated import Value, stated
+from medhelm.scoring.answers.numerals import ascii_digits, in_figures
+from medhelm.scoring.answers.stated import Value, middle_removed, stated
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = (
@@ -28,9 +27,9 @@ _DATE = lazy_regex(
     r"|(?P<basic>(?:19|20)\d{6})(?!\d)"
     r"|(?P<first>\d{1,2})(?P<sign> ?[-/.] ?)(?P<second>\d{1,2})(?P=sign)(?P<year>\d{4}|'?\d\d)(?![\d/-]|\.\d)"
     r"|(?P<kanji>\d{4})年(?P<kanji_month>\d{1,2})月(?P<kanji_day>\d{1,2})日"
-    rf"|(?P<day>\d{{1,2}}){_DAY}[ -](?:of )?(?P<month>{_MONTH})\.?,?[ -](?P<month_year>{_YEAR})"
+    rf"|(?P<day>\d{{1,2}}){_DAY}[ /-](?:of )?(?P<month>{_MONTH})\.?,?[ /-](?P<month_year>{_YEAR})"
     rf"|(?P<year_first>\d{{4}}),?[ -](?P<year_month>{_MONTH})\.?[ -](?P<year_day>\d{{1,2}}){_DAY}(?!\d))"
-    rf"|\b(?P<name>{_MONTH})\.?[ -](?P<name_day>\d{{1,2}}){_DAY}(?:, ?| |-)(?P<name_year>{_YEAR})",
+    rf"|\b(?P<name>{_MONTH})\.?[ -](?P<name_day>\d{{1,2}}){_DAY}(?:, ?| of | |-)(?P<name_year>{_YEAR})",
     re.IGNORECASE | re.ASCII,
 )
 _LABEL = 120  # characters before a value that may hold its label
@@ -38,8 +37,8 @@ _CENTURY = 50
 """Two-digit years below it are in this century, and from it on in the last."""
 
 _INPUT_DATE = lazy_regex(
-    r"\b(?:LMP|last menstrual period|last period|menses|period|start(?:ing)?(?: date)?|LNMP|today|visit|ultrasound|admitted|"
-    r"from|after|to|days to)\b(?:\s?\([^()\d]{0,20}\))?[^\d\n.;:=,→]{0,24}(?:[:=]|->)?\s?(?:(?:is|was)\s)?(?:the |on )*\Z",
+    r"(?<!by )\b(?:LMP|last menstrual period|last period|menses|period|start(?:ing)?(?: date)?|LNMP|today|visit|ultrasound|admitted|"
+    r"from|after|to|days to)\b(?:\s?\([^()\d]{0,20}\))?[^\d\n.;:=,→]{0,24}(?:[:=]|->)?[\s\"']*(?:(?:is|was)\s)?(?:the |on )*\Z",
     re.IGNORECASE,
 )
 _OUTPUT_DATE = lazy_regex(r"\b(?:due date|conception|delivery|EDD|EDC|ovulation)\b[^.;]*\b(?:is|was|=)", re.IGNORECASE)
@@ -81,12 +80,24 @@ _INPUT_AGE = lazy_regex(
 )
 _AFTER_AGE = lazy_regex(r"[\s)\]\"'}|*.!]*(?:gestation|GA|weeks?)?[\s)\]\"'}|*.!]*", re.IGNORECASE)
 _PLAIN_CHARACTERS = str.maketrans(
-    {"*": "", "`": "", "_": " ", "⁺": "+", "\u00a0": " ", "‐": "-", "‑": "-", "–": "-", "—": "-", "’": "'", "⁄": "/", "₇": "7"}
+    {
+        "*": "",
+        "`": "",
+        "_": " ",
+        "⁺": "+",
+        "\u00a0": " ",
+        "‐": "-",
+        "‑": "-",
+        "–": "-",
+        "—": "-",
+        "’": "'",
+        "⁄": "/",
+        "₇": "7",
+    }
     | dict(zip("⁰¹²³⁴⁵⁶", "0123456", strict=True))
 )
 _WEEKDAY = lazy_regex(r"\b(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?,? (?=[a-z\d])", re.IGNORECASE)
 _TEX = lazy_regex(r"[{}^]|(?<=[ {}]) +")
-_DIGIT = lazy_regex(r"(?![0-9])\d")
 _RAISED_DAYS = lazy_regex(r"(?<=\d)(?=[⁰¹²³⁴⁵⁶]\s?[/⁄])")
 
 
@@ -131,11 +142,11 @@ def read_weeks_and_days(completion: str) -> tuple[int, int] | None:
 
 def _plain(completion: str) -> str:
     """Return the answer of a completion with figures and marks written in one way."""
-    text = _RAISED_DAYS.sub(" ", answer_text(completion)).translate(_PLAIN_CHARACTERS)
+    text = _RAISED_DAYS.sub(" ", middle_removed(answer_text(completion))).translate(_PLAIN_CHARACTERS)
     text = _WEEKDAY.sub("", text)
     if '"' not in text and "':" not in text:
         text = _TEX.sub("", text)
-    return _DIGIT.sub(lambda digit: str(unicodedata.digit(digit[0])), text)
+    return ascii_digits(text)
 
 
 def _context(text: str, start: int, after: int = 0) -> int:

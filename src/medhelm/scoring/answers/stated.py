@@ -18,7 +18,7 @@ other. Otherwise nothing is stated: a missing answer is better than a wrong one.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
@@ -26,7 +26,7 @@ from medhelm.io.lazy_regex import lazy_regex
 
 _T = TypeVar("_T")
 
-_MOST = 200  # values that are compared; a completion with more states none of them by itself
+_HEAD, _TAIL = 2_000, 16_000  # characters of a long text that are read
 ASIDE = "\x00"
 """Replaces the characters of an aside; no completion holds it, since control characters are removed."""
 
@@ -34,18 +34,16 @@ _TRIES = 20  # announcements that are examined, from the end
 _ASIDE = lazy_regex(
     r"\([^()\n]{0,200}\)|\[[^\[\]\n]{0,200}\]|^\W{0,4}(?:step|part) \d{1,2}\s?[:.)]", re.IGNORECASE | re.MULTILINE
 )
-_SENTENCE_END = lazy_regex(
-    r"\n+|(?<!\.\w)(?<!approx)(?<!\bvs)(?<!\bca)(?<!\bno)(?<!\best)[.!?;]\s+", re.IGNORECASE
-)
+_SENTENCE_END = lazy_regex(r"\n+|(?<!\.\w)(?<!approx)(?<!\bvs)(?<!\bca)(?<!\bno)(?<!\best)[.!?;]\s+", re.IGNORECASE)
 _WORDS_OF_LINKS = (
     "is|are|was|were|be|equals?|equal to|gives?|gave|yields?|yielding|comes? (?:out )?(?:to|at)|becomes?|rounds? to|"
-    "rounded(?: up| down| off)? to|falls on|arrives? at|gets?|occurred on|results? in|makes?|leads? to|i\\.e\\.?,?|but"
+    "rounded(?: up| down| off)? to|falls on|arrives? at|gets?|occurred on|results? in|makes?|leads? to|but"
 )
 _LINK = lazy_regex(rf"\b(?:{_WORDS_OF_LINKS})(?![\w-])|:(?!\d)|[=≈≃→⇒]|[-=]>|\|", re.IGNORECASE)
 _OF = lazy_regex(r"\bof\b", re.IGNORECASE)
 _FILLER = lazy_regex(
     r"(?:[\s\x00\"'(\[~≈#*_|{>$]|\b(?:approximately|approx\.?|about|around|roughly|nearly|circa|ca\.|an?|the|only|just|also|exactly|"
-    r"equal|to|now|therefore|thus|then|estimated|on|at|be|is|calculated|as)\b)*\Z",
+    r"equal|to|now|therefore|thus|then|estimated|equivalent|on|at|be|is|calculated|as)\b)*\Z",
     re.IGNORECASE,
 )
 _STRONG = lazy_regex(
@@ -53,28 +51,36 @@ _STRONG = lazy_regex(
     re.IGNORECASE | re.MULTILINE,
 )
 _AFTER_STRONG = lazy_regex(
-    r"[^\d\n.!?;:=≈]{0,80}?(?:(?<![a-z])(?:is|are|was|equals|would be|should be)(?![a-z])|[:=≈~→]|\n)|\s?of", re.IGNORECASE
+    r"[^\d\n.!?;:=≈]{0,80}?(?:(?<![a-z])(?:is|are|was|equals|would be|should be)(?![a-z])|[:=≈~→]|\n)|\s?of",
+    re.IGNORECASE,
 )
 _CONCLUSION = lazy_regex(
     r"(?<![a-z])(?:therefore|thus|hence|consequently|in conclusion|conclusion|in total|total|sum|overall|altogether|so,?"
-    r"|in summary|the final(?= \w))(?![a-z])|^\W{0,4}(?:the )?score(?= is|:| =)",
+    r"|in summary|the final(?= \w))(?![a-z])|(?:^|[.!?;]\s)\W{0,4}(?:the )?score(?= is|:| =)",
     re.IGNORECASE | re.MULTILINE,
 )
 _OPERATOR = lazy_regex(
     r"[×*÷√]|[\d)] ?\^|\+ ?[\d(]|\d\s?[-−–/]\s?\(?\d|\)\s?[-−–/]|[-−–/]\s?\(|\s/\s[-\d]|\\frac|[=≈].*[=≈]|\bplus\b"
 )
 _NOT = lazy_regex(r"\b(?:not|n't|rather than|instead of)\s(?:be |a |an |the |on |about )?\Z", re.IGNORECASE)
-_BESIDE = re.compile(r"[\s\"'()\[\]{}*_`#>|.,:~≈–—-]*")
+_BESIDE = re.compile(r"[\s\"'()\[\]{}*_`#>|.,:~≈=→–—-]*")
 _ALTERNATIVE = lazy_regex(
-    r"[ %\w²³/^]{0,20}?(?:, ?| )(?:or|to|through|until|and/or|[-–—]) (?:the |on )?", re.IGNORECASE
+    r"[ %\w²³/^\x00]{0,24}?(?:(?:, ?| )(?:or|to|through|until|and/or|vs\.?|versus|maybe|perhaps|possibly|[-–—/|]) (?:the |on )?"
+    r"|\?\s.*|~~ ?)",
+    re.IGNORECASE,
 )
 _REFUSAL = lazy_regex(
-    r"\b(?:cannot|can't|can not|couldn't|could not|unable|not able|not possible|impossible|not enough|insufficient)\b(?!.*\b(?:but|however)\b.*\d)",
+    r"\b(?:cannot|can't|can not|couldn't|could not|unable|not able|not possible|impossible|not enough|insufficient)\b(?!.{0,200}\b(?:but|however)\b.{0,80}\d)",
     re.IGNORECASE,
 )
 _ITEM = lazy_regex(r"\s*(?:[-*•]|\d{1,2}[.)])\s")
 _BETWEEN = lazy_regex(r"\bbetween\s(?:the |about )?\Z", re.IGNORECASE)
-_LIST = lazy_regex(r"\s?[\w%²³/^°µ]{0,16}\s?(?:,|and|;|\+)\s*(?:and\s)?")
+_LIST = lazy_regex(r"\s+|\s?[\w%²³/^°µ]{0,16}\s?(?:,|and|;|\+)\s*(?:and\s)?")
+_COMPONENT = lazy_regex(
+    r"[ %\w²³/^\x00]{0,16}, (?!so\b|therefore\b|thus\b|hence\b|total\b|and the\b|the\b)[^,=:×*/]{1,30}[:=]\s?[-+]?\s?",
+    re.I,
+)
+_VERB = lazy_regex(r"\b(?:is|are|was|were|equals?|gives?|yields?)\b|=", re.IGNORECASE)
 _PURPOSE = lazy_regex(r"[\s\w%²³/^°µ]{0,16}?\s(for|by|using|with|per|in|on|from) ")
 
 
@@ -100,14 +106,15 @@ def stated(text: str, values: Sequence[Value[_T]], *, unit: re.Pattern[str]) -> 
     unit
         Matches what may follow a value that is alone in a line, up to the end of the line.
     """
-    if not values or len(values) >= _MOST:
+    if not values:
         return None
-    values = _without_alternatives(text, values)
+    main = without_asides(text)
+    values = _without_alternatives(text, main, values)
     major = [value for value in values if not value.minor]
-    return _Statements(text, major or values, unit).choose()
+    return _Statements(text, main, major or values, unit).choose()
 
 
-def _without_alternatives(text: str, values: Sequence[Value[_T]]) -> list[Value[_T]]:
+def _without_alternatives(text: str, main: str, values: Sequence[Value[_T]]) -> list[Value[_T]]:
     """Remove values that the text denies, and those between which it leaves the choice.
 
     Examples of a choice are "3 or 4", "5 to 7", "52 by MDRD and 58 by CKD-EPI" and "2 for age, 1 for sex".
@@ -115,7 +122,7 @@ def _without_alternatives(text: str, values: Sequence[Value[_T]]) -> list[Value[
     removed = {n for n, value in enumerate(values) if _NOT.search(text, max(0, value.start - 24), value.start)}
     for n in range(len(values) - 1, 0, -1):
         one, other = values[n - 1], values[n]
-        between = text[one.end : other.start]
+        between = main[one.end : other.start]
         if one.value == other.value or len(between) > 60:
             continue
         choice: object = _ALTERNATIVE.fullmatch(between) or (n in removed and between.strip() == ",")
@@ -140,11 +147,10 @@ class _Said(NamedTuple, Generic[_T]):
 class _Statements(Generic[_T]):
     """The sentences of a text, with the value that each states."""
 
-    def __init__(self, text: str, values: Sequence[Value[_T]], unit: re.Pattern[str]) -> None:
-        self.text, self.values, self.unit = text, values, unit
+    def __init__(self, text: str, main: str, values: Sequence[Value[_T]], unit: re.Pattern[str]) -> None:
+        self.text, self.main, self.values, self.unit = text, main, values, unit
         self.starts = [value.start for value in values]
-        self.main = without_asides(text)
-        self.sentences = [(start, end) for start, end in _spans(text) if self._inside(start, end)]
+        self.sentences = [(start, end) for start, end in _spans(main) if self._inside(start, end)]
 
     def choose(self) -> _T | None:
         """Return the value that the text states."""
@@ -240,30 +246,36 @@ class _Statements(Generic[_T]):
             return None
         if all(value.value == values[0].value for value in values):
             return values[0].value
-        for pattern in (_LINK, _OF):
-            linked = self._after_links(pattern, values, start, end)
-            if linked:
-                return linked[-1] if pattern is _LINK or len(set(linked)) == 1 else None
+        linked = self._after_links(_LINK, values, start, end)
+        if linked:
+            return None if self._is_list(linked) else linked[-1].value
+        linked = self._after_links(_OF, values, start, end)
+        if linked:
+            return linked[0].value if len({value.value for value in linked}) == 1 else None
         return self._leading(values, start)
 
-    def _after_links(self, pattern: re.Pattern[str], values: Sequence[Value[_T]], start: int, end: int) -> list[_T]:
+    def _after_links(
+        self, pattern: re.Pattern[str], values: Sequence[Value[_T]], start: int, end: int
+    ) -> list[Value[_T]]:
         """Return the values that directly follow a link."""
         linked = []
         ends = [match.end() for match in pattern.finditer(self.main, start, end)]
         for value in values:
-            before = [link for link in ends if link <= value.start]
-            if before and _FILLER.match(self.main, before[-1], value.start):
-                linked.append(value.value)
+            before = bisect_right(ends, value.start)
+            if before and _FILLER.match(self.main, ends[before - 1], value.start):
+                linked.append(value)
         return linked
+
+    def _is_list(self, linked: Sequence[Value[_T]]) -> bool:
+        """Return True if the last two values are components in a list: "age = 1, sex = 2"."""
+        return len(linked) > 1 and _COMPONENT.fullmatch(self.main, linked[-2].end, linked[-1].start) is not None
 
     def _leading(self, values: Sequence[Value[_T]], start: int) -> _T | None:
         """Return the first value if the text begins with it, and goes on with words that explain it."""
         first, second = values[0], values[1]
-        if not _FILLER.match(self.main, start, first.start):
+        if not _FILLER.match(self.main, start, first.start) or _LIST.fullmatch(self.main, first.end, second.start):
             return None
-        if _LIST.fullmatch(self.main, first.end, second.start):
-            return None
-        return first.value
+        return first.value if not _VERB.search(self.main, first.end, second.start) else None
 
     def _own(self, said: _Said[_T]) -> Value[_T]:
         """Return the value in the text that a sentence states."""
@@ -298,7 +310,7 @@ class _Statements(Generic[_T]):
 
     def _sentence_end(self, start: int) -> int:
         """Return where the sentence ends that holds `start`."""
-        ends = (match.start() for match in _SENTENCE_END.finditer(self.text, start))
+        ends = (match.start() for match in _SENTENCE_END.finditer(self.main, start))
         return next((end for end in ends if not self._within(end)), len(self.text))
 
     def _within(self, position: int) -> bool:
@@ -309,6 +321,13 @@ class _Statements(Generic[_T]):
         """Return where the line begins and ends that holds `position`."""
         end = self.text.find("\n", position)
         return self.text.rfind("\n", 0, position) + 1, end if end >= 0 else len(self.text)
+
+
+def middle_removed(text: str) -> str:
+    """Return a long text without its middle: answers are stated at the beginning or the end."""
+    if len(text) <= _HEAD + _TAIL:
+        return text
+    return f"{text[:_HEAD].rpartition(' ')[0]}\n\n{text[-_TAIL:].partition(' ')[2]}"
 
 
 def without_asides(text: str) -> str:
