@@ -175,7 +175,7 @@ TEXTS: tuple[tuple[str, date | None], ...] = (
         date(2007, 1, 11),
     ),
     (
-        "Naegele's rule: 04/04/2006 - 3 months + 7 days + 1 year = 01/11/2007. Adjusting for a 26-day cycle: 01/09/2007.",
+        "Naegele's rule: 04/04/2006 - 3 months + 7 days + 1 year = 01/11/2007. Adjusting for a 26-day cycle: 01/09/2007.",  # noqa: E501
         date(2007, 1, 9),
     ),
     (
@@ -227,7 +227,7 @@ TEXTS: tuple[tuple[str, date | None], ...] = (
     ("Answer: 13/01/2007 (day/month/year)", date(2007, 1, 13)),
     ("On January 9, 2007, she will be 40 weeks.", date(2007, 1, 9)),
     (
-        "Step 1: First day of LMP: 03/15/2015\nStep 2: Subtract 3 months → 12/15/2014\nStep 3: Add 7 days → 12/22/2014\nStep 4: Add 1 year → 12/22/2015\n\n**Estimated Due Date: 12/22/2015**",
+        "Step 1: First day of LMP: 03/15/2015\nStep 2: Subtract 3 months → 12/15/2014\nStep 3: Add 7 days → 12/22/2014\nStep 4: Add 1 year → 12/22/2015\n\n**Estimated Due Date: 12/22/2015**",  # noqa: E501
         date(2015, 12, 22),
     ),
     (
@@ -286,6 +286,40 @@ TEXTS: tuple[tuple[str, date | None], ...] = (
     ("22 de diciembre de 2015", None),
     ("2015.12.22", date(2015, 12, 22)),
     ("12 / 22 / 2015", date(2015, 12, 22)),
+    ("09/23/2014 at 40w0d", date(2014, 9, 23)),
+    ("on 9/23", None),
+    ("23.9.2014", date(2014, 9, 23)),
+    ("9.23.2014", date(2014, 9, 23)),
+    ("23. September 2014", date(2014, 9, 23)),
+    ("September 23 of 2014", date(2014, 9, 23)),
+    ("the due date is Sept 23rd 2014", date(2014, 9, 23)),
+    ("2014-9-23", date(2014, 9, 23)),
+    ("(09/23/2014)", date(2014, 9, 23)),
+    ("[09/23/2014]", date(2014, 9, 23)),
+    ("'09/23/2014'", date(2014, 9, 23)),
+    ("09/23/2014!", date(2014, 9, 23)),
+    ("09/23/2014 — congratulations!", date(2014, 9, 23)),
+    ("EDD: 09/23/2014 ± 2 weeks", date(2014, 9, 23)),
+    ("Due date (EDD): 09/23/2014; gestational age today (03/27/2014): 14w2d", date(2014, 9, 23)),
+    ("04/05/2014", date(2014, 4, 5)),
+    ("May 5, 2014", date(2014, 5, 5)),
+    ("The patient may deliver on 05/05/2014", date(2014, 5, 5)),
+    ("5 May 2014", date(2014, 5, 5)),
+    ("5-5-14", date(2014, 5, 5)),
+    ("31/31/2014", None),
+    ("02/29/2015", None),
+    ("02/29/2016", date(2016, 2, 29)),
+    ("LMP was 12/17/2013 and the EDD 09/23/2014", date(2014, 9, 23)),
+    ("12/17/2013 (LMP), 09/23/2014 (EDD)", date(2014, 9, 23)),
+    ("EDD 09/23/2014 (LMP 12/17/2013)", date(2014, 9, 23)),
+    ("12/17/2013 -> 09/23/2014", date(2014, 9, 23)),
+    ("12/17/2013: LMP. 09/23/2014: EDD.", date(2014, 9, 23)),
+    ("The date is 9/23/2014 or September 23, 2014.", date(2014, 9, 23)),
+    ("The window is 09/20/2014 through 09/27/2014", None),
+    ("1/1/2000", date(2000, 1, 1)),
+    ("01.01.2000", date(2000, 1, 1)),
+    ("20140923", date(2014, 9, 23)),
+    ("ID 20140923", None),
 )
 """Written after the reader, as a second opinion on it."""
 

@@ -409,6 +409,8 @@ NONE = (
     "> 60",
     "< 15 mL/min",
     "at least 4",
+    "60+",
+    "90+ mL/min",
     "more than 60",
     "less than 15",
     "greater than 90 mL/min/1.73 m²",

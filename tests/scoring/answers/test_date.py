@@ -39,6 +39,17 @@ DATES = [
     "12/17/2013 + 280 days\n\nAnswer: 09/23/2014",
 ]
 
+SEVERAL_DATES = [
+    "LMP 12/17/2013 ... \\boxed{09/23/2014}",
+    "Start: 12/17/2013\n\n**09/23/2014**",
+    "LMP 12/17/2013 → EDD 09/23/2014",
+    "LMP 12/17/2013, due 09/23/2014",
+    "Adding 280 days gives 09/23/2014",
+    "the due date would be 09/23/2014",
+    "9/23/14",
+    "2014 September 23",
+]
+
 NO_DATES = [
     "",
     "unknown",
@@ -72,6 +83,11 @@ AGES = [
     ('("14", "2")', (14, 2)),
     ("**14 weeks, 2 days**", (14, 2)),
     ("The gestational age is 14 weeks and 2 days.", (14, 2)),
+    ("14 weeks", (14, 0)),
+    ("14 weeks plus 2 days", (14, 2)),
+    ('{"weeks": 14, "days": 2}', (14, 2)),
+    ("[18, 1]", (18, 1)),
+    ('{"answer": [18, 1]}', (18, 1)),
     ("100 days is 14 weeks 2 days, i.e. (14 weeks, 2 days)", (14, 2)),
     ("From 13 weeks 1 day one week on. The answer is (14 weeks, 1 days)", (14, 1)),
 ]
@@ -85,7 +101,7 @@ NO_AGES = [
 ]
 
 
-@table("reply", DATES)
+@table("reply", DATES + SEVERAL_DATES)
 def test_the_date_is_read(reply: str) -> None:
     assert read_date(reply) == date(2014, 9, 23)
 

@@ -20,11 +20,11 @@ _MONTH = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
     r"|nov(?:ember)?|dec(?:ember)?)"
 )
-_DAY = r"(?:st|nd|rd|th)?"
+_DAY = r"(?:st|nd|rd|th|\.)?"
 _YEAR = r"(?:\d{4}|'\d\d)(?![\d/])"
 _DATE = lazy_regex(
     r"(?<![\d/.-])(?:(?P<iso_year>\d{4})(?P<mark>[-/.])(?P<iso_month>\d{1,2})(?P=mark)(?P<iso_day>\d{1,2})(?!\d)"
-    r"|(?P<basic>(?:19|20)\d{6})(?!\d)"
+    r"|(?<![A-Za-z] )(?P<basic>(?:19|20)\d{6})(?!\d)"
     r"|(?P<first>\d{1,2})(?P<sign> ?[-/.] ?)(?P<second>\d{1,2})(?P=sign)(?P<year>\d{4}|'?\d\d)(?![\d/-]|\.\d)"
     r"|(?P<kanji>\d{4})年(?P<kanji_month>\d{1,2})月(?P<kanji_day>\d{1,2})日"
     rf"|(?P<day>\d{{1,2}}){_DAY}[ /-](?:of )?(?P<month>{_MONTH})\.?,?[ /-](?P<month_year>{_YEAR})"
@@ -36,13 +36,31 @@ _LABEL = 120  # characters before a value that may hold its label
 _CENTURY = 50
 """Two-digit years below it are in this century, and from it on in the last."""
 
+_INPUTS = (
+    *(
+        "LMP",
+        "LNMP",
+        "last menstrual period",
+        "last period",
+        "menses",
+        "period",
+        "start(?:ing)?(?: date)?",
+        "from",
+        "after",
+    ),
+    *("to", "days to", "today", "visit", "ultrasound", "admitted"),
+)
 _INPUT_DATE = lazy_regex(
-    r"(?<!by )\b(?:LMP|last menstrual period|last period|menses|period|start(?:ing)?(?: date)?|LNMP|today|visit|ultrasound|admitted|"
-    r"from|after|to|days to)\b(?:\s?\([^()\d]{0,20}\))?[^\d\n.;:=,→]{0,24}(?:[:=]|->)?[\s\"']*(?:(?:is|was)\s)?(?:the |on )*\Z",
+    rf"(?<!by )\b(?:{'|'.join(_INPUTS)})\b(?:\s?\([^()\d]{{0,20}}\))?[^\d\n.;:=,→]{{0,24}}(?:[:=]|->)?[\s\"']*"
+    r"(?:(?:is|was)\s)?(?:the |on )*\Z",
     re.IGNORECASE,
 )
 _OUTPUT_DATE = lazy_regex(r"\b(?:due date|conception|delivery|EDD|EDC|ovulation)\b[^.;]*\b(?:is|was|=)", re.IGNORECASE)
-_BEGINNING = lazy_regex(r"\s?(?:\+|plus\b)", re.IGNORECASE)
+_BEGINNING = lazy_regex(
+    r"\s?(?:\((?:LMP|last[^()\d]{0,30})\)|\+|plus\b"
+    r"|(?:\(|: ?|(?:is|was) (?:the |her )?)(?:LMP|last)\b(?![^.;\n]{0,30}\d))",
+    re.IGNORECASE,
+)
 _AFTER_DATE = lazy_regex(r"(?:T?\s?00:00(?::00)?)?[\s)\]\"'}|*.!]*(?:\(mm/dd/yyyy\))?")
 
 _W = r"(?:weeks?|wks?|w|週)"
@@ -65,12 +83,15 @@ _AGE = lazy_regex(
     re.IGNORECASE | re.ASCII,
 )
 _ONLY_WEEKS = lazy_regex(
-    rf"(?<![\d.,/+<>≥≤-])(?<![<>≥≤±] )\b(?:(?P<only_weeks>\d{{1,2}})[\s-]?(?:(?:completed|full) )?{_W}(?![a-z])|(?P<only_days>[0-6])[\s-]?days?\b)"
-    r"(?! (?:later|after|before|ago|from|\d)|-)",
+    r"(?<![\d.,/+<>≥≤-])(?<![<>≥≤±] )\b"
+    rf"(?:(?P<only_weeks>\d{{1,2}})(?!-week\b)[\s-]?(?:(?:completed|full) )?{_W}(?![a-z])"
+    r"|(?P<only_days>[0-6])[\s-]?days?\b)(?! (?:later|after|before|ago|from|and|plus|\d)|-)",
     re.IGNORECASE | re.ASCII,
 )
 _BOUND = lazy_regex(
-    r"\b(?:than|least|most|lasts?|to|or|between|cycles?|every|and|add|plus|minus|up) \Z|[-–—] ?\Z", re.IGNORECASE
+    r"\b(?:almost|nearly|over|under|in|within|for|another|after|than|least|most|lasts?|to|or|between|cycles?|every|and"
+    r"|add|plus|minus|up) \Z|[-–—] ?\Z",
+    re.IGNORECASE,
 )
 _LIMIT = lazy_regex(r"\b(?:than|least|most|over|under) \Z", re.IGNORECASE)
 _BARE_PAIR = lazy_regex(r"(?P<weeks>\d{1,2})(?:\s?[,;]\s?|\s)(?P<days>[0-6])")

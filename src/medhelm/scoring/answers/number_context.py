@@ -19,9 +19,10 @@ _OTHER_BEFORE = tuple(
     for pattern in (
         r"[A-Za-z0-9µ\u00c0-\u1fff.^\\'/√#]",  # the end of a name, number, unit or fraction
         r"(?<![-=])[<>]=? ?|[≤≥±] ?",  # a bound or a margin
-        r"\b(?:than|than or equal to|least|most|above|below|over|under|exceeds|starts at|starting at|up to) ",
-        r"[0-9]:|\b(?:per|out of) |\b(?:[0-9]{1,3}|one|none|any|all|some|each|most) of (?:the |all )?",  # a scale
-        r"[+×÷*/^√] ?|\bplus |[0-9] ?x ?|[0-9)\x00] ?- ?|[)\x00] ?x|frac ?\{|\} ?\{",  # an operand
+        r"\b(?:than|than or equal to|min\.|max\.|least|most|above|below|over|under|exceeds|start(?:s|ing) at|up to) ",
+        r"[0-9]:|[0-9] in |\b(?:per|out of) ",  # the second half of a ratio
+        r"\b(?:[0-9]{1,3}|one|none|any|all|some|each|most) of (?:the |all )?",  # a scale
+        r"[+×÷*/^√] ?|\bplus |(?<![A-Za-z])x ?|[0-9)\x00] ?- ?|\^ ?\{|frac ?\{|\} ?\{",  # an operand
         r"[/×*+÷√^-] ?\([^()]{0,12}|\b(?:ln|log|log10|exp|sqrt) ?\(?",  # an operand in parentheses
         r"(?<!\^)\baged?(?: |: | = )|(?<!\^)\bage(?: |: | = )",  # an age
         r"\b(?:version|v\.|steps?|table|figure|part|item|eq\.|equation|ref\.?|page|no\.) ",
@@ -35,9 +36,9 @@ _OTHER_AFTER = tuple(
     lazy_regex(pattern, re.IGNORECASE)
     for pattern in (
         r"%? ?- ?\(?[0-9]",  # the beginning of a range
-        r" or (?:more|higher|greater|above|less|fewer|lower|below)\b|\+ ?(?![ \d(√a-z])(?<=[0-9]{2}\+)",  # a bound
-        r":[0-9]| ?/ ?\(?[0-9]| ?[<>] ?[0-9]",  # a ratio, a fraction or a comparison
-        r"[⁰¹²³⁴⁵⁶⁷⁸⁹]|-[A-Za-z]|(?:st|nd|rd|th)\b|(?<=1\.73) ?m",  # a power, a name, an ordinal or a unit
+        r" or (?:more|higher|greater|above|less|fewer|lower|below)\b",  # a bound
+        r":[0-9]| in [0-9]| ?/ ?\(?[0-9]| ?[<>] ?[0-9]",  # a ratio, a fraction or a comparison
+        r"[⁰¹²³⁴⁵⁶⁷⁸⁹]|-[A-Za-z]|(?:st|nd|rd|th)\b",  # a power, a name or an ordinal
         r" ?[)\x00]* ?(?:[+÷√] ?\(?-?[0-9√(\x00]|\^ ?[-(\w\x00]|/ ?(?:[(√0-9\x00]|\Z)|[×*] ?[\w(√\x00])",  # an operand
         r" ?[)\x00]* ?(?:[=≈] ?-?\(?[0-9]| ?x ?[(\x00]?[0-9\x00]| - [(\d\x00])",
         r" ?(?!ml ?/ ?\x00)[A-Za-zµ°²³%][\w/^²³]{0,11} ?(?:[×*+÷] ?[(\w√\x00]|/ ?[(\x00]| [-/] -?[(\d\x00])",
@@ -46,7 +47,10 @@ _OTHER_AFTER = tuple(
         r" (?:decimals?|significant|sig\.?|places?|digits?)\b",
     )
 )
+_SQUARE_METERS, _OF_UNIT = lazy_regex(r" ?m"), lazy_regex(r"[·*] ?\Z")
+_AND_MORE = lazy_regex(r"\+ ?(?![ \d(√])")  # 60+; but 3+ is a grade
 _LIST_ITEM = lazy_regex(r"[.)]\s+[A-Za-z]")
+_ONLY_ITEM = lazy_regex(r"[.)]\s+[-~≈]?\d")
 
 _YEAR = lazy_regex(r"(?:19[5-9]|20[0-4])[0-9]")
 _BEFORE_YEAR = lazy_regex(
@@ -87,6 +91,7 @@ _INPUT = lazy_regex(
     r"(?:\s(?:is|was|of|at))?\s?[:=≈(]?\s?(?:approximately\s|about\s|=\s)?(?:[-+]\s?)?\Z",
     re.IGNORECASE,
 )
+_POINTS_IN_ASIDE = lazy_regex(r" points?\)")
 _TALL = lazy_regex(r" ?(?:cm|m|in|inches|ft|feet) tall\b")
 _CHANCE = lazy_regex(r"\b(?:mortality|survival)\b[^\d.;\n]*\Z", re.IGNORECASE)
 _PERCENT = lazy_regex(r" ?%")
@@ -111,12 +116,17 @@ def is_something_else(text: str, match: re.Match[str]) -> bool:
     before, after = text[max(0, start - _BESIDE) : start], text[end : end + _BESIDE]
     if match["sign"] and before and (before[-1].isalnum() or before[-1] in ")²³+"):
         return True
+    if match["digits"] == "1.73" and _SQUARE_METERS.match(after) and _OF_UNIT.search(before):
+        return True
+    if len(match["digits"]) > 1 and _AND_MORE.match(after):
+        return True
     if any(pattern.search(before) for pattern in _OTHER_BEFORE):
         return True
     if any(pattern.match(after) for pattern in _OTHER_AFTER):
         return True
     if start == 0:
-        return match["digits"] == "1" and "\n2" in text and _LIST_ITEM.match(after) is not None
+        item = _LIST_ITEM if "\n2" in text else _ONLY_ITEM
+        return match["digits"] == "1" and item.match(after) is not None
     return before.endswith("\n") and _LIST_ITEM.match(after) is not None
 
 
@@ -135,6 +145,8 @@ def is_input(text: str, start: int, end: int) -> bool:
     "Weight 70 kg" is an input, and "ideal body weight 70 kg" is none.
     """
     line = max(0, text.rfind("\n", 0, start) + 1, start - _LABEL)
-    if _TALL.match(text, end) or (_PERCENT.match(text, end) and _CHANCE.search(text, line, start)):
+    if _TALL.match(text, end) or _POINTS_IN_ASIDE.match(text, end):
+        return True
+    if _PERCENT.match(text, end) and _CHANCE.search(text, line, start):
         return True
     return bool(_INPUT.search(text, line, start)) and not _OUTPUT.search(text, line, start)

@@ -14,7 +14,7 @@ _BESIDE = 24  # characters of context before a word
 _CHARACTERS = str.maketrans(
     {"`": "", "_": " ", "’": "'", "≅": "≈", "∼": "~", "⁄": "/", "∕": "/", "٫": ".", "٬": ","}
     | dict.fromkeys("\u202f\u2009\u2007", "\u00a0")  # no-break spaces between groups of digits
-    | dict.fromkeys("\u2011−–﹣", "-")
+    | dict.fromkeys("\u2011\u2012−–﹣", "-")
 )
 _TEX_SIGNS = {"approx": "≈", "sim": "~", "times": "×", "cdot": "·", "div": "÷", "to": "→", "rightarrow": "→"}
 _TEX_SIGN = lazy_regex(rf"\\({'|'.join(_TEX_SIGNS)})(?![a-z])")
@@ -28,7 +28,7 @@ _VULGAR = lazy_regex(r"(?<![0-9/.,])(?:([0-9]{1,3})\s?)?([¼-¾⅐-⅞])")
 _MIXED = lazy_regex(r"(?<![\w/.,^])([0-9]{1,3}) ([1-9])/([2-9]|1[0-6])(?![\w/.,]{0,20}[\w/])")
 _GROUPED = lazy_regex(
     r"(?<![\w.,/'+*×÷^-])(?<![\d.,] )(?<!day )(?<!take )(?<!step )"
-    r"([-+]?[1-9][0-9]{0,2})((?: [0-9]{3})+)(?![\d/'-]|[.,]\d+[.,]\d| \d)",
+    r"([-+]?[1-9][0-9]{0,2})((?: [0-9]{3})+)(?![\d/'-]|[.,]\d+[.,]\d| \d| ?m?c?g (?:tab|cap|pill))",
     re.IGNORECASE,
 )
 
@@ -48,7 +48,9 @@ _SPELLED = lazy_regex(
 _WORD = lazy_regex(r"[a-z]+", re.IGNORECASE)
 _PRONOUN_BEFORE = lazy_regex(r"\b(?:no|any|some|every|each|this|that|the|which)\s\Z", re.IGNORECASE)
 _NUMERAL_AFTER = lazy_regex(
-    r"\W{0,4}(?:\Z|\n|[.,;!)]|(?:points?|criteri(?:a|on)|weeks?|days?|out of)\b)", re.IGNORECASE
+    r"\W{0,4}(?:\Z|\n|[.,;!)]|(?:points?|criteri(?:a|on)|weeks?|days?|out of)\b"
+    rf"|of (?:the |all )?(?:\d|(?:{_SMALL})\b))",
+    re.IGNORECASE,
 )
 
 

@@ -27,61 +27,113 @@ from medhelm.io.lazy_regex import lazy_regex
 _T = TypeVar("_T")
 
 _HEAD, _TAIL = 2_000, 16_000  # characters of a long text that are read
+_NEAR = 60  # characters between two values of which one replaces the other
+_BEFORE = 24  # characters before a value that may deny it
+_TRIES = 20  # announcements that are examined, from the end
+
 ASIDE = "\x00"
 """Replaces the characters of an aside; no completion holds it, since control characters are removed."""
 
-_TRIES = 20  # announcements that are examined, from the end
 _ASIDE = lazy_regex(
     r"\([^()\n]{0,200}\)|\[[^\[\]\n]{0,200}\]|^\W{0,4}(?:step|part) \d{1,2}\s?[:.)]", re.IGNORECASE | re.MULTILINE
 )
 _SENTENCE_END = lazy_regex(r"\n+|(?<!\.\w)(?<!approx)(?<!\bvs)(?<!\bca)(?<!\bno)(?<!\best)[.!?;]\s+", re.IGNORECASE)
-_WORDS_OF_LINKS = (
-    "is|are|was|were|be|equals?|equal to|gives?|gave|yields?|yielding|comes? (?:out )?(?:to|at)|becomes?|rounds? to|"
-    "rounded(?: up| down| off)? to|falls on|arrives? at|gets?|occurred on|results? in|makes?|leads? to|but"
+
+_VERBS = (
+    *(
+        "is",
+        "are",
+        "was",
+        "were",
+        "be",
+        "equals?",
+        "equal to",
+        "gives?",
+        "gave",
+        "yields?",
+        "yielding",
+        "gets?",
+        "makes?",
+    ),
+    *(
+        "becomes?",
+        "comes? (?:out )?(?:to|at)",
+        "rounds? to",
+        "rounded(?: up| down| off)? to",
+        "results? in",
+        "leads? to",
+    ),
+    *("arrives? at", "falls on", "occurred on", "but", "then"),
 )
-_LINK = lazy_regex(rf"\b(?:{_WORDS_OF_LINKS})(?![\w-])|:(?!\d)|[=≈≃→⇒]|[-=]>|\|", re.IGNORECASE)
+_LINK = lazy_regex(rf"\b(?:{'|'.join(_VERBS)})(?![\w-])|:(?!\d)|[=≈≃→⇒]|[-=]>|\|", re.IGNORECASE)
 _OF = lazy_regex(r"\bof\b", re.IGNORECASE)
-_FILLER = lazy_regex(
-    r"(?:[\s\x00\"'(\[~≈#*_|{>$]|\b(?:approximately|approx\.?|about|around|roughly|nearly|circa|ca\.|an?|the|only|just|also|exactly|"
-    r"equal|to|now|therefore|thus|then|estimated|equivalent|on|at|be|is|calculated|as)\b)*\Z",
-    re.IGNORECASE,
+_FILLERS = (
+    *(
+        "approximately",
+        r"approx\.?",
+        "about",
+        "around",
+        "roughly",
+        "nearly",
+        "circa",
+        r"ca\.",
+        "exactly",
+        "only",
+        "just",
+    ),
+    *("an?", "the", "also", "equal", "equivalent", "to", "now", "therefore", "thus", "then", "estimated", "calculated"),
+    *("on", "at", "be", "is", "as"),
 )
-_STRONG = lazy_regex(
-    r"(?<![a-z])(?:answers?|final (?:answer|result|value|score|total)|(?:(?<=the )|^\W{0,6}|: ?|→ ?)results?|^\W{0,6}final)(?![a-z])",
+_FILLER = lazy_regex(rf"(?:[\s\x00\"'(\[~≈#*_|{{>$]|\b(?:{'|'.join(_FILLERS)})\b)*\Z", re.IGNORECASE)
+"""What may stand between a link and its value."""
+
+_ANSWER = lazy_regex(
+    r"(?<![a-z])(?:answers?|final (?:answer|result|value|score|total)|(?:(?<=the )|^\W{0,6}|: ?|→ ?)results?"
+    r"|^\W{0,6}final)(?![a-z])",
     re.IGNORECASE | re.MULTILINE,
 )
-_AFTER_STRONG = lazy_regex(
+_AFTER_ANSWER = lazy_regex(
     r"[^\d\n.!?;:=≈]{0,80}?(?:(?<![a-z])(?:is|are|was|equals|would be|should be)(?![a-z])|[:=≈~→]|\n)|\s?of",
     re.IGNORECASE,
 )
+_CONCLUSIONS = (
+    *("therefore", "thus", "hence", "consequently", "so,?", "in conclusion", "conclusion", "in summary", "overall"),
+    *("in total", "total", "sum", "altogether", r"the final(?= \w)"),
+)
 _CONCLUSION = lazy_regex(
-    r"(?<![a-z])(?:therefore|thus|hence|consequently|in conclusion|conclusion|in total|total|sum|overall|altogether|so,?"
-    r"|in summary|the final(?= \w))(?![a-z])|(?:^|[.!?;]\s)\W{0,4}(?:the )?score(?= is|:| =)",
+    rf"(?<![a-z])(?:{'|'.join(_CONCLUSIONS)})(?![a-z])|(?:^|[.!?;]\s)\W{{0,4}}(?:the )?score(?= is|:| =)",
     re.IGNORECASE | re.MULTILINE,
 )
 _OPERATOR = lazy_regex(
     r"[×*÷√]|[\d)] ?\^|\+ ?[\d(]|\d\s?[-−–/]\s?\(?\d|\)\s?[-−–/]|[-−–/]\s?\(|\s/\s[-\d]|\\frac|[=≈].*[=≈]|\bplus\b"
 )
 _NOT = lazy_regex(r"\b(?:not|n't|rather than|instead of)\s(?:be |a |an |the |on |about )?\Z", re.IGNORECASE)
-_BESIDE = re.compile(r"[\s\"'()\[\]{}*_`#>|.,:~≈=→–—-]*")
+_UNIT = r"[ %\w²³/^\x00]"
 _ALTERNATIVE = lazy_regex(
-    r"[ %\w²³/^\x00]{0,24}?(?:(?:, ?| )(?:or|to|through|until|and/or|vs\.?|versus|maybe|perhaps|possibly|[-–—/|]) (?:the |on )?"
-    r"|\?\s.*|~~ ?)",
+    rf"{_UNIT}{{0,24}}?(?:, ?| )(?:or|to|through|until|and/or|vs\.?|versus|maybe|perhaps|possibly|[-–—/|]) (?:the |on )?",
     re.IGNORECASE,
 )
+_BETWEEN = lazy_regex(r"\bbetween\s(?:the |about )?\Z", re.IGNORECASE)
+_PURPOSE = lazy_regex(r"[\sA-Za-z%²³/^°µ]{0,16}?\s(for|by|using|with|per|in|on|from) ")
+_RETRACTION = lazy_regex(r"\b(?:no,|wait\b|actually\b|correction\b|oops\b|make that\b)|~~", re.IGNORECASE)
 _REFUSAL = lazy_regex(
-    r"\b(?:cannot|can't|can not|couldn't|could not|unable|not able|not possible|impossible|not enough|insufficient)\b(?!.{0,200}\b(?:but|however)\b.{0,80}\d)",
+    r"\b(?:cannot|can't|can not|couldn't|could not|unable|not able|not possible|impossible|not enough|insufficient)\b"
+    r"(?!.{0,200}\b(?:but|however)\b.{0,80}\d)",
     re.IGNORECASE,
 )
 _ITEM = lazy_regex(r"\s*(?:[-*•]|\d{1,2}[.)])\s")
-_BETWEEN = lazy_regex(r"\bbetween\s(?:the |about )?\Z", re.IGNORECASE)
-_LIST = lazy_regex(r"\s+|\s?[\w%²³/^°µ]{0,16}\s?(?:,|and|;|\+)\s*(?:and\s)?")
 _COMPONENT = lazy_regex(
-    r"[ %\w²³/^\x00]{0,16}, (?!so\b|therefore\b|thus\b|hence\b|total\b|and the\b|the\b)[^,=:×*/]{1,30}[:=]\s?[-+]?\s?",
-    re.I,
+    rf"{_UNIT}{{0,16}}, (?!(?:so|therefore|thus|hence|total|and the|the)\b)[^,=:×*/]{{1,30}}[:=]\s?[-+]?\s?",
+    re.IGNORECASE,
+)
+_EXPLANATION = lazy_regex(
+    r"[ %\w²³/^°µ.·-]{0,24}?"
+    r"(?:[\x00,;:(|\n–—]|\s-|\s(?:for|with|using|based|from|as|by|given|on|because|since|i\.e)\b)",
+    re.IGNORECASE,
 )
 _VERB = lazy_regex(r"\b(?:is|are|was|were|equals?|gives?|yields?)\b|=", re.IGNORECASE)
-_PURPOSE = lazy_regex(r"[\s\w%²³/^°µ]{0,16}?\s(for|by|using|with|per|in|on|from) ")
+_LIST = lazy_regex(r"\s+|\s?[\w%²³/^°µ]{0,16}\s?(?:,|and|;|\+)\s*(?:and\s)?")
+_BESIDE = lazy_regex(r"[\s\"'()\[\]{}*_`#>|.,:~≈=→–—-]*")
 
 
 class Value(NamedTuple, Generic[_T]):
@@ -119,15 +171,18 @@ def _without_alternatives(text: str, main: str, values: Sequence[Value[_T]]) -> 
 
     Examples of a choice are "3 or 4", "5 to 7", "52 by MDRD and 58 by CKD-EPI" and "2 for age, 1 for sex".
     """
-    removed = {n for n, value in enumerate(values) if _NOT.search(text, max(0, value.start - 24), value.start)}
+    removed = {n for n, value in enumerate(values) if _NOT.search(text, max(0, value.start - _BEFORE), value.start)}
     for n in range(len(values) - 1, 0, -1):
         one, other = values[n - 1], values[n]
         between = main[one.end : other.start]
-        if one.value == other.value or len(between) > 60:
+        if one.value == other.value or len(between) > _NEAR:
+            continue
+        if _RETRACTION.search(between):
+            removed.add(n - 1)
             continue
         choice: object = _ALTERNATIVE.fullmatch(between) or (n in removed and between.strip() == ",")
         if not choice and " and " in between:
-            choice = _BETWEEN.search(text, max(0, one.start - 24), one.start)
+            choice = _BETWEEN.search(text, max(0, one.start - _BEFORE), one.start)
         if not choice:
             purposes = [_PURPOSE.match(text, value.end) for value in (one, other)]
             choice = all(purposes) and purposes[0][1] == purposes[1][1]  # type: ignore[index]
@@ -159,7 +214,7 @@ class _Statements(Generic[_T]):
             return answer
         refused = _REFUSAL.search(self.text) is not None
         if all(value.minor for value in self.values):
-            return self.values[0].value if len({value.value for value in self.values}) == 1 and not refused else None
+            return self.values[0].value if len(self.values) == 1 and not refused else None
         first, last = self._first_line(), self._last_line()
         if first is not None and last is not None and first != last:
             return None
@@ -219,9 +274,9 @@ class _Statements(Generic[_T]):
 
     def _answer(self) -> _T | None:
         """Return the value after the last "answer" or the like, in its sentence or in the next one."""
-        for match in reversed(list(_STRONG.finditer(self.text))[-_TRIES:]):
+        for match in reversed(list(_ANSWER.finditer(self.text))[-_TRIES:]):
             start = match.end()
-            link = _AFTER_STRONG.match(self.text, start)
+            link = _AFTER_ANSWER.match(self.text, start)
             if link is None and self._skip(start) != self._next(start):
                 continue
             start = link.end() if link else start
@@ -275,7 +330,8 @@ class _Statements(Generic[_T]):
         first, second = values[0], values[1]
         if not _FILLER.match(self.main, start, first.start) or _LIST.fullmatch(self.main, first.end, second.start):
             return None
-        return first.value if not _VERB.search(self.main, first.end, second.start) else None
+        is_explained = _EXPLANATION.match(self.main, first.end) and not _VERB.search(self.main, first.end, second.start)
+        return first.value if is_explained else None
 
     def _own(self, said: _Said[_T]) -> Value[_T]:
         """Return the value in the text that a sentence states."""
