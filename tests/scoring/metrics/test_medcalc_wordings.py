@@ -126,32 +126,23 @@ def test_no_wording_of_a_real_answer_is_read_wrongly(rows: list[dict[str, str]])
     assert n_texts == 23_034
 
 
+def short_answers(row: dict[str, str]) -> list[str]:
+    """Write the answer of a row in the forms that the authors' program reads."""
+    calculator, reference = int(row["Calculator ID"]), row["Ground Truth Answer"]
+    if calculator == 69:
+        weeks, days = re.findall(r"\d+", reference)
+        return [reference, f"({weeks}, {days})", f"[{weeks}, {days}]", f"{weeks}, {days}", f"{weeks} weeks {days} days"]
+    rounded = re.fullmatch(r"-?\d+\.\d+", reference) and calculator not in POINTS
+    near = f"{float(reference):.1f}" if rounded else reference
+    unit, name = UNITS.get(calculator, "points"), row["Calculator Name"]
+    return [reference, near, f"{near} {unit}", f"about {near}", f"{near} out of 20", f"{name}: {near}"]
+
+
 def test_what_the_authors_program_accepts_is_accepted(rows: list[dict[str, str]]) -> None:
     """Short answers; a longer text is not an answer to their program, which reads a JSON object."""
     accepted = 0
     for row in rows:
-        reference = row["Ground Truth Answer"]
-        unit = UNITS.get(int(row["Calculator ID"]), "points")
-        near = reference
-        if int(row["Calculator ID"]) not in POINTS and re.fullmatch(r"-?\d+\.\d+", reference):
-            near = f"{float(reference):.1f}"
-        texts = (
-            reference,
-            near,
-            f"{near} {unit}",
-            f"about {near}",
-            f"{near} out of 20",
-            f"{row['Calculator Name']}: {near}",
-        )
-        pair = re.findall(r"\d+", reference)
-        if int(row["Calculator ID"]) == 69:
-            texts += (
-                f"({pair[0]}, {pair[1]})",
-                f"[{pair[0]}, {pair[1]}]",
-                f"{pair[0]}, {pair[1]}",
-                f"{pair[0]} weeks {pair[1]} days",
-            )
-        for text in texts:
+        for text in short_answers(row):
             if authors_verdict(text, row):
                 accepted += 1
                 assert METRIC.corrected(json.dumps({"answer": text}), instance(row)) == 1, (

@@ -76,9 +76,9 @@ _AGE = lazy_regex(
     rf"|(?P<weeks_plus>\d{{1,2}})\s?(?:w\s?)?\+\s?(?P<days_plus>[0-6])(?:/7|d\b)?(?!\d|\.\d)"
     rf"|(?P<weeks_of_7>\d{{1,2}})(?: and |[ -])(?P<days_of_7>[0-6])/7(?!\d)"
     rf"|[(\[]\s?[\"']?(?P<pair_weeks>\d{{1,3}})[\"']?\s?[,;]\s?[\"']?(?P<pair_days>\d{{1,2}})[\"']?\s?[)\]])"
-    rf"|{_KEY}\bweeks?[\"']?\s?[:=]\s?[\"']?(?P<key_weeks>\d{{1,2}})(?!\.?\d)[\"']?"
+    rf"|\bweeks?[\"']?\s?[:=]\s?[\"']?(?P<key_weeks>\d{{1,2}})(?!\.?\d)[\"']?"
     rf"(?:[,;\s]+(?:- )?{_KEY}days?[\"']?\s?[:=]\s?[\"']?(?P<key_days>\d{{1,2}})(?!\.?\d)[\"']?)?"
-    rf"|{_KEY}\bdays?[\"']?\s?[:=]\s?[\"']?(?P<first_days>\d{{1,2}})(?!\.?\d)[\"']?[,;\s]+"
+    rf"|\bdays?[\"']?\s?[:=]\s?[\"']?(?P<first_days>\d{{1,2}})(?!\.?\d)[\"']?[,;\s]+"
     rf"{_KEY}weeks?[\"']?\s?[:=]\s?[\"']?(?P<second_weeks>\d{{1,2}})(?!\.?\d)[\"']?",
     re.IGNORECASE | re.ASCII,
 )
@@ -100,23 +100,10 @@ _INPUT_AGE = lazy_regex(
     re.IGNORECASE,
 )
 _AFTER_AGE = lazy_regex(r"[\s)\]\"'}|*.!]*(?:gestation|GA|weeks?)?[\s)\]\"'}|*.!]*", re.IGNORECASE)
-_PLAIN_CHARACTERS = str.maketrans(
-    {
-        "*": "",
-        "`": "",
-        "_": " ",
-        "⁺": "+",
-        "\u00a0": " ",
-        "‐": "-",
-        "‑": "-",
-        "–": "-",
-        "—": "-",
-        "’": "'",
-        "⁄": "/",
-        "₇": "7",
-    }
-    | dict(zip("⁰¹²³⁴⁵⁶", "0123456", strict=True))
+_SIGNS = {"*": "", "`": "", "_": " ", "⁺": "+", "\u00a0": " ", "—": "-", "–": "-", "‐": "-", "‑": "-", "’": "'"} | dict(
+    zip("⁄₇⁰¹²³⁴⁵⁶", "/70123456", strict=True)
 )
+_SIGN = lazy_regex(f"[{''.join(_SIGNS)}]")
 _WEEKDAY = lazy_regex(r"\b(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?,? (?=[a-z\d])", re.IGNORECASE)
 _TEX = lazy_regex(r"[{}^]|(?<=[ {}]) +")
 _RAISED_DAYS = lazy_regex(r"(?<=\d)(?=[⁰¹²³⁴⁵⁶]\s?[/⁄])")
@@ -132,7 +119,7 @@ def read_date(completion: str) -> date | None:
     (datetime.date(2014, 9, 23), datetime.date(2014, 9, 23))
     """
     text = _plain(completion)
-    values = []
+    values: list[Value[date]] = []
     for match in _DATE.finditer(text):
         day = _as_date(match)
         if day is not None:
@@ -163,7 +150,8 @@ def read_weeks_and_days(completion: str) -> tuple[int, int] | None:
 
 def _plain(completion: str) -> str:
     """Return the answer of a completion with figures and marks written in one way."""
-    text = _RAISED_DAYS.sub(" ", middle_removed(answer_text(completion))).translate(_PLAIN_CHARACTERS)
+    text = _RAISED_DAYS.sub(" ", middle_removed(answer_text(completion)))
+    text = _SIGN.sub(lambda sign: _SIGNS[sign[0]], text)
     text = _WEEKDAY.sub("", text)
     if '"' not in text and "':" not in text:
         text = _TEX.sub("", text)

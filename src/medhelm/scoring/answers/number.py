@@ -29,6 +29,7 @@ from medhelm.scoring.answers.stated import ASIDE, Value, middle_removed, stated,
 
 _MAX_DIGITS = 40
 _BESIDE = 16  # characters before a number that may hold "minus"
+_LABEL = 44  # characters before a score that may hold the word for its scale
 _FEWEST_POINTS = 5  # of a scale that is recognized without a word beside it
 
 _NUMBER = lazy_regex(
@@ -45,12 +46,12 @@ _SCALES = (
     *("q?sofa", "curb-65", "centor", "sirs", "perc", "rcri", "has-bled", "wells", "heart", "feverpain", "pugh"),
 )
 _SCALE = lazy_regex(
-    rf"(?P<before>(?:\b(?:{'|'.join(_SCALES)})\b[^\d\n/]{{0,30}})?)"
     r"(?<![\w/.,^×*+÷-])(?<![/×*+÷^-] )(?<!\bon )(?P<score>[0-9]{1,3})\s?/\s?(?P<points>[1-9][0-9]{0,2})"
-    r"(?P<after>\s(?:\w{1,12}\s)?(?:criteria|points?)\b|(?=[^\w%/^]{0,4}\Z|[.,;:)!]\s|[)\]}]|\n|\s?\(|\s(?:on|by|with|for|->|→)\s))"
-    r"(?!\s?[/×*+÷=≈^])",
+    r"(?P<after>\s(?:\w{1,12}\s)?(?:criteria|points?)\b"
+    r"|(?=[^\w%/^]{0,4}\Z|[.,;:)!]\s|[)\]}]|\n|\s?\(|\s(?:on|by|with|for|->|→)\s))(?!\s?[/×*+÷=≈^])",
     re.IGNORECASE,
 )
+_SCALE_WORD = lazy_regex(rf"\b(?:{'|'.join(_SCALES)})\b[^\d\n/]{{0,30}}\Z", re.IGNORECASE)
 _UNIT = lazy_regex(
     r"[\s)\]\"'}|*.]*(?:%|[A-Za-zµμ°²³][\w°²³⁻¹/^.·*\\{}-]{0,24}(?:\s?/\s?[\w²³.]{1,10})?"
     r"(?:\s(?:m²|m\^?\{?2\}?|h|per \w{1,8})){0,2})?[\s)\]\"'}|*.!✅]*"
@@ -108,7 +109,13 @@ def _values(text: str) -> Iterator[Value[float]]:
 def _is_scale(match: re.Match[str]) -> bool:
     """Return True if a match of `_SCALE` is a score and its highest possible value."""
     score, points = int(match["score"]), int(match["points"])
-    return score <= points and (points >= _FEWEST_POINTS or bool(match["before"] or match["after"]))
+    return score <= points and (points >= _FEWEST_POINTS or _is_named(match))
+
+
+def _is_named(match: re.Match[str]) -> bool:
+    """Return True if a word beside a match of `_SCALE` says that it is a score."""
+    start = match.start()
+    return bool(match["after"] or _SCALE_WORD.search(match.string, max(0, start - _LABEL), start))
 
 
 def _value(match: re.Match[str]) -> float | None:

@@ -11,11 +11,12 @@ import unicodedata
 from medhelm.io.lazy_regex import lazy_regex
 
 _BESIDE = 24  # characters of context before a word
-_CHARACTERS = str.maketrans(
+_SIGNS = (
     {"`": "", "_": " ", "’": "'", "≅": "≈", "∼": "~", "⁄": "/", "∕": "/", "٫": ".", "٬": ","}
     | dict.fromkeys("\u202f\u2009\u2007", "\u00a0")  # no-break spaces between groups of digits
     | dict.fromkeys("\u2011\u2012−–﹣", "-")
 )
+_SIGN = lazy_regex(f"[{''.join(_SIGNS)}]")
 _TEX_SIGNS = {"approx": "≈", "sim": "~", "times": "×", "cdot": "·", "div": "÷", "to": "→", "rightarrow": "→"}
 _TEX_SIGN = lazy_regex(rf"\\({'|'.join(_TEX_SIGNS)})(?![a-z])")
 _MARKUP = lazy_regex(
@@ -41,7 +42,7 @@ _WORDS = {word: n for n, word in enumerate(_ONES)} | {word: 10 * n for n, word i
 _SMALL = "|".join(sorted(_WORDS, key=len, reverse=True))
 _ANY = f"{_SMALL}|hundred|thousand"
 _SPELLED = lazy_regex(
-    rf"\b(?P<whole>(?:(?:{_ANY})\b(?:\sand\s(?=(?:{_SMALL})\b)|[ -](?=(?:{_ANY})\b))?){{1,8}})"
+    rf"\b(?=[zotfsenh])(?P<whole>(?:(?:{_ANY})\b(?:\sand\s(?=(?:{_SMALL})\b)|[ -](?=(?:{_ANY})\b))?){{1,8}})"
     rf"(?:\s?point(?P<decimals>(?:\s(?:{'|'.join(_ONES[:10])})\b){{1,6}})|\s?(?P<half>and a half)\b)?",
     re.IGNORECASE,
 )
@@ -61,7 +62,7 @@ def plain_numbers(text: str) -> str:
     "27.4 or 2.5 or 1'234.5 or 27"
     """
     text = _TEX_SIGN.sub(lambda sign: _TEX_SIGNS[sign[1]], text)
-    text = _MARKUP.sub("", text).translate(_CHARACTERS)
+    text = _SIGN.sub(lambda sign: _SIGNS[sign[0]], _MARKUP.sub("", text))
     if not text.isascii():
         text = ascii_digits(text)
         text = _MIDDLE_POINT.sub(".", text)

@@ -37,7 +37,9 @@ ASIDE = "\x00"
 _ASIDE = lazy_regex(
     r"\([^()\n]{0,200}\)|\[[^\[\]\n]{0,200}\]|^\W{0,4}(?:step|part) \d{1,2}\s?[:.)]", re.IGNORECASE | re.MULTILINE
 )
-_SENTENCE_END = lazy_regex(r"\n+|(?<!\.\w)(?<!approx)(?<!\bvs)(?<!\bca)(?<!\bno)(?<!\best)[.!?;]\s+", re.IGNORECASE)
+_SENTENCE_END = lazy_regex(
+    r"\n+|[.!?;](?<!\.\w.)(?<!approx.)(?<!\bvs.)(?<!\bca.)(?<!\bno.)(?<!\best.)\s+", re.IGNORECASE
+)
 
 _VERBS = (
     *(
@@ -110,7 +112,7 @@ _OPERATOR = lazy_regex(
 _NOT = lazy_regex(r"\b(?:not|n't|rather than|instead of)\s(?:be |a |an |the |on |about )?\Z", re.IGNORECASE)
 _UNIT = r"[ %\w²³/^\x00]"
 _ALTERNATIVE = lazy_regex(
-    rf"{_UNIT}{{0,24}}?(?:, ?| )(?:or|to|through|until|and/or|vs\.?|versus|maybe|perhaps|possibly|[-–—/|]) (?:the |on )?",
+    rf"{_UNIT}{{0,24}}?(?:, ?| )(?:or|to|through|until|and/or|vs\.?|versus|maybe|perhaps|possibly|[-–—/|]) (?:the )?",
     re.IGNORECASE,
 )
 _BETWEEN = lazy_regex(r"\bbetween\s(?:the |about )?\Z", re.IGNORECASE)
@@ -123,7 +125,7 @@ _REFUSAL = lazy_regex(
 )
 _ITEM = lazy_regex(r"\s*(?:[-*•]|\d{1,2}[.)])\s")
 _COMPONENT = lazy_regex(
-    rf"{_UNIT}{{0,16}}, (?!(?:so|therefore|thus|hence|total|and the|the)\b)[^,=:×*/]{{1,30}}[:=]\s?[-+]?\s?",
+    rf"{_UNIT}{{0,16}}, (?!(?:so|therefore|thus|hence|total|(?:and )?the)\b)[^,=:×*/]{{1,30}}[:=]\s?[-+]?\s?",
     re.IGNORECASE,
 )
 _EXPLANATION = lazy_regex(
