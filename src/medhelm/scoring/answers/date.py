@@ -13,7 +13,7 @@ from datetime import date
 from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers.answer_text import answer_text
 from medhelm.scoring.answers.numerals import ascii_digits, in_figures
-from medhelm.scoring.answers.stated import Value, middle_removed, stated
+from medhelm.scoring.answers.stated_value import Value, middle_removed, stated
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = (

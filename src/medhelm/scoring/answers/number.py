@@ -25,7 +25,7 @@ from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers.answer_text import answer_text
 from medhelm.scoring.answers.number_context import is_input, is_something_else, is_year
 from medhelm.scoring.answers.numerals import plain_numbers
-from medhelm.scoring.answers.stated import ASIDE, Value, middle_removed, stated, without_asides
+from medhelm.scoring.answers.stated_value import ASIDE, Value, middle_removed, stated, without_asides
 
 _MAX_DIGITS = 40
 _BESIDE = 16  # characters before a number that may hold "minus"

@@ -42,51 +42,17 @@ _SENTENCE_END = lazy_regex(
 )
 
 _VERBS = (
-    *(
-        "is",
-        "are",
-        "was",
-        "were",
-        "be",
-        "equals?",
-        "equal to",
-        "gives?",
-        "gave",
-        "yields?",
-        "yielding",
-        "gets?",
-        "makes?",
-    ),
-    *(
-        "becomes?",
-        "comes? (?:out )?(?:to|at)",
-        "rounds? to",
-        "rounded(?: up| down| off)? to",
-        "results? in",
-        "leads? to",
-    ),
-    *("arrives? at", "falls on", "occurred on", "but", "then"),
+    r"is|are|was|were|be|equals?|equal to|gives?|gave|yields?|yielding|gets?|makes?|becomes?|but|then"
+    r"|(?:comes? (?:out )?|rounds? |rounded (?:up |down |off )?|leads? )to|(?:comes? (?:out )?|arrives? )at"
+    r"|results? in|falls on|occurred on"
 )
-_LINK = lazy_regex(rf"\b(?:{'|'.join(_VERBS)})(?![\w-])|:(?!\d)|[=≈≃→⇒]|[-=]>|\|", re.IGNORECASE)
+_LINK = lazy_regex(rf"\b(?:{_VERBS})(?![\w-])|:(?!\d)|[=≈≃→⇒]|[-=]>|\|", re.IGNORECASE)
 _OF = lazy_regex(r"\bof\b", re.IGNORECASE)
 _FILLERS = (
-    *(
-        "approximately",
-        r"approx\.?",
-        "about",
-        "around",
-        "roughly",
-        "nearly",
-        "circa",
-        r"ca\.",
-        "exactly",
-        "only",
-        "just",
-    ),
-    *("an?", "the", "also", "equal", "equivalent", "to", "now", "therefore", "thus", "then", "estimated", "calculated"),
-    *("on", "at", "be", "is", "as"),
+    r"approximately|approx\.?|about|around|roughly|nearly|circa|ca\.|exactly|only|just|also|now|therefore|thus|then"
+    r"|an?|the|equal|equivalent|to|on|at|be|is|as|estimated|calculated"
 )
-_FILLER = lazy_regex(rf"(?:[\s\x00\"'(\[~≈#*_|{{>$]|\b(?:{'|'.join(_FILLERS)})\b)*\Z", re.IGNORECASE)
+_FILLER = lazy_regex(rf"(?:[\s\x00\"'(\[~≈#*_|{{>$]|\b(?:{_FILLERS})\b)*\Z", re.IGNORECASE)
 """What may stand between a link and its value."""
 
 _ANSWER = lazy_regex(
@@ -99,11 +65,11 @@ _AFTER_ANSWER = lazy_regex(
     re.IGNORECASE,
 )
 _CONCLUSIONS = (
-    *("therefore", "thus", "hence", "consequently", "so,?", "in conclusion", "conclusion", "in summary", "overall"),
-    *("in total", "total", "sum", "altogether", r"the final(?= \w)"),
+    r"therefore|thus|hence|consequently|so,?|in conclusion|conclusion|in summary|overall|in total|total|sum|altogether"
+    r"|the final(?= \w)"
 )
 _CONCLUSION = lazy_regex(
-    rf"(?<![a-z])(?:{'|'.join(_CONCLUSIONS)})(?![a-z])|(?:^|[.!?;]\s)\W{{0,4}}(?:the )?score(?= is|:| =)",
+    rf"(?<![a-z])(?:{_CONCLUSIONS})(?![a-z])|(?:^|[.!?;]\s)\W{{0,4}}(?:the )?score(?= is|:| =)",
     re.IGNORECASE | re.MULTILINE,
 )
 _OPERATOR = lazy_regex(
@@ -216,7 +182,7 @@ class _Statements(Generic[_T]):
             return answer
         refused = _REFUSAL.search(self.text) is not None
         if all(value.minor for value in self.values):
-            return self.values[0].value if len(self.values) == 1 and not refused else None
+            return self._only_input() if not refused else None
         first, last = self._first_line(), self._last_line()
         if first is not None and last is not None and first != last:
             return None
@@ -226,6 +192,12 @@ class _Statements(Generic[_T]):
         if answer is None:
             answer = first
         return self._by_sentences(said, refused) if answer is None else answer
+
+    def _only_input(self) -> _T | None:
+        """Return the value of a text that holds inputs only; the points of components in parentheses are none."""
+        if len(self.values) > 1 and not self._outside_asides(self.values):
+            return None
+        return self.values[0].value if len({value.value for value in self.values}) == 1 else None
 
     def _first_line(self) -> _T | None:
         """Return the value that is alone in the first line."""
@@ -298,7 +270,7 @@ class _Statements(Generic[_T]):
     def _says(self, start: int, end: int) -> _T | None:
         """Return the value that text[start:end] states."""
         inside = self._inside(start, end)
-        values = [value for value in inside if self.main[value.start] == self.text[value.start]] or inside
+        values = self._outside_asides(inside) or inside
         if not values:
             return None
         if all(value.value == values[0].value for value in values):
@@ -357,6 +329,10 @@ class _Statements(Generic[_T]):
             return None
         alone = self._skip(start) >= inside[0].start and self.unit.fullmatch(self.text, inside[0].end, end)
         return inside[0].value if alone else None
+
+    def _outside_asides(self, values: Sequence[Value[_T]]) -> list[Value[_T]]:
+        """Return the values that are not in parentheses."""
+        return [value for value in values if self.main[value.start] != ASIDE]
 
     def _inside(self, start: int, end: int) -> list[Value[_T]]:
         """Return the values in text[start:end]."""
