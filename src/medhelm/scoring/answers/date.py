@@ -48,7 +48,7 @@ _INPUTS = (
         "from",
         "after",
     ),
-    *("to", "days to", "today", "visit", "ultrasound", "admitted"),
+    *("to", "days to", "today", "visit", "seen", "ultrasound", "admitted"),
 )
 _INPUT_DATE = lazy_regex(
     rf"(?<!by )\b(?:{'|'.join(_INPUTS)})\b(?:\s?\([^()\d]{{0,20}}\))?[^\d\n.;:=,→]{{0,24}}(?:[:=]|->)?[\s\"']*"
@@ -109,11 +109,12 @@ _TEX = lazy_regex(r"[{}^]|(?<=[ {}]) +")
 _RAISED_DAYS = lazy_regex(r"(?<=\d)(?=[⁰¹²³⁴⁵⁶]\s?[/⁄])")
 
 
-def read_date(completion: str) -> date | None:
+def read_date(completion: str, quantity: re.Pattern[str] | None = None) -> date | None:
     """Read the date that a completion gives as its answer; None if there is none, or it is ambiguous.
 
     Numbers are month, day, year as in the United States, or day first if the first number cannot be a month. ISO dates
-    and names of months are read too. A year of two digits is from 1950 to 2049.
+    and names of months are read too. A year of two digits is from 1950 to 2049. `quantity` matches the names of the
+    date that is asked for.
 
     >>> read_date("LMP 12/17/2013, so the due date is September 23, 2014."), read_date("9/23/14")
     (datetime.date(2014, 9, 23), datetime.date(2014, 9, 23))
@@ -130,13 +131,14 @@ def read_date(completion: str) -> date | None:
             values.append(Value(day, start, end, bool(minor)))
     if all(value.minor for value in values):
         values = []
-    return stated(text, values, unit=_AFTER_DATE)
+    return stated(text, values, unit=_AFTER_DATE, quantity=quantity)
 
 
-def read_weeks_and_days(completion: str) -> tuple[int, int] | None:
+def read_weeks_and_days(completion: str, quantity: re.Pattern[str] | None = None) -> tuple[int, int] | None:
     """Read the weeks and days that a completion gives as its answer; None if there are none, or they are ambiguous.
 
-    "14 weeks" is 14 weeks and 0 days, if the completion has no other weeks and days.
+    "14 weeks" is 14 weeks and 0 days, if the completion has no other weeks and days. `quantity` matches the names of
+    the age that is asked for.
 
     >>> read_weeks_and_days("('14 weeks', '2 days')"), read_weeks_and_days("14w2d"), read_weeks_and_days("14 2/7 weeks")
     ((14, 2), (14, 2), (14, 2))
@@ -145,7 +147,7 @@ def read_weeks_and_days(completion: str) -> tuple[int, int] | None:
     pair = _BARE_PAIR.fullmatch(text)
     if pair:
         return int(pair["weeks"]), int(pair["days"])
-    return stated(text, list(_ages(text)) or _whole_weeks(text), unit=_AFTER_AGE)
+    return stated(text, list(_ages(text)) or _whole_weeks(text), unit=_AFTER_AGE, quantity=quantity)
 
 
 def _plain(completion: str) -> str:

@@ -58,11 +58,12 @@ _UNIT = lazy_regex(
 )
 
 
-def read_number(completion: str) -> float | None:
+def read_number(completion: str, quantity: re.Pattern[str] | None = None) -> float | None:
     """Read the number that a completion gives as its answer; None if there is none, or it is ambiguous.
 
     Units and percent signs are ignored: "25%" is 25. A comma between groups of three digits separates thousands
-    ("1,250"); any other single comma is a decimal comma ("0,85"). The number is finite.
+    ("1,250"); any other single comma is a decimal comma ("0,85"). The number is finite. `quantity` matches the names of
+    what is asked for, which helps where a completion holds other numbers.
 
     >>> read_number("BMI = 70 / 1.6^2 ≈ 27.3 kg/m²"), read_number("CKD-EPI 2021: 88"), read_number("5-7")
     (27.3, 88.0, None)
@@ -72,7 +73,7 @@ def read_number(completion: str) -> float | None:
     if whole is not None:
         return whole
     text = plain_numbers(middle_removed(text))
-    return stated(text, list(_values(text)), unit=_UNIT)
+    return stated(text, list(_values(text)), unit=_UNIT, quantity=quantity)
 
 
 def _as_float(text: str) -> float | None:

@@ -49,7 +49,7 @@ _OTHER_AFTER = tuple(
 )
 _SQUARE_METERS, _OF_UNIT = lazy_regex(r" ?m"), lazy_regex(r"[·*] ?\Z")
 _AND_MORE = lazy_regex(r"\+ ?(?![ \d(√])")  # 60+; but 3+ is a grade
-_LIST_ITEM = lazy_regex(r"[.)]\s+[A-Za-z]")
+_LIST_ITEM = lazy_regex(r"[.)][ \t]+\S")
 _ONLY_ITEM = lazy_regex(r"[.)]\s+[-~≈]?\d")
 
 _YEAR = lazy_regex(r"(?:19[5-9]|20[0-4])[0-9]")

@@ -5,10 +5,11 @@ order:
 
 1. the value after the last "answer", "final ..." or "result";
 2. a last line that is a value and nothing else;
-3. the value of the last sentence with "therefore", "total" or the like;
-4. a first line that is a value and nothing else;
-5. the result of the last calculation;
-6. the value that all sentences agree on.
+3. a first line or sentence that is a value and nothing else, unless the conclusion differs;
+4. the value after the name of the quantity, if the reader knows it and the conclusion does not differ;
+5. the conclusion, after the last "therefore", "total" or the like;
+6. the result of the last calculation;
+7. the value that all sentences agree on.
 
 A sentence with several values states the one directly after its last verb, colon or equals sign. Values in parentheses
 count only where the sentence has no other. Values labeled as an input or a normal limit count only if the text has no
@@ -35,10 +36,10 @@ ASIDE = "\x00"
 """Replaces the characters of an aside; no completion holds it, since control characters are removed."""
 
 _ASIDE = lazy_regex(
-    r"\([^()\n]{0,200}\)|\[[^\[\]\n]{0,200}\]|^\W{0,4}(?:step|part) \d{1,2}\s?[:.)]", re.IGNORECASE | re.MULTILINE
+    r"\([^()\n]{0,500}\)|\[[^\[\]\n]{0,500}\]|^\W{0,4}(?:step|part) \d{1,2}\s?[:.)]", re.IGNORECASE | re.MULTILINE
 )
 _SENTENCE_END = lazy_regex(
-    r"\n+|[.!?;](?<!\.\w.)(?<!approx.)(?<!\bvs.)(?<!\bca.)(?<!\bno.)(?<!\best.)\s+", re.IGNORECASE
+    r"\n+|[.!?;](?<!\.[a-z].)(?<!approx.)(?<!\bvs.)(?<!\bca.)(?<!\bno.)(?<!\best.)\s+", re.IGNORECASE
 )
 
 _VERBS = (
@@ -56,24 +57,35 @@ _FILLER = lazy_regex(rf"(?:[\s\x00\"'(\[~≈#*_|{{>$]|\b(?:{_FILLERS})\b)*\Z", r
 """What may stand between a link and its value."""
 
 _ANSWER = lazy_regex(
-    r"(?<![a-z])(?:answers?|final (?:answer|result|value|score|total)|(?:(?<=the )|^\W{0,6}|: ?|→ ?)results?"
-    r"|^\W{0,6}final)(?![a-z])",
+    r"(?<![a-z])(?:answers?|final (?:answer|result|value|score|total)|^\W{0,6}final"
+    r"|(?:(?<=\bthe )|^\W{0,6}|[:.;→]\s?)results?(?=\s?(?:is\b|was\b|[:=≈→*\n])))(?![a-z])",
     re.IGNORECASE | re.MULTILINE,
 )
 _AFTER_ANSWER = lazy_regex(
     r"[^\d\n.!?;:=≈]{0,80}?(?:(?<![a-z])(?:is|are|was|equals|would be|should be)(?![a-z])|[:=≈~→]|\n)|\s?of",
     re.IGNORECASE,
 )
-_CONCLUSIONS = (
-    r"therefore|thus|hence|consequently|so,?|in conclusion|conclusion|in summary|overall|in total|total|sum|altogether"
-    r"|the final(?= \w)"
+_TOTAL = (
+    r"(?:total|sum)(?= ?(?:scores?\b|points?\b|is\b|at\b|[:=|*→]|\d|of \d+ points?\b|\Z|[\w-]{1,14}(?: score)? ?[:=]))"
 )
 _CONCLUSION = lazy_regex(
-    rf"(?<![a-z])(?:{_CONCLUSIONS})(?![a-z])|(?:^|[.!?;]\s)\W{{0,4}}(?:the )?score(?= is|:| =)",
+    r"(?<![a-z])(?:therefore|thus|hence|consequently|so,?|in conclusion|conclusion|in summary|overall|in total"
+    rf"|altogether|the final(?= \w)|{_TOTAL})(?![a-z])|(?:^|[.!?;]\s)\W{{0,4}}(?:the )?score(?= is|:| =)",
     re.IGNORECASE | re.MULTILINE,
+)
+_BECAUSE = lazy_regex(
+    r"(?<!\bbut)(?<!\band),?\s(?:because|since|given that|as the|whereas|while|where|due to|based on|assuming)\b",
+    re.IGNORECASE,
 )
 _OPERATOR = lazy_regex(
     r"[×*÷√]|[\d)] ?\^|\+ ?[\d(]|\d\s?[-−–/]\s?\(?\d|\)\s?[-−–/]|[-−–/]\s?\(|\s/\s[-\d]|\\frac|[=≈].*[=≈]|\bplus\b"
+)
+_STEP = lazy_regex(r"\b(?:current|initial|starting|running|baseline|previous)\s\Z", re.IGNORECASE)
+_EQUALS = lazy_regex(r"[=≈→]|[-=]>|\bgives?\b")
+_DURATION = lazy_regex(
+    r"(?:[+–-]|\b(?:plus|minus|add(?:ing)?|subtract(?:ing)?|adjust(?:ing|ed)?)\b)[^.;]{0,16}?"
+    r"\d ?-?(?:days?|months?|years?)\b",
+    re.IGNORECASE,
 )
 _NOT = lazy_regex(r"\b(?:not|n't|rather than|instead of)\s(?:be |a |an |the |on |about )?\Z", re.IGNORECASE)
 _UNIT = r"[ %\w²³/^\x00]"
@@ -114,7 +126,9 @@ class Value(NamedTuple, Generic[_T]):
     """True for an input or a normal limit, which is no answer if the text holds another value."""
 
 
-def stated(text: str, values: Sequence[Value[_T]], *, unit: re.Pattern[str]) -> _T | None:
+def stated(
+    text: str, values: Sequence[Value[_T]], *, unit: re.Pattern[str], quantity: re.Pattern[str] | None = None
+) -> _T | None:
     """Return the value that `text` states; None if it states none, or several.
 
     Parameters
@@ -125,13 +139,15 @@ def stated(text: str, values: Sequence[Value[_T]], *, unit: re.Pattern[str]) -> 
         The values in `text`, from left to right.
     unit
         Matches what may follow a value that is alone in a line, up to the end of the line.
+    quantity
+        Matches the names of the quantity that is asked for.
     """
     if not values:
         return None
     main = without_asides(text)
     values = _without_alternatives(text, main, values)
     major = [value for value in values if not value.minor]
-    return _Statements(text, main, major or values, unit).choose()
+    return _Statements(text, main, major or values, unit).choose(quantity)
 
 
 def _without_alternatives(text: str, main: str, values: Sequence[Value[_T]]) -> list[Value[_T]]:
@@ -175,7 +191,7 @@ class _Statements(Generic[_T]):
         self.starts = [value.start for value in values]
         self.sentences = [(start, end) for start, end in _spans(main) if self._inside(start, end)]
 
-    def choose(self) -> _T | None:
+    def choose(self, quantity: re.Pattern[str] | None) -> _T | None:
         """Return the value that the text states."""
         answer = self._answer()
         if answer is not None or not self.sentences:
@@ -183,15 +199,17 @@ class _Statements(Generic[_T]):
         refused = _REFUSAL.search(self.text) is not None
         if all(value.minor for value in self.values):
             return self._only_input() if not refused else None
-        first, last = self._first_line(), self._last_line()
-        if first is not None and last is not None and first != last:
-            return None
+        first, last = self._alone_at_start(), self._alone_at_end()
+        if last is not None:
+            return last if first is None or first == last else None
         said = [_Said(value, *sentence) for sentence in self.sentences if (value := self._says(*sentence)) is not None]
         said = [one for one in said if self._is_linked(one)] or said
-        answer = last if last is not None else self._conclusion(said)
-        if answer is None:
-            answer = first
-        return self._by_sentences(said, refused) if answer is None else answer
+        conclusion = self._conclusion(said)
+        if first is None and quantity is not None:
+            first = self._named(quantity)
+        if first is not None:
+            return first if conclusion is None or conclusion == first else None
+        return self._by_sentences(said, refused) if conclusion is None else conclusion
 
     def _only_input(self) -> _T | None:
         """Return the value of a text that holds inputs only; the points of components in parentheses are none."""
@@ -199,22 +217,42 @@ class _Statements(Generic[_T]):
             return None
         return self.values[0].value if len({value.value for value in self.values}) == 1 else None
 
-    def _first_line(self) -> _T | None:
-        """Return the value that is alone in the first line."""
-        line = self._line(self.values[0].start)
-        return self._alone(*line) if not line[0] else None
+    def _alone_at_start(self) -> _T | None:
+        """Return the value that is alone in the first line or sentence."""
+        start, end = self._line(self.values[0].start)
+        end = min(end, self._sentence_end(self.values[0].end - 1))
+        return self._alone(start, end) if not start and self.text[end : end + 1] != ";" else None
 
-    def _last_line(self) -> _T | None:
+    def _alone_at_end(self) -> _T | None:
         """Return the value that is alone in the last line."""
         line = self._line(self.values[-1].start)
         return self._alone(*line) if line[1] == len(self.text) else None
 
+    def _named(self, quantity: re.Pattern[str]) -> _T | None:
+        """Return the value after the name of the quantity; None if several are given and the last is not the result."""
+        said = []
+        for match in list(quantity.finditer(self.text))[-_TRIES:]:
+            start, end = self._region(match.end())
+            is_step = _STEP.search(self.text, max(0, match.start() - _BEFORE), match.start())
+            value = self._says(start, end) if self._next(start) - start <= _NEAR and not is_step else None
+            if value is not None:
+                said.append(_Said(value, start, end))
+        if not said:
+            return None
+        final = said[-1]
+        is_result = final.end == len(self.text) or self._is_computed(final)
+        return final.value if is_result or all(one.value == final.value for one in said) else None
+
     def _conclusion(self, said: Sequence[_Said[_T]]) -> _T | None:
         """Return the value of the last sentence with "therefore" or the like, unless another value follows."""
-        for match in reversed(list(_CONCLUSION.finditer(self.text))[-_TRIES:]):
-            value = self._says(match.end(), self._sentence_end(match.end()))
-            if value is not None:
-                later = [one for one in said if one.start > match.end() and not self._is_item(one)]
+        for match in reversed(list(_CONCLUSION.finditer(self.main))[-_TRIES:]):
+            start, end = match.end(), self._sentence_end(match.end())
+            value = self._says(start, end)
+            if value is not None and self._is_linked(_Said(value, start, end)):
+                later = [one for one in said if one.start > end]
+                details = [one for one in later if self._is_item(one)]
+                if len(details) > 1:
+                    later = [one for one in later if one not in details]
                 return value if all(one.value == value for one in later) else None
         return None
 
@@ -243,7 +281,7 @@ class _Statements(Generic[_T]):
         """Return True if a calculation after `said` uses its value."""
         own = self._own(said)
         number = re.escape(self.text[own.start : own.end])
-        use = re.compile(rf"[-+×*/√^(÷=] ?{number}(?![\d.]\d)|(?<![\d.]){number}(?![\d.]\d)[ \w/]{{0,40}}[-+×*/÷^]")
+        use = re.compile(rf"[-+×*/√^(÷=] ?{number}(?!\d|\.\d)|(?<![\d.]){number}(?!\d|\.\d)[ \w/]{{0,40}}[-+×*/÷^]")
         return use.search(self.text, own.end) is not None
 
     def _answer(self) -> _T | None:
@@ -254,13 +292,17 @@ class _Statements(Generic[_T]):
             if link is None and self._skip(start) != self._next(start):
                 continue
             start = link.end() if link else start
-            end = self._sentence_end(start)
-            if not self._inside(start, end):
-                end = self._sentence_end(self._skip(end))
-            value = self._says(start, end)
+            value = self._says(*self._region(start))
             if value is not None:
                 return value
         return None
+
+    def _region(self, start: int) -> tuple[int, int]:
+        """Return the rest of the sentence at `start`, with the next line if the rest holds no word."""
+        end = self._sentence_end(start)
+        following = self._skip(start)
+        is_heading = following > end and "\n" in self.text[start:following]
+        return start, self._sentence_end(following) if is_heading else end
 
     def _skip(self, start: int) -> int:
         """Return where the next word or figure begins."""
@@ -276,6 +318,9 @@ class _Statements(Generic[_T]):
         if all(value.value == values[0].value for value in values):
             return values[0].value
         linked = self._after_links(_LINK, values, start, end)
+        reason = _BECAUSE.search(self.main, linked[0].end, end) if linked else None
+        if reason:
+            linked = [value for value in linked if value.start < reason.start()]
         if linked:
             return None if self._is_list(linked) else linked[-1].value
         linked = self._after_links(_OF, values, start, end)
@@ -319,15 +364,18 @@ class _Statements(Generic[_T]):
 
     def _is_computed(self, said: _Said[_T]) -> bool:
         """Return True if the value of a sentence is the result of a calculation that is written out."""
-        operator = _OPERATOR.search(self.text, said.start, said.end)
-        return operator is not None and _LINK.search(self.text, said.start, said.end) is not None
+        span = said.start, said.end
+        if _DURATION.search(self.text, *span):
+            return _LINK.search(self.text, *span) is not None
+        return _OPERATOR.search(self.text, *span) is not None and _EQUALS.search(self.text, *span) is not None
 
     def _alone(self, start: int, end: int) -> _T | None:
         """Return the value of text[start:end] if there is nothing but it and its unit."""
         inside = self._inside(start, end)
         if len(inside) != 1:
             return None
-        alone = self._skip(start) >= inside[0].start and self.unit.fullmatch(self.text, inside[0].end, end)
+        rest = self.main[inside[0].end : end].replace(ASIDE, "")
+        alone = self._skip(start) >= inside[0].start and self.unit.fullmatch(rest)
         return inside[0].value if alone else None
 
     def _outside_asides(self, values: Sequence[Value[_T]]) -> list[Value[_T]]:
