@@ -46,8 +46,8 @@ RECORD_COLUMNS: Mapping[str, str] = {
     "unreadable": "BOOLEAN",
 }
 """Columns of every `records.parquet`, before one `METRIC_RULE` column of numbers per metric and rule, and one
-`METRIC_RULE_parts` of JSON where the metric is not a mean of these. Without a jury, its columns are empty; files of older
-versions have no `unreadable`."""
+`METRIC_RULE_parts` of JSON where the metric is not a mean of these. Without a jury, its columns are empty; older files
+have no `unreadable`."""
 
 RECORDS = "records.parquet"
 """Name of the file of records in a run's folder."""
