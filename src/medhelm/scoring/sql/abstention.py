@@ -1,0 +1,66 @@
+"""Recognize that a completion says that its question cannot be answered."""
+
+from __future__ import annotations
+
+import re
+
+from medhelm.io.lazy_regex import lazy_regex
+
+_NOTHING = lazy_regex(
+    r"(?:\W*(?:so,?\s|therefore,?\s)?(?:the\s|my\s)?(?:final\s)?(?:answer|output|sql|query|result|response|assistant)\b"
+    r"(?:\squery)?(?:\s?(?:is|:))?)*\W*"
+    r"(?:(?:null|none|nan|nil|n\s?/?\s?a|empty|blank"
+    r"|(?:(?:I|we)(?:'ll|\swill)?\s)?(?:return(?:ing)?\s)?(?:an?\s)?empty\sstring"
+    r"|no\s(?:valid\s)?(?:sql\squery|sql|query|output|answer|response))(?:\W*\Z|\s?[-–—:;,(.].*))?",
+    re.IGNORECASE | re.DOTALL,
+)
+_SCHEMA = r"(?:schema|database|db|tables?|columns?|data(?:set)?|fields?|it|they|information)"
+_CANNOT = r"(?:\b(?:can(?:['’]t|\s?not)|could(?:n['’]t|\snot)|unable|impossible)|(?:\bnot|n['’]t)\s(?:be\s)?(?:able|possible))\b"
+_SAYS_NO = lazy_regex(
+    rf"{_CANNOT}.{{0,80}}?\b(?:answer|determin|deriv|generat|provid|produc|creat|writ|form|construct|retriev|quer|obtain"
+    r"|tell|express|translat|comput|calculat|infer)"
+    r"|(?:^|[:.,\n]\s?)\W*(?:(?:it|this|that)(?:'s|\sis)\s)?(?:not\spossible|impossible)\b|\b(?:this|it)\sis\s(?:not\spossible|impossible)\b"
+    r"|\bun-?answerable\b|\bnot\s(?:an\s)?(?:answerable|applicable|supported|related|relevant\sto)\b|\bunrelated\sto\b"
+    r"|\bdoes(?:\snot|n['’]t)\s(?:relate|pertain)\b"
+    rf"|\b{_SCHEMA}\b[^.\n]{{0,60}}?\b(?:does|do|did)(?:\snot|n['’]t)\s(?:\w+ly\s)?"
+    r"(?:contain|include|hold|have|store|provide|cover|record|support|exist|allow|track|capture|list)"
+    r"|\b(?:does|do)(?:\snot|n['’]t)\s(?:contain|include|exist|store|support)\b"
+    rf"|\b{_SCHEMA}\b[^.\n]{{0,40}}?\b(?:lacks?|has\sno|have\sno|misses|(?:is|are)\smissing)\b"
+    r"|\b(?:missing|absent)\sfrom\sthe\s(?:schema|database|tables)|\blacks?\sthe\s(?:necessary|required|relevant)"
+    r"|\b(?:no|none\sof\sthe)\s(?:\w+\s){0,3}(?:table|column|field|information|data|record|way|quer(?:y|ies)|sql|answer)s?\b"
+    r"|\b(?:is|are)n['’]t\s(?:an?|any)\s(?:\w+\s){0,3}(?:table|column|field|information|data|way)s?\b"
+    r"(?!\s(?:were|was|has\sbeen)\sfound)"
+    r"|(?:\bnot|n['’]t)\s(?:\w+\s)?(?:available|stored|recorded|present|included|contained|captured|part\sof|in\s(?:the\s)?(?:given\s)?"
+    r"(?:schema|database|data|tables?))\b"
+    r"|\b(?:insufficient|not\senough|isn't\senough)\s(?:information|data|schema)\b|\binformation\sis\sinsufficient\b"
+    r"|\bout[\s-]of[\s-](?:the\s)?scope\b|\b(?:outside|beyond)\s(?:of\s)?the\sscope\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_HYPOTHETICAL = lazy_regex(
+    r"\b(?:if\s(?:there|the|it|we|such|this|a)\b[^.\n]{0,60}?\b(?:were|was|had|existed|contained|did)"
+    r"|would\s(?:be|need|look|require|have)|one\s(?:could|would|might)|hypothetical(?:ly)?|assuming)\b",
+    re.IGNORECASE,
+)
+
+
+def abstains(text: str) -> bool:
+    """Return True if a completion without a query abstains: it is empty, a word for nothing, or says so.
+
+    >>> abstains("N/A - the schema has no emergency contact"), abstains("4")
+    (True, False)
+    """
+    return _NOTHING.fullmatch(text) is not None or says_unanswerable(text)
+
+
+def says_unanswerable(text: str) -> bool:
+    """Return True if a text says that a question cannot be answered, or that the schema lacks something."""
+    return _SAYS_NO.search(text) is not None
+
+
+def is_hypothetical(before: str) -> bool:
+    """Return True if the text before a query abstains, and introduces the query as one for another schema.
+
+    >>> is_hypothetical("Unanswerable. If there were a table of contacts, the query would be:")
+    True
+    """
+    return says_unanswerable(before) and _HYPOTHETICAL.search(before) is not None
