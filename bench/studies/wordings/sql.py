@@ -15,7 +15,7 @@ ABSTAINS = "(abstains)"
 QUERIES = (
     "select count(*) from stay where ward = 'east'",
     "SELECT DISTINCT medication.routeadmin FROM medication WHERE medication.drugname = 'aspirin (ec) 81 mg'",
-    'select t1."drug name" from (select drug as "drug name", count(*) as n from rx group by drug) as t1 where t1.n >= 2',
+    'select t1."drug name" from (select drug as "drug name", count(*) as n from rx group by drug) t1 where t1.n >= 2',
     "with last as (select max(labtime) as t from lab) select labname from lab, last where lab.labtime = last.t",
     "SELECT name\nFROM patient\nWHERE age > 65\n  AND (ward = 1 OR ward = 2)\nORDER BY age DESC\nLIMIT 1",
     "select strftime('%Y', admittime) from admissions where subject_id = 10 and note like '%it''s; fine%'",

@@ -15,7 +15,10 @@ _NOTHING = lazy_regex(
     re.IGNORECASE | re.DOTALL,
 )
 _SCHEMA = r"(?:schema|database|db|tables?|columns?|data(?:set)?|fields?|it|they|information)"
-_CANNOT = r"(?:\b(?:can(?:['’]t|\s?not)|could(?:n['’]t|\snot)|unable|impossible)|(?:\bnot|n['’]t)\s(?:be\s)?(?:able|possible))\b"
+_CANNOT = (
+    r"(?:\b(?:can(?:['’]t|\s?not)|could(?:n['’]t|\snot)|unable|impossible)"
+    r"|(?:\bnot|n['’]t)\s(?:be\s)?(?:able|possible))\b"
+)
 _SAYS_NO = lazy_regex(
     rf"{_CANNOT}.{{0,80}}?\b(?:answer|determin|deriv|generat|provid|produc|creat|writ|form|construct|retriev|quer|obtain"
     r"|tell|express|translat|comput|calculat|infer)"
