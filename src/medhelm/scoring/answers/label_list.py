@@ -32,10 +32,10 @@ _SUBJECT = r"(?:patient|note|text|case|document|report|record|person|man|woman|c
 _ACCORDING = r"(?:(?:based\son|according\sto)\s[^,:\n]{1,60},\s)?"
 _WORD = r"[^\s:,;.|]+"
 _HEADING = lazy_regex(
-    # "Based on the note, the labels that apply are:"
+    # a line that begins with a heading and a colon
     rf"^[ \t#>_\"]*(?:\w+!?[,!.]\s)?{_ACCORDING}(?:{_WORD}\ ){{0,9}}?{_NOUN}(?:\s\d{{1,2}})?(?:\s{_WORD}){{0,3}}?"
     r"[_\"]*(?:\s(?:are|is|include|apply|applies)(?:\sas\sfollows)?)?\s?:[ \t]*"
-    # "The labels are", "The patient has", "I would assign"
+    # the beginning of a sentence that goes on with the labels
     rf"|^[ \t]*(?:(?:sure|certainly|so|therefore)[,!]?\s)?{_ACCORDING}(?:the|these|this|my|all|its|i)\s"
     rf"(?:(?:{_WORD}\s){{0,6}}?{_NOUN}(?:\sthat\sapply|\sthat\sapplies)?\s(?:is|are|include)"
     rf"|(?:{_WORD}\s){{0,6}}?{_SUBJECT}\s(?:is\sabout|{_VERBS})"
