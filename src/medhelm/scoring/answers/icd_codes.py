@@ -63,58 +63,74 @@ _CATEGORY = r"[A-Z](?:[0-9][0-9AB]|A0)"
 _DETAIL = r"[0-9A-LXZ](?:[0-9A-EXYZ](?:[0-9A-HX][0-9A-HJKMNP-S]?)?)?"
 _TOKEN = lazy_regex(
     rf"(?<!\w)(?:(?P<dotted>{_CATEGORY}\.{_DETAIL})|(?P<procedure>[0-9BCDFGHX][0-9A-HJ-NP-Z]{{6}})"
-    rf"|(?P<bare>{_CATEGORY}(?:{_DETAIL})?))(?![\w%°]|\.[\w-])",
+    rf"|(?P<bare>{_CATEGORY}(?:{_DETAIL})?(?!,\d{{1,2}}(?!\w))))(?![\w%°]|\.[\w-]|[:-]\d|-(?:\s*(?:\n|\Z)|[,;.)]))",
     re.IGNORECASE,
 )
 _LISTS_BEFORE = lazy_regex(
-    r"(?:^|[-•–—+,;:=|/、(\[{\"'#>→&✅✓✔❌✗✘]|\d[.)]|\b(?:and|or|icd-?10(?:-?(?:cm|pcs))?|cm|pcs|coded\s(?:as|with)"
-    r"|codes?(?:\s(?:is|are|include))?|assign|not|no|nor)|r/o|\brule(?:d)?\sout"
+    r"(?:^|[-•–—+,;:=|/、(\[{\"'#>→<&✅✓✔❌✗✘▸■]|\d[.)]|\b(?:and|or|icd-?10(?:-?(?:cm|pcs))?|cm|pcs|coded\s(?:as|with)"
+    r"|codes?(?:\s(?:is|are|include)|\s\w+\s(?:is|are))?|assign|not|no|nor)|r/o|\brule(?:d)?\sout"
     r"|\b[A-Z]\d[0-9AB][0-9A-Z.]{0,5}(?:\s(?:to|through))?\s|\b[0-9A-Z]{7}\s)\s*\Z",
     re.IGNORECASE,
 )
-_ENDS_LINE = lazy_regex(r"\.?\s*(?:\n|\Z|[)\]}|])")
-_ENDS_ITEM = lazy_regex(r"\.?\s*(?:\n|\Z|[)\]}|,;\"'/]|(?:and|or)\b|[A-Z]\d[0-9AB])", re.IGNORECASE)
+_ENDS_LINE = lazy_regex(r"\.?\s*(?:\n|\Z|[)\]}|>])")
+_ENDS_ITEM = lazy_regex(r"\.?\s*(?:\n|\Z|[)\]}|>,;\"'/]|(?:and|or)\b|[A-Z]\d[0-9AB])", re.IGNORECASE)
+_BEGINS_LIST = lazy_regex(
+    rf"\s?(?:[,;/|&+]|,?\s?(?:and|or)\b)\s?(?:and\s|or\s)?(?:{_CATEGORY}[.0-9A-Z]{{0,5}}|[0-9A-Z]{{7}})\b|;"
+)
 _APPLIES = lazy_regex(r"\s(?:applies|apply|is\s(?:coded|assigned|correct|the\s(?:\w+\s)?code))\b", re.IGNORECASE)
-_BESIDE = 24
+_BESIDE = 40
 """Characters looked at before a code."""
-_MARKUP = str.maketrans({"*": " ", "`": " ", "_": " ", "“": '"', "”": '"', "‘": "'", "’": "'", "\u00a0": " "})
+_MARKUP = str.maketrans({"*": " ", "`": " ", "“": '"', "”": '"', "‘": "'", "’": "'", "\u00a0": " "})
 
 _MISPRINTS = (
+    (lazy_regex(r"(?<=[0-9ABX])(?:\.[*_?-]+|_(?=\W|$))"), ".x"),
+    (lazy_regex(r"(?<!\w)_+|_+(?!\w)"), " "),
+    (lazy_regex(r"\[[ ]?\]"), "❌"),
     (lazy_regex(r"~~[^~\n]+~~"), ""),
     (lazy_regex(r"(?<=\d)·(?=\d)"), "."),
     (lazy_regex(r"(?<![\w.])([A-Za-z]\d[0-9ABab]) ?\.(?=\d)"), r"\1."),
-    (lazy_regex(r"(?<![\w.,])([A-Z]\d[0-9AB]),(?=\d{1,2}(?![\w,.]\d|\w))"), r"\1."),
+    (lazy_regex(r"(?<![\w.,])([A-Z]\d[0-9AB]),(?=\d(?![\w,.]))"), r"\1."),
     (lazy_regex(r"(?<![\w.])([A-Z]\d)O(?=\.\d)"), r"\g<1>0"),
     (lazy_regex(r"(?<![\w.])([A-Z]\d[0-9AB]\.\d?)O(?=\d?\b)"), r"\g<1>0"),
 )
 """What is written for a code -> the code."""
 _REJECTED_BEFORE = lazy_regex(
-    r"(?:\b(?:not|no|non|neither|nor|without|instead\sof|rather\sthan|never|except(?:\sfor)?|exclud(?:es?\d?|ed|ing)|r/o"
-    r"|rul(?:e|ed|ing)\sout|(?:do(?:es)?\snot|don't|doesn't)\s\w+|omit(?:ted)?|removed?|dropp?(?:ed)?|reject(?:ed)?"
-    r"|replac(?:e|ed|ing)|chang(?:e|ed|ing)(?:\sfrom)?|considered)\b|icd-?9(?:-cm)?\b[:\s\d.,]*|[❌✗✘])"
-    r"(?:\s(?:the|an?|icd-?10(?:-cm)?|codes?|cod(?:ed|ing)|us(?:e|ed|ing)|assign(?:ed)?|report(?:ed)?|as|applicable))*"
+    r"(?:\b(?:not|no|non|neither|nor|without|instead\sof|in\splace\sof|rather\sthan|never|except(?:\sfor)?|r/o"
+    r"|exclud(?:es?\s?\d?|ed|ing)|rul(?:e|ed|ing)\sout|(?:do(?:es)?\snot|don't|doesn't)\s\w+|no\sneed\sfor|avoid(?:ing)?"
+    r"|omit(?:ted)?|removed?|deleted?|dropp?(?:ed)?|reject(?:ed)?|unsupported|replac(?:es?|ed|ing)|previously|formerly|was"
+    r"|chang(?:e|ed|ing)(?:\sfrom)?|from|considered|hcpcs|cpt|ms-drg|drg|snomed(?:\sct)?)\b|icd-?9(?:-cm)?\b[:\s\d.,]*|[❌✗✘])"
+    r"(?:\s(?:the|an?|icd-?10(?:-cm)?|codes?|cod(?:ed|ing)|us(?:e|ed|ing)|assign(?:ed)?|report(?:ed)?|includ(?:ed|ing)|listed"
+    r"|supported|selected|billed|as|applicable))*"
     r"(?P<heading>\s?:\s*(?:[-*•]|\d{1,2}[.)])?)?[ \t\"'(\[-]*\Z",
     re.IGNORECASE,
 )
+_PREDICATE = (
+    r"(?:be\s)?(?:coded|applicable|assigned|used|included|supported|documented|correct|right|needed|indicated|appropriate"
+    r"|reported|billable|present|valid|selected|required|relevant|necessary|listed|accurate|warranted|justified|apply|fit"
+    r"|the\s(?:right|correct)\scode)\b"
+)
 _REJECTED_AFTER = lazy_regex(
-    r"[)\]\"']?\ ?[-–—:,(]?\ ?\(?(?:(?:is|was|are|were|has\sbeen|have\sbeen|would\sbe)\s)?"
-    r"(?:(?:not|n't)\s(?:coded|applicable|assigned|used|included|supported|documented|correct|needed|indicated|appropriate"
-    r"|reported|billable|present|valid)\b|(?:does|do)(?:\snot|n't)\s(?:apply|fit)|should(?:\snot|n't)\s|ruled\sout\b|excluded\b"
-    r"|rejected\b|considered\b|[❌✗✘])",
+    r"[)\]\"']?\ ?(?:[-–—:,(?]|->|→)?\ ?\(?(?:(?:is|was|are|were|has\sbeen|have\sbeen|would\sbe)\s)?(?:"
+    rf"(?:(?:(?:is|was|are|were|do|does|did|would|should|could|can|must)(?:\snot|n't)|not|cannot|can't)\s{_PREDICATE})"
+    r"|(?:ruled\sout|excluded|rejected|considered|incorrect|wrong|inappropriate|invalid|to\sbe\savoided|unsupported"
+    r"|unnecessary|redundant|removed|deleted|dropped|omitted|replaced\s(?:by|with))\b|no(?=\W*(?:\n|\Z)|\s?[.;,])|[❌✗✘])",
     re.IGNORECASE,
 )
 _NEXT_IN_SENTENCE = lazy_regex(r"[)\]\"']?\s*,?\s*(?:or|nor)\s+(?:codes?\s)?[(\[\"']?", re.IGNORECASE)
-_NEXT_IN_LIST = lazy_regex(r"(?:(?![.;]\s)[^\n:])*(?:\n[ \t]*(?:[-*•]|\d{1,2}[.)])[^\n:]*)?")
+_NEXT_IN_LIST = lazy_regex(r"(?:\s?:\s)?(?:(?!\.\s)[^\n:])*(?:\n[ \t]*(?:[-*•]|\d{1,2}[.)])[^\n:]*)?")
 _RANGE = lazy_regex(r"\s?[-–—]\s?|\s(?:to|through|thru)\s")
 _NO_CODE_AFTER = lazy_regex(
     r"[\s(-]{0,2}(?:mask|respirator|amp(?:s|ules?)?\b|infusion|bolus|dextrose|drip|fdg|pet\b|ablation|radioembol|summit"
     r"|supplement|mg\b|ml\b|(?:was\s|were\s)?(?:given|administered)\b)",
     re.IGNORECASE,
 )
-_NO_CODE_BEFORE = lazy_regex(r"\b(?:coenzyme|vitamin|cytochrome|dextrose|level|lead|room|bed)\s\Z", re.IGNORECASE)
-_INTERVAL = lazy_regex(r"q\d\dh")
+_NO_CODE_BEFORE = lazy_regex(
+    r"\b(?:coenzyme|vitamin|cytochrome|dextrose|level|lead|room|rm|ward|unit|bed)\s\Z", re.IGNORECASE
+)
+_NEVER_A_CODE = lazy_regex(r"q\d\dh|g\d+p\d+", re.IGNORECASE)
+"""Intervals such as q12h, and pregnancies and births such as G2P1001."""
 _GENE_AFTER = lazy_regex(
-    r"[\s(:-]{0,3}(?:mutat|mutant|gene\b|protein|positiv|negativ|express|stain|overexpress|wild|pathway|mapk|kinase|status)",
+    r"[\s(:-]{0,3}(?:mutat|mutant|gene\b|protein|positiv|negativ|express|stain|overexpress|wild|pathway|mapk|kinase|status|ihc\b)",
     re.IGNORECASE,
 )
 _SEEN_BEFORE = 60
@@ -124,23 +140,24 @@ _SEEN_BEFORE = 60
 def read_codes(text: str) -> frozenset[str]:
     """Read the ICD-10 codes in `text`, in upper case and without periods.
 
-    >>> sorted(read_codes("1. Hypertension (I10)\\n2. Vitamin B12 deficiency: e53.8\\n3. Central line, 02HV33Z, not Z66"))
+    >>> sorted(read_codes("1. Hypertension (I10)\\n2. Vitamin B12 deficiency: e53.8\\n3. Central line, 02HV33Z"))
     ['02HV33Z', 'E538', 'I10']
     """
-    plain = plain_characters(strip_reasoning(text)).translate(_MARKUP)
+    plain = plain_characters(strip_reasoning(text))
     for pattern, replacement in _MISPRINTS:
         plain = pattern.sub(replacement, plain)
+    plain = plain.translate(_MARKUP)
     tokens = [match for match in _TOKEN.finditer(plain) if _is_code(plain, match)]
     small = {match[0] for match in tokens if match[0].islower()}
     if all(_is_gene(token) for token in small):
         tokens = [match for match in tokens if match[0] not in small]
-    ends = _range_ends(plain, tokens)
+    ends = _range_ends(plain, list(_TOKEN.finditer(plain)))
     assigned: dict[str, bool] = {}
     rejected = ""
     for number, token in enumerate(tokens):
         between = plain[tokens[number - 1].end() : token.start()] if number else ""
         rejected = _rejection(plain, token, rejected, between)
-        if number not in ends:
+        if token.start() not in ends:
             assigned[normalize_code(token[0])] = not (rejected or _REJECTED_AFTER.match(plain, token.end()))
     return frozenset(code for code, counts in assigned.items() if counts)
 
@@ -167,7 +184,7 @@ def _rejection(text: str, token: re.Match[str], previous: str, between: str) -> 
 
 
 def _range_ends(text: str, tokens: Sequence[re.Match[str]]) -> set[int]:
-    """Return the positions in `tokens` of the ends of ranges such as I10-I15, which assign no code."""
+    """Return the positions in `text` of the ends of ranges such as I10-I15, which assign no code."""
     joined = {
         number
         for number in range(1, len(tokens))
@@ -182,7 +199,7 @@ def _range_ends(text: str, tokens: Sequence[re.Match[str]]) -> set[int]:
             and first < last
             and ("." not in first or first[:3] == last[:3])
         ):
-            ends |= {number - 1, number}
+            ends |= {tokens[number - 1].start(), tokens[number].start()}
     return ends
 
 
@@ -195,11 +212,13 @@ def _is_code(text: str, match: re.Match[str]) -> bool:
     """Return True if a token in the form of a code is one, by its characters and its context."""
     token = match[0]
     small = token != token.upper()
+    if token[-1] in "xX" and not match["procedure"]:
+        return False  # a placeholder
     if match["dotted"]:
         return not _is_word(token[4:], after_small=token[0].islower())
     if _NO_CODE_AFTER.match(text, match.end()) or (token[0] in "pP" and _GENE_AFTER.match(text, match.end())):
         return False
-    if _NO_CODE_BEFORE.search(text[max(0, match.start() - _BESIDE) : match.start()]) or _INTERVAL.fullmatch(token):
+    if _NO_CODE_BEFORE.search(text[max(0, match.start() - _BESIDE) : match.start()]) or _NEVER_A_CODE.fullmatch(token):
         return False
     if match["procedure"]:
         if not small and _is_procedure(token):
@@ -234,7 +253,7 @@ def _is_listed(text: str, match: re.Match[str], *, alone: bool) -> bool:
     begins = _LISTS_BEFORE.search(before) is not None
     if alone:
         return begins and _ENDS_ITEM.match(text, end) is not None
-    if begins or _ENDS_LINE.match(text, end):
+    if begins or _ENDS_LINE.match(text, end) or _BEGINS_LIST.match(text, end):
         return True
     return _APPLIES.match(text, end) is not None or (before[-2:] == ". " and _ENDS_ITEM.match(text, end) is not None)
 
