@@ -395,9 +395,22 @@ def _forms() -> Iterator[Form]:
         for text in texts:
             filled = text.format(c=CORRECTED, o=ORIGINAL) if kind == "five" else text
             for decoration in DECORATIONS:
-                whole = decoration.format(filled)
-                yield Form(text=whole, expected=error, context=NOTE, group=f"flag, {kind}")
-                yield Form(text=whole, expected=sentence, context=NOTE, group=f"sentence, {kind}")
+                yield from _pair(decoration.format(filled), error, sentence, kind)
+            others = (
+                (0, 8)
+                if set(filled) & set("0123456789") == {"5"} and "five" not in filled and "{o}" not in text
+                else ()
+            )
+            for other in others:
+                yield from _pair(
+                    filled.replace("5", str(other)), error, other if sentence == 5 else None, f"{kind} as {other}"
+                )
+
+
+def _pair(text: str, error: bool | None, sentence: int | None, kind: str) -> Iterator[Form]:
+    """Yield a form for the flag and one for the sentence."""
+    yield Form(text=text, expected=error, context=NOTE, group=f"flag, {kind}")
+    yield Form(text=text, expected=sentence, context=NOTE, group=f"sentence, {kind}")
 
 
 def read(form: Form) -> bool | int | None:

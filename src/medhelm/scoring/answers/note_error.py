@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from medhelm.io.lazy_regex import lazy_regex
@@ -42,7 +43,7 @@ _FIELD = lazy_regex(r"[,{\[]\s*[\"']([A-Za-z][\w -]{0,40})[\"']\s?:")
 _WORD_INSIDE = lazy_regex(r"(?<=[a-z])(?=[A-Z])|_")
 _QUOTES = str.maketrans("“”‘’", "\"\"''")
 _PLAIN = str.maketrans(dict.fromkeys('*_`"{}[]#✅✔✓☑❌✗✘⚠➡⚕\ufe0f', " "))
-_MARKS = lazy_regex(r"(?:(?:[•>*('~]|[-–](?!\d))\s?)+(?=\S)")
+_MARKS = lazy_regex(r"(?:(?:[=-]>|<(?=\d)|>(?=\s?\w)|[-–](?!\d)|[^\w\s<>=≥≤+.–-])\s?)+(?=\S)")
 _NOTE_LINE = lazy_regex(r"^(\d{1,3})\s(.*)$", re.MULTILINE)
 _SHORTEST_QUOTE, _SHORTEST_IN_MARKS = 20, 8
 """Characters of a sentence of the note that is recognized without and with quotation marks."""
@@ -61,7 +62,7 @@ _NEW_TEXT = lazy_regex(
 # --- the beginning, or after "Answer:" ----------------------------------------------------------------------------
 
 _CUE = lazy_regex(
-    r"(?:(?:^|(?<=[.!?])\ |(?<=[:=]\ )|(?<=[:=]))(?:(?:so|thus|therefore|hence|and|sure|certainly)[,!]?\ )?"
+    r"(?:(?:^|(?<=[.!?])\ |(?<=[:=]\ )|(?<=[:=]))(?:(?:so|thus|therefore|hence|and|sure|certainly)[,!:]?\ )?"
     r"(?:here(?:'s|\ is)\ )?(?:(?:the|my)\ )?(?:final\ |correct\ |overall\ )?"
     r"(?:answer|output|verdict|response|result|decision|correction|corrected|conclusion|judge?ment|assessment|status|a)"
     r"\s?(?:is\b|[:=]|\n)\s?:?\s?)+",
@@ -73,39 +74,39 @@ _RETRACTION = lazy_regex(
     re.IGNORECASE,
 )
 _FINE = lazy_regex(
-    r"CORRECT\b(?!\s?(?:sentence|answer|version|text\b|id\b|or\b|to\b|/)|\s?:\s?\d)"
+    r"CORRECT\b(?!\s?(?:sentence|answer|version|text\b|id\b|or\b|to\b|/)|\s?:\s?\d|\s?\?)"
     r"|(?i:correct)\s?(?:$|[.!,;(—–]|-\s|:\s?(?:the|no|all|this|there)\b)"
     r"|(?i:no)\s(?:(?i:medical|clinical|factual)\s)?(?i:errors?)\b(?!\s?(?i:,|except|but|apart|other|in\ssentence))",
     re.MULTILINE,
 )
-_SENTENCE = r"(?:sentence|line)s?(?:\s(?:id|no\.?|number|index))?|id"
+_SENTENCE = r"(?:sentence|line)s?(?:\s(?:with|at))?(?:\s(?:id|no\.?|number|index))?|\bS(?=\d)|id"
 _LINK = r"\s?(?:(?:is|was)\b|[:=])?\s?:?\s?(?:sentence\s|number\s|no\.\s)?"
 _NUMBER = (
-    r"\(?(?P<id>\d{1,3})\b\)?(?![/%°]|[.,]\d|\ (?:errors?|mistakes?|sentences?|issues?|problems?|corrections?|out\sof"
-    r"|of\sthe)\b|\ (?:or|and|to)\s\d)"
+    r"\(?(?P<id>\d{1,3})\b[)>]?(?![/%°]|[.,]\d|\ (?:errors?|mistakes?|sentences?|issues?|problems?|corrections?|out\sof"
+    r"|of\sthe|days?|weeks?|months?|years?|hours?|mg|ml|mcg|times|(?:is|are)\s(?:correct|accurate|fine|right|ok(?:ay)?))\b|\ (?:or|and|to)\s\d)"
 )
 _BARE = lazy_regex(rf"(?:(?:no\.?|number)\s)?{_NUMBER}", re.IGNORECASE)
 _NAMED = lazy_regex(
-    rf"(?:(?:error|mistake)\s(?:in\s|at\s)?|(?:wrong|incorrect|erroneous|corrected|correct)\s)?(?:{_SENTENCE}){_LINK}"
-    rf"{_NUMBER}\s?(?:$|[:.,;)>→—–-]\s?+(?!(?:is\s)?(?:correct|accurate|fine|ok|no\s(?:\w+\s)?(?:error|mistake|issue)s?)\b)|(?-i:[A-Z]))",
+    rf"(?:(?:error|mistake|issue|problem)\s?:?\s(?:in\s|at\s)?|(?:wrong|incorrect|erroneous|corrected|correct)\s)?(?:{_SENTENCE}){_LINK}"
+    rf"{_NUMBER}\s?(?:$|[:.,;)>=→—–-]\s?+(?!(?:is\s)?(?:correct|accurate|fine|ok|no\s(?:\w+\s)?(?:error|mistake|issue)s?)\b)|(?-i:[A-Z]))",
     re.IGNORECASE | re.MULTILINE,
 )
 _ERROR = r"(?:(?:medical|clinical|factual)\s)?(?:errors?|mistakes?)(?:\s(?:found|detected|identified|present|here))?"
 _SAYS_WRONG_FIRST = lazy_regex(
-    r"(?:(?:the|this)\s(?:\w+\s){0,2}?(?:text|note|narrative|record|document)\s)?"
+    r"yes\W+(?=sentence\s\d)|(?:(?:the|this)\s(?:\w+\s){0,2}?(?:text|note|narrative|record|document)\s)?"
     rf"(?:(?:is|is\snot|isn't|not|not\s\w+ly)\s)?(?:incorrect|wrong|not\s(?:\w+ly\s)?correct|{_ERROR}|correct|accurate)"
-    r"\b\s?(?:[.:,;!>→—–-]|(?=\n)|(?=\d)|(?=sentence\s\d)|at\b|id\b|in\b)\s?(?:[.:–-]\s?)?",
+    r"\b\s?(?:[.:,;!>→—–-]|(?=\n)|(?=[(\d])|(?=sentence\s\d)|at\b|id\b|in\b)\s?(?:[.:–-]\s?)?",
     re.IGNORECASE,
 )
-_NEGATIVE_FIRST = lazy_regex(r"\b(?:incorrect|wrong|errors?|mistakes?|not|isn't)\b", re.IGNORECASE)
+_NEGATIVE_FIRST = lazy_regex(r"\b(?:yes|incorrect|wrong|errors?|mistakes?|not|isn't)\b", re.IGNORECASE)
 _CORRECTION = lazy_regex(rf"(?:^|(?<=[.:!]\ )){_NUMBER}[.:)]?(?:\s(?=\W?(?-i:[A-Z]))|$)", re.IGNORECASE | re.MULTILINE)
 _BEGINS_LINE = lazy_regex(rf"^{_NUMBER}(?P<dot>\.?)(?:[:)\s]|$)", re.IGNORECASE | re.MULTILINE)
 
 # --- fields -------------------------------------------------------------------------------------------------------
 
 _FLAG_FIELD = lazy_regex(
-    r"(?:^|:\s|[,;]\s)\W{0,3}(?:(?P<fine>(?:is\s|text\s|note\s)*correct)|(?:\w+\s){0,2}?errors?(?:\s\w+)?|(?:error\s)?flag)"
-    r"\s?[:=?]\s?(?P<value>true|false|yes|no|none|null|nil|n/?a|0|1)\b(?!\ (?-i:[A-Z]))",
+    r"(?:^|:\s|[,;]\s)\W{0,3}(?:(?P<fine>(?:is\s|text\s|note\s)*correct)|(?:\w+\s){0,2}?errors?(?:\s(?!(?:sentence|id|line|number|location)\b)\w+)?|(?:error\s)?flag)"
+    r"\s?[:=?]\s?(?P<value>true|false|yes|no|none|null|nil|n/?a|0|1)\b(?=\s*(?:$|[.,;)-]|\w+(?:\s\w+)?\s?[:=]))",
     re.IGNORECASE | re.MULTILINE,
 )
 _ID_FIELD = lazy_regex(
@@ -116,13 +117,13 @@ _YES = ("true", "yes", "1")
 # --- statements ---------------------------------------------------------------------------------------------------
 
 _CLAUSE = lazy_regex(
-    r"(?<=[.!?;])(?<!\d\.)\s+|\n|,?\s+(?=(?:but|however|although|though|while|whereas|yet)\b)"
+    r"(?<=[.!?;])(?<!\d\.)\s+|\n|,\s(?=\d{1,3}\sis\b)|,?\s+(?=(?:but|however|although|though|while|whereas|yet)\b)"
     r"|,?\s(?=(?:with\sthe\sexception|except|apart\sfrom|aside\sfrom|other\sthan)\b)",
     re.IGNORECASE,
 )
 _OPEN = lazy_regex(
     r"\?\s*$|^\W*if\b|\bif\sthe\s(?:text|note)\b|\bwhether\b|\blet(?:'s|\sme|\sus)\b|\b(?:I|we)\s(?:will|need|must)\b"
-    r"|\b(?:may|might|could)\s(?:be|have|contain|seem)\b|\bat\sfirst\b|\blook(?:ing)?\sfor\b",
+    r"|\b(?:may|might|could)\s(?:be|have|contain|seem|look)\b|\bat\sfirst\b|\blook(?:ing)?\sfor\b",
     re.IGNORECASE,
 )
 _DIGIT_WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -132,6 +133,11 @@ _IDS = lazy_regex(
     r"(?P<more>(?:\s?(?:,|and|or|&|to|through|[-–])\s?(?:sentence\s)?\d{1,3}\b(?![./]\d|%))*)",
     re.IGNORECASE,
 )
+_ERROR_IS = lazy_regex(
+    rf"\b(?:{_ERROR})\s(?:is|lies|was\sfound|can\sbe\sfound)\s(?:in\s|at\s)?#?(?P<first>\d{{1,3}})\b(?![./]\d)",
+    re.IGNORECASE,
+)
+_EXCEPT = lazy_regex(r"\bexcept\sfor\s(?:number\s|no\.\s|#)?(?P<first>\d{1,3})\b", re.IGNORECASE)
 _ID_AT_END = lazy_regex(
     r"\b(?:sentence|line|id)\b[^.\n\d]{0,60}?\bis\s?:?\s?(?:sentence\s|number\s)?(?P<first>\d{1,3})\b(?![./]\d)",
     re.IGNORECASE,
@@ -141,19 +147,23 @@ _ID_AT_START = lazy_regex(
     re.IGNORECASE,
 )
 _BAD = r"(?:incorrect|wrong(?:ly)?|erroneous(?:ly)?|inaccurate|mistaken|false|flawed|incorrectly)"
+_UNSOUND = lazy_regex(
+    r"\b(?:is|are|appears?|seems?)\s(?:\w+ly\s)?(?:problematic|inappropriate|inconsistent|contraindicated|unsafe|harmful)\b",
+    re.IGNORECASE,
+)
 _GOOD = r"(?:correct|accurate|right|fine|valid|error-?free|appropriate|consistent|ok(?:ay)?)"
 _NOUN = (
-    r"(?<!refractive\s)(?<!inborn\s)(?<!medication\s)\b(?:errors?|mistakes?|inaccurac(?:y|ies)|corrections?)\b"
+    r"(?<!refractive\s)(?<!inborn\s)(?<!medication\s)\b(?:errors?|mistakes?|inaccurac(?:y|ies)|corrections?|issues?|problems?)\b"
     r"(?!\sof\smeta)"
 )
 _IS = r"(?:is|are|was|were|seems?|appears?|looks?|as)"
-_NOT = r"(?:not|n't|never|isn't|aren't|doesn't|don't|didn't|couldn't|cannot|can't)"
+_NOT = r"(?:not|n't|unable|fail(?:ed)?|never|isn't|aren't|doesn't|don't|didn't|couldn't|cannot|can't)"
 _NOT_GOOD = lazy_regex(rf"\b{_NOT}\s(?:to\sbe\s|\w+ly\s|all\s){{0,2}}{_GOOD}\b", re.IGNORECASE)
 _NO_ERROR_CLAUSE = lazy_regex(
     rf"\b(?:no|without|without\sany|free\sof|free\sfrom|zero|none|nothing|neither)\s(?!other|further|additional)"
     rf"(?:[\w']+\s){{0,6}}?(?:{_NOUN}|{_BAD}|corrected)"
     rf"|\b(?:{_NOT})\s(?:[\w']+\s){{0,4}}?(?:{_NOUN}|{_BAD})|\b\w+n't\s(?:[\w']+\s){{0,4}}?(?:{_NOUN}|{_BAD})"
-    r"|\berror-?free\b|\bno\s(?:changes?|sentence|corrections?)\b",
+    r"|\berror[\s-]?free\b|^\W*none\W*$|(?<!sentence\s)\b0\serrors?\b|\bno\s(?:changes?|sentence|corrections?)\b",
     re.IGNORECASE,
 )
 _BAD_CLAUSE = lazy_regex(rf"\b{_BAD}\b|{_NOUN}", re.IGNORECASE)
@@ -165,13 +175,18 @@ _BAD_NOTE = lazy_regex(
 )
 _REPAIRS = lazy_regex(
     r"\b(?:should|must|needs?\sto|ought\sto)\b|\b(?:replaced?|changed?|revised?|corrected)\b|\binstead\sof\b"
+    r"|\bwould\sbe\scorrect\b|^\W*the\s(?:correct|right|appropriate)\s\w+(?:\s\w+)?\s(?:is|would\sbe|should\sbe)\b"
     r"|^\W*(?:except|with\sthe\sexception|apart|aside|other\sthan)\b|^\W*(?:corrections?\b|correct\s(?:version\sof\s)?(?:the\s)?sentence\b)",
     re.IGNORECASE,
 )
-_WHOLE = r"(?:text|note|record|document|narrative|everything|all|every\ssentence|sentences|case|report)"
+_ABOUT_OTHERS = lazy_regex(r"\b(?:other|others|rest|remaining|otherwise|mostly|most)\b", re.IGNORECASE)
+_IS_NOT = lazy_regex(r"\b(?:is\snot|isn't)\W*$", re.IGNORECASE)
+_PRONOUN = lazy_regex(r"\W*(?:but\s|and\s)?(?:it|this|that|which|the\scorrect\s\w+(?:\s\w+)?)\b", re.IGNORECASE)
+_WHOLE = r"(?:text|note|record|document|narrative|everything|all|(?:every|each)\s(?:sentence|line)|sentences|lines|statements|case|report)"
 _GOOD_NOTE = lazy_regex(
-    rf"\b{_WHOLE}\b[^.\n]{{0,40}}?\b{_IS}\s(?:(?:to\sbe|all|already|\w+ly)\s){{0,3}}(?:correct|accurate|error-?free)\b"
-    r"|^\W*(?:everything\s|all\s(?:is\s)?|it\sis\s|it's\s|(?:I\s\w+\s)(?:it\sis\s)?)?correct\W*$"
+    rf"\b{_WHOLE}\b[^.\n]{{0,40}}?\b{_IS}\s(?:(?:to\sbe|all|already|\w+ly)\s){{0,3}}(?:correct|accurate|right|fine|error-?free)\b"
+    r"|^\W*(?:(?:yes|so|therefore|thus|hence)\W+)?(?:everything\s|all\s(?:is\s)?|(?:it|this)\sis\s|it's\s|I\s\w+\s(?:it\sis\s)?"
+    r"|(?:it\s)?(?:looks|seems|appears)\s)?correct(?:\sto\sme)?\W*$"
     r"|\b(?:is|as)\s(?-i:CORRECT)\b",
     re.IGNORECASE,
 )
@@ -232,7 +247,7 @@ def _read(text: str) -> ErrorJudgment:
 def _prepared(completion: str, sentences: Mapping[int, str]) -> str:
     """Return the lines of a completion without markup, with fields as lines and quotations as numbers."""
     text = _FIELD.sub(lambda field: f"\n{_WORD_INSIDE.sub(' ', field[1])}: ", strip_reasoning(completion))
-    text = _with_numbers(clean_text(text).translate(_QUOTES), sentences)
+    text = _with_numbers(clean_text(text.replace("[]", "none")).translate(_QUOTES), sentences)
     text = _QUOTATION.sub(r"\1...", text).translate(_PLAIN)
     lines = (" ".join(line.split()) for line in text.splitlines())
     lines = (line[_after_marks(line, 0) :] for line in lines)
@@ -290,9 +305,9 @@ def _judgment_in_fields(text: str) -> ErrorJudgment | None:
     flags = {(field["value"].lower() in _YES) is not bool(field["fine"]) for field in _FLAG_FIELD.finditer(text)}
     if len(flags) != 1:
         return None
-    ids = {int(field["id"]) for field in _ID_FIELD.finditer(text)}
+    ids = {int(field["id"]) for field in _ID_FIELD.finditer(text)} or _named_ids(text)
     error = flags.pop()
-    return ErrorJudgment(True, ids.pop() if len(ids) == 1 else None) if error else _FINE_JUDGMENT
+    return ErrorJudgment(True, next(iter(ids)) if len(ids) == 1 else None) if error else _FINE_JUDGMENT
 
 
 def _judgment_in_statements(text: str) -> ErrorJudgment:
@@ -315,32 +330,45 @@ def _judgment_in_statements(text: str) -> ErrorJudgment:
 
 
 def _statements(text: str) -> Iterator[_Statement]:
-    """Yield what each clause says, if it says anything."""
+    """Yield what each clause says, if it says anything. "It" is the sentence that the clause before is about."""
+    ids, last, was_open = frozenset[int](), None, False
     for clause in _CLAUSE.split(text):
-        if _OPEN.search(clause):
-            continue
-        ids = _named_ids(clause)
-        negated = _NO_ERROR_CLAUSE.search(clause) is not None
-        if _NOT_GOOD.search(clause):
-            yield _Statement(True, ids, clause)
-        elif negated and not ids:
-            yield _Statement(False, ids, clause)
-        elif ids and not negated and (_BAD_CLAUSE.search(clause) or _REPAIRS.search(clause)):
-            yield _Statement(True, ids, clause)
-        elif ids and (negated or _GOOD_SENTENCE.search(clause)):
-            yield _Statement(False, ids, clause)
-        elif not ids and _BAD_NOTE.search(clause):
-            yield _Statement(True, ids, clause)
-        elif not ids and _GOOD_NOTE.search(clause):
-            yield _Statement(False, ids, clause)
+        ids = _named_ids(clause) or (ids if _PRONOUN.match(clause) else frozenset())
+        is_open = _OPEN.search(clause) is not None
+        wrong = None if is_open or (was_open and _IS_NOT.search(clause)) else _says_wrong(clause, ids, last)
+        was_open = is_open
+        if wrong is not None:
+            last = wrong
+            yield _Statement(wrong, ids, clause)
+
+
+def _says_wrong(clause: str, ids: AbstractSet[int], last: bool | None) -> bool | None:
+    """Return what a clause says about the sentences `ids`, or about the note if there are none; None if nothing.
+
+    `last`: what the clause before says.
+    """
+    negated = _NO_ERROR_CLAUSE.search(clause) is not None
+    if _NOT_GOOD.search(clause):
+        return True
+    if not ids:
+        if negated:
+            return False
+        if _BAD_NOTE.search(clause):
+            return True
+        return False if _GOOD_NOTE.search(clause) and not _ABOUT_OTHERS.search(clause) else None
+    if _IS_NOT.search(clause):
+        return not last
+    if not negated and any(pattern.search(clause) for pattern in (_BAD_CLAUSE, _REPAIRS, _UNSOUND)):
+        return True
+    return False if negated or _GOOD_SENTENCE.search(clause) else None
 
 
 def _named_ids(clause: str) -> frozenset[int]:
     """Return the numbers of the sentences that a clause names."""
     at_start = _ID_AT_START.match(clause)
     ids = {int(at_start["first"])} if at_start else set()
-    at_end = _ID_AT_END.search(clause)
-    ids |= {int(at_end["first"])} if at_end else set()
+    for pattern in (_ID_AT_END, _ERROR_IS, _EXCEPT):
+        ids |= {int(match["first"]) for match in pattern.finditer(clause)}
     for match in _IDS.finditer(clause):
         ids |= {int(match["first"]), *map(int, re.findall(r"\d+", match["more"]))}
     return frozenset(ids)

@@ -9,34 +9,41 @@ from medhelm.io.lazy_regex import lazy_regex
 _NOTHING = lazy_regex(
     r"(?:\W*(?:so,?\s|therefore,?\s)?(?:the\s|my\s)?(?:final\s)?(?:answer|output|sql|query|result|response|assistant)\b"
     r"(?:\squery)?(?:\s?(?:is|:))?)*\W*"
-    r"(?:(?:null|none|nan|nil|n\s?/?\s?a|empty|blank"
-    r"|(?:(?:I|we)(?:'ll|\swill)?\s)?(?:return(?:ing)?\s)?(?:an?\s)?empty\sstring"
+    r"(?:(?:null|none|nan|nil|n\s?/?\s?a|blank|empty(?:\s(?:query|response|output|answer))?"
+    r"|(?:(?:I|we)(?:'ll|\swill)?\s)?(?:return(?:s|ing)?\s)?(?:an?\s)?empty\sstring"
     r"|no\s(?:valid\s)?(?:sql\squery|sql|query|output|answer|response))(?:\W*\Z|\s?[-–—:;,(.].*))?",
     re.IGNORECASE | re.DOTALL,
 )
 _SCHEMA = r"(?:schema|database|db|tables?|columns?|data(?:set)?|fields?|it|they|information)"
+_THING = r"(?:tables?|columns?|fields?|info(?:rmation)?|data|records?|way|quer(?:y|ies)|sql|answers?)"
+_NOT = r"(?:\snot|n['’]t)"
 _CANNOT = (
     r"(?:\b(?:can(?:['’]t|\s?not)|could(?:n['’]t|\snot)|unable|impossible)"
     r"|(?:\bnot|n['’]t)\s(?:be\s)?(?:able|possible))\b"
 )
 _SAYS_NO = lazy_regex(
+    # it cannot be done
     rf"{_CANNOT}.{{0,80}}?\b(?:answer|determin|deriv|generat|provid|produc|creat|writ|form|construct|retriev|quer|obtain"
-    r"|tell|express|translat|comput|calculat|infer)"
-    r"|(?:^|[:.,\n]\s?)\W*(?:(?:it|this|that)(?:'s|\sis)\s)?(?:not\spossible|impossible)\b|\b(?:this|it)\sis\s(?:not\spossible|impossible)\b"
-    r"|\bun-?answerable\b|\bnot\s(?:an\s)?(?:answerable|applicable|supported|related|relevant\sto)\b|\bunrelated\sto\b"
-    r"|\bdoes(?:\snot|n['’]t)\s(?:relate|pertain)\b"
-    rf"|\b{_SCHEMA}\b[^.\n]{{0,60}}?\b(?:does|do|did)(?:\snot|n['’]t)\s(?:\w+ly\s)?"
-    r"(?:contain|include|hold|have|store|provide|cover|record|support|exist|allow|track|capture|list)"
-    r"|\b(?:does|do)(?:\snot|n['’]t)\s(?:contain|include|exist|store|support)\b"
-    rf"|\b{_SCHEMA}\b[^.\n]{{0,40}}?\b(?:lacks?|has\sno|have\sno|misses|(?:is|are)\smissing)\b"
+    r"|tell|express|translat|comput|calculat|infer|done|convert|map|find\sa)"
+    r"|(?:^|[:.,\n]\s?)\W*(?:(?:it|this|that)(?:'s|\sis)\s)?(?:not\spossible|impossible)\b"
+    r"|\b(?:this|it)\sis\s(?:not\spossible|impossible)\b|\bun-?answerable\b|\bunsupported\squestion\b"
+    r"|\bnot\s(?:an\s)?(?:answerable|applicable|supported|related|relevant\sto)\b|\bunrelated\sto\b"
+    rf"|\bdoes{_NOT}\s(?:relate|pertain)\b|\b(?:I|we)\s(?:do|can|could){_NOT}\s(?:see|find)\s(?:an?|any)\s(?:\w+\s){{0,2}}{_THING}\b"
+    # the schema lacks something
+    rf"|\b{_SCHEMA}\b[^.\n]{{0,60}}?\b(?:does|do|did){_NOT}\s(?:\w+ly\s)?(?:contain|include|hold|have|store|provide|cover"
+    r"|record|support|exist|allow|track|capture|list|mention|define|specify)"
+    rf"|\b(?:does|do){_NOT}\s(?:contain|include|exist|store|support)\b"
+    rf"|\b{_SCHEMA}\b[^.\n]{{0,40}}?\b(?:lacks?|misses|(?:is|are)\smissing"
+    r"|(?:has|have|contains?|includes?|provides?|offers?|stores?|holds?)\s(?:no|nothing)|(?:is|are)\s(?:not\ssuff|insuff))"
     r"|\b(?:missing|absent)\sfrom\sthe\s(?:schema|database|tables)|\blacks?\sthe\s(?:necessary|required|relevant)"
-    r"|\b(?:no|none\sof\sthe)\s(?:\w+\s){0,3}(?:table|column|field|information|data|record|way|quer(?:y|ies)|sql|answer)s?\b"
-    r"|\b(?:is|are)n['’]t\s(?:an?|any)\s(?:\w+\s){0,3}(?:table|column|field|information|data|way)s?\b"
-    r"(?!\s(?:were|was|has\sbeen)\sfound)"
-    r"|(?:\bnot|n['’]t)\s(?:\w+\s)?(?:available|stored|recorded|present|included|contained|captured|part\sof|in\s(?:the\s)?(?:given\s)?"
-    r"(?:schema|database|data|tables?))\b"
-    r"|\b(?:insufficient|not\senough|isn't\senough)\s(?:information|data|schema)\b|\binformation\sis\sinsufficient\b"
-    r"|\bout[\s-]of[\s-](?:the\s)?scope\b|\b(?:outside|beyond)\s(?:of\s)?the\sscope\b",
+    rf"|\b(?:no|none\sof\sthe|neither)\s(?:\w+\s){{0,3}}{_THING}\b(?!\s(?:were|was|has\sbeen)\sfound)"
+    rf"|\b(?:is|are)n['’]t\s(?:an?|any)\s(?:\w+\s){{0,3}}{_THING}\b|\bnothing\sin\sthe\s(?:schema|database|tables|data)\b"
+    rf"|^\W*(?:missing|unknown)\s{_THING}\b|\b{_THING}\snot\s(?:found|covered|defined)\b"
+    r"|(?:\bnot|n['’]t)\s(?:\w+\s)?(?:available|stored|recorded|present|included|contained|captured|part\sof"
+    r"|(?:found\s|covered\s|defined\s|mentioned\s|provided\s)?(?:in|by)\s(?:the\s)?(?:given\s)?(?:schema|database|data|tables?))\b"
+    # there is not enough of it
+    rf"|\b(?:insufficient|not\senough|isn't\senough)\s(?:{_THING}|schema)\b|\binformation\sis\sinsufficient\b"
+    r"|\bout[\s-]of[\s-](?:the\s)?scope\b|\b(?:outside|beyond)\s(?:of\s)?the\s(?:scope|schema|database)\b",
     re.IGNORECASE | re.DOTALL,
 )
 _HYPOTHETICAL = lazy_regex(

@@ -33,13 +33,13 @@ _FENCED = lazy_regex(
     r"(?P<fence>```+|~~~+)(?:[ \t]*(?!(?:select|with)\b)[\w+#.-]*[ \t]*\r?\n)?(?P<inside>.*?)(?:(?P=fence)|\Z)",
     re.DOTALL | re.IGNORECASE,
 )
-_JSON_FIELD = lazy_regex(r"[\"'](?:sql|query|sql_?query|answer)[\"']\s*:\s*(?=[\"'])", re.IGNORECASE)
-_KEYS = ("sql", "query", "sqlquery", "sqlitequery", "finalsql", "finalquery", "statement", "answer", "finalanswer")
-_KEYS_OF_OBJECTS = ("result", "response", "output", "data")
+_JSON_FIELD = lazy_regex(r"[\"'](?:\w*sql\w*|query|answer)[\"']\s*:\s*(?=[\"'])", re.IGNORECASE)
+_KEYS = ("sql", "query", "statement", "^(?:final)?answer$", "^(?:result|response|output|data)$")
+"""Patterns of the keys that hold the query, first to last."""
 _DIALECT = lazy_regex(r"\s*(?:sql(?:ite)?(?:query)?[23]?|mysql|postgres(?:ql)?|query)\b\s*:?>?\s*", re.IGNORECASE)
 _NAME = r"(?:\w+|\"[^\"]*\"|`[^`]*`|\[[^\]]*\])"
 _VERB = (  # "select the rows" is an instruction
-    r"(?:the|an|which|your|this|that|any|each|every|those|these|it|appropriate|relevant|only|a(?=\s+(?!from\b|as\b)\w)"
+    r"(?:the|an|which|your|this|that|any|each|every|those|these|it|appropriate|relevant|only|statement|query|command|clause|a(?=\s+(?!from\b|as\b)\w)"
     r"|all(?=\s+(?:rows|the|patients|records)\b)|rows(?=\s+(?!from\b)\w)|from|and|or|is)\b"
 )
 _QUERY = (
@@ -56,7 +56,7 @@ _BEGINS = lazy_regex(f"{_COMMENTS}(?:{_QUERY}|{_CHANGE}|{_OTHER})", re.DOTALL | 
 _FOLLOWS = lazy_regex(f"{_COMMENTS}(?:{_QUERY}|{_CHANGE})", re.DOTALL | re.IGNORECASE)
 _ONLY_COMMENTS = lazy_regex(_COMMENTS, re.DOTALL)
 _BEFORE_STATEMENT = lazy_regex(rf"\A(?:{_COMMENTS};)*+{_COMMENTS}", re.DOTALL)
-_LEAD = lazy_regex(r"(?:[\s>*•\"'“`($]|-(?!-)|\d{1,2}[.)]\s)+")
+_LEAD = lazy_regex(r"(?:[\s>*•_\"'“`($]|-(?!-)|\d{1,2}[.)]\s)+")
 _FINAL = lazy_regex(
     r"\b(?:final|correct|corrected|revised)\s(?:sql\s)?(?:answer|query|sql|statement)\b(?:\sis)?\W*?[:\n]",
     re.IGNORECASE,
@@ -65,7 +65,7 @@ _ON_A_LINE = lazy_regex(rf"(?:^|:|[-=]>\s)(?:[ \t>*\"'“`(-]|\d[.)]\s)*(?={_QUE
 _STATED = lazy_regex(rf"\b(?:query|sql|statement|answer)\b\s?(?:is\b|:)[\s:\"'“`(*]*(?={_QUERY})", re.IGNORECASE)
 _ANYWHERE = lazy_regex(rf"(?<![\w.])(?={_QUERY})", re.IGNORECASE)
 _TOKEN = lazy_regex(r"'(?:[^']|'')*+'|\"[^\"]*+\"|`[^`]*+`|--[^\n]*+|(?>/\*.*?(?:\*/|\Z))|;", re.DOTALL)
-_PART = lazy_regex(r"```|~~~|--(?!-)[^\n]*+|(?>/\*.*?(?:\*/|\Z))|['\"`“”();{}]|\*\*|</|<\||\n\s*", re.DOTALL)
+_PART = lazy_regex(r"```|~~~|(?<=;)_|--(?!-)[^\n]*+|(?>/\*.*?(?:\*/|\Z))|['\"`“”();{}]|\*\*|</|<\||\n\s*", re.DOTALL)
 _OPENING = "(`\"'“"
 _BEFORE_NAME = " \t\n(.,=<>|+-/*"
 _INCOMPLETE = lazy_regex(
@@ -73,10 +73,12 @@ _INCOMPLETE = lazy_regex(
     r"|between|case|when|then|else|with|using|is|exists|over)|[,(=<>+/|.-])\s*\Z",
     re.IGNORECASE,
 )
+_CASE, _END = lazy_regex(r"\bcase\b", re.IGNORECASE), lazy_regex(r"\bend\b", re.IGNORECASE)
+_SELECT = lazy_regex(r"select\b", re.IGNORECASE)
 _CONTINUES = lazy_regex(
     r"(?P<word>from|where|group|order|having|limit|offset|join|inner|left|right|full|cross|natural|outer|on|using|union"
     r"|intersect|except|and|or|window|case|when|then|else|end|as|not|asc|desc|between|like|escape|collate|over|nulls"
-    r"|in(?=\s*\()|is(?=\s+(?:not\s+)?null))\b|[),;=!+/%.]|\|\||<[=>]?\s|>=|-- |/\*|[->*]\s?(?=[('\d])",
+    r"|in(?=\s*\()|is(?=\s+(?:not\s+)?null))\b(?!\s*:)|[),;=!+/%.]|\|\||<[=>]?\s|>=|-- |/\*|[->*]\s?(?=[('\d])",
     re.IGNORECASE,
 )
 
@@ -220,13 +222,12 @@ def _query_of(document: Any) -> str | None:
     if not isinstance(document, dict):
         return None
     fields = {re.sub(r"[\W_]", "", key).lower(): value for key, value in document.items()}
-    for key in _KEYS:
-        if key in fields:
+    for pattern in _KEYS:
+        key = next((key for key in fields if re.search(pattern, key)), None)
+        if key is not None:
             return "" if fields[key] is None else _query_of(fields[key])
-    for key in _KEYS_OF_OBJECTS:
-        if key in fields:
-            return "" if fields[key] is None else _query_of(fields[key])
-    return "" if fields.get("answerable") is False or not fields else None
+    unanswerable = any(key.endswith("answerable") and value is False for key, value in fields.items())
+    return "" if unanswerable or not fields else None
 
 
 def _marked_block(text: str) -> str:
@@ -325,8 +326,10 @@ def _goes_on(text: str, start: int, gap: re.Match[str]) -> bool:
     if gap.end() == len(text) or _INCOMPLETE.search(text, max(start, gap.start() - 20), gap.start()):
         return gap.end() < len(text)
     found = _CONTINUES.match(text, gap.end())
-    if found is None:
-        return False
-    word = found["word"]
-    written_so = text[start : start + 6]
+    if found is None:  # the SELECT of a WITH
+        return text[start : start + 4].lower() == "with" and _SELECT.match(text, gap.end()) is not None
+    word, before = found["word"], text[start : gap.start()]
+    if (word or "").lower() in ("when", "then", "else", "end"):
+        return len(_CASE.findall(before)) > len(_END.findall(before))
+    written_so = before[:6]
     return not word or word != word.capitalize() or written_so == written_so.capitalize()
