@@ -65,7 +65,8 @@ _CUE = lazy_regex(
     r"(?:(?:^|(?<=[.!?])\ |(?<=[:=]\ )|(?<=[:=]))(?:(?:so|thus|therefore|hence|and|sure|certainly)[,!:]?\ )?"
     r"(?:here(?:'s|\ is)\ )?(?:(?:the|my)\ )?(?:final\ |correct\ |overall\ )?"
     r"(?:answer|output|verdict|response|result|decision|correction|corrected|conclusion|judge?ment|assessment|status|a)"
-    r"\s?(?:is\b|[:=]|\n)\s?:?\s?)+",
+    r"\s?(?:is\b|[:=]|\n|[-–—]\ )\s?:?\s?)+"
+    r"|^(?:\w+(?:\s\w+)?\s?:|(?:ok|okay|fine|yes|sure)[,.])\s(?=(?-i:CORRECT)\b)",
     re.IGNORECASE | re.MULTILINE,
 )
 _RETRACTION = lazy_regex(
@@ -74,21 +75,23 @@ _RETRACTION = lazy_regex(
     re.IGNORECASE,
 )
 _FINE = lazy_regex(
-    r"CORRECT\b(?!\s?(?:sentence|answer|version|text\b|id\b|or\b|to\b|/)|\s?:\s?\d|\s?\?)"
-    r"|(?i:correct)\s?(?:$|[.!,;(—–]|-\s|:\s?(?:the|no|all|this|there)\b)"
+    r"CORRECT\b(?!\s?(?:sentence|answer|version|text\b|id\b|or\b|to\b|if\b|/)|\s?:\s?\d|\s?\?)"
+    r"|(?i:correct)\s?(?:$|[.!,;(—–]|-\s|--|:\s?(?:the|no|all|this|there)\b)"
     r"|(?i:no)\s(?:(?i:medical|clinical|factual)\s)?(?i:errors?)\b(?!\s?(?i:,|except|but|apart|other|in\ssentence))",
     re.MULTILINE,
 )
 _SENTENCE = r"(?:sentence|line)s?(?:\s(?:with|at))?(?:\s(?:id|no\.?|number|index))?|\bS(?=\d)|id"
-_LINK = r"\s?(?:(?:is|was)\b|[:=])?\s?:?\s?(?:sentence\s|number\s|no\.\s)?"
+_LINK = r"\s?(?:(?:is|was)\b|[:=→])?\s?:?\s?(?:sentence\s|number\s|no\.\s)?"
 _NUMBER = (
-    r"\(?(?P<id>\d{1,3})\b[)>]?(?![/%°]|[.,]\d|\ (?:errors?|mistakes?|sentences?|issues?|problems?|corrections?|out\sof"
-    r"|of\sthe|days?|weeks?|months?|years?|hours?|mg|ml|mcg|times|(?:is|are)\s(?:correct|accurate|fine|right|ok(?:ay)?))\b|\ (?:or|and|to)\s\d)"
+    r"\(?(?P<id>\d{1,3})\b[)>]?(?![/%°]|[.,]\d|\ ?[-–]\ ?\d|\ \d+\ \d|\ (?:or|and|to)\s\d"
+    r"|\ (?:errors?|mistakes?|sentences?|issues?|problems?|corrections?|out\sof|of\sthe|days?|weeks?|months?|years?|hours?"
+    r"|mg|mm|ml|mcg|times|(?:is|are)\s(?:correct|accurate|fine|right|ok(?:ay)?))\b)"
 )
 _BARE = lazy_regex(rf"(?:(?:no\.?|number)\s)?{_NUMBER}", re.IGNORECASE)
 _NAMED = lazy_regex(
-    rf"(?:(?:error|mistake|issue|problem)\s?:?\s(?:in\s|at\s)?|(?:wrong|incorrect|erroneous|corrected|correct)\s)?(?:{_SENTENCE}){_LINK}"
-    rf"{_NUMBER}\s?(?:$|[:.,;)>=→—–-]\s?+(?!(?:is\s)?(?:correct|accurate|fine|ok|no\s(?:\w+\s)?(?:error|mistake|issue)s?)\b)|(?-i:[A-Z]))",
+    r"(?:(?:error|mistake|issue|problem)\s?:?\s(?:in\s|at\s)?|(?:wrong|incorrect|erroneous|corrected|correct|the)\s"
+    rf"|it(?:'s|\sis)\s)?(?:{_SENTENCE}){_LINK}{_NUMBER}\s?(?:$|(?-i:[A-Z])"
+    r"|[:.,;)>=→—–-]\s?+(?!(?:is\s)?(?:correct|accurate|fine|ok|no\s(?:\w+\s)?(?:error|mistake|issue)s?)\b))",
     re.IGNORECASE | re.MULTILINE,
 )
 _ERROR = r"(?:(?:medical|clinical|factual)\s)?(?:errors?|mistakes?)(?:\s(?:found|detected|identified|present|here))?"
@@ -99,14 +102,27 @@ _SAYS_WRONG_FIRST = lazy_regex(
     re.IGNORECASE,
 )
 _NEGATIVE_FIRST = lazy_regex(r"\b(?:yes|incorrect|wrong|errors?|mistakes?|not|isn't)\b", re.IGNORECASE)
-_CORRECTION = lazy_regex(rf"(?:^|(?<=[.:!]\ )){_NUMBER}[.:)]?(?:\s(?=\W?(?-i:[A-Z]))|$)", re.IGNORECASE | re.MULTILINE)
+_CORRECTION = lazy_regex(
+    rf"(?:^|(?<=[.:!]\ ))(?:sentence\s)?{_NUMBER}[.:)]?(?:\s(?=\W?(?-i:[A-Z]))|$)", re.IGNORECASE | re.MULTILINE
+)
 _BEGINS_LINE = lazy_regex(rf"^{_NUMBER}(?P<dot>\.?)(?:[:)\s]|$)", re.IGNORECASE | re.MULTILINE)
 
 # --- fields -------------------------------------------------------------------------------------------------------
 
 _FLAG_FIELD = lazy_regex(
-    r"(?:^|:\s|[,;]\s)\W{0,3}(?:(?P<fine>(?:is\s|text\s|note\s)*correct)|(?:\w+\s){0,2}?errors?(?:\s(?!(?:sentence|id|line|number|location)\b)\w+)?|(?:error\s)?flag)"
-    r"\s?[:=?]\s?(?P<value>true|false|yes|no|none|null|nil|n/?a|0|1)\b(?=\s*(?:$|[.,;)-]|\w+(?:\s\w+)?\s?[:=]))",
+    r"(?:^|:\s|[,;]\s)\W{0,3}(?:(?P<fine>(?:is\s|text\s|note\s)*correct)|(?:error\s)?flag"
+    r"|(?:\w+\s){0,2}?errors?(?:\s(?!(?:sentence|id|line|number|location)\b)\w+)?)\s?[:=?]\s?"
+    r"(?P<value>true|false|yes|no|none|null|nil|n/?a|0|1)\b(?=\s*(?:$|[.,;)-]|\w+(?:\s\w+)?\s?[:=]))",
+    re.IGNORECASE | re.MULTILINE,
+)
+_ASKED = lazy_regex(
+    r"\b(?:(?:is|are|does|has)\b[^?\n]{0,40}\b(?:errors?|mistakes?)|(?P<fine>(?:is|are)\b[^?\n]{0,40}\bcorrect))\b[^?\n]{0,20}"
+    r"\?\s(?P<value>yes|no)\b",
+    re.IGNORECASE,
+)
+_NO_ID_FIELD = lazy_regex(
+    r"^\W{0,3}(?:(?:error|incorrect|wrong)\s(?:sentence\s?|line\s?)?(?:id\s?|number\s?)?|sentence\swith\s(?:the\s)?error\s?)"
+    r"[:=]\s?(?:none|null|n/?a|-1)\b",
     re.IGNORECASE | re.MULTILINE,
 )
 _ID_FIELD = lazy_regex(
@@ -117,16 +133,19 @@ _YES = ("true", "yes", "1")
 # --- statements ---------------------------------------------------------------------------------------------------
 
 _CLAUSE = lazy_regex(
-    r"(?<=[.!?;])(?<!\d\.)\s+|\n|,\s(?=\d{1,3}\sis\b)|,?\s+(?=(?:but|however|although|though|while|whereas|yet)\b)"
+    r"(?<=[.!?;])(?<!^\d\.)(?<!^\d\d\.)\s+|\n|,\s(?=\d{1,3}\sis\b)|,?\s+(?=(?:but|however|although|though|while|whereas|yet)\b)"
     r"|,?\s(?=(?:with\sthe\sexception|except|apart\sfrom|aside\sfrom|other\sthan)\b)",
     re.IGNORECASE,
 )
 _OPEN = lazy_regex(
-    r"\?\s*$|^\W*if\b|\bif\sthe\s(?:text|note)\b|\bwhether\b|\blet(?:'s|\sme|\sus)\b|\b(?:I|we)\s(?:will|need|must)\b"
+    r"\?\s*$|^\W*if\b|\bif\sthe(?:re|\stext|\snote)\b|\b(?:perhaps|possibly|maybe|first\sthought|initially)\b|\bwhether\b|\blet(?:'s|\sme|\sus)\b|\b(?:I|we)\s(?:will|need|must)\b"
     r"|\b(?:may|might|could)\s(?:be|have|contain|seem|look)\b|\bat\sfirst\b|\blook(?:ing)?\sfor\b",
     re.IGNORECASE,
 )
-_DIGIT_WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_DIGIT_WORDS = (
+    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
+    *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"),
+)
 _NUMBER_WORD = lazy_regex(rf"\b(sentence\s)({'|'.join(_DIGIT_WORDS)})\b", re.IGNORECASE)
 _IDS = lazy_regex(
     rf"\b(?:{_SENTENCE})(?:{_LINK}|s?\s)\(?(?P<first>\d{{1,3}})\b\)?(?![./]\d)"
@@ -134,12 +153,14 @@ _IDS = lazy_regex(
     re.IGNORECASE,
 )
 _ERROR_IS = lazy_regex(
-    rf"\b(?:{_ERROR})\s(?:is|lies|was\sfound|can\sbe\sfound)\s(?:in\s|at\s)?#?(?P<first>\d{{1,3}})\b(?![./]\d)",
+    rf"\b(?:{_ERROR})\s?(?:[:(]|\s(?:(?:is|lies|was\sfound|can\sbe\sfound)\s)?(?:in\s|at\s)?)\s?#?(?P<first>\d{{1,3}})\b"
+    r"(?![./]\d)",
     re.IGNORECASE,
 )
 _EXCEPT = lazy_regex(r"\bexcept\sfor\s(?:number\s|no\.\s|#)?(?P<first>\d{1,3})\b", re.IGNORECASE)
 _ID_AT_END = lazy_regex(
-    r"\b(?:sentence|line|id)\b[^.\n\d]{0,60}?\bis\s?:?\s?(?:sentence\s|number\s)?(?P<first>\d{1,3})\b(?![./]\d)",
+    r"\b(?:sentence|line|id|one|statement)\b[^.\n\d]{0,60}?\bis\s?:?\s?(?:sentence\s|number\s)?(?P<first>\d{1,3})\b"
+    r"(?![./]\d)",
     re.IGNORECASE,
 )
 _ID_AT_START = lazy_regex(
@@ -148,13 +169,14 @@ _ID_AT_START = lazy_regex(
 )
 _BAD = r"(?:incorrect|wrong(?:ly)?|erroneous(?:ly)?|inaccurate|mistaken|false|flawed|incorrectly)"
 _UNSOUND = lazy_regex(
-    r"\b(?:is|are|appears?|seems?)\s(?:\w+ly\s)?(?:problematic|inappropriate|inconsistent|contraindicated|unsafe|harmful)\b",
+    r"\b(?:is|are|appears?|seems?)\s(?:\w+ly\s)?(?:problematic|inappropriate|inconsistent|contraindicated|unsafe|harmful)\b"
+    r"|\b(?:contradicts?|conflicts?)\b|\bQuoted\ssentence\s\d+\s*(?:->|→|=>)",
     re.IGNORECASE,
 )
 _GOOD = r"(?:correct|accurate|right|fine|valid|error-?free|appropriate|consistent|ok(?:ay)?)"
 _NOUN = (
-    r"(?<!refractive\s)(?<!inborn\s)(?<!medication\s)\b(?:errors?|mistakes?|inaccurac(?:y|ies)|corrections?|issues?|problems?)\b"
-    r"(?!\sof\smeta)"
+    r"(?<!refractive\s)(?<!inborn\s)\b(?:errors?|mistakes?|inaccurac(?:y|ies)|inconsistenc(?:y|ies)|discrepanc(?:y|ies)|faults?"
+    r"|corrections?|issues?|problems?)\b(?!\sof\smeta)"
 )
 _IS = r"(?:is|are|was|were|seems?|appears?|looks?|as)"
 _NOT = r"(?:not|n't|unable|fail(?:ed)?|never|isn't|aren't|doesn't|don't|didn't|couldn't|cannot|can't)"
@@ -163,7 +185,7 @@ _NO_ERROR_CLAUSE = lazy_regex(
     rf"\b(?:no|without|without\sany|free\sof|free\sfrom|zero|none|nothing|neither)\s(?!other|further|additional)"
     rf"(?:[\w']+\s){{0,6}}?(?:{_NOUN}|{_BAD}|corrected)"
     rf"|\b(?:{_NOT})\s(?:[\w']+\s){{0,4}}?(?:{_NOUN}|{_BAD})|\b\w+n't\s(?:[\w']+\s){{0,4}}?(?:{_NOUN}|{_BAD})"
-    r"|\berror[\s-]?free\b|^\W*none\W*$|(?<!sentence\s)\b0\serrors?\b|\bno\s(?:changes?|sentence|corrections?)\b",
+    r"|\berror[\s-]?free\b|\bnothing\s(?:to\scorrect|wrong)\b|\bchecks\sout\b|^\W*none\W*$|(?<!sentence\s)\b0\serrors?\b|\bno\s(?:changes?|sentence|corrections?)\b",
     re.IGNORECASE,
 )
 _BAD_CLAUSE = lazy_regex(rf"\b{_BAD}\b|{_NOUN}", re.IGNORECASE)
@@ -176,16 +198,22 @@ _BAD_NOTE = lazy_regex(
 _REPAIRS = lazy_regex(
     r"\b(?:should|must|needs?\sto|ought\sto)\b|\b(?:replaced?|changed?|revised?|corrected)\b|\binstead\sof\b"
     r"|\bwould\sbe\scorrect\b|^\W*the\s(?:correct|right|appropriate)\s\w+(?:\s\w+)?\s(?:is|would\sbe|should\sbe)\b"
+    r"|^\W*(?:except|with\sthe\sexception|apart|aside|other\sthan)\b|^\W*correct(?:ions?\b|\sversion\sof\b)"
+    r"|\b(?:correct(?:ing)?|rewrite|edit|substitute|fix|amend|modify|revise|update)\s(?:[\w-]+\s){0,6}?sentence\b"
+    r"|\bwould\sbe\scorrect\b|^\W*the\s(?:correct|right|appropriate)\s\w+(?:\s\w+)?\s(?:is|would\sbe|should\sbe)\b"
     r"|^\W*(?:except|with\sthe\sexception|apart|aside|other\sthan)\b|^\W*(?:corrections?\b|correct\s(?:version\sof\s)?(?:the\s)?sentence\b)",
     re.IGNORECASE,
 )
 _ABOUT_OTHERS = lazy_regex(r"\b(?:other|others|rest|remaining|otherwise|mostly|most)\b", re.IGNORECASE)
-_IS_NOT = lazy_regex(r"\b(?:is\snot|isn't)\W*$", re.IGNORECASE)
+_IS_NOT = lazy_regex(r"\b(?:is\snot|isn't)(?:\W*$|,)", re.IGNORECASE)
 _PRONOUN = lazy_regex(r"\W*(?:but\s|and\s)?(?:it|this|that|which|the\scorrect\s\w+(?:\s\w+)?)\b", re.IGNORECASE)
-_WHOLE = r"(?:text|note|record|document|narrative|everything|all|(?:every|each)\s(?:sentence|line)|sentences|lines|statements|case|report)"
+_WHOLE = (
+    r"(?:text|note|record|document|narrative|everything|all|(?:every|each)\s(?:sentence|line)|sentences|lines|statements"
+    r"|case|report|facts|contents?|(?<!incorrect\s)information)"
+)
 _GOOD_NOTE = lazy_regex(
-    rf"\b{_WHOLE}\b[^.\n]{{0,40}}?\b{_IS}\s(?:(?:to\sbe|all|already|\w+ly)\s){{0,3}}(?:correct|accurate|right|fine|error-?free)\b"
-    r"|^\W*(?:(?:yes|so|therefore|thus|hence)\W+)?(?:everything\s|all\s(?:is\s)?|(?:it|this)\sis\s|it's\s|I\s\w+\s(?:it\sis\s)?"
+    rf"\b{_WHOLE}\b[^.\n]{{0,40}}?\b{_IS}\s(?:(?:to\sbe|all|already|\w+ly)\s){{0,3}}(?:correct|accurate|right|fine|sound|valid|error-?free)\b"
+    r"|^\W*(?:(?:yes|so|therefore|thus|hence)\W+)?(?:everything\s|all\s(?:is\s)?|(?:it|this|that)\sis\s|it's\s|I\s\w+\s(?:it\sis\s)?"
     r"|(?:it\s)?(?:looks|seems|appears)\s)?correct(?:\sto\sme)?\W*$"
     r"|\b(?:is|as)\s(?-i:CORRECT)\b",
     re.IGNORECASE,
@@ -302,7 +330,10 @@ def _repeats_note(text: str, start: int, number: int) -> bool:
 
 def _judgment_in_fields(text: str) -> ErrorJudgment | None:
     """Read fields such as "error flag: 1"; None if there are none, or if they contradict each other."""
-    flags = {(field["value"].lower() in _YES) is not bool(field["fine"]) for field in _FLAG_FIELD.finditer(text)}
+    found = (field for pattern in (_FLAG_FIELD, _ASKED) for field in pattern.finditer(text))
+    flags = {(field["value"].lower() in _YES) is not bool(field["fine"]) for field in found}
+    if not flags and _NO_ID_FIELD.search(text):
+        return _FINE_JUDGMENT
     if len(flags) != 1:
         return None
     ids = {int(field["id"]) for field in _ID_FIELD.finditer(text)} or _named_ids(text)
