@@ -1,7 +1,7 @@
 """Read the labels that a completion names.
 
-What surrounds a list is left out: reasoning, tags, a heading or lead-in such as "The labels are:", list marks, table
-rules, emphasis, explanations after it, and what is said about each entry ("**Asthma**: wheezing"). Entries that the
+What surrounds a list is left out: reasoning, tags, headings and lead-ins such as "The labels are", list marks, table
+rules, emphasis, sentences, explanations, and what is said about an entry ("**Asthma**: wheezing"). Entries that the
 completion rejects ("Stroke: absent") are left out too. Words such as "none" are no label.
 
 The same words may be one label or two: "anxiety and depression", "nausea/vomiting", "cancer: lung". Labels of the
@@ -11,127 +11,123 @@ reference, or commas show that it is the end of a list.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any
 
 from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers.answer_text import clean_text
+from medhelm.scoring.answers.label_json import labels_in_json
+from medhelm.scoring.answers.label_words import (
+    ADVERB,
+    CONFIRMED,
+    NOUN,
+    QUALIFIER,
+    REJECTED,
+    SUBJECT,
+    VERB,
+)
 from medhelm.scoring.answers.plain_text import strip_reasoning, strip_wrapping
 
-_NOUN = (
-    r"(?:labels?|diagnos[ei]s|conditions|categor(?:y|ies)|class(?:es)?|tags?|topics?|findings|symptoms|problems?"
-    r"|predictions?|answers?|outputs?|results?|responses?|list|options?|comorbidities|medical\shistory|impression"
-    r"|assessment|disorders|diseases|codes?|dx)"
-)
-_VERBS = (
-    r"(?:has|have|had|mentions?|shows?|describes?|presents\swith|suffers\sfrom|includes?|contains?|discusses|documents"
-    r"|supports?|indicates|suggests|(?:is|was)\s(?:about|diagnosed\swith)|(?:should|can|could)\sbe\s\w+ed(?:\sas)?)"
-)
-_SUBJECT = r"(?:patient|note|text|case|document|report|record|person|man|woman|child|summary)"
-_ACCORDING = r"(?:(?:based\son|according\sto)\s[^,:\n]{1,60},\s)?"
-_WORD = r"[^\s:,;.|]+"
-_HEADING = lazy_regex(
-    # a line, or a sentence, that begins with a heading and a colon
-    rf"(?:^[ \t#>_\"]*|(?<=[.!]\s)(?=final|correct))(?:\w+!?[,!.]\s)?{_ACCORDING}(?:{_WORD}\ ){{0,9}}?{_NOUN}(?:\(s\))?"
-    rf"(?:\s\d{{1,2}})?(?:\s{_WORD}){{0,3}}?(?:\s\([^()\n]*\))?"
-    r"[_\"]*(?:\s(?:are|is|include|apply|applies)(?:\sas\sfollows)?)?\s?:[ \t]*"
-    rf"|^[ \t]*(?:\w+\ )?{_NOUN}\s(?:=|->|→|=>|[-–—])\s"
-    # the beginning of a sentence that goes on with the labels
-    rf"|^[ \t]*(?:(?:sure|certainly|so|therefore|thus|i\sthink|i\sbelieve|yes)[,!:]?\s)?{_ACCORDING}"
-    rf"(?:(?:the|these|this|my|all|its|i)\s(?:{_WORD}\s){{0,6}}?{_NOUN}(?:\sthat\sapply|\sthat\sapplies)?"
-    r"\s(?:is|are|include|would\sbe)"
-    rf"|(?:the|this)\s(?:{_WORD}\s){{0,6}}?{_SUBJECT}\s(?:{_VERBS})|(?:he|she|they)\s(?:{_VERBS})|(?:it|this)\sis"
-    r"|i(?:'d|\swould)?\s(?:assign|choose|select|predict|label|classify)(?:\s(?:this|it)(?:\sas)?)?"
-    r"(?:\sthe\sfollowing(?:\slabels)?)?|i\s(?:think|believe)|yes:)(?!\w)\s?:?[ \t]*"
-    # a line with nothing else
-    rf"|^[ \t]*#*[ \t]*(?:\w+\ ){{0,2}}{_NOUN}[ \t]*$",
+# --- headings, sentences and explanations -----------------------------------------------------------------------------
+
+_RESTARTS = lazy_regex(
+    r"(?:^|(?<=[.!?]\s))\W*(?:wait|actually|correction|sorry|on\s(?:second\sthought|reflection)|(?:the\s|my\s|thus,?\s)?"
+    r"(?:final|correct(?:ed)?|revised|updated)(?:\s\S+){0,2}?|(?:the\s|my\s)?(?:final\s)?answers?)\b[^:\n.,]{0,40}?"
+    r"(?:,[^:\n]{0,20})?(?::|\b(?:are|is|would\sbe|should\sbe)\b:?|(?=\n)|\s-\s)",
     re.IGNORECASE | re.MULTILINE,
+)
+_NOUN_HEADING = lazy_regex(
+    rf"[\W\d]*(?:[^\s:,;.|]+,?\s){{0,10}}?{NOUN}(?:\(s\))?(?:\s[^\s,;]+){{0,5}}?(?:\s\([^()]*\))?", re.IGNORECASE
+)
+_SHORT_HEADING = lazy_regex(
+    rf"(?:{ADVERB}|{QUALIFIER}|[A-Z]\d[\dA-Z](?:\.\w+)?|yes|no|{CONFIRMED}|\w+\s{CONFIRMED})\W*", re.IGNORECASE
+)
+_NOUN_FIRST = lazy_regex(rf"^(?:\w+\s)?{NOUN}\s(?:=|->|→|=>|[-–—])\s", re.IGNORECASE)
+_ONLY_NOUN = lazy_regex(rf"#*\s*(?:\w+\s){{0,2}}{NOUN}\W*", re.IGNORECASE)
+_REJECTS_ALL = lazy_regex(rf"\W*(?:\w+\s)?(?:{REJECTED}|considered)[^:\n]*:", re.IGNORECASE)
+_EXPLANATION = lazy_regex(
+    r"^\W*(?:explanations?|rationales?|reason(?:s|ing)?|notes?|justification|evidence|comments?|remarks?|disclaimer"
+    r"|confidence|references?|why|(?:supporting|key|clinical)\sevidence)\b\W*(?::|$)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_BEGINS = (
+    r"(?:The|This|These|Those|There|He|She|They|It|All|Both|Let|I|We|You|If|Please|Patient|Because|Since|As|In|Based|Hope"
+    r"|Is|Do|According|No\s\w+\s(?:labels?|diagnos[ei]s)|Three|Two)\b"
+)
+_SENTENCE = lazy_regex(rf"\W*{_BEGINS}(?:\s+\S+){{2,}}.*[.!?:)]\W*|[A-Z].*\s(?:is|are|was|were|has|does)\s.*[.!)]")
+_CLAUSE_VERB = r"(?:is|are|was|were|has|have|does|do|apply|applies)"
+_NEXT_SENTENCE = lazy_regex(rf"[.!]\s+(?={_BEGINS}|[A-Z][^.,;]*\s{_CLAUSE_VERB}\b).*", re.DOTALL)
+_REJECTING_SENTENCE = lazy_regex(
+    rf"\b(?:is|was|are|were)\s(?:\w+ly\s)?{REJECTED}|\b(?:does|do)(?:\snot|n't)\s", re.IGNORECASE
 )
 _PREDICATE = lazy_regex(
-    rf",?\s(?:(?:all|both)\s)?(?:apply|applies|(?:is|are)\s(?:all\s|both\s)?(?:present|documented|the\s(?:\w+\s)?{_NOUN}))\W*$"
-    r"|\s[-–—]\s(?:all|these|both|each|as|since|because)\b.*$",
+    r",?\s(?:(?:all|both)\s)?(?:(?<!not\s)(?:apply|applies)|(?:is|are)\s(?:all\s|both\s)?(?:present|documented|the\s(?:\w+\s)?"
+    rf"{NOUN}))\W*$|\s(?:--|[-–—])\s(?:all|these|both|each|as|since|because)\b.*$",
     re.IGNORECASE,
 )
-_FINAL = lazy_regex(r"\b(?:final|correct(?:ed)?|revised|updated|answers?)\b", re.IGNORECASE)
-_RETRACTION = lazy_regex(
-    r"^\W*(?:wait|actually|correction|on\s(?:second\sthought|reflection))\b[^:\n]{0,30}:", re.IGNORECASE | re.MULTILINE
-)
-_REJECTED = (
-    r"(?:absent|negative|excluded|unlikely|denied|rejected|ruled\sout|n/a|false|none|no(?=\W*$|[,;.])|0(?![.\d%])"
-    r"|not\s(?:present|applicable|documented|mentioned|found|seen|supported|included|selected|indicated|active|assigned|\w+ed)"
-    r"|❌|✗|✘)"
-)
-_REJECTS_ALL = lazy_regex(rf"^\W*(?:\w+\s)?{_REJECTED}[^:\n]*:|^\W*considered\b[^:\n]*:", re.IGNORECASE)
-_CONFIRMED = r"(?:yes|true|1(?![.\d%])|present|positive|✅|✓|✔)"
-_CONFIRMS_ALL = lazy_regex(rf"^{_CONFIRMED}\s?:\s", re.IGNORECASE)
-_STATUS = lazy_regex(rf"(?P<label>.*?\S)\s?[:=]\s?(?:(?P<no>{_REJECTED})|{_CONFIRMED})\W*", re.IGNORECASE | re.DOTALL)
-_EXPLANATION = lazy_regex(
-    r"^\W*(?:explanations?|rationales?|reason(?:s|ing)?|notes?|justification|evidence|comments?|remarks?|disclaimer|confidence|why|(?:supporting|key|clinical)\sevidence)"
-    r"\b\W*(?::|$)",
-    re.IGNORECASE | re.MULTILINE,
-)
-_SENTENCE_BEGINS = (
-    r"(?:The|This|These|Those|There|He|She|They|It|All|Both|Let|I|We|You|If|Please|Patient|Because|Since|As|In|Based"
-    r"|Hope)\b"
-)
-_SENTENCE = lazy_regex(rf"\W*{_SENTENCE_BEGINS}(?:\s+\S+){{2,}}.*[.!?:]\W*")
-_NEXT_SENTENCE = lazy_regex(rf"[.!]\s+(?={_SENTENCE_BEGINS}|[A-Z][^.,;]*\s(?:is|are|was|were|has|have)\b).*", re.DOTALL)
-_REJECTING_SENTENCE = lazy_regex(rf"\b(?:is|was|are|were)\s(?:\w+ly\s)?{_REJECTED}", re.IGNORECASE)
+
+# --- lines ------------------------------------------------------------------------------------------------------------
+
 _RULE = lazy_regex(r"\|?[\s:|-]*---[\s:|-]*")
 _MARK = lazy_regex(
-    r"(?:[-*–—+◦▪●‣→>~▸■►➤⁃]\s|[•✅✓✔☑①-⑳]\s?|-(?=[A-Za-z])|\[[xX]\]\s|#\d{1,3}\s|\d\u20e3\s?|\d{1,2}\s[-–—]\s"
-    r"|\d{1,2}\.(?=[A-Za-z])|\(?(?:\d{1,3}|[A-Za-z]|[ivxIVX]{1,4})\\?[.):]\s)+"
+    r"(?:#\d{1,3}\s|[^\w\s\"'(\[<>=≥≤±%.,;:|\ue000-\uf8ff-]\s*|[①-⑳]\s?|[-–>]\s|=>\s|-(?=[A-Za-z])|\[[xX]\]\s|\d\u20e3\s?|\d{1,2}\s[-–—]\s|\d{1,2}\.(?=[A-Za-z])"
+    r"|[(\[]?(?:\d{1,3}|[A-Za-z]|[ivxIVX]{1,4})\\?[\].):/]:?\s|\d{1,3}:\s)+"
 )
-_ORDINAL = lazy_regex(r"(?:(?:and\s)?(?:first|second|third|fourth|fifth|last)(?:ly)?,\s)", re.IGNORECASE)
 _NUMBERED = lazy_regex(r"\d{1,2}\s(?=\S)")
-_UNCHECKED = lazy_regex(r"(?:[-*+]\s)?\[\s?\]\s|(?:❌|✗|✘|☐)")
+_UNCHECKED = lazy_regex(r"(?:[-*+]\s)?\[\s?\]\s|[❌✗✘☐]")
 _INLINE_NUMBER = lazy_regex(r"\s(?=\(?\d{1,2}[.)]\s)")
+_STATUS = lazy_regex(
+    rf"(?:(?:is\sthere|are\sthere|has)\s)?(?P<label>[^;=?\n]*?[^\s:=,;?(|-])\s*(?:[:=?,\t|]|\s[-–]|\s\()\s*(?:(?P<no>{REJECTED})|{CONFIRMED})\W*",
+    re.IGNORECASE | re.DOTALL,
+)
+
+# --- entries ----------------------------------------------------------------------------------------------------------
+
 _PARENTHESIS = lazy_regex(r"(?<=[^\s,;])\s[(\[]([^()\[\]]*)[)\]]")
+_ONLY_REJECTED = lazy_regex(rf"{REJECTED}\W*", re.IGNORECASE)
 _REMARK = lazy_regex(r"\s?:\s|\s(?:[-–—→]|->|=>)\s")
-_CHAIN = lazy_regex(r"\s(--|->|→|=>|>|/|\+|\|\||[-–—])\s|(\t)")
+_CHAIN = lazy_regex(r"\s(--|->|→|=>|>|/|\+|\|\||~|@|:|[-–—])\s?(?=\S)|(\t)|(\\)")
+_CUT = lazy_regex(
+    r",?\s(?:rather\sthan|instead\sof|but\s(?:not|no)|because|since|due\sto|as\sevidenced)\s.*",
+    re.IGNORECASE | re.DOTALL,
+)
 _NOT_LABEL = lazy_regex(
-    r"\s*(?:but\s|and\s)?(?:not|no|because|since|as(?!\swell)|due\sto|given|based\son|which)\s.*"
+    r"\s*(?:but\s|and\s)?(?:not|no|because|since|as(?!\swell)|due\sto|given|based\son|which)\s.*|\s*there\s(?:is|are)\sno\b.*"
+    r"|.*\b(?:do|does)\snot\s(?:mention|see)\b.*|\s*i\s(?:think|believe|guess)\W*|.*\sis\snot\s.*"
     r"|\s*(?:i\scan(?:'t|not)|i'm\ssorry|sorry|i\sam\s(?:sorry|unable))\b.*",
     re.IGNORECASE | re.DOTALL,
 )
-_INSTEAD = lazy_regex(r",?\s(?:rather\sthan|instead\sof|but\snot)\s.*", re.IGNORECASE | re.DOTALL)
+_ADVERBS = lazy_regex(rf"\s*(?:{ADVERB}\b[,:]?\s*)+", re.IGNORECASE)
+_LEAD_IN = lazy_regex(
+    rf"\s*(?:based|according|the|this|these|those|there|it|he|she|they|i|we|my|our|its|all|three|two|from|{SUBJECT})\b"
+    rf"(?:(?!\b{VERB}\b).)*(?:\b{VERB}\b\s?(?P<rest>.*))?",
+    re.IGNORECASE | re.DOTALL,
+)
+_AFTER_VERB = lazy_regex(
+    rf"(?:(?:also|both|would|should|could|likely|probably|been|known|able|to|be|have|as|with|from|about|of|an?|the|this|it|following|(?:\w+\s)?history"
+    rf"|{SUBJECT}|{NOUN}|{VERB}|\w+-year-old)\b:?\s*)*",
+    re.IGNORECASE,
+)
 _SEPARATOR = lazy_regex(r"[,;\n、，；|•·]")
 _DIVIDES_REFERENCE = lazy_regex(r"[,;\n]")
 _AND = r"(?:and(?:\salso)?|&|as\swell\sas|along\swith|together\swith|plus|und|et|y|和)"
-_AND_FIRST = lazy_regex(rf"{_AND}\s+(?=\S)", re.IGNORECASE)
+_AND_FIRST = lazy_regex(rf"(?:{_AND}|but)\s+(?=\S)", re.IGNORECASE)
 _ONLY_AND = lazy_regex(_AND, re.IGNORECASE)
 _JOINS = lazy_regex(rf"\s+{_AND}\s+|\s\+\s|\s?/\s?", re.IGNORECASE)
 _ENDS_LIST = lazy_regex(rf"\s+{_AND}\s+", re.IGNORECASE)
-_BEFORE = lazy_regex(r"(?:both|only|just)\s+", re.IGNORECASE)
+_ORDINAL = lazy_regex(r"(?:(?:and\s)?(?:first|second|third|fourth|fifth|last)(?:ly)?,\s)", re.IGNORECASE)
 _AFTER = lazy_regex(r"\s+only\Z", re.IGNORECASE)
 _NO_LABEL = lazy_regex(
     r"(?:none|null|nil|n/?a|not\sapplicable|(?:there\s(?:are|is)\s)?(?:no|none\sof\sthe)\s(?:\w+\s){0,2}?"
-    rf"(?:above|{_NOUN})(?:\s(?:apply|applies|found|identified|present)(?:\s.*)?)?|there\sare\snone"
-    r"|none(?:\sof\s(?:these|them))?(?:\s(?:apply|applies))?|nothing(?:\sapplies)?)",
+    rf"(?:above|{NOUN})(?:\s(?:apply|applies|found|identified|present)(?:\s.*)?)?|there\sare\snone"
+    r"|none(?:\sof\s(?:these|them))?(?:\s(?:apply|applies))?|nothing(?:\sapplies)?|unknown|unclear|not\smentioned)",
     re.IGNORECASE,
 )
-_TAG = lazy_regex(r"</?(?:labels?|categories|diagnos[ei]s|tags|list|br|li|ul|ol|p|final)\s?/?>", re.IGNORECASE)
-_ENTRY_KEYS = (
-    "label",
-    "name",
-    "diagnosis",
-    "condition",
-    "category",
-    "class",
-    "tag",
-    "topic",
-    "problem",
-    "symptom",
-    "finding",
+_TAG = lazy_regex(
+    r"</?(?:labels?|categories|diagnos[ei]s|conditions|tags|list|br|li|ul|ol|p|final)\s?/?>", re.IGNORECASE
 )
-_NAMES_LABELS = lazy_regex(rf"{_NOUN}(?:\spresent)?\Z", re.IGNORECASE)
-_PYTHON = lazy_regex(r"[\[{]\s*'")
-_YES = (True, 1, "1", "yes", "true", "present", "positive")
-_YES_OR_NO = (*_YES, False, 0, "0", "no", "false", "absent", "negative", None)
-_AROUND = " \t\r*_`\"'“”‘’[]{}<>#!?✅❌"
+_AROUND = " \t\r*_`~@\"'“”‘’„[]{}<>⟨⟩#!?✅❌"
 _PRIVATE = 0xE000  # first character for private use: each stands for a protected label
 
 
@@ -142,14 +138,13 @@ def read_labels(text: str, known: AbstractSet[str] = frozenset()) -> frozenset[s
     ['asthma', 'copd']
     """
     text = _TAG.sub("\n", strip_reasoning(text))
-    given = _json_entries(text)
+    given = labels_in_json(text, lambda value: read_labels(value, known))
     if given is not None:
         labels = {_bare(entry) for entry in given}
     else:
         protected = {chr(_PRIVATE + number): label for number, label in enumerate(sorted(known, key=len, reverse=True))}
         text = _protect(clean_text(text), protected)
-        entries = (part for line in _lines(text, known) for part in _parts(line, known | protected.keys()))
-        labels = {_restore(_label(entry), protected) for entry in entries}
+        labels = {_restore(_label(entry), protected) for entry in _entries(text, known | protected.keys())}
     return frozenset(label for label in labels if label and (label in known or not _NO_LABEL.fullmatch(label)))
 
 
@@ -176,169 +171,199 @@ def _restore(label: str, protected: Mapping[str, str]) -> str:
     return "".join(protected.get(sign, sign) for sign in label)
 
 
-def _json_entries(text: str) -> list[str] | None:
-    """Return the entries of a JSON document in `text`; None without one."""
-    if '"' not in text and _PYTHON.search(text):
-        text = text.replace("'", '"')
-    decoder = json.JSONDecoder(strict=False)
-    at = 0
-    while (found := re.compile(r"[\[{]\s*[\"{\[]|\[\]|\{\}").search(text, at)) is not None:
-        try:
-            document, at = decoder.raw_decode(text, found.start())
-        except (ValueError, RecursionError):
-            return None
-        entries = _entries(document)
-        if entries is not None:
-            return entries
-    return None
+def _entries(text: str, known: AbstractSet[str]) -> Iterator[str]:
+    """Yield the entries of the list in a text."""
+    restarts = [match.end() for match in _RESTARTS.finditer(text)]
+    text = text[restarts[-1] :] if restarts and text[restarts[-1] :].strip(" .:*_\n") else text
+    text = text.strip()
+    explanation = _EXPLANATION.search(text)
+    text = text[: explanation.start()] if explanation and explanation.start() else text
+    statuses = _statuses(text)
+    if statuses is not None:
+        yield from statuses
+        return
+    for line in _lines(text, known):
+        yield from _parts(line, known)
 
 
-def _entries(document: Any) -> list[str] | None:
-    """Return the labels of a JSON value; None if it holds none in an obvious place."""
-    if isinstance(document, list):
-        found = [_entry(element) for element in document]
-        return None if None in found else [entry for entry in found if entry is not None]
-    if not isinstance(document, dict) or not document:
+def _statuses(text: str) -> list[str] | None:
+    """Return the labels that apply if every line or part is a label and yes or no; None otherwise."""
+    lines = [_unmarked(line.strip().strip("|")) for line in text.splitlines() if line.strip()]
+    lines = lines[2:] if len(lines) > 2 and _RULE.fullmatch(lines[1]) else lines
+    if len(lines) == 1 and not _STATUS.fullmatch(lines[0].split(",")[0]):
+        lines = re.split(r"[;,]\s", lines[0])
+    elif len(lines) == 1:
+        lines = re.split(r",\s", lines[0])
+    found = [_STATUS.fullmatch(line) for line in lines]
+    if not found or None in found:
         return None
-    values = list(document.values())
-    if not any(isinstance(value, (list, dict)) for value in values) and all(value in _YES_OR_NO for value in values):
-        return [key for key, value in document.items() if value in _YES]
-    named = [value for key, value in document.items() if _NAMES_LABELS.search(key.replace("_", " "))]
-    for value in named or values[: len(values) == 1]:
-        entries = sorted(read_labels(value)) if isinstance(value, str) else _entries(value)
-        if entries is not None:
-            return entries
-    return None
-
-
-def _entry(element: Any) -> str | None:
-    """Return the label of one element of a JSON list; None without one."""
-    if isinstance(element, dict):
-        keys = [key for key in element if key.lower() in _ENTRY_KEYS] or list(element)[: len(element) == 1]
-        element = element[keys[0]] if keys else None
-    return element if isinstance(element, str) else None
+    return [status["label"] for status in found if status and not status["no"]]
 
 
 def _lines(text: str, known: AbstractSet[str]) -> Iterator[str]:
-    """Yield the lines of the list in a text, without headings, list marks, remarks and explanations."""
-    lines = [line for line in _section(text, known).split("\n") if not line.strip().endswith("?")]
-    filled = [line.strip() for line in lines if line.strip()]
-    several = len(filled) > 1
-    numbered = several and all(map(_NUMBERED.match, filled))
-    header = next((number for number, line in enumerate(lines) if "|" in line and _RULE.fullmatch(line.strip())), 0) - 1
-    indent = min((len(line) - len(line.lstrip()) for line in lines[1:] if _MARK.match(line.lstrip())), default=99)
-    rejecting = False
-    for number, line in enumerate(lines):
-        bare = line.strip()
-        rejecting = bool(bare) and (rejecting or _REJECTS_ALL.match(bare) is not None)
-        nested = len(line) - len(line.lstrip()) > indent
-        if not bare or rejecting or nested or number == header or _is_remark(bare, several=several):
-            continue
-        if bare.startswith("|"):
-            bare = _cell(bare)
-        elif bare.startswith("(") and bare.endswith(")") and bare.count("(") == 1:
-            bare = bare[1:-1]
-        bare = _NUMBERED.sub("", bare, count=1) if numbered else _CONFIRMS_ALL.sub("", bare)
+    """Yield the items of the list in a text, without headings, list marks, remarks and sentences."""
+    lines = [line for line in text.split("\n") if line.strip() and not line.strip().endswith("?")]
+    lines = _without_others(_table(lines), several=len(lines) > 1)
+    numbered = len(lines) > 1 and all(_NUMBERED.match(line.strip()) for line in lines)
+    marked = sum(_MARK.match(line.strip()) is not None for line in lines)
+    single = len(lines) == 1
+    for line in lines:
+        bare = _NUMBERED.sub("", line.strip(), count=1) if numbered else line.strip()
+        if bare.startswith("(") and bare.endswith(")") and bare.count("(") == 1:
+            bare = bare[1:-1] if single else ""
+        bare = _without_heading(bare, known, single=single)
         for item in _INLINE_NUMBER.split(_NEXT_SENTENCE.sub("", _PREDICATE.sub("", bare))):
-            yield from _without_remark(item, known)
+            yield from _without_remark(item, known, listed=marked > 0 and not single)
 
 
-def _is_remark(line: str, *, several: bool) -> bool:
-    """Return True for a line of a list without a label: a rule, an unchecked box, a sentence, "Here they are:"."""
-    if _RULE.fullmatch(line) or _UNCHECKED.match(line):
-        return True
-    if not several:
-        return _SENTENCE.fullmatch(line) is not None and _REJECTING_SENTENCE.search(line) is not None
-    return (
-        line.endswith(":")
-        or _SENTENCE.fullmatch(line) is not None
-        or _REJECTING_SENTENCE.search(line) is not None
-        or _UNCHECKED.search(line) is not None
-    )
+def _table(lines: list[str]) -> list[str]:
+    """Return the lines of a text, the rows of a table as their labels."""
+    rule = next((number for number, line in enumerate(lines) if "|" in line and _RULE.fullmatch(line.strip())), None)
+    if rule is None:
+        rows = [line for line in lines if line.strip().startswith("|")]
+        return [
+            _cell(line) if line in rows and len(rows) > 1 else line.strip().strip("|") if line in rows else line
+            for line in lines
+        ]
+    return [_cell(line) if "|" in line else line for line in (*lines[: max(rule - 1, 0)], *lines[rule + 1 :])]
 
 
 def _cell(row: str) -> str:
     """Return the label of a row of a table: its first cell that is no number; "" if another cell rejects it."""
-    cells = [cell.strip() for cell in row.strip("|").split("|")]
-    if any(re.fullmatch(_REJECTED, cell, re.IGNORECASE) for cell in cells[1:]):
+    cells = [cell.strip() for cell in row.strip().strip("|").split("|")]
+    if any(_ONLY_REJECTED.fullmatch(cell) for cell in cells[1:]):
         return ""
     return next((cell for cell in cells if not cell.isdigit()), "")
 
 
-def _section(text: str, known: AbstractSet[str]) -> str:
-    """Return the part of a text with the labels: after the lead-in, before the explanation."""
-    retracted = [match.end() for match in _RETRACTION.finditer(text)]
-    text = text[retracted[-1] :] if retracted else text
-    headings = list(_HEADING.finditer(text))
-    final = [heading for heading in headings if _FINAL.search(heading[0])]
-    if headings:
-        start = final[-1] if final else headings[0]
-        text = _HEADING.sub("\n", text[start.start() :])
-    text = text.strip("\n")
-    explanation = _EXPLANATION.search(text)
-    text = text[: explanation.start()] if explanation and explanation.start() else text
-    before, colon, after = text.strip().partition(": ")
-    if colon and "\n" not in text.strip() and _SEPARATOR.search(after) and not _SEPARATOR.search(before):
-        heading = _label(before)  # "Comorbidities: asthma, COPD", but "Asthma: wheezing, cough" where that is a label
-        if heading not in known and not _STATUS.fullmatch(text.split(",")[0]):
-            return after
-    return text
+def _without_others(lines: Sequence[str], *, several: bool) -> list[str]:
+    """Return the lines of a list: not rejected ones, remarks under an entry, rules, and sentences beside the list."""
+    kept, rejecting = [], False
+    for line in lines:
+        bare = line.strip()
+        ends = rejecting and not _MARK.match(bare)
+        rejecting = _REJECTS_ALL.match(bare) is not None or (rejecting and not ends)
+        if rejecting or _RULE.fullmatch(bare) or _UNCHECKED.match(bare) or _ONLY_NOUN.fullmatch(bare):
+            continue
+        if several and (bare.endswith(":") or _UNCHECKED.search(bare) or _REJECTING_SENTENCE.search(bare)):
+            continue
+        kept.append(line)
+    listed = [line for line in kept if several and not _SENTENCE.fullmatch(line.strip())]
+    if not listed:
+        named = [line for line in kept if re.search(rf"\b{NOUN}\b", line, re.IGNORECASE)]
+        return (named or kept)[:1]
+    marks = [_MARK.match(line.strip()) is not None for line in listed]
+    marks[0] |= marks.count(False) == 1  # `clean_text` removes the first mark
+    indent = min((_indent(line) for line, mark in zip(listed[1:], marks[1:], strict=True) if mark), default=99)
+    if marks.count(False) > 1 and not marks[0] and any(marks):
+        return [line for line, mark in zip(listed, marks, strict=True) if not mark]
+    if marks[0] and marks.count(True) > 1:
+        return [line for line, mark in zip(listed, marks, strict=True) if mark and _indent(line) <= indent]
+    return listed
 
 
-def _without_remark(item: str, known: AbstractSet[str]) -> Iterator[str]:
-    """Yield an item without its list mark and what is said about it; nothing if it is rejected."""
+def _indent(line: str) -> int:
+    """Return the white space at the beginning of a line, in characters."""
+    return len(line) - len(line.lstrip())
+
+
+def _unmarked(item: str) -> str:
+    """Return an item without its list mark."""
     mark = _MARK.match(item)
-    item = item[mark.end() :] if mark and mark.end() < len(item) else item
-    parts = [_STATUS.fullmatch(part) for part in item.split(",")]
-    if all(parts):
-        yield from (part["label"] for part in parts if part and not part["no"])
-        return
+    return item[mark.end() :] if mark and mark.end() < len(item) else item
+
+
+def _without_heading(line: str, known: AbstractSet[str], *, single: bool) -> str:
+    """Return a line without a heading such as "Labels:".
+
+    `single`: there is no other line; then anything before a colon and a list is a heading.
+    """
+    first = _NOUN_FIRST.match(line)
+    line = line[first.end() :] if first else line
+    before, colon, after = line.partition(":")
+    if not colon or _label(before) in known or not after.strip():
+        return line
+    is_heading = _NOUN_HEADING.fullmatch(before) or _SHORT_HEADING.fullmatch(before) or _LEAD_IN.fullmatch(before)
+    lists = single and _SEPARATOR.search(after) and not _SEPARATOR.search(before) and ":" not in after
+    return _without_heading(after.strip(), known, single=single) if is_heading or lists else line
+
+
+def _without_remark(item: str, known: AbstractSet[str], *, listed: bool) -> Iterator[str]:
+    """Yield an item without its list mark and what is said about it; nothing if it is rejected.
+
+    `listed`: it is one of several with list marks, so that it names one label.
+    """
+    item = _unmarked(item)
     if known:
-        rejected = [
-            entry for entry in _SEPARATOR.split(_PARENTHESIS.sub(_hide_separators, item)) if _is_rejected(entry)
-        ]
-        item = _PARENTHESIS.sub("", item) if not rejected else ""
-    item = _INSTEAD.sub("", item)
-    remark = _REMARK.search(item)
-    if remark and not _SEPARATOR.search(item[: remark.start()]) and not _is_chain(item):
-        if re.match(_REJECTED, item[remark.end() :], re.IGNORECASE):
-            return
-        item = item[: remark.start()]
-    if item:
-        yield item
+        parts = _SEPARATOR.split(_PARENTHESIS.sub(lambda found: _SEPARATOR.sub(" ", found[0]), item))
+        kept = [part for part in parts if not _is_rejected(part)]
+        item = (
+            _PARENTHESIS.sub("", item)
+            if len(kept) == len(parts)
+            else ", ".join(_PARENTHESIS.sub("", part) for part in kept)
+        )
+    item = _CUT.sub("", item)
+    if listed:  # "- Asthma. Wheezing.", "- Asthma, on steroids", "- Asthma | wheezing"
+        item = item.split(" | ")[0]
+        item = re.split(r"(?<=\w{4})\.\s", item, maxsplit=1)[0]
+        item = re.split(r",\s(?=[a-z])", item, maxsplit=1)[0] if item[:1].isupper() and ", and " not in item else item
+    pieces = item.split(";") if item.count(": ") > 1 and item.count(": ") == item.count(";") + 1 else [item]
+    for piece in pieces:
+        remark = _REMARK.search(piece)
+        if remark and not _SEPARATOR.search(piece[: remark.start()]) and not _is_chain(piece):
+            if re.match(REJECTED, piece[remark.end() :], re.IGNORECASE):
+                continue
+            piece = piece[: remark.start()]
+        if piece.strip():
+            yield piece
 
 
 def _is_chain(item: str) -> bool:
     """Return True if the same sign, such as " > ", divides an item at least twice, or a tab does."""
-    signs = [match[1] or match[2] for match in _CHAIN.finditer(item)]
+    signs = [match[1] or match[2] or match[3] for match in _CHAIN.finditer(item)]
     return len(signs) > 1 and len(set(signs)) == 1
-
-
-def _hide_separators(parenthesis: re.Match[str]) -> str:
-    """Return a remark in parentheses without separators."""
-    return _SEPARATOR.sub(" ", parenthesis[0])
 
 
 def _is_rejected(entry: str) -> bool:
     """Return True if a remark in parentheses rejects an entry."""
     remark = _PARENTHESIS.search(entry)
-    return remark is not None and re.match(_REJECTED, remark[1], re.IGNORECASE) is not None
+    return remark is not None and re.match(REJECTED, remark[1], re.IGNORECASE) is not None
 
 
 def _parts(item: str, known: AbstractSet[str]) -> Iterable[str]:
     """Divide an item into labels."""
-    before = _BEFORE.match(item)
-    item = _AFTER.sub("", item[before.end() :] if before else item)
+    item = _ORDINAL.sub("", _ADVERBS.sub("", item, count=1) if _ADVERBS.match(item) else item)
+    item = _AFTER.sub("", item)
     if _is_chain(item) and not _SEPARATOR.search(item):
         return _CHAIN.sub("\n", item).split("\n")
-    item = _ORDINAL.sub("", item)
-    parts = [part for part in _SEPARATOR.split(item) if part.strip() and not _NOT_LABEL.fullmatch(part)]
+    if item.count(". ") > 1 and all(
+        len(piece) > len("St.") and piece[:1].isupper() for piece in item.rstrip(".").split(". ")
+    ):
+        return item.split(". ")
+    parts = [part for part in _SEPARATOR.split(item) if not _NOT_LABEL.fullmatch(part)]
+    parts = [part if _label(part) in known else _without_lead_in(part) for part in parts]
+    parts = [part for part in parts if part.strip()]
     if len(parts) > 1:
         last = parts[-1].strip()
-        first = _AND_FIRST.match(last)
-        return [*parts[:-1], *([last] if first else _ENDS_LIST.split(last))]
-    joined = [part for part in _JOINS.split(" ".join(parts)) if part.strip()]
-    return joined if any(_label(part) in known for part in joined) else parts
+        parts = [*parts[:-1], *([last] if _AND_FIRST.match(last) else _ENDS_LIST.split(last))]
+    return [entry for part in parts for entry in _joined(part, known)]
+
+
+def _joined(part: str, known: AbstractSet[str]) -> list[str]:
+    """Return the parts joined by "and" or a slash if one of them is a known label, else the whole."""
+    joined = [entry for entry in _JOINS.split(part) if entry.strip()]
+    return joined if any(_label(entry) in known for entry in joined) else [part]
+
+
+def _without_lead_in(part: str) -> str:
+    """Return the end of a sentence that names labels: after "The patient has a history of"; "" if it has no verb."""
+    bare = _ADVERBS.sub("", part, count=1) if _ADVERBS.match(part) else part
+    lead_in = _LEAD_IN.fullmatch(bare)
+    if lead_in is None:
+        return bare
+    rest = lead_in["rest"] or ""
+    after = _AFTER_VERB.match(rest)
+    return rest[after.end() :] if after else rest
 
 
 def _label(entry: str) -> str:

@@ -84,8 +84,8 @@ _SENTENCE = r"(?:sentence|line)s?(?:\s(?:with|at))?(?:\s(?:id|no\.?|number|index
 _LINK = r"\s?(?:(?:is|was)\b|[:=→])?\s?:?\s?(?:sentence\s|number\s|no\.\s)?"
 _NUMBER = (
     r"\(?(?P<id>\d{1,3})\b[)>]?(?![/%°]|[.,]\d|\ ?[-–]\ ?\d|\ \d+\ \d|\ (?:or|and|to)\s\d"
-    r"|\ (?:errors?|mistakes?|sentences?|issues?|problems?|corrections?|out\sof|of\sthe|days?|weeks?|months?|years?|hours?"
-    r"|mg|mm|ml|mcg|times|(?:is|are)\s(?:correct|accurate|fine|right|ok(?:ay)?))\b)"
+    r"|\ (?:errors?|mistakes?|sentences?|issues?|problems?|corrections?|out\sof|of\sthe|days?|weeks?"
+    r"|months?|years?|hours?|mg|mm|ml|mcg|times|(?:is|are)\s(?:correct|accurate|fine|right|ok(?:ay)?))\b)"
 )
 _BARE = lazy_regex(rf"(?:(?:no\.?|number)\s)?{_NUMBER}", re.IGNORECASE)
 _NAMED = lazy_regex(
