@@ -67,26 +67,29 @@ _TOKEN = lazy_regex(
     re.IGNORECASE,
 )
 _LISTS_BEFORE = lazy_regex(
-    r"(?:^|[-•–—+,;:=|/、(\[{\"'#>→<&✅✓✔❌✗✘▸■]|\d[.)]|\b(?:and|or|icd-?10(?:-?(?:cm|pcs))?|cm|pcs|coded\s(?:as|with)"
-    r"|codes?(?:\s(?:is|are|include)|\s\w+\s(?:is|are))?|assign|not|no|nor)|r/o|\brule(?:d)?\sout"
+    r"(?:^|[-•–—+,;:=|/\\、·~⟨(\[{\"'#>→<&✅✓✔❌✗✘▸■]|\d[.)]|\b(?:and|or|icd-?10(?:-?(?:cm|pcs))?|cm|pcs|coded\s(?:as|with)"
+    r"|codes?(?:\s(?:is|are|include)|\s\w+\s(?:is|are))?|assign|not|no|nor|plus|then|dx\d?)|r/o|\brule(?:d)?\sout"
     r"|\b[A-Z]\d[0-9AB][0-9A-Z.]{0,5}(?:\s(?:to|through))?\s|\b[0-9A-Z]{7}\s)\s*\Z",
     re.IGNORECASE,
 )
-_ENDS_LINE = lazy_regex(r"\.?\s*(?:\n|\Z|[)\]}|>])")
+_ENDS_LINE = lazy_regex(r"\.?\s*(?:\n|\Z|[)\]}|>⟩])")
 _ENDS_ITEM = lazy_regex(r"\.?\s*(?:\n|\Z|[)\]}|>,;\"'/]|(?:and|or)\b|[A-Z]\d[0-9AB])", re.IGNORECASE)
 _BEGINS_LIST = lazy_regex(
     rf"\s?(?:[,;/|&+]|,?\s?(?:and|or)\b)\s?(?:and\s|or\s)?(?:{_CATEGORY}[.0-9A-Z]{{0,5}}|[0-9A-Z]{{7}})\b|;"
 )
-_APPLIES = lazy_regex(r"\s(?:applies|apply|is\s(?:coded|assigned|correct|the\s(?:\w+\s)?code))\b", re.IGNORECASE)
+_APPLIES = lazy_regex(
+    r"\s(?:applies|apply|(?:is|was)\s(?:coded|assigned|correct|the\s(?:\w+\s)?code))\b", re.IGNORECASE
+)
 _BESIDE = 40
 """Characters looked at before a code."""
 _MARKUP = str.maketrans({"*": " ", "`": " ", "“": '"', "”": '"', "‘": "'", "’": "'", "\u00a0": " "})
 
 _MISPRINTS = (
+    (lazy_regex(r"(?<!\w)_([^_\n]+)_(?!\w)"), r"\1"),
     (lazy_regex(r"(?<=[0-9ABX])(?:\.[*_?-]+|_(?=\W|$))"), ".x"),
     (lazy_regex(r"(?<!\w)_+|_+(?!\w)"), " "),
     (lazy_regex(r"\[[ ]?\]"), "❌"),
-    (lazy_regex(r"~~[^~\n]+~~"), ""),
+    (lazy_regex(r"~~[^~\n]+~~|<(del|s)>[^<\n]*</\1>"), ""),
     (lazy_regex(r"(?<=\d)·(?=\d)"), "."),
     (lazy_regex(r"(?<![\w.])([A-Za-z]\d[0-9ABab]) ?\.(?=\d)"), r"\1."),
     (lazy_regex(r"(?<![\w.,])([A-Z]\d[0-9AB]),(?=\d(?![\w,.]))"), r"\1."),
@@ -95,25 +98,37 @@ _MISPRINTS = (
 )
 """What is written for a code -> the code."""
 _REJECTED_BEFORE = lazy_regex(
-    r"(?:\b(?:not|no|non|neither|nor|without|instead\sof|in\splace\sof|rather\sthan|never|except(?:\sfor)?|r/o"
+    r"(?:\b(?:not|(?<!\?\s)no|non|neither|nor|without|instead\sof|in\splace\sof|rather\sthan|never|except(?:\sfor)?|r/o"
     r"|exclud(?:es?\s?\d?|ed|ing)|rul(?:e|ed|ing)\sout|(?:do(?:es)?\snot|don't|doesn't)\s\w+|no\sneed\sfor|avoid(?:ing)?"
     r"|omit(?:ted)?|removed?|deleted?|dropp?(?:ed)?|reject(?:ed)?|unsupported|replac(?:es?|ed|ing)|previously|formerly|was"
     r"|chang(?:e|ed|ing)(?:\sfrom)?|from|considered|hcpcs|cpt|ms-drg|drg|snomed(?:\sct)?)\b|icd-?9(?:-cm)?\b[:\s\d.,]*|[❌✗✘])"
     r"(?:\s(?:the|an?|icd-?10(?:-cm)?|codes?|cod(?:ed|ing)|us(?:e|ed|ing)|assign(?:ed)?|report(?:ed)?|includ(?:ed|ing)|listed"
-    r"|supported|selected|billed|as|applicable))*"
+    r"|supported|selected|billed|as|applicable|for))*"
     r"(?P<heading>\s?:\s*(?:[-*•]|\d{1,2}[.)])?)?[ \t\"'(\[-]*\Z",
     re.IGNORECASE,
 )
+_REJECTING_HEADING = lazy_regex(
+    r"(?:^|\n)[^:\n.]{0,40}\b(?:exclud(?:es?\d?|ed)|omitted|rejected|unsupported|insufficient|left\sout|not\s(?:coded"
+    r"|assigned|included|supported|applicable|documented|used|present))\b[^:\n.]{0,40}:\s*(?:[-*•]|\d{1,2}[.)])?\s*\Z",
+    re.IGNORECASE,
+)
+_CLAUSE_BEFORE = lazy_regex(r"[^.;:,\n]*(?:\.\d[^.;:,\n]*)*\Z")
+_REJECTING_CLAUSE = lazy_regex(
+    r"\W*(?:I|we|there|it|first\sI)\b(?:(?!\bso\b|\bbut\b).)*\b(?:not|\w+n't|no|cannot|left\sout|omitted|excluded|insufficient|initially"
+    r"|thought|considered|rejected|removed)\b(?:(?!\bso\b|\bbut\b).)*",
+    re.IGNORECASE | re.DOTALL,
+)
 _PREDICATE = (
-    r"(?:be\s)?(?:coded|applicable|assigned|used|included|supported|documented|correct|right|needed|indicated|appropriate"
+    r"(?:be(?:en)?\s)?(?:coded|applicable|assigned|used|included|supported|documented|correct|right|needed|indicated|appropriate"
     r"|reported|billable|present|valid|selected|required|relevant|necessary|listed|accurate|warranted|justified|apply|fit"
-    r"|the\s(?:right|correct)\scode)\b"
+    r"|part\sof|the\s(?:right|correct)\scode)\b"
 )
 _REJECTED_AFTER = lazy_regex(
-    r"[)\]\"']?\ ?(?:[-–—:,(?]|->|→)?\ ?\(?(?:(?:is|was|are|were|has\sbeen|have\sbeen|would\sbe)\s)?(?:"
-    rf"(?:(?:(?:is|was|are|were|do|does|did|would|should|could|can|must)(?:\snot|n't)|not|cannot|can't)\s{_PREDICATE})"
-    r"|(?:ruled\sout|excluded|rejected|considered|incorrect|wrong|inappropriate|invalid|to\sbe\savoided|unsupported"
-    r"|unnecessary|redundant|removed|deleted|dropped|omitted|replaced\s(?:by|with))\b|no(?=\W*(?:\n|\Z)|\s?[.;,])|[❌✗✘])",
+    r"[)\]\"']?\ ?(?:[-–—:,(?|=]|->|→)?\ ?\(?(?:(?:is|was|are|were|has\sbeen|have\sbeen|would\sbe)\s)?(?:"
+    r"(?:(?:(?:is|was|are|were|do|does|did|would|should|could|can|must|may|need|has|have)(?:\snot|n't)|not|cannot|can't)\s"
+    rf"{_PREDICATE})|(?:ruled\sout|left\sout|excluded|rejected|considered|incorrect|wrong|inappropriate|invalid|to\sbe\savoided"
+    r"|unsupported|unnecessary|redundant|removed|deleted|dropped|omitted|replaced\s(?:by|with)|no,?\swait)\b"
+    r"|(?:no|0(?!\.\d)|false|absent)(?=\W*(?:\n|\Z)|\s?[.;,|)])|[❌✗✘])",
     re.IGNORECASE,
 )
 _NEXT_IN_SENTENCE = lazy_regex(r"[)\]\"']?\s*,?\s*(?:or|nor)\s+(?:codes?\s)?[(\[\"']?", re.IGNORECASE)
@@ -125,15 +140,16 @@ _NO_CODE_AFTER = lazy_regex(
     re.IGNORECASE,
 )
 _NO_CODE_BEFORE = lazy_regex(
-    r"\b(?:coenzyme|vitamin|cytochrome|dextrose|level|lead|room|rm|ward|unit|bed)\s\Z", re.IGNORECASE
+    r"\b(?:coenzyme|vitamin|cytochrome|dextrose|level|lead|room|rm|ward|unit|bed|dr\.|hla|(?:id|account|mrn|number)\s?[:#]?)[\s-]\Z",
+    re.IGNORECASE,
 )
-_NEVER_A_CODE = lazy_regex(r"q\d\dh|g\d+p\d+", re.IGNORECASE)
-"""Intervals such as q12h, and pregnancies and births such as G2P1001."""
+_NEVER_A_CODE = lazy_regex(r"(?i:q\d\dh|g\d+p\d+)|[A-Z]\d{2,3}[C-Z]|[A-Z]\d+[a-z]+")
+"""Intervals (q12h), numbers of pregnancies and births (G2P1001), mutations (V600E, F508del)."""
 _GENE_AFTER = lazy_regex(
     r"[\s(:-]{0,3}(?:mutat|mutant|gene\b|protein|positiv|negativ|express|stain|overexpress|wild|pathway|mapk|kinase|status|ihc\b)",
     re.IGNORECASE,
 )
-_SEEN_BEFORE = 60
+_SEEN_BEFORE = 90
 """Characters in which words that reject a code are looked for."""
 
 
@@ -176,9 +192,15 @@ def _rejection(text: str, token: re.Match[str], previous: str, between: str) -> 
 
     `previous`: the same for the code before; `between`: the text between the two.
     """
-    found = _REJECTED_BEFORE.search(text[max(0, token.start() - _SEEN_BEFORE) : token.start()])
+    before = text[max(0, token.start() - _SEEN_BEFORE) : token.start()]
+    found = _REJECTED_BEFORE.search(before)
     if found:
         return "heading" if found["heading"] else "word"
+    if _REJECTING_HEADING.search(before):
+        return "heading"
+    clause = _CLAUSE_BEFORE.search(before)
+    if clause and _REJECTING_CLAUSE.fullmatch(clause[0]):
+        return "word"
     goes_on = {"word": _NEXT_IN_SENTENCE, "heading": _NEXT_IN_LIST}.get(previous)
     return previous if goes_on and goes_on.fullmatch(between) else ""
 
