@@ -15,7 +15,9 @@ _NOTHING = lazy_regex(
     re.IGNORECASE | re.DOTALL,
 )
 _SCHEMA = r"(?:schema|database|db|tables?|columns?|data(?:set)?|fields?|it|they|information)"
-_THING = r"(?:tables?|columns?|fields?|info(?:rmation)?|data|records?|way|quer(?:y|ies)|sql|answers?)"
+_THING = (
+    r"(?:tables?|columns?|fields?|attributes?|mapping|info(?:rmation)?|data|records?|way|quer(?:y|ies)|sql|answers?)"
+)
 _NOT = r"(?:\snot|n['’]t)"
 _CANNOT = (
     r"(?:\b(?:can(?:['’]t|\s?not)|could(?:n['’]t|\snot)|unable|impossible)"
@@ -24,20 +26,26 @@ _CANNOT = (
 _SAYS_NO = lazy_regex(
     # it cannot be done
     rf"{_CANNOT}.{{0,80}}?\b(?:answer|determin|deriv|generat|provid|produc|creat|writ|form|construct|retriev|quer|obtain"
-    r"|tell|express|translat|comput|calculat|infer|done|convert|map|find\sa)"
+    r"|tell|express|translat|comput|calculat|infer|done|convert|map|find\sa|be\sfound)|^\W*cannot\W*$"
+    rf"|\b(?:do{_NOT})\s(?:think|believe)\b.{{0,60}}?\b(?:answered|supports?|possible|contains?)\b|\bnothing\scan\sbe\b"
     r"|(?:^|[:.,\n]\s?)\W*(?:(?:it|this|that)(?:'s|\sis)\s)?(?:not\spossible|impossible)\b"
-    r"|\b(?:this|it)\sis\s(?:not\spossible|impossible)\b|\bun-?answerable\b|\bunsupported\squestion\b"
-    r"|\bnot\s(?:an\s)?(?:answerable|applicable|supported|related|relevant\sto)\b|\bunrelated\sto\b"
-    rf"|\bdoes{_NOT}\s(?:relate|pertain)\b|\b(?:I|we)\s(?:do|can|could){_NOT}\s(?:see|find)\s(?:an?|any)\s(?:\w+\s){{0,2}}{_THING}\b"
+    rf"|\bis(?:{_NOT}\s(?:possible|answerable)|\simpossible)\b|\bun-?answerable\b|\bempty\sstring\b"
+    r"|\b(?:unsupported|invalid|irrelevant)\squestion\b|\bquestion\sis\s(?:invalid|irrelevant|not\srelevant)\b"
+    r"|\bnot\s(?:an?\s)?(?:answerable|applicable|supported|related|relevant\sto|derivable|valid\squestion)\b"
+    rf"|\b(?:unrelated|irrelevant)\sto\b|\bdoes{_NOT}\s(?:relate|pertain)\b"
+    rf"|\b(?:I|we)\s(?:(?:do|can|could){_NOT}\s(?:see|find|have)\s[^.\n]{{0,30}}?{_THING}\b|lack\s)"
     # the schema lacks something
     rf"|\b{_SCHEMA}\b[^.\n]{{0,60}}?\b(?:does|do|did){_NOT}\s(?:\w+ly\s)?(?:contain|include|hold|have|store|provide|cover"
     r"|record|support|exist|allow|track|capture|list|mention|define|specify)"
     rf"|\b(?:does|do){_NOT}\s(?:contain|include|exist|store|support)\b"
-    rf"|\b{_SCHEMA}\b[^.\n]{{0,40}}?\b(?:lacks?|misses|(?:is|are)\smissing"
-    r"|(?:has|have|contains?|includes?|provides?|offers?|stores?|holds?)\s(?:no|nothing)|(?:is|are)\s(?:not\ssuff|insuff))"
-    r"|\b(?:missing|absent)\sfrom\sthe\s(?:schema|database|tables)|\blacks?\sthe\s(?:necessary|required|relevant)"
-    rf"|\b(?:no|none\sof\sthe|neither)\s(?:\w+\s){{0,3}}{_THING}\b(?!\s(?:were|was|has\sbeen)\sfound)"
-    rf"|\b(?:is|are)n['’]t\s(?:an?|any)\s(?:\w+\s){{0,3}}{_THING}\b|\bnothing\sin\sthe\s(?:schema|database|tables|data)\b"
+    rf"|\b{_SCHEMA}\b[^.\n]{{0,40}}?\b(?:lacks?|misses|omits?|fails?\sto|(?:has|have|contains?|includes?|provides?|offers?|stores?"
+    r"|holds?)\s(?:no|nothing)|only\s(?:contains?|stores?|holds?)"
+    rf"|(?:is|are)(?:\s(?:missing|absent|unavailable|not\ssuff|insuff)|{_NOT}\s(?:there|provided)))"
+    r"|\b(?:missing|absent)\sfrom\sthe\s(?:schema|database|tables)|\blacks?\s(?:a|the\s(?:necessary|required|relevant))\b"
+    rf"|\b(?:no|none\sof\s(?:the|these)|neither)\s(?:\w+\s){{0,3}}{_THING}\b(?!\s(?:were|was|has\sbeen)\sfound)"
+    r"|\bno\b[^.\n]{0,40}\bin\s(?:the|this)\s(?:\w+\s)?(?:schema|database)\b"
+    rf"|\b(?:is|are)n['’]t\s(?:such\s)?(?:an?|any)\s(?:\w+\s){{0,3}}{_THING}\b|\bnot\sseem\sto\sbe\s(?:an?|any)\b"
+    r"|\bnothing\sin\sthe\s(?:schema|database|tables|data)\b"
     rf"|^\W*(?:missing|unknown)\s{_THING}\b|\b{_THING}\snot\s(?:found|covered|defined)\b"
     r"|(?:\bnot|n['’]t)\s(?:\w+\s)?(?:available|stored|recorded|present|included|contained|captured|part\sof"
     r"|(?:found\s|covered\s|defined\s|mentioned\s|provided\s)?(?:in|by)\s(?:the\s)?(?:given\s)?(?:schema|database|data|tables?))\b"

@@ -28,13 +28,15 @@ _TAGGED = (
         re.DOTALL | re.IGNORECASE,
     ),
     lazy_regex(r"\\boxed\s?\{(.*)\}", re.DOTALL),
+    lazy_regex(r"(?:'''|\"{3})(.*)(?:'''|\"{3})", re.DOTALL),
+    lazy_regex(r"\A['\"](?=\s*(?:select|with)\b)(.*)['\"][;.\s]*\Z", re.DOTALL | re.IGNORECASE),
 )
 _FENCED = lazy_regex(
     r"(?P<fence>```+|~~~+)(?:[ \t]*(?!(?:select|with)\b)[\w+#.-]*[ \t]*\r?\n)?(?P<inside>.*?)(?:(?P=fence)|\Z)",
     re.DOTALL | re.IGNORECASE,
 )
 _JSON_FIELD = lazy_regex(r"[\"'](?:\w*sql\w*|query|answer)[\"']\s*:\s*(?=[\"'])", re.IGNORECASE)
-_KEYS = ("sql", "query", "statement", "^(?:final)?answer$", "^(?:result|response|output|data)$")
+_KEYS = ("sql", "quer(?:y|ies)", "statement", "^(?:final)?answer$", "^(?:result|response|output|data)$")
 """Patterns of the keys that hold the query, first to last."""
 _DIALECT = lazy_regex(r"\s*(?:sql(?:ite)?(?:query)?[23]?|mysql|postgres(?:ql)?|query)\b\s*:?>?\s*", re.IGNORECASE)
 _NAME = r"(?:\w+|\"[^\"]*\"|`[^`]*`|\[[^\]]*\])"
@@ -78,7 +80,8 @@ _SELECT = lazy_regex(r"select\b", re.IGNORECASE)
 _CONTINUES = lazy_regex(
     r"(?P<word>from|where|group|order|having|limit|offset|join|inner|left|right|full|cross|natural|outer|on|using|union"
     r"|intersect|except|and|or|window|case|when|then|else|end|as|not|asc|desc|between|like|escape|collate|over|nulls"
-    r"|in(?=\s*\()|is(?=\s+(?:not\s+)?null))\b(?!\s*:)|[),;=!+/%.]|\|\||<[=>]?\s|>=|-- |/\*|[->*]\s?(?=[('\d])",
+    r"|in(?=\s*\()|is(?=\s+(?:not\s+)?null))\b(?!\s*:)"
+    r"|[),;!+%]|=(?!=)|/(?!/)|\|\||<[=>]?\s|>=|-- |/\*|[->*]\s?(?=[('\d])",
     re.IGNORECASE,
 )
 
@@ -226,8 +229,10 @@ def _query_of(document: Any) -> str | None:
         key = next((key for key in fields if re.search(pattern, key)), None)
         if key is not None:
             return "" if fields[key] is None else _query_of(fields[key])
-    unanswerable = any(key.endswith("answerable") and value is False for key, value in fields.items())
-    return "" if unanswerable or not fields else None
+    if not fields or any(re.search("answer", key) and value in (False, "no", "false") for key, value in fields.items()):
+        return ""
+    values = list(fields.values())
+    return _query_of(values[0]) if len(values) == 1 and isinstance(values[0], dict) else None
 
 
 def _marked_block(text: str) -> str:
@@ -268,7 +273,7 @@ def _statement_start(body: str) -> int | None:
 def _statement(text: str, start: int) -> str:
     """Return the statement at `start` and those that follow directly, without repetition and trailing prose."""
     last = _statement_end(text, start)
-    first = text[start:last].strip()
+    first = text[start:last].strip().rstrip(".")
     while _FOLLOWS.match(text, last):
         begin, last = last, _statement_end(text, last)
         if _comparable(text[begin:last]) != _comparable(first):
