@@ -29,7 +29,7 @@ _SPECIAL = {
 }
 _TOKENS = lazy_regex(
     r"<\|[^<>|]{1,40}\|>|</?s>|</?(?:eos|bos|pad|unk|end_of_turn|start_of_turn)>|\[/?INST\]"
-    r"|</?(?:b|i|u|p|br|em|h[1-6]|li|ul|ol|div|pre|code|span|strong|html|body|mark|font|center|blockquote)\s?/?>",
+    r"|</?(?:(?-i:[bipu])|br|em|h[1-6]|li|ul|ol|div|pre|code|span|strong|html|body|mark|font|center|blockquote)\s?/?>",
     re.IGNORECASE,
 )
 _FENCE = lazy_regex(r"^[ \t>]*(?:```|~~~)[\w+#.-]*[ \t]*$\n?|```(?:json|text|txt|plaintext)?", re.MULTILINE)
