@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import cycle
 
+from bench.studies.wordings import codes_held_out as held_out
 from bench.studies.wordings.form import Form
 from medhelm.scoring.answers.icd_codes import read_codes
 
@@ -309,10 +310,25 @@ def _forms() -> Iterator[Form]:
         yield Form(text=text, expected=frozenset(assigned.split()), group="codes")
 
 
+def _held_out() -> Iterator[Form]:
+    """Yield the wordings that were written later."""
+    sets = cycle(held_out.SETS)
+    for template in held_out.LISTS:
+        codes = next(sets)
+        plain = tuple(code.replace(".", "") for code in codes)
+        for shown in (codes, plain):
+            text = template
+            for sign, code in zip("ABC", shown, strict=True):
+                text = text.replace(f"<{sign}>", code)
+            yield Form(text=text, expected=frozenset(plain), group="list, held out")
+    for text, assigned in held_out.PAIRS:
+        yield Form(text=text, expected=frozenset(assigned.split()), group="codes, held out")
+
+
 def read(form: Form) -> frozenset[str] | None:
     """Read the codes; None if there are none and some are expected."""
     found = read_codes(form.text)
     return found if found or not form.expected else None
 
 
-FORMS = list(_forms())
+FORMS = [*_forms(), *_held_out()]

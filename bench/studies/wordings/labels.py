@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import cycle
 
+from bench.studies.wordings import labels_held_out as held_out
 from bench.studies.wordings.form import Form
 from medhelm.scoring.answers.label_list import read_labels
 
@@ -318,10 +319,26 @@ def _forms() -> Iterator[Form]:
             yield Form(text=whole, expected=expected, context=frozenset({label, "stroke"}), group="whole")
 
 
+def _held_out() -> Iterator[Form]:
+    """Yield the wordings that were written later."""
+    first = (held_out.FIRST_NONE, held_out.FIRST_ONE, held_out.FIRST_TWO, held_out.FIRST_THREE)
+    second = (held_out.SECOND_NONE, held_out.SECOND_ONE, (), held_out.SECOND_THREE)
+    for labels, other, kinds in (
+        (held_out.FIRST_LABELS, "Osteoporosis", first),
+        (held_out.SECOND_LABELS, "Gout", second),
+    ):
+        for number, texts in enumerate(kinds):
+            expected = frozenset(label.casefold() for label in labels[:number])
+            for text in texts:
+                for sign, label in zip("ABCX", (*labels, other), strict=True):
+                    text = text.replace(f"<{sign}>", label)
+                yield Form(text=text, expected=expected, context=expected or frozenset({"sepsis"}), group="held out")
+
+
 def read(form: Form) -> frozenset[str] | None:
     """Read the labels; None if there are none and some are expected."""
     found = read_labels(form.text, form.context)
     return found if found or not form.expected else None
 
 
-FORMS = list(_forms())
+FORMS = [*_forms(), *_held_out()]

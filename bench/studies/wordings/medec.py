@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from bench.studies.wordings import medec_held_out as held_out
 from bench.studies.wordings.form import Form
 from medhelm.scoring.answers.note_error import read_error_judgment
 
@@ -407,10 +408,22 @@ def _forms() -> Iterator[Form]:
                 )
 
 
-def _pair(text: str, error: bool | None, sentence: int | None, kind: str) -> Iterator[Form]:
+def _held_out() -> Iterator[Form]:
+    """Yield the wordings that were written later."""
+    notes = (
+        (held_out.VARICELLA, held_out.SEVEN, 7, held_out.FIRST_FINE, held_out.FIRST_NOTHING),
+        (held_out.INFARCTION, held_out.TWELVE, 12, held_out.SECOND_FINE, held_out.SECOND_NOTHING),
+    )
+    for note, wrong, number, fine, nothing in notes:
+        for texts, error, sentence in ((wrong, True, number), (fine, False, None), (nothing, None, None)):
+            for text in texts:
+                yield from _pair(text, error, sentence, "held out", note)
+
+
+def _pair(text: str, error: bool | None, sentence: int | None, kind: str, note: str = NOTE) -> Iterator[Form]:
     """Yield a form for the flag and one for the sentence."""
-    yield Form(text=text, expected=error, context=NOTE, group=f"flag, {kind}")
-    yield Form(text=text, expected=sentence, context=NOTE, group=f"sentence, {kind}")
+    yield Form(text=text, expected=error, context=note, group=f"flag, {kind}")
+    yield Form(text=text, expected=sentence, context=note, group=f"sentence, {kind}")
 
 
 def read(form: Form) -> bool | int | None:
@@ -419,4 +432,4 @@ def read(form: Form) -> bool | int | None:
     return judgment.error if form.group.startswith("flag") else judgment.sentence
 
 
-FORMS = list(_forms())
+FORMS = [*_forms(), *_held_out()]

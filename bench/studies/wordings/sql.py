@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import cycle
 
+from bench.studies.wordings import sql_held_out as held_out
 from bench.studies.wordings.form import Form
 from medhelm.scoring.sql.extract import find_query
 
@@ -441,15 +444,33 @@ def _forms() -> Iterator[Form]:
         yield Form(text=text, expected=None, group="neither")
 
 
+def _held_out() -> Iterator[Form]:
+    """Yield the wordings that were written later."""
+    queries = cycle(held_out.QUERIES)
+    for template in held_out.AROUND:
+        for query in (next(queries), next(queries), next(queries)):
+            yield Form(text=template.format(q=query), expected=_bare(query), group="query, held out")
+    for template in held_out.JSON:
+        for query in held_out.QUERIES:
+            yield Form(text=template.format(j=json.dumps(query)), expected=_bare(query), group="JSON, held out")
+    for text in held_out.ABSTENTIONS:
+        yield Form(text=text, expected=ABSTAINS, group="abstention, held out")
+    for text in held_out.NEITHER:
+        yield Form(text=text, expected=None, group="neither, held out")
+
+
 def read(form: Form) -> str | None:
-    """Read a query without its last semicolon; None if what is found is no query."""
+    """Read a query without its last semicolon; None if what is found is no SQL."""
     query = find_query(form.text)
     if query is None:
         return ABSTAINS
-    words = _bare(query)
-    return (
-        words if words.lower().startswith(("select ", "with ")) and words.lower() != "with asthma as of today" else None
-    )
+    try:
+        with closing(sqlite3.connect(":memory:")) as database:
+            database.execute(f"explain {query}")
+    except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
+        if not str(error).startswith("no such"):  # tables and columns do not exist, but the syntax is correct
+            return None
+    return _bare(query)
 
 
 def _bare(query: str) -> str:
@@ -460,4 +481,4 @@ def _bare(query: str) -> str:
     return " ".join(without.rstrip("; \n").split())
 
 
-FORMS = list(_forms())
+FORMS = [*_forms(), *_held_out()]

@@ -78,7 +78,8 @@ _INCOMPLETE = lazy_regex(
 _CASE, _END = lazy_regex(r"\bcase\b", re.IGNORECASE), lazy_regex(r"\bend\b", re.IGNORECASE)
 _SELECT = lazy_regex(r"select\b", re.IGNORECASE)
 _CONTINUES = lazy_regex(
-    r"(?P<word>from|where|group|order|having|limit|offset|join|inner|left|right|full|cross|natural|outer|on|using|union"
+    r"(?P<word>from|where|(?:group|order)(?=\s+by\b)|having|(?:limit|offset)(?=\s+[\d(:@?-])|join|inner|left|right|full"
+    r"|cross|natural|outer|on|using(?=\s*\()|union"
     r"|intersect|except|and|or|window|case|when|then|else|end|as|not|asc|desc|between|like|escape|collate|over|nulls"
     r"|in(?=\s*\()|is(?=\s+(?:not\s+)?null))\b(?!\s*:)"
     r"|[),;!+%]|=(?!=)|/(?!/)|\|\||<[=>]?\s|>=|-- |/\*|[->*]\s?(?=[('\d])",
