@@ -110,6 +110,12 @@ def answer_text(completion: str) -> str:
     return quoted["inside"].strip() if quoted and quoted[1] not in quoted["inside"] else text
 
 
+def plain_characters(text: str) -> str:
+    """Return a text without invisible characters, with full-width characters as ASCII and line feeds at line ends."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return text if text.isascii() and text.isprintable() else text.translate(_characters())
+
+
 @cache
 def _characters() -> dict[int, str]:
     """Return what replaces each character: none for invisible ones, ASCII for full-width ones."""
