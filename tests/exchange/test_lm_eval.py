@@ -288,6 +288,12 @@ def test_messages_with_parts_and_texts_that_look_like_messages(tmp_path: Path) -
     assert asked("[{not JSON") == (Message("user", "[{not JSON"),)
 
 
+def test_a_text_in_place_of_a_list_of_texts_is_the_completion(tmp_path: Path) -> None:
+    """lmms-eval writes `"resps": ["text"]`."""
+    run = read(tmp_path, generated(resps=["The answer is B."]))
+    assert [one.text for one in run.completions.values()] == ["The answer is B."]
+
+
 def test_a_row_without_an_answer(tmp_path: Path) -> None:
     run = read(tmp_path, generated(resps=[[None]]), generated(doc_id="x", resps=[[]]))
     assert [one.failure.code for one in run.completions.values() if one.failure] == ["no_answer"] * 2

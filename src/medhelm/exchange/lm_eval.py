@@ -227,7 +227,10 @@ def _generation_row(
     row: Mapping[str, Any], name: str, request: Sequence[Any], responses: Sequence[Any], issues: Counter[str]
 ) -> _Row:
     """Read a row with a generated text; if there are several completions, the first one."""
-    texts = sequence(responses[0]) if responses else ()
+    # lmms-eval writes the text itself in place of a list of texts.
+    texts = (
+        responses[:1] if responses and isinstance(responses[0], str) else sequence(responses[0] if responses else ())
+    )
     if len(texts) > 1:
         issues["several completions; the first one is kept, and the scores are those of lm-eval"] += 1
     settings = mapping(request[1])
