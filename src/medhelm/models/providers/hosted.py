@@ -38,6 +38,9 @@ NAMES_TIMEOUT_S = 20.0
 SMALL_LIMIT = 16
 """Lowest limit on a completion that OpenAI's Responses API accepts, in tokens; gateways send requests on to it."""
 
+_ERRORS = {"message", "msg", "detail", "errors", "error_msg", "error_message", "base_resp"}
+"""Keys of a reply without a completion that hold an error, such as those of MiniMax and Baidu."""
+
 _HIGHEST_MINIMUM = 1024
 _MINIMUM = re.compile(r"(?:>=|at least|equal to|minimum(?: value)?(?: is| of)?|\[)\s*`?(\d{1,4})\b")
 _LIMIT_FIELDS = {"max_tokens", "max_completion_tokens", "maxOutputTokens", "maxTokens"}
@@ -191,6 +194,8 @@ class HttpProvider(Provider):
             error = self.dialect.error_in(document)
             return (self.dialect.read(document, request), None) if error is None else (None, error)
         except ProviderError as problem:
+            if problem.code == FailureCode.EMPTY_CHOICE and not _ERRORS.isdisjoint(document):
+                return None, document
             raise BilledError(problem, self.dialect.usage_in(document)) from problem
 
     def _parse_error(self, reply: HttpResponse, content: object) -> ErrorResponse:
