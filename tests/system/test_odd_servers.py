@@ -222,3 +222,24 @@ def test_a_judge_may_be_a_model_that_the_command_defines(medhelm: Medhelm, serve
     assert medhelm("plan", "./letters", *given, "--json").code == 0
     wrong = medhelm("run", "./letters", *given[:2], "--judge", "j")
     assert (wrong.code, "judge `j`: unknown" in wrong.err) == (2, True)
+
+
+def test_a_prompt_that_a_server_cut_is_a_failure_and_no_wrong_answer(medhelm: Medhelm, server: Server) -> None:
+    make_benchmark(Path(), n=2)
+    note = "Allergy: penicillin. " + "The patient was seen in clinic and the wound was clean. " * 560
+    rows = [{"id": f"q{n}", "question": text, "answer": "A", "topic": "0"} for n, text in enumerate(("Short?", note))]
+    Path("toy/rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+    def respond_to(body: Mapping[str, Any]) -> Answer:
+        whole = chat("A")
+        count = 2050 if len(json.dumps(body)) > 9000 else 150
+        return Answer(body={**dict(whole.body), "usage": {"prompt_tokens": count, "completion_tokens": 1}})  # type: ignore[arg-type]
+
+    server.answer_with(respond_to)
+    done = medhelm("run", "./toy", "--model", f"half=openai/half@{server.url}/v1", "--json")
+    run = done.json["runs"][0]
+    assert (done.code, run["n"], run["n_failed"]) == (1, 2, 1)
+    assert server.count == 2
+    shown = medhelm("show", "toy", "q1").out
+    assert "context_length" in shown
+    assert "it read 2,050 tokens, and the prompt has at least 6,1" in shown

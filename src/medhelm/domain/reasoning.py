@@ -114,6 +114,15 @@ def strip_reasoning(completion: str) -> str:
     return split_reasoning(completion).answer
 
 
+def is_marker(text: str) -> bool:
+    """Return True if a text is a known start or end of reasoning.
+
+    >>> is_marker("[THINK]"), is_marker("</s>")
+    (True, False)
+    """
+    return _pattern(()).fullmatch(text) is not None
+
+
 @lru_cache(maxsize=64)
 def _pattern(tags: tuple[tuple[str, ...], ...]) -> re.Pattern[str]:
     """Return one expression for all markers: group `s0` is the first start, `e0` its end (`f0` if it needs a start)."""

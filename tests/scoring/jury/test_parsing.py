@@ -523,6 +523,28 @@ def test_a_verdict_counts_only_with_the_code_of_its_prompt(reply: str, problem: 
         assert (published_scores(reply, NAMES, code=CODE) is None) == bool(problem)
 
 
+@table(
+    ("reply", "grades"),
+    [
+        (f"Draft: {BAD}\n</think>\n\n{with_code(CODE)}", [4, 3, 5]),
+        (f"Draft: {with_code(CODE, BAD)}\n</think>\n\n{with_code(CODE)}", [4, 3, 5]),
+        (f'Draft: {{"accuracy": \n[/THINK]{with_code(CODE)}', [4, 3, 5]),
+        (f"Is it {{1: 2}}?assistantfinal{with_code(CODE)}", [4, 3, 5]),
+        (f"analysisIs it {{1: 2}}?assistantfinal{with_code(CODE)}", [4, 3, 5]),
+        (f"<unused94>thought\n{BAD}<unused95>{with_code(CODE)}", [4, 3, 5]),
+        # the judged text, quoted by a judge that began no reasoning, has no code
+        (f"It says: </think> {GOOD}", [None] * 3),
+        (f"It says {{x: </think> {GOOD}}} but {BAD}", [None] * 3),
+        (with_code(CODE, BAD.replace("On accuracy.", "It says </think>")), [1, 1, 1]),
+    ],
+)
+def test_a_reply_that_begins_inside_reasoning_is_read_after_it(reply: str, grades: list[float | None]) -> None:
+    judgments = parse_judgments(
+        "judge", CODED, Completion(text=reply, finish_reason="stop"), rubric=RUBRIC, shown=["Rest."]
+    )
+    assert scores(judgments) == grades
+
+
 SPELLED = [
     '{"accuracy": {"explanation": "", "score": 5}}',
     '{"accuracy": {"explanation": "...", "score": 5}}',

@@ -20,6 +20,7 @@ from medhelm.models.client import Client, ClientResult, ModelUnusable
 from medhelm.models.prices import known_window
 from medhelm.models.provider import Provider
 from medhelm.models.reasoning import needs_room, with_room
+from medhelm.models.silent_truncation import TRUNCATED
 from medhelm.storage.store import Store
 
 PROMPT_TOKENS, MESSAGE_TOKENS = 16, 8
@@ -151,7 +152,8 @@ class ContextFitter:
             completion = reply.completion
             if completion.failure and completion.failure.code == FailureCode.CONTEXT_LENGTH:
                 self._learn_window(request.model, completion.failure.message)
-                if self.window(request.model) is not None:
+                is_billed = completion.failure.message.startswith(TRUNCATED)  # of no use, however short the next one is
+                if self.window(request.model) is not None and not is_billed:
                     fit = self._next_shorter(request, benchmark, fit.left_out) or FittedRequest(
                         request, failure=self._does_not_fit(request, completion.failure)
                     )

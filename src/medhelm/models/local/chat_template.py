@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from medhelm.domain import Message
+from medhelm.domain.reasoning import is_marker
 from medhelm.models.provider import fold_system
 
 THINK = "<think>"
@@ -30,6 +31,10 @@ class ChatTemplate:
         self._options = dict(options)
         self.has_template = bool(tokenizer.chat_template)
         self._has_channels = self.has_template and _CHANNEL in str(tokenizer.chat_template)
+        added_tokens = getattr(tokenizer, "added_tokens_decoder", {})
+        special = {token: str(added) for token, added in added_tokens.items() if added.special}
+        self._marks = {token for token, text in special.items() if is_marker(text)}
+        self._hidden = special.keys() - self._marks
         self._supports_system: bool | None = None
 
     def text(self, messages: Sequence[Message]) -> str:
@@ -62,7 +67,9 @@ class ChatTemplate:
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Return tokens as text without special tokens; reasoning in its own channel is put between tags."""
-        text: str = self._tokenizer.decode(tokens, skip_special_tokens=not self._has_channels)
+        if self._marks:  # markers of reasoning that are special tokens, such as Magistral's: they must stay
+            tokens = [token for token in tokens if token not in self._hidden]
+        text: str = self._tokenizer.decode(tokens, skip_special_tokens=not (self._has_channels or self._marks))
         return without_channels(text) if self._has_channels else text
 
     def _renders_system(self, messages: Sequence[Message]) -> bool:

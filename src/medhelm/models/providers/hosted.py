@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from medhelm.domain import Completion, Message, Model, Request, Usage
+from medhelm.domain import Completion, FailureCode, Message, Model, Request, Usage
 from medhelm.errors import MedHelmError, ProviderError
 from medhelm.io.http.client import HttpClient, HttpResponse, read_json
 from medhelm.io.http.connection_errors import retry_after_s
@@ -20,6 +20,7 @@ from medhelm.io.http.key_redaction import without_keys
 from medhelm.models.provider import BilledError, OptionalParameter, Provider, fold_system, unsupported_parameter
 from medhelm.models.providers.response_fields import names_in
 from medhelm.models.service import Service
+from medhelm.models.silent_truncation import truncation_by_count
 
 if TYPE_CHECKING:
     from medhelm.models.providers.errors.parse import ErrorResponse
@@ -36,6 +37,9 @@ NAMES_TIMEOUT_S = 20.0
 
 SMALL_LIMIT = 16
 """Lowest limit on a completion that OpenAI's Responses API accepts, in tokens; gateways send requests on to it."""
+
+_ERRORS = {"message", "msg", "detail", "errors", "error_msg", "error_message", "base_resp"}
+"""Keys of a reply without a completion that hold an error, such as those of MiniMax and Baidu."""
 
 _HIGHEST_MINIMUM = 1024
 _MINIMUM = re.compile(r"(?:>=|at least|equal to|minimum(?: value)?(?: is| of)?|\[)\s*`?(\d{1,4})\b")
@@ -123,7 +127,21 @@ class HttpProvider(Provider):
         return self.dialect.payload(request, optional)
 
     async def complete(self, request: Request) -> Completion:
-        """Send one request. A refusal is a completion with a failure; any other error is a ProviderError."""
+        """Send one request. A refusal is a completion with a failure; any other error is a ProviderError.
+
+        So is the completion of a prompt that the server has truncated without saying so (`context_length`).
+        """
+        completion = await self._complete(request)
+        if completion.text is not None and (message := await self.truncation(request, completion)):
+            raise BilledError(ProviderError(FailureCode.CONTEXT_LENGTH, message), completion.usage)
+        return completion
+
+    async def truncation(self, request: Request, completion: Completion) -> str:
+        """Return the message about a prompt that the server has truncated; "" if it has not, as far as is known."""
+        return truncation_by_count(request, completion)
+
+    async def _complete(self, request: Request) -> Completion:
+        """Send one request and read the reply."""
         wanted = self.dialect.optional_parameters(request)
         optional = wanted - self.unsupported.keys()
         body = json.dumps(self._payload(request, optional)).encode()
@@ -176,6 +194,8 @@ class HttpProvider(Provider):
             error = self.dialect.error_in(document)
             return (self.dialect.read(document, request), None) if error is None else (None, error)
         except ProviderError as problem:
+            if problem.code == FailureCode.EMPTY_CHOICE and not _ERRORS.isdisjoint(document):
+                return None, document
             raise BilledError(problem, self.dialect.usage_in(document)) from problem
 
     def _parse_error(self, reply: HttpResponse, content: object) -> ErrorResponse:

@@ -46,9 +46,6 @@ _SCHEMA_NAME = "reply"
 _REASONING = ("reasoning", "reasoning_content", "reasoning_details", "thinking")
 """Fields of a message in which servers return its reasoning."""
 
-_ERRORS = {"message", "msg", "detail", "errors", "error_msg", "error_message", "base_resp"}
-"""Keys of replies without choices that hold an error, such as those of MiniMax and Baidu."""
-
 _REFUSED_FINISH = {"content_filter", "refusal", "safety"}
 _INTERRUPTED_FINISH = {"error", "abort", "insufficient_system_resource"}
 
@@ -118,10 +115,10 @@ class ChatCompletions(Dialect):
         return body
 
     def error_in(self, document: Mapping[str, Any]) -> object:
-        """Return an error at the top, in place of choices, or in the first one, as gateways send it."""
-        first = next(iter(objects(document.get("choices"))), {})
-        if document.get("error") or (not first and not _ERRORS.isdisjoint(document)):
+        """Return an error at the top, or in the first choice, as gateways send it."""
+        if document.get("error"):
             return document
+        first = next(iter(objects(document.get("choices"))), {})
         return first if first.get("error") else None
 
     def usage_in(self, document: Mapping[str, Any]) -> Usage:

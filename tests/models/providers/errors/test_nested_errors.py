@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -258,3 +259,14 @@ def test_the_prompt_is_not_repeated() -> None:
     ):
         response = parse_error(422, json.dumps(body).encode())
         assert "Smith" not in response.message + response.text
+
+
+def test_a_parameter_of_the_users_own_that_is_refused_stops_the_model() -> None:
+    own = replace(MODEL, parameters={"top_p": 0.9})
+    response = parse_error(400, b'{"detail": [{"loc": ["body", "top_p"], "msg": "Extra inputs are not permitted"}]}')
+    with pytest.raises(ProviderError) as raised:
+        classify_error(response, own, SERVICE, EVERY - {OptionalParameter.TEMPERATURE})
+    assert (raised.value.code, raised.value.fatal) == ("parameter", True)
+    with pytest.raises(ProviderError) as raised:
+        classify_error(response, MODEL, SERVICE, EVERY)
+    assert raised.value.code == "bad_request"
