@@ -136,14 +136,24 @@ def check_all(
 
 
 def table_remarks(benchmark: Benchmark, data: Path | None) -> list[str]:
-    """Describe the CSV files of a benchmark that are not UTF-8 with commas and a header on line 1."""
-    if benchmark.source.kind != "csv":
-        return []
-    from medhelm.benchmarks.data.csv_tables import table_format  # lazy: few benchmarks need it
+    """Describe the spreadsheets of a benchmark: unusual forms of text, and what of a workbook is easily overlooked."""
+    source = benchmark.source
+    if source.kind == "csv":
+        from medhelm.benchmarks.data.csv_tables import table_format  # lazy: few benchmarks need it
 
-    files = data_files(benchmark.source, find_data(benchmark, data)).items()
-    found = {name: table_format(path, benchmark.source).in_words() for name, path in files if path.is_file()}
-    return [f"{name}: {words}" for name, words in found.items() if words]
+        def describe(path: Path) -> list[str]:
+            return list(filter(None, [table_format(path, source).in_words()]))
+
+    elif source.kind == "xlsx":
+        from medhelm.io.office import sheet_remarks
+
+        def describe(path: Path) -> list[str]:
+            return sheet_remarks(path, source)
+
+    else:
+        return []
+    files = data_files(source, find_data(benchmark, data)).items()
+    return [f"{name}: {words}" for name, path in files if path.is_file() for words in describe(path)]
 
 
 def check(
@@ -194,7 +204,12 @@ def check(
         ),
         constant_baseline=baseline,
         note=dataset.benchmark.source.note,
-        remarks=(*dataset.benchmark.remarks, *remarks, *_cluster_remarks(dataset.benchmark, clusters)),
+        remarks=(
+            *dataset.benchmark.remarks,
+            *remarks,
+            *filter(None, [dataset.skipped_rows]),
+            *_cluster_remarks(dataset.benchmark, clusters),
+        ),
     )
 
 

@@ -304,7 +304,6 @@ def _recorder(own: Sequence[StoredShard], benchmark: Benchmark) -> RunRecorder:
             tier=run.tier,
             digest=run.data_digest,
             selection=InstanceSelection(n_total=n, n=n),
-            n_skipped=0,
             read=lambda: iter(()),
             instances=None,
         ),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -12,6 +13,32 @@ from medhelm.errors import DataError
 
 Row = dict[str, object]
 """One row: column -> value as read from the file."""
+
+
+class PlacedRow(Row):
+    """A row that knows its place in its file, which counts titles, the header and empty rows."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, cells: Iterable[tuple[str, object]], place: str) -> None:
+        """`cells`: columns with their values; place, such as `line 7`."""
+        super().__init__(cells)
+        self.place = place
+        """Place in the file, such as `line 7` or `row 7`."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenCell:
+    """A cell of a spreadsheet without a usable value."""
+
+    place: str
+    """Place in the file, such as ``cell B7 of the sheet `Data` ``."""
+    problem: str
+    """What is there, such as `the error #REF!`."""
+
+    def __str__(self) -> str:
+        """Return the text that a spreadsheet shows."""
+        return self.problem.removeprefix("the error ")
 
 
 class RowError(DataError):

@@ -63,7 +63,16 @@ def parse_xml(text_or_path: str | bytes | Path) -> Element:
     return builder.close()
 
 
-class _Target(Protocol):
+def parse_into(target: XmlTarget, file: BinaryIO, place: str) -> None:
+    """Parse an XML document and pass its elements to `target`, in order. Names keep their prefix.
+
+    Parameters: place, the document, for messages. Raises: DataError as `parse_xml`.
+    """
+    for _ in _feed(_parser(place, target), file, place):
+        pass
+
+
+class XmlTarget(Protocol):
     """Receives the events of a parser: `_Rows`, or the standard library's `TreeBuilder`."""
 
     def start(self, name: str, attributes: dict[str, str], /) -> object:
@@ -152,7 +161,7 @@ class _Rows:
         return tuple(self._path[-len(self.wanted) :]) == self.wanted
 
 
-def _parser(place: str, target: _Target, encoding: str | None = None) -> expat.XMLParserType:
+def _parser(place: str, target: XmlTarget, encoding: str | None = None) -> expat.XMLParserType:
     """Create a parser that passes events to `target` and refuses dangerous content."""
     parser = expat.ParserCreate(encoding)
     parser.buffer_text = True

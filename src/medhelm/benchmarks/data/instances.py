@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import isnan
 
@@ -15,7 +16,7 @@ from medhelm.benchmarks.definition import TEMPLATES, missing_columns_error
 from medhelm.benchmarks.prompts import LETTERS, OPTIONS, placeholders
 from medhelm.domain import Benchmark, Criterion, Instance, Message, Reference, needs_answer
 from medhelm.domain.text import value_in_words
-from medhelm.io.rows import RowError
+from medhelm.io.rows import BrokenCell, PlacedRow, RowError
 from medhelm.io.untrusted_json import number
 
 LONGEST_CLUSTER = 64
@@ -50,6 +51,8 @@ class InstanceReader:
         self._never_seen = set(may_be_absent)
         self._may_be_absent = frozenset(may_be_absent)
         self._columns: tuple[str, ...] = ()
+        self.skipped: Counter[str] = Counter()
+        """Reason -> number of rows that were skipped for it."""
 
     def read(self, position: int, row: Mapping[str, object]) -> Instance | None:
         """Convert the row at `position` (from 0); return None if all of it, or a required column, is empty.
@@ -60,10 +63,13 @@ class InstanceReader:
         values = self._values(row)
         benchmark = self.benchmark
         if all(_is_empty(value) for name, value in row.items() if name != benchmark.source.file_column):
+            self.skipped["the row is empty"] += 1
             return None
-        if any(_is_empty(values[name]) for name in benchmark.required_columns):
+        if lacking := [name for name in benchmark.required_columns if _is_empty(values[name])]:
+            self.skipped[f"`{lacking[0]}` is empty"] += 1
             return None
-        place = f"{self.place}, row {position + 1}"
+        place = f"{self.place}, {row.place if isinstance(row, PlacedRow) else f'row {position + 1}'}"
+        _check_cells(values, place)
         parts = [self._text(name, values, place) for name in benchmark.id_columns]
         if parts:
             place += f" (id {'/'.join(parts)})"
@@ -185,6 +191,14 @@ class InstanceReader:
         }[self.benchmark.answer.form]
         shown = zip(names, choices, strict=False)
         return ", ".join(f"{name} {value_in_words(choice)}".strip() for name, choice in shown)
+
+
+def _check_cells(values: Mapping[str, object], place: str) -> None:
+    """Raise RowError for cells of a spreadsheet that have an error in place of a value."""
+    broken = [(name, cell) for name, cell in values.items() if isinstance(cell, BrokenCell)]
+    if broken:
+        said = "; ".join(f"`{name}` has {cell.problem} ({cell.place})" for name, cell in broken)
+        raise RowError(f"{place}: {said}. Correct it in the spreadsheet and save the file again.")
 
 
 def n_characters(instance: Instance) -> int:

@@ -16,7 +16,7 @@ from typing import Any
 from medhelm.domain import Source
 from medhelm.errors import DataError, UserError, suggestion
 from medhelm.io.files import check_file, decoded, open_text, read_text
-from medhelm.io.rows import Row
+from medhelm.io.rows import PlacedRow, Row
 
 
 def read(path: Path, kind: str, **options: Any) -> Iterator[Row]:
@@ -55,7 +55,7 @@ def _jsonl(path: Path, source: Source) -> Iterator[Row]:
                 raise DataError(f"{path}, line {number}: not JSON ({_json_error_in_words(error)}).") from None
             if not isinstance(row, dict):
                 raise DataError(f"{path}, line {number}: must be a JSON object, is {_type_in_words(row)}.")
-            yield row
+            yield PlacedRow(row.items(), f"line {number}")
 
 
 def _json(path: Path, source: Source) -> Iterator[Row]:
