@@ -171,7 +171,7 @@ def test_a_workbook_holds_the_rubric_and_is_read_back(tmp_path: Path, medhelm: M
     assert len(rows) == 2 * (N - 1)
     by_id = {str(row[names.index("instance_id")]): [str(cell) for cell in row] for row in rows}
     first = names.index("completion")
-    long = [place for place, name in enumerate(names) if name.startswith("completion")]
+    long = [place for place, name in enumerate(names) if str(name).startswith("completion")]
     assert [by_id[f"i{n}"][first] for n in (0, 1)] == ["=HYPERLINK(1)", "https://x.example"]
     assert "".join(by_id["i2"][place] for place in long) == texts[2]
     assert all(len(by_id["i2"][place].encode("utf-16-le")) // 2 <= LONGEST_CELL for place in long)

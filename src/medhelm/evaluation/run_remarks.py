@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING
 
 from medhelm.domain import FailureCode, JudgeTally, Run
 from medhelm.domain.grouping import group_by
@@ -13,6 +14,9 @@ from medhelm.domain.text import plural
 from medhelm.evaluation.request_totals import FailureKind, FailureSummary, by_frequency
 from medhelm.models.provider import Provider
 from medhelm.models.providers.errors.advice import ADVICE
+
+if TYPE_CHECKING:
+    from medhelm.benchmarks.data.dataset import Dataset
 
 
 def failure_sentences(summaries: Iterable[FailureSummary]) -> list[str]:
@@ -86,6 +90,15 @@ def replay_remarks(runs: Iterable[Run], providers: Mapping[str, Provider]) -> li
             provider = providers.get(run.model)
             remarks.append(provider.unused(run.benchmark) if isinstance(provider, Replay) else "")
     return list(filter(None, remarks))
+
+
+def skipped_row_remarks(datasets: Iterable[Dataset]) -> list[str]:
+    """Return a remark for each data set of unknown size some of whose rows are skipped, with the reasons."""
+    return [
+        f"{dataset.benchmark.name}: {dataset.skipped_rows}."
+        for dataset in datasets
+        if dataset.skipped and dataset.tier == "real" and dataset.benchmark.source.expected_count is None
+    ]
 
 
 async def server_remarks(runs: Iterable[Run], providers: Mapping[str, Provider]) -> list[str]:

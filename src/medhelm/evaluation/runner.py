@@ -372,6 +372,7 @@ class _Work:
         if isinstance(self.source, LiveCompletions):
             found += map(str, run_remarks.age_remarks(runs))
             found += run_remarks.replay_remarks(runs, self.source.providers)
+            found += run_remarks.skipped_row_remarks(self.config.datasets)
             if not self.config.settings.offline and not self.scheduler.stopped:
                 found += await run_remarks.server_remarks(runs, self.source.providers)
         return found

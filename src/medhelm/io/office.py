@@ -16,7 +16,7 @@ from medhelm.domain.grouping import group_by
 from medhelm.domain.text import plural
 from medhelm.errors import DataError, suggestion
 from medhelm.io.files import check_file, check_zip
-from medhelm.io.rows import HEAD_ROWS, BrokenCell, PlacedRow, Row, header, header_position, plain
+from medhelm.io.rows import HEAD_ROWS, BrokenCell, PlacedRow, Row, header, header_position, is_error, plain
 from medhelm.io.sheet_markup import CellRange, SheetMarkup, cell_name, column_number, read_markup
 
 if TYPE_CHECKING:
@@ -160,7 +160,8 @@ def _rows(table: CalamineSheet, markup: SheetMarkup, sheet: str) -> Iterator[lis
     rows = table.iter_rows() if table.start else iter(())
     for row in range(n_rows):
         cells = [*before, *map(plain, next(rows, ()))]
-        for column, problem in markup.broken.get(row, {}).items():
+        texts = {left + place: f"the error {cell}" for place, cell in enumerate(cells) if _is_error_text(cell)}
+        for column, problem in {**texts, **markup.broken.get(row, {})}.items():
             cells += [""] * (column - left + 1 - len(cells))
             cells[column - left] = BrokenCell(f"cell {cell_name(row, column)} of the sheet `{sheet}`", problem)
         for merged, text in below:
@@ -170,6 +171,10 @@ def _rows(table: CalamineSheet, markup: SheetMarkup, sheet: str) -> Iterator[lis
             if left <= merged.first_column < left + len(cells):
                 below.append((merged, cells[merged.first_column - left]))
         yield cells
+
+
+def _is_error_text(cell: object) -> bool:
+    return isinstance(cell, str) and is_error(cell)
 
 
 def _is_heading_of_groups(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
@@ -32,13 +33,25 @@ class BrokenCell:
     """A cell of a spreadsheet without a usable value."""
 
     place: str
-    """Place in the file, such as ``cell B7 of the sheet `Data` ``."""
+    """Place in the file, such as ``cell B7 of the sheet `Data` ``; empty in a text file, whose rows have a line."""
     problem: str
     """What is there, such as `the error #REF!`."""
 
     def __str__(self) -> str:
         """Return the text that a spreadsheet shows."""
         return self.problem.removeprefix("the error ")
+
+
+_ERROR = re.compile(r"#[A-ZÀ-Þ][A-ZÀ-Þ0-9/_ ]*[!?]|#N/[AD]|#NV|#GETTING_DATA|#{3,}|Err:\d{3}")
+
+
+def is_error(cell: str) -> bool:
+    """Return True for a text that a spreadsheet shows or exports in place of a value, in any language.
+
+    >>> is_error("#REF!"), is_error("#BEZUG!"), is_error("####"), is_error("#1 of 3")
+    (True, True, True, False)
+    """
+    return cell[:1] in ("#", "E") and _ERROR.fullmatch(cell.strip()) is not None
 
 
 class RowError(DataError):

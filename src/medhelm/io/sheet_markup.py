@@ -78,14 +78,12 @@ def read_markup(path: Path, sheet: str) -> SheetMarkup:
     if not zipfile.is_zipfile(path):
         return found
     with zipfile.ZipFile(path) as archive:
-        if "content.xml" in archive.namelist():
-            part, target = "content.xml", _OpenDocumentSheet(found, sheet)
-        else:
-            part, target = _worksheet_part(archive, sheet), _Worksheet(found)
-            if not _is_notable(archive, part):
-                return found
-        with archive.open(part) as file:
-            parse_into(target, file, f"{path}, {part}")
+        is_open_document = "content.xml" in archive.namelist()
+        part = "content.xml" if is_open_document else _worksheet_part(archive, sheet)
+        if is_open_document or _is_notable(archive, part):
+            target: XmlTarget = _OpenDocumentSheet(found, sheet) if is_open_document else _Worksheet(found)
+            with archive.open(part) as file:
+                parse_into(target, file, f"{path}, {part}")
     return found
 
 

@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import IO, Protocol
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
@@ -63,7 +63,7 @@ def parse_xml(text_or_path: str | bytes | Path) -> Element:
     return builder.close()
 
 
-def parse_into(target: XmlTarget, file: BinaryIO, place: str) -> None:
+def parse_into(target: XmlTarget, file: IO[bytes], place: str) -> None:
     """Parse an XML document and pass its elements to `target`, in order. Names keep their prefix.
 
     Parameters: place, the document, for messages. Raises: DataError as `parse_xml`.
@@ -195,7 +195,7 @@ def _parser(place: str, target: XmlTarget, encoding: str | None = None) -> expat
     return parser
 
 
-def _feed(parser: expat.XMLParserType, file: BinaryIO, place: str) -> Iterator[None]:
+def _feed(parser: expat.XMLParserType, file: IO[bytes], place: str) -> Iterator[None]:
     """Feed the file to the parser; yield after each chunk."""
     try:
         while chunk := file.read(_CHUNK):

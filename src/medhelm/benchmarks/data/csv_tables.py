@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from medhelm.domain import Source
 from medhelm.errors import DataError
-from medhelm.io.rows import BrokenCell, PlacedRow, Row, header
+from medhelm.io.rows import BrokenCell, PlacedRow, Row, header, is_error
 from medhelm.io.spreadsheets import WORKBOOKS, TextTableFormat, find_format, is_workbook, read_records
 from medhelm.io.text_encoding import DEFAULT
-
-_ERROR = re.compile(r"#[A-ZÀ-Þ][A-ZÀ-Þ0-9/_ ]*[!?]|#N/[AD]|#NV|#GETTING_DATA|#{3,}|Err:\d{3}")
-"""Error of a spreadsheet, in any language of Excel or LibreOffice, or a column that was too narrow for its number."""
 
 
 def read_csv(path: Path, source: Source) -> Iterator[Row]:
@@ -33,14 +29,8 @@ def read_csv(path: Path, source: Source) -> Iterator[Row]:
                 f"{len(names)}. Put fields with a separator, a quote or a line break in double quotes; or name the "
                 "line of the header with `header_row` under `source`."
             )
-        place = f"line {line}"
-        cells = (BrokenCell(place, f"the error {cell}") if _is_error(cell) else cell for cell in record)
-        yield PlacedRow(zip(names, cells, strict=False), place)
-
-
-def _is_error(cell: str) -> bool:
-    """Return True for what a spreadsheet writes into a CSV file in place of a value: `#REF!`, `#N/A` or `####`."""
-    return cell[:1] in ("#", "E") and _ERROR.fullmatch(cell.strip()) is not None
+        cells = (BrokenCell("", f"the error {cell}") if is_error(cell) else cell for cell in record)
+        yield PlacedRow(zip(names, cells, strict=False), f"line {line}")
 
 
 def table_format(path: Path, source: Source) -> TextTableFormat:

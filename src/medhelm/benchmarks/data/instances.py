@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import isnan
 
+from medhelm.benchmarks.data.answer_spellings import meaning
 from medhelm.benchmarks.definition import TEMPLATES, missing_columns_error
 from medhelm.benchmarks.prompts import LETTERS, OPTIONS, placeholders
 from medhelm.domain import Benchmark, Criterion, Instance, Message, Reference, needs_answer
@@ -51,6 +52,7 @@ class InstanceReader:
         self._never_seen = set(may_be_absent)
         self._may_be_absent = frozenset(may_be_absent)
         self._columns: tuple[str, ...] = ()
+        self._meanings = {" ".join(text.casefold().split()): found for text, found in benchmark.answer.values.items()}
         self.skipped: Counter[str] = Counter()
         """Reason -> number of rows that were skipped for it."""
 
@@ -163,6 +165,7 @@ class InstanceReader:
             text = ", ".join(_labels(values[answer.column]))
         else:
             text = self._text(answer.column, values, place)
+            text = self._meanings.get(" ".join(text.casefold().split()), text)
         if not text.strip() and not self._needs_answer:
             return ()
         if not text.strip():
@@ -179,8 +182,16 @@ class InstanceReader:
                 correct = _options_by_text(text, choices)
         if not correct:
             options = self._options_in_words(choices)
-            raise RowError(f"{place}: the answer {value_in_words(text)} is not one of the options: {options}.")
+            fix = self._proposed_value(text, choices)
+            raise RowError(f"{place}: the answer {value_in_words(text)} is not one of the options: {options}.{fix}")
         return tuple(Reference(choice, i in correct) for i, choice in enumerate(choices))
+
+    def _proposed_value(self, text: str, choices: tuple[str, ...]) -> str:
+        """Return a sentence about the option that an answer may mean; empty if none does."""
+        same = [choice for choice in choices if meaning(choice) == meaning(text)]
+        if self.benchmark.answer.form != "text" or len(same) != 1:
+            return ""
+        return f" If it means {value_in_words(same[0])}, write `values: {{{text.strip()}: {same[0]}}}` under `answer`."
 
     def _options_in_words(self, choices: tuple[str, ...]) -> str:
         """Format options for a message, with the names that an answer can use."""
@@ -197,7 +208,10 @@ def _check_cells(values: Mapping[str, object], place: str) -> None:
     """Raise RowError for cells of a spreadsheet that have an error in place of a value."""
     broken = [(name, cell) for name, cell in values.items() if isinstance(cell, BrokenCell)]
     if broken:
-        said = "; ".join(f"`{name}` has {cell.problem} ({cell.place})" for name, cell in broken)
+        places = [f" ({cell.place})" if cell.place else "" for _, cell in broken]
+        said = "; ".join(
+            f"`{name}` has {cell.problem}{where}" for (name, cell), where in zip(broken, places, strict=True)
+        )
         raise RowError(f"{place}: {said}. Correct it in the spreadsheet and save the file again.")
 
 
