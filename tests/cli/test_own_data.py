@@ -129,8 +129,8 @@ def test_what_is_merged_hidden_skipped_or_spelled_in_several_ways_is_said(medhel
     text = definition.read_text(encoding="utf-8")
     definition.write_text(text.replace(', values: {N: "no", Y: "yes"}', ""), encoding="utf-8")
     refused = medhelm("benchmarks", "check", place)
-    assert 'row 4 (id 3): the answer `Y` is not one of the options' in refused.err
-    assert 'If it means "yes", write `values: {Y: yes}` under `answer`.' in refused.err
+    assert "row 4 (id 3): the answer `Y` is not one of the options" in refused.err
+    assert "If it means `yes`, write `values: {Y: yes}` under `answer`." in refused.err
     assert refused.code == 2
     choices = 'choices: ["no", unknown, "yes"]'
     definition.write_text(
@@ -138,7 +138,7 @@ def test_what_is_merged_hidden_skipped_or_spelled_in_several_ways_is_said(medhel
         encoding="utf-8",
     )
     (result,) = medhelm("benchmarks", "check", place, "--json").json["benchmarks"]
-    assert [(one["code"], "values: {Y: yes, N: no}" in one["text"]) for one in result["findings"]] == [
+    assert [(one["code"], "values: {N: no, Y: yes}" in one["text"]) for one in result["findings"]] == [
         ("spellings", True)
     ]
 

@@ -368,6 +368,7 @@ class _Work:
             *(self.panel.unusable.values() if self.panel else ()),
             *run_remarks.failure_sentences(active.recorder.failure_summary for active in self.active),
             *map(str, run_remarks.drift_remarks(runs)),
+            *map(str, run_remarks.cut_text_remarks(runs)),
         ]
         if isinstance(self.source, LiveCompletions):
             found += map(str, run_remarks.age_remarks(runs))
