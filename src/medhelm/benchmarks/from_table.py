@@ -25,7 +25,7 @@ from medhelm.domain import AnswerForm, Source
 from medhelm.domain.text import listed, plural
 from medhelm.errors import DataError, UserError, suggestion
 from medhelm.io.files import names_beside
-from medhelm.io.office import fullest_sheet, sheet_remarks
+from medhelm.io.office.reader import fullest_sheet, sheet_remarks
 from medhelm.io.output_folder import atomic_folder, output_errors, write_file
 from medhelm.io.rows import BrokenCell, Row, columns
 from medhelm.io.spreadsheets import WORKBOOKS

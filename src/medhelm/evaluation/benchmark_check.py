@@ -145,7 +145,7 @@ def table_remarks(benchmark: Benchmark, data: Path | None) -> list[str]:
             return list(filter(None, [table_format(path, source).in_words()]))
 
     elif source.kind == "xlsx":
-        from medhelm.io.office import sheet_remarks
+        from medhelm.io.office.reader import sheet_remarks
 
         def describe(path: Path) -> list[str]:
             return sheet_remarks(path, source)

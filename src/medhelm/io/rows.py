@@ -35,7 +35,7 @@ class BrokenCell:
     place: str
     """Place in the file, such as ``cell B7 of the sheet `Data` ``; empty in a text file, whose rows have a line."""
     problem: str
-    """What is there, such as `the error #REF!`."""
+    """Content in place of a value, such as `the error #REF!`."""
 
     def __str__(self) -> str:
         """Return the text that a spreadsheet shows."""

@@ -261,7 +261,7 @@ def _read_workbook(path: Path) -> Spreadsheet:
     """Read the first sheet of a workbook."""
     with _config_errors(path):
         check_file(path)
-        from medhelm.io.office import read_sheet  # lazy: most tables are text
+        from medhelm.io.office.reader import read_sheet  # lazy: most tables are text
 
         found = list(read_sheet(path, Source(kind="xlsx")))
     if len(found) < 2:

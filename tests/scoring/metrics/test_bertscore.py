@@ -289,7 +289,10 @@ def test_texts_that_the_model_does_not_read_to_the_end_are_noticed(model: Path, 
 
 
 @needs_packages
-def test_a_run_counts_them_and_the_leaderboard_says_so(model: Path, medhelm: Medhelm, tmp_path: Path) -> None:
+def test_a_run_counts_them_and_the_leaderboard_says_so(
+    weights: Path, medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(FOLDER, str(weights))
     place = tmp_path / "notes"
     assert medhelm("benchmarks", "new", "notes", "--out", tmp_path).code == 0
     definition = yaml.safe_load((place / "benchmark.yaml").read_text(encoding="utf-8"))

@@ -135,7 +135,7 @@ class Dataset:
 
     @property
     def skipped_rows(self) -> str:
-        """How many rows are skipped, and why, as a clause; empty if none is."""
+        """Number of skipped rows and the reasons, as a clause; empty if none is skipped."""
         return skipped_rows(self.n_rows, self.skipped)
 
     @property

@@ -45,7 +45,7 @@ class CellRange(NamedTuple):
 
 @dataclass(slots=True)
 class SheetMarkup:
-    """What the cells of a sheet do not tell. All positions count from 0."""
+    """Properties of a sheet that its cells do not tell. All positions count from 0."""
 
     broken: dict[int, dict[int, str]] = field(default_factory=lambda: defaultdict(dict))
     """Row -> column -> problem, such as `the error #REF!`."""

@@ -12,9 +12,9 @@ import pytest
 
 from medhelm.benchmarks.sample_data.writers import write_docx, write_xlsx
 from medhelm.domain import Source
-from medhelm.io.office import fullest_sheet, sheet_remarks
+from medhelm.io.office.reader import fullest_sheet, sheet_remarks
+from medhelm.io.office.sheet_markup import NO_VALUE
 from medhelm.io.rows import BrokenCell, PlacedRow
-from medhelm.io.sheet_markup import NO_VALUE
 from tests.support.data_files import message, rows, written
 
 

@@ -16,8 +16,8 @@ from medhelm.domain.grouping import group_by
 from medhelm.domain.text import plural
 from medhelm.errors import DataError, suggestion
 from medhelm.io.files import check_file, check_zip
+from medhelm.io.office.sheet_markup import CellRange, SheetMarkup, cell_name, column_number, read_markup
 from medhelm.io.rows import HEAD_ROWS, BrokenCell, PlacedRow, Row, header, header_position, is_error, plain
-from medhelm.io.sheet_markup import CellRange, SheetMarkup, cell_name, column_number, read_markup
 
 if TYPE_CHECKING:
     from docx.text.paragraph import Paragraph
