@@ -273,6 +273,14 @@ def test_the_packages_are_not_loaded_before_they_are_needed() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@every_metric
+@every_rule
+@pytest.mark.parametrize("reference", ["每日一次，每次75毫克。", "하루 한 번 75 mg", "По 75 мг", "75 mg 每日"])
+def test_a_reference_in_another_script_is_not_compared(metric: Metric, rule: Rule, reference: str) -> None:
+    with pytest.raises(DataError, match="reads English, and less than half of the reference's words"):
+        metric.function(rule)(reference, asked(reference))
+
+
 # --- texts that are longer than the model reads -----------------------------------------------------------------------
 
 

@@ -108,6 +108,10 @@ def _is_notable(archive: zipfile.ZipFile, part: str) -> bool:
     return False
 
 
+def _error(text: str) -> str:
+    return f"the error {text}" if text else "an error"
+
+
 def _local(name: str) -> str:
     """Return a name without its prefix."""
     return name.rpartition(":")[2]
@@ -148,7 +152,7 @@ class _Worksheet(XmlTarget):
             case "c":
                 has_no_value = not self._value and self._kind not in ("str", "inlineStr")  # these can be empty texts
                 if self._kind == "e":
-                    self._found.broken[self._row][self._column] = f"the error {self._value or '#REF!'}"
+                    self._found.broken[self._row][self._column] = _error(self._value)
                 elif self._has_formula and has_no_value:
                     self._found.broken[self._row][self._column] = NO_VALUE
                 if self._is_hidden and (self._value or self._has_formula):
@@ -201,7 +205,7 @@ class _OpenDocumentSheet(XmlTarget):
                 self._row += self._rows - 1
             case "table-cell" | "covered-table-cell" if self._is_wanted:
                 if self._is_error:
-                    self._found.broken[self._row][self._column] = f"the error {self._text.strip() or '#REF!'}"
+                    self._found.broken[self._row][self._column] = _error(self._text.strip())
                 self._column, self._is_error = self._column + self._columns - 1, False
 
 

@@ -8,6 +8,9 @@ special tokens can be matched, but are not counted, as in the package `bert-scor
 ones included, about 350 words of English: the rest of a longer text is not compared. A run counts the instances with a
 longer completion or reference. For each of the three values, the best one over all correct references counts.
 
+The model knows English. In another script most words are the same unknown token to it, and different texts would be
+equal: if less than half of the words of every reference, numbers aside, have a letter a-z, the score is missing.
+
 Published rule. Surrounding white space of the completion is removed, then one `{` at the beginning and one `}` at the
 end of completion and references.
 
@@ -36,6 +39,7 @@ from medhelm.errors import DataError, NotComputed
 from medhelm.scoring.answers.plain_text import strip_reasoning
 from medhelm.scoring.metric import Metric, ScoreFunction
 from medhelm.scoring.metrics.rouge import without_braces
+from medhelm.scoring.metrics.unicode_words import is_mostly_latin
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -206,11 +210,17 @@ def _is_too_long(text: str) -> bool:
 
 
 def _references(instance: Instance) -> tuple[str, ...]:
-    """Return the correct references that are not empty. Raises DataError if there is none."""
+    """Return the correct references that the model can read and that are not empty. Raises DataError without any."""
     references = tuple(text for text in instance.correct if text.strip())
     if not references:
         raise DataError("every correct reference is empty, so there is nothing to compare; check the answer column")
-    return references
+    readable = tuple(filter(is_mostly_latin, references))
+    if not readable:
+        raise DataError(
+            f"{MODEL} reads English, and less than half of the reference's words have letters a-z; "
+            "leave this metric out"
+        )
+    return readable
 
 
 def _metric(name: str, description: str, kind: _Kind) -> Metric:

@@ -31,12 +31,10 @@ from medhelm.errors import DataError
 from medhelm.scoring.answers.plain_text import strip_reasoning
 from medhelm.scoring.metric import Metric, ScoreFunction, correct_references
 from medhelm.scoring.metrics.porter_stemmer import stem
-from medhelm.scoring.metrics.unicode_words import unicode_words
+from medhelm.scoring.metrics.unicode_words import is_mostly_latin, unicode_words
 
 _SPACES_BETWEEN_WORDS = bytes(code if chr(code) in ascii_lowercase + digits else ord(" ") for code in range(256))
 _SOURCE = "ROUGE (Lin, 2004), as in rouge-score 0.1.2 with stemming; published rule: HELM"
-LEAST_READ = 0.5
-"""Minimum share of a reference's words, numbers aside, that have a letter a-z for the published rule to compare it."""
 
 
 class Rouge(NamedTuple):
@@ -159,7 +157,7 @@ def _published(kind: _Kind) -> ScoreFunction:
     """Build the published rule of one of the three."""
 
     def rate(completion: str, instance: Instance) -> float:
-        references = [reference for reference in correct_references(instance) if _is_read(reference)]
+        references = [reference for reference in correct_references(instance) if is_mostly_latin(reference)]
         if not references:
             raise DataError(
                 "the published rule compares only a-z and 0-9, and less than half of the reference's words have such "
@@ -169,15 +167,6 @@ def _published(kind: _Kind) -> ScoreFunction:
         return max(kind(rouge(without_braces(reference), text)) for reference in references)
 
     return rate
-
-
-@lru_cache(maxsize=2048)
-def _is_read(reference: str) -> bool:
-    """Return True if the published rule sees enough of a reference to compare it."""
-    if reference.isascii():
-        return True
-    known = [word for word in unicode_words(reference) if not word.isdigit()]
-    return sum(any(map(str.isascii, word.strip(digits))) for word in known) >= LEAST_READ * len(known)
 
 
 def _corrected(kind: _Kind, needed: int) -> ScoreFunction:

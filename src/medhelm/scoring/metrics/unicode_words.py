@@ -8,7 +8,8 @@ has all properties it needs. The package `regex` has these rules too, but leaves
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
+from string import digits
 from unicodedata import category, decomposition, digit, normalize
 
 from medhelm.io.lazy_regex import lazy_regex
@@ -23,6 +24,9 @@ CHARACTER_SCRIPTS = (
     "\u1000-\u103f\u104a-\u108f\u109a-\u109f\ua9e0-\ua9ef\ua9fa-\ua9fe\uaa60-\uaa7f"  # Myanmar
 )
 """Scripts without spaces between words, as ranges of a regular expression; the line without a comment is Han."""
+
+LEAST_LATIN = 0.5
+"""Minimum share of words with a letter a-z for a text to be mostly Latin."""
 
 _ZERO_WIDTH_SPACE = "\u200b"
 
@@ -42,6 +46,22 @@ def unicode_words(text: str) -> list[str]:
     folded = normalize("NFC", text).translate(_FOLDED)
     found: list[str] = _WORDS.findall(normalize("NFC", folded))
     return found
+
+
+@lru_cache(maxsize=2048)
+def is_mostly_latin(text: str) -> bool:
+    """Return True if at least half of the words, numbers aside, have a letter a-z; also True without such words.
+
+    Of other texts, a metric that knows only these letters sees numbers and units. Cached, because models share
+    references.
+
+    >>> is_mostly_latin("Fièvre 39 °C"), is_mostly_latin("每日75毫克"), is_mostly_latin("75")
+    (True, False, True)
+    """
+    if text.isascii():
+        return True
+    known = [word for word in unicode_words(text) if not word.isdigit()]
+    return sum(any(map(str.isascii, word.strip(digits))) for word in known) >= LEAST_LATIN * len(known)
 
 
 class _Folded(dict[int, str]):
