@@ -122,7 +122,7 @@ class _Encoder:
     def is_too_long(self, text: str) -> bool:
         """Return whether a text has more tokens than the model can read."""
         tokens: list[int] = self._tokenizer(text.strip(), verbose=False)["input_ids"]
-        return len(tokens) > self._longest
+        return bool(len(tokens) > self._longest)
 
 
 def similarity(reference: str, completion: str) -> BertScore:
