@@ -51,6 +51,7 @@ BENCHMARK_KEYS: dict[str, str] = {
     "answer": "The reference. A text is short for `column`.",
     "answer.column": "Column that holds the reference.",
     "answer.form": "Form of the reference: text, letter, number, or a set of labels.",
+    "answer.values": "Text in the column -> the reference that it means, such as `{Y: yes, N: no}`.",
     "metadata": "Columns for metrics; models never see them.",
     "sample": "Selection of the instances to evaluate; all if empty.",
     "sample.size": "Number of instances to draw, from each group if there are groups.",

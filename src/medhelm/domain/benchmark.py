@@ -107,6 +107,8 @@ class AnswerField:
     """Name of the column; empty if there is none, because only judges can grade."""
     form: AnswerForm = "text"
     """The text itself, the letter of the correct option, its number from 1, or a set of labels."""
+    values: Mapping[str, str] = field(default_factory=dict)
+    """Text in the column -> the answer that it means, such as `Y` -> `yes`; others are answers as they are."""
 
 
 RubricName = Literal["standard", "extended"]

@@ -257,6 +257,8 @@ class Run(Displayable):
     """Group -> mean of the main metric by each rule (None if nothing was scored), and `n`, the instances scored."""
     not_computed: Mapping[str, str] = field(default_factory=dict)
     """Metric that was not computed -> reason, such as a missing package."""
+    cut_texts: Mapping[str, int] = field(default_factory=dict)
+    """Metric -> instances of which it read only the beginning of a completion or reference; only those above 0."""
     message: str = ""
     """Reason why it stopped early; empty if it did not."""
     jury_result: JuryResult | None = None

@@ -90,6 +90,7 @@ class RunRecorder:
         self.failures: Counter[str] = Counter()
         """Failure code -> instances without a completion."""
         self._not_computed: dict[str, str] = {}
+        self._cut_texts: Counter[str] = Counter()
         self._digests: set[bytes] = set()
         self._scores = RecordedScores(metrics, is_grouped=bool(self.benchmark.group_column))
         self._writer: RunWriter | None = None
@@ -145,6 +146,7 @@ class RunRecorder:
         for score in record.scores:
             if score.failure and score.failure.code == "not_computed":
                 self._not_computed.setdefault(score.metric, score.failure.message)
+            self._cut_texts[score.metric] += score.cut and score.rule == "corrected"
 
     def finish(self, message: str, *, is_unusable: bool, changes: Mapping[str, Any] | None = None) -> Run:
         """Compute the estimates, write the run folder and return the run.
@@ -215,6 +217,7 @@ class RunRecorder:
             refused_parameters=totals.refused_parameters,
             completion_days=totals.completion_days,
             not_computed=self._not_computed,
+            cut_texts=+self._cut_texts,
             message=message,
         )
 

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING
 
 from medhelm.domain import FailureCode, JudgeTally, Run
 from medhelm.domain.grouping import group_by
 from medhelm.domain.remark import Remark
-from medhelm.domain.text import plural
+from medhelm.domain.text import listed, plural
+from medhelm.domain.titles import metric_title
 from medhelm.evaluation.request_totals import FailureKind, FailureSummary, by_frequency
 from medhelm.models.provider import Provider
 from medhelm.models.providers.errors.advice import ADVICE
+
+if TYPE_CHECKING:
+    from medhelm.benchmarks.data.dataset import Dataset
 
 
 def failure_sentences(summaries: Iterable[FailureSummary]) -> list[str]:
@@ -88,6 +93,15 @@ def replay_remarks(runs: Iterable[Run], providers: Mapping[str, Provider]) -> li
     return list(filter(None, remarks))
 
 
+def skipped_row_remarks(datasets: Iterable[Dataset]) -> list[str]:
+    """Return a remark for each data set of unknown size some of whose rows are skipped, with the reasons."""
+    return [
+        f"{dataset.benchmark.name}: {dataset.skipped_rows}."
+        for dataset in datasets
+        if dataset.skipped and dataset.tier == "real" and dataset.benchmark.source.expected_count is None
+    ]
+
+
 async def server_remarks(runs: Iterable[Run], providers: Mapping[str, Provider]) -> list[str]:
     """Probe the servers of models whose completions all came from the cache; return what is wrong, in sentences."""
     import asyncio
@@ -129,6 +143,20 @@ def truncation_remarks(runs: Iterable[Run]) -> list[Remark]:
         )
         for model, found in by_model.items()
     ]
+
+
+def cut_text_remarks(runs: Iterable[Run]) -> list[Remark]:
+    """Return a remark for each benchmark with texts of which a metric read only the beginning."""
+    remarks = []
+    for benchmark, found in group_by((run for run in runs if run.cut_texts), lambda run: run.benchmark).items():
+        names = list(dict.fromkeys(metric_title(name) for run in found for name in run.cut_texts))
+        counts = ", ".join(f"{run.model} {max(run.cut_texts.values()):,} of {run.n:,}" for run in found)
+        text = (
+            f"{listed(names)} on {found[0].title} compared only the beginning of long texts: {counts} instances have a "
+            "completion or reference that is longer than the metric reads."
+        )
+        remarks.append(Remark("cut_texts", benchmark, text))
+    return remarks
 
 
 def _under(names: Mapping[str, int]) -> str:

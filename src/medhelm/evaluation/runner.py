@@ -369,10 +369,12 @@ class _Work:
             *(self.panel.unusable.values() if self.panel else ()),
             *run_remarks.failure_sentences(active.recorder.failure_summary for active in self.active),
             *map(str, run_remarks.drift_remarks(runs)),
+            *map(str, run_remarks.cut_text_remarks(runs)),
         ]
         if isinstance(self.source, LiveCompletions):
             found += map(str, run_remarks.age_remarks(runs))
             found += run_remarks.replay_remarks(runs, self.source.providers)
+            found += run_remarks.skipped_row_remarks(self.config.datasets)
             if not self.config.settings.offline and not self.scheduler.stopped:
                 found += await run_remarks.server_remarks(runs, self.source.providers)
         return found

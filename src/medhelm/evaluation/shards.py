@@ -11,6 +11,7 @@ import json
 import shlex
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -304,7 +305,6 @@ def _recorder(own: Sequence[StoredShard], benchmark: Benchmark) -> RunRecorder:
             tier=run.tier,
             digest=run.data_digest,
             selection=InstanceSelection(n_total=n, n=n),
-            n_skipped=0,
             read=lambda: iter(()),
             instances=None,
         ),
@@ -373,11 +373,13 @@ def _changes(own: Sequence[StoredShard]) -> dict[str, Any]:
     except (ValueError, TypeError, OverflowError) as error:
         raise StoreError(f"the start or the duration of a shard of {_names(own)} is damaged ({error}).") from None
     not_computed = {metric: text for run in reversed(runs) for metric, text in run.not_computed.items()}
+    cut_texts = sum((Counter(run.cut_texts) for run in runs), Counter[str]())
     return {
         "started": min(starts).isoformat(timespec="milliseconds"),
         "seconds": seconds,
         "versions": runs[0].versions,
         "not_computed": not_computed,
+        "cut_texts": cut_texts,
         "deletions": _deletions(own),
     }
 

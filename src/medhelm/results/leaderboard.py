@@ -21,7 +21,7 @@ from medhelm.domain.completion_counts import completion_remarks
 from medhelm.domain.remark import LeftOut, Remark
 from medhelm.domain.suite import Suite
 from medhelm.errors import UserError
-from medhelm.evaluation.run_remarks import drift_remarks, truncation_remarks
+from medhelm.evaluation.run_remarks import cut_text_remarks, drift_remarks, truncation_remarks
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.comparable.run_selection import default_tier, select_runs
 from medhelm.results.runs.cells import cell_of, column_of
@@ -350,6 +350,7 @@ class LeaderboardInputs:
         runs = sorted(keyed.values(), key=lambda run: place[run.benchmark])
         found = [*imported_remarks(runs, self.rule), *jury_remarks(runs), *truncation_remarks(runs)]
         found += completion_remarks(runs)
+        found += cut_text_remarks(run for run in runs if run.main_metric in run.cut_texts)
         found += [*drift_remarks(runs), *distant_dates_remarks(keyed)]
         found += [*unknown_metric_remarks(shown, cells), *cluster_remarks(cells, shown)]
         text = partial(with_names, self.shown_names)

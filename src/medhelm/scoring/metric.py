@@ -69,6 +69,8 @@ class Metric:
     the mean over labels of sum of numerators / sum of denominators. Labels without a denominator are left out."""
     reads: AnswerReader | None = None
     """Finds the answer that the corrected rule scores; None if any text is scored as it is."""
+    cuts: Callable[[str, Instance], bool] | None = None
+    """Returns whether the metric reads only the beginning of the completion or a reference; None if it reads all."""
     wrong_completion: str = ""
     """A completion that is never correct, for `wrong_parts`; needed only if an empty one can be correct."""
     slow: bool = False
@@ -129,13 +131,15 @@ def _score(metric: Metric, rule: Rule, instance: Instance, completion: Completio
             text = strip_reasoning(text)
         value = metric.function(rule)(text, instance)
         parts = metric.parts(text, instance, rule) if metric.parts else {}
+        cut = metric.cuts is not None and metric.cuts(text, instance)
     except NotComputed as error:
         failure = Failure("metric", "not_computed", str(error))
         return Score(metric=metric.name, rule=rule, value=None, failure=failure)
     except DataError as error:
         failure = Failure("metric", "unscorable", f"{metric.name}, instance {instance.id}: {error}")
         return Score(metric=metric.name, rule=rule, value=None, failure=failure)
-    return Score(metric=metric.name, rule=rule, value=value, parts=parts or group_parts(instance, rule, value))
+    parts = parts or group_parts(instance, rule, value)
+    return Score(metric=metric.name, rule=rule, value=value, parts=parts, cut=cut)
 
 
 def is_unreadable(

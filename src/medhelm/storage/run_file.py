@@ -122,8 +122,8 @@ RUN = JsonForm(
         "id benchmark title taxonomy benchmark_digest data_digest model tier status settings started seconds n "
         "n_failed failures requests_sent requests_cached usage cost_usd main_metric n_shortened=n_truncated "
         "left_out=truncated_characters completion_counts snapshots fingerprints refused_parts=refused_parameters "
-        "completion_days estimates groups not_computed message sitting=jury_result reached=resolved_model versions "
-        "origin shard deletions"
+        "completion_days estimates groups not_computed cut_texts message sitting=jury_result reached=resolved_model "
+        "versions origin shard deletions"
     ),
     nested={
         "taxonomy": TAXONOMY.one,
@@ -137,7 +137,7 @@ RUN = JsonForm(
         "deletions": DELETED.many,
         "completion_counts": COMPLETION_COUNTS.one_or_none,
     },
-    not_if_empty=("completion_counts", "completion_days", "shard", "deletions"),
+    not_if_empty=("completion_counts", "completion_days", "cut_texts", "shard", "deletions"),
     not_stored=("folder", "requests_retried", "requests_duplicate", "completers"),
 )
 """The JSON form of a run. Its folder is not stored: it is the folder of the file."""

@@ -44,7 +44,7 @@ WRITTEN: Mapping[type, str] = {
     Source: "kind location revision files scoring_files file_column rows key sheet encoding delimiter header_row "
     "expected_count note",
     SampleRule: "size pool offset ids_file ids_sha256 variant expected_count last_answer",
-    AnswerField: "column form",
+    AnswerField: "column form values",
     Taxonomy: "category subcategory task",
     RuleDescription: "published corrected why",
     Rubric: "task criteria low high shows_reference form question verbatim published_default name",

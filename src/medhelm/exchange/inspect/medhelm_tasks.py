@@ -114,7 +114,6 @@ def _dataset(log: ImportedRun, benchmark: Benchmark, instances: Sequence[Instanc
         tier=log.tier,
         digest=_digest(log, n),
         selection=InstanceSelection(n_total=n, n=n),
-        n_skipped=0,
         read=lambda: iter(instances),
         instances=instances,
     )
