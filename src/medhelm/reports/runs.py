@@ -81,6 +81,7 @@ def _jury_json(run: Run, result: JuryResult) -> dict[str, Any]:
         "at_least": result.jury.min_judges,
         "rubric": run.rubric,
         "rubric_digest": result.rubric_digest,
+        "verification_codes": result.jury.has_codes,
         "scale": [result.low, result.high],
         **select(result, "coverage n_blank n_below_floor=n_too_few_judges n_suspicious=n_with_injection_signs"),
         "labels": plain_json(result.subscores),
@@ -186,11 +187,15 @@ def _jury_notes(runs: Sequence[Run]) -> list[str]:
             parts.append(f"{sum(tally.failed for tally in failed.values()):,} missing ({kinds})")
         default = " (published: a default score if all grades are missing)" if result.form == "grades" else ""
         counted = {f"without a score as a result{default}": result.n_too_few_judges, "blank": result.n_blank}
+        n_uncoded = sum(tally.failures.get("unverified", 0) for tally in tallies)
+        if n_uncoded:
+            parts.append(f"{plural(n_uncoded, 'judgment')} without verification code (published: counted)")
         counted |= {"with signs of prompt injection": result.n_with_injection_signs}
         parts += [f"{plural(n, 'completion')} {what}" for what, n in counted.items() if n]
         parts.append(f"{sum(t.requests_sent for t in tallies)} sent, {sum(t.requests_cached for t in tallies)} cached")
         parts.append("cost unknown" if cost is None else f"{cost:.4f} USD")
         rubric = f", {run.rubric} rubric" if run.rubric else ""
+        rubric += "" if run.settings.get("verification_codes", True) else ", no verification codes"
         note = f"jury{rubric}, {run.benchmark} with {run.model}: {'; '.join(parts)}"
         if result.subscores:
             note += f"\n  {', '.join(f'{label} {mean.value:.2f}' for label, mean in result.subscores.items())}"

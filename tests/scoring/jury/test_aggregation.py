@@ -86,7 +86,7 @@ def judge(
             reply=one,
             judgments=parse_judgments(
                 one.judge,
-                replace(asked[one.prompt_index], verification_code=""),
+                asked[one.prompt_index].criteria,
                 one.completion,
                 rubric=rubric,
                 shown=(),

@@ -32,6 +32,9 @@ MET = "criteria_met"
 CODE = "verification_code"
 """Key of the code that the judge copies from its prompt."""
 
+CODE_LETTERS = 12
+"""Letters and digits of a code."""
+
 REPEATED_CHARACTERS = 2000
 """Characters of an unreadable reply that are shown to its judge again."""
 
@@ -64,11 +67,11 @@ class JudgePrompt:
     """The code that the verdict must contain; empty if the prompt asks for none."""
 
 
-def judge_prompts(benchmark: Benchmark, instance: Instance, text: str) -> list[JudgePrompt]:
+def judge_prompts(benchmark: Benchmark, instance: Instance, text: str, *, with_codes: bool = True) -> list[JudgePrompt]:
     """Build the prompts about the completion `text` for every judge; none without criteria.
 
     The criteria are those of the instance, else of the rubric. The first correct reference is included if the rubric
-    says so. The same arguments always give the same prompts.
+    says so. `with_codes`: False to ask for no verification codes. The same arguments always give the same prompts.
     Raises UserError if a template names a field that the instance lacks, or a custom prompt has no placeholder for the
     response.
     """
@@ -81,14 +84,15 @@ def judge_prompts(benchmark: Benchmark, instance: Instance, text: str) -> list[J
     tags = delimit(shown)
     material = _custom_material(rubric, shown, tags) if rubric.verbatim else _standard_material(rubric, shown, tags)
     if rubric.form == "points":
-        return [
-            _with_code(part, (one,), f"{material}\n\n{_decision_instructions(one)}", _DECISION_SCHEMA)
+        prompts = [
+            _prompt_of(part, (one,), f"{material}\n\n{_decision_instructions(one)}", _DECISION_SCHEMA)
             for part, one in enumerate(criteria)
         ]
-    if not criteria:
-        return []
-    asked = "" if rubric.verbatim else _grading_instructions(rubric, criteria)
-    return [_with_code(0, criteria, f"{material}\n\n{asked}".rstrip(), _grades_schema(rubric, criteria))]
+    else:
+        asked = "" if rubric.verbatim else _grading_instructions(rubric, criteria)
+        text = f"{material}\n\n{asked}".rstrip()
+        prompts = [_prompt_of(0, criteria, text, _grades_schema(rubric, criteria))] if criteria else []
+    return [_with_code(one) for one in prompts] if with_codes else prompts
 
 
 def retry_prompt(ask: JudgePrompt, reply: str, problem: str) -> Prompt:
@@ -147,20 +151,24 @@ def plain_code(text: str) -> str:
     return text.encode("utf-8", "replace").translate(_ALPHABET, _OTHER_BYTES).decode()
 
 
-def _with_code(part: int, criteria: tuple[Criterion, ...], text: str, schema: Mapping[str, Any]) -> JudgePrompt:
+def _prompt_of(part: int, criteria: tuple[Criterion, ...], text: str, schema: Mapping[str, Any]) -> JudgePrompt:
+    return JudgePrompt(part=part, criteria=criteria, prompt=Prompt((Message("user", text),)), schema=schema)
+
+
+def _with_code(ask: JudgePrompt) -> JudgePrompt:
     """Complete a prompt with its verification code. It comes last, so that prompts share the longest prefix."""
-    code = verification_code(text)
-    return JudgePrompt(
-        part=part,
-        criteria=criteria,
-        prompt=Prompt((Message("user", text + _code_instructions(code)),)),
-        schema=_object_schema({CODE: {"type": "string"}, **schema["properties"]}),
+    (message,) = ask.prompt.messages
+    code = verification_code(message.text)
+    return replace(
+        ask,
+        prompt=Prompt((Message("user", message.text + _code_instructions(code)),)),
+        schema=_object_schema({CODE: {"type": "string"}, **ask.schema["properties"]}),
         verification_code=code,
     )
 
 
 def without_code(ask: JudgePrompt) -> JudgePrompt:
-    """Return a prompt as versions up to 0.1.0 sent it, without a verification code."""
+    """Return a prompt as it is without its verification code, and as versions up to 0.1.0 sent it."""
     (message,) = ask.prompt.messages
     return replace(
         ask,
