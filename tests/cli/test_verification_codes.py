@@ -97,7 +97,8 @@ def test_without_codes_the_request_lacks_the_code_alone(medhelm: Medhelm, comman
         assert ending != before
         assert ending.startswith("\n\nThe verification code of this request is ")
         assert "verification" not in str(later)
-        assert without(later, "messages", "response_format") == without(first[key(later)], "messages", "response_format")
+        text_and_schema = ("messages", "response_format")
+        assert without(later, *text_and_schema) == without(first[key(later)], *text_and_schema)
     assert medhelm("run", *command, "--no-verification-code", "--json").json["requests_sent"] == 0
 
 
