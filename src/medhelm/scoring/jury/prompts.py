@@ -189,7 +189,7 @@ def _code_instructions(code: str) -> str:
 def _standard_material(rubric: Rubric, shown: Mapping[str, str], tags: Delimiters) -> str:
     """Lay out the role of the judge, the meaning of the tags, and the texts."""
     texts = "\n\n".join(tags.around(name, text) for name, text in shown.items())
-    return f"{rubric.task}\n\n{_explain_tags(shown, tags)}{_reference_advice(rubric, shown)}\n\n{texts}"
+    return f"{rubric.task}\n\n{_explain_tags(rubric, shown, tags)}{_reference_advice(rubric, shown)}\n\n{texts}"
 
 
 def _custom_material(rubric: Rubric, shown: Mapping[str, str], tags: Delimiters) -> str:
@@ -203,15 +203,21 @@ def _custom_material(rubric: Rubric, shown: Mapping[str, str], tags: Delimiters)
     if _RESPONSE not in named:
         raise UserError("the judge's prompt has no place for the completion: write {RESPONSE} where it belongs")
     seen = [name for name in shown if name in named]
-    return f"{_PLACE.sub(text_at, rubric.task)}\n\n{_explain_tags(seen, tags)}{_reference_advice(rubric, seen)}"
+    return f"{_PLACE.sub(text_at, rubric.task)}\n\n{_explain_tags(rubric, seen, tags)}{_reference_advice(rubric, seen)}"
 
 
-def _explain_tags(names: Mapping[str, str] | Sequence[str], tags: Delimiters) -> str:
-    """Explain the tags without spelling them out: each occurs in the prompt only where it delimits a text."""
+def _explain_tags(rubric: Rubric, names: Mapping[str, str] | Sequence[str], tags: Delimiters) -> str:
+    """Explain the tags without spelling them out: each occurs in the prompt only where it delimits a text.
+
+    The task of a standard rubric says what the reference is: in some benchmarks only a potential correct response.
+    """
+    is_standard = rubric.name == STANDARD
     what = {
         _QUESTION: "the question or task that was put to a model (QUESTION)",
         _RESPONSE: "the model's response, which is what you judge (RESPONSE)",
-        _REFERENCE: "an answer known to be good, to consult where you need it (REFERENCE)",
+        _REFERENCE: "the reference, to compare the response with where you need it (REFERENCE)"
+        if is_standard
+        else "an answer known to be good, to consult where you need it (REFERENCE)",
     }
     listed = [what[name] for name in names]
     listing = ", ".join([*listed[:-2], " and ".join(listed[-2:])])
@@ -238,10 +244,10 @@ def _grading_instructions(rubric: Rubric, criteria: Sequence[Criterion]) -> str:
     numbers = "whole numbers" if _steps(rubric) else "numbers"
     scale = f"Grades are {numbers} from {low} to {high}."
     if any(one.higher_is_better for one in criteria):
-        scale += f" {low} means very poor, {high} means excellent."
+        scale += f" {low} means {rubric.low_means}, {high} means excellent."
     reverse = [one.name for one in criteria if not one.higher_is_better]
     if reverse:
-        scale += f" For {' and '.join(reverse)} less is better: {low} means excellent, {high} means very poor."
+        scale += f" For {' and '.join(reverse)} less is better: {low} means excellent, {high} means {rubric.low_means}."
     cell = '{"score": <your grade>, "explanation": "<the reason, in one or two short sentences>"}'
     form = ", ".join(f"{json.dumps(one.name, ensure_ascii=False)}: {cell}" for one in criteria)
     return (
@@ -253,14 +259,15 @@ def _grading_instructions(rubric: Rubric, criteria: Sequence[Criterion]) -> str:
 
 
 def _decision_instructions(criterion: Criterion) -> str:
-    """State one criterion, how to decide, and the format of the reply."""
+    """State one criterion with its points, as HealthBench's authors do, how to decide, and the format of the reply."""
     harm = (
         " This criterion describes something undesirable: `true` says that the response has it, and is no praise."
         if criterion.points < 0
         else ""
     )
     return (
-        f"Does the response meet this criterion?\n\n{criterion.description}\n\n"
+        f"Does the response meet this criterion? The number in brackets is its points.\n\n"
+        f"[{criterion.points:g}] {criterion.description}\n\n"
         "Decide only whether what the criterion describes is the case, not whether that is good. If it has several "
         "parts, all of them have to be met; where it names examples, as after `such as`, `for example` or `including`, "
         f"one of them or something of the kind is enough.{harm}\n\n"
