@@ -168,6 +168,11 @@ class Rubric:
     """Meaning of the worst grade, in words for the judge."""
 
     @property
+    def open_below(self) -> bool:
+        """True if the score of a completion may lie below the scale, because harms cost points."""
+        return self.form == "points"
+
+    @property
     def digest(self) -> str:
         """Return the sha256, in hex, of everything but the name."""
         content = {key: value for key, value in asdict(self).items() if key != "name"}

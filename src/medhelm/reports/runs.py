@@ -369,7 +369,7 @@ def stored_run_to_text(one: RunOnDisk, *, is_counted: bool | None) -> str:
             *_not_computed_notes([run]),
         ]
         lines += ["", _metrics_table(run).rstrip(), *_bullets(notes)]
-        lines += _judges_table(run)
+        lines += [*_judges_table(run), *_subscores_table(run)]
     return "\n".join(lines)
 
 
@@ -445,6 +445,15 @@ def _judges_table(run: Run) -> list[str]:
     drop = ("answered as", "tokens out", "tokens in", "reasons")
     table = render(rows, heads, caption=caption, drop=drop)
     return ["", table.rstrip()]
+
+
+def _subscores_table(run: Run) -> list[str]:
+    """Return the scores on parts of the rubric: its criteria, or the tags of criteria with points."""
+    if (result := run.jury_result) is None or not result.subscores:
+        return []
+    rows: list[list[Value]] = [[name, estimate_text(mean), mean.n] for name, mean in result.subscores.items()]
+    part = "tag" if result.form == "points" else "criterion"
+    return ["", render(rows, [part, "score", "n"]).rstrip()]
 
 
 # --- removing runs ----------------------------------------------------------------------------------------------------

@@ -240,11 +240,13 @@ def _split_score(run: Run, metric: str, marks: ReferenceMarks, rule: Rule) -> Fi
     verdicts = [marks.by_instance[name].verdict for name in stored.ids]
     clusters = stored.clusters or [""] * len(stored.ids)
     low, high = _scale(run, metric)
+    is_open = metric == JURY and run.jury_result is not None and run.jury_result.open_below
 
     def on(wanted: Sequence[bool]) -> Estimate | None:
         chosen = [i for i, is_wanted in enumerate(wanted) if is_wanted]
         parts = None if stored.parts is None else [stored.parts[i] for i in chosen]
-        return estimate_ratios(stored.values[chosen], parts, [clusters[i] for i in chosen], low=low, high=high)
+        own_clusters = [clusters[i] for i in chosen]
+        return estimate_ratios(stored.values[chosen], parts, own_clusters, low=low, high=high, open_below=is_open)
 
     parts: dict[ReferenceVerdict, Estimate | None] = {v: on([own == v for own in verdicts]) for v in REFERENCE_VERDICTS}
     whole, kept, rest = run.estimates[rule].get(metric), parts["kept"], on([own != "kept" for own in verdicts])

@@ -60,6 +60,7 @@ def jury_metric(rubric: Rubric) -> Metric:
         corrected=not_computed("judges are needed: name some with --judge"),
         low=rubric.low,
         high=rubric.high,
+        open_below=rubric.open_below,
     )
 
 
