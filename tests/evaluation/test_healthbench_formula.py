@@ -35,7 +35,7 @@ Row = Mapping[str, Any]
 def rows(seed: int, *, harm: int = 4) -> list[Row]:
     """Conversations whose criteria have points of both signs; some are repeated, with the same tags or others."""
     draw = random.Random(seed)
-    found = []
+    found: list[Row] = []
     for number in range(N):
         rubrics = [
             {

@@ -78,7 +78,7 @@ def run(
     errors = ErrorCollector()
     with errors.collect():
         check_names(names, like, choices["tier"], choices["subset"])
-    jury = find_jury(shared, judges, jury_file, min_judges, errors)
+    jury = find_jury(shared, judges, jury_file, min_judges, errors, models)
     settings = Settings(offline=shared.offline, **choices)
     done = _evaluate(shared, names, models, settings, errors, jury, like)
     print_runs(shared, done, rule)
@@ -175,11 +175,21 @@ def note_jury(
 
 
 def find_jury(
-    shared: Shared, names: Sequence[str], file: Path | None, at_least: int | None, errors: ErrorCollector
+    shared: Shared,
+    names: Sequence[str],
+    file: Path | None,
+    at_least: int | None,
+    errors: ErrorCollector,
+    models: Sequence[str] = (),
 ) -> Jury | None:
-    """Return the jury as `find_judges` does; with problems, which are collected, the judges that can be found."""
-    from medhelm.domain import Jury
+    """Return the jury as `find_judges` does; with problems, which are collected, the judges that can be found.
 
+    `models`: as named with `--model`; a judge may be one that is defined there, as in `NAME=MODEL`.
+    """
+    from medhelm.domain import Jury
+    from medhelm.models.catalog import with_given_names
+
+    names = with_given_names(names, models)
     with errors.collect():
         return find_judges(shared, names, file, at_least)
     return Jury(judges=tuple(ErrorCollector().found(lambda some: _find_models(shared, some), names)))

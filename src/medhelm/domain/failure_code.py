@@ -56,6 +56,9 @@ class FailureCode(StrEnum):
     TEMPERATURE_REFUSED = "temperature_refused"
     STOP_REFUSED = "stop_refused"
     MAX_TOKENS_REFUSED = "max_tokens_refused"
+    NEW_LIMIT_REFUSED = "max_completion_tokens_refused"
+    SMALL_LIMIT_REFUSED = "small_max_tokens_refused"
+    SYSTEM_REFUSED = "system_message_refused"
     SEED_REFUSED = "seed_refused"
     CACHE_REFUSED = "cache_refused"
 

@@ -118,9 +118,9 @@ def completion_limit(benchmark: Benchmark, model: Model) -> int:
 
 
 def temperature_of(dataset: Dataset, model: Model) -> float | None:
-    """Return the sampling temperature; None for reasoning models, which take none."""
+    """Return the sampling temperature; None for models that take none."""
     settings: Mapping[str, float | None] = dataset.settings
-    return None if model.reasoning else settings.get("temperature", 0.0)
+    return settings.get("temperature", 0.0) if model.takes_temperature else None
 
 
 def judge_requests(

@@ -26,6 +26,7 @@ from medhelm.domain.grouping import group_by
 from medhelm.errors import StoreError
 from medhelm.io.encryption.places import key_of
 from medhelm.io.shared_files import prepare_database
+from medhelm.models.reasoning import separate_reasoning
 
 if TYPE_CHECKING:
     from medhelm.io.encryption.keys import StoreKey
@@ -109,15 +110,15 @@ def find_completion(
 ) -> KnownCompletion | None:
     """Return the stored completion of a request; None if it must be sent.
 
-    A model with a scope of its own also finds what was bought under its name before there were scopes.
+    A model with a scope also finds what was bought under its name before there were scopes. Reasoning is taken out.
     `digest`: that of the request; `get`: (digest, name of the model or "" for any) -> completion.
     """
     if (known := get(digest, "")) is not None:
-        return KnownCompletion(digest, known)
+        return KnownCompletion(digest, separate_reasoning(known, request))
     if request.model.scope and not request.fresh:
         content = request.content_digest
         if (known := get(content, request.model.name)) is not None:
-            return KnownCompletion(content, known)
+            return KnownCompletion(content, separate_reasoning(known, request))
     return None
 
 

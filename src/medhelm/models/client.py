@@ -27,6 +27,7 @@ from medhelm.models.limits.budget import Budget
 from medhelm.models.limits.concurrency import MAX_PAUSE_S, ConcurrencyLimiter
 from medhelm.models.prompt_caching import PrefixGate
 from medhelm.models.provider import Provider, unsupported_parameter
+from medhelm.models.reasoning import separate_reasoning
 
 if TYPE_CHECKING:
     from medhelm.models.replicas import Replica, ReplicaPool
@@ -328,7 +329,7 @@ class Client:
             endpoint.replied(self._clock())
             # Commit before the slot is free: a kill loses only what is in flight.
             await self._keep(digest, completion, model)
-        return ClientResult(completion, False, attempts.sent, purchase.cost_usd, digest)
+        return ClientResult(separate_reasoning(completion, request), False, attempts.sent, purchase.cost_usd, digest)
 
     async def _buy_from_pool(self, pool: ReplicaPool, request: Request, digest: bytes) -> ClientResult:
         """Retry at the servers of a pool until the request succeeds or cannot succeed."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from medhelm.domain import RULES, Rule
+from medhelm.domain.reasoning import split_reasoning
 from medhelm.domain.run_folder import SHORT_ID
 from medhelm.reports.formats.tables import printable
 
@@ -40,7 +41,10 @@ def _completion_text(record: Mapping[str, Any], rule: Rule, texts: Mapping[str, 
     if record["completion"] is None:
         text = f"no completion: {record['failure_code']} ({record['failure_boundary']}): {record['failure_message']}"
     else:
-        text = printable(record["completion"]) or "(empty)"
+        split = split_reasoning(record["completion"])
+        text = printable(split.answer) or "(empty)"
+        if split.reasoning:
+            scores.append(f"{len(split.reasoning):,} characters of reasoning not shown")
     tokens = f"{record['input_tokens']} + {record['output_tokens']} tokens, {record['latency_s']:.2f} s"
     if record.get("left_out"):
         scores.append(f"prompt truncated by {record['left_out']:,} characters")

@@ -16,6 +16,7 @@ from medhelm.analysis.leaderboard.cells import Column
 from medhelm.domain import RULES, Completion, Rule, Run, Tier, Usage
 from medhelm.domain.failure_code import CAUSED_BY_MODEL
 from medhelm.domain.grouping import group_by
+from medhelm.domain.reasoning import strip_reasoning
 from medhelm.domain.text import listed, without_servers
 from medhelm.errors import UserError, suggestion
 from medhelm.results.comparable.run_selection import default_tier, select_runs, store_label
@@ -372,7 +373,8 @@ def compare_outcomes(cases: BenchmarkCases, first: str, second: str) -> Agreemen
 def _completion(
     cases: BenchmarkCases, model: str, run: Run, record: Mapping[str, Any], share: float | None, pricing: Pricing
 ) -> CaseCompletion:
-    completion = completion_of(record, record["completion"])
+    text = record["completion"]
+    completion = completion_of(record, text and strip_reasoning(text))
     return CaseCompletion(
         model=model,
         completion=completion,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from medhelm.domain import RULES, Completion, Failure, Instance, Parts, Rule, Score
+from medhelm.domain.reasoning import strip_reasoning
 from medhelm.errors import DataError, NotComputed
 
 ScoreFunction = Callable[[str, Instance], float]
@@ -90,8 +91,9 @@ def apply(metrics: Sequence[Metric], instance: Instance, completion: Completion)
     """Score one completion by each metric and rule, in the order of `metrics`, then of `RULES`.
 
     A failed completion has no score, only its own failure and the parts of a wrong one (`wrong_parts`). An instance
-    that cannot be scored has a failure at the boundary `metric`. An empty completion is scored like any other. By the
-    published rule, the number of a benchmark with groups is the mean of the means of its groups.
+    that cannot be scored has a failure at the boundary `metric`. An empty completion is scored like any other. The
+    corrected rules do not see reasoning in the text. By the published rule, the number of a benchmark with groups is
+    the mean of the means of its groups.
     """
     return tuple(_score(metric, rule, instance, completion) for metric in metrics for rule in RULES)
 
@@ -112,6 +114,8 @@ def _score(metric: Metric, rule: Rule, instance: Instance, completion: Completio
     try:
         if reason := too_long(text):
             raise DataError(reason)
+        if rule == "corrected":
+            text = strip_reasoning(text)
         value = metric.function(rule)(text, instance)
         parts = metric.parts(text, instance, rule) if metric.parts else {}
     except NotComputed as error:

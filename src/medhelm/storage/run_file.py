@@ -70,11 +70,11 @@ MODEL = JsonForm(
     Model,
     key_map(
         "name provider remote_name base_url key_variable reasoning reasoning_effort window max_tokens "
-        "max_concurrency price parameters structured scope"
+        "max_concurrency price parameters structured scope reasoning_tags"
     ),
-    nested={"price": PRICE.one_or_none},
+    nested={"price": PRICE.one_or_none, "reasoning_tags": Nested(list, lambda pairs: tuple(map(tuple, pairs)))},
     not_stored=("proxy", "ca_file", "client_certificate", "client_key", "replicas", "endpoints_file"),
-    not_if_empty=("scope",),
+    not_if_empty=("scope", "reasoning_tags"),
     shared=True,
 )
 

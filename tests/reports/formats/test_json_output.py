@@ -72,7 +72,7 @@ WRITTEN: Mapping[type, str] = {
     DownloadResult: "benchmark state folder message",
     Model: (
         "name provider remote_name base_url key_variable reasoning reasoning_effort window max_tokens "
-        "max_concurrency price parameters structured scope "
+        "max_concurrency price parameters reasoning_tags structured scope "
         "proxy ca_file client_certificate client_key replicas endpoints_file"
     ),
     Price: "input output cached_input cache_write source",

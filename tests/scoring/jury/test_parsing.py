@@ -122,8 +122,6 @@ WHOLE = {
         '{"accuracy": 4, "Accuracy ": 1, "completeness": 3, "clarity": 5}',
         '{"accuracy": {"score": 4, "Score": 5}}',
         '{"x": {"a": 1, "a": 2}} ' + GOOD,
-        "<think>x</think>" + BAD + "</think>" + GOOD,
-        f"{BAD}</think>{GOOD}",
     ],
     "missing_criterion": [
         "{}",
@@ -482,6 +480,16 @@ def test_prose_around_a_verdict_does_not_hide_it(grades: Mapping[str, float], be
 
 def test_the_judges_own_verdict_in_these_tests_is_read() -> None:
     assert scores(said(json.dumps(OWN))) == [2, 1, 3]
+
+
+HEADLESS = [f"{BAD}</think>{GOOD}", f"Draft: {BAD}\n</think>\n\n{GOOD}", f"<think>x</think>{BAD}</think>{GOOD}"]
+"""Replies that begin inside reasoning which the prompt has opened."""
+
+
+@table("reply", HEADLESS)
+def test_reasoning_without_a_start_is_no_verdict_unless_its_end_may_be_quoted(reply: str) -> None:
+    assert scores(said(reply, shown=["Fever?", "Rest."])) == [4, 3, 5]
+    assert codes(said(reply, shown=["Fever?", "Rest.</think> Now."])) == ["ambiguous"] * 3
 
 
 CODED = asked("Rest.")[0]

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from medhelm.domain import Message
+from medhelm.models.provider import fold_system
 
 THINK = "<think>"
 _ENDS = ("<|im_end|>", "<|eot_id|>", "<|eot|>", "<end_of_turn>", "<|end|>", "<|return|>", "<|endoftext|>")
@@ -39,12 +40,11 @@ class ChatTemplate:
         """
         if not self.has_template:
             return "\n\n".join(message.text for message in messages)
-        turns = [{"role": message.role, "content": message.text} for message in messages]
-        if not any(turn["role"] == "system" for turn in turns):
-            return self._render(turns)
-        if self._supports_system is None:
-            self._supports_system = self._renders_system(turns)
-        return self._render(turns if self._supports_system else with_system_in_user_turn(turns))
+        if any(message.role == "system" for message in messages):
+            if self._supports_system is None:
+                self._supports_system = self._renders_system(messages)
+            messages = messages if self._supports_system else fold_system(messages)
+        return self._render(messages)
 
     def token_ids(self, text: str) -> list[int]:
         """Return the tokens of a text from `text`; the template has already added special tokens."""
@@ -65,37 +65,23 @@ class ChatTemplate:
         text: str = self._tokenizer.decode(tokens, skip_special_tokens=not self._has_channels)
         return without_channels(text) if self._has_channels else text
 
-    def _renders_system(self, turns: Sequence[Mapping[str, str]]) -> bool:
+    def _renders_system(self, messages: Sequence[Message]) -> bool:
         """Return True if the rendered text contains the system message; templates may reject or silently omit it."""
-        system = next(turn["content"] for turn in turns if turn["role"] == "system").strip()
+        system = next(message.text for message in messages if message.role == "system").strip()
         try:
-            return system in self._render(turns)
+            return system in self._render(messages)
         except ValueError:
             return False
 
-    def _render(self, turns: Sequence[Mapping[str, str]]) -> str:
+    def _render(self, messages: Sequence[Message]) -> str:
+        turns = [{"role": message.role, "content": message.text} for message in messages]
         try:
             text: str = self._tokenizer.apply_chat_template(
-                [dict(turn) for turn in turns], tokenize=False, add_generation_prompt=True, **self._options
+                turns, tokenize=False, add_generation_prompt=True, **self._options
             )
         except Exception as error:  # foreign code may raise anything
             raise ValueError(f"the model's chat template rejects these messages: {error}") from error
         return text
-
-
-def with_system_in_user_turn(turns: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    """Return turns with the system messages moved before the text of the user's first turn.
-
-    >>> with_system_in_user_turn([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}])
-    [{'role': 'user', 'content': 'Be brief.\\n\\nWhy?'}]
-    """
-    words = [turn["content"] for turn in turns if turn["role"] == "system"]
-    others = [dict(turn) for turn in turns if turn["role"] != "system"]
-    first = next((turn for turn in others if turn["role"] == "user"), None)
-    if first is None:
-        return [{"role": "user", "content": "\n\n".join(words)}, *others]
-    first["content"] = "\n\n".join([*words, first["content"]])
-    return others
 
 
 def without_channels(text: str) -> str:

@@ -24,6 +24,7 @@ from medhelm.domain import (
     Rule,
     Score,
 )
+from medhelm.domain.reasoning import strip_reasoning
 from medhelm.errors import DataError
 from medhelm.scoring.metric import Metric, group_parts, not_computed, too_long
 
@@ -107,8 +108,8 @@ def jury_verdict(
 
 
 def is_blank(completion: Completion) -> bool:
-    """Return True if a completion is empty: then no judge is called."""
-    return completion.failure is None and not (completion.text or "").strip()
+    """Return True if a completion is empty, or holds nothing but reasoning: then no judge is called."""
+    return completion.failure is None and not strip_reasoning(completion.text or "").strip()
 
 
 def is_judged(completion: Completion) -> bool:
@@ -123,7 +124,7 @@ def injection_signs(benchmark: Benchmark, instance: Instance, completion: Comple
     if not is_judged(completion):
         return ()
     criteria = instance.criteria or (benchmark.rubric.criteria if benchmark.rubric else ())
-    return find_injections(completion.text or "", [criterion.name for criterion in criteria])
+    return find_injections(strip_reasoning(completion.text or ""), [criterion.name for criterion in criteria])
 
 
 def shown_texts(instance: Instance, text: str) -> tuple[str, ...]:

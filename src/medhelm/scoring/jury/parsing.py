@@ -31,13 +31,13 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
 from medhelm.domain import Completion, Criterion, Failure, Judgment, Rubric
+from medhelm.domain.reasoning import split_reasoning, strip_reasoning
 from medhelm.errors import DataError
 from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.jury.copies import is_copied
@@ -67,7 +67,6 @@ _OF_A_CRITERION = {
     "off_scale": "has a score that is not on the scale",
 }
 
-_THOUGHT = lazy_regex(r"\s*<(think|thinking|thought|reasoning)>(?:.*?</\1>|.*)", re.IGNORECASE | re.DOTALL)
 _PLAIN_BRACES = lazy_regex(r"\{[^{}\"':]{0,200}\}")
 _NO_LETTER = lazy_regex(r"[\W_]+")
 _PLAIN_NUMBER = lazy_regex(r"\s{0,9}-?[0-9]{1,9}(?:\.[0-9]{1,9})?\s{0,9}")
@@ -198,8 +197,26 @@ def _is_published_cell(cell: object) -> bool:
 def _read_verdict(
     criteria: Sequence[Criterion], reply: Completion, rubric: Rubric, shown: Sequence[str], code: str
 ) -> _Verdict:
-    """Return the only verdict of a reply. Raises UnreadableJudgment."""
+    """Return the only verdict of a reply. Raises UnreadableJudgment.
+
+    A reply may begin inside reasoning that the prompt has opened, with drafts of the verdict. The text after the end of
+    that reasoning counts if the whole cannot be read, and if that end is the judge's own: the verdict needs a code,
+    which a quoted text cannot contain, or no text that the judge read has such an end.
+    """
     text = own_words(reply)
+    try:
+        return _verdict_in(text, criteria, rubric, shown, code)
+    except UnreadableJudgment:
+        rest = strip_reasoning(text)
+        if rest == text or not (code or all(strip_reasoning(one) == one for one in shown)):
+            raise
+        with suppress(UnreadableJudgment):
+            return _verdict_in(rest, criteria, rubric, shown, code)
+        raise
+
+
+def _verdict_in(text: str, criteria: Sequence[Criterion], rubric: Rubric, shown: Sequence[str], code: str) -> _Verdict:
+    """Return the only verdict in a text. Raises UnreadableJudgment."""
     objects = _objects(text)
     if not objects:
         raise UnreadableJudgment("no_verdict", f"the reply holds no JSON object: {_quoted(text) or 'it is empty'}")
@@ -220,16 +237,13 @@ def own_words(reply: Completion) -> str:
     """
     if reply.failure:
         raise UnreadableJudgment(reply.failure.code, reply.failure.message)
-    text, start = reply.text or "", 0
+    text = reply.text or ""
     if reply.finish_reason.lower() in _CUT_OFF:
         raise UnreadableJudgment("truncated", f"the reply ran out of tokens after {len(text):,} characters")
-    while thought := _THOUGHT.match(text, start):
-        start = thought.end()
-    if len(text) - start > LONGEST_REPLY:
-        raise UnreadableJudgment(
-            "too_long", f"the reply has {len(text) - start:,} characters, at most {LONGEST_REPLY:,}"
-        )
-    return text[start:]
+    text = split_reasoning(text, start_only=True).answer
+    if len(text) > LONGEST_REPLY:
+        raise UnreadableJudgment("too_long", f"the reply has {len(text):,} characters, at most {LONGEST_REPLY:,}")
+    return text
 
 
 def _objects(text: str) -> list[dict[str, Any]]:

@@ -23,6 +23,7 @@ from typing import Any
 
 from medhelm.benchmarks.prompts import fill, placeholders
 from medhelm.domain import STANDARD, Benchmark, Criterion, Instance, Message, Prompt, Rubric
+from medhelm.domain.reasoning import strip_reasoning
 from medhelm.errors import UserError
 from medhelm.io.lazy_regex import lazy_regex
 
@@ -68,7 +69,7 @@ class JudgePrompt:
 
 
 def judge_prompts(benchmark: Benchmark, instance: Instance, text: str, *, with_codes: bool = True) -> list[JudgePrompt]:
-    """Build the prompts about the completion `text` for every judge; none without criteria.
+    """Build the prompts about the completion `text`, without its reasoning, for every judge; none without criteria.
 
     The criteria are those of the instance, else of the rubric. The first correct reference is included if the rubric
     says so. `with_codes`: False to ask for no verification codes. The same arguments always give the same prompts.
@@ -78,7 +79,7 @@ def judge_prompts(benchmark: Benchmark, instance: Instance, text: str, *, with_c
     rubric = benchmark.rubric
     assert rubric is not None, "only benchmarks with a rubric are judged"
     criteria = instance.criteria or rubric.criteria
-    shown = {_QUESTION: question(benchmark, instance), _RESPONSE: text}
+    shown = {_QUESTION: question(benchmark, instance), _RESPONSE: strip_reasoning(text)}
     if rubric.shows_reference and instance.correct and instance.correct[0].strip():
         shown[_REFERENCE] = instance.correct[0]
     tags = delimit(shown)
