@@ -40,7 +40,7 @@ def _figure(key: str, title: str, words: str, spec: dict[str, Any]) -> PaperFigu
 
 
 def figure_3(board: Leaderboard, titles: Mapping[str, str]) -> PaperFigure:
-    """Return a heat map of models by benchmark, grouped by category."""
+    """Return a heat map of models by benchmark, grouped by category: models as rows, as in the paper."""
     lines = [
         HeatMapRow(
             label=column.title,
@@ -53,7 +53,7 @@ def figure_3(board: Leaderboard, titles: Mapping[str, str]) -> PaperFigure:
         )
         for column in board.columns
     ]  # fmt: skip
-    return _heat_map(board, lines, "figure3", "Figure 3. Scores by benchmark", "")
+    return _heat_map(board, lines, "figure3", "Figure 3. Scores by benchmark", "", models_as_rows=True)
 
 
 def figure_4(board: Leaderboard, titles: Mapping[str, str]) -> PaperFigure:
@@ -87,17 +87,19 @@ def _means_row(
     return HeatMapRow(label=label, group=group, values=[mean.value if mean else None for mean in means])
 
 
-def _heat_map(board: Leaderboard, lines: Sequence[HeatMapRow], key: str, title: str, more: str) -> PaperFigure:
+def _heat_map(
+    board: Leaderboard, lines: Sequence[HeatMapRow], key: str, title: str, more: str, *, models_as_rows: bool = False
+) -> PaperFigure:
     models = [shown_name(row) for row in board.all_rows]
-    order = "Models from left to right by rank" + (", then baselines." if board.baselines else ".")
-    notes = [f"{caption(board)}. {order}", f"{SCALED} {more}".rstrip()]
-    spec = heat_map(lines, models, heading=title, notes=notes, sample=board.tier == "sample")
-    return _figure(
-        key,
-        title,
-        f"A table of {plural(len(lines), 'line')} and {plural(len(models), 'model')} with the value in each cell.",
-        spec,
+    order = f"Models from {'top to bottom' if models_as_rows else 'left to right'} by rank" + (
+        ", then baselines." if board.baselines else "."
     )
+    notes = [f"{caption(board)}. {order}", f"{SCALED} {more}".rstrip()]
+    is_sample = board.tier == "sample"
+    spec = heat_map(lines, models, heading=title, notes=notes, sample=is_sample, models_as_rows=models_as_rows)
+    lines_in_words = plural(len(lines), "column" if models_as_rows else "line")
+    words = f"A table of {lines_in_words} and {plural(len(models), 'model')} with the value in each cell."
+    return _figure(key, title, words, spec)
 
 
 def figure_5(board: Leaderboard, costs: Sequence[ModelCost]) -> PaperFigure | None:
