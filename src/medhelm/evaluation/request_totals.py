@@ -275,7 +275,7 @@ class JuryRecorder:
         low, high = self.rubric.low, self.rubric.high
         subscores = {}
         for name, values in sorted(self._subscores.items()):
-            mean = estimate(np.array(values), clusters, low=low, high=high)
+            mean = estimate(np.array(values), clusters, low=low, high=high, open_below=self.rubric.open_below)
             if mean is not None:
                 subscores[name] = mean
         return make_jury_result(

@@ -311,7 +311,9 @@ class RecordedScores:
         for metric in metrics:
             for rule in RULES:
                 values, parts = np.array(self._values[metric.name, rule]), self.parts.get((metric.name, rule))
-                mean = estimate_ratios(values, parts, clusters, low=metric.low, high=metric.high)
+                mean = estimate_ratios(
+                    values, parts, clusters, low=metric.low, high=metric.high, open_below=metric.open_below
+                )
                 if mean is not None:
                     found[rule][metric.name] = mean
         return found

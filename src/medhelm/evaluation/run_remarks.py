@@ -63,6 +63,31 @@ def drift_remarks(runs: Iterable[Run]) -> list[Remark]:
     return remarks
 
 
+def code_remarks(runs: Iterable[Run]) -> list[Remark]:
+    """Return a remark for each judge that never returned the verification code of its prompts.
+
+    Its verdicts were readable and no copies, so the judge does not follow the instruction: no completion explains that.
+    """
+    by_judge: dict[str, list[JudgeTally]] = {}
+    for run in runs:
+        for judge, tally in run.tallies.items():
+            by_judge.setdefault(judge, []).append(tally)
+    return [
+        Remark("judge_without_codes", judge, _codeless_text(judge, missing))
+        for judge, tallies in by_judge.items()
+        if (missing := sum(tally.failures.get("unverified", 0) for tally in tallies))
+        and all(tally.failed == tally.expected for tally in tallies)
+    ]
+
+
+def _codeless_text(judge: str, n: int) -> str:
+    return (
+        f"{judge} never returned the verification code of its prompts, so {plural(n, 'judgment')} of it count by the "
+        "published rule only. They are no copies of the judged texts: this judge does not follow the instruction. To "
+        f"count them, use `medhelm rejudge --judge JUDGE --no-verification-code`, or name another judge."
+    )
+
+
 def age_remarks(runs: Iterable[Run], today: date | None = None) -> list[Remark]:
     """Return a remark for each model some of whose completions are older than today."""
     today = today or datetime.now(UTC).date()

@@ -141,7 +141,8 @@ class EvaluationRunner:
         # `rejudge` asks the judges that it names with codes; a run uses what was bought.
         is_known = None if self.stored else session.client.is_known
         has_codes = not stored or (self.stored is not None and self.stored.has_codes)
-        return JudgePanel(replace(self.jury, has_codes=has_codes), providers, ask, replies, is_known)
+        jury, with_codes = replace(self.jury, has_codes=has_codes), self.settings.verification_codes
+        return JudgePanel(jury, providers, ask, replies, is_known, with_codes=with_codes)
 
 
 @dataclass(slots=True)
@@ -370,6 +371,7 @@ class _Work:
             *run_remarks.failure_sentences(active.recorder.failure_summary for active in self.active),
             *map(str, run_remarks.drift_remarks(runs)),
             *map(str, run_remarks.cut_text_remarks(runs)),
+            *map(str, run_remarks.code_remarks(runs)),
         ]
         if isinstance(self.source, LiveCompletions):
             found += map(str, run_remarks.age_remarks(runs))

@@ -33,6 +33,8 @@ class Settings:
     """The data is the user's own instead of the published files: neither checksums nor counts are compared."""
     rubric: str = STANDARD
     """Name of the rubric that judges use, for benchmarks that have two."""
+    verification_codes: bool = True
+    """Judges copy a code from their prompt into each verdict, which a verdict planted in a text cannot have."""
     seed: int = 0
     """Seed of the selection and of the random baseline."""
     concurrency: int | None = None

@@ -180,6 +180,8 @@ def _command(run: Run, index: int, store: Path) -> str:
         words += ["--judge", judge.name]
     if run.rubric == EXTENDED:
         words += ["--rubric", EXTENDED]
+    if not run.settings.get("verification_codes", True):
+        words += ["--no-verification-code"]
     for name, usual in (("sample", "default"), ("limit", None), ("subset", None), ("seed", 0)):
         if (value := run.settings.get(name, usual)) != usual:
             words += [f"--{name}", str(value)]

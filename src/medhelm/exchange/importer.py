@@ -529,7 +529,8 @@ def _estimates(joined: JoinedRun, columns: _Columns) -> dict[str, Estimate]:
         parts = None
         if joined.is_grouped:
             parts = [{group: (score or 0.0, 1.0)} for group, score in zip(columns.groups, own, strict=True)]
-        if mean := estimate_ratios(values, parts, low=low, high=high):
+        is_open = name == JURY and joined.benchmark.rubric is not None and joined.benchmark.rubric.open_below
+        if mean := estimate_ratios(values, parts, low=low, high=high, open_below=is_open):
             found[name] = mean
     return found
 

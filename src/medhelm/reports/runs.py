@@ -94,6 +94,7 @@ def _jury_json(run: Run, result: JuryResult) -> dict[str, Any]:
         "at_least": result.jury.min_judges,
         "rubric": run.rubric,
         "rubric_digest": result.rubric_digest,
+        "verification_codes": result.jury.has_codes,
         "scale": [result.low, result.high],
         **select(result, "coverage n_blank n_below_floor=n_too_few_judges n_suspicious=n_with_injection_signs"),
         "labels": plain_json(result.subscores),
@@ -195,11 +196,15 @@ def _jury_notes(runs: Sequence[Run]) -> list[str]:
             parts.append(f"{sum(tally.failed for tally in failed.values()):,} missing ({kinds})")
         default = " (published: a default score if all grades are missing)" if result.form == "grades" else ""
         counted = {f"without a score as a result{default}": result.n_too_few_judges, "blank": result.n_blank}
+        n_uncoded = sum(tally.failures.get("unverified", 0) for tally in tallies)
+        if n_uncoded:
+            parts.append(f"{plural(n_uncoded, 'judgment')} without verification code (published: counted)")
         counted |= {"with signs of prompt injection": result.n_with_injection_signs}
         parts += [f"{plural(n, 'completion')} {what}" for what, n in counted.items() if n]
         parts.append(f"{sum(t.requests_sent for t in tallies)} sent, {sum(t.requests_cached for t in tallies)} cached")
         parts.append("cost unknown" if cost is None else f"{cost:.4f} USD")
         rubric = f", {run.rubric} rubric" if run.rubric else ""
+        rubric += "" if run.settings.get("verification_codes", True) else ", no verification codes"
         note = f"jury{rubric}, {run.benchmark} with {run.model}: {'; '.join(parts)}"
         if result.subscores:
             note += f"\n  {', '.join(f'{label} {mean.value:.2f}' for label, mean in result.subscores.items())}"
@@ -376,7 +381,7 @@ def stored_run_to_text(one: RunOnDisk, *, is_counted: bool | None) -> str:
             *_not_computed_notes([run]),
         ]
         lines += ["", _metrics_table(run).rstrip(), *_bullets(notes)]
-        lines += _judges_table(run)
+        lines += [*_judges_table(run), *_subscores_table(run)]
     return "\n".join(lines)
 
 
@@ -455,6 +460,15 @@ def _judges_table(run: Run) -> list[str]:
     drop = ("answered as", "tokens out", "tokens in", "reasons")
     table = render(rows, heads, caption=caption, drop=drop)
     return ["", table.rstrip()]
+
+
+def _subscores_table(run: Run) -> list[str]:
+    """Return the scores on parts of the rubric: its criteria, or the tags of criteria with points."""
+    if (result := run.jury_result) is None or not result.subscores:
+        return []
+    rows: list[list[Value]] = [[name, estimate_text(mean), mean.n] for name, mean in result.subscores.items()]
+    part = "tag" if result.form == "points" else "criterion"
+    return ["", render(rows, [part, "score", "n"]).rstrip()]
 
 
 # --- removing runs ----------------------------------------------------------------------------------------------------

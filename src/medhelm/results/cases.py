@@ -190,6 +190,8 @@ class Case:
     """Options in the order shown."""
     references: Sequence[Mapping[str, Any]]
     """References with `text` and `correct`."""
+    criteria: Sequence[Mapping[str, Any]]
+    """The instance's own criteria with `name`, `text` and `points`; empty if it has none, or in older stores."""
     problem: str
     """Reason for a missing prompt; empty if it is stored."""
     completions: Sequence[CaseCompletion]
@@ -326,6 +328,7 @@ def find_case(
         messages=prompt.get("messages", []),
         choices=prompt.get("choices", []),
         references=prompt.get("references", []),
+        criteria=prompt.get("criteria", []),
         problem="" if prompt else NO_PROMPT,
         completions=completions,
     )

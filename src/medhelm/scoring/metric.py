@@ -83,6 +83,8 @@ class Metric:
     """Lowest value."""
     high: float = 1.0
     """Highest value."""
+    open_below: bool = False
+    """True if the score of an instance may lie below `low`: only the mean is cut to the scale."""
     higher_is_better: bool = True
     """False if `low` is the best value."""
 

@@ -37,6 +37,8 @@ class Column:
     """Lower end of the metric's scale."""
     high: float = 1.0
     """Upper end of the metric's scale."""
+    open_below: bool = False
+    """True if the score of an instance may lie below `low`: only means are cut to the scale."""
     higher_is_better: bool = True
     """True if high values are good."""
     judges: tuple[str, ...] = ()
@@ -51,7 +53,10 @@ class Column:
     """Weight in averages over benchmarks, above 0."""
 
     def normalize(self, value: Value) -> Value:
-        """Map a value, or an array of values, to a scale where 0 is the worst and 1 the best value of the metric."""
+        """Map a value, or an array of values, to a scale where 0 is the worst and 1 the best value of the metric.
+
+        Scores of instances below the scale stay below 0.
+        """
         share = (value - self.low) / (self.high - self.low)
         return share if self.higher_is_better else 1 - share
 

@@ -362,7 +362,7 @@ def criteria_in(value: object, place: str) -> tuple[Criterion, ...]:
 
     They are named `criterion_1` and so on, in order. Raises RowError with `place`.
     """
-    criteria: dict[str, Criterion] = {}
+    criteria: dict[object, Criterion] = {}
     for where, entry in _entries(value, place, "criterion", "criterion, points, tags"):
         text, points, tags = entry.get("criterion"), number(entry.get("points")), entry.get("tags") or []
         if not isinstance(text, str) or not text.strip():
@@ -372,10 +372,11 @@ def criteria_in(value: object, place: str) -> tuple[Criterion, ...]:
             raise RowError(f"{where}: {rule}, is {value_in_words(entry.get('points'))}.")
         if not isinstance(tags, list | tuple) or not all(isinstance(tag, str) and tag for tag in tags):
             raise RowError(f"{where}: its `tags` must be a list of texts, is {value_in_words(tags)}.")
-        if text.strip() in criteria:
-            raise RowError(f"{where}: repeats {criteria[text.strip()].name} and would count twice.")
+        key = text.strip(), frozenset(tags), points > 0  # what decides where its points count
+        if key in criteria:
+            raise RowError(f"{where}: repeats {criteria[key].name} and would count twice.")
         name = f"criterion_{len(criteria) + 1}"
-        criteria[text.strip()] = Criterion(name, text.strip(), points=points, tags=tuple(dict.fromkeys(tags)))
+        criteria[key] = Criterion(name, text.strip(), points=points, tags=tuple(dict.fromkeys(tags)))
     if not any(criterion.points > 0 for criterion in criteria.values()):
         raise RowError(f"{place}: no criterion has positive points, so completions cannot be scored.")
     return tuple(criteria.values())

@@ -74,7 +74,9 @@ def _with_failures_as_worst(cell: Cell, run: Run, column: Column, scored: RunSco
         return cell
     scores = np.where(caused, column.low if column.higher_is_better else column.high, scored.values)
     parts = scored.parts and parts_of_failures(run, scored, np.flatnonzero(caused), rule)
-    counted = estimate_ratios(scores, parts, cell.clusters, low=column.low, high=column.high)
+    counted = estimate_ratios(
+        scores, parts, cell.clusters, low=column.low, high=column.high, open_below=column.open_below
+    )
     values = linearized(scores, parts)
     return replace(
         cell,
@@ -106,6 +108,7 @@ def column_of(run: Run, baseline: ConstantBaseline | None, rule: Rule) -> Column
         metric_title=metric.title if metric else metric_title(run.main_metric),
         low=judged.low if judged else metric.low if metric else 0.0,
         high=judged.high if judged else metric.high if metric else 1.0,
+        open_below=judged.open_below if judged else False,
         higher_is_better=metric.higher_is_better if metric else True,
         judges=tuple(judge.name for judge in judged.jury.judges) if judged else (),
         constant_baseline=baseline.values[rule] if baseline else None,

@@ -83,8 +83,9 @@ def _as_before(run: Run, now: dict[str, Estimate], rule: str) -> dict[str, Estim
 
 def _metric(run: Run, name: str) -> Metric:
     """Return a metric with its scale; one that is not known here as another harness reported it."""
+    open_below = False
     if name == JURY and run.jury_result:
-        low, high = run.jury_result.low, run.jury_result.high
+        low, high, open_below = run.jury_result.low, run.jury_result.high, run.jury_result.open_below
     elif known := METRICS.if_usable(name):
         return known
     else:
@@ -92,7 +93,14 @@ def _metric(run: Run, name: str) -> Metric:
         low, high = min(0.0, *values, 0.0), max(1.0, *values, 1.0)
     text = "computed when the run was made"
     return Metric(
-        name=name, title=name, description=text, source=text, corrected=not_computed(text), low=low, high=high
+        name=name,
+        title=name,
+        description=text,
+        source=text,
+        corrected=not_computed(text),
+        low=low,
+        high=high,
+        open_below=open_below,
     )
 
 
@@ -129,7 +137,7 @@ class _JuryCount:
         before, found = self._before, {}
         for name in before.subscores:
             values = np.array([one.get(name, np.nan) for one in self._subscores])
-            mean = estimate(values, columns.clusters, low=before.low, high=before.high)
+            mean = estimate(values, columns.clusters, low=before.low, high=before.high, open_below=before.open_below)
             if mean is not None:
                 found[name] = mean
         return replace(

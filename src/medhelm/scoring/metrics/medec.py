@@ -63,7 +63,7 @@ def _sentence_published(completion: str, instance: Instance) -> float:
         return _flag_published(completion, instance)
     begins = re.match(r"\d+", completion.strip())
     try:
-        return float(begins is not None and int(begins[0]) == int(instance.correct[0].replace(".", "")))
+        return float(begins is not None and int(begins[0]) == int(instance.correct[0].replace(".", "").strip()))
     except ValueError:
         return 0.0
 

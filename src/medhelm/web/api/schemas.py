@@ -259,7 +259,11 @@ CASES = record(
 def _case() -> JsonSchema:
     whole = schema_of(Case)
     message = record(role=STRING, content=STRING)
-    changes = {"messages": list_of(message), "references": list_of(record(text=STRING, correct=BOOLEAN))}
+    changes = {
+        "messages": list_of(message),
+        "references": list_of(record(text=STRING, correct=BOOLEAN)),
+        "criteria": list_of(record(name=STRING, text=STRING, points=NUMBER)),
+    }
     return record(**{**MEASURED, **whole["properties"], **changes})
 
 

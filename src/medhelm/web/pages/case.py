@@ -98,6 +98,7 @@ def page(site: Site, request: PageRequest) -> Page:
             "case": case,
             "messages": [(one["role"], _cut(one["content"])) for one in case.messages],
             "references": [(_cut(one["text"]), bool(one["correct"])) for one in case.references],
+            "criteria": {one["name"]: one["text"] for one in case.criteria},
             "shown": shown,
             "compared": bool(first and second and len(shown) == 2),
             "is_whole": is_whole,

@@ -147,7 +147,15 @@ class TaskJury:
             verification_code=ask.verification_code,
         )
         return JudgeVerdict(
-            reply=reply, judgments=parse_judgments(judge, ask, completion, rubric=benchmark.rubric, shown=shown)
+            reply=reply,
+            judgments=parse_judgments(
+                judge,
+                ask.criteria,
+                completion,
+                rubric=benchmark.rubric,
+                shown=shown,
+                code=ask.verification_code,
+            ),
         )
 
     def _model(self, name: str) -> InspectModel:

@@ -81,6 +81,7 @@ def make_task(
                     rule=rule,
                     low=metric.low,
                     high=metric.high,
+                    open_below=metric.open_below,
                     pooled=is_pooled(benchmark, metric, rule),
                 )
             ]
