@@ -592,9 +592,8 @@ def test_criteria_that_differ_in_punctuation_alone_are_read_as_they_are_spelled(
     ],
 )
 def test_a_reply_that_begins_inside_reasoning_is_read_after_it(reply: str, grades: list[float | None]) -> None:
-    judgments = parse_judgments(
-        "judge", CODED, Completion(text=reply, finish_reason="stop"), rubric=RUBRIC, shown=["Rest."]
-    )
+    completion = Completion(text=reply, finish_reason="stop")
+    judgments = parse_judgments("judge", CODED.criteria, completion, rubric=RUBRIC, shown=["Rest."], code=CODE)
     assert scores(judgments) == grades
 
 
