@@ -158,6 +158,9 @@ def test_merged_shards_and_deletions_count_like_the_whole(
     assert merged.code == 0, merged.err
     listed = medhelm("runs", "list", "--store", "merged", "--json").json["runs"]
     assert [one["completion_counts"] for one in listed] == [whole]
+    assert medhelm("purge", "--instance", "toy:q0", "--yes").code == 0
+    (left,) = medhelm("runs", "list", "--json").json["runs"]
+    assert left["completion_counts"] == whole | {"n": N - 1, "unreadable": whole["unreadable"] - 1}
 
 
 # --- sentences --------------------------------------------------------------------------------------------------------
