@@ -149,7 +149,8 @@ _DIGIT_WORDS = (
 _NUMBER_WORD = lazy_regex(rf"\b(sentence\s)({'|'.join(_DIGIT_WORDS)})\b", re.IGNORECASE)
 _IDS = lazy_regex(
     rf"\b(?:{_SENTENCE})(?:{_LINK}|s?\s)\(?(?P<first>\d{{1,3}})\b\)?(?![./]\d)"
-    r"(?P<more>(?:\s?(?:,|and|or|&|to|through|[-–])\s?(?:sentence\s)?\d{1,3}\b(?![./]\d|%))*)",
+    r"(?P<more>(?:\s?(?:,|and|or|&|to|through|[-–])\s?(?:sentence\s)?\d{1,3}\b"
+    r"(?![./]\d|%|\s(?!(?:is|are|was|were|should|must|contain|have|has|need|and|or|to|in|because)\b)[a-z]))*)",
     re.IGNORECASE,
 )
 _ERROR_IS = lazy_regex(
