@@ -13,12 +13,12 @@ SUBJECT = r"(?:patient|note|text|case|document|report|record|person|man|woman|ch
 VERB = (
     r"(?:is|are|was|were|be|been|has|have|had|includes?|contains?|mentions?|shows?|describes?|documents?|assign|choose"
     r"|select(?:ed)?|predict|labeled|(?<=d\s)label|classif(?:y|ied)|identif(?:y|ied)|found|suggests?|indicates?|supports?"
-    r"|carries|suffers|presents|apply|applies|identified|diagnosed|think|believe)"
+    r"|carries|suffers|presents|lists?|say|apply|applies|identified|diagnosed|think|believe)"
 )
 """Verbs between a subject and its labels."""
 ADVERB = (
     r"(?:probably|(?:most\s)?likely|possibly|suspected|hence|thus|therefore|so|overall|in\s(?:summary|conclusion)|finally"
-    r"|sure|certainly|of\scourse|okay|ok|yes|both|only|just|here\s(?:you\sgo|they\sare)|all\sthat\sapply|based\son\sthe\s\w+)"
+    r"|sure|certainly|of\scourse|okay|ok|yes|both|only|just|here\s(?:you\sgo|they\sare)|all\sthat\sapply|it's|i'm\sconfident\sit\sis|yes\sto|based\son\sthe\s\w+)"
 )
 """Words before a label that are not part of it."""
 QUALIFIER = r"(?:primary|secondary|main|other|additional|principal|further|also|i\smeant|i\sassign|i\schoose)"

@@ -245,8 +245,8 @@ class _Statement(NamedTuple):
 def read_error_judgment(completion: str, note: str = "") -> ErrorJudgment:
     """Read the judgment in `completion`, however it is worded.
 
-    `note`: the note, each line with the number of its sentence at the beginning. If given, sentences that the completion
-    quotes are recognized, and other numbers are not: "42 The patient is well." then finds an error in no sentence.
+    `note`: the note, each line with the number of its sentence at the beginning. If given, sentences that it quotes are
+    recognized, and other numbers are not: "42 The patient is well." then finds an error in no sentence.
 
     >>> read_error_judgment("**Correct.**"), read_error_judgment("Incorrect. Sentence 7 should be: Give heparin.")
     (ErrorJudgment(error=False, sentence=None), ErrorJudgment(error=True, sentence=7))
