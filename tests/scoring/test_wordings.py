@@ -61,7 +61,8 @@ NOTE = "0 She has a cough for 3 days.\n1 Heparin is continued.\n2 Her error of r
 @table(
     ("reply", "judgment"),
     [
-        ("7 Heparin is stopped.", (None, None)),
+        ("7 Heparin is stopped now.", (True, None)),
+        ("7", (None, None)),
         ('The sentence "Heparin is continued." is wrong.', (True, 1)),
         ("Heparin is continued.", (None, None)),
         ('In sentence 2, "3 diopters" should be "2 diopters".\n"Heparin is continued." is right.', (True, 2)),

@@ -466,3 +466,64 @@ SECOND_NONE = (
     "- None",
 )
 """No label; <A>, <B>, <C>: the labels, <X>: another one."""
+
+THIRD_LABELS = ("Rheumatoid arthritis", "Peptic ulcer disease", "Sleep apnea")
+
+THIRD_ONE = (
+    "<A>.\n\nShe takes methotrexate, folic acid, and ibuprofen.",
+    "It's <A>.",
+    "That would be <A>.",
+    "<A>, obviously.",
+    "Final diagnosis: <A>",
+    "Diagnosis: <A> (methotrexate)",
+    "Label: **<A>**",
+    "<A> is correct.",
+    "I'm confident it is <A>.",
+    "<A> (confidence: 0.9)",
+    "<A>: 90%",
+)
+"""One label; <A>: the label, <X>: another one."""
+
+THIRD_THREE = (
+    "My final labels are <A>, <B>, and <C>.",
+    "Labels assigned to this note: <A>, <B>, <C>",
+    "After reading the note, I would say <A>, <B> and <C>.",
+    "The chart lists <A>, <B>, and <C>.",
+    "The record shows <A>, <B> and <C>.",
+    "Her diagnoses are <A>, <B>, and <C>.",
+    "His problems: <A>; <B>; <C>",
+    "Mrs. Smith has <A>, <B>, and <C>.",
+    "She was treated for <A>, <B>, and <C>.",
+    "Three conditions were identified: <A>, <B>, and <C>.",
+    "These conditions are present: <A>, <B>, <C>",
+    "Confirmed: <A>, <B>, <C>",
+    "Identified: <A>, <B>, <C>",
+    "* <A>\n\n* <B>\n\n* <C>\n\nAll three are documented.",
+    "1. <A>: on methotrexate.\n2. <B>: on omeprazole.\n3. <C>: uses CPAP.",
+    "1. <A> -- on methotrexate\n2. <B> -- on omeprazole\n3. <C> -- uses CPAP",
+    "1. <A>, on methotrexate\n2. <B>, on omeprazole\n3. <C>, on CPAP",
+    "<A>: on methotrexate.\n<B>: on omeprazole.\n<C>: uses CPAP.",
+    "• **<A>** (methotrexate)\n• **<B>** (omeprazole)\n• **<C>** (CPAP)",
+    "Label: <A>; Evidence: methotrexate\nLabel: <B>; Evidence: omeprazole\nLabel: <C>; Evidence: CPAP",
+    "| Diagnosis | Evidence | Label |\n|---|---|---|\n| <A> | methotrexate | yes |\n| <B> | omeprazole | yes |\n| <C> | CPAP | yes |",
+    '{"conditions": ["<A>", "<B>", "<C>"], "negated": ["<X>"]}',
+    '{"<A>": {"present": true}, "<B>": {"present": true}, "<C>": {"present": true}, "<X>": {"present": false}}',
+    '[{"condition": "<A>", "status": "present"}, {"condition": "<B>", "status": "present"}, {"condition": "<C>", "status": "present"}]',
+    '{"diagnosis_1": "<A>", "diagnosis_2": "<B>", "diagnosis_3": "<C>"}',
+    'Output: {"labels": ["<A>", "<B>", "<C>"]}',
+    'The JSON is ["<A>", "<B>", "<C>"].',
+    "<A>, <B>, <C> [end]",
+    "<A>, <B>, <C>\n\nThank you.",
+    '<A>, <B>, <C>\n\nThe note says "methotrexate, omeprazole".',
+    "<A>, <B>, <C>\n\nI did not include <X>.",
+    "<A>, <B>, <C>\n\nUncertain: none",
+    "Reasoning: methotrexate, omeprazole, CPAP.\nLabels: <A>, <B>, <C>",
+    "Analysis:\n- methotrexate\n- omeprazole\n\nLabels:\n- <A>\n- <B>\n- <C>",
+    "Evidence: methotrexate, omeprazole\n\nAnswer: <A>, <B>, <C>",
+    "The patient takes methotrexate and omeprazole. Labels: <A>, <B>, <C>",
+    "Since she takes methotrexate, the labels are <A>, <B>, <C>.",
+    "<X> is ruled out. Labels: <A>, <B>, <C>",
+    "No <X>. <A>, <B>, <C>.",
+    "<A>, <B>, <C>; <X> (no)",
+)
+"""Three labels; <A>, <B>, <C>: the labels, <X>: another one."""

@@ -328,6 +328,7 @@ WRONG = (
     '{"correct": false}',
     "Error: yes",
     "Error flag: 1",
+    "42 The patient is well.",
 )
 """The note has an error; not exactly one sentence is named."""
 
@@ -346,7 +347,6 @@ NOTHING = (
     "Is the text correct?",
     "Let's check each sentence for errors.",
     "The text contains an error, but the text is correct.",
-    "42 The patient is well.",
     "CORRECT or 5?",
 )
 """Nothing that can be read as one judgment."""

@@ -632,7 +632,6 @@ FIRST_NOTHING = (
     "Either CORRECT or 7.",
     "Sentence 7 is appropriate.",
     "Sentence 7 is not wrong.",
-    "25 Aspirin is stopped.",
     "Here is my review of the note:",
     "The correct dose of acetaminophen is 15 mg/kg.",
     "7 days",

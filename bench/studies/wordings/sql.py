@@ -431,11 +431,11 @@ def _forms() -> Iterator[Form]:
     queries = cycle(QUERIES)
     for template in (*ALONE, *PROSE):
         for query in (next(queries), next(queries), next(queries)):
-            yield Form(text=template.format(q=query), expected=_bare(query), group="query")
+            yield Form(text=template.format(q=query), expected=bare(query), group="query")
     for template in JSON:
         for query in QUERIES:
-            yield Form(text=template.format(j=json.dumps(query)), expected=_bare(query), group="JSON")
-            yield Form(text=template.format(j=json.dumps(query + ";")), expected=_bare(query), group="JSON")
+            yield Form(text=template.format(j=json.dumps(query)), expected=bare(query), group="JSON")
+            yield Form(text=template.format(j=json.dumps(query + ";")), expected=bare(query), group="JSON")
     for text in ABSTENTIONS:
         marked = any(sign in text for sign in "`<\\{")
         for decoration in ABSTENTION_DECORATIONS[:1] if marked else ABSTENTION_DECORATIONS:
@@ -449,10 +449,10 @@ def _held_out() -> Iterator[Form]:
     queries = cycle(held_out.QUERIES)
     for template in held_out.AROUND:
         for query in (next(queries), next(queries), next(queries)):
-            yield Form(text=template.format(q=query), expected=_bare(query), group="query, held out")
+            yield Form(text=template.format(q=query), expected=bare(query), group="query, held out")
     for template in held_out.JSON:
         for query in held_out.QUERIES:
-            yield Form(text=template.format(j=json.dumps(query)), expected=_bare(query), group="JSON, held out")
+            yield Form(text=template.format(j=json.dumps(query)), expected=bare(query), group="JSON, held out")
     for text in held_out.ABSTENTIONS:
         yield Form(text=text, expected=ABSTAINS, group="abstention, held out")
     for text in held_out.NEITHER:
@@ -470,10 +470,10 @@ def read(form: Form) -> str | None:
     except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
         if not str(error).startswith("no such"):  # tables and columns do not exist, but the syntax is correct
             return None
-    return _bare(query)
+    return bare(query)
 
 
-def _bare(query: str) -> str:
+def bare(query: str) -> str:
     """Return a query without comments before it, without semicolons after it, and with single spaces."""
     without = query
     while without.startswith(("--", "/*")):

@@ -96,7 +96,7 @@ _MISPRINTS = (
     (lazy_regex(r"(?<![\w.])([A-Z]\d)O(?=\.\d)"), r"\g<1>0"),
     (lazy_regex(r"(?<![\w.])([A-Z]\d[0-9AB]\.\d?)O(?=\d?\b)"), r"\g<1>0"),
 )
-"""What is written for a code -> the code."""
+"""Misprint -> the code that is meant."""
 _REJECTED_BEFORE = lazy_regex(
     r"(?:\b(?:not|(?<!\?\s)no|non|neither|nor|without|instead\sof|in\splace\sof|rather\sthan|never|except(?:\sfor)?|r/o"
     r"|exclud(?:es?\s?\d?|ed|ing)|rul(?:e|ed|ing)\sout|(?:do(?:es)?\snot|don't|doesn't)\s\w+|no\sneed\sfor|avoid(?:ing)?"

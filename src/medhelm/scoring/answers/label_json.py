@@ -15,7 +15,7 @@ _PYTHON = lazy_regex(r"[\[{]\s*'")
 _ENTRY_KEYS = (
     *("label", "name", "diagnosis", "condition", "category", "class", "tag", "topic", "problem", "symptom", "finding"),
 )
-_NAMES_LABELS = lazy_regex(rf"{NOUN}(?:\spresent)?\Z", re.IGNORECASE)
+_NAMES_LABELS = lazy_regex(rf"{NOUN}(?:\spresent|\s?\d+)?\Z", re.IGNORECASE)
 _NAMES_OTHERS = lazy_regex(r"\b(?:absent|excluded|rejected|negative|not)\b", re.IGNORECASE)
 _YES = (True, 1, "1", "yes", "true", "present", "positive")
 _NO = (False, 0, "0", "no", "false", "absent", "negative", None)
@@ -53,6 +53,8 @@ def _labels(document: Any, read: Callable[[str], Collection[str]]) -> list[str] 
     values = list(document.values())
     if all(isinstance(value, (bool, int, float)) or value in _NO or value in _YES for value in values):
         return [key for key, value in document.items() if value not in _NO]
+    if all(isinstance(value, dict) and "present" in value for value in values):
+        return [key for key, value in document.items() if value["present"] not in _NO]
     if all(len(key) < 3 and isinstance(value, str) for key, value in document.items()):
         return values
     named = [

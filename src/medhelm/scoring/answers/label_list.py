@@ -44,6 +44,11 @@ _SHORT_HEADING = lazy_regex(
     rf"(?:{ADVERB}|{QUALIFIER}|[A-Z]\d[\dA-Z](?:\.\w+)?|yes|no|{CONFIRMED}|\w+\s{CONFIRMED})\W*", re.IGNORECASE
 )
 _NOUN_FIRST = lazy_regex(rf"^(?:\w+\s)?{NOUN}\s(?:=|->|→|=>|[-–—])\s", re.IGNORECASE)
+_LIST_HEADING = lazy_regex(
+    r"^\W*(?:[^\s:]+\s){0,3}?(?:labels?|diagnos[ei]s|categories|tags|topics)(?:\s\d+)?[^:\n]{0,20}:",
+    re.IGNORECASE | re.MULTILINE,
+)
+_REJECTING_START = lazy_regex(r"\A(?:no|not)\s[^.,;:\n]{1,60}\.\s+", re.IGNORECASE)
 _ONLY_NOUN = lazy_regex(rf"#*\s*(?:\w+\s){{0,2}}{NOUN}\W*", re.IGNORECASE)
 _REJECTS_ALL = lazy_regex(rf"\W*(?:\w+\s)?(?:{REJECTED}|considered)[^:\n]*:", re.IGNORECASE)
 _EXPLANATION = lazy_regex(
@@ -57,12 +62,12 @@ _BEGINS = (
 )
 _SENTENCE = lazy_regex(rf"\W*{_BEGINS}(?:\s+\S+){{2,}}.*[.!?:)]\W*|[A-Z].*\s(?:is|are|was|were|has|does)\s.*[.!)]")
 _CLAUSE_VERB = r"(?:is|are|was|were|has|have|does|do|apply|applies)"
-_NEXT_SENTENCE = lazy_regex(rf"[.!]\s+(?={_BEGINS}|[A-Z][^.,;]*\s{_CLAUSE_VERB}\b).*", re.DOTALL)
+_NEXT_SENTENCE = lazy_regex(rf"(?<=\w{{4}})[.!]\s+(?={_BEGINS}|[A-Z][^.,;]*\s{_CLAUSE_VERB}\b).*", re.DOTALL)
 _REJECTING_SENTENCE = lazy_regex(
     rf"\b(?:is|was|are|were)\s(?:\w+ly\s)?{REJECTED}|\b(?:does|do)(?:\snot|n't)\s", re.IGNORECASE
 )
 _PREDICATE = lazy_regex(
-    r",?\s(?:(?:all|both)\s)?(?:(?<!not\s)(?:apply|applies)|(?:is|are)\s(?:all\s|both\s)?(?:present|documented|the\s(?:\w+\s)?"
+    r",?\s(?:(?:all|both)\s)?(?:(?<!not\s)(?:apply|applies)|(?:is|are)\s(?:all\s|both\s)?(?:present|documented|correct|the\s(?:\w+\s)?"
     rf"{NOUN}))\W*$|\s(?:--|[-–—])\s(?:all|these|both|each|as|since|because)\b.*$",
     re.IGNORECASE,
 )
@@ -86,26 +91,26 @@ _STATUS = lazy_regex(
 
 _PARENTHESIS = lazy_regex(r"(?<=[^\s,;])\s[(\[]([^()\[\]]*)[)\]]")
 _ONLY_REJECTED = lazy_regex(rf"{REJECTED}\W*", re.IGNORECASE)
-_REMARK = lazy_regex(r"\s?:\s|\s(?:[-–—→]|->|=>)\s")
+_REMARK = lazy_regex(r"\s?:\s|\s(?:--|[-–—→]|->|=>)\s")
 _CHAIN = lazy_regex(r"\s(--|->|→|=>|>|/|\+|\|\||~|@|:|[-–—])\s?(?=\S)|(\t)|(\\)")
 _CUT = lazy_regex(
-    r",?\s(?:rather\sthan|instead\sof|but\s(?:not|no)|because|since|due\sto|as\sevidenced)\s.*",
+    r",?\s(?:rather\sthan|instead\sof|but\s(?:not|no)|because|since|due\sto|as\sevidenced)\s.*|;\s(?:evidence|reason|rationale)\s?:.*",
     re.IGNORECASE | re.DOTALL,
 )
 _NOT_LABEL = lazy_regex(
     r"\s*(?:but\s|and\s)?(?:not|no|because|since|as(?!\swell)|due\sto|given|based\son|which)\s.*|\s*there\s(?:is|are)\sno\b.*"
-    r"|.*\b(?:do|does)\snot\s(?:mention|see)\b.*|\s*i\s(?:think|believe|guess)\W*|.*\sis\snot\s.*"
+    r"|.*\b(?:do|does)\snot\s(?:mention|see)\b.*|\s*(?:i\s(?:think|believe|guess)|obviously|clearly|thank\syou|end\sof\s\w+)\W*|.*\sis\snot\s.*"
     r"|\s*(?:i\scan(?:'t|not)|i'm\ssorry|sorry|i\sam\s(?:sorry|unable))\b.*",
     re.IGNORECASE | re.DOTALL,
 )
 _ADVERBS = lazy_regex(rf"\s*(?:{ADVERB}\b[,:]?\s*)+", re.IGNORECASE)
 _LEAD_IN = lazy_regex(
-    rf"\s*(?:based|according|the|this|these|those|there|it|he|she|they|i|we|my|our|its|all|three|two|from|{SUBJECT})\b"
+    rf"\s*(?:based|according|the|this|these|those|there|it|he|she|they|i|we|my|our|its|all|three|two|from|her|his|that|after|mrs?|ms|chart|{SUBJECT})\b"
     rf"(?:(?!\b{VERB}\b).)*(?:\b{VERB}\b\s?(?P<rest>.*))?",
     re.IGNORECASE | re.DOTALL,
 )
 _AFTER_VERB = lazy_regex(
-    rf"(?:(?:also|both|would|should|could|likely|probably|been|known|able|to|be|have|as|with|from|about|of|an?|the|this|it|following|(?:\w+\s)?history"
+    rf"(?:(?:also|both|would|should|could|likely|probably|been|known|able|treated|for|say|to|be|have|as|with|from|about|of|an?|the|this|it|following|(?:\w+\s)?history"
     rf"|{SUBJECT}|{NOUN}|{VERB}|\w+-year-old)\b:?\s*)*",
     re.IGNORECASE,
 )
@@ -175,7 +180,8 @@ def _entries(text: str, known: AbstractSet[str]) -> Iterator[str]:
     """Yield the entries of the list in a text."""
     restarts = [match.end() for match in _RESTARTS.finditer(text)]
     text = text[restarts[-1] :] if restarts and text[restarts[-1] :].strip(" .:*_\n") else text
-    text = text.strip()
+    heading = _LIST_HEADING.search(text)
+    text = _REJECTING_START.sub("", text[heading.start() if heading else 0 :].strip())
     explanation = _EXPLANATION.search(text)
     text = text[: explanation.start()] if explanation and explanation.start() else text
     statuses = _statuses(text)
@@ -197,7 +203,7 @@ def _statuses(text: str) -> list[str] | None:
     found = [_STATUS.fullmatch(line) for line in lines]
     if not found or None in found:
         return None
-    return [status["label"] for status in found if status and not status["no"]]
+    return [status["label"].split("|")[0] for status in found if status and not status["no"]]
 
 
 def _lines(text: str, known: AbstractSet[str]) -> Iterator[str]:

@@ -7,20 +7,20 @@ NOUN = (
     r"|predictions?|predicted|extracted|answers?|outputs?|results?|responses?|list|options?|comorbidities"
     r"|medical\shistory|impression|assessment|disorders|diseases|codes?|dx)"
 )
-"""What a list is called."""
+"""Names of a list of labels."""
 SUBJECT = r"(?:patient|note|text|case|document|report|record|person|man|woman|child|summary)"
-"""What a sentence with labels is about."""
+"""Subjects of a sentence with labels."""
 VERB = (
     r"(?:is|are|was|were|be|been|has|have|had|includes?|contains?|mentions?|shows?|describes?|documents?|assign|choose"
     r"|select(?:ed)?|predict|labeled|(?<=d\s)label|classif(?:y|ied)|identif(?:y|ied)|found|suggests?|indicates?|supports?"
-    r"|carries|suffers|presents|apply|applies|identified|diagnosed|think|believe)"
+    r"|carries|suffers|presents|lists?|say|apply|applies|identified|diagnosed|think|believe)"
 )
-"""What connects a subject with its labels."""
+"""Verbs between a subject and its labels."""
 ADVERB = (
     r"(?:probably|(?:most\s)?likely|possibly|suspected|hence|thus|therefore|so|overall|in\s(?:summary|conclusion)|finally"
-    r"|sure|certainly|of\scourse|okay|ok|yes|both|only|just|here\s(?:you\sgo|they\sare)|all\sthat\sapply|based\son\sthe\s\w+)"
+    r"|sure|certainly|of\scourse|okay|ok|yes|both|only|just|here\s(?:you\sgo|they\sare)|all\sthat\sapply|it's|i'm\sconfident\sit\sis|yes\sto|based\son\sthe\s\w+)"
 )
-"""What comes before a label without being part of it."""
+"""Words before a label that are not part of it."""
 QUALIFIER = r"(?:primary|secondary|main|other|additional|principal|further|also|i\smeant|i\sassign|i\schoose)"
 """A heading that says which of the labels follow."""
 REJECTED = (
@@ -28,6 +28,6 @@ REJECTED = (
     r"|not\s(?:present|applicable|documented|mentioned|found|seen|supported|included|selected|indicated|active|\w+ed)"
     r"|❌|✗|✘)"
 )
-"""What is said about a label that does not apply."""
+"""Remarks on a label that does not apply."""
 CONFIRMED = r"(?:yes|true|1(?![.\d%])|present|positive|✅|✓|✔)"
-"""What is said about a label that applies."""
+"""Remarks on a label that applies."""

@@ -102,6 +102,10 @@ _SAYS_WRONG_FIRST = lazy_regex(
     re.IGNORECASE,
 )
 _NEGATIVE_FIRST = lazy_regex(r"\b(?:yes|incorrect|wrong|errors?|mistakes?|not|isn't)\b", re.IGNORECASE)
+_SAYS_ERROR = lazy_regex(
+    r"(?:^|:\s)\d{1,3}[.:)]?\s(?-i:[A-Z])\S*(?:\s\S+){2}|\b(?:incorrect|wrong|error)\b", re.IGNORECASE | re.MULTILINE
+)
+"""The number of a sentence and a sentence, or words: an error, even if the note has no sentence of that number."""
 _CORRECTION = lazy_regex(
     rf"(?:^|(?<=[.:!]\ ))(?:sentence\s)?{_NUMBER}[.:)]?(?:\s(?=\W?(?-i:[A-Z]))|$)", re.IGNORECASE | re.MULTILINE
 )
@@ -149,7 +153,8 @@ _DIGIT_WORDS = (
 _NUMBER_WORD = lazy_regex(rf"\b(sentence\s)({'|'.join(_DIGIT_WORDS)})\b", re.IGNORECASE)
 _IDS = lazy_regex(
     rf"\b(?:{_SENTENCE})(?:{_LINK}|s?\s)\(?(?P<first>\d{{1,3}})\b\)?(?![./]\d)"
-    r"(?P<more>(?:\s?(?:,|and|or|&|to|through|[-–])\s?(?:sentence\s)?\d{1,3}\b(?![./]\d|%))*)",
+    r"(?P<more>(?:\s?(?:,|and|or|&|to|through|[-–])\s?(?:sentence\s)?\d{1,3}\b"
+    r"(?![./]\d|%|\s(?!(?:is|are|was|were|should|must|contain|have|has|need|and|or|to|in|because)\b)[a-z]))*)",
     re.IGNORECASE,
 )
 _ERROR_IS = lazy_regex(
@@ -229,7 +234,7 @@ _CONCLUDES = lazy_regex(
 
 
 class _Statement(NamedTuple):
-    """What a clause says about the note or about some of its sentences."""
+    """The statement of a clause about the note or about some of its sentences."""
 
     wrong: bool
     ids: frozenset[int]
@@ -240,8 +245,8 @@ class _Statement(NamedTuple):
 def read_error_judgment(completion: str, note: str = "") -> ErrorJudgment:
     """Read the judgment in `completion`, however it is worded.
 
-    `note`: the note, each line with the number of its sentence at the beginning. If given, other numbers are not read,
-    and sentences that the completion quotes are recognized.
+    `note`: the note, each line with the number of its sentence at the beginning. If given, sentences that it quotes are
+    recognized, and other numbers are not: "42 The patient is well." then finds an error in no sentence.
 
     >>> read_error_judgment("**Correct.**"), read_error_judgment("Incorrect. Sentence 7 should be: Give heparin.")
     (ErrorJudgment(error=False, sentence=None), ErrorJudgment(error=True, sentence=7))
@@ -250,7 +255,7 @@ def read_error_judgment(completion: str, note: str = "") -> ErrorJudgment:
     text = _prepared(completion, sentences)
     found = _read(text)
     if sentences and found.sentence is not None and found.sentence not in sentences:
-        return _UNREAD
+        return ErrorJudgment(True) if _SAYS_ERROR.search(text) else _UNREAD
     return found
 
 

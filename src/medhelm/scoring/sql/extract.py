@@ -32,7 +32,7 @@ _TAGGED = (
     lazy_regex(r"\A['\"](?=\s*(?:select|with)\b)(.*)['\"][;.\s]*\Z", re.DOTALL | re.IGNORECASE),
 )
 _FENCED = lazy_regex(
-    r"(?P<fence>```+|~~~+)(?:[ \t]*(?!(?:select|with)\b)[\w+#.-]*[ \t]*\r?\n)?(?P<inside>.*?)(?:(?P=fence)|\Z)",
+    r"(?P<delimiter>```+|~~~+)(?:[ \t]*(?!(?:select|with)\b)[\w+#.-]*[ \t]*\r?\n)?(?P<inside>.*?)(?:(?P=delimiter)|\Z)",
     re.DOTALL | re.IGNORECASE,
 )
 _JSON_FIELD = lazy_regex(r"[\"'](?:\w*sql\w*|query|answer)[\"']\s*:\s*(?=[\"'])", re.IGNORECASE)
