@@ -1,7 +1,7 @@
 """Keep reasoning out of the text of completions, and its share in their token counts.
 
-The cache holds what was received. Whoever gets a completion, new or from the cache, gets the answer alone. So a marker
-that becomes known later (`reasoning_tags`) also applies to completions that were bought before.
+The cache holds what was received. A completion that is handed out, new or from the cache, is the answer alone. So a
+marker that becomes known later (`reasoning_tags`) also applies to completions that were bought before.
 """
 
 from __future__ import annotations

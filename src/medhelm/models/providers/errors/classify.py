@@ -139,7 +139,7 @@ _UNSUPPORTED = re.compile(
     r"|extra[_ ](?:inputs|fields|forbidden)|additional propert|\bmust\b|should (?:be|not)|has to be|fixed (?:at|to)"
     r"|out of range|不支持|无效"
 )
-"""What servers say about a part of a request that they do not take, in lower case."""
+"""Words of servers about a part of a request that they do not take, in lower case."""
 
 _SYSTEM = (
     r"\b(?:system|developer)\b['\"`]? ?(?:role|message|instruction|prompt|turn)"
