@@ -75,9 +75,14 @@ REVISED = {
             ".not_computed is gone",
         )
     ],
+    "v1/plain-run.json": [
+        ".runs[1].run_dir: 'plain/runs/choice/thinker-d0695138ad' became 'plain/runs/choice/thinker-510663a378'",
+        ".runs[4].run_dir: 'plain/runs/codes/thinker-e3a822d0f1' became 'plain/runs/codes/thinker-3b1fd8659d'",
+    ],
 }
-"""File -> what this version says otherwise. Models are compared by means of groups with weighted scores now. Metrics of
-other harnesses that compare a completion with the target have corrected scores."""
+"""File -> what this version says otherwise. Models are compared by means of groups with weighted scores now. A model
+that reasons has a temperature in its settings, so its run is another one, with the same completions. Metrics of other
+harnesses that compare a completion with the target have corrected scores."""
 
 
 def name_of(file: Path) -> str:

@@ -1,4 +1,4 @@
-"""Whoever gets a completion gets it without reasoning; the cache keeps what was received."""
+"""Completions are handed out without reasoning; the cache keeps what was received."""
 
 from __future__ import annotations
 

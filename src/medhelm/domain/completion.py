@@ -159,6 +159,20 @@ class Request:
     @property
     def content_digest(self) -> bytes:
         """32-byte hash of the model and the content sent, equal for all names of one model."""
+        return self._hash("temperature") if self._reasons_at_temperature else self._hash()
+
+    @property
+    def earlier_digest(self) -> bytes:
+        """Content digest before version 0.3, if it was another one: models that reason were sent no temperature."""
+        return self._hash() if self._reasons_at_temperature else b""
+
+    @property
+    def _reasons_at_temperature(self) -> bool:
+        """True for a model that reasons and is sent a temperature; in this process it always had one."""
+        return self.model.reasoning and self.model.takes_temperature and self.model.provider != "hf"
+
+    def _hash(self, *marks: str) -> bytes:
+        """Return the hash of the content, and of these marks."""
         model = self.model
         identity = [
             [model.provider, model.base_url, model.remote_name, model.reasoning, model.reasoning_effort],
@@ -168,8 +182,7 @@ class Request:
         ]
         if self.schema is not None and model.structured:
             identity.append([self.schema])
-        if model.reasoning and model.takes_temperature and model.provider != "hf":
-            identity.append(["temperature"])  # it was not sent to reasoning models before version 0.3
+        identity += [[mark] for mark in marks]
         return hashlib.sha256(json.dumps(identity, ensure_ascii=True).encode()).digest()
 
 

@@ -1,7 +1,7 @@
 """Separate the reasoning that a model writes into its text from its answer.
 
 Servers with a reasoning parser return the reasoning in a field of its own. Others leave it in the text, between the
-markers of the model. Reasoning is nobody's answer: it is not scored, judged, rated or shown as one.
+markers of the model. Reasoning is not the answer: it is not scored, judged, rated or shown.
 
 A marker in quotation marks or backticks is a mention. So is a block inside a line of a text that is otherwise no
 reasoning: "Use <think> tags </think> sparingly."

@@ -28,7 +28,6 @@ from medhelm.evaluation.requests import (
 )
 from medhelm.models.cache_reader import CacheReader
 from medhelm.models.provider import Provider
-from medhelm.models.reasoning import needs_room, with_room
 from medhelm.scoring.jury.aggregation import is_judged, shown_texts
 from medhelm.scoring.jury.parsing import parse_judgments, retry_reason
 from medhelm.scoring.jury.prompts import judge_prompts
@@ -290,11 +289,7 @@ class PendingCounter:
 
     def _completion(self, request: Request) -> Completion | None:
         """Return the completion of a request if it was bought before."""
-        if self._is_empty:
-            return None
-        known = self._cache.find(request)
-        if (known is None or needs_room(known.completion, request)) and (roomy := with_room(request)):
-            known = self._cache.find(roomy) or known
+        known = None if self._is_empty else self._cache.find(request)
         return known.completion if known else None
 
     def _token_sample(self, judge: Model, benchmark: Benchmark) -> JudgeTokenSample | None:

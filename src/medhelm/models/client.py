@@ -27,7 +27,6 @@ from medhelm.models.limits.budget import Budget
 from medhelm.models.limits.concurrency import MAX_PAUSE_S, ConcurrencyLimiter
 from medhelm.models.prompt_caching import PrefixGate
 from medhelm.models.provider import Provider, unsupported_parameter
-from medhelm.models.reasoning import separate_reasoning
 
 if TYPE_CHECKING:
     from medhelm.models.replicas import Replica, ReplicaPool
@@ -329,6 +328,8 @@ class Client:
             endpoint.replied(self._clock())
             # Commit before the slot is free: a kill loses only what is in flight.
             await self._keep(digest, completion, model)
+        from medhelm.models.reasoning import separate_reasoning  # lazy: models in this process bring none
+
         return ClientResult(separate_reasoning(completion, request), False, attempts.sent, purchase.cost_usd, digest)
 
     async def _buy_from_pool(self, pool: ReplicaPool, request: Request, digest: bytes) -> ClientResult:

@@ -1,7 +1,7 @@
 """Keep reasoning out of the text of completions, and its share in their token counts.
 
-The cache holds what was received. Whoever gets a completion, new or from the cache, gets the answer alone. So a marker
-that becomes known later (`reasoning_tags`) also applies to completions that were bought before.
+The cache holds what was received. A completion that is handed out, new or from the cache, is the answer alone. So a
+marker that becomes known later (`reasoning_tags`) also applies to completions that were bought before.
 """
 
 from __future__ import annotations
@@ -53,11 +53,14 @@ def with_hidden_share(usage: Usage, hidden: int, visible: int) -> Usage:
 
 
 def with_room(request: Request) -> Request | None:
-    """Return a request with the limit of reasoning models; None if it has that already, or the user has set one."""
-    limit = 2 * request.max_tokens if request.schema else REASONING_TOKENS
-    if request.model.reasoning or request.model.max_tokens or limit <= request.max_tokens:
+    """Return a request with the limit of reasoning models; None if it has that already, or the user has set one.
+
+    Judges, whose requests have a schema, have enough room for either.
+    """
+    model = request.model
+    if model.reasoning or model.max_tokens or request.schema or request.max_tokens >= REASONING_TOKENS:
         return None
-    return replace(request, max_tokens=limit)
+    return replace(request, max_tokens=REASONING_TOKENS)
 
 
 def needs_room(completion: Completion, request: Request) -> bool:

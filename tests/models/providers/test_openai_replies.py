@@ -70,6 +70,7 @@ def test_a_reply_with_an_answer(body: dict[str, Any], text: str, finish: str) ->
     ("body", "reasons"),
     [
         pytest.param(reply(None, "length"), True, id="OpenAI"),
+        pytest.param(reply(None, "model_length", reasoning="hm"), False, id="Mistral's word"),
         pytest.param(reply("", "length"), True, id="OpenAI, empty"),
         pytest.param(reply(" \n", "length"), True, id="blanks"),
         pytest.param(reply("", "length", reasoning="hm"), False, id="Ollama, vLLM"),
@@ -125,6 +126,7 @@ def test_usage_and_the_reported_model_come_along() -> None:
         pytest.param(reply("", "stop", refusal="I cannot help."), "I cannot help.", id="refusal beside nothing"),
         pytest.param(reply([{"type": "refusal", "refusal": "No."}]), "No.", id="refusal part"),
         pytest.param(reply("", "SAFETY"), "content filter", id="Google's word"),
+        pytest.param(reply("", "sensitive"), "content filter", id="Zhipu's word"),
     ],
 )
 def test_a_refusal_is_a_failure_and_keeps_its_usage(body: dict[str, Any], words: str) -> None:

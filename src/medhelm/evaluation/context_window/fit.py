@@ -19,8 +19,6 @@ from medhelm.evaluation.context_window.truncate import n_characters, truncate_to
 from medhelm.models.client import Client, ClientResult, ModelUnusable
 from medhelm.models.prices import known_window
 from medhelm.models.provider import Provider
-from medhelm.models.reasoning import needs_room, with_room
-from medhelm.models.silent_truncation import TRUNCATED
 from medhelm.storage.store import Store
 
 PROMPT_TOKENS, MESSAGE_TOKENS = 16, 8
@@ -111,14 +109,17 @@ class ContextFitter:
         truncated for that. Completions that were bought before, with either limit, are used first.
         Raises what `Client.complete` raises.
         """
-        roomy = with_room(request)
-        if roomy is None:
+        if provider.local:
             return await self._ask(client, provider, request, benchmark)
-        is_seen = request.model.name in self._reasoning
-        if not self._known(request) and (is_seen or self._known(roomy)) and self._fits_whole(roomy, benchmark):
+        from medhelm.models.reasoning import needs_room, with_room  # lazy: baselines do not reason
+
+        roomy = with_room(request)
+        if roomy is None or not self._fits_whole(roomy, benchmark):
+            return await self._ask(client, provider, request, benchmark)
+        if request.model.name in self._reasoning and not self._known(request):
             return await self._ask(client, provider, roomy, benchmark)
         first = await self._ask(client, provider, request, benchmark)
-        if not needs_room(first.completion, request) or not self._fits_whole(roomy, benchmark):
+        if not needs_room(first.completion, request):
             return first
         self._say_that_it_reasons(request, roomy)
         return _added(first, await self._ask(client, provider, roomy, benchmark))
@@ -152,7 +153,7 @@ class ContextFitter:
             completion = reply.completion
             if completion.failure and completion.failure.code == FailureCode.CONTEXT_LENGTH:
                 self._learn_window(request.model, completion.failure.message)
-                is_billed = completion.failure.message.startswith(TRUNCATED)  # of no use, however short the next one is
+                is_billed = "without saying so" in completion.failure.message  # a shorter one would be billed as well
                 if self.window(request.model) is not None and not is_billed:
                     fit = self._next_shorter(request, benchmark, fit.left_out) or FittedRequest(
                         request, failure=self._does_not_fit(request, completion.failure)

@@ -19,8 +19,8 @@ from medhelm.io.http.connection_errors import retry_after_s
 from medhelm.io.http.key_redaction import without_keys
 from medhelm.models.provider import BilledError, OptionalParameter, Provider, fold_system, unsupported_parameter
 from medhelm.models.providers.response_fields import names_in
+from medhelm.models.providers.silent_truncation import truncation_by_count
 from medhelm.models.service import Service
-from medhelm.models.silent_truncation import truncation_by_count
 
 if TYPE_CHECKING:
     from medhelm.models.providers.errors.parse import ErrorResponse

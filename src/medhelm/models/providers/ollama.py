@@ -8,8 +8,8 @@ from medhelm.io.http.client import HttpClient
 from medhelm.models.local.local_servers import local_address, truncation_message, was_truncated, window_of
 from medhelm.models.providers.hosted import HttpProvider
 from medhelm.models.providers.openai import ChatCompletions
+from medhelm.models.providers.silent_truncation import fewest_tokens
 from medhelm.models.service import Service
-from medhelm.models.silent_truncation import fewest_tokens
 
 
 class Ollama(HttpProvider):

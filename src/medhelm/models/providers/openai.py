@@ -32,6 +32,7 @@ from medhelm.models.providers.response_fields import (
     texts_in,
     word,
 )
+from medhelm.models.reasoning import LENGTH
 from medhelm.models.service import ProviderContext, Service
 
 _NEW_LIMIT = re.compile(r"(?:.*/)?(?:o\d+(?:$|-)|codex-mini|gpt-(?:[5-9]|1\d)(?!\d))", re.IGNORECASE)
@@ -46,8 +47,13 @@ _SCHEMA_NAME = "reply"
 _REASONING = ("reasoning", "reasoning_content", "reasoning_details", "thinking")
 """Fields of a message in which servers return its reasoning."""
 
-_REFUSED_FINISH = {"content_filter", "refusal", "safety"}
-_INTERRUPTED_FINISH = {"error", "abort", "insufficient_system_resource"}
+_REFUSED_FINISH = {
+    "content_filter", "content-filter", "content_filtered", "refusal", "safety", "sensitive", "blocklist", "recitation",
+    "prohibited_content", "spii", "guardrail_intervened", "moderation", "blocked",
+}  # fmt: skip
+_INTERRUPTED_FINISH = {"error", "abort", "insufficient_system_resource", "network_error"}
+_LIMIT_FINISH = {"max_tokens", "model_length", "max_output_tokens", "model_context_window_exceeded"}
+"""Names of gateways and other services for `content_filter`, for an early end, and for `length`."""
 
 
 class ChatCompletions(Dialect):
@@ -180,7 +186,7 @@ def read_completion(body: Mapping[str, Any], *, reasons: bool = False) -> Comple
             raise no_completion()
     return completion_of(
         text=text,
-        finish_reason=finish,
+        finish_reason=LENGTH if finish.lower() in _LIMIT_FINISH else finish,
         usage=read_usage(body.get("usage")),
         reported_model=word(body.get("model")),
         fingerprint=word(body.get("system_fingerprint")),

@@ -88,6 +88,9 @@ UNSUPPORTED = [
     ("temperature", "`temperature` must be strictly positive"),
     ("temperature", "temperature: Extra inputs are not permitted"),
     ("temperature", "This model is not compatible with the parameter temperature"),
+    ("temperature", "The temperature parameter was removed for reasoning models"),
+    ("seed", "Additional properties are not allowed ('seed' was unexpected)"),
+    ("seed", "seed: unrecognized"),
     ("seed", "body.seed: Extra inputs are not permitted"),
     ("seed", "unknown field: parameter 'seed' is not a valid field"),
     ("seed", "m does not support parameters: ['seed'], for model=m"),
@@ -221,6 +224,8 @@ def test_every_filter_is_a_refusal(status: int, said: str) -> None:
         (429, "Rate limit reached, slow down", "rate_limit"),
         (429, "Rate limit exceeded: 50 per 86400s", "no_quota"),
         (429, "You have reached your daily limit", "no_quota"),
+        (429, "Quota exceeded for the day", "no_quota"),
+        (429, "Limit on RPD: 50", "no_quota"),
         (429, "Rate limit reached for gpt-4o on requests per day (RPD): Limit 200, Used 200", "no_quota"),
         (402, "You have exceeded your monthly included credits", "no_quota"),
     ],
@@ -270,3 +275,10 @@ def test_a_parameter_of_the_users_own_that_is_refused_stops_the_model() -> None:
     with pytest.raises(ProviderError) as raised:
         classify_error(response, MODEL, SERVICE, EVERY)
     assert raised.value.code == "bad_request"
+
+
+@pytest.mark.parametrize("name", ["temperature", "seed", "stop"])
+def test_a_field_that_an_error_names_is_left_out_whatever_it_says(name: str) -> None:
+    found = outcome(400, {"error": {"message": "bad value", "param": name, "code": "x"}}, EVERY)
+    assert isinstance(found, ProviderError)
+    assert unsupported_parameter(found) == name

@@ -73,7 +73,8 @@ COMMON_PHRASES: Mapping[FailureCode, re.Pattern[str]] = {
     ),
     FailureCode.NO_QUOTA: re.compile(
         r"(?:per|a|each)[- ](?:day|week|month)\b|\b(?:daily|weekly|monthly)\b|per (?:86,?400 ?s|24 ?h)|24 hours"
-        r"|(?:requests|tokens) today|for today|until tomorrow|insufficient (?:balance|credit|quota|funds)|余额不足|欠费"
+        r"|(?:requests|tokens) today|for (?:today|the day)|until tomorrow|\b[rt]pd\b"
+        r"|insufficient (?:balance|credit|quota|funds)|余额不足|欠费"
         r"|credit balance is too low|out of credits"
     ),
     FailureCode.PARAMETER: re.compile(
@@ -134,12 +135,11 @@ _UNSUPPORTED = re.compile(
     r"|not compatible|unsupported|disallowed|forbidden|extraneous|incompatible"
     r"|not (?:currently )?(?:available|applicable|configurable|adjustable)"
     r"|only (?:the default|support|accept|.{1,40} (?:is|are) (?:allowed|supported|accepted|permitted|valid))"
-    r"|may only be|cannot (?:both )?be|(?:unrecognized|unexpected|unknown|invalid) "
-    r"(?:request )?(?:argument|parameter|field|name|key|keyword|property|option|value|role|temperature|seed|stop)"
+    r"|may only be|cannot (?:both )?be|\b(?:unrecognized|unexpected|unknown|invalid|removed|retired|no longer)\b"
     r"|extra[_ ](?:inputs|fields|forbidden)|additional propert|\bmust\b|should (?:be|not)|has to be|fixed (?:at|to)"
     r"|out of range|不支持|无效"
 )
-"""What servers say about a part of a request that they do not take, in lower case."""
+"""Words of servers about a part of a request that they do not take, in lower case."""
 
 _SYSTEM = (
     r"\b(?:system|developer)\b['\"`]? ?(?:role|message|instruction|prompt|turn)"
@@ -166,6 +166,9 @@ _PARAMETER_NAMES = {
     OptionalParameter.CACHE: re.compile(r"cache_control|cache_?point|prompt caching|prompt_cache"),
 }
 """Optional parameter -> its names in messages, the most specific first."""
+
+_ONLY_WHOLE = (OptionalParameter.TEMPERATURE, OptionalParameter.SEED, OptionalParameter.STOP)
+"""Parameters that are left out whenever an error names their field: another value would not be the benchmark's."""
 
 SHORT_WAIT_S = 120.0
 """A service that accepts requests again after so many seconds has no daily quota."""
@@ -245,8 +248,10 @@ def _unsupported(response: ErrorResponse, optional: Collection[OptionalParameter
             COMMON_CODES.get(code) == FailureCode.PARAMETER or "extra_forbidden" in code for code in response.codes
         )
         for parameter, names in _PARAMETER_NAMES.items():
-            is_named = response.parameter == parameter or names.search(response.text)
-            if parameter in optional and is_named and (says_so or parameter == OptionalParameter.SMALL_LIMIT):
+            is_field = response.parameter == parameter
+            is_sure = parameter == OptionalParameter.SMALL_LIMIT or (is_field and parameter in _ONLY_WHOLE)
+            is_named = is_field or names.search(response.text)
+            if parameter in optional and is_named and (says_so or is_sure):
                 return parameter
     is_about_schema = response.is_about_schema and OptionalParameter.SCHEMA in optional
     return OptionalParameter.SCHEMA if is_about_schema else None
