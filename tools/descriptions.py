@@ -51,6 +51,7 @@ BENCHMARK_KEYS: dict[str, str] = {
     "answer": "The reference. A text is short for `column`.",
     "answer.column": "Column that holds the reference.",
     "answer.form": "Form of the reference: text, letter, number, or a set of labels.",
+    "answer.values": "Text in the column -> the reference that it means, such as `{Y: yes, N: no}`.",
     "metadata": "Columns for metrics; models never see them.",
     "sample": "Selection of the instances to evaluate; all if empty.",
     "sample.size": "Number of instances to draw, from each group if there are groups.",
@@ -135,6 +136,7 @@ RECORD_COLUMNS: dict[str, str] = {
     "score_failure": "Reason why a score is missing, for each metric without one.",
     "suspicions": "Signs of prompt injection aimed at judges, as JSON.",
     "jury_coverage": "Share of the expected judgments that exist; NULL without a jury.",
+    "unreadable": "True if the main metric finds no answer in the text; NULL if that is not known or does not apply.",
 }
 """Column of records.parquet -> meaning."""
 

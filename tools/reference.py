@@ -461,6 +461,7 @@ PARTS_OF_RUN: dict[str, JsonForm[Any]] = {
     "taxonomy": run_file.TAXONOMY,
     "usage": run_file.USAGE,
     "Each of estimates": run_file.ESTIMATE,
+    "completion_counts": run_file.COMPLETION_COUNTS,
     "origin": run_file.ORIGIN,
     "reached, and each judge": run_file.MODEL,
     "price of a model": run_file.PRICE,

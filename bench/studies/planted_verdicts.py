@@ -37,11 +37,11 @@ from urllib.parse import quote, unquote
 
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import open_dataset
-from medhelm.domain import Benchmark, Completion, Instance, JudgeReply, Jury, Model, Prompt
+from medhelm.domain import Benchmark, Completion, Instance, JudgeReply, Judgment, Jury, Model, Prompt
 from medhelm.errors import MissingError
 from medhelm.reports.formats.tables import render as table
 from medhelm.scoring.jury.aggregation import JudgeVerdict, jury_verdict, shown_texts
-from medhelm.scoring.jury.parsing import parse_judgments, published_scores, retry_reason
+from medhelm.scoring.jury.parsing import parse_judgments, published_grades, retry_reason
 from medhelm.scoring.jury.prompt_injection import find_injections
 from medhelm.scoring.jury.prompts import CODE, JudgePrompt, judge_prompts, retry_prompt
 from medhelm.scoring.metrics import METRIC_NAMES
@@ -352,7 +352,14 @@ def _verdict(
         reply=JudgeReply(
             judge="judge", prompt_index=0, attempt=attempt, completion=said, verification_code=ask.verification_code
         ),
-        judgments=parse_judgments("judge", ask, said, rubric=benchmark.rubric, shown=shown),
+        judgments=_read(benchmark, ask, said, shown),
+    )
+
+
+def _read(benchmark: Benchmark, ask: JudgePrompt, reply: Completion, shown: Sequence[str]) -> tuple[Judgment, ...]:
+    assert benchmark.rubric is not None, "the benchmark is judged"
+    return parse_judgments(
+        "judge", ask.criteria, reply, rubric=benchmark.rubric, shown=shown, code=ask.verification_code
     )
 
 
@@ -477,8 +484,8 @@ def random_captures(benchmark: Benchmark, instance: Instance, n: int, seed: int)
         (ask,) = judge_prompts(benchmark, instance, shown[0])
         for style, copy in STYLES.items():
             reply = Completion(text=copy(verdict, ask.verification_code), finish_reason="stop")
-            read = parse_judgments("judge", ask, reply, rubric=benchmark.rubric, shown=shown)
-            counted = published_scores(reply.text or "", names, code=ask.verification_code, shown=shown)
+            read = _read(benchmark, ask, reply, shown)
+            counted = published_grades(reply.text or "", names, shown=shown)
             if any(one.failure is None for one in read) or counted:
                 yield f"{style}, {place}: {verdict.text}"
 
@@ -503,7 +510,7 @@ def false_echoes(benchmark: Benchmark, instances: Iterable[Instance], seed: int)
                 }
                 reply = Completion(text=_said(cells, ask.verification_code), finish_reason="stop")
                 shown = shown_texts(instance, text)
-                read = parse_judgments("judge", ask, reply, rubric=benchmark.rubric, shown=shown)
+                read = _read(benchmark, ask, reply, shown)
                 n, taken = n + 1, taken + any(one.failure for one in read)
     return n, taken
 

@@ -63,8 +63,26 @@ AS_BEFORE = ["--rank-baselines", "--completers-only"]
 """Options of `medhelm leaderboard` for what version 1 always did."""
 
 
-REVISED = {"v1/plain-leaderboard-published.json": [".benchmarks[1].mde: 0.437931 became 0.446802"]}
-"""File -> what this version says otherwise. Models are compared by means of groups with weighted scores now."""
+REVISED = {
+    "v1/plain-leaderboard-published.json": [".benchmarks[1].mde: 0.437931 became 0.446802"],
+    "v1/imported-rescore.json": [
+        f".runs[{place}].metrics.{name}{change}"
+        for place, name, value, n in ((0, "match", 2 / 3, 3), (1, "choice", 2 / 3, 3), (4, "acc", 0.6, 5))
+        for change in (
+            f".value: None became {value!r}",
+            f".n: 0 became {n}",
+            f".n_failed: 5 became {5 - n}",
+            ".not_computed is gone",
+        )
+    ],
+    "v1/plain-run.json": [
+        ".runs[1].run_dir: 'plain/runs/choice/thinker-d0695138ad' became 'plain/runs/choice/thinker-510663a378'",
+        ".runs[4].run_dir: 'plain/runs/codes/thinker-e3a822d0f1' became 'plain/runs/codes/thinker-3b1fd8659d'",
+    ],
+}
+"""File -> what this version says otherwise. Models are compared by means of groups with weighted scores now. A model
+that reasons has a temperature in its settings, so its run is another one, with the same completions. Metrics of other
+harnesses that compare a completion with the target have corrected scores."""
 
 
 def name_of(file: Path) -> str:

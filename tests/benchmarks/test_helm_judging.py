@@ -73,9 +73,59 @@ def test_braces_and_dollars_are_just_text(signs: str) -> None:
     assert [criterion.name for criterion in rubric.criteria] == ["accuracy", "tone"]
 
 
+OWN_WORDS = """\
+You grade letters that a clinic sends to its patients.
+
+<QUESTION>
+{QUESTION}
+</QUESTION>
+
+<RESPONSE>
+{RESPONSE}
+</RESPONSE>
+
+Tone (0 = rude; 5 = warm).
+Dosage (0 = wrong; 5 = right).
+
+Form of the reply:
+%s
+
+<rubric_criteria>
+{
+  "tone": {
+    "score": 0,
+    "explanation": "One sentence."
+  },
+  "dosage": {
+    "score": 0,
+    "explanation": "One sentence, {as short} as can be."
+  }
+}
+</rubric_criteria>
+
+%s
+"""
+"""A judge prompt in the form of HELM's documented example."""
+
+
+@pytest.mark.parametrize(
+    "mention",
+    [
+        "Write one JSON object inside <rubric_criteria>:",
+        "Put it between <rubric_criteria> and </rubric_criteria>, as follows:",
+        "Begin with <rubric_criteria>, end with </rubric_criteria>. Write <rubric_criteria> only once.",
+        "Not <rubric_criteria></rubric_criteria>, but:",
+        "No prose such as <rubric_criteria>The tone is fine.</rubric_criteria>, only:",
+        'Keep to <rubric_criteria>: {"criterion": {"score": 0}}',
+    ],
+)
+def test_prose_can_mention_the_tags_before_and_after_the_block(mention: str) -> None:
+    for text in (OWN_WORDS % (mention, ""), OWN_WORDS % ("", mention), OWN_WORDS % (mention, mention)):
+        assert [criterion.name for criterion in rubric_of(text).criteria] == ["tone", "dosage"]
+
+
 @given(before=st.text(max_size=50), after=st.text(max_size=50))
 def test_any_text_can_surround_the_block(before: str, after: str) -> None:
-    before = before.replace("<rubric_criteria>", "")
     rubric, problems, _ = read_judge_prompt(f"{before}{PROMPT}{after}", has_reference=False)
     assert problems == []
     assert (rubric.task, len(rubric.criteria)) == (f"{before}{PROMPT}{after}", 2)

@@ -54,15 +54,23 @@ def test_sample_files_of_lm_eval(medhelm: Medhelm) -> None:
     assert "the pancreas" in shown.out
     again = medhelm("import", "lm-eval", LM_EVAL, "--json")
     assert {run["state"] for run in again.json["runs"]} == {"unchanged"}
-    assert "exact_match" in medhelm("leaderboard", "--scoring", "published").out
+    assert "0.400 [" in medhelm("leaderboard", "--scoring", "published").out
 
 
 def test_scoring_at_once(medhelm: Medhelm) -> None:
-    """Metrics that are known here are computed by the corrected rule, too, for which `the pancreas` has a small t."""
-    done = medhelm("import", "lm-eval", LM_EVAL, "--rescore", "--json")
+    """Metrics that compare completions with targets are computed by the corrected rule, too.
+
+    For `exact_match` on an open question, `the pancreas` has a small t, which the task ignores.
+    """
+    done = medhelm("import", "lm-eval", LM_EVAL, "--json")
     few = next(run for run in done.json["runs"] if run["benchmark"] == "invented_few")
     assert few["metrics_by_rule"]["published"]["exact_match"]["value"] == pytest.approx(0.4)
     assert few["metrics_by_rule"]["corrected"]["exact_match"]["value"] == pytest.approx(0.2)
+
+
+def test_without_scoring(medhelm: Medhelm) -> None:
+    done = medhelm("import", "lm-eval", LM_EVAL, "--no-rescore")
+    assert "3 of 3 runs have no corrected score yet: run `medhelm rescore`." in done.out
 
 
 def test_what_cannot_be_read_is_named_and_the_rest_goes_on(medhelm: Medhelm, tmp_path: Path) -> None:
@@ -114,7 +122,7 @@ def ours(tmp_path: Path, **metadata: str) -> Path:
 
 
 def test_prompts_that_are_no_longer_ours_leave_the_scores_of_the_log(medhelm: Medhelm, tmp_path: Path) -> None:
-    done = medhelm("import", "inspect", ours(tmp_path), "--json")
+    done = medhelm("import", "inspect", ours(tmp_path), "--no-rescore", "--json")
     (run,) = done.json["runs"]
     assert run["benchmark"] == "pubmed_qa"
     assert "the prompts differ from the current prompts of pubmed_qa" in " ".join(run["remarks"])
@@ -134,3 +142,63 @@ def test_invented_rows_never_stand_beside_real_data(medhelm: Medhelm, tmp_path: 
 def test_help_has_an_example(medhelm: Medhelm) -> None:
     for command in ("inspect", "lm-eval"):
         assert f"medhelm import {command} " in medhelm("import", command, "--help").out
+
+
+LETTERED = "Which drug irreversibly inhibits COX?\nA. Warfarin\nB. Aspirin\nAnswer:"
+
+
+def samples(folder: Path, *, target: str = "B", completion: str = "Reasoning ...\n\nThe answer is B.") -> Path:
+    """A file of lm-eval with two filters, the first of which finds nothing."""
+    rows = [
+        {
+            "doc_id": n, "doc": {}, "target": target, "resps": [[completion]], "filter": name,
+            "arguments": {"gen_args_0": {"arg_0": LETTERED, "arg_1": {"max_gen_toks": 99}}},
+            "metrics": ["exact_match"], "exact_match": float(name == "flexible-extract"),
+        }
+        for n in range(3)
+        for name in ("strict-match", "flexible-extract")
+    ]  # fmt: skip
+    folder.mkdir()
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "samples_toy_2026-01-01T00-00-00.1.jsonl").write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_the_board_of_an_import_shows_values(medhelm: Medhelm, tmp_path: Path) -> None:
+    done = medhelm("import", "lm-eval", samples(tmp_path / "model"))
+    assert "corrected score" not in done.out + done.err
+    board = medhelm("leaderboard")
+    assert "1.000 [" in board.out
+    for words in ("No model has", "rescore", "scale of these metrics"):
+        assert words not in board.out
+
+
+@pytest.mark.parametrize("log", ["options_0.3.285.eval", "options_0.3.50.eval", "short_0.3.285.eval"])
+def test_the_board_of_inspects_tasks_shows_values(medhelm: Medhelm, log: str) -> None:
+    done = medhelm("import", "inspect", INSPECT / log, "--json").json["runs"][0]
+    corrected, published = (done["metrics_by_rule"][rule][done["main_metric"]] for rule in ("corrected", "published"))
+    assert corrected["n"] == published["n"]
+    assert corrected["value"] >= published["value"]
+    assert "No model has" not in medhelm("leaderboard").out
+
+
+def test_advice_is_what_can_help(medhelm: Medhelm, tmp_path: Path) -> None:
+    done = medhelm("import", "lm-eval", samples(tmp_path / "model", target="acetylsalicylic acid"))
+    reason = "`exact_match_flexible-extract` selects a part of the completion"
+    assert f"1 of 1 runs has no corrected score: {reason}" in done.out
+    board = medhelm("leaderboard").out
+    for text in (done.out, board):
+        assert "medhelm rescore" not in text
+        assert "--scoring published` shows the scores of the" in text
+    assert "No model has a corrected score on any benchmark." in board
+    assert "1.000 [" in medhelm("leaderboard", "--scoring", "published").out
+
+
+def test_imports_count_completions_without_an_answer(medhelm: Medhelm, tmp_path: Path) -> None:
+    folder = samples(tmp_path / "model", completion="More tests would help.")
+    for option in ("--rescore", "--no-rescore"):
+        store = tmp_path / option
+        assert medhelm("import", "lm-eval", folder, option, "--store", store).code == 0
+        (run,) = medhelm("runs", "list", "--store", store, "--json").json["runs"]
+        assert run["completion_counts"]["unreadable"] == 3
+    assert "3 of 3 completions on toy hold no readable answer" in medhelm("leaderboard", "--store", store).out

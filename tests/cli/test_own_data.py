@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import datetime
 import io
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -80,6 +81,77 @@ def test_a_spreadsheet_becomes_a_benchmark_with_a_leaderboard(
     run = medhelm("run", place, "--model", "baseline/majority", "--json").json["runs"][0]
     assert run["metrics"]["exact_match"]["value"] == pytest.approx(2 / 3)
     assert "baseline/majority" in medhelm("leaderboard").out
+
+
+LABELS = ["Y", "yes", "N", "no", "No", "unknown"]
+
+
+def test_what_is_merged_hidden_skipped_or_spelled_in_several_ways_is_said(medhelm: Medhelm, tmp_path: Path) -> None:
+    """Two questions share a merged note, one has none; a hidden sheet is larger; yes and no have several spellings."""
+    from xlsxwriter import Workbook
+
+    with Workbook(str(tmp_path / "w.xlsx")) as book:
+        old, page = book.add_worksheet("Old"), book.add_worksheet("Data")
+        old.write_column(0, 0, ["answer", *range(99)])
+        old.hide()
+        page.activate()
+        page.set_first_sheet()
+        page.merge_range(0, 0, 0, 3, "Export")
+        page.write_row(2, 0, ["id", "note", "question", "answer"])
+        for number, label in enumerate(LABELS, 3):
+            note = None if number == 6 else "Fever since Monday, BP 80/40."
+            page.write_row(number, 0, [number, note, f"Is it {label}?", label])
+        page.merge_range(4, 1, 5, 1, "Leg swollen since Monday.")
+        page.set_row(7, None, None, {"hidden": True})
+    made = medhelm("benchmarks", "new", "ward", "--from", tmp_path / "w.xlsx", "--out", tmp_path)
+    assert made.code == 0, made.err
+    for words in (
+        "Read 6 rows of",
+        "the sheet `Data`",
+        "merged cells, each filled with the text of the first: B5:B6",
+        "1 hidden row, read like the others: 8",
+        "1 of 6 rows is skipped, because `note` is empty",
+        "read as one: `N` as `no`, `Y` as `yes`",
+    ):
+        assert words in made.out, words
+    place = tmp_path / "ward"
+    checked = medhelm("benchmarks", "check", place, "--json")
+    (result,) = checked.json["benchmarks"]
+    assert (checked.code, result["n"], result["findings"]) == (0, 5, [])
+    assert result["remarks"][-1] == "1 of 6 rows is skipped: `note` is empty (1)"
+    instances = [json.loads(line) for line in medhelm("benchmarks", "instances", place).out.splitlines()]
+    assert [one["fields"]["note"] for one in instances[1:3]] == ["Leg swollen since Monday."] * 2
+    right = [reference["text"] for one in instances for reference in one["references"] if reference["correct"]]
+    assert right == ["yes", "yes", "no", "no", "unknown"]
+    run = medhelm("run", place, "--model", "baseline/majority")
+    assert "ward: 1 of 6 rows is skipped: `note` is empty (1)." in run.err
+    definition = place / "benchmark.yaml"
+    text = definition.read_text(encoding="utf-8")
+    definition.write_text(text.replace(', values: {N: "no", Y: "yes"}', ""), encoding="utf-8")
+    refused = medhelm("benchmarks", "check", place)
+    assert "row 4 (id 3): the answer `Y` is not one of the options" in refused.err
+    assert "If it means `yes`, write `values: {Y: yes}` under `answer`." in refused.err
+    assert refused.code == 2
+    choices = 'choices: ["no", unknown, "yes"]'
+    definition.write_text(
+        definition.read_text(encoding="utf-8").replace(choices, 'choices: ["no", unknown, "yes", "Y", "N"]'),
+        encoding="utf-8",
+    )
+    (result,) = medhelm("benchmarks", "check", place, "--json").json["benchmarks"]
+    assert [(one["code"], "values: {N: no, Y: yes}" in one["text"]) for one in result["findings"]] == [
+        ("spellings", True)
+    ]
+
+
+def test_an_error_of_a_spreadsheet_is_named_by_its_line_and_not_scored(medhelm: Medhelm, tmp_path: Path) -> None:
+    rows = ["id,question,answer", "1,Is it sepsis on this ward?,yes", "", "2,Is it PE on this ward?,#REF!"]
+    rows += ["3,Is it DVT on this ward?,no", "4,#BEZUG!,no"]
+    (tmp_path / "w.csv").write_text("\n".join(rows), encoding="utf-8")
+    assert medhelm("benchmarks", "new", "ward", "--from", tmp_path / "w.csv", "--out", tmp_path).code == 0
+    refused = medhelm("benchmarks", "check", tmp_path / "ward")
+    assert refused.code == 2
+    assert "w.csv, line 4: `answer` has the error #REF!. Correct it" in refused.err
+    assert "w.csv, line 6: `question` has the error #BEZUG!. Correct it" in refused.err
 
 
 def test_a_file_with_two_encodings_is_refused_by_line(medhelm: Medhelm, tmp_path: Path) -> None:

@@ -53,6 +53,27 @@ def test_the_whole_command(medhelm: Medhelm, tmp_path: Path, server: Server) -> 
     assert ranks in ([1, 1], [1, 2])
 
 
+def test_a_report_draws_the_scores_on_accepted_and_flagged_references(
+    medhelm: Medhelm, tmp_path: Path, server: Server
+) -> None:
+    server.answer_with(marks_as_outside(1, 4))
+    place = make_open_benchmark(tmp_path)
+    assert medhelm("run", place, "--model", judge(server, "m"), "--model", "baseline/lexical").code == 0
+    missing = medhelm("report", tmp_path / "none", "--only", "figureD1", "--formats", "json")
+    assert "filter-references" in missing.out + missing.err
+    marked = medhelm("filter-references", place, "--judge", judge(server), "--json").json
+    (expected,) = [
+        {part: one[part]["value"] for part in ("kept", "set_aside")}
+        for one in marked["benchmarks"][0]["models"]
+        if one["metric"] == "rouge_l" and not one["model"].startswith("baseline/")
+    ]
+    assert medhelm("report", tmp_path / "out", "--only", "figureD1", "--formats", "json").code == 0
+    spec = json.loads((tmp_path / "out" / "figures" / "figureD1.json").read_text(encoding="utf-8"))
+    (values,) = spec["datasets"].values()
+    bars = {one["bar"]: one["value"] for one in values}
+    assert bars == pytest.approx({"Accepted (4)": expected["kept"], "Flagged (2)": expected["set_aside"]}, abs=1e-4)
+
+
 def test_failures_end_with_one_and_are_counted(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
     server.answer_with(lambda body: chat("Hm.") if report_number(body) == 2 else chat(verdict(False)))
     shown = medhelm("filter-references", make_open_benchmark(tmp_path), "--judge", judge(server))

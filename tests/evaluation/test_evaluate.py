@@ -110,7 +110,7 @@ BROKEN: Mapping[str, tuple[Answer, str, int]] = {
     "garbage": (Answer(body="<html>oops</html>"), "malformed_reply", 2),
     "truncated JSON": (Answer(body='{"choices": [{"mess'), "malformed_reply", 2),
     "no choice": (Answer(body={"choices": []}), "empty_choice", 2),
-    "no content": (chat(None), "empty_choice", 2),
+    "no message": (Answer(body={"choices": [{"finish_reason": "stop"}]}), "empty_choice", 2),
     "refusal": (chat(None, finish_reason="content_filter"), "refusal", 1),
     "400": (Answer(status=400, body={"error": {"message": "no"}}), "bad_request", 1),
     "500": (Answer(status=500), "server_error", 2),

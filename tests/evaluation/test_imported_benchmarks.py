@@ -14,7 +14,7 @@ import pytest
 from medhelm.domain import Instance, Reference, Run
 from medhelm.evaluation.imported_benchmarks import completed, library_of, stored_dataset, unknown_benchmarks, with_data
 from medhelm.evaluation.rescore import JuryChange, rejudge
-from medhelm.scoring.jury.parsing import published_scores
+from medhelm.scoring.jury.parsing import published_grades
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.judgments import read_replies
 from medhelm.storage.runs import load_runs, read_records
@@ -86,7 +86,7 @@ def test_our_published_rule_gives_helms_jury_score_from_the_stored_judgments(
         texts = [
             reply.completion.text for (id_, _), own in replies.items() if id_ == row["instance_id"] for reply in own
         ]
-        grades = [grade for text in texts if text for grade in published_scores(text, criteria) or []]
+        grades = [grade for text in texts if text for grade in published_grades(text, criteria) or []]
         expected = sum(grades) / len(grades) if grades else default
         assert row["jury_published"] == pytest.approx(expected, abs=1e-12)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from medhelm.domain import Jury, Price, Run
+from medhelm.domain import RULES, Jury, Price, Run
 from medhelm.errors import UserError
 from medhelm.evaluation.evaluate import Settings, evaluate
 from medhelm.evaluation.settings import Evaluation
@@ -280,9 +280,10 @@ def test_points_are_earned_by_criteria_that_are_met_and_lost_by_harm(tmp_path: P
     found = only(done)
     assert server.count == 4 + 4 * 3 * 3
     assert list(read_scores(found, "jury", "corrected").values) == pytest.approx(
-        [6 / 8, fmean([2 / 8, 2 / 8, 6 / 8]), 0.0, 6 / 8]
+        [6 / 8, fmean([2 / 8, 2 / 8, 6 / 8]), fmean([-4 / 8, -4 / 8, 0.0]), 6 / 8]
     )
-    assert read_scores(found, "jury", "published").values[2] == pytest.approx(fmean([-4 / 8, -4 / 8, 0.0]))
+    corrected, published = (list(read_scores(found, "jury", rule).values) for rule in RULES)
+    assert corrected == published
     assert found.jury_result is not None
     assert set(found.jury_result.subscores) == {"axis:accuracy", "axis:style"}
     assert (found.jury_result.low, found.jury_result.high) == (0.0, 1.0)

@@ -17,6 +17,7 @@ from filelock import FileLock
 
 from medhelm.analysis.statistics.means import estimate, wilson_interval
 from medhelm.benchmarks.catalog import load_benchmarks
+from medhelm.benchmarks.suites import constructions
 from medhelm.domain import RULES, Benchmark, Completion, Estimate, Failure, Jury, Model, Price, Rule, Run
 from medhelm.domain.reference_filter import ReferenceMarks
 from medhelm.errors import MissingError, StoreError, UserError
@@ -117,7 +118,12 @@ READ: dict[str, tuple[str, bool | str]] = {
     "key twice": ('{"outside_information": true, "outside_information": false}', "ambiguous"),
     "cut off": ('{"explanation": "The ref', "malformed"),
     "braces in prose": (f"As in {{x}}: {YES}", "malformed"),
-    "number": ('{"explanation": "x", "outside_information": 1}', "no_decision"),
+    "one": ('{"explanation": "x", "outside_information": 1}', True),
+    "zero": ('{"explanation": "x", "outside_information": 0}', False),
+    "one as text": ('{"explanation": "x", "outside_information": "1"}', True),
+    "one and true": (f'{YES} {{"explanation": "x", "outside_information": 1}}', True),
+    "another number": ('{"explanation": "x", "outside_information": 2}', "no_decision"),
+    "planted, with a number": ('{"outside_information": 0, "explanation": "All of it is there."}', "echo"),
     "null": ('{"explanation": "x", "outside_information": null}', "no_decision"),
     "maybe": ('{"explanation": "x", "outside_information": "maybe"}', "no_decision"),
     "list as decision": ('{"explanation": "x", "outside_information": [true]}', "no_decision"),
@@ -202,6 +208,27 @@ def test_a_group_leaves_out_what_has_no_references_and_says_so() -> None:
     assert len(said) == 1
 
 
+def test_the_benchmarks_that_the_paper_reformulated_can_all_be_filtered() -> None:
+    reformulated = {name for name, made in constructions().items() if made == "reformulated"}
+    assert reformulated == {"clear", "mimic_rrs", "mtsamples", "mtsamples_procedures", "race_bias"}
+    left, said = filterable(shipped(*reformulated), [*reformulated])
+    assert ({b.name for b in left}, said) == (reformulated, [])
+    for name in ("clear", "race_bias"):
+        for instance in sample_tier(name):
+            text = ask_about(benchmark(name), instance).prompt.messages[0].text
+            assert f"\n{instance.correct[0]}\n</REFERENCE" in text
+    left, said = filterable(shipped("closed"), ["closed"])
+    assert {b.name for b in left} == {"clear", "race_bias"}
+    assert any(text.startswith("pubmed_qa is closed") for text in said)
+
+
+def test_both_branches_of_the_question_are_asked() -> None:
+    text = ask_about(benchmark("race_bias"), sample_tier("race_bias")[0]).prompt.messages[0].text
+    assert "information about this particular case that cannot be inferred from the prompt" in text
+    assert "The reference does not make sense with the prompt" in text
+    assert "Answer 1 if one of these holds, else 0" in text
+
+
 @pytest.mark.parametrize(
     ("names", "said"),
     [
@@ -210,7 +237,6 @@ def test_a_group_leaves_out_what_has_no_references_and_says_so() -> None:
         (["chw_care_plan"], ["note_extract has no references"]),
         (["mimic_rrs", "note_extract", "pubmed_qa"], ["note_extract has no references", "pubmed_qa is closed"]),
         (["open", "note_extract"], ["note_extract has no references"]),
-        (["closed"], ["pubmed_qa is closed", "medec is closed"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -744,7 +770,7 @@ def test_marks_of_an_older_question_say_so(tmp_path: Path, server: Server, monke
     server.answer_with(marks_as_outside(1))
     monkeypatch.setattr("medhelm.evaluation.reference_filter.VERSION", 0)
     (found,) = mark(tmp_path, server).benchmarks
-    assert texts(found.remarks)[0] == "marked with version 0 of the question; the current version is 1"
+    assert texts(found.remarks)[0] == "marked with version 0 of the question; the current version is 2"
 
 
 def test_the_main_metric_and_rouge_stand_side_by_side(tmp_path: Path, server: Server) -> None:

@@ -288,6 +288,50 @@ def test_messages_with_parts_and_texts_that_look_like_messages(tmp_path: Path) -
     assert asked("[{not JSON") == (Message("user", "[{not JSON"),)
 
 
+STRICT, FLEXIBLE = {"filter": "strict-match"}, {"filter": "flexible-extract"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "main"),
+    [
+        ([(STRICT, 1.0), (FLEXIBLE, 1.0)], "exact_match_strict-match"),
+        ([(FLEXIBLE, 1.0), (STRICT, 1.0)], "exact_match_flexible-extract"),
+        ([(STRICT, 0.0), (FLEXIBLE, 1.0)], "exact_match_flexible-extract"),
+        ([(FLEXIBLE, 0.0), (STRICT, 1.0)], "exact_match_strict-match"),
+        ([(STRICT, 0.0), (FLEXIBLE, 0.0)], "exact_match_strict-match"),
+        ([({"filter": "get-answer"}, 0.0)], "exact_match_get-answer"),
+        ([({"filter": "none"}, 0.0)], "exact_match"),
+    ],
+)
+def test_the_main_filter_is_the_first_that_finds_answers(
+    tmp_path: Path, rows: list[tuple[dict[str, str], float]], main: str
+) -> None:
+    run = read(tmp_path, *(generated(exact_match=score, **own) for own, score in rows))
+    assert next(iter(run.scores)) == main
+
+
+def test_the_lists_of_the_task_come_before_the_order_of_the_rows(tmp_path: Path) -> None:
+    task = {
+        "metric_list": [{"metric": "exact_match"}, {"metric": "f1"}],
+        "filter_list": [{"name": "flexible-extract"}, {"name": "strict-match"}],
+    }
+    results = {"results": {"t": {}}, "configs": {"t": task}}
+    (tmp_path / "results_2026-01-01T00-00-00.1.json").write_text(json.dumps(results), encoding="utf-8")
+    names = ["f1", "exact_match"]
+    rows = [generated(metrics=names, f1=0.5, **own) for own in (STRICT, FLEXIBLE)]
+    assert list(read(tmp_path, *rows).scores) == [
+        "exact_match_flexible-extract", "exact_match_strict-match", "f1_flexible-extract", "f1_strict-match",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("resps", [[["text"]], ["text"], [["text", "more"]], ["text", "more"]])
+def test_completions_of_lm_eval_and_of_lmms_eval(tmp_path: Path, resps: list[object]) -> None:
+    run = read(tmp_path, generated(resps=resps))
+    assert run.completions["0"].text == "text"
+    several = len(resps) > 1 or resps == [["text", "more"]]
+    assert any("several completions" in remark for remark in run.remarks) == several
+
+
 def test_a_row_without_an_answer(tmp_path: Path) -> None:
     run = read(tmp_path, generated(resps=[[None]]), generated(doc_id="x", resps=[[]]))
     assert [one.failure.code for one in run.completions.values() if one.failure] == ["no_answer"] * 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from medhelm.domain import (
     Score,
 )
 from medhelm.errors import ConfigError, UserError
+from medhelm.io.spreadsheet_cells import LONGEST_CELL
 from medhelm.reports.agreement import sample_to_csv
 from medhelm.results.agreement import draw_rating_sample
 from medhelm.results.ratings import RatedBenchmark, read_ratings
@@ -152,7 +154,7 @@ def test_baselines_are_left_out_unless_they_are_asked_for(tmp_path: Path) -> Non
 def test_a_workbook_holds_the_rubric_and_is_read_back(tmp_path: Path, medhelm: Medhelm) -> None:
     """Texts stay texts, long ones continue in the next column, and grades are read as from CSV."""
     jury = JuryResult(jury=Jury(judges=JUDGES, min_judges=1), low=1, high=5, tallies={}, lower_is_better=("tone",))
-    texts = {0: "=HYPERLINK(1)", 1: "https://x.example", 2: "long " * 8000, 3: "bad \x01 sign"}
+    texts = {0: "=HYPERLINK(1)", 1: "https://x.example", 2: "long \U0001f600" * 8000, 3: "bad \x01 sign"}
     records = [replace(record(n), completion=Completion(text=texts.get(n, f"text of {n}"))) for n in range(N)]
     run = make_run("triage", "lab/m", n=N, main_metric=JURY, jury_result=jury)
     store = write_run(tmp_path / "s", run, records, [JURY]).folder.parents[2]  # type: ignore[union-attr]
@@ -165,16 +167,20 @@ def test_a_workbook_holds_the_rubric_and_is_read_back(tmp_path: Path, medhelm: M
         assert workbook.sheet_names == ["Ratings", "Rubric"]
         names, *rows = workbook.get_sheet_by_name("Ratings").to_python()
         rubric = workbook.get_sheet_by_name("Rubric").to_python()
-    assert ["triage", "tone", "", 1.0, 5.0, 1.0] in rubric
+    assert ["triage", "tone", 1.0, 5.0, 1.0, ""] in rubric
     assert len(rows) == 2 * (N - 1)
     by_id = {str(row[names.index("instance_id")]): [str(cell) for cell in row] for row in rows}
-    first, second = names.index("completion"), names.index("completion (continued 1)")
+    first = names.index("completion")
+    long = [place for place, name in enumerate(names) if str(name).startswith("completion")]
     assert [by_id[f"i{n}"][first] for n in (0, 1)] == ["=HYPERLINK(1)", "https://x.example"]
-    assert by_id["i2"][first] + by_id["i2"][second] == texts[2]
+    assert "".join(by_id["i2"][place] for place in long) == texts[2]
+    assert all(len(by_id["i2"][place].encode("utf-16-le")) // 2 <= LONGEST_CELL for place in long)
     with zipfile.ZipFile(file) as content:
         sheet = content.read("xl/worksheets/sheet1.xml").decode()
+        styles = content.read("xl/styles.xml").decode()
     assert "<f>" not in sheet
     assert "dataValidation" in sheet
+    assert 'quotePrefix="1"' in styles  # the formula stays a text when it is edited
     filled = tmp_path / "filled.xlsx"
     with Workbook(str(filled), {"strings_to_formulas": False, "strings_to_urls": False}) as workbook:
         pages = workbook.add_worksheet()
@@ -184,6 +190,20 @@ def test_a_workbook_holds_the_rubric_and_is_read_back(tmp_path: Path, medhelm: M
             pages.write_row(number, 0, row)
     compared = medhelm("agreement", filled, "--store", store)
     assert compared.code == 0, compared.err
+
+
+def test_texts_that_excel_cuts_are_counted(tmp_path: Path, medhelm: Medhelm) -> None:
+    texts = {2: "x" * LONGEST_CELL, 3: "x" * (LONGEST_CELL + 1), 4: "\U0001f600" * 20_000}
+    records = [replace(record(n), completion=Completion(text=texts.get(n, "short"))) for n in range(N)]
+    jury = JuryResult(jury=Jury(judges=JUDGES, min_judges=1), low=1, high=5, tallies={})
+    run = make_run("triage", "lab/m", n=N, main_metric=JURY, jury_result=jury)
+    store = write_run(tmp_path / "s", run, records, [JURY]).folder.parents[2]  # type: ignore[union-attr]
+    done = medhelm("agreement", "sample", "--size", N, tmp_path / "r.csv", "--store", store)
+    assert "2 texts of more than 32,767 characters, the most that Excel shows of a cell" in done.err
+    done = medhelm("agreement", "sample", "--size", N, tmp_path / "j.csv", "--store", store, "--json")
+    assert json.loads(done.out)["too_long_for_excel"] == 2
+    done = medhelm("agreement", "sample", "--size", N, tmp_path / "r.xlsx", "--store", store)
+    assert (done.code, done.err) == (0, "")
 
 
 def test_a_sample_is_written_as_csv_or_xlsx_only(tmp_path: Path, medhelm: Medhelm) -> None:

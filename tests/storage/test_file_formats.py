@@ -229,6 +229,7 @@ def test_tables_hold_all_of_a_record_and_of_what_judges_said(tmp_path: Path) -> 
             request_digest=b"\x01" * 32,
             completion=COMPLETION,
             truncated_characters=4,
+            is_unreadable=True,
             scores=tuple(Score(metric=JURY, rule=rule, value=0.5) for rule in RULES),
             judge_replies=(reply,),
             jury_verdict=judged,
@@ -257,6 +258,7 @@ def test_tables_hold_all_of_a_record_and_of_what_judges_said(tmp_path: Path) -> 
         "score_failure": None,
         "suspicions": "verdict, length",
         "jury_coverage": 0.5,
+        "unreadable": True,
         "jury_corrected": 0.5,
         "jury_published": 0.5,
     }

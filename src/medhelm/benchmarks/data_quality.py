@@ -13,6 +13,8 @@ from hashlib import blake2b
 from math import ceil
 
 from medhelm.analysis.cost.token_estimates import CHARACTERS_PER_TOKEN
+from medhelm.benchmarks.data.answer_spellings import proposed_values
+from medhelm.benchmarks.helm_format import OWN
 from medhelm.benchmarks.personal_identifiers import IdentifierSearch, kinds_by_pattern, no_search
 from medhelm.benchmarks.prompts import render
 from medhelm.benchmarks.taxonomy import load_taxonomy
@@ -25,6 +27,9 @@ SHOWN = 3
 
 NEARLY_ALWAYS = 0.9
 """Minimum share of instances for an answer to be nearly constant."""
+
+MOST_ANSWERS = 50
+"""Maximum number of different answers among which spellings of the same answer are searched."""
 
 LEAST_LEAK = 25
 """Minimum characters of a reference to search for in its prompt: shorter ones occur by chance."""
@@ -56,6 +61,8 @@ class _Findings:
     """Hash of a prompt -> its first instance, and the hash of its answer."""
     by_code: dict[str, list[str]] = field(default_factory=dict)
     """Code -> instances."""
+    answers: dict[str, None] = field(default_factory=dict)
+    """The first different answers, in order; up to `MOST_ANSWERS`."""
     identifiers: dict[str, list[str]] = field(default_factory=dict)
     """Kind of identifier -> instances."""
     longest: tuple[int, str] = (0, "")
@@ -100,7 +107,7 @@ def inspect_data(
         DataFinding("identifier", _in_words(ids, f"what looks like {kind}"), tuple(ids))
         for kind, ids in found.identifiers.items()
     ]
-    findings += _own_taxonomy(benchmark)
+    findings += [*_own_taxonomy(benchmark), *_spellings(benchmark, found)]
     return [*findings, *_constant_answer(baseline), *_long_prompts(benchmark, found, windows)]
 
 
@@ -114,6 +121,8 @@ def _inspect_instance(
     first = found.prompts.setdefault(key, (instance.id, answer))
     if first[0] != instance.id:
         found.note("duplicate" if first[1] == answer else "conflict", instance)
+    if len(found.answers) <= MOST_ANSWERS and instance.expected:
+        found.answers[instance.expected] = None
     if any(not text.strip() for text in instance.fields.values()):
         found.note("empty", instance)
     if _MOJIBAKE.search(prompt) or _MOJIBAKE.search(instance.expected):
@@ -126,6 +135,17 @@ def _inspect_instance(
         found.identifiers.setdefault(kind, []).append(instance.id)
     found.longest = max(found.longest, (len(prompt), instance.id))
     found.lengths[ceil(len(prompt) / CHARACTERS_PER_TOKEN)] += 1
+
+
+def _spellings(benchmark: Benchmark, found: _Findings) -> Iterator[DataFinding]:
+    """Report answers that are written in several ways, such as `Y` and `yes`."""
+    answers = [] if benchmark.choice_columns else [*benchmark.choices, *found.answers]
+    values = proposed_values(answers) if len(answers) <= MOST_ANSWERS else {}
+    if values:
+        shown = ", ".join(f"{spelling}: {answer}" for spelling, answer in values.items())
+        once = ", and list each option once under `choices`" if benchmark.choices else ""
+        text = f"answers that may mean the same. If they do, write `values: {{{shown}}}` under `answer`{once}"
+        yield DataFinding("spellings", text)
 
 
 def _leaks(instance: Instance) -> bool:
@@ -144,8 +164,13 @@ def _constant_answer(baseline: ConstantBaseline | None) -> Iterator[DataFinding]
 
 
 def _own_taxonomy(benchmark: Benchmark) -> Iterator[DataFinding]:
-    """Report a category or subcategory that the taxonomy lacks: it is allowed, but can be a mistake."""
+    """Report a category or subcategory that the taxonomy lacks: it is allowed, but can be a mistake.
+
+    HELM's format has neither, so nothing was mistaken there.
+    """
     place = benchmark.taxonomy
+    if place.category == OWN:
+        return
     subcategories = {one.id: [sub.id for sub in one.subcategories] for one in load_taxonomy()}
     known = subcategories.get(place.category)
     if known is None:

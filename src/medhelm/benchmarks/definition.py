@@ -239,6 +239,8 @@ def _choice_problems(document: YamlDocument) -> Iterator[Problem]:
     if form == "labels" and "choices" in document.data:
         text = 'answer.form: "labels" is for open questions, whose answer is a set. Remove `choices`, or use `text`.'
         yield Problem(text, document.line_of(("answer", "form")))
+    if form == "labels" and answer.get("values"):
+        yield Problem("answer.values: is not for sets of labels. Remove it.", document.line_of(("answer", "values")))
 
 
 def _shortened_field_problems(document: YamlDocument) -> Iterator[Problem]:
@@ -330,9 +332,7 @@ def _benchmark(shape: DefinitionShape, folder: Path) -> Benchmark:
         access=shape.access,
         source=Source(**source.model_dump()),
         prompt=shape.prompt or "",
-        answer=AnswerField(column=shape.answer.column, form=shape.answer.form)
-        if shape.answer
-        else AnswerField(column=""),
+        answer=AnswerField(**shape.answer.model_dump()) if shape.answer else AnswerField(column=""),
         metrics=tuple(shape.metrics),
         max_tokens=shape.max_tokens,
         shorten=shape.shorten,

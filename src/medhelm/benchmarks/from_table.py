@@ -9,10 +9,11 @@ import json
 import re
 import shutil
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from medhelm.benchmarks.data.answer_spellings import proposed_values
 from medhelm.benchmarks.data.csv_tables import table_format
 from medhelm.benchmarks.data.instances import scalar_text
 from medhelm.benchmarks.data.readers import READERS
@@ -24,9 +25,9 @@ from medhelm.domain import AnswerForm, Source
 from medhelm.domain.text import listed, plural
 from medhelm.errors import DataError, UserError, suggestion
 from medhelm.io.files import names_beside
-from medhelm.io.office import fullest_sheet
+from medhelm.io.office.reader import fullest_sheet, sheet_remarks
 from medhelm.io.output_folder import atomic_folder, output_errors, write_file
-from medhelm.io.rows import Row, columns
+from medhelm.io.rows import BrokenCell, Row, columns
 from medhelm.io.spreadsheets import WORKBOOKS
 
 KINDS = {".csv": "csv", ".tsv": "tsv", ".txt": "csv", **dict.fromkeys(WORKBOOKS, "xlsx")}
@@ -77,14 +78,25 @@ class ColumnGuess:
     """Columns with the options."""
     choices: tuple[str, ...] = ()
     """Options that are the same for every row."""
+    values: Mapping[str, str] = field(default_factory=dict)
+    """Spelling of an answer -> the option that it means."""
     has_short_answers: bool = False
     """True if answers without options are short enough to be compared as a whole."""
     has_record_numbers: bool = False
     """True if the column of the patient looks like record numbers."""
     required: tuple[str, ...] = ()
     """Columns that are empty in some rows, which are skipped."""
+    n_rows: int = 0
+    """Number of rows with content."""
+    n_skipped: int = 0
+    """Number of rows in which a required column is empty."""
     unused: tuple[str, ...] = ()
     """The other columns."""
+
+    def _skipped_in_words(self) -> str:
+        names = " or ".join(_quoted([name]) for name in self.required)
+        n, verb = self.n_skipped, "is" if self.n_skipped == 1 else "are"
+        return f"{n} of {plural(self.n_rows, 'row')} {verb} skipped, because {names} is empty"
 
     def in_words(self) -> list[str]:
         """Describe the guess in sentences, with the key that changes each."""
@@ -95,6 +107,9 @@ class ColumnGuess:
             words.append(f"The options are in {_quoted(self.options)}, the answer is their {self.form} (`choices`).")
         elif self.choices:
             words.append(f"Every row has the options {_quoted(self.choices)} (`choices`).")
+            if self.values:
+                same = ", ".join(f"`{spelling}` as `{option}`" for spelling, option in self.values.items())
+                words.append(f"Answers with the same meaning are read as one: {same} (`values`).")
         else:
             words.append("Without options, completions are compared with the answer (`metrics`).")
         identified = f"`{self.id}`" if self.id else "its position, because no column is unique and named like an id"
@@ -107,7 +122,7 @@ class ColumnGuess:
                 "hold a keyed hash in its place."
             )
         if self.required:
-            words.append(f"Rows in which {_quoted(self.required)} is empty are skipped (`require`).")
+            words.append(f"{self._skipped_in_words()} (`require`).")
         if self.unused:
             words.append(f"Not used, and not sent to models: {_quoted(self.unused)}.")
         return words
@@ -139,7 +154,8 @@ def benchmark_from_table(name: str, file: Path, folder: Path, *, answer: str = "
                     (new / file_name).write_text(text, encoding="utf-8")
     read = [f"Read {plural(len(rows), 'row')} of {file}{_format_in_words(file, source)}."]
     copied = [] if has_file else [f"Copied it to {place / file.name}, which is now the data of the benchmark."]
-    return place, [*read, *copied, *guess.in_words()]
+    remarks = [f"In the file, {words}." for words in sheet_remarks(file, source)] if source.kind == "xlsx" else []
+    return place, [*read, *remarks, *copied, *guess.in_words()]
 
 
 def table_source(file: Path) -> Source:
@@ -160,7 +176,8 @@ def guess_columns(rows: Sequence[Row], file: Path, *, answer: str = "") -> Colum
     if not rows:
         raise DataError(f"{file}: has no rows below a header.")
     names = [name for name in columns(rows) if name.strip()]
-    values = {name: [scalar_text(row.get(name)).strip() for row in rows] for name in names}
+    values = {name: [_text(row.get(name)) for row in rows] for name in names}
+    broken = {name for name in names if any(isinstance(row.get(name), BrokenCell) for row in rows)}
     rows_with_content = [i for i in range(len(rows)) if any(values[name][i] for name in names)]
     values = {name: [cells[i] for i in rows_with_content] for name, cells in values.items()}
     if answer and answer not in names:
@@ -181,7 +198,8 @@ def guess_columns(rows: Sequence[Row], file: Path, *, answer: str = "") -> Colum
     texts = texts or sorted(rest, key=lambda name: _mean_length(values[name]))[-1:]
     if not texts:
         raise UserError(f"no column of {file} is left for the prompt. Columns: {', '.join(names)}.")
-    form, choices = _answer_form(values, answer, options)
+    form, choices, spellings = _answer_form(values, answer, options)
+    required = tuple(name for name in (answer, *texts[:1]) if name not in broken and not all(values[name]))
     return ColumnGuess(
         answer=answer,
         form=form,
@@ -192,9 +210,17 @@ def guess_columns(rows: Sequence[Row], file: Path, *, answer: str = "") -> Colum
         options=tuple(options),
         choices=choices,
         has_short_answers=_mean_length(values[answer]) <= _SHORT_ANSWER,
-        required=tuple(name for name in (answer, *texts[:1]) if not all(values[name])),
+        values=spellings,
+        required=required,
+        n_rows=len(rows_with_content),
+        n_skipped=sum(not all(cells) for cells in zip(*(values[name] for name in required), strict=True)),
         unused=tuple(name for name in rest if name not in texts),
     )
+
+
+def _text(value: object) -> str:
+    """Return the text of a cell; empty for an error, which `benchmarks check` names."""
+    return "" if isinstance(value, BrokenCell) else scalar_text(value).strip()
 
 
 def _first_known(names: Sequence[str], known: Sequence[str]) -> str:
@@ -215,26 +241,32 @@ def _label_column(names: Sequence[str], values: dict[str, list[str]]) -> str:
 
 
 def _common_options(cells: Sequence[str]) -> tuple[str, ...]:
-    """Return the different answers, each in its most frequent case, if they are few enough to be options."""
+    """Return the different answers, each in its most frequent case, if they are few enough to be options.
+
+    Answers that usually mean the same, such as `Y` and `yes`, are one: see `proposed_values`.
+    """
     spellings: dict[str, Counter[str]] = {}
     for cell in filter(None, cells):
         spellings.setdefault(" ".join(cell.casefold().split()), Counter())[cell] += 1
-    are_few = 2 <= len(spellings) <= min(MOST_OPTIONS, max(2, len(cells) // 2))
-    if not are_few or max(map(len, spellings)) > LONGEST_OPTION:
-        return ()
-    return tuple(spellings[key].most_common(1)[0][0] for key in sorted(spellings))
+    options = {key: counts.most_common(1)[0][0] for key, counts in sorted(spellings.items())}
+    same = proposed_values(options.values())
+    different = tuple(option for option in options.values() if option not in same)
+    are_few = 2 <= len(different) <= min(MOST_OPTIONS, max(2, len(cells) // 2))
+    return different if are_few and max(map(len, spellings)) <= LONGEST_OPTION else ()
 
 
 def _answer_form(
     values: dict[str, list[str]], answer: str, options: Sequence[str]
-) -> tuple[AnswerForm, tuple[str, ...]]:
-    """Return how the answer is written, and the options if they are not in columns."""
+) -> tuple[AnswerForm, tuple[str, ...], dict[str, str]]:
+    """Return how the answer is written, and the options with their other spellings if they are not in columns."""
     if not options:
-        return "text", _common_options(values[answer])
+        choices = _common_options(values[answer])
+        others = [cell for cell in dict.fromkeys(values[answer]) if cell] if choices else []
+        return "text", choices, proposed_values([*choices, *others])
     given = {cell.upper() for cell in values[answer] if cell}
     if given <= set(LETTERS[: len(options)]):
-        return "letter", ()
-    return ("number" if given <= {str(i + 1) for i in range(len(options))} else "text"), ()
+        return "letter", (), {}
+    return ("number" if given <= {str(i + 1) for i in range(len(options))} else "text"), (), {}
 
 
 def _mean_length(cells: Sequence[str]) -> float:
@@ -287,7 +319,7 @@ def _definition(name: str, file: str, source: Source, guess: ColumnGuess) -> str
         f"require: [{', '.join(map(_yaml, required))}]" if required else None,
         f"choices: {{columns: [{', '.join(map(_yaml, guess.options))}]}}" if guess.options else None,
         f"choices: [{', '.join(map(_yaml, guess.choices))}]" if guess.choices else None,
-        f"answer: {{column: {_yaml(guess.answer)}, form: {guess.form}}}   # text | letter | number",
+        f"answer: {{column: {_yaml(guess.answer)}, form: {guess.form}{_values(guess)}}}   # text | letter | number",
         "prompt: |",
         "  Reply with the letter of the right option only." if has_options else "  Give the answer only.",
         *(f"\n  {_heading(column)}: {{{field}}}" for column, field in fields.items()),
@@ -297,6 +329,12 @@ def _definition(name: str, file: str, source: Source, guess: ColumnGuess) -> str
         f"metrics: {metrics}   # the first is the main one",
     ]
     return "".join(f"{line}\n" for line in lines if line is not None)
+
+
+def _values(guess: ColumnGuess) -> str:
+    """Return the key `values` of the answer, after a comma; empty without other spellings."""
+    pairs = ", ".join(f"{_yaml(spelling)}: {_yaml(option)}" for spelling, option in guess.values.items())
+    return f", values: {{{pairs}}}" if pairs else ""
 
 
 def _field(column: str, position: int, texts: Sequence[str]) -> str:

@@ -251,7 +251,8 @@ LOWEST, HIGHEST = 0.0, 5.0
 DEFAULT = 0.0
 """Score of an instance that no judge graded."""
 
-_BLOCK = re.compile(r"<rubric_criteria>(.*?)</rubric_criteria>", re.DOTALL)
+_BLOCK = re.compile(r"<rubric_criteria>((?:(?!<rubric_criteria>).)*?)</rubric_criteria>", re.DOTALL)
+"""A block, begun by the last tag before its end: the text around it can mention the tag, too."""
 _GRADING = re.compile(r"\b(?:scale|scor|rate|rating|grad)", re.IGNORECASE)
 _RANGE = re.compile(
     r"(?<![\w.-])([01])(?:\s*\([^()\n]*\))?\s*(?:-|\u2013|to|through|and)\s*(\d{1,3})(?![\w%-]|\.\d)"
@@ -289,17 +290,19 @@ def read_judge_prompt(text: str, *, has_reference: bool) -> tuple[Rubric, list[s
 
 
 def _criteria(text: str) -> tuple[tuple[Criterion, ...], list[str]]:
-    """Read the criteria in the block of a judge prompt; return them with their problems."""
-    block = _BLOCK.search(text)
-    try:
-        found = json.loads(block[1], object_pairs_hook=_Pairs) if block else None
-    except (ValueError, RecursionError) as error:
-        return (), [f"the block <rubric_criteria> is not JSON ({error})."]
-    if not isinstance(found, _Pairs) or not found:
-        return (), ["needs a block <rubric_criteria> with a JSON object of criteria."]
-    return tuple(Criterion(name, _description(name, value)) for name, value in found), _name_problems(
-        n for n, _ in found
-    )
+    """Read the criteria in the first block of a judge prompt that holds some; return them with their problems."""
+    problem = "needs a block <rubric_criteria> with a JSON object of criteria."
+    for block in _BLOCK.finditer(text):
+        try:
+            found = json.loads(block[1], object_pairs_hook=_Pairs)
+        except (ValueError, RecursionError) as error:
+            if block[1].strip():  # otherwise the text only names the tags
+                problem = f"the block <rubric_criteria> is not JSON ({error})."
+            continue
+        if isinstance(found, _Pairs) and found:
+            criteria = tuple(Criterion(name, _description(name, value)) for name, value in found)
+            return criteria, _name_problems(name for name, _ in found)
+    return (), [problem]
 
 
 def _name_problems(names: Iterable[str]) -> list[str]:

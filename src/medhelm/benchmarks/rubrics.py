@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from medhelm.benchmarks.schema import DefinitionShape
 from medhelm.domain import JURY, Criterion, Rubric, RubricName
+from medhelm.domain.benchmark import VERY_POOR
 from medhelm.domain.text import value_in_words
 from medhelm.errors import Problem, suggestion
 from medhelm.io.strict_yaml import YamlDocument
@@ -21,7 +22,8 @@ def split_rubrics(shape: DefinitionShape) -> tuple[DefinitionShape, DefinitionSh
         name: criterion.model_copy(update={"description": more.criteria.get(name, criterion.description)})
         for name, criterion in (rubric.criteria or {}).items()
     }
-    extended = rubric.model_copy(update={"task": more.task or rubric.task, "criteria": criteria, "extended": None})
+    changes = {"task": more.task or rubric.task, "criteria": criteria, "extended": None, "low_means": None}
+    extended = rubric.model_copy(update=changes)
     standard = rubric.model_copy(update={"extended": None})
     return shape.model_copy(update={"rubric": standard}), shape.model_copy(update={"rubric": extended})
 
@@ -50,6 +52,7 @@ def build_rubric(definition: DefinitionShape, name: RubricName | Literal[""]) ->
         form=shape.form,
         question=shape.question or "",
         name=name,
+        low_means=shape.low_means or VERY_POOR,
     )
 
 
@@ -77,9 +80,9 @@ def _key_problems(document: YamlDocument, rubric: Mapping[str, Any]) -> Iterator
     """Check keys of the rubric that need or exclude each other."""
     in_points = rubric.get("form") == "points"
     given = {key for key, value in rubric.items() if value is not None}
-    if in_points and "scale" in given:
-        text = "rubric.scale: is for grades. With `form: points` a criterion is met or not: remove the scale."
-        yield Problem(text, document.line_of(("rubric", "scale")))
+    for key in sorted({"scale", "low_means"} & given) if in_points else ():
+        text = f"rubric.{key}: is for grades. With `form: points` a criterion is met or not: remove this key."
+        yield Problem(text, document.line_of(("rubric", key)))
     if not given & {"criteria", "criteria_column"}:
         text = "rubric.criteria: missing. Add this key, or `criteria_column` if each instance has its own criteria."
         yield Problem(text, document.line_of(("rubric",)))

@@ -119,10 +119,15 @@ def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+def _as_text(value: Any) -> Any:
+    """Convert a truth value, unquoted in YAML, to the text that spreadsheets have for it."""
+    return str(value).lower() if isinstance(value, bool) else value
+
+
 def _as_choices(value: Any) -> Any:
-    """Expand a list to a mapping. Truth values, unquoted in YAML, are the texts that spreadsheets have for them."""
+    """Expand a list to a mapping."""
     if isinstance(value, list):
-        return {"texts": [str(entry).lower() if isinstance(entry, bool) else entry for entry in value]}
+        return {"texts": [_as_text(entry) for entry in value]}
     if not isinstance(value, dict):
         shown = value_in_words(value)
         raise ValueError(f"must be a list of texts, or a mapping with `columns` or `texts`, is {shown}.")
@@ -248,6 +253,7 @@ class AnswerShape(_Shape):
 
     column: Text
     form: AnswerForm = "text"
+    values: dict[Text, Annotated[Text, BeforeValidator(_as_text, json_schema_input_type=str | bool)]] = {}
 
 
 class CriterionShape(_Shape):
@@ -278,6 +284,7 @@ class RubricShape(_Shape):
     task: Text
     form: RubricForm = "grades"
     scale: Annotated[list[Number], Field(min_length=2, max_length=2)] = [1.0, 5.0]
+    low_means: Text | None = None
     reference: bool = True
     question: Text | None = None
     criteria: (

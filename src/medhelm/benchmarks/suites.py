@@ -185,3 +185,8 @@ def _resolve(
         else:
             lines[ids[name]] = line
     return dict.fromkeys(lines, 1.0)
+
+
+def constructions() -> dict[str, str]:
+    """Return benchmark of the paper -> how the paper came by it: `existing`, `reformulated` or `new`."""
+    return {entry.name: entry.construction for entry in load_suite() if entry.in_paper}

@@ -188,6 +188,7 @@ def sample(
       medhelm agreement sample --model openai/gpt-4o ratings.csv
     """
     from medhelm.io.output_folder import atomic_file, output_errors
+    from medhelm.io.spreadsheet_cells import is_too_long
     from medhelm.results.agreement import draw_rating_sample, rater_names
     from medhelm.storage.privacy.export_log import record_export
 
@@ -212,23 +213,36 @@ def sample(
     with output_errors(file, "file"), atomic_file(file) as new:
         new.touch(mode=0o600)  # completions may hold patients' data
         new.write_bytes(_sample_file(shared, found, rater_names(raters), file.suffix.lower()))
-    if shared.json:
+    n_cut = sum(map(is_too_long, found.texts())) if file.suffix.lower() == ".csv" else 0
+    _report_sample(file, found, done={"raters": raters, "seed": seed}, n_cut=n_cut, as_json=shared.json)
+    return 0
+
+
+def _report_sample(file: Path, found: RatingSample, *, done: dict[str, int], n_cut: int, as_json: bool) -> None:
+    """Print what a file for raters holds. `n_cut`: texts that are too long for Excel."""
+    from medhelm.domain.text import plural
+    from medhelm.io.spreadsheet_cells import LONGEST_CELL
+
+    if as_json:
         left_out = {"left_out": list(found.left_out)} if found.left_out else {}
-        done = {"file": str(file), "completions": len(found.completions), "raters": raters, "seed": seed}
-        print_json({**done, **left_out})
-        return 0
-    click.echo(f"{file}: {len(found.completions)} completions, {raters} raters, seed {seed}")
+        cut = {"too_long_for_excel": n_cut} if n_cut else {}
+        print_json({"file": str(file), "completions": len(found.completions), **done, **left_out, **cut})
+        return
+    click.echo(f"{file}: {len(found.completions)} completions, {done['raters']} raters, seed {done['seed']}")
+    if n_cut:
+        limit = f"{LONGEST_CELL:,} characters, the most that Excel shows of a cell"
+        click.echo(f"- {plural(n_cut, 'text')} of more than {limit}; an .xlsx file has them in full", err=True)
     if found.left_out:
         click.echo(f"- left out: {', '.join(found.left_out)}; --include-baselines adds them", err=True)
-    return 0
 
 
 def _sample_file(shared: Shared, found: RatingSample, raters: Sequence[str], suffix: str) -> bytes:
     """Return the content of a file for raters."""
     if suffix == ".csv":
+        from medhelm.io.spreadsheet_cells import csv_file
         from medhelm.reports.agreement import sample_to_csv
 
-        return sample_to_csv(found, raters).encode()
+        return csv_file(sample_to_csv(found, raters))
     from medhelm.benchmarks.catalog import all_names
     from medhelm.reports.rating_workbook import rating_workbook
 

@@ -46,17 +46,17 @@ def list_benchmarks(shared: Shared, names: tuple[str, ...]) -> int:
     Example:
       medhelm benchmarks list clinical_decision_support --data DIR
     """
+    from medhelm.benchmarks.suites import constructions
     from medhelm.evaluation.benchmark_check import find_folder
     from medhelm.reports import benchmarks as benchmarks_report
 
     found = load(shared, names or ["all", "additional"])
+    made = constructions()
     folders = {benchmark.name: find_folder(benchmark, shared.data) for benchmark in found}
     if shared.json:
-        print_json(
-            {"benchmarks": [benchmarks_report.as_json(benchmark, folders[benchmark.name]) for benchmark in found]}
-        )
+        print_json({"benchmarks": [benchmarks_report.as_json(b, folders[b.name], made.get(b.name, "")) for b in found]})
     else:
-        click.echo(benchmarks_report.list_table(found, folders))
+        click.echo(benchmarks_report.list_table(found, folders, made))
     return 0
 
 
@@ -74,15 +74,16 @@ def show_benchmark(shared: Shared, name: str) -> int:
     Example:
       medhelm benchmarks show medcalc_bench
     """
+    from medhelm.benchmarks.suites import constructions
     from medhelm.evaluation.benchmark_check import find_folder
     from medhelm.reports import benchmarks as benchmarks_report
 
     for benchmark in load(shared, [name]):
-        folder = find_folder(benchmark, shared.data)
+        folder, made = find_folder(benchmark, shared.data), constructions().get(benchmark.name, "")
         if shared.json:
-            print_json(benchmarks_report.as_json(benchmark, folder))
+            print_json(benchmarks_report.as_json(benchmark, folder, made))
         else:
-            click.echo(benchmarks_report.show_text(benchmark, folder))
+            click.echo(benchmarks_report.show_text(benchmark, folder, made))
     return 0
 
 
@@ -322,13 +323,16 @@ def taxonomy(shared: Shared, tasks: bool) -> int:
     Example:
       medhelm taxonomy --data DIR
     """
-    from medhelm.benchmarks.taxonomy import TASKS_OF_THE_PAPER
+    from medhelm.benchmarks.taxonomy import TASKS_OF_THE_PAPER, VALIDATION
     from medhelm.reports import benchmarks as benchmarks_report
     from medhelm.results.taxonomy import coverage
 
     categories = coverage(load(shared, ["all"]), shared.data)
     if shared.json:
-        print_json(benchmarks_report.taxonomy_as_json(categories, TASKS_OF_THE_PAPER))
+        print_json(benchmarks_report.taxonomy_as_json(categories, TASKS_OF_THE_PAPER, VALIDATION))
     else:
-        click.echo(benchmarks_report.taxonomy_tree(categories, tasks_of_the_paper=TASKS_OF_THE_PAPER, with_tasks=tasks))
+        tree = benchmarks_report.taxonomy_tree(
+            categories, tasks_of_the_paper=TASKS_OF_THE_PAPER, validation=VALIDATION, with_tasks=tasks
+        )
+        click.echo(tree)
     return 0

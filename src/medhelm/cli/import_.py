@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 _rescore_option = click.option(
     "--rescore", "again", is_flag=True, help="Also compute the corrected scores, as `medhelm rescore` does."
 )
+_no_rescore_option = click.option(
+    "--rescore/--no-rescore",
+    "again",
+    default=True,
+    help="Also compute the corrected scores, as `medhelm rescore` does.  [default: rescore]",
+)
 
 
 @click.group("import")
@@ -64,7 +70,7 @@ def helm(shared: Shared, /, folder: Path, again: bool, rule: Rule) -> int:
 
 @import_.command("inspect")
 @click.argument("places", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE|DIR...")
-@_rescore_option
+@_no_rescore_option
 @scoring_option
 @shared_options("store", "data", "benchmarks", "trust", "json")
 @click.pass_obj
@@ -73,7 +79,8 @@ def inspect(shared: Shared, /, places: tuple[Path, ...], again: bool, rule: Rule
 
     Reads .eval and .json files, or all logs in a folder. Inspect does not have to be installed. Logs of `inspect eval
     medhelm/...` become ordinary runs, scored by both rules. For other tasks, the scores in the log become the published
-    scores. Importing the same log again changes nothing.
+    scores, and the completions are compared with the targets again for the corrected ones. Importing the same log again
+    changes nothing.
 
     \b
     Examples:
@@ -85,7 +92,7 @@ def inspect(shared: Shared, /, places: tuple[Path, ...], again: bool, rule: Rule
 
 @import_.command("lm-eval")
 @click.argument("places", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE|DIR...")
-@_rescore_option
+@_no_rescore_option
 @scoring_option
 @shared_options("store", "data", "benchmarks", "trust", "json")
 @click.pass_obj
@@ -93,8 +100,9 @@ def lm_eval(shared: Shared, /, places: tuple[Path, ...], again: bool, rule: Rule
     """Import lm-eval sample files.
 
     Reads files written with `--log_samples`, or all such files in a folder. lm-eval's scores become the published
-    scores, one metric per filter. If options were compared by log-likelihood, the completion is the most likely option.
-    Importing the same file again changes nothing.
+    scores, one metric per filter, and the completions are compared with the targets again for the corrected ones. If
+    options were compared by log-likelihood, the completion is the most likely option. Importing the same file again
+    changes nothing.
 
     \b
     Example:
@@ -112,7 +120,7 @@ def _import_logs(
     folders = shared.benchmark_folders
     done = import_logs(places, harness, store=shared.store, data=shared.data, extra=folders, watch=_print_count)
     if again:
-        done = _rescored(shared, done)
+        done = _rescored(shared, done, only_unscored=True)
     _print_imported(shared, done, rule)
     return int(bool(done.skipped))
 
@@ -140,8 +148,11 @@ def _print_imported(shared: Shared, done: ImportSummary, rule: Rule) -> None:
         warn(str(remark))
 
 
-def _rescored(shared: Shared, done: ImportSummary) -> ImportSummary:
-    """Rescore the imported runs and return the summary with corrected scores."""
+def _rescored(shared: Shared, done: ImportSummary, *, only_unscored: bool = False) -> ImportSummary:
+    """Rescore the imported runs and return the summary with corrected scores.
+
+    `only_unscored`: only new runs without a corrected score.
+    """
     import os
     from dataclasses import replace
 
@@ -152,7 +163,13 @@ def _rescored(shared: Shared, done: ImportSummary) -> ImportSummary:
     from medhelm.storage.store import open_store
 
     store = open_store(shared.store)
-    runs = [one.run for one in done.taken if one.run.is_complete]
+    runs = [
+        one.run
+        for one in done.taken
+        if one.run.is_complete and not (only_unscored and (one.state == "unchanged" or one.run.estimates["corrected"]))
+    ]
+    if not runs:
+        return done
     benchmarks = {b.name: b for b in library_of(shared.benchmark_folders).values()}
     benchmarks |= {b.name: b for b in unknown_benchmarks(store, runs, ())}
     with progress_listener(shared) as listener:

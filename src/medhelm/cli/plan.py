@@ -71,7 +71,7 @@ def plan(
     errors = ErrorCollector()
     with errors.collect():
         check_names(names, like, choices["tier"], choices["subset"])
-    jury = find_jury(shared, judges, jury_file, min_judges, errors)
+    jury = find_jury(shared, judges, jury_file, min_judges, errors, models)
     benchmarks, found = find_named(shared, names, models, errors)
     with errors.collect():
         check_rubric(benchmarks, choices["rubric"], jury, like)

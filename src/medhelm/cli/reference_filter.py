@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="MODEL",
     shell_complete=shell_completion.models,
-    help="Model that reads prompt and reference; repeatable: the majority decides. Without judges, nothing is sent and "
-    "the stored marks are shown.",
+    help="Model that reads prompt and reference; repeatable: the majority decides. `paper`: the paper's judge, "
+    "openai/gpt-4o-mini-2024-07-18. Without judges, nothing is sent and the stored marks are shown.",
 )
 @limit_option
 @seed_option
@@ -53,13 +53,15 @@ def filter_references(
 ) -> int:
     """Mark references the prompt cannot support.
 
-    Judges mark references with information that is not in the prompt, which no model can reproduce. The output shows
+    Judges mark references with information that cannot be inferred from the prompt, which no model can reproduce, and
+    references that do not make sense with it, as in the paper's appendix D. The output shows
     the scores of stored runs with and without these instances. Each judge reads every instance once. Repeat the command
     to continue after an interruption.
 
     \b
     Examples:
       medhelm filter-references mimic_rrs --judge openai/gpt-4o --max-cost 5
+      medhelm filter-references race_bias mtsamples --data DIR --judge paper
       medhelm filter-references mimic_rrs --data DIR
     """
     from medhelm.evaluation.settings import Settings
@@ -94,8 +96,10 @@ def _find_benchmarks_and_judges(
     shared: Shared, names: Sequence[str], judges: Sequence[str]
 ) -> tuple[list[Benchmark], Sequence[Model], list[str]]:
     """Return benchmarks, judges, and the reasons why benchmarks are skipped. Raises: UserError with all problems."""
+    from medhelm.evaluation.reference_filter import PAPER_JUDGE
     from medhelm.results.reference_filter import filterable
 
+    judges = [PAPER_JUDGE if name == "paper" else name for name in judges]
     errors = ErrorCollector()
     found: tuple[Model, ...] = ()
     benchmarks: list[Benchmark] = []

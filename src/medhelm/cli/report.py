@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     "--only",
     multiple=True,
     metavar="NAME,...",
-    help="Tables and figures to make: table1, table2, table3, tableC3, tableD1, tableE4, head_to_head, figure3, "
-    "figure4, figure4_subcategories, figure5, win_rates, pairs.  [default: all that can be made]",
+    help="Tables and figures to make: table1, table2, table3, tableC3, subcategories, tableE4, head_to_head, figure3, "
+    "figure4, figure4_subcategories, figure5, figureD1, win_rates, pairs.  [default: all that can be made]",
 )
 @click.option(
     "--formats",

@@ -43,6 +43,12 @@ _WITHOUT = click.option(
 @click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=shell_completion.benchmarks)
 @judge_options
 @click.option("--rubric", type=RUBRICS, help="Criteria for judges.  [default: those of the earlier judges]")
+@click.option(
+    "--verification-code/--no-verification-code",
+    "verification_codes",
+    default=None,
+    help="Whether judges must copy a code from their prompt into each verdict.  [default: as the earlier judges]",
+)
 @click.option("--only", is_flag=True, help="Replace all earlier judges.")
 @_WITHOUT
 @_MODELS
@@ -62,6 +68,7 @@ def rejudge(
     jury_file: Path | None,
     min_judges: int | None,
     rubric: RubricName | None,
+    verification_codes: bool | None,
     only: bool,
     without: tuple[str, ...],
     models: tuple[str, ...],
@@ -88,7 +95,14 @@ def rejudge(
         raise UserError(f"{', '.join(closed)} cannot be judged: its metrics compare completions with references.")
     if only:
         note_jury(shared, jury, (), None)
-    change = JuryChange(judges=jury.judges, only=only, without=without, at_least=min_judges, rubric=rubric)
+    change = JuryChange(
+        judges=jury.judges,
+        only=only,
+        without=without,
+        at_least=min_judges,
+        rubric=rubric,
+        verification_codes=verification_codes,
+    )
     return _rejudge_and_print(shared, judged_only(benchmarks), change, models, rule, limits)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from medhelm.errors import ErrorCollector, UserError
 
 if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset
-    from medhelm.domain import Benchmark, Jury, Model, Rule, Shard, Tier
+    from medhelm.domain import Benchmark, Jury, Model, Rule, Run, Shard, Tier
     from medhelm.evaluation.settings import Evaluation, Settings
     from medhelm.storage.store import Store
 
@@ -78,11 +79,11 @@ def run(
     errors = ErrorCollector()
     with errors.collect():
         check_names(names, like, choices["tier"], choices["subset"])
-    jury = find_jury(shared, judges, jury_file, min_judges, errors)
+    jury = find_jury(shared, judges, jury_file, min_judges, errors, models)
     settings = Settings(offline=shared.offline, **choices)
     done = _evaluate(shared, names, models, settings, errors, jury, like)
-    print_runs(shared, done, rule)
-    _print_ranking(shared, done, settings, rule)
+    said = print_runs(shared, done, rule)
+    _print_ranking(shared, done, settings, rule, said)
     return done.exit_code
 
 
@@ -175,11 +176,21 @@ def note_jury(
 
 
 def find_jury(
-    shared: Shared, names: Sequence[str], file: Path | None, at_least: int | None, errors: ErrorCollector
+    shared: Shared,
+    names: Sequence[str],
+    file: Path | None,
+    at_least: int | None,
+    errors: ErrorCollector,
+    models: Sequence[str] = (),
 ) -> Jury | None:
-    """Return the jury as `find_judges` does; with problems, which are collected, the judges that can be found."""
-    from medhelm.domain import Jury
+    """Return the jury as `find_judges` does; with problems, which are collected, the judges that can be found.
 
+    `models`: as named with `--model`; a judge may be one that is defined there, as in `NAME=MODEL`.
+    """
+    from medhelm.domain import Jury
+    from medhelm.models.catalog import with_given_names
+
+    names = with_given_names(names, models)
     with errors.collect():
         return find_judges(shared, names, file, at_least)
     return Jury(judges=tuple(ErrorCollector().found(lambda some: _find_models(shared, some), names)))
@@ -230,8 +241,13 @@ def _evaluate(
         )
 
 
-def _print_ranking(shared: Shared, done: Evaluation, settings: Settings, rule: Rule) -> None:
-    """Print the leaderboard of the store if any run is complete; after a shard, print how to merge it."""
+def _print_ranking(
+    shared: Shared, done: Evaluation, settings: Settings, rule: Rule, said: Collection[str] = ()
+) -> None:
+    """Print the leaderboard of the store if any run is complete; after a shard, print how to merge it.
+
+    `said`: remarks that were printed with the runs, and are not repeated.
+    """
     if settings.shard:
         if done.exit_code in (0, 1):
             shared.note(
@@ -241,24 +257,27 @@ def _print_ranking(shared: Shared, done: Evaluation, settings: Settings, rule: R
     elif not shared.json and any(run.is_complete for run in done.runs):
         from medhelm.results.leaderboard import leaderboard
 
-        print_leaderboard(leaderboard([shared.store], rule=rule, tier=settings.tier, short_names=True))
+        board = leaderboard([shared.store], rule=rule, tier=settings.tier, short_names=True)
+        print_leaderboard(replace(board, remarks=tuple(one for one in board.remarks if str(one) not in said)))
 
 
-def print_runs(shared: Shared, done: Evaluation, rule: Rule) -> None:
-    """Print the runs of an evaluation, and its messages."""
+def print_runs(shared: Shared, done: Evaluation, rule: Rule) -> Collection[str]:
+    """Print the runs of an evaluation, and its messages; return the remarks that a leaderboard would repeat."""
     from medhelm.reports import runs as runs_report
     from medhelm.results.runs.counted_failures import counted_runs
 
-    shown = counted_runs(done.runs)
+    shown: Sequence[Run] = counted_runs(done.runs)
     if shared.json:
         print_json(runs_report.as_json(shown, rule, cost_usd=done.cost_usd, seconds=done.seconds))
     else:
         from medhelm.results.runs.names import names_in, renamed
 
         names = names_in(("", run) for run in shown)
-        click.echo(runs_report.to_table([renamed(run, names) for run in shown], rule))
+        shown = [renamed(run, names) for run in shown]
+        click.echo(runs_report.to_table(shown, rule))
     for message in done.messages:
         click.echo(f"medhelm: {message}", err=True)
+    return runs_report.completion_notes(shown)
 
 
 def _find_models(shared: Shared, names: Sequence[str]) -> list[Model]:

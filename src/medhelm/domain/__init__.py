@@ -55,7 +55,18 @@ from medhelm.domain.jury import (
     JuryResult,
     JuryVerdict,
 )
-from medhelm.domain.run import DeletedInstances, Harness, Origin, Record, Run, Runs, RunShard, RunStatus, Shard
+from medhelm.domain.run import (
+    CompletionCounts,
+    DeletedInstances,
+    Harness,
+    Origin,
+    Record,
+    Run,
+    Runs,
+    RunShard,
+    RunStatus,
+    Shard,
+)
 from medhelm.domain.score import RULES, ConstantBaseline, Estimate, Parts, Rule, Score
 
 __all__ = [
@@ -71,6 +82,7 @@ __all__ = [
     "Benchmark",
     "Boundary",
     "Completion",
+    "CompletionCounts",
     "ConstantBaseline",
     "Criterion",
     "DataState",

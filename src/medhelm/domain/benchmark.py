@@ -107,6 +107,8 @@ class AnswerField:
     """Name of the column; empty if there is none, because only judges can grade."""
     form: AnswerForm = "text"
     """The text itself, the letter of the correct option, its number from 1, or a set of labels."""
+    values: Mapping[str, str] = field(default_factory=dict)
+    """Text in the column -> the answer that it means, such as `Y` -> `yes`; others are answers as they are."""
 
 
 RubricName = Literal["standard", "extended"]
@@ -115,6 +117,9 @@ asks more."""
 
 STANDARD: RubricName = "standard"
 EXTENDED: RubricName = "extended"
+
+VERY_POOR = "very poor"
+"""Usual meaning of the worst grade of a rubric."""
 
 RubricForm = Literal["grades", "points"]
 """Form of a judgment: a grade for each criterion, or a decision that it is met, which earns its points."""
@@ -161,11 +166,20 @@ class Rubric:
     """Score of an instance that no judge graded, by the published rule."""
     name: RubricName | Literal[""] = ""
     """Name of the rubric if the benchmark has two; else empty."""
+    low_means: str = VERY_POOR
+    """Meaning of the worst grade, in words for the judge."""
+
+    @property
+    def open_below(self) -> bool:
+        """True if the score of a completion may lie below the scale, because harms cost points."""
+        return self.form == "points"
 
     @property
     def digest(self) -> str:
         """Return the sha256, in hex, of everything but the name."""
         content = {key: value for key, value in asdict(self).items() if key != "name"}
+        if self.low_means == VERY_POOR:  # as in versions without this field
+            del content["low_means"]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

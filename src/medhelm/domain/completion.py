@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -21,6 +22,12 @@ REASONING_TOKENS = 4000
 
 POOL = "pool:"
 """`Model.base_url` of a model that is served by a pool of servers, whatever their addresses."""
+
+
+_OWN_TEMPERATURE = re.compile(r"(?:.*[/.])?(?:o\d+(?:$|-)|codex-mini|gpt-(?:[5-9]|1\d)(?!\d))|.*claude", re.IGNORECASE)
+"""Models that reason at a temperature of their own: OpenAI's since o1, and Claude."""
+
+_OWN_HOSTS = re.compile(r"https://(?:.*\.)?api\.(?:openai|anthropic)\.com(?:[:/]|$)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +75,8 @@ class Model:
     """Price; None if unknown, which never counts as free."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Further request parameters, sent unchanged."""
+    reasoning_tags: tuple[tuple[str, str], ...] = ()
+    """Pairs of start and end of the reasoning in its completions, besides the known ones; not part of any digest."""
     structured: bool = True
     """True if its server supports completions that follow a JSON schema."""
     scope: str = ""
@@ -92,6 +101,15 @@ class Model:
         return self.replicas or ((self.base_url,) if self.base_url else ())
 
     @property
+    def takes_temperature(self) -> bool:
+        """True unless it reasons and its service is known to refuse a sampling temperature then.
+
+        That is so at OpenAI, Azure and Anthropic, and for their models anywhere. Others are sent one, as by HELM.
+        """
+        is_own = self.provider in ("azure", "anthropic") or _OWN_HOSTS.match(self.base_url)
+        return not self.reasoning or not (is_own or _OWN_TEMPERATURE.match(self.remote_name))
+
+    @property
     def digest(self) -> str:
         """Hash of everything that determines the model, equal for all names of one model."""
         identity = [self.provider, self.base_url, self.remote_name, self.reasoning, self.reasoning_effort]
@@ -109,7 +127,7 @@ class Request:
     max_tokens: int
     """Limit on the completion."""
     temperature: float = 0.0
-    """Sampling temperature; not sent to reasoning models."""
+    """Sampling temperature; not sent unless the model `takes_temperature`."""
     stop: tuple[str, ...] = ()
     """Sequences that end the completion."""
     sample: int = 0
@@ -141,6 +159,20 @@ class Request:
     @property
     def content_digest(self) -> bytes:
         """32-byte hash of the model and the content sent, equal for all names of one model."""
+        return self._hash("temperature") if self._reasons_at_temperature else self._hash()
+
+    @property
+    def earlier_digest(self) -> bytes:
+        """Content digest before version 0.3, if it was another one: models that reason were sent no temperature."""
+        return self._hash() if self._reasons_at_temperature else b""
+
+    @property
+    def _reasons_at_temperature(self) -> bool:
+        """True for a model that reasons and is sent a temperature; in this process it always had one."""
+        return self.model.reasoning and self.model.takes_temperature and self.model.provider != "hf"
+
+    def _hash(self, *marks: str) -> bytes:
+        """Return the hash of the content, and of these marks."""
         model = self.model
         identity = [
             [model.provider, model.base_url, model.remote_name, model.reasoning, model.reasoning_effort],
@@ -150,6 +182,7 @@ class Request:
         ]
         if self.schema is not None and model.structured:
             identity.append([self.schema])
+        identity += [[mark] for mark in marks]
         return hashlib.sha256(json.dumps(identity, ensure_ascii=True).encode()).digest()
 
 

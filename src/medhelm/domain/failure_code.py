@@ -56,6 +56,9 @@ class FailureCode(StrEnum):
     TEMPERATURE_REFUSED = "temperature_refused"
     STOP_REFUSED = "stop_refused"
     MAX_TOKENS_REFUSED = "max_tokens_refused"
+    NEW_LIMIT_REFUSED = "max_completion_tokens_refused"
+    SMALL_LIMIT_REFUSED = "small_max_tokens_refused"
+    SYSTEM_REFUSED = "system_message_refused"
     SEED_REFUSED = "seed_refused"
     CACHE_REFUSED = "cache_refused"
 
@@ -95,6 +98,10 @@ CAUSED_BY_MODEL = frozenset(
 that does not fit. Corrected scoring counts them as the worst answer, like a refusal in words (composite strategy of ICH
 E9(R1)). All others come from the connection, the account or the service: the instance has no score and is asked
 again."""
+
+
+AS_WORST = "counted as the worst answer"
+"""Ending of every sentence about failures that the model caused, in outputs by the corrected rule."""
 
 
 def caused_in_words(failures: Mapping[str, int]) -> str:

@@ -133,6 +133,11 @@ class JuryResult:
     """Criterion or tag -> mean score with its interval."""
 
     @property
+    def open_below(self) -> bool:
+        """True if the score of a completion may lie below the scale, because harms cost points."""
+        return self.form == "points"
+
+    @property
     def coverage(self) -> float | None:
         """Judgments present / expected, 0..1; None if none were expected."""
         expected = sum(tally.expected for tally in self.tallies.values())

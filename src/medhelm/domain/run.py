@@ -43,7 +43,7 @@ class RunStatus(StrEnum):
     PARTIAL = "partial"
     """Stopped early."""
     FAILED = "failed"
-    """No instance has a completion."""
+    """No instance has a completion, and not all were refused."""
 
 
 MOST_SHARDS = 10_000
@@ -115,6 +115,8 @@ class Record:
     """The completion, or its failure."""
     truncated_characters: int = 0
     """Characters dropped from the prompt to fit the context window."""
+    is_unreadable: bool | None = None
+    """True if the main metric finds no answer in the text of the completion; None if that is not known."""
     scores: tuple[Score, ...]
     """Scores of all metrics by both rules."""
     judge_replies: tuple[JudgeReply, ...] = ()
@@ -145,6 +147,26 @@ class Origin:
     """True if only the prompts come from there and MedHELM requested the completions."""
     is_medhelm_task: bool = False
     """True if it ran a MedHELM task there: instances and prompts are MedHELM's, the requests were made there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionCounts:
+    """Completions of a run without a readable answer. They are scored like others, mostly with the worst score."""
+
+    n: int
+    """Completions, without failed requests."""
+    blank: int = 0
+    """Completions without text, except for reasoning, that are not right as an empty answer."""
+    blank_with_reasoning: int = 0
+    """Those of them whose reply held reasoning."""
+    unreadable: int | None = None
+    """Completions with text in which the main metric finds no answer, and that are not right without one; None if it
+    scores any text."""
+    answer: str = ""
+    """Noun for what the main metric reads, such as `option` or `number`; empty if it scores any text."""
+    at_limit: int = 0
+    """Completions that end at the limit on tokens: those without a readable answer, or, if any text is scored, all that
+    do not have the best score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +237,8 @@ class Run(Displayable):
     """Instances whose prompt was truncated to fit the context window."""
     truncated_characters: int = 0
     """Characters dropped from all prompts together."""
+    completion_counts: CompletionCounts | None = None
+    """Completions without a readable answer; None in runs of older versions."""
     snapshots: Mapping[str, int] = field(default_factory=dict)
     """Model name in the response -> completions. Several: the model behind the name changed."""
     fingerprints: Mapping[str, int] = field(default_factory=dict)
@@ -233,6 +257,8 @@ class Run(Displayable):
     """Group -> mean of the main metric by each rule (None if nothing was scored), and `n`, the instances scored."""
     not_computed: Mapping[str, str] = field(default_factory=dict)
     """Metric that was not computed -> reason, such as a missing package."""
+    cut_texts: Mapping[str, int] = field(default_factory=dict)
+    """Metric -> instances of which it read only the beginning of a completion or reference; only those above 0."""
     message: str = ""
     """Reason why it stopped early; empty if it did not."""
     jury_result: JuryResult | None = None

@@ -32,6 +32,8 @@ class Score:
     """Reason for the missing value."""
     parts: Parts = field(default_factory=dict)
     """Contribution to a metric that is not a mean over instances; empty for a mean."""
+    cut: bool = False
+    """True if the metric read only the beginning of a text; not stored with the record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,8 @@ from medhelm.benchmarks.data.sources import data_files
 from medhelm.benchmarks.data_quality import DataFinding, inspect_data
 from medhelm.benchmarks.personal_identifiers import IdentifierSearch, are_record_numbers, no_search
 from medhelm.benchmarks.prompts import render
-from medhelm.domain import RULES, Benchmark, Completion, ConstantBaseline, Instance, Rule, Score, Tier
+from medhelm.domain import RULES, Benchmark, Completion, ConstantBaseline, Failure, Instance, Rule, Score, Tier
+from medhelm.domain.text import plural
 from medhelm.errors import MedHelmError, MissingError, UserError
 from medhelm.evaluation.constant_baseline import majority_baseline
 from medhelm.scoring.metric import Metric, apply
@@ -135,14 +136,24 @@ def check_all(
 
 
 def table_remarks(benchmark: Benchmark, data: Path | None) -> list[str]:
-    """Describe the CSV files of a benchmark that are not UTF-8 with commas and a header on line 1."""
-    if benchmark.source.kind != "csv":
-        return []
-    from medhelm.benchmarks.data.csv_tables import table_format  # lazy: few benchmarks need it
+    """Describe the spreadsheets of a benchmark: unusual forms of text, and what of a workbook is easily overlooked."""
+    source = benchmark.source
+    if source.kind == "csv":
+        from medhelm.benchmarks.data.csv_tables import table_format  # lazy: few benchmarks need it
 
-    files = data_files(benchmark.source, find_data(benchmark, data)).items()
-    found = {name: table_format(path, benchmark.source).in_words() for name, path in files if path.is_file()}
-    return [f"{name}: {words}" for name, words in found.items() if words]
+        def describe(path: Path) -> list[str]:
+            return list(filter(None, [table_format(path, source).in_words()]))
+
+    elif source.kind == "xlsx":
+        from medhelm.io.office.reader import sheet_remarks
+
+        def describe(path: Path) -> list[str]:
+            return sheet_remarks(path, source)
+
+    else:
+        return []
+    files = data_files(source, find_data(benchmark, data)).items()
+    return [f"{name}: {words}" for name, path in files if path.is_file() for words in describe(path)]
 
 
 def check(
@@ -162,6 +173,7 @@ def check(
     metrics = metrics_of(dataset.benchmark, judged=False)
     values: dict[Rule, dict[str, list[float]]] = {rule: {metric.name: [] for metric in metrics} for rule in RULES}
     exceptions: list[RejectedReference] = []
+    unscored: dict[tuple[str, str], list[str]] = {}
     clusters: list[str] = []
     n = 0
     for instance in dataset:
@@ -169,8 +181,10 @@ def check(
         clusters.append(instance.cluster)
         scores = apply(metrics, instance, Completion(text=instance.expected))
         for score in scores:
-            if score.failure is None or score.failure.code != "not_computed":
-                values[score.rule][score.metric].append(score.value or 0.0)
+            if score.value is not None:
+                values[score.rule][score.metric].append(score.value)
+            elif score.metric != metrics[0].name and score.failure and score.failure.code != "not_computed":
+                unscored.setdefault((score.metric, _reason(score.failure, score, instance)), []).append(instance.id)
         exceptions += _unaccepted(metrics[0], scores, instance) if metrics else ()
     means = {
         rule: {name: sum(found) / len(found) if found else None for name, found in by_metric.items()}
@@ -182,12 +196,20 @@ def check(
         n=n,
         means=means,
         exceptions=tuple(exceptions),
-        findings=tuple(
-            inspect_data(dataset.benchmark, dataset, baseline=baseline, windows=windows, further_search=further_search)
+        findings=(
+            *inspect_data(
+                dataset.benchmark, dataset, baseline=baseline, windows=windows, further_search=further_search
+            ),
+            *_unscored_findings(unscored),
         ),
         constant_baseline=baseline,
         note=dataset.benchmark.source.note,
-        remarks=(*dataset.benchmark.remarks, *remarks, *_cluster_remarks(dataset.benchmark, clusters)),
+        remarks=(
+            *dataset.benchmark.remarks,
+            *remarks,
+            *filter(None, [dataset.skipped_rows]),
+            *_cluster_remarks(dataset.benchmark, clusters),
+        ),
     )
 
 
@@ -200,12 +222,30 @@ def _cluster_remarks(benchmark: Benchmark, clusters: Sequence[str]) -> Iterator[
         )
 
 
+def _reason(failure: Failure, score: Score, instance: Instance) -> str:
+    """Return why an instance has no score, without its name, so that equal reasons are one."""
+    return failure.message.removeprefix(f"{score.metric}, instance {instance.id}: ")
+
+
+def _unscored_findings(unscored: Mapping[tuple[str, str], Sequence[str]]) -> Iterator[DataFinding]:
+    """Yield a finding for each reason why a metric other than the main one has no score for some references."""
+    for (metric, reason), ids in unscored.items():
+        different = tuple(dict.fromkeys(ids))
+        yield DataFinding(
+            "unscored", f"{metric} has no score for {plural(len(different), 'instance')}: {reason}", different
+        )
+
+
 def _unaccepted(main: Metric, scores: Sequence[Score], instance: Instance) -> Iterator[RejectedReference]:
     """Yield the rules of the main metric under which a reference does not get the best score, with the reason."""
     for score in scores:
         if score.metric == main.name and score.value != main.best:
             reference = instance.expected
-            reason = score.failure.message if score.failure else main.explain(reference, instance, score.rule)
+            reason = (
+                _reason(score.failure, score, instance)
+                if score.failure
+                else main.explain(reference, instance, score.rule)
+            )
             yield RejectedReference(
                 instance_id=instance.id, metric=main.name, rule=score.rule, reference=reference, reason=reason
             )

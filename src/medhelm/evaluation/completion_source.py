@@ -67,7 +67,8 @@ class CompletionSource(ABC):
     def metrics(self, model: Model, dataset: Dataset, *, judged: bool) -> Sequence[Metric]:
         """Return the metrics to compute, the main one first."""
         origin = self.origin(model, dataset)
-        return metrics_of(dataset.benchmark, judged=judged, imported=origin is not None and not origin.is_medhelm_task)
+        harness = origin.harness if origin and not origin.is_medhelm_task else None
+        return metrics_of(dataset.benchmark, judged=judged, harness=harness)
 
     @abstractmethod
     def completions(self, model: Model, dataset: Dataset) -> Iterator[PendingCompletion]:

@@ -34,7 +34,7 @@ def majority_baseline(dataset: Dataset) -> ConstantBaseline | None:
 
     None if no reference occurs twice, or if only judges can score the benchmark.
     """
-    metrics = metrics_of(dataset.benchmark, judged=False, imported=dataset.origin is not None)
+    metrics = metrics_of(dataset.benchmark, judged=False, harness=dataset.origin.harness if dataset.origin else None)
     if not metrics:
         return None
     metric = metrics[0]

@@ -224,7 +224,6 @@ def imported_dataset(
         tier=tier,
         digest=digest,
         selection=InstanceSelection(n_total=len(instances), n=n),
-        n_skipped=0,
         read=lambda: iter(instances),
         instances=instances,
         origin=origin,

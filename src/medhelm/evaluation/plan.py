@@ -139,6 +139,7 @@ def _make_plan(
             local,
             waiting,
             lambda dataset: expected_fresh_runs(existing, [dataset], models, settings),
+            with_codes=settings.verification_codes,
         )
         forecast = _Forecast(models, judges, settings, history, counter, keys)
         # Count all benchmarks first: the prompts of judges on one of them help to estimate the others.

@@ -149,7 +149,7 @@ def check_scorable(
     errors = ErrorCollector()
     wrong = []
     for benchmark in benchmarks:
-        metrics = metrics_of(benchmark, judged=judged, imported=imported)
+        metrics = metrics_of(benchmark, judged=judged, harness="helm" if imported else None)
         unusable = unusable_metrics(benchmark)
         if metrics and all(metric.name in unusable for metric in metrics):
             text = "\n".join([*unusable.values(), f"{benchmark.name} has no other metric. Nothing was sent."])

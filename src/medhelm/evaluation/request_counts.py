@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from medhelm.analysis.cost.token_estimates import CompletionLength, TokenRatio, learn_token_ratio
 from medhelm.benchmarks.data.dataset import Dataset
@@ -142,15 +143,18 @@ class PendingCounter:
         local: Mapping[str, Provider],
         waiting: Collection[bytes] = (),
         fresh: Callable[[Dataset], FreshRuns] = lambda _: FreshRuns(None, {}),
+        *,
+        with_codes: bool = True,
     ) -> None:
         """Count requests to `models` and `judges`.
 
         `local`: model -> its provider, for those within this process. `waiting`: digests of requests in batches.
-        `fresh`: data set -> the fresh runs on it.
+        `fresh`: data set -> the fresh runs on it. `with_codes`: False if judges are asked for no verification codes.
         """
         self._waiting = frozenset(waiting)
         self._models, self._judges = models, judges
         self._fresh_runs = fresh
+        self._judge_requests = partial(judge_requests, with_codes=with_codes)
         self._cache, self._history, self._local = cache, history, local
         self._is_empty = cache.is_empty
         self._fitter, self._judge_fitter = (
@@ -179,7 +183,7 @@ class PendingCounter:
             self._add_reference(found, instance)
             for sample in found.token_samples.values():
                 sample.learn(benchmark, instance)
-            blank = list(judge_requests(benchmark, judges, instance, "")) if judges else []
+            blank = list(self._judge_requests(benchmark, judges, instance, "")) if judges else []
             for model in self._models:
                 request = model_request(
                     benchmark, model, instance, prompt, temperature_of(dataset, model), fresh=starts[model.name]
@@ -245,7 +249,7 @@ class PendingCounter:
         """Count the judge requests about a known completion."""
         if rubric := benchmark.rubric:
             shown = shown_texts(instance, text)
-            for first in judge_requests(benchmark, self._judges, instance, text, self._is_known):
+            for first in self._judge_requests(benchmark, self._judges, instance, text, self._is_known):
                 self._look_up_one(found.to_judges[first.request.model.name], benchmark, rubric, shown, first)
 
     def _look_up_one(
@@ -269,7 +273,9 @@ class PendingCounter:
             count.waiting += self._is_waiting(request)
             return
         count.cached += 1
-        judgments = parse_judgments(request.model.name, prompt, completion, rubric=rubric, shown=shown)
+        judgments = parse_judgments(
+            request.model.name, prompt.criteria, completion, rubric=rubric, shown=shown, code=prompt.verification_code
+        )
         if not (problem := retry_reason(judgments)):
             return
         second = second_judge_request(first, completion.text or "", problem)

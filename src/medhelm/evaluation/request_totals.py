@@ -1,4 +1,5 @@
-"""Totals of a run: requests to the model and to each judge, with tokens, cost, reported versions and failures.
+"""Totals of a run: requests to the model and to each judge, with tokens, cost, reported versions and failures, and the
+completions without a readable answer.
 
 `JuryRecorder` turns those of the judges into a `JuryResult`.
 """
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from medhelm.analysis.cost.token_costs import cost_with_batches
 from medhelm.domain import (
     Completion,
+    CompletionCounts,
     Estimate,
     Failure,
     FailureCode,
@@ -25,9 +27,12 @@ from medhelm.domain import (
     Model,
     Record,
     Rubric,
+    Score,
     Usage,
 )
 from medhelm.models.limits.budget import is_metered
+from medhelm.models.reasoning import LENGTH
+from medhelm.scoring.metric import Metric, has_best, is_blank
 
 if TYPE_CHECKING:
     from medhelm.analysis.statistics.cluster_bootstrap import Clusters
@@ -136,6 +141,54 @@ class RequestTotals:
         return {(EPOCH + timedelta(days=day)).isoformat(): n for day, n in sorted(self._days.items())}
 
 
+class CompletionCounter:
+    """Counts the completions of a run without a readable answer."""
+
+    def __init__(self, metric: Metric | None) -> None:
+        """Start at zero. `metric`: the main metric of the run; None if it is not known here."""
+        self._metric = metric
+        self._reads = metric.reads if metric else None
+        self._is_known = True
+        self._n: Counter[str] = Counter()
+
+    def add(self, completion: Completion, *, unreadable: bool | None, scores: Sequence[Score] = ()) -> None:
+        """Add a completion; a failed request is none. `unreadable`: as in `Record`; `scores`: those of the completion.
+
+        Where the main metric reads answers, None means that the record is of an older version, or the instance cannot
+        be scored: the number is then unknown.
+        """
+        if completion.failure:
+            return
+        is_right = self._metric is not None and has_best(self._metric, scores)
+        blank = is_blank(completion) and not is_right
+        self._is_known &= unreadable is not None or is_blank(completion) or self._reads is None
+        self._n["completions"] += 1
+        self._n["blank"] += blank
+        self._n["with reasoning"] += blank and has_reasoning(completion)
+        self._n["unreadable"] += bool(unreadable)
+        if completion.finish_reason == LENGTH:
+            self._n["at limit"] += blank or (bool(unreadable) if self._reads else not is_right)
+
+    def counts(self) -> CompletionCounts | None:
+        """Return the counts; None without completions."""
+        n = self._n
+        if not n["completions"]:
+            return None
+        return CompletionCounts(
+            n=n["completions"],
+            blank=n["blank"],
+            blank_with_reasoning=n["with reasoning"],
+            unreadable=n["unreadable"] if self._reads and self._is_known else None,
+            answer=self._reads.answer if self._reads else "",
+            at_limit=n["at limit"],
+        )
+
+
+def has_reasoning(completion: Completion) -> bool:
+    """Return True if the reply behind a blank completion is known to have held reasoning, in its text or beside it."""
+    return completion.usage.reasoning > 0 or bool((completion.text or "").strip())
+
+
 def by_frequency(counts: Mapping[str, int]) -> dict[str, int]:
     """Return counts sorted by frequency, then name, so that they do not depend on the order of arrival."""
     return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
@@ -222,7 +275,7 @@ class JuryRecorder:
         low, high = self.rubric.low, self.rubric.high
         subscores = {}
         for name, values in sorted(self._subscores.items()):
-            mean = estimate(np.array(values), clusters, low=low, high=high)
+            mean = estimate(np.array(values), clusters, low=low, high=high, open_below=self.rubric.open_below)
             if mean is not None:
                 subscores[name] = mean
         return make_jury_result(

@@ -104,6 +104,7 @@ def run_settings(dataset: Dataset, model: Model, options: Settings) -> dict[str,
         "limit": options.limit,
         **({"subset": options.subset} if options.subset else {}),
         **({"own_data": True} if options.own_data else {}),
+        **({} if options.verification_codes else {"verification_codes": False}),
         "seed": options.seed,
         "max_tokens": completion_limit(dataset.benchmark, model),
         **dataset.settings,
@@ -117,9 +118,9 @@ def completion_limit(benchmark: Benchmark, model: Model) -> int:
 
 
 def temperature_of(dataset: Dataset, model: Model) -> float | None:
-    """Return the sampling temperature; None for reasoning models, which take none."""
+    """Return the sampling temperature; None for models that take none."""
     settings: Mapping[str, float | None] = dataset.settings
-    return None if model.reasoning else settings.get("temperature", 0.0)
+    return settings.get("temperature", 0.0) if model.takes_temperature else None
 
 
 def judge_requests(
@@ -128,15 +129,17 @@ def judge_requests(
     instance: Instance,
     text: str,
     is_known: IsKnown | None = None,
+    *,
+    with_codes: bool = True,
 ) -> Iterator[JudgeRequest]:
     """Yield the first requests to each judge about a completion with this text; the judges see the same prompts.
 
-    `is_known`: see `judge_request`.
+    `is_known`: see `judge_request`. `with_codes`: False to ask for no verification codes.
     """
     from medhelm.scoring.jury.panel import judge_request  # lazy: most runs have no judges
     from medhelm.scoring.jury.prompts import judge_prompts
 
-    prompts = judge_prompts(benchmark, instance, text)
+    prompts = judge_prompts(benchmark, instance, text, with_codes=with_codes)
     for judge in judges:
         for prompt in prompts:
             yield JudgeRequest(*judge_request(judge, prompt, is_known=is_known))

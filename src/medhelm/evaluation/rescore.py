@@ -69,6 +69,8 @@ class JuryChange:
     """Complete judges that an instance needs; None: as before, or two, or one of one."""
     rubric: RubricName | None = None
     """Rubric to grade by; None: as before, or the standard one."""
+    verification_codes: bool | None = None
+    """Ask for verification codes; None: as before if judges are kept, or with them."""
 
     def applied(self, old: Jury | None) -> Jury | None:
         """Return the changed jury; None if it has no judges. Raises: UserError if it is too small."""
@@ -150,7 +152,7 @@ def rescored(
     asked = {run.benchmark for run in runs}
     for benchmark in benchmarks:
         if benchmark.name in asked:  # imports the metrics, so that a broken plug-in is reported now
-            metrics_of(benchmark, judged=False, imported=True)
+            metrics_of(benchmark, judged=False, harness="lm_eval")
     runners = [
         _runner(group, benchmarks, change, (source, target), data, kind.settings(settings), environment or {}, listener)
         for kind, group in _by_kind(runs, change).items()
@@ -196,6 +198,8 @@ class _Kind:
     """Name of the rubric, for benchmarks that have two."""
     has_codes: bool = False
     """True if the judges that are kept were asked for verification codes."""
+    verification_codes: bool = True
+    """False if judges are asked for no verification codes."""
     copy: int = 0
     """Number among runs of the same model on the same instances: they are scored one after another."""
 
@@ -210,6 +214,7 @@ class _Kind:
             seed=self.seed,
             own_data=self.own_data,
             rubric=self.rubric,
+            verification_codes=self.verification_codes,
         )
 
 
@@ -230,11 +235,19 @@ def _by_kind(runs: Iterable[Run], change: JuryChange) -> dict[_Kind, list[Run]]:
             chosen.get("own_data", False),
             change.rubric or run.rubric or STANDARD,
             run.jury_result.jury.has_codes if run.jury_result else False,
+            _asks_codes(run, change),
         )
         while any((run.model, run.benchmark) == (other.model, other.benchmark) for other in found.get(kind, ())):
             kind = replace(kind, copy=kind.copy + 1)
         found.setdefault(kind, []).append(run)
     return found
+
+
+def _asks_codes(run: Run, change: JuryChange) -> bool:
+    """Return whether judges are asked for verification codes: as the change says, or as those that are kept were."""
+    if change.verification_codes is not None:
+        return change.verification_codes
+    return change.only or bool(run.settings.get("verification_codes", True))
 
 
 def _latest(runs: Iterable[Run]) -> list[Run]:
@@ -309,7 +322,14 @@ def _runner(
         raise UserError("\n".join([*stale, "Nothing was sent."]))
     models = list({run.model: _model(run) for run in runs}.values())
     return EvaluationRunner(
-        datasets, models, target, settings, environment, listener or NullListener(), jury, StoredCompletions(runs, kept)
+        datasets,
+        models,
+        target,
+        settings,
+        environment,
+        listener or NullListener(),
+        jury,
+        StoredCompletions(runs, kept, with_codes=settings.verification_codes),
     )
 
 
@@ -361,9 +381,12 @@ def judged_only(benchmarks: Iterable[Benchmark]) -> list[Benchmark]:
 class StoredCompletions(CompletionSource):
     """A source of completions that reads stored runs, with those judges' completions that are kept."""
 
-    def __init__(self, runs: Sequence[Run], judges: Collection[str]) -> None:
-        """`runs`: one for each model and benchmark. `judges`: names of the judges whose completions are kept."""
-        self.judges = judges
+    def __init__(self, runs: Sequence[Run], judges: Collection[str], *, with_codes: bool = True) -> None:
+        """`runs`: one for each model and benchmark. `judges`: names of the judges whose completions are kept.
+
+        `with_codes`: False if the others are asked for no verification codes.
+        """
+        self.judges, self.with_codes = judges, with_codes
         self.has_codes = all(run.jury_result.jury.has_codes for run in runs if run.jury_result)
         self._runs = {(run.model, run.benchmark): run for run in runs}
         self._completions: dict[tuple[str, str], dict[str, ClientResult]] = {}
@@ -372,7 +395,8 @@ class StoredCompletions(CompletionSource):
 
     def without(self, folder: Path) -> StoredCompletions:
         """Return a source without the run in a folder."""
-        return StoredCompletions([run for run in self._runs.values() if run.folder != folder], self.judges)
+        runs = [run for run in self._runs.values() if run.folder != folder]
+        return StoredCompletions(runs, self.judges, with_codes=self.with_codes)
 
     def has_run(self, model: Model, dataset: Dataset) -> bool:
         """Return whether there is a run of the model on the benchmark."""
@@ -385,9 +409,11 @@ class StoredCompletions(CompletionSource):
     def settings(self, model: Model, dataset: Dataset) -> Mapping[str, Any]:
         """Return the settings of the run; one whose judges are all asked again, now with codes, does not replace it."""
         run = self._run(model, dataset)
-        if self.judges or not run.jury_result or run.jury_result.jury.has_codes or run.origin:
-            return run.settings
-        return {**run.settings, "has_codes": True}
+        settings = {name: value for name, value in run.settings.items() if name != "verification_codes"}
+        if not self.with_codes:
+            return {**settings, "verification_codes": False}
+        is_of_0_1_0 = run.jury_result and not run.jury_result.jury.has_codes and settings == run.settings
+        return {**settings, "has_codes": True} if is_of_0_1_0 and not (self.judges or run.origin) else settings
 
     def metrics(self, model: Model, dataset: Dataset, *, judged: bool) -> Sequence[Metric]:
         """Return the metrics of the benchmark; a scale that only another harness knows is that of its scores."""

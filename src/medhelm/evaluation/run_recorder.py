@@ -21,6 +21,7 @@ from medhelm.domain import (
     RULES,
     Benchmark,
     Estimate,
+    FailureCode,
     Jury,
     JuryResult,
     Model,
@@ -35,7 +36,7 @@ from medhelm.domain import (
     Tier,
     Usage,
 )
-from medhelm.evaluation.request_totals import FailureSummary, JuryRecorder, RequestTotals
+from medhelm.evaluation.request_totals import CompletionCounter, FailureSummary, JuryRecorder, RequestTotals
 from medhelm.models.client import ClientResult
 from medhelm.scoring.metric import Metric
 from medhelm.storage.runs import RunWriter
@@ -80,6 +81,7 @@ class RunRecorder:
         self.started = perf_counter()
         self.done = self.failed = 0
         self.totals = RequestTotals(model)
+        self.completions = CompletionCounter(metrics[0])
         self.failure_summary = FailureSummary()
         self.run: Run | None = None
         """The run, once it has ended."""
@@ -88,6 +90,7 @@ class RunRecorder:
         self.failures: Counter[str] = Counter()
         """Failure code -> instances without a completion."""
         self._not_computed: dict[str, str] = {}
+        self._cut_texts: Counter[str] = Counter()
         self._digests: set[bytes] = set()
         self._scores = RecordedScores(metrics, is_grouped=bool(self.benchmark.group_column))
         self._writer: RunWriter | None = None
@@ -124,6 +127,7 @@ class RunRecorder:
             raise RuntimeError("open() was not called")
         self._writer.add(record)
         self._scores.add(record)
+        self.completions.add(record.completion, unreadable=record.is_unreadable, scores=record.scores)
         if self.jury and record.jury_verdict:
             self.jury.add(record, record.jury_verdict, replies)
             self.failure_summary.add_judges(replies)
@@ -142,18 +146,22 @@ class RunRecorder:
         for score in record.scores:
             if score.failure and score.failure.code == "not_computed":
                 self._not_computed.setdefault(score.metric, score.failure.message)
+            self._cut_texts[score.metric] += score.cut and score.rule == "corrected"
 
     def finish(self, message: str, *, is_unusable: bool, changes: Mapping[str, Any] | None = None) -> Run:
-        """Compute the estimates, write the run folder and return the run. A run without completions is not stored.
+        """Compute the estimates, write the run folder and return the run.
 
-        A shard is: the other shards may have completions. `message`: why the run ended early; empty if it did not.
-        `is_unusable`: because its model cannot be used. `changes`: fields of the run that its records do not hold.
+        A run without completions is not stored, unless every instance was refused, which is its result. A shard is
+        stored: the other shards may have completions.
+
+        Parameters: message, why the run ended early, empty if it did not; is_unusable, because its model cannot be
+        used; changes, fields of the run that its records do not hold.
         """
         order = self._scores.put_in_order()
         if self.jury:
             self.jury.put_in_order(order)
         run = replace(self._as_run(message, is_unusable=is_unusable), **(changes or {}))
-        if self._writer and (self.done > self.failed or (self.shard and run.is_complete)):
+        if self._writer and (self.done > self.failed or self._is_refused or (self.shard and run.is_complete)):
             run = replace(run, folder=self._writer.finish(run))
             if run.is_complete and not run.shard:
                 from medhelm.storage.run_scores import keep_scores  # lazy: at the end of a run
@@ -203,11 +211,13 @@ class RunRecorder:
             cost_usd=None if totals.cost_usd is None else round(totals.cost_usd, 9),
             n_truncated=self._n_truncated,
             truncated_characters=self._truncated_characters,
+            completion_counts=self.completions.counts(),
             snapshots=totals.snapshots,
             fingerprints=totals.fingerprints,
             refused_parameters=totals.refused_parameters,
             completion_days=totals.completion_days,
             not_computed=self._not_computed,
+            cut_texts=+self._cut_texts,
             message=message,
         )
 
@@ -219,8 +229,17 @@ class RunRecorder:
         providers = [model.provider for model in (self.model, *judges)]
         return versions_in_use(self.benchmark.package, providers, [metric.name for metric in self.metrics])
 
+    @property
+    def _is_refused(self) -> bool:
+        """Return whether every instance was refused.
+
+        Without a single completion, other failures that count as the worst answer are rather those of the settings,
+        such as a window that is too small.
+        """
+        return self.done == self.failed == self.n > 0 and set(self.failures) == {FailureCode.REFUSAL}
+
     def _status(self, *, is_unusable: bool) -> RunStatus:
-        has_no_completion = self.done == self.failed and (self.done > 0 or is_unusable)
+        has_no_completion = self.done == self.failed and (self.done > 0 or is_unusable) and not self._is_refused
         if has_no_completion and (is_unusable or not self.shard or self.done < self.n):
             return RunStatus.FAILED
         return RunStatus.COMPLETE if self.done == self.n else RunStatus.PARTIAL
@@ -292,7 +311,9 @@ class RecordedScores:
         for metric in metrics:
             for rule in RULES:
                 values, parts = np.array(self._values[metric.name, rule]), self.parts.get((metric.name, rule))
-                mean = estimate_ratios(values, parts, clusters, low=metric.low, high=metric.high)
+                mean = estimate_ratios(
+                    values, parts, clusters, low=metric.low, high=metric.high, open_below=metric.open_below
+                )
                 if mean is not None:
                     found[rule][metric.name] = mean
         return found

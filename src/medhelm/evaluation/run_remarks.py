@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING
 
 from medhelm.domain import FailureCode, JudgeTally, Run
 from medhelm.domain.grouping import group_by
 from medhelm.domain.remark import Remark
-from medhelm.domain.text import plural
+from medhelm.domain.text import listed, plural
+from medhelm.domain.titles import metric_title
 from medhelm.evaluation.request_totals import FailureKind, FailureSummary, by_frequency
 from medhelm.models.provider import Provider
 from medhelm.models.providers.errors.advice import ADVICE
+
+if TYPE_CHECKING:
+    from medhelm.benchmarks.data.dataset import Dataset
 
 
 def failure_sentences(summaries: Iterable[FailureSummary]) -> list[str]:
@@ -58,6 +63,31 @@ def drift_remarks(runs: Iterable[Run]) -> list[Remark]:
     return remarks
 
 
+def code_remarks(runs: Iterable[Run]) -> list[Remark]:
+    """Return a remark for each judge that never returned the verification code of its prompts.
+
+    Its verdicts were readable and no copies, so the judge does not follow the instruction: no completion explains that.
+    """
+    by_judge: dict[str, list[JudgeTally]] = {}
+    for run in runs:
+        for judge, tally in run.tallies.items():
+            by_judge.setdefault(judge, []).append(tally)
+    return [
+        Remark("judge_without_codes", judge, _codeless_text(judge, missing))
+        for judge, tallies in by_judge.items()
+        if (missing := sum(tally.failures.get("unverified", 0) for tally in tallies))
+        and all(tally.failed == tally.expected for tally in tallies)
+    ]
+
+
+def _codeless_text(judge: str, n: int) -> str:
+    return (
+        f"{judge} never returned the verification code of its prompts, so {plural(n, 'judgment')} of it count by the "
+        "published rule only. They are no copies of the judged texts: this judge does not follow the instruction. To "
+        f"count them, use `medhelm rejudge --judge JUDGE --no-verification-code`, or name another judge."
+    )
+
+
 def age_remarks(runs: Iterable[Run], today: date | None = None) -> list[Remark]:
     """Return a remark for each model some of whose completions are older than today."""
     today = today or datetime.now(UTC).date()
@@ -86,6 +116,15 @@ def replay_remarks(runs: Iterable[Run], providers: Mapping[str, Provider]) -> li
             provider = providers.get(run.model)
             remarks.append(provider.unused(run.benchmark) if isinstance(provider, Replay) else "")
     return list(filter(None, remarks))
+
+
+def skipped_row_remarks(datasets: Iterable[Dataset]) -> list[str]:
+    """Return a remark for each data set of unknown size some of whose rows are skipped, with the reasons."""
+    return [
+        f"{dataset.benchmark.name}: {dataset.skipped_rows}."
+        for dataset in datasets
+        if dataset.skipped and dataset.tier == "real" and dataset.benchmark.source.expected_count is None
+    ]
 
 
 async def server_remarks(runs: Iterable[Run], providers: Mapping[str, Provider]) -> list[str]:
@@ -129,6 +168,20 @@ def truncation_remarks(runs: Iterable[Run]) -> list[Remark]:
         )
         for model, found in by_model.items()
     ]
+
+
+def cut_text_remarks(runs: Iterable[Run]) -> list[Remark]:
+    """Return a remark for each benchmark with texts of which a metric read only the beginning."""
+    remarks = []
+    for benchmark, found in group_by((run for run in runs if run.cut_texts), lambda run: run.benchmark).items():
+        names = list(dict.fromkeys(metric_title(name) for run in found for name in run.cut_texts))
+        counts = ", ".join(f"{run.model} {max(run.cut_texts.values()):,} of {run.n:,}" for run in found)
+        text = (
+            f"{listed(names)} on {found[0].title} compared only the beginning of long texts: {counts} instances have a "
+            "completion or reference that is longer than the metric reads."
+        )
+        remarks.append(Remark("cut_texts", benchmark, text))
+    return remarks
 
 
 def _under(names: Mapping[str, int]) -> str:

@@ -30,7 +30,7 @@ from medhelm.evaluation.settings import Evaluation, Settings
 from medhelm.io.http.audit import Subject
 from medhelm.io.threads import finish_in_thread
 from medhelm.models.client import ClientResult, ModelUnusable
-from medhelm.scoring.metric import apply
+from medhelm.scoring.metric import apply, is_unreadable
 from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
@@ -144,7 +144,8 @@ class EvaluationRunner:
         # `rejudge` asks the judges that it names with codes; a run uses what was bought.
         is_known = None if self.stored else session.client.is_known
         has_codes = not stored or (self.stored is not None and self.stored.has_codes)
-        return JudgePanel(replace(self.jury, has_codes=has_codes), providers, ask, replies, is_known)
+        jury, with_codes = replace(self.jury, has_codes=has_codes), self.settings.verification_codes
+        return JudgePanel(jury, providers, ask, replies, is_known, with_codes=with_codes)
 
 
 @dataclass(slots=True)
@@ -280,6 +281,7 @@ class _Work:
             request_digest=result.digest,
             completion=completion,
             truncated_characters=result.left_out,
+            is_unreadable=is_unreadable(recorder.metrics[0], instance, completion, scores),
             scores=tuple(self.source.final_scores(recorder, instance, scores)),
             judge_replies=tuple(one.reply for one in judgment.verdicts) if judgment else (),
             jury_verdict=judgment.verdict if judgment else None,
@@ -370,10 +372,13 @@ class _Work:
             *(self.panel.unusable.values() if self.panel else ()),
             *run_remarks.failure_sentences(active.recorder.failure_summary for active in self.active),
             *map(str, run_remarks.drift_remarks(runs)),
+            *map(str, run_remarks.cut_text_remarks(runs)),
+            *map(str, run_remarks.code_remarks(runs)),
         ]
         if isinstance(self.source, LiveCompletions):
             found += map(str, run_remarks.age_remarks(runs))
             found += run_remarks.replay_remarks(runs, self.source.providers)
+            found += run_remarks.skipped_row_remarks(self.config.datasets)
             if not self.config.settings.offline and not self.scheduler.stopped:
                 found += await run_remarks.server_remarks(runs, self.source.providers)
         return found

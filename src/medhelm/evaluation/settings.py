@@ -33,6 +33,8 @@ class Settings:
     """The data is the user's own instead of the published files: neither checksums nor counts are compared."""
     rubric: str = STANDARD
     """Name of the rubric that judges use, for benchmarks that have two."""
+    verification_codes: bool = True
+    """Judges copy a code from their prompt into each verdict, which a verdict planted in a text cannot have."""
     seed: int = 0
     """Seed of the selection and of the random baseline."""
     concurrency: int | None = None
@@ -104,8 +106,12 @@ def requests_sent(run: Run) -> int:
 
 
 def _has_missing_scores(run: Run) -> bool:
-    """Return whether a judgment failed, or the main metric could not score a completion that exists."""
+    """Return whether a judgment failed, or the main metric could not score a completion that exists.
+
+    The published rule counts only where there is no corrected one: it cannot score all that the corrected rule can.
+    """
     if any(tally.failed for tally in run.tallies.values()):
         return True
-    main = [by_metric.get(run.main_metric) for by_metric in run.estimates.values()]
-    return run.n > 0 and any(estimate is None or estimate.n_failed > run.n_failed for estimate in main)
+    by_metric = run.estimates["corrected"] or run.estimates["published"]
+    main = by_metric.get(run.main_metric)
+    return run.n > 0 and (main is None or main.n_failed > run.n_failed)

@@ -11,6 +11,7 @@ import json
 import shlex
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -179,6 +180,8 @@ def _command(run: Run, index: int, store: Path) -> str:
         words += ["--judge", judge.name]
     if run.rubric == EXTENDED:
         words += ["--rubric", EXTENDED]
+    if not run.settings.get("verification_codes", True):
+        words += ["--no-verification-code"]
     for name, usual in (("sample", "default"), ("limit", None), ("subset", None), ("seed", 0)):
         if (value := run.settings.get(name, usual)) != usual:
             words += [f"--{name}", str(value)]
@@ -304,7 +307,6 @@ def _recorder(own: Sequence[StoredShard], benchmark: Benchmark) -> RunRecorder:
             tier=run.tier,
             digest=run.data_digest,
             selection=InstanceSelection(n_total=n, n=n),
-            n_skipped=0,
             read=lambda: iter(()),
             instances=None,
         ),
@@ -373,11 +375,13 @@ def _changes(own: Sequence[StoredShard]) -> dict[str, Any]:
     except (ValueError, TypeError, OverflowError) as error:
         raise StoreError(f"the start or the duration of a shard of {_names(own)} is damaged ({error}).") from None
     not_computed = {metric: text for run in reversed(runs) for metric, text in run.not_computed.items()}
+    cut_texts = sum((Counter(run.cut_texts) for run in runs), Counter[str]())
     return {
         "started": min(starts).isoformat(timespec="milliseconds"),
         "seconds": seconds,
         "versions": runs[0].versions,
         "not_computed": not_computed,
+        "cut_texts": cut_texts,
         "deletions": _deletions(own),
     }
 
@@ -404,6 +408,7 @@ def stored_records(run: Run, metrics: Collection[str]) -> Iterator[tuple[Record,
                 request_digest=bytes.fromhex(row["request_digest"] or ""),
                 completion=completion,
                 truncated_characters=row.get("left_out") or 0,
+                is_unreadable=row.get("unreadable"),
                 scores=scores,
                 judge_replies=tuple(said.replies) if said else (),
                 jury_verdict=said and _verdict(row, scores, said),

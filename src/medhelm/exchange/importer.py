@@ -32,18 +32,20 @@ from medhelm.domain import (
     Origin,
     Run,
     RunStatus,
+    Score,
     Usage,
 )
 from medhelm.domain.imported_run import ImportedRun
 from medhelm.errors import UserError
 from medhelm.evaluation.imported_benchmarks import imported_benchmark
-from medhelm.evaluation.request_totals import make_jury_result
+from medhelm.evaluation.request_totals import CompletionCounter, make_jury_result
 from medhelm.evaluation.run_recorder import identity, make_run
 from medhelm.exchange.fields import model_of
 from medhelm.io.parquet import ColumnWriter
 from medhelm.io.work_folders import delete_folder
 from medhelm.models.jury import AT_LEAST
-from medhelm.scoring.metrics import METRICS
+from medhelm.scoring.metric import is_unreadable
+from medhelm.scoring.metrics import METRICS, metrics_of
 from medhelm.storage.imported_instances import instances_digest, write_instances
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JUDGMENT_COLUMNS, REPLY_COLUMNS, completion_row
 from medhelm.storage.privacy.deletions import deleted_instances
@@ -369,6 +371,13 @@ class _Columns:
         self.completions = [imported.completions.get(id_, _MISSING) for id_ in self.ids]
         self.groups = [instance.group for instance in imported.instances]
         self.scores = {name: [own.get(id_) for id_ in self.ids] for name, own in imported.scores.items()}
+        main = replace(joined.benchmark, metrics=(next(iter(self.scores)),))
+        found = metrics_of(main, judged=True, harness=joined.origin.harness)
+        self.metric = found[0] if found else None
+        pairs = zip(imported.instances, self.completions, strict=True)
+        self.unreadable = [
+            is_unreadable(self.metric, instance, own) if self.metric else None for instance, own in pairs
+        ]
         self.remarks = [
             f"{name}: {n:,} of {len(self.ids):,} instances have no score"
             for name, own in self.scores.items()
@@ -392,6 +401,7 @@ class _Columns:
             "request_digest": "",
             "completion": [completion.text for completion in self.completions],
             "suspicions": "",
+            "unreadable": self.unreadable,
         }
         table |= _by_column(rows, COMPLETION_COLUMNS)
         for name, own in self.scores.items():
@@ -470,9 +480,14 @@ def _run(joined: JoinedRun, columns: _Columns) -> Run:
     imported, jury = joined.imported, joined.jury
     model = model_of(joined.model)
     run_id = identity(joined.benchmark, joined.data_digest, model, joined.settings, jury)
+    counter = CompletionCounter(columns.metric)
+    main = next(iter(columns.scores))
+    for place, (completion, unreadable) in enumerate(zip(columns.completions, columns.unreadable, strict=True)):
+        own = Score(metric=main, rule="published", value=columns.scores[main][place])
+        counter.add(completion, unreadable=unreadable, scores=[own])
     failures = Counter(c.failure.code for c in columns.completions if c.failure)
     n, n_completions = imported.n_expected or len(columns.ids), len(columns.ids) - failures.total()
-    return make_run(
+    run = make_run(
         joined.benchmark,
         run_id=run_id,
         data_digest=joined.data_digest,
@@ -492,6 +507,7 @@ def _run(joined: JoinedRun, columns: _Columns) -> Run:
         groups=_group_means(columns) if joined.is_grouped else {},
         jury_result=_jury_result(joined, jury, columns) if jury else None,
     )
+    return replace(run, completion_counts=counter.counts())
 
 
 def _status(n: int, there: int, n_failed: int) -> RunStatus:
@@ -513,7 +529,8 @@ def _estimates(joined: JoinedRun, columns: _Columns) -> dict[str, Estimate]:
         parts = None
         if joined.is_grouped:
             parts = [{group: (score or 0.0, 1.0)} for group, score in zip(columns.groups, own, strict=True)]
-        if mean := estimate_ratios(values, parts, low=low, high=high):
+        is_open = name == JURY and joined.benchmark.rubric is not None and joined.benchmark.rubric.open_below
+        if mean := estimate_ratios(values, parts, low=low, high=high, open_below=is_open):
             found[name] = mean
     return found
 

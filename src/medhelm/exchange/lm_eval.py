@@ -3,6 +3,9 @@
 `samples_TASK_DATE.jsonl` has one line per row and filter; `results_DATE.json` next to it gives the model and its
 settings. Generation tasks have completions. Multiple-choice tasks have log-likelihoods: the completion is the option
 with the highest one, which is what `acc` scores.
+
+Each filter of a task gives a metric of its own. The first one in the task's own order is the main one, unless it scores
+0 everywhere and a later one does not: it then found no answer in the form it expects, as `strict-match` often does.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ from medhelm.io.untrusted_json import count, mapping, number, sequence, text
 
 _SAMPLES = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)")
 _LONGEST_LIST = 10_000  # maximum characters of a target that is parsed as a list
+_NO_FILTER = "none"
 _ROLES = ("system", "user", "assistant")
 _NO_METRICS = {
     "doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics",
@@ -95,7 +99,6 @@ def read_lm_eval_samples(path: Path) -> ImportedRun:
     if any(one.by_likelihood for one in read.rows.values()):
         remarks.append("options were compared by log-likelihood: the completion is the option with the highest one.")
     first = next(iter(read.rows.values()))
-    several = len(read.filters) > 1
     digest = digest_of(*([path, results.path] if results.path else [path]))
     return ImportedRun(
         origin=Origin(
@@ -111,8 +114,8 @@ def read_lm_eval_samples(path: Path) -> ImportedRun:
         instances=[one.instance for one in read.rows.values()],
         completions={name: one.completion for name, one in read.rows.items()},
         scores={
-            metric_name(f"{metric}_{filter_}" if several else metric): own
-            for (metric, filter_), own in read.scores.items()
+            metric_name(metric if read.filters == [_NO_FILTER] else f"{metric}_{filter_}"): own
+            for (metric, filter_), own in _in_order(read.scores, results)
         },
         max_tokens=first.max_tokens,
         temperature=first.temperature,
@@ -121,6 +124,23 @@ def read_lm_eval_samples(path: Path) -> ImportedRun:
         n_expected=max(count(results.of_task("n-samples").get("effective")), len(read.rows)),
         remarks=tuple(remarks),
     )
+
+
+def _in_order(
+    scores: Mapping[tuple[str, str], Mapping[str, float]], results: _Results
+) -> list[tuple[tuple[str, str], Mapping[str, float]]]:
+    """Return the scores by metric and filter, the main ones first: by the lists of the task, and not all 0."""
+    task = results.of_task("configs")
+    metrics = [text(mapping(one).get("metric")) for one in sequence(task.get("metric_list"))]
+    filters = [text(mapping(one).get("name")) for one in sequence(task.get("filter_list"))]
+    metrics += [metric for metric, _ in scores]
+    filters += [filter_ for _, filter_ in scores]
+
+    def place(item: tuple[tuple[str, str], Mapping[str, float]]) -> tuple[int, bool, int]:
+        (metric, filter_), own = item
+        return metrics.index(metric), not any(own.values()), filters.index(filter_)
+
+    return sorted(scores.items(), key=place)
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
@@ -162,7 +182,7 @@ def _read_rows(rows: Iterator[Mapping[str, Any]]) -> _ReadRows:
         name = row.get("doc_id")
         if isinstance(name, bool) or not isinstance(name, int | str) or "resps" not in row:
             raise DataError("is not an lm-eval sample file: a row has no `doc_id` or no `resps`.")
-        key, filter_ = text(str(name)), text(row.get("filter")) or "none"
+        key, filter_ = text(str(name)), text(row.get("filter")) or _NO_FILTER
         if filter_ not in found.filters:
             found.filters.append(filter_)
         if (key, filter_) in found.seen:
@@ -226,8 +246,11 @@ def _read_row(row: Mapping[str, Any], name: str, *, issues: Counter[str]) -> _Ro
 def _generation_row(
     row: Mapping[str, Any], name: str, request: Sequence[Any], responses: Sequence[Any], issues: Counter[str]
 ) -> _Row:
-    """Read a row with a generated text; if there are several completions, the first one."""
-    texts = sequence(responses[0]) if responses else ()
+    """Read a row with a generated text; if there are several completions, the first one.
+
+    lm-eval lists the completions of each request; lmms-eval lists texts.
+    """
+    texts = responses if responses and isinstance(responses[0], str) else sequence(responses[0]) if responses else ()
     if len(texts) > 1:
         issues["several completions; the first one is kept, and the scores are those of lm-eval"] += 1
     settings = mapping(request[1])

@@ -28,8 +28,8 @@ PART_BYTES = 2**20
 MORE_MEMORY = 8
 """Factor on the memory limit if files are encrypted, because nothing is then spilled to the disk as plain text."""
 
-_NUMBERS = {"DOUBLE": "float64", "INTEGER": "int64", "BIGINT": "int64"}
-"""DuckDB type of a numeric column -> NumPy type."""
+_NUMBERS = {"DOUBLE": "float64", "INTEGER": "int64", "BIGINT": "int64", "BOOLEAN": "int8"}
+"""DuckDB type of a column that is not text -> NumPy type."""
 
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -12,6 +14,44 @@ from medhelm.errors import DataError
 
 Row = dict[str, object]
 """One row: column -> value as read from the file."""
+
+
+class PlacedRow(Row):
+    """A row that knows its place in its file, which counts titles, the header and empty rows."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, cells: Iterable[tuple[str, object]], place: str) -> None:
+        """`cells`: columns with their values; place, such as `line 7`."""
+        super().__init__(cells)
+        self.place = place
+        """Place in the file, such as `line 7` or `row 7`."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenCell:
+    """A cell of a spreadsheet without a usable value."""
+
+    place: str
+    """Place in the file, such as ``cell B7 of the sheet `Data` ``; empty in a text file, whose rows have a line."""
+    problem: str
+    """Content in place of a value, such as `the error #REF!`."""
+
+    def __str__(self) -> str:
+        """Return the text that a spreadsheet shows."""
+        return self.problem.removeprefix("the error ")
+
+
+_ERROR = re.compile(r"#[A-ZÀ-Þ][A-ZÀ-Þ0-9/_ ]*[!?]|#N/[AD]|#NV|#GETTING_DATA|#{3,}|Err:\d{3}")
+
+
+def is_error(cell: str) -> bool:
+    """Return True for a text that a spreadsheet shows or exports in place of a value, in any language.
+
+    >>> is_error("#REF!"), is_error("#BEZUG!"), is_error("####"), is_error("#1 of 3")
+    (True, True, True, False)
+    """
+    return cell[:1] in ("#", "E") and _ERROR.fullmatch(cell.strip()) is not None
 
 
 class RowError(DataError):

@@ -2,7 +2,7 @@
 
 Supported are commas, semicolons, tabs and bars between cells; UTF-8 and UTF-16 with or without a byte order mark, and
 Windows-1252; a first line `sep=;`; a title above the header; rows padded with empty cells; decimal points and commas.
-Rows without any content are skipped.
+Rows without any content are skipped. An apostrophe that our own CSV files put before a formula is removed.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from medhelm.domain import Source
 from medhelm.errors import ConfigError, DataError, Problem
 from medhelm.io.files import check_file, decoded, open_bytes, open_text
 from medhelm.io.rows import HEAD_ROWS, header_position
+from medhelm.io.spreadsheet_cells import unguarded
 from medhelm.io.text_encoding import encodings_by_line, find_encoding, has_one_byte_characters
 
 DELIMITERS = ",;\t|"
@@ -193,6 +194,7 @@ def read_spreadsheet(path: Path, expected: Collection[str] = ()) -> Spreadsheet:
         raise _refusal(path, "the file is empty.")
     if any("\0" in cell for _, cells in records for cell in cells):
         raise _refusal(path, _NO_TEXT)
+    records = [(line, list(map(unguarded, cells))) for line, cells in records]
     line, names = records[0]
     encoding = found.encoding.removesuffix("-sig").removesuffix("-le").removesuffix("-be")
     return Spreadsheet(
@@ -259,7 +261,7 @@ def _read_workbook(path: Path) -> Spreadsheet:
     """Read the first sheet of a workbook."""
     with _config_errors(path):
         check_file(path)
-        from medhelm.io.office import read_sheet  # lazy: most tables are text
+        from medhelm.io.office.reader import read_sheet  # lazy: most tables are text
 
         found = list(read_sheet(path, Source(kind="xlsx")))
     if len(found) < 2:
@@ -267,7 +269,7 @@ def _read_workbook(path: Path) -> Spreadsheet:
     (line, names), *rows = found
     return Spreadsheet(
         names=[str(name) for name in names],
-        rows=[(number, [str(cell) for cell in cells]) for number, cells in rows],
+        rows=[(number, [unguarded(str(cell)) for cell in cells]) for number, cells in rows],
         line=line,
         decimal_comma=True,
         encoding="",

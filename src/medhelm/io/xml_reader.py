@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import IO, Protocol
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
@@ -63,7 +63,16 @@ def parse_xml(text_or_path: str | bytes | Path) -> Element:
     return builder.close()
 
 
-class _Target(Protocol):
+def parse_into(target: XmlTarget, file: IO[bytes], place: str) -> None:
+    """Parse an XML document and pass its elements to `target`, in order. Names keep their prefix.
+
+    Parameters: place, the document, for messages. Raises: DataError as `parse_xml`.
+    """
+    for _ in _feed(_parser(place, target), file, place):
+        pass
+
+
+class XmlTarget(Protocol):
     """Receives the events of a parser: `_Rows`, or the standard library's `TreeBuilder`."""
 
     def start(self, name: str, attributes: dict[str, str], /) -> object:
@@ -152,7 +161,7 @@ class _Rows:
         return tuple(self._path[-len(self.wanted) :]) == self.wanted
 
 
-def _parser(place: str, target: _Target, encoding: str | None = None) -> expat.XMLParserType:
+def _parser(place: str, target: XmlTarget, encoding: str | None = None) -> expat.XMLParserType:
     """Create a parser that passes events to `target` and refuses dangerous content."""
     parser = expat.ParserCreate(encoding)
     parser.buffer_text = True
@@ -186,7 +195,7 @@ def _parser(place: str, target: _Target, encoding: str | None = None) -> expat.X
     return parser
 
 
-def _feed(parser: expat.XMLParserType, file: BinaryIO, place: str) -> Iterator[None]:
+def _feed(parser: expat.XMLParserType, file: IO[bytes], place: str) -> Iterator[None]:
     """Feed the file to the parser; yield after each chunk."""
     try:
         while chunk := file.read(_CHUNK):

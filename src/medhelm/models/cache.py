@@ -19,7 +19,7 @@ from contextlib import closing
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from medhelm.domain import Completion, Failure, FailureCode, Request, Usage
 from medhelm.domain.grouping import group_by
@@ -29,6 +29,7 @@ from medhelm.io.shared_files import prepare_database
 
 if TYPE_CHECKING:
     from medhelm.io.encryption.keys import StoreKey
+    from medhelm.models.cache_lookup import KnownCompletion
 
 SCHEMA_VERSION = 4
 """Version of the table below, stored in the file's `user_version`."""
@@ -93,32 +94,6 @@ OWN = " AND model = ?"
 
 Row = tuple[Any, ...]
 """Values in the order of COLUMNS."""
-
-
-class KnownCompletion(NamedTuple):
-    """A completion in the cache."""
-
-    digest: bytes
-    """Its key."""
-    completion: Completion
-    """The completion."""
-
-
-def find_completion(
-    request: Request, digest: bytes, get: Callable[[bytes, str], Completion | None]
-) -> KnownCompletion | None:
-    """Return the stored completion of a request; None if it must be sent.
-
-    A model with a scope of its own also finds what was bought under its name before there were scopes.
-    `digest`: that of the request; `get`: (digest, name of the model or "" for any) -> completion.
-    """
-    if (known := get(digest, "")) is not None:
-        return KnownCompletion(digest, known)
-    if request.model.scope and not request.fresh:
-        content = request.content_digest
-        if (known := get(content, request.model.name)) is not None:
-            return KnownCompletion(content, known)
-    return None
 
 
 def checksum(
@@ -204,6 +179,8 @@ class Cache:
 
         `digest`: that of the request, if it was computed before. Raises: StoreError if the file cannot be read.
         """
+        from medhelm.models.cache_lookup import find_completion  # lazy: some runs need no cache
+
         return find_completion(request, digest or request.digest, self.get)
 
     def get(self, digest: bytes, model: str = "") -> Completion | None:

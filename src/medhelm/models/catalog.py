@@ -89,6 +89,16 @@ def find_models(
     return found
 
 
+def with_given_names(names: Sequence[str], given: Sequence[str]) -> list[str]:
+    """Replace each name that `NAME=MODEL` in `given` defines by that definition.
+
+    >>> with_given_names(["big", "openai/gpt-4o"], ["big=openai/m@http://127.0.0.1:8000/v1", "openai/m=2"])
+    ['big=openai/m@http://127.0.0.1:8000/v1', 'openai/gpt-4o']
+    """
+    own = {one.partition("=")[0]: one for one in given if "=" in one and one.partition("/")[0] not in SERVICES}
+    return [own.get(name, name) for name in names]
+
+
 def _gateway_models(names: Sequence[str], environment: Mapping[str, str]) -> list[Model]:
     """Return the models of these names as a gateway serves them. Raises: UserError, MissingError."""
     from medhelm.models.gateway.worker import served_models  # lazy: few commands have a gateway
@@ -322,6 +332,7 @@ def _defined_model(name: str, definition: ModelDefinition, environment: Mapping[
         endpoints_file=endpoints_file,
         reasoning=reasoning if definition.reasoning is None else definition.reasoning,
         reasoning_effort=definition.reasoning_effort,
+        reasoning_tags=tuple((start, end) for start, end in definition.reasoning_tags),
         window=definition.window,
         max_tokens=definition.max_tokens,
         max_concurrency=definition.max_concurrency,

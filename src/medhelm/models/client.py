@@ -328,7 +328,9 @@ class Client:
             endpoint.replied(self._clock())
             # Commit before the slot is free: a kill loses only what is in flight.
             await self._keep(digest, completion, model)
-        return ClientResult(completion, False, attempts.sent, purchase.cost_usd, digest)
+        from medhelm.models.reasoning import separate_reasoning  # lazy: models in this process bring none
+
+        return ClientResult(separate_reasoning(completion, request), False, attempts.sent, purchase.cost_usd, digest)
 
     async def _buy_from_pool(self, pool: ReplicaPool, request: Request, digest: bytes) -> ClientResult:
         """Retry at the servers of a pool until the request succeeds or cannot succeed."""

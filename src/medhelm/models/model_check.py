@@ -28,6 +28,7 @@ from medhelm.models.providers import open_provider
 from medhelm.models.providers.errors.advice import ADVICE
 from medhelm.models.providers.errors.classify import CHECK_LISTS
 from medhelm.models.providers.hosted import HttpProvider
+from medhelm.models.reasoning import separate_reasoning
 
 if TYPE_CHECKING:
     from medhelm.models.replicas import ReplicaPool
@@ -212,7 +213,7 @@ async def _ask(provider: Provider, request: Request) -> Completion:
     """Send a request, and again without the optional parameters that the server does not support."""
     for _ in range(len(OptionalParameter) + 1):
         try:
-            return await provider.complete(request)
+            return separate_reasoning(await provider.complete(request), request)
         except ProviderError as error:
             message = str(error).removeprefix(f"{request.model.name}: ").removesuffix(CHECK_LISTS).rstrip()
             failed = Completion(failure=Failure("provider", error.code, message))

@@ -27,12 +27,18 @@ FAMILIES: Mapping[str, str] = {
 _REASONS = re.compile(
     r"(?:.*/|(?:[a-z]+\.)+)?(?:o\d+(?:$|-)|codex-mini|gpt-(?:[5-9]|1\d)(?!\d|-chat)|gpt-oss|(?<=deepseek\.)r\d"
     r"|deepseek-r\d|deepseek-reasoner|qwq|magistral|gemini-(?:2\.5-(?!flash-lite)|[3-9]|\d\d)"
-    r"|claude-[a-z]+-(?:[5-9]|\d\d)(?!\d)|claude-mythos|.*-(?:thinking|reasoning)\b)",
+    r"|claude-[a-z]+-(?:[5-9]|\d\d)(?!\d)|claude-mythos"
+    r"|kimi-k(?:2[.p][5-9]|[3-9])(?!.*instruct)|glm-(?:4[.p][5-9]|[5-9]|\d\d)(?!\d)|deepseek-v(?:[4-9]|\d\d)"
+    r"|qwen-?3(?:\.\d+)?(?![\d.])(?!.*(?:instruct|coder|max|embed|rerank|base|guard|asr|tts|omni|image))"
+    r"|grok-(?:[4-9]|3-mini|code)(?!.*non-reasoning)|minimax-m\d|medgemma-1\.[5-9]|huatuogpt-o\d|baichuan-m[2-9]"
+    r"|ii-medical|seed-oss|(?:nvidia-)?nemotron-(?:3|nano-\d+b-v2)|smollm3|hunyuan-a13b|step-?3|exaone-deep|sky-t1"
+    r"|openthinker|ring-|.*-(?:think|thinker|thinking|reasoning)\b(?<!non-reasoning))",
     re.IGNORECASE,
 )
 """Models that spend hidden tokens first, unless set otherwise: OpenAI's since o1, except `gpt-5-chat`; Gemini since
 2.5, for Flash-Lite since 3 (ai.google.dev/gemini-api/docs/thinking); Claude since 5, earlier ones only with `thinking`
-(platform.claude.com/docs, thinking by model); and open models known for it."""
+(platform.claude.com/docs, thinking by model); and models that do so by default, by their cards. Others show it in their
+replies (`ContextFitter`)."""
 
 
 def plain_name(name: str) -> str:

@@ -65,6 +65,7 @@ EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 """Reasoning efforts of all services."""
 
 _Count = Annotated[int, Field(gt=0)]
+_Tags = Annotated[list[Annotated[str, Field(min_length=2, max_length=200)]], Field(min_length=2, max_length=2)]
 
 
 def definable_providers() -> list[str]:
@@ -115,6 +116,9 @@ class ModelDefinition(BaseModel):
     """True if it spends hidden tokens before it answers; default: by its name."""
     reasoning_effort: str = ""
     """Effort of a reasoning model, such as `low`."""
+    reasoning_tags: list[_Tags] = Field(default_factory=list)
+    """Pairs of start and end of reasoning in its completions, such as `[["<plan>", "</plan>"]]`; known ones, such as
+    <think>, need none."""
     max_tokens: _Count | None = None
     """Limit on completions, in tokens, instead of the benchmark's."""
     max_concurrency: _Count | None = None
@@ -203,6 +207,14 @@ class ModelDefinition(BaseModel):
         if value and value not in EFFORTS:
             help_ = suggestion(value, EFFORTS)
             raise ValueError(f"{value_in_words(value)} is not a known effort. {help_} Put new ones under `parameters`.")
+        return value
+
+    @field_validator("reasoning_tags")
+    @classmethod
+    def _check_tags(cls, value: list[list[str]]) -> list[list[str]]:
+        for start, end in value:
+            if start == end or not start.strip() or not end.strip():
+                raise ValueError(f"{value_in_words([start, end])}: start and end must be two different texts.")
         return value
 
     @field_validator("base_url")

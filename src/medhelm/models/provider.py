@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
-from medhelm.domain import Completion, Instance, Request, Usage
+from medhelm.domain import Completion, Instance, Message, Request, Usage
 from medhelm.errors import ProviderError
 
 
@@ -21,6 +21,12 @@ class OptionalParameter(StrEnum):
     """The sequences that end a completion."""
     MAX_TOKENS = "max_tokens"
     """The usual name of the limit on the completion; without it the limit goes by its newer name."""
+    NEW_LIMIT = "max_completion_tokens"
+    """The newer name of the limit; without it the limit goes by its usual name."""
+    SMALL_LIMIT = "small max_tokens"
+    """A limit below the server's minimum; without it the limit is the minimum."""
+    SYSTEM = "system message"
+    """The role of system messages; without it their text goes before the user's first message."""
     SEED = "seed"
     """The seed of the sampling."""
     CACHE = "cache"
@@ -29,12 +35,12 @@ class OptionalParameter(StrEnum):
     @property
     def error_code(self) -> str:
         """Code of the error of a server that does not support it: a `FailureCode`."""
-        return f"{self}_refused"
+        return f"{self.replace(' ', '_')}_refused"
 
     @property
     def changes_completions(self) -> bool:
         """Return True if a model may write another completion without it."""
-        return self not in (OptionalParameter.MAX_TOKENS, OptionalParameter.CACHE)
+        return self not in (OptionalParameter.MAX_TOKENS, OptionalParameter.NEW_LIMIT, OptionalParameter.CACHE)
 
 
 _BY_ERROR_CODE = {parameter.error_code: parameter for parameter in OptionalParameter}
@@ -47,6 +53,21 @@ def unsupported_parameter(error: ProviderError) -> OptionalParameter | None:
     <OptionalParameter.SEED: 'seed'>
     """
     return _BY_ERROR_CODE.get(error.code)
+
+
+def fold_system(messages: Sequence[Message]) -> list[Message]:
+    """Return messages with those of the system moved before the text of the user's first message.
+
+    >>> fold_system([Message("system", "Be brief."), Message("user", "Why?")])
+    [Message(role='user', text='Be brief.\\n\\nWhy?')]
+    """
+    system = [message.text for message in messages if message.role == "system"]
+    others = [message for message in messages if message.role != "system"]
+    first = next((place for place, message in enumerate(others) if message.role == "user"), None)
+    if first is None:
+        return [Message("user", "\n\n".join(system)), *others]
+    others[first] = Message("user", "\n\n".join([*system, others[first].text]))
+    return others
 
 
 class BilledError(ProviderError):

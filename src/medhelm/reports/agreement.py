@@ -44,8 +44,9 @@ a bootstrap over instances."""
 """Explanation that is printed below the tables of all numbers."""
 
 PUBLISHED_MEANING = """\
-Published rule: clinicians with each other by the mean of ICC(3,k) over pairs who share at least two completions. With
-few shared completions this mean is near 1 even for clinicians who guess: do not judge a jury by it."""
+Published rule: clinicians with each other by the mean of ICC(3,k) over pairs who share at least two completions, with a
+bootstrap interval over pairs. With few shared completions this mean is near 1 even for clinicians who guess: do not
+judge a jury by it."""
 """Explanation of the published rule."""
 
 WEAK = 0.5
@@ -131,6 +132,8 @@ def _clinicians_json(found: ClinicianAgreement, raters: Sequence[str]) -> dict[s
         "icc3k": number(found.pairs.value),
         "low": number(found.low),
         "high": number(found.high),
+        "pairs_low": number(found.pairs_low),
+        "pairs_high": number(found.pairs_high),
         "n_pairs": found.pairs.n_pairs,
         "min": number(min(values, default=None)),
         "max": number(max(values, default=None)),
@@ -276,7 +279,8 @@ def _short_table(several: Mapping[str, BenchmarkAgreement], format: str, caption
         one, pairs = found.one_clinician, found.clinicians
         numbers = [estimate_text(of) for of in (one.jury, one.raters, one.difference)]
         if rule == "published":
-            numbers = [estimate_text(found.jury.consistency), with_interval(pairs.pairs.value, pairs.low, pairs.high)]
+            paired = with_interval(pairs.pairs.value, pairs.pairs_low, pairs.pairs_high)
+            numbers = [estimate_text(found.jury.consistency), paired]
         rows.append([name, found.n_instances, len(found.raters), *numbers, estimate_text(found.jury.difference)])
     return render(rows, headers, format=format, caption=caption, width=130, drop=("Raters", "Completions"))
 

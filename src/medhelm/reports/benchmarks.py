@@ -18,13 +18,19 @@ SHOWN = 5
 """Most references shown per reason; `--json` has all of them."""
 
 
-def list_table(benchmarks: Sequence[Benchmark], folders: Mapping[str, Path | None]) -> str:
-    """Return one line per benchmark. `folders`: name -> folder of its data, None if it was not found."""
+def list_table(
+    benchmarks: Sequence[Benchmark], folders: Mapping[str, Path | None], constructions: Mapping[str, str]
+) -> str:
+    """Return one line per benchmark.
+
+    `folders`: name -> folder of its data, None if it was not found. `constructions`: see `suites.constructions`.
+    """
     columns: dict[str, Callable[[Benchmark], Value]] = {
         "name": lambda b: b.name,
         "title": lambda b: b.title,
         "subcategory": lambda b: group_title(b.taxonomy.subcategory),
         "access": lambda b: b.access,
+        "source": lambda b: constructions.get(b.name),
         "instances": evaluated_in_words,
         "metric": lambda b: metric_title(b.main_metric),
         "data": lambda b: "yes" if folders[b.name] else "no",
@@ -32,7 +38,9 @@ def list_table(benchmarks: Sequence[Benchmark], folders: Mapping[str, Path | Non
     }
     if not any(b.package for b in benchmarks):
         del columns["package"]
-    return render(*tabulate(benchmarks, columns), drop=("package", "subcategory", "title", "metric", "access"))
+    return render(
+        *tabulate(benchmarks, columns), drop=("source", "package", "subcategory", "title", "metric", "access")
+    )
 
 
 def evaluated(benchmark: Benchmark) -> int | None:
@@ -53,17 +61,22 @@ def evaluated_in_words(benchmark: Benchmark) -> str:
     return f"at most {benchmark.sample.size:,}" if benchmark.sample.size else "all"
 
 
-def as_json(benchmark: Benchmark, folder: Path | None) -> dict[str, Any]:
-    """Return a definition as JSON. `folder`: folder of its data, None if it was not found."""
+def as_json(benchmark: Benchmark, folder: Path | None, construction: str) -> dict[str, Any]:
+    """Return a definition as JSON.
+
+    `folder`: folder of its data, None if it was not found. `construction`: how the paper came by it; empty if it is not
+    one of the paper's.
+    """
     return {
         **plain_json(benchmark),
         "instances": evaluated(benchmark),
+        "construction": construction,
         "data": folder and str(folder),
     }
 
 
-def show_text(benchmark: Benchmark, folder: Path | None) -> str:
-    """Return a definition as text."""
+def show_text(benchmark: Benchmark, folder: Path | None, construction: str) -> str:
+    """Return a definition as text; parameters as of `as_json`."""
     source = benchmark.source
     samples = ", ".join(["default", *benchmark.samples])
     lines = [
@@ -74,6 +87,7 @@ def show_text(benchmark: Benchmark, folder: Path | None) -> str:
         f"task          {benchmark.taxonomy.task or MISSING}",
         f"access        {benchmark.access}; license: {benchmark.license or 'not stated'}",
         f"citation      {benchmark.citation or MISSING}",
+        *([f"in the paper  {construction} benchmark"] if construction else []),
         *([f"package       {benchmark.package}"] if benchmark.package else []),
         f"data          {source.kind}: {', '.join(source.files) or MISSING}; {folder or 'not found'}",
         f"from          {source.location or MISSING} {source.revision}".rstrip(),
@@ -287,7 +301,13 @@ class CategoryCoverage:
     """People who do this work."""
 
 
-def taxonomy_tree(categories: Sequence[CategoryCoverage], *, tasks_of_the_paper: int, with_tasks: bool) -> str:
+def taxonomy_tree(
+    categories: Sequence[CategoryCoverage],
+    *,
+    tasks_of_the_paper: int,
+    validation: Mapping[str, Any],
+    with_tasks: bool,
+) -> str:
     """Return the taxonomy as text; `with_tasks`: with the tasks of each subcategory."""
     lines: list[str] = []
     for category in categories:
@@ -298,7 +318,18 @@ def taxonomy_tree(categories: Sequence[CategoryCoverage], *, tasks_of_the_paper:
             lines += [f"    - {task}" for task in subcategory.tasks if with_tasks]
             lines += [_benchmark_line(benchmark) for benchmark in subcategory.benchmarks]
         lines.append("")
-    return "\n".join([*lines, _taxonomy_summary(categories, tasks_of_the_paper)])
+    return "\n".join([*lines, _taxonomy_summary(categories, tasks_of_the_paper), _validation_text(validation)])
+
+
+def _validation_text(of: Mapping[str, Any]) -> str:
+    """Return how the paper's clinicians validated the taxonomy."""
+    return (
+        f"Validation in the paper: {of['clinicians']} clinicians of {of['specialties']} specialties assigned "
+        f"subcategories to\ncategories with {of['category_agreement']:.1%} agreement and rated the comprehensiveness "
+        f"{of['comprehensiveness']:.2f} of {of['comprehensiveness_scale'][1]}.\nTheir {of['comments']} comments "
+        f"extended it from {of['draft_subcategories']} to {of['subcategories']} subcategories, and from "
+        f"{of['draft_tasks']} to {of['tasks']} tasks."
+    )
 
 
 def _taxonomy_summary(categories: Sequence[CategoryCoverage], tasks_of_the_paper: int) -> str:
@@ -315,12 +346,15 @@ def _taxonomy_summary(categories: Sequence[CategoryCoverage], tasks_of_the_paper
     )
 
 
-def taxonomy_as_json(categories: Sequence[CategoryCoverage], tasks_of_the_paper: int) -> dict[str, Any]:
+def taxonomy_as_json(
+    categories: Sequence[CategoryCoverage], tasks_of_the_paper: int, validation: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the output of `medhelm taxonomy --json`."""
     return {
         "categories": [_category_json(category) for category in categories],
         "n_tasks": sum(len(subcategory.tasks) for category in categories for subcategory in category.subcategories),
         "n_tasks_of_the_paper": tasks_of_the_paper,
+        "validation": dict(validation),
     }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from medhelm.domain import RULES, Rule
+from medhelm.domain.reasoning import split_reasoning
 from medhelm.domain.run_folder import SHORT_ID
 from medhelm.reports.formats.tables import printable
 
@@ -22,12 +23,14 @@ def case_to_text(case: Mapping[str, Any], rule: Rule) -> str:
         parts.append(
             f"--- {'correct' if reference['correct'] else 'incorrect'} reference\n{printable(reference['text'])}"
         )
+    texts = {one["name"]: one["text"] for one in case.get("criteria", ())}
     n_runs = Counter(record["model"] for record in case["completions"])
-    parts += [_completion_text(one, rule, is_only_run=n_runs[one["model"]] == 1) for one in case["completions"]]
+    parts += [_completion_text(one, rule, texts, is_only_run=n_runs[one["model"]] == 1) for one in case["completions"]]
     return "\n\n".join(parts)
 
 
-def _completion_text(record: Mapping[str, Any], rule: Rule, *, is_only_run: bool) -> str:
+def _completion_text(record: Mapping[str, Any], rule: Rule, texts: Mapping[str, str], *, is_only_run: bool) -> str:
+    """Return what a run made of the instance. `texts`: criterion -> its text, where it is the instance's own."""
     rules = sorted(RULES, key=lambda r: r != rule)
     scores = [
         f"{key.removesuffix(f'_{r}')} ({r}) {value:g}"
@@ -38,15 +41,20 @@ def _completion_text(record: Mapping[str, Any], rule: Rule, *, is_only_run: bool
     if record["completion"] is None:
         text = f"no completion: {record['failure_code']} ({record['failure_boundary']}): {record['failure_message']}"
     else:
-        text = printable(record["completion"]) or "(empty)"
+        split = split_reasoning(record["completion"])
+        text = printable(split.answer) or "(empty)"
+        if split.reasoning:
+            scores.append(f"{len(split.reasoning):,} characters of reasoning not shown")
     tokens = f"{record['input_tokens']} + {record['output_tokens']} tokens, {record['latency_s']:.2f} s"
     if record.get("left_out"):
         scores.append(f"prompt truncated by {record['left_out']:,} characters")
+    if record.get("unreadable"):
+        scores.append("no readable answer")
     if record.get("suspicions"):
         scores.append(f"signs of prompt injection: {record['suspicions']}")
     facts = "; ".join(_case_facts(record, is_only_run=is_only_run))
     lines = [f"=== {record['model']}{facts and f' ({facts})'}", printable(text), f"[{'; '.join([*scores, tokens])}]"]
-    return "\n".join([*lines, *(_judgment_text(judgment) for judgment in record.get("judgments", ()))])
+    return "\n".join([*lines, *(_judgment_text(judgment, texts) for judgment in record.get("judgments", ()))])
 
 
 def _case_facts(record: Mapping[str, Any], *, is_only_run: bool) -> list[str]:
@@ -59,9 +67,15 @@ def _case_facts(record: Mapping[str, Any], *, is_only_run: bool) -> list[str]:
     return facts
 
 
-def _judgment_text(judgment: Mapping[str, Any]) -> str:
-    """Return one line: judge, criterion, grade and explanation."""
-    head = f"  {judgment['judge']}, {printable(judgment['criterion'])}: "
+def _judgment_text(judgment: Mapping[str, Any], texts: Mapping[str, str]) -> str:
+    """Return one line: judge, criterion with its points and text, grade and explanation."""
+    name, points = judgment["criterion"], judgment.get("points")
+    shown = " ".join(
+        filter(None, [printable(name), f"[{points:+g}]" if points else "", printable(texts.get(name, ""))])
+    )
+    head = f"  {judgment['judge']}, {shown}: "
     if judgment["score"] is None:
         return head + f"no judgment: {judgment['failure_code']}: {printable(judgment['failure_message'] or '')}"
+    if points:
+        head += "met, " if judgment["score"] else "not met, "
     return head + f"{judgment['score']:g}  {printable(judgment['explanation'] or '')}".rstrip()

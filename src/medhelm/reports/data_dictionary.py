@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, cast
 
+from medhelm.io.spreadsheet_cells import LONGEST_CELL
 from medhelm.reports.formats.json_output import select
 from medhelm.reports.formats.tables import render
 
@@ -163,7 +164,9 @@ def _how(format: str) -> list[str]:
         return ["A missing value is null.", ""]
     return [
         'CSV as in RFC 4180, UTF-8, with one header line. An empty field is a missing value; an empty text is `""`. '
-        "A text that a spreadsheet would run as a formula (it starts with =, +, -, @, a tab or a carriage return) gets "
-        "a leading apostrophe; remove one apostrophe to restore the text.",
+        "A text that a spreadsheet may run as a formula gets a leading apostrophe; remove one apostrophe to restore "
+        "the text. Such a text starts with =, +, - or @, perhaps after spaces, or with a tab or a carriage return, and "
+        f"is not a number. Excel cuts texts of more than {LONGEST_CELL:,} characters; `medhelm export parquet` has "
+        "them in full.",
         "",
     ]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from medhelm.domain import Rule, Run
+from medhelm.domain.grouping import group_by
 from medhelm.domain.text import plural
 from medhelm.domain.titles import metric_title
 from medhelm.reports.formats.json_output import plain_json, select
@@ -115,10 +116,25 @@ def import_to_table(entries: Sequence[ImportEntry], rule: Rule) -> str:
         other: lambda entry: _main_score(entry.run, other),
     }
     text = render(*tabulate(entries, columns), drop=("failed", "metric", other))
-    waiting = sum(entry.run.main_metric not in entry.run.estimates["corrected"] for entry in entries)
+    return "\n".join([text.rstrip(), *_unscored_notes(entries)])
+
+
+def _unscored_notes(entries: Sequence[ImportEntry]) -> list[str]:
+    """Return sentences on runs without a corrected score: what computes it, or why nothing can."""
+    unscored = [entry.run for entry in entries if entry.run.main_metric not in entry.run.estimates["corrected"]]
+    waiting = [run for run in unscored if run.is_complete and run.main_metric not in run.not_computed]
+    notes = []
     if waiting:
-        text += f"\n{waiting} of {len(entries)} runs have no corrected score yet: run `medhelm rescore`.\n"
-    return text.rstrip()
+        verb = "has" if len(waiting) == 1 else "have"
+        notes.append(f"{len(waiting)} of {len(entries)} runs {verb} no corrected score yet: run `medhelm rescore`.")
+    for reason, runs in group_by(unscored, lambda run: run.not_computed.get(run.main_metric, "")).items():
+        if reason:
+            verb = "has" if len(runs) == 1 else "have"
+            notes.append(
+                f"{len(runs)} of {len(entries)} runs {verb} no corrected score: {reason}. "
+                "`medhelm leaderboard --scoring published` shows the scores of the harness."
+            )
+    return notes
 
 
 def _main_score(run: Run, rule: Rule) -> float | None:

@@ -17,6 +17,7 @@ from medhelm.reports.formats.json_output import (
     estimate_json,
     injection_effects_json,
     left_out_json,
+    plain_json,
     probability,
     select,
 )
@@ -192,6 +193,7 @@ def _cell_json(cell: Cell, column: Column) -> dict[str, Any]:
         "method": known.method if known else None,
         "cost_usd": number(cell.cost_usd),
         **({"n_failed_by_model": cell.n_failed_by_model, "completers": completers} if cell.n_failed_by_model else {}),
+        **({"completion_counts": plain_json(cell.completion_counts)} if cell.completion_counts else {}),
         **({"worst_case": number(bounds[0]), "best_case": number(bounds[1])} if bounds else {}),
         **({"calibrated": calibrated_json(cell.calibrated)} if cell.calibrated else {}),
     }
@@ -339,12 +341,18 @@ def _percentages(found: Estimate | None) -> str | None:
 
 
 def _failed_text(row: Row) -> str | None:
-    """Return how many instances failed, and how many of them count as wrong; None for none."""
+    """Return how many instances failed, and how many of them count as the worst answer; None for none."""
     failed = sum(cell.n_failed or 0 for cell in row.cells.values())
-    wrong = sum(cell.n_failed_by_model for cell in row.cells.values())
+    worst = sum(cell.n_failed_by_model for cell in row.cells.values())
     if not failed:
         return None
-    return f"{failed:,} ({wrong:,} wrong)" if 0 < wrong < failed else f"{failed:,} (wrong)" if wrong else f"{failed:,}"
+    return (
+        f"{failed:,} ({worst:,} as worst)"
+        if 0 < worst < failed
+        else f"{failed:,} (as worst)"
+        if worst
+        else f"{failed:,}"
+    )
 
 
 def _group_table(board: Leaderboard, by: str) -> Table:

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from medhelm.domain import JURY, RULES, Estimate, JuryResult, Rule, Run
-from medhelm.domain.failure_code import caused_in_words
+from medhelm.domain import RULES, Estimate, JuryResult, Rule, Run
+from medhelm.domain.completion_counts import completion_remarks, failure_remarks, is_refused, no_answer_text
 from medhelm.domain.run_folder import Removal, RemovalEffect, RunOnDisk
 from medhelm.domain.text import duration, listed, plural
 from medhelm.domain.titles import metric_title
-from medhelm.reports.formats.json_output import estimate_json, plain_json, select
+from medhelm.reports.formats.json_output import plain_json, select
 from medhelm.reports.formats.tables import (
     MISSING,
     Columns,
@@ -46,25 +46,38 @@ def _run_json(run: Run, rule: Rule) -> dict[str, Any]:
         "benchmark model tier status message n n_failed n_not_asked failures requests_sent requests_cached "
         "requests_retried requests_duplicate n_shortened=n_truncated "
         "left_out_characters=truncated_characters snapshots fingerprints refused_parts=refused_parameters "
-        "completion_days tokens=usage cost_usd seconds"
+        "completion_days tokens=usage cost_usd seconds completion_counts"
     )
     return {
         **select(run, names),
         **({"shard": str(run.shard)} if run.shard else {}),
-        "metrics": {name: _metric_json(run, rule, name) for name in run.estimates[rule]}
-        | {name: _not_computed_json(run, reason) for name, reason in run.not_computed.items()},
-        **select(run, "metrics_by_rule=estimates groups main_metric"),
+        "metrics": {
+            **{name: _not_computed_json(run, reason) for name, reason in run.not_computed.items()},
+            **{name: _metric_json(run, rule, name) for name in run.estimates[rule]},
+        },
+        "metrics_by_rule": {
+            one: {name: _metric_json(run, one, name) for name in run.estimates.get(one, {})} for one in RULES
+        },
+        **select(run, "groups main_metric"),
         "jury": _jury_json(run, run.jury_result) if run.jury_result else None,
         **select(run, "run_dir=folder"),
     }
 
 
-def _metric_json(run: Run, rule: Rule, name: str) -> dict[str, Any]:
-    """Return a metric; where failures count as the worst answer, also their number and the mean without them."""
-    found: dict[str, Any] = plain_json(run.estimates[rule][name])
+def _metric_json(run: Run, rule: Rule, name: str, *, rounded: bool = False) -> dict[str, Any]:
+    """Return a metric; where failures count as the worst answer, also their number and the mean without them.
+
+    `n_failed` counts all failures, as in a leaderboard: those that count as the worst answer are among them.
+    """
+    found = select(run.estimates[rule][name], "value low high n n_failed", rounded=rounded)
+    if not rounded:
+        found["method"] = run.estimates[rule][name].method
     if rule == "corrected" and (completers := run.completers.get(name)):
-        found["n_failed_by_model"] = completers.n_failed - run.estimates[rule][name].n_failed
-        found["completers"] = plain_json(completers)
+        found["n_failed_by_model"] = completers.n_failed - found["n_failed"]
+        found["n_failed"] = completers.n_failed
+        found["completers"] = select(completers, "value low high n n_failed method", rounded=rounded)
+    elif rule == "corrected" and is_refused(run):
+        found |= {"n_failed": run.n_failed, "n_failed_by_model": run.n_failed, "completers": None}
     return found
 
 
@@ -81,6 +94,7 @@ def _jury_json(run: Run, result: JuryResult) -> dict[str, Any]:
         "at_least": result.jury.min_judges,
         "rubric": run.rubric,
         "rubric_digest": result.rubric_digest,
+        "verification_codes": result.jury.has_codes,
         "scale": [result.low, result.high],
         **select(result, "coverage n_blank n_below_floor=n_too_few_judges n_suspicious=n_with_injection_signs"),
         "labels": plain_json(result.subscores),
@@ -102,8 +116,13 @@ def to_table(runs: Sequence[Run], rule: Rule) -> str:
 
 
 def _notes(runs: Sequence[Run]) -> list[str]:
-    notes = [*_failure_notes(runs), *_truncation_notes(runs), *_unsupported_notes(runs), *_jury_notes(runs)]
+    notes = [*completion_notes(runs), *_truncation_notes(runs), *_unsupported_notes(runs), *_jury_notes(runs)]
     return [*notes, *_not_computed_notes(runs)]
+
+
+def completion_notes(runs: Sequence[Run]) -> list[str]:
+    """Return the notes on failures that count as the worst answer, and on completions without a readable answer."""
+    return [str(remark) for remark in (*failure_remarks(runs), *completion_remarks(runs))]
 
 
 def _bullets(notes: Sequence[str]) -> list[str]:
@@ -120,6 +139,7 @@ def _table(runs: Sequence[Run], rule: Rule, format: str) -> str:
         "n": lambda run: run.n,
         "failed": _failures_text,
         "unfinished": lambda run: run.n_not_asked,
+        "no answer": lambda run: no_answer_text(run),
         "metric": lambda run: metric_title(run.main_metric),
         rule: lambda run: estimate_text(run.estimates[rule].get(run.main_metric)),
         other: lambda run: decimal(found.value) if (found := run.estimates[other].get(run.main_metric)) else None,
@@ -131,19 +151,9 @@ def _table(runs: Sequence[Run], rule: Rule, format: str) -> str:
     }
     if len({run.tier for run in runs}) < 2:
         del columns["tier"]
-    rows, headers = tabulate(runs, columns, optional=["unfinished", "retried", "duplicate"])
-    drop = ("retried", "duplicate", "cached", "sent", other, "metric", "status", "cost USD")
+    rows, headers = tabulate(runs, columns, optional=["unfinished", "no answer", "retried", "duplicate"])
+    drop = ("retried", "duplicate", "cached", "sent", other, "metric", "status", "cost USD", "no answer")
     return render(rows, headers, format=format, drop=drop)
-
-
-def _failure_notes(runs: Sequence[Run]) -> list[str]:
-    """Return a note per run with failures that count as the worst answer."""
-    return [
-        f"{run.benchmark} with {run.model}: {caused_in_words(run.failures)}, counted as "
-        f"{'the worst grade' if run.main_metric == JURY else 'wrong'} (published: left out)."
-        for run in runs
-        if run.main_metric in run.completers
-    ]
 
 
 def _truncation_notes(runs: Sequence[Run]) -> list[str]:
@@ -186,11 +196,15 @@ def _jury_notes(runs: Sequence[Run]) -> list[str]:
             parts.append(f"{sum(tally.failed for tally in failed.values()):,} missing ({kinds})")
         default = " (published: a default score if all grades are missing)" if result.form == "grades" else ""
         counted = {f"without a score as a result{default}": result.n_too_few_judges, "blank": result.n_blank}
+        n_uncoded = sum(tally.failures.get("unverified", 0) for tally in tallies)
+        if n_uncoded:
+            parts.append(f"{plural(n_uncoded, 'judgment')} without verification code (published: counted)")
         counted |= {"with signs of prompt injection": result.n_with_injection_signs}
         parts += [f"{plural(n, 'completion')} {what}" for what, n in counted.items() if n]
         parts.append(f"{sum(t.requests_sent for t in tallies)} sent, {sum(t.requests_cached for t in tallies)} cached")
         parts.append("cost unknown" if cost is None else f"{cost:.4f} USD")
         rubric = f", {run.rubric} rubric" if run.rubric else ""
+        rubric += "" if run.settings.get("verification_codes", True) else ", no verification codes"
         note = f"jury{rubric}, {run.benchmark} with {run.model}: {'; '.join(parts)}"
         if result.subscores:
             note += f"\n  {', '.join(f'{label} {mean.value:.2f}' for label, mean in result.subscores.items())}"
@@ -235,12 +249,14 @@ def stored_to_table(runs: Sequence[RunOnDisk], format: str = "table") -> str:
         "n": _of_run(lambda run: run.n),
         "failed": _of_run(lambda run: run.n_failed - run.n_not_asked),
         "unfinished": _of_run(lambda run: run.n_not_asked),
+        "no answer": _of_run(lambda run: no_answer_text(run)),
         **(STORED_CSV if is_csv else STORED_TEXT),
     }
     if len({one.store for one in runs}) < 2:
         del columns["store"]
-    rows, headers = tabulate(runs, columns, optional=["removal", "unfinished"])
-    drop = ("size", "from", "judges", "tier", "metric", "cost USD", "started", "failed", "unfinished", "status")
+    rows, headers = tabulate(runs, columns, optional=["removal", "unfinished", "no answer"])
+    drop = ("size", "from", "judges", "tier", "metric", "cost USD", "started", "failed", "unfinished",
+            "status", "no answer")  # fmt: skip
     table = render(rows, headers, format=format, drop=drop)
     damaged = [f"- damaged: {one.folder}: {one.problem}" for one in runs if one.problem]
     if is_csv or not damaged:
@@ -322,7 +338,8 @@ def _stored_json(one: RunOnDisk) -> dict[str, Any]:
         **select(one, "title=run.title tier=run.tier status"),
         "problem": one.problem or None,
         **select(one, "n=run.n n_failed=run.n_failed n_not_asked=run.n_not_asked main_metric=run.main_metric"),
-        "score": estimate_json(_main_estimate(run), "value low high n n_failed") if run else None,
+        "score": _metric_json(run, "corrected", run.main_metric, rounded=True) if run and _main_estimate(run) else None,
+        **select(one, "completion_counts=run.completion_counts"),
         "cost_usd": run and run_cost(run),
         "started": one.started or None,
         "judges": _judge_names(run) if run else [],
@@ -358,13 +375,13 @@ def stored_run_to_text(one: RunOnDisk, *, is_counted: bool | None) -> str:
     lines += [f"{name:<{width}}  {printable(text)}" for name, text in shown.items()]
     if run:
         notes = [
-            *_failure_notes([run]),
+            *completion_notes([run]),
             *_truncation_notes([run]),
             *_unsupported_notes([run]),
             *_not_computed_notes([run]),
         ]
         lines += ["", _metrics_table(run).rstrip(), *_bullets(notes)]
-        lines += _judges_table(run)
+        lines += [*_judges_table(run), *_subscores_table(run)]
     return "\n".join(lines)
 
 
@@ -386,6 +403,9 @@ def _run_facts(run: Run) -> dict[str, str | None]:
         "from": origin_text(run) + (f", {run.origin.run}" if run.origin else ""),
         "instances": f"{run.n:,}, {run.n_failed - run.n_not_asked:,} failed{failures}"
         + (f", {run.n_not_asked:,} unfinished" if run.n_not_asked else ""),
+        "no answer": no_answer_text(run)
+        if run.completion_counts or run.n_failed == run.n
+        else "unknown: an earlier version made the run; `medhelm rescore` counts",
         "requests": f"{run.requests_sent:,} sent, {run.requests_cached:,} from the cache",
         "tokens": _tokens_text(run),
         "price": f"{price.input:g} in, {price.output:g} out, USD per million tokens ({price.source})"
@@ -440,6 +460,15 @@ def _judges_table(run: Run) -> list[str]:
     drop = ("answered as", "tokens out", "tokens in", "reasons")
     table = render(rows, heads, caption=caption, drop=drop)
     return ["", table.rstrip()]
+
+
+def _subscores_table(run: Run) -> list[str]:
+    """Return the scores on parts of the rubric: its criteria, or the tags of criteria with points."""
+    if (result := run.jury_result) is None or not result.subscores:
+        return []
+    rows: list[list[Value]] = [[name, estimate_text(mean), mean.n] for name, mean in result.subscores.items()]
+    part = "tag" if result.form == "points" else "criterion"
+    return ["", render(rows, [part, "score", "n"]).rstrip()]
 
 
 # --- removing runs ----------------------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from medhelm.analysis.agreement.rating_sample import (
 from medhelm.analysis.statistics.means import DRAWS, row_means
 from medhelm.domain import JURY, Benchmark, Run
 from medhelm.domain.grouping import group_by
+from medhelm.domain.reasoning import strip_reasoning
 from medhelm.domain.remark import Remark
 from medhelm.domain.text import listed
 from medhelm.errors import UserError
@@ -401,7 +402,7 @@ def _draw_from_run(
                 instance_id=instance_id,
                 prompt="\n\n".join(message["content"] for message in shown["messages"]),
                 references=tuple(one["text"] for one in shown["references"] if one["correct"]),
-                completion=columns["completion"][place] or "",
+                completion=strip_reasoning(columns["completion"][place] or ""),
                 probability=float(selection.probabilities[place]),
             )
         )

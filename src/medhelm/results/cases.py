@@ -16,6 +16,7 @@ from medhelm.analysis.leaderboard.cells import Column
 from medhelm.domain import RULES, Completion, Rule, Run, Tier, Usage
 from medhelm.domain.failure_code import CAUSED_BY_MODEL
 from medhelm.domain.grouping import group_by
+from medhelm.domain.reasoning import strip_reasoning
 from medhelm.domain.text import listed, without_servers
 from medhelm.errors import UserError, suggestion
 from medhelm.results.comparable.run_selection import default_tier, select_runs, store_label
@@ -150,6 +151,8 @@ class CaseCompletion:
     """The same from 0 (worst) to 1 (best); a failure that the model caused is 0."""
     scores: Mapping[str, Mapping[Rule, float | None]]
     """Metric -> rule -> score, the main metric first."""
+    is_unreadable: bool
+    """True if the main metric finds no answer in the text."""
     score_failure: str
     """Reason for a missing score although there is a completion; empty if there is none."""
     cost_usd: float | None
@@ -187,6 +190,8 @@ class Case:
     """Options in the order shown."""
     references: Sequence[Mapping[str, Any]]
     """References with `text` and `correct`."""
+    criteria: Sequence[Mapping[str, Any]]
+    """The instance's own criteria with `name`, `text` and `points`; empty if it has none, or in older stores."""
     problem: str
     """Reason for a missing prompt; empty if it is stored."""
     completions: Sequence[CaseCompletion]
@@ -323,6 +328,7 @@ def find_case(
         messages=prompt.get("messages", []),
         choices=prompt.get("choices", []),
         references=prompt.get("references", []),
+        criteria=prompt.get("criteria", []),
         problem="" if prompt else NO_PROMPT,
         completions=completions,
     )
@@ -369,7 +375,8 @@ def compare_outcomes(cases: BenchmarkCases, first: str, second: str) -> Agreemen
 def _completion(
     cases: BenchmarkCases, model: str, run: Run, record: Mapping[str, Any], share: float | None, pricing: Pricing
 ) -> CaseCompletion:
-    completion = completion_of(record, record["completion"])
+    text = record["completion"]
+    completion = completion_of(record, text and strip_reasoning(text))
     return CaseCompletion(
         model=model,
         completion=completion,
@@ -378,6 +385,7 @@ def _completion(
         scores={
             metric: {rule: record.get(score_column(metric, rule)) for rule in RULES} for metric in run_metrics(run)
         },
+        is_unreadable=bool(record.get("unreadable")),
         score_failure=record.get("score_failure") or "",
         cost_usd=_cost(run, completion, pricing),
         truncated_characters=record.get("left_out") or 0,

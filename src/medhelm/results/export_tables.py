@@ -175,6 +175,8 @@ def _runs(selection: ExportSelection) -> Iterator[dict[str, Any]]:
             "counts": run.id in counted,
             **select(run, "main_metric n n_failed"),
             "failures": json.dumps(run.failures, sort_keys=True),
+            **select(run, "n_blank=completion_counts.blank n_unreadable=completion_counts.unreadable"),
+            **select(run, "n_at_limit=completion_counts.at_limit"),
             **select(run, "started seconds requests_sent requests_cached n_shortened=n_truncated"),
             "snapshots": json.dumps(run.snapshots, sort_keys=True),
             **_usage(run.usage),

@@ -17,10 +17,11 @@ from medhelm.analysis.statistics.numbers_cache import NumbersCache
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import JURY, RULES, Benchmark, ConstantBaseline, InjectionEffect, Rule, Run, Tier
 from medhelm.domain.arguments import AnyNames, AnyPath, AnyPaths, as_names, as_path, as_paths, check_choice
+from medhelm.domain.completion_counts import completion_remarks
 from medhelm.domain.remark import LeftOut, Remark
 from medhelm.domain.suite import Suite
 from medhelm.errors import UserError
-from medhelm.evaluation.run_remarks import drift_remarks, truncation_remarks
+from medhelm.evaluation.run_remarks import cut_text_remarks, drift_remarks, truncation_remarks
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.comparable.run_selection import default_tier, select_runs
 from medhelm.results.runs.cells import cell_of, column_of
@@ -348,6 +349,8 @@ class LeaderboardInputs:
         keyed = {key: run for key, run in self.runs.items() if key[1] in place and (not models or key[0] in models)}
         runs = sorted(keyed.values(), key=lambda run: place[run.benchmark])
         found = [*imported_remarks(runs, self.rule), *jury_remarks(runs), *truncation_remarks(runs)]
+        found += completion_remarks(runs)
+        found += cut_text_remarks(run for run in runs if run.main_metric in run.cut_texts)
         found += [*drift_remarks(runs), *distant_dates_remarks(keyed)]
         found += [*unknown_metric_remarks(shown, cells), *cluster_remarks(cells, shown)]
         text = partial(with_names, self.shown_names)

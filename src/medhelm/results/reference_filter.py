@@ -180,7 +180,7 @@ def compare_filtered_scores(
     ]
     chosen = select_runs(("", run) for run in here)
     runs = chosen.runs.values()
-    scores = _with_ranks([_split_score(run, metric, marks, rule) for run in runs for metric in _metrics(run, rule)])
+    scores = _with_ranks([split_score(run, metric, marks, rule) for run in runs for metric in _metrics(run, rule)])
     elsewhere = {run.model for run in own if run.is_complete} - {run.model for run in here}
     unused = [
         *left_out_remarks(chosen.left_out),
@@ -234,17 +234,19 @@ def _scale(run: Run, metric: str) -> tuple[float, float]:
     return METRICS[metric].low, METRICS[metric].high
 
 
-def _split_score(run: Run, metric: str, marks: ReferenceMarks, rule: Rule) -> FilteredScore:
+def split_score(run: Run, metric: str, marks: ReferenceMarks, rule: Rule) -> FilteredScore:
     """Return the score of one model by one metric, on all instances and on those of each verdict."""
     stored = read_scores(run, metric, rule)
-    verdicts = [marks.by_instance[name].verdict for name in stored.ids]
+    verdicts = [mark.verdict if (mark := marks.by_instance.get(name)) else "unknown" for name in stored.ids]
     clusters = stored.clusters or [""] * len(stored.ids)
     low, high = _scale(run, metric)
+    is_open = metric == JURY and run.jury_result is not None and run.jury_result.open_below
 
     def on(wanted: Sequence[bool]) -> Estimate | None:
         chosen = [i for i, is_wanted in enumerate(wanted) if is_wanted]
         parts = None if stored.parts is None else [stored.parts[i] for i in chosen]
-        return estimate_ratios(stored.values[chosen], parts, [clusters[i] for i in chosen], low=low, high=high)
+        own_clusters = [clusters[i] for i in chosen]
+        return estimate_ratios(stored.values[chosen], parts, own_clusters, low=low, high=high, open_below=is_open)
 
     parts: dict[ReferenceVerdict, Estimate | None] = {v: on([own == v for own in verdicts]) for v in REFERENCE_VERDICTS}
     whole, kept, rest = run.estimates[rule].get(metric), parts["kept"], on([own != "kept" for own in verdicts])

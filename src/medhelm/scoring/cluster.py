@@ -30,7 +30,7 @@ def cluster_use(models: Iterable[Model], datasets: Iterable[Dataset], *, own_dat
     metrics: dict[str, None] = {}
     private = []
     for dataset in datasets:
-        neural = [m.name for m in metrics_of(dataset.benchmark, judged=False, imported=True) if m.neural]
+        neural = [m.name for m in metrics_of(dataset.benchmark, judged=False, harness="helm") if m.neural]
         metrics |= dict.fromkeys(neural)
         if (computed or neural) and is_private(dataset.benchmark, is_sample=dataset.tier == "sample", is_own=own_data):
             private.append(dataset.benchmark.name)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from medhelm.domain import RULES, Completion, Failure, Instance, Parts, Rule, Score
+from medhelm.domain.reasoning import strip_reasoning
 from medhelm.errors import DataError, NotComputed
 
 ScoreFunction = Callable[[str, Instance], float]
@@ -18,6 +19,17 @@ on this machine; never anything else."""
 def _no_explanation(completion: str, instance: Instance, rule: Rule) -> str:  # noqa: ARG001 - the shape of explanations
     """Explain nothing."""
     return ""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerReader:
+    """The part of a metric that finds the answer in a completion."""
+
+    answer: str
+    """Noun for what it finds, such as `option` or `number`."""
+    find: Callable[[str, Instance], object]
+    """The text of a completion and its instance -> the answer; None if there is none. Raises DataError as the rules
+    do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +67,10 @@ class Metric:
     parts: Callable[[str, Instance, Rule], Parts] | None = None
     """Contribution of an instance to a number that is not a mean over instances; None if it is the mean. The number is
     the mean over labels of sum of numerators / sum of denominators. Labels without a denominator are left out."""
+    reads: AnswerReader | None = None
+    """Finds the answer that the corrected rule scores; None if any text is scored as it is."""
+    cuts: Callable[[str, Instance], bool] | None = None
+    """Returns whether the metric reads only the beginning of the completion or a reference; None if it reads all."""
     wrong_completion: str = ""
     """A completion that is never correct, for `wrong_parts`; needed only if an empty one can be correct."""
     slow: bool = False
@@ -67,6 +83,8 @@ class Metric:
     """Lowest value."""
     high: float = 1.0
     """Highest value."""
+    open_below: bool = False
+    """True if the score of an instance may lie below `low`: only the mean is cut to the scale."""
     higher_is_better: bool = True
     """False if `low` is the best value."""
 
@@ -88,8 +106,9 @@ def apply(metrics: Sequence[Metric], instance: Instance, completion: Completion)
     """Score one completion by each metric and rule, in the order of `metrics`, then of `RULES`.
 
     A failed completion has no score, only its own failure and the parts of a wrong one (`wrong_parts`). An instance
-    that cannot be scored has a failure at the boundary `metric`. An empty completion is scored like any other. By the
-    published rule, the number of a benchmark with groups is the mean of the means of its groups.
+    that cannot be scored has a failure at the boundary `metric`. An empty completion is scored like any other. The
+    corrected rules do not see reasoning in the text. By the published rule, the number of a benchmark with groups is
+    the mean of the means of its groups.
     """
     return tuple(_score(metric, rule, instance, completion) for metric in metrics for rule in RULES)
 
@@ -110,15 +129,47 @@ def _score(metric: Metric, rule: Rule, instance: Instance, completion: Completio
     try:
         if reason := too_long(text):
             raise DataError(reason)
+        if rule == "corrected":
+            text = strip_reasoning(text)
         value = metric.function(rule)(text, instance)
         parts = metric.parts(text, instance, rule) if metric.parts else {}
+        cut = metric.cuts is not None and metric.cuts(text, instance)
     except NotComputed as error:
         failure = Failure("metric", "not_computed", str(error))
         return Score(metric=metric.name, rule=rule, value=None, failure=failure)
     except DataError as error:
         failure = Failure("metric", "unscorable", f"{metric.name}, instance {instance.id}: {error}")
         return Score(metric=metric.name, rule=rule, value=None, failure=failure)
-    return Score(metric=metric.name, rule=rule, value=value, parts=parts or group_parts(instance, rule, value))
+    parts = parts or group_parts(instance, rule, value)
+    return Score(metric=metric.name, rule=rule, value=value, parts=parts, cut=cut)
+
+
+def is_unreadable(
+    metric: Metric, instance: Instance, completion: Completion, scores: Sequence[Score] = ()
+) -> bool | None:
+    """Return whether a metric finds no answer in the text of a completion; None if that is not known.
+
+    It is not for a failed or blank completion, for a metric that reads no answer, and for an instance that cannot be
+    scored. A completion with the best score is readable: where "none" is right, it says so. `scores`: its scores.
+    """
+    if metric.reads is None or completion.failure or is_blank(completion) or too_long(completion.text or ""):
+        return None
+    if has_best(metric, scores, RULES[:1]):
+        return False
+    try:
+        return metric.reads.find(strip_reasoning(completion.text or ""), instance) is None
+    except (NotComputed, DataError):
+        return None
+
+
+def has_best(metric: Metric, scores: Iterable[Score], rules: Collection[Rule] = RULES) -> bool:
+    """Return True if one of the scores of a completion is the best by this metric and one of these rules."""
+    return any(one.metric == metric.name and one.rule in rules and one.value == metric.best for one in scores)
+
+
+def is_blank(completion: Completion) -> bool:
+    """Return True for a completion without text, except for reasoning; False for a failed request."""
+    return completion.failure is None and not strip_reasoning(completion.text or "").strip()
 
 
 def wrong_parts(metric: Metric, instance: Instance, rule: Rule) -> Parts:

@@ -18,6 +18,7 @@ from medhelm.domain import RULES
 from medhelm.domain.text import SERVERS
 from medhelm.io.encryption.places import address, open_file
 from medhelm.io.parquet import connect, sql_name, sql_path, sql_text
+from medhelm.io.spreadsheet_cells import FORMULA, NUMBER
 from medhelm.io.work_folders import WorkFolder
 from medhelm.storage.privacy.pseudonyms import Pseudonyms
 from medhelm.storage.runs import score_column
@@ -110,9 +111,6 @@ _OPTIONAL = (
 
 _OF_SERVERS = ("failure_message", "score_failure")
 """Columns that are exported without the addresses of servers."""
-
-_FORMULA = r"^'*[=+\-@\t\r＝＋－＠]"
-"""Start of a text that a spreadsheet would run as a formula, after any apostrophes: removing one restores the text."""
 
 _CHUNK = 2**20
 """Bytes of a CSV file that are read at once."""
@@ -254,7 +252,8 @@ def _csv_value(name: str, kind: str) -> str:
     column = sql_name(name)
     if kind != "VARCHAR":
         return f"{column}::{kind}"
-    return f"CASE WHEN regexp_matches({column}, {sql_text(_FORMULA)}) THEN '''' || {column} ELSE {column} END"
+    is_formula = f"regexp_matches({column}, {sql_text(FORMULA)}) AND NOT regexp_matches({column}, {sql_text(NUMBER)})"
+    return f"CASE WHEN {is_formula} THEN '''' || {column} ELSE {column} END"
 
 
 def _copy_with_crlf(plain: Path, path: Path) -> None:

@@ -19,7 +19,7 @@ from medhelm.io.output_folder import write_confidential
 from medhelm.io.parquet import ColumnWriter, connect, sql_path
 from medhelm.io.untrusted_json import mapping, number, sequence, text
 from medhelm.storage.json_form import TUPLE, JsonForm, key_map
-from medhelm.storage.runs import PROMPT_COLUMNS
+from medhelm.storage.runs import PROMPT_COLUMNS, criteria_json
 from medhelm.storage.store import Store
 
 INSTANCE_COLUMNS: Mapping[str, str] = {
@@ -81,6 +81,7 @@ def write_instances(
             "references": [
                 json.dumps([{"text": r.text, "correct": r.correct} for r in one.references]) for one in instances
             ],
+            "criteria": [criteria_json(one) for one in instances],
         }
         writer.write(prompts, PROMPT_COLUMNS, {**shared, **columns})
     if not place.exists():

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from medhelm.domain import (
+    CompletionCounts,
     DeletedInstances,
     Estimate,
     JudgeTally,
@@ -70,11 +71,11 @@ MODEL = JsonForm(
     Model,
     key_map(
         "name provider remote_name base_url key_variable reasoning reasoning_effort window max_tokens "
-        "max_concurrency price parameters structured scope"
+        "max_concurrency price parameters structured scope reasoning_tags"
     ),
-    nested={"price": PRICE.one_or_none},
+    nested={"price": PRICE.one_or_none, "reasoning_tags": Nested(list, lambda pairs: tuple(map(tuple, pairs)))},
     not_stored=("proxy", "ca_file", "client_certificate", "client_key", "replicas", "endpoints_file"),
-    not_if_empty=("scope",),
+    not_if_empty=("scope", "reasoning_tags"),
     shared=True,
 )
 
@@ -83,6 +84,8 @@ ORIGIN = JsonForm(
 )
 
 SHARD = JsonForm(RunShard, key_map("index count run=run_id n_in_run"))
+
+COMPLETION_COUNTS = JsonForm(CompletionCounts, key_map("n blank blank_with_reasoning unreadable answer at_limit"))
 
 DELETED = JsonForm(DeletedInstances, key_map("deletion time n numbers_kept"))
 
@@ -118,9 +121,9 @@ RUN = JsonForm(
     key_map(
         "id benchmark title taxonomy benchmark_digest data_digest model tier status settings started seconds n "
         "n_failed failures requests_sent requests_cached usage cost_usd main_metric n_shortened=n_truncated "
-        "left_out=truncated_characters snapshots fingerprints refused_parts=refused_parameters completion_days "
-        "estimates groups not_computed message sitting=jury_result reached=resolved_model versions origin shard "
-        "deletions"
+        "left_out=truncated_characters completion_counts snapshots fingerprints refused_parts=refused_parameters "
+        "completion_days estimates groups not_computed cut_texts message sitting=jury_result reached=resolved_model "
+        "versions origin shard deletions"
     ),
     nested={
         "taxonomy": TAXONOMY.one,
@@ -132,8 +135,9 @@ RUN = JsonForm(
         "origin": ORIGIN.one_or_none,
         "shard": SHARD.one_or_none,
         "deletions": DELETED.many,
+        "completion_counts": COMPLETION_COUNTS.one_or_none,
     },
-    not_if_empty=("completion_days", "shard", "deletions"),
+    not_if_empty=("completion_counts", "completion_days", "cut_texts", "shard", "deletions"),
     not_stored=("folder", "requests_retried", "requests_duplicate", "completers"),
 )
 """The JSON form of a run. Its folder is not stored: it is the folder of the file."""

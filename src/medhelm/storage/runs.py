@@ -43,9 +43,11 @@ RECORD_COLUMNS: Mapping[str, str] = {
     "score_failure": "VARCHAR",
     "suspicions": "VARCHAR",
     "jury_coverage": "DOUBLE",
+    "unreadable": "BOOLEAN",
 }
 """Columns of every `records.parquet`, before one `METRIC_RULE` column of numbers per metric and rule, and one
-`METRIC_RULE_parts` of JSON where the metric is not a mean of these. The last two are empty without a jury."""
+`METRIC_RULE_parts` of JSON where the metric is not a mean of these. Without a jury, its columns are empty; older files
+have no `unreadable`."""
 
 RECORDS = "records.parquet"
 """Name of the file of records in a run's folder."""
@@ -59,8 +61,9 @@ PROMPT_COLUMNS: Mapping[str, str] = {
     "messages": "VARCHAR",
     "choices": "VARCHAR",
     "references": "VARCHAR",
+    "criteria": "VARCHAR",
 }
-"""Columns of a prompts file; the last three hold JSON."""
+"""Columns of a prompts file; the last four hold JSON. `criteria`, those of the instance, is missing in older files."""
 
 
 def score_column(metric: str, rule: Rule) -> str:
@@ -148,6 +151,11 @@ class RunWriter:
             put_in_place(self._final)
 
 
+def criteria_json(instance: Instance) -> str:
+    """Return the instance's own criteria as a prompts file holds them."""
+    return json.dumps([{"name": c.name, "text": c.description, "points": c.points} for c in instance.criteria])
+
+
 def write_prompts(path: Path, rows: Iterable[tuple[Instance, Prompt]]) -> None:
     """Store prompts and references for `show`, unless the file exists."""
     if path.exists():
@@ -162,6 +170,7 @@ def write_prompts(path: Path, rows: Iterable[tuple[Instance, Prompt]]) -> None:
                     "messages": json.dumps([{"role": m.role, "content": m.text} for m in prompt.messages]),
                     "choices": json.dumps(instance.choices),
                     "references": json.dumps([{"text": r.text, "correct": r.correct} for r in instance.references]),
+                    "criteria": criteria_json(instance),
                 }
             )
         spool.finish()
@@ -318,14 +327,15 @@ def read_record(run: Run, instance_id: str) -> dict[str, Any] | None:
 
 
 def read_prompt(path: Path, instance_id: str) -> dict[str, Any] | None:
-    """Read messages, choices and references of one instance from a prompts file; None if missing."""
+    """Read messages, choices, references and criteria of one instance from a prompts file; None if missing."""
     from medhelm.storage.recovery.damaged_runs import prompt_errors
 
     if not path.exists():
         return None
     with prompt_errors(path):
         row = _first(f"SELECT * FROM read_parquet({sql_path(path)}) WHERE instance_id = ?", instance_id)
-    return row and {**row, **{key: json.loads(row[key]) for key in ("messages", "choices", "references")}}
+    keys = ("messages", "choices", "references", "criteria")
+    return row and {**row, **{key: json.loads(row.get(key) or "[]") for key in keys}}
 
 
 def read_messages(path: Path) -> dict[str, list[dict[str, str]]]:
@@ -407,6 +417,7 @@ def _row(record: Record) -> dict[str, Any]:
         **completion_row(record.completion),
         "suspicions": ", ".join(record.injection_signs),
         "jury_coverage": record.jury_verdict and record.jury_verdict.coverage,
+        "unreadable": record.is_unreadable,
     }
     for score in record.scores:
         row[score_column(score.metric, score.rule)] = score.value

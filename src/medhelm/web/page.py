@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias
 from urllib.parse import quote, urlencode
 
 from medhelm.errors import UserError
+from medhelm.io.spreadsheet_cells import csv_file
 
 MOST_PARAMETERS = 100
 """Most parameters of a URL."""
@@ -206,9 +207,8 @@ def check_query(pairs: Sequence[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
 
 def text_download(text: str, name: str, suffix: str) -> Download:
     """Return a text as a file to save. `suffix`: one of `TEXT_TYPES`, the end of the file's name."""
-    return Download(
-        content=text.encode("utf-8", "replace"), media_type=TEXT_TYPES[suffix], file_name=file_name(name, suffix)
-    )
+    content = csv_file(text) if suffix == "csv" else text.encode("utf-8", "replace")
+    return Download(content=content, media_type=TEXT_TYPES[suffix], file_name=file_name(name, suffix))
 
 
 TEXT_TYPES = {"csv": "text/csv", "json": "application/json", "txt": "text/plain"}

@@ -140,7 +140,7 @@ def test_models_without_a_shared_benchmark_have_no_win_rate_and_no_rank() -> Non
     assert not any("z" in pair for pair in found.separated), "z met nobody"
     said = texts(found.remarks)
     assert "z was not run on the same benchmarks as the other models and has no rank." in said
-    assert "Only one model was run on b, which is not counted." in said
+    assert "Only one model was run on B, which is not counted." in said
 
 
 def test_two_equal_models_share_everything() -> None:
@@ -197,7 +197,7 @@ def test_skipping_a_benchmark_shows() -> None:
     assert rows["x"].subcategories["c_c"].value is None
     assert rows["x"].macro_average is not None
     assert rows["x"].macro_average.sd is None
-    assert "Only one model was run on b, c, which are not counted." in texts(found.remarks)
+    assert "Only one model was run on B, C, which are not counted." in texts(found.remarks)
 
 
 def test_a_run_in_which_everything_failed_is_missing_not_zero() -> None:
@@ -380,7 +380,7 @@ def test_a_board_with_a_gap_worked_out_by_hand() -> None:
     own = {row.model: row.macro_average and row.macro_average.value for row in found.rows}
     assert own == pytest.approx({"x": 0.7, "y": 0.5, "z": 0.6})
     assert (
-        "z was not run on b. Its macro average is estimated from its other benchmarks and from how hard these were for "
+        "z was not run on B. Its macro average is estimated from its other benchmarks and from how hard these were for "
         "other models." in texts(found.remarks)
     )
 
@@ -500,7 +500,7 @@ def test_only_benchmarks_that_all_have_are_kept_on_demand() -> None:
     assert {row.coverage for row in found.rows} == {1.0}
     assert (
         texts(found.remarks)[0]
-        == "Only the 2 of 4 benchmarks on which every model has a value are counted. Left out: b, c."
+        == "Only the 2 of 4 benchmarks on which every model has a value are counted. Left out: B, C."
     )
     assert board(cells, columns, shared=True, benchmarks=["d", "c"]).columns == (columns[3],)
     with pytest.raises(UserError, match="no benchmark has a value for all 2 models; y has 0 of 2, x has 2 of 2"):

@@ -108,7 +108,7 @@ def test_where_everything_failed_nothing_is_said_of_order() -> None:
         Cell(model=m, benchmark="a", value=None, n_failed=2, ids=["p", "q"], scores=np.full(2, np.nan)) for m in "xy"
     ]
     assert warnings(cells) == (
-        "No model has a value on any benchmark: every instance failed or could not be scored.",
+        "No model has a corrected score on any benchmark.",
         "x: 2 instances without a score, left out of its means, on a.",
         "y: 2 instances without a score, left out of its means, on a.",
     )
@@ -158,9 +158,34 @@ def test_known_means_alone_are_explained() -> None:
 
 def test_failures_that_the_model_caused_are_told_from_missing_scores() -> None:
     mixed = replace(cell("x", "a", [*GOOD[:30], 0.0, 0.0, np.nan]), n_failed=3, n_failed_by_model=2)
-    found = warnings([mixed, cell("y", "a", [1.0] * 33)])
-    assert "x: 2 refusals or exhausted limits, counted as wrong, on a." in found
+    for failures, words in (
+        ({}, "2 failures that the model caused"),
+        ({"refusal": 1, "length": 1}, "1 refusal and 1 exhausted limit"),
+        ({"context_length": 1, "does_not_fit": 1}, "2 prompts that do not fit"),
+    ):
+        found = warnings([replace(mixed, failures_by_model=failures), cell("y", "a", [1.0] * 33)])
+        assert f"x: {words} on a, counted as the worst answer." in found
     assert "x: 1 instance without a score, left out of its means, on a." in found
+
+
+def test_benchmarks_go_by_their_titles() -> None:
+    """The ids of these benchmarks would not be found in a sentence."""
+    columns = [replace(column, benchmark=f"id_{column.benchmark}", title=column.title.upper()) for column in COLUMNS]
+    cells = [cell("x", "id_a", GOOD), cell("y", "id_a", [*BAD[:39], np.nan]), cell("z", "id_a", FAIR)]
+    cells += [cell("x", "id_b", GOOD), cell("y", "id_b", BAD), cell("x", "id_c", [1.0]), cell("y", "id_c", [0.0])]
+    cells += [cell("x", "id_d", GOOD), cell("baseline/majority", "id_a", GOOD)]
+    cells[0] = replace(cells[0], n_failed_by_model=1, failures_by_model={"refusal": 1})
+    for shared in (False, True):
+        found = " ".join(texts(build_leaderboard(cells, columns, shared=shared).remarks))
+        assert "id_" not in found
+    found = " ".join(warnings(cells, columns=columns))
+    for words in (
+        "z was not run on B, C.",
+        "x: 1 refusal on A, counted",
+        "left out of its means, on A.",
+        "run on D, which",
+    ):
+        assert words in found
 
 
 def test_a_benchmark_that_only_baselines_have_is_named() -> None:

@@ -447,7 +447,7 @@ def test_a_draw_of_every_group(make: Make, put: Put) -> None:
 
 def test_a_row_without_its_group_is_named(make: Make, put: Put) -> None:
     rows = [{"question": "q", "answer": "a", "condition": " "}]
-    with pytest.raises(DataError, match="row 1: the group `condition` is empty"):
+    with pytest.raises(DataError, match="line 1: the group `condition` is empty"):
         open_dataset(make(group="condition"), data=put(rows), tier="real")
 
 

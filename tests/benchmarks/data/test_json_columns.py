@@ -225,7 +225,7 @@ def test_all_unusable_rows_are_reported_at_once(make: Make, put: Put) -> None:
     with pytest.raises(DataError) as caught:
         open_dataset(conversation(make, answer=None), data=data, tier="real")
     lines = str(caught.value).split("\n")
-    assert ["row 1" in lines[0], "row 2" in lines[1]] == [True, True]
+    assert ["line 1" in lines[0], "line 2" in lines[1]] == [True, True]
 
 
 def test_conversations_count_as_text_and_tell_rows_apart(make: Make, put: Put) -> None:

@@ -70,10 +70,10 @@ def test_all_problems_at_once(make: Make, put: Put) -> None:
     rows: list[dict[str, Any]] = [{"id": "7", **row} for row in ROWS]
     rows += [{"id": "8", "question": "q", "answer": ""}, {"id": "9", "question": ["q"], "answer": "a"}]
     lines = problems(make(id="id"), put(rows), 5)
-    assert "row 5 (id 8): the answer `answer` is empty" in lines[0]
-    assert "row 6 (id 9): `question` is a list" in lines[1]
+    assert "line 5 (id 8): the answer `answer` is empty" in lines[0]
+    assert "line 6 (id 9): `question` is a list" in lines[1]
     assert "3 instances repeat the id of another one: 7, ..." in lines[2]
-    assert "must have 5 instances, has 6 (6 rows, 0 of them skipped)" in lines[3]
+    assert "must have 5 instances, has 6 (6 rows)" in lines[3]
     assert len(lines) == 4
 
 
@@ -98,7 +98,7 @@ def test_another_number_is_an_error(make: Make, put: Put, expected: int) -> None
 
 def test_an_empty_selection_is_an_error(make: Make, put: Put) -> None:
     [line] = problems(make(require=["note"]), put([{**row, "note": ""} for row in ROWS]))
-    assert "has no instances (4 rows, 4 of them skipped). Check `require` and the data." in line
+    assert "has no instances (4 of 4 rows are skipped: `note` is empty (4)). Check `require` and the data." in line
 
 
 def test_messages_name_the_file_or_the_folder(make: Make, put: Put, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.data.readers import read as read_rows
 from medhelm.errors import MissingError
+from medhelm.scoring.answers.icd_codes import read_codes
 from medhelm.scoring.metrics import METRICS
-from medhelm.scoring.metrics.icd_codes import read_codes
 from tests.support.benchmarks.library import LIBRARY, benchmark, hook, prompt_text, sample_tier
 
 NAME = "mimic_iv_billing_code"

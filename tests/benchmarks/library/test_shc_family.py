@@ -111,8 +111,8 @@ def test_every_label_that_is_no_option_is_named_with_its_row(name: str, tmp_path
         load(name, write(tmp_path, name, rows))
     lines = str(caught.value).splitlines()
     assert len(lines) == len(bad)
-    for position, (label, line) in enumerate(zip(bad, lines, strict=True), start=2):
-        assert f"data.csv, row {position}:" in line
+    for position, (label, line) in enumerate(zip(bad, lines, strict=True), start=3):
+        assert f"data.csv, line {position}:" in line
         assert f"`{label}`" in line or f'"{label}"' in line
         assert "A `yes`, B `no`" in line
 
@@ -121,7 +121,7 @@ def test_every_label_that_is_no_option_is_named_with_its_row(name: str, tmp_path
 @pytest.mark.parametrize("label", ["", "  "])
 def test_a_row_without_a_label_is_an_error(name: str, label: str, tmp_path: Path) -> None:
     rows = [("One?", "Note.", "A"), ("Two?", "Note.", label), ("Three?", "Note.", "B")]
-    with pytest.raises(DataError, match=r"data\.csv, row 2: the answer `label` is empty"):
+    with pytest.raises(DataError, match=r"data\.csv, line 3: the answer `label` is empty"):
         load(name, write(tmp_path, name, rows))
 
 

@@ -149,15 +149,15 @@ def test_more_answers_than_are_written_at_once(tmp_path: Path) -> None:
     assert found.missing == set()
 
 
-def test_a_judge_s_reply_is_read_as_a_judge_s(tmp_path: Path) -> None:
-    """A verdict may quote a text that was made to look like the end of its thoughts: it stays whole."""
+def test_the_cache_keeps_a_reply_as_it_was_received(tmp_path: Path) -> None:
+    """Reasoning is taken out when a completion is handed out; how much depends on whether it is a judge's."""
     text = '{"score": 1, "explanation": "it says </think> 5"}'
     _, kept, _ = collected(tmp_path, [answer(DIGESTS[0], text)], batch=replace(BATCH, role="judge"))
     assert kept[0] is not None
     assert kept[0].text == text
     _, kept, _ = collected(tmp_path / "model", [answer(DIGESTS[0], text)])
     assert kept[0] is not None
-    assert kept[0].text == '5"}'
+    assert kept[0].text == text
 
 
 def test_a_cache_that_cannot_be_written_stops_the_collecting(tmp_path: Path) -> None:

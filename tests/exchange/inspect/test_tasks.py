@@ -350,7 +350,7 @@ print(json.dumps([
 """
     said = json.loads(process(tmp_path, sys.executable, "-W", "ignore", "-c", code).splitlines()[-1])
     plain, thinking = [1, 0.0], [4000, None]
-    assert said == [plain, thinking, plain, thinking, plain, [4096, 0.0], [8192, None], [99, None]]
+    assert said == [plain, thinking, plain, [4000, 0.0], plain, [4096, 0.0], [8192, None], [99, None]]
 
 
 @pytest.mark.long

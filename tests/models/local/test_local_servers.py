@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,6 +22,8 @@ from medhelm.models.local import local_servers
 from medhelm.models.local.local_servers import was_truncated
 from medhelm.models.model_check import ModelCheck, check
 from medhelm.models.providers import open_provider
+from tests.support.benchmarks.choice import make_benchmark
+from tests.support.cli import Medhelm
 from tests.support.servers.openai import Answer, Server
 
 TAGS = {"models": [{"name": "llama3.2:latest", "model": "llama3.2:latest"}, {"name": "qwen3:8b", "model": "qwen3:8b"}]}
@@ -191,6 +194,13 @@ def test_a_prompt_that_was_cut_shows_in_the_counts(prompt: int, output: int, cut
     assert was_truncated(Completion(text="x", usage=Usage(input=prompt, output=output)), 4096) is cut
 
 
+@pytest.mark.parametrize(
+    ("prompt", "fewest", "cut"), [(2050, 3000, True), (2048, 2049, True), (2051, 3000, False), (2050, 1500, False)]
+)
+def test_a_prompt_that_was_cut_to_half_the_window_shows_in_the_counts(prompt: int, fewest: int, cut: bool) -> None:
+    assert was_truncated(Completion(text="x", usage=Usage(input=prompt, output=1)), 4096, fewest) is cut
+
+
 def ask(server: Server, *texts: str) -> list[Completion | ProviderError]:
     model = named(f"ollama/llama3.2@{server.url}")
 
@@ -224,6 +234,20 @@ def test_in_a_run_a_cut_prompt_is_a_failure_and_not_an_answer() -> None:
     assert isinstance(whole, Completion)
     assert isinstance(again, Completion)
     assert paths.count("/api/ps") == 2  # once for each of the two sessions
+
+
+def test_half_of_the_window_of_ollama_is_learned_and_the_prompt_is_shortened(medhelm: Medhelm) -> None:
+    """Ollama drops half of a prompt that is too long, and reports 2,050 tokens for a window of 4,096."""
+    make_benchmark(Path(), n=1, extra="")
+    note = "The patient was seen in clinic and the wound was clean. " * 560
+    rows = [{"id": "q0", "question": note, "answer": "A", "topic": "0"}]
+    Path("toy/rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    answers = ollama()
+    with serving(answers) as server:
+        answers["/v1/chat/completions"] = chat(prompt=2050)
+        done = medhelm("run", "./toy", "--model", f"ollama/llama3.2@{server.url}", "--json")
+    assert done.json["runs"][0]["n_failed"] == 1
+    assert "reads 4,096 tokens, says its server" in done.err
 
 
 def test_an_ollama_that_does_not_tell_its_window_is_believed() -> None:

@@ -114,10 +114,16 @@ def test_an_ended_turn_without_a_word_is_an_empty_answer() -> None:
     assert Anthropic(model()).read(only_thought, request(model(reasoning=True))).text == ""
 
 
-def test_a_tool_that_nobody_offered_is_no_answer() -> None:
-    body = {**ANTHROPIC.said(None), "content": [{"type": "tool_use", "name": "x"}], "stop_reason": "tool_use"}
+@pytest.mark.parametrize("content", [[], None, [{"type": "tool_use", "name": "x"}], [{"type": "text", "text": ""}]])
+@pytest.mark.parametrize("stopped", ["end_turn", "tool_use"])
+def test_a_reply_without_a_text_is_a_blank_completion(content: object, stopped: str) -> None:
+    body = {**ANTHROPIC.said(None), "content": content, "stop_reason": stopped}
+    assert Anthropic(model()).read(body, request(model())).text == ""
+
+
+def test_a_reply_without_content_and_reason_is_malformed() -> None:
     with pytest.raises(ProviderError, match="holds no completion"):
-        Anthropic(model()).read(body, request(model()))
+        Anthropic(model()).read({"type": "message"}, request(model()))
 
 
 def test_text_blocks_are_joined_and_redacted_thought_is_thought() -> None:

@@ -47,12 +47,12 @@ CONFIGS: list[tuple[str, Model, dict[str, Any], dict[str, Any]]] = [
         {"schema": SCHEMA},
         {"temperature": 0.0, "responseMimeType": "application/json"},
     ),
-    ("thinks, no effort", model("gemini-2.5-pro", reasoning=True), {}, {}),
+    ("thinks, no effort", model("gemini-2.5-pro", reasoning=True), {}, {"temperature": 0.0}),
     (
         "2.5 with a budget",
         model("gemini-2.5-flash", reasoning=True, reasoning_effort="medium"),
         {},
-        {"thinkingConfig": {"thinkingBudget": 8192}},
+        {"temperature": 0.0, "thinkingConfig": {"thinkingBudget": 8192}},
     ),
     (
         "2.5 told not to think",
@@ -64,7 +64,7 @@ CONFIGS: list[tuple[str, Model, dict[str, Any], dict[str, Any]]] = [
         "3 with a level",
         model("gemini-3-pro-preview", reasoning=True, reasoning_effort="low"),
         {},
-        {"thinkingConfig": {"thinkingLevel": "LOW"}},
+        {"temperature": 0.0, "thinkingConfig": {"thinkingLevel": "LOW"}},
     ),
     (
         "parameters",
@@ -76,7 +76,7 @@ CONFIGS: list[tuple[str, Model, dict[str, Any], dict[str, Any]]] = [
         "thinking by parameter",
         model("gemini-2.5-pro", reasoning=True, parameters={"thinkingConfig": {"thinkingBudget": 128}}),
         {},
-        {"thinkingConfig": {"thinkingBudget": 128}},
+        {"temperature": 0.0, "thinkingConfig": {"thinkingBudget": 128}},
     ),
 ]
 
@@ -160,9 +160,23 @@ def test_an_answer_that_was_broken_off_is_asked_again(reason: str) -> None:
     assert (raised.value.code, raised.value.retryable) == ("interrupted", True)
 
 
-def test_a_stop_without_a_word_is_asked_again() -> None:
+@pytest.mark.parametrize("content", [None, {}, {"parts": []}, {"parts": [{"text": ""}]}, {"role": "model"}])
+def test_a_stop_without_a_word_is_a_blank_completion(content: object) -> None:
+    body = {**GOOGLE.said(None), "candidates": [{"finishReason": "STOP", "content": content}]}
+    assert Google(model()).read(body, request(model())).text == ""
+
+
+@pytest.mark.parametrize("candidates", [[], None, [{}], [{"content": {"parts": []}}]])
+def test_a_reply_without_a_finished_candidate_is_malformed(candidates: object) -> None:
     with pytest.raises(ProviderError, match="holds no completion"):
-        Google(model()).read(GOOGLE.said(None), request(model()))
+        Google(model()).read({"candidates": candidates}, request(model()))
+
+
+def test_the_first_candidate_by_index_counts() -> None:
+    parts = [
+        {"index": n, "finishReason": "STOP", "content": {"parts": [{"text": text}]}} for n, text in ((1, "B"), (0, "A"))
+    ]
+    assert Google(model()).read({"candidates": parts}, request(model())).text == "A"
 
 
 @pytest.mark.parametrize(

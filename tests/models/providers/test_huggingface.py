@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from medhelm.domain import Completion, Message, Model, Prompt, Request
+from medhelm.domain.reasoning import strip_reasoning
 from medhelm.errors import MissingError, ProviderError, UserError
 from medhelm.models.local import engine as engines
 from medhelm.models.local import generation, loading
 from medhelm.models.local.chat_template import ChatTemplate
 from medhelm.models.local.loading import MOST_TOKENS_ON_CPU
 from medhelm.models.local.runtime import LocalRuntime
+from medhelm.models.reasoning import separate_reasoning
 from tests.support.models import random_weights as tiny_models
 from tests.support.models.in_process import answers, mixed, model_in, opened, play, question
 
@@ -221,7 +223,8 @@ def test_thoughts_are_no_part_of_the_answer(tiny: Path, tmp_path: Path, monkeypa
                 ended(row)
 
         monkeypatch.setattr(engines, "generate", write)
-        return answers([question(model_in(folder), "Why?", **changes)])[0]
+        asked = question(model_in(folder), "Why?", **changes)
+        return separate_reasoning(answers([asked])[0], asked)
 
     assert says(tiny, "<think>A or B?</think>\n\nB").text == "B"
     # The template itself has begun the thoughts: only their end is in the answer, also of judges, whose replies may
@@ -260,6 +263,15 @@ def test_an_answer_in_channels_is_the_last_of_them(tiny: Path, tmp_path: Path) -
         ("B", "B"),
     ):
         assert ours.decode(ours.token_ids(written)) == text
+
+
+def test_markers_of_reasoning_that_are_special_tokens_stay() -> None:
+    """As Magistral's [THINK]; other special tokens are no part of a text."""
+    words = tiny_models.tokenizer("{{ messages[0]['content'] }}")
+    words.add_special_tokens({"additional_special_tokens": ["[THINK]", "[/THINK]", "</s>"]})
+    chat = ChatTemplate(words, {})
+    assert strip_reasoning(chat.decode(chat.token_ids("[THINK]A or B?[/THINK]B</s>"))) == "B"
+    assert "</s>" not in chat.decode(chat.token_ids("[THINK]A or B?[/THINK]B</s>"))
 
 
 # --- prompts ----------------------------------------------------------------------------------------------------------

@@ -61,7 +61,12 @@ PAYLOADS: list[tuple[str, Model, dict[str, Any], dict[str, Any]]] = [
         {},
         {"max_completion_tokens": 5, "temperature": 0.0, "reasoning_effort": "none"},
     ),
-    ("open reasoning model", model("deepseek-r1", reasoning=True), {}, {"max_tokens": 5}),
+    (
+        "open reasoning model",
+        model("deepseek-r1", reasoning=True),
+        {"stop": ("\n",)},
+        {"max_tokens": 5, "temperature": 0.0},
+    ),
     (
         "parameters win",
         model(parameters={"temperature": 0.6, "top_p": 0.95}),

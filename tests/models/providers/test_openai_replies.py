@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from medhelm.domain import Usage
 from medhelm.errors import ProviderError
 from medhelm.models.providers.openai import read_completion, read_usage
-from medhelm.models.providers.response_fields import without_thinking
 from tests.support.cases import table
 
 
@@ -47,9 +46,17 @@ def reply(content: Any = "A", finish: Any = "stop", **message: Any) -> dict[str,
             id="Mistral thinking part",
         ),
         pytest.param(reply([{"type": "output_text", "text": "A"}, "junk"]), "A", "stop", id="odd parts"),
-        pytest.param(reply("<think>B?</think>\n\nA"), "A", "stop", id="think block"),
-        pytest.param(reply("<think>B?</think>\n\n"), "", "stop", id="thought, and then nothing"),
-        pytest.param(reply("<think>B?</think>\n\nA or", "length"), "A or", "length", id="cut off in the answer"),
+        pytest.param(reply(None), "", "stop", id="null content"),
+        pytest.param({"choices": [{"message": {}, "finish_reason": "stop"}]}, "", "stop", id="no content"),
+        pytest.param(reply([]), "", "stop", id="no parts"),
+        pytest.param(reply([{"type": "reasoning", "text": "hm"}]), "", "stop", id="nothing but reasoning"),
+        pytest.param(reply(None, "tool_calls"), "", "tool_calls", id="called a tool nobody offered"),
+        pytest.param(
+            {"choices": [{**reply("B")["choices"][0], "index": 1}, reply("A")["choices"][0]]},
+            "A",
+            "stop",
+            id="by index",
+        ),
         pytest.param(reply("half \ud83d"), "half \N{REPLACEMENT CHARACTER}", "stop", id="half a character"),
         pytest.param({"choices": [{"message": {"content": "A"}}], "error": None}, "A", "", id="bare"),
     ],
@@ -63,11 +70,11 @@ def test_a_reply_with_an_answer(body: dict[str, Any], text: str, finish: str) ->
     ("body", "reasons"),
     [
         pytest.param(reply(None, "length"), True, id="OpenAI"),
+        pytest.param(reply(None, "model_length", reasoning="hm"), False, id="Mistral's word"),
         pytest.param(reply("", "length"), True, id="OpenAI, empty"),
         pytest.param(reply(" \n", "length"), True, id="blanks"),
         pytest.param(reply("", "length", reasoning="hm"), False, id="Ollama, vLLM"),
         pytest.param(reply(None, "length", reasoning_content="hm"), False, id="DeepSeek"),
-        pytest.param(reply("<think>B or", "length"), False, id="think block without an end"),
         pytest.param(
             {
                 **reply("", "length"),
@@ -93,6 +100,15 @@ def test_a_model_that_reasons_may_answer_with_little_or_nothing(finish: str) -> 
     assert read_completion(reply("", "stop"), reasons=True).text == ""
 
 
+@pytest.mark.parametrize("field", ["reasoning", "reasoning_content", "thinking"])
+@pytest.mark.parametrize("content", [None, "", []])
+def test_a_blank_reply_with_reasoning_shows_that_it_had_some(content: Any, field: str) -> None:
+    completion = read_completion(reply(content, **{field: "The answer is B."}))
+    assert (completion.text, completion.usage.reasoning, completion.usage.output) == ("", 3, 3)
+    assert read_completion(reply("A", **{field: "Or B, or C?"})).usage.reasoning == 2
+    assert read_completion({"choices": reply("", **{field: "B"})["choices"]}).usage.reasoning == 1
+
+
 def test_usage_and_the_reported_model_come_along() -> None:
     completion = read_completion(reply())
     assert completion.usage == Usage(input=10, output=3)
@@ -110,6 +126,7 @@ def test_usage_and_the_reported_model_come_along() -> None:
         pytest.param(reply("", "stop", refusal="I cannot help."), "I cannot help.", id="refusal beside nothing"),
         pytest.param(reply([{"type": "refusal", "refusal": "No."}]), "No.", id="refusal part"),
         pytest.param(reply("", "SAFETY"), "content filter", id="Google's word"),
+        pytest.param(reply("", "sensitive"), "content filter", id="Zhipu's word"),
     ],
 )
 def test_a_refusal_is_a_failure_and_keeps_its_usage(body: dict[str, Any], words: str) -> None:
@@ -131,11 +148,7 @@ def test_a_refusal_is_a_failure_and_keeps_its_usage(body: dict[str, Any], words:
         pytest.param({"choices": ["A"]}, "empty_choice", id="choice is text"),
         pytest.param({"choices": [{"finish_reason": "stop"}]}, "empty_choice", id="no message"),
         pytest.param({"choices": [{"message": "A"}]}, "empty_choice", id="message is text"),
-        pytest.param(reply(None), "empty_choice", id="null content"),
-        pytest.param({"choices": [{"message": {}, "finish_reason": "stop"}]}, "empty_choice", id="no content"),
-        pytest.param(reply(None, "tool_calls"), "empty_choice", id="called a tool nobody offered"),
-        pytest.param(reply([]), "empty_choice", id="no parts"),
-        pytest.param(reply([{"type": "text", "text": 5}]), "empty_choice", id="part without text"),
+        pytest.param(reply([{"type": "text", "text": 5}]), "malformed_reply", id="part without text"),
         pytest.param(reply(42), "malformed_reply", id="content is a number"),
         pytest.param(reply({"text": "A"}), "malformed_reply", id="content is an object"),
         pytest.param(reply("A", "insufficient_system_resource"), "interrupted", id="DeepSeek ran out of machines"),
@@ -146,32 +159,6 @@ def test_a_reply_without_an_answer_is_asked_again(body: dict[str, Any], code: st
     with pytest.raises(ProviderError) as raised:
         read_completion(body)
     assert (raised.value.code, raised.value.retryable, raised.value.fatal) == (code, True, False)
-
-
-@table(
-    ("text", "left"),
-    [
-        ("A", "A"),
-        ("", ""),
-        ("<think>x</think>A", "A"),
-        ("  \n<think>\nx\n</think>\n\nA\n", "A\n"),
-        ("<think></think>\n\nA", "A"),
-        ("<think>x</think>\n<think>y</think>\nA", "A"),
-        ("the prompt opened it</think>\n\nA", "A"),
-        ("<think>never ends", ""),
-        ("<think>x</think>", ""),
-        ("Use <think> tags </think> sparingly.", "Use <think> tags </think> sparingly."),
-        ("Less than: a <thin", "Less than: a <thin"),
-    ],
-)
-def test_think_blocks_are_no_part_of_the_answer(text: str, left: str) -> None:
-    assert without_thinking(text) == left
-
-
-@given(st.text(), st.text())
-def test_what_follows_a_think_block_is_what_remains(thought: str, answer: str) -> None:
-    thought, answer = thought.replace("<", ""), answer.replace("<", "").lstrip()
-    assert without_thinking(f"<think>{thought}</think>\n\n{answer}") == answer
 
 
 @table(

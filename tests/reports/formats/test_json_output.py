@@ -44,7 +44,7 @@ WRITTEN: Mapping[type, str] = {
     Source: "kind location revision files scoring_files file_column rows key sheet encoding delimiter header_row "
     "expected_count note",
     SampleRule: "size pool offset ids_file ids_sha256 variant expected_count last_answer",
-    AnswerField: "column form",
+    AnswerField: "column form values",
     Taxonomy: "category subcategory task",
     RuleDescription: "published corrected why",
     Rubric: "task criteria low high shows_reference form question verbatim published_default name",
@@ -72,7 +72,7 @@ WRITTEN: Mapping[type, str] = {
     DownloadResult: "benchmark state folder message",
     Model: (
         "name provider remote_name base_url key_variable reasoning reasoning_effort window max_tokens "
-        "max_concurrency price parameters structured scope "
+        "max_concurrency price parameters reasoning_tags structured scope "
         "proxy ca_file client_certificate client_key replicas endpoints_file"
     ),
     Price: "input output cached_input cache_write source",

@@ -103,7 +103,7 @@ def test_a_model_with_gaps_is_shown_with_its_adjusted_average() -> None:
     assert {"4 (100%)", "3 (75%)"} == {row[-1] for row in table.rows}
 
 
-def test_baselines_are_below_the_models_in_table_1_and_table_d1() -> None:
+def test_baselines_are_below_the_models_in_table_1_and_table_subcategories() -> None:
     board = toy_board(3, 2, names=["baseline/majority"])
     table = contents.table_1(board)
     assert [(row[0], row[1]) for row in table.rows][-1] == (None, "baseline/majority")
@@ -111,7 +111,7 @@ def test_baselines_are_below_the_models_in_table_1_and_table_d1() -> None:
     assert {row[share] for row in table.rows if row[0] is None} == {None}
     assert contents.BASELINES in table.notes
     assert contents.BASELINES not in contents.table_1(toy_board(3, 2)).notes
-    assert appendix.table_d1(board, taxonomy_titles()).headers[-1] == "baseline/majority"
+    assert appendix.table_subcategories(board, taxonomy_titles()).headers[-1] == "baseline/majority"
 
 
 def test_table_1_shows_win_shares_with_intervals_where_questions_are_sampled() -> None:
@@ -125,16 +125,16 @@ def test_table_1_shows_win_shares_with_intervals_where_questions_are_sampled() -
     assert not any("resampl" in note or "bootstrap" in note for note in (*table.notes, *paper.notes))
 
 
-def test_table_d1_holds_the_means_of_the_boards_subcategories() -> None:
+def test_table_subcategories_holds_the_means_of_the_boards_subcategories() -> None:
     board = published()
     models = {model["model"]: model["subcategories"] for model in as_json(board)["models"]}
-    rows = rows_of(appendix.table_d1(board, taxonomy_titles()))
+    rows = rows_of(appendix.table_subcategories(board, taxonomy_titles()))
     assert len(rows) == 22 * 9
     for row in rows:
         assert number(row["value"]) == models[row["model"]][row["subcategory"]]["value"]
     counts = {row["subcategory"]: int(row["n_benchmarks"]) for row in rows}
     assert sorted(counts.values()) == [1] * 15 + [2, 2, 2, 2, 3, 4, 5]
-    shown = appendix.table_d1(board, taxonomy_titles())
+    shown = appendix.table_subcategories(board, taxonomy_titles())
     assert [str(row[0]) for row in shown.rows].count("Clinical Decision Support") == 4
     assert "Patient-Provider Messaging (4)" in {row[1] for row in shown.rows}
 
@@ -269,7 +269,7 @@ def all_tables(board: Leaderboard) -> list[PaperTable]:
         contents.table_2(clinical(), board, {}),
         contents.table_3(toy_costs(board), board),
         appendix.table_c3(suite_listings(board), board, taxonomy_titles()),
-        appendix.table_d1(board, taxonomy_titles()),
+        appendix.table_subcategories(board, taxonomy_titles()),
         appendix.table_e4(effects, board),
     ]
 

@@ -305,7 +305,7 @@ def test_names_are_data_not_code_or_fields() -> None:
 def test_one_model_has_heat_maps_only() -> None:
     made, reasons = compose_figures(ReportInputs(board=toy_board(1, 3)), FIGURES)
     assert [figure.key for figure in made] == ["figure3", "figure4", "figure4_subcategories"]
-    assert set(reasons) == {"figure5", "win_rates", "pairs"}
+    assert set(reasons) == {"figure5", "figureD1", "win_rates", "pairs"}
 
 
 # --- style ------------------------------------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ def test_the_published_tables_fit_on_a_line() -> None:
     for made in (
         contents.table_1(board),
         appendix.table_c3(suite_listings(board), board, titles),
-        appendix.table_d1(board, titles),
+        appendix.table_subcategories(board, titles),
     ):
         assert write(made, "latex").count(r"\begin{longtable}") == 1
 

@@ -136,13 +136,13 @@ def test_judges_with_their_missing_judgments(store: Path) -> None:
     assert judges == [("openai/judge-1", 48, 6), ("openai/judge-2", 48, 6), ("openai/judge-3", 48, 12)]
     said = " ".join(found["limits"])
     assert "24 of 144 judgments are missing, so 2 answers have no score." in said
-    assert "2 of 54 answers failed because of the model (refusal 2), counted as wrong." in said
+    assert "2 of 54 answers failed because of the model (refusal 2), counted as the worst answer." in said
     assert "answers are missing" not in said
 
 
 def test_failures_are_missing_by_the_published_rule(store: Path) -> None:
     said = limits(store, rule="published")
-    assert "2 of 54 answers are missing (refusal 2): they are left out, not counted as wrong." in said
+    assert "2 of 54 answers are missing (refusal 2): they are left out of the scores." in said
     assert "worst answer" not in said
 
 

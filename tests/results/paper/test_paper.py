@@ -16,8 +16,10 @@ from medhelm.domain import Taxonomy
 from medhelm.errors import StoreError, UserError
 from medhelm.reports.paper import appendix
 from medhelm.reports.paper.contents import ModelCost
+from medhelm.reports.paper.figures import FlaggedScores
 from medhelm.results.paper.compose import (
     FIGURES,
+    NO_MARKS,
     TABLES,
     compose_figures,
     compose_tables,
@@ -176,13 +178,26 @@ def test_everything_that_can_be_made_is_made_in_order() -> None:
     tables, not_made = compose_tables(found, TABLES)
     figures, not_drawn = compose_figures(found, FIGURES)
     assert keys(tables) == [key for key in TABLES if key != "table2"]
-    assert keys(figures) == list(FIGURES)
-    assert (not_made, not_drawn) == ({"table2": "needs --ratings FILE"}, {})
+    assert keys(figures) == [key for key in FIGURES if key != "figureD1"]
+    assert (not_made, not_drawn) == ({"table2": "needs --ratings FILE"}, {"figureD1": NO_MARKS})
+
+
+def test_figure_d1_has_both_means_of_each_benchmark_with_marks() -> None:
+    scores = [
+        FlaggedScores(title="MIMIC-RRS", accepted=0.8, flagged=0.5, n_accepted=684, n_flagged=316, n_models=9),
+        FlaggedScores(title="RaceBias", accepted=0.7, flagged=0.72, n_accepted=150, n_flagged=17, n_models=2),
+    ]
+    (figure,), _ = compose_figures(ReportInputs(board=toy_board(3, 4), flagged=scores), ["figureD1"])
+    assert "MIMIC-RRS: accepted 0.800, flagged 0.500" in figure.words
+    (values,) = figure.spec["datasets"].values()
+    assert [(one["bar"], one["value"]) for one in values] == [
+        ("Accepted (684)", 0.8), ("Flagged (316)", 0.5), ("Accepted (150)", 0.7), ("Flagged (17)", 0.72),
+    ]  # fmt: skip
 
 
 def test_only_requested_tables_are_made() -> None:
     found = ReportInputs(board=toy_board(2, 2))
-    assert keys(compose_tables(found, ["tableD1", "table1"])[0]) == ["table1", "tableD1"]
+    assert keys(compose_tables(found, ["subcategories", "table1"])[0]) == ["table1", "subcategories"]
     assert keys(compose_figures(found, ["pairs"])[0]) == ["pairs"]
     assert compose_figures(found, []) == ([], {})
 
@@ -197,8 +212,8 @@ def test_missing_tables_have_reasons() -> None:
         "tableE4": "needs scores of instances for at least two models",
         "head_to_head": "needs two models that were run on the same benchmark",
     }
-    assert set(figures) == {"figure5", "win_rates", "pairs"}
-    assert all("two models" in reason for reason in figures.values())
+    assert set(figures) == {"figure5", "figureD1", "win_rates", "pairs"}
+    assert all("two models" in reason for key, reason in figures.items() if key != "figureD1")
     free = ReportInputs(board=toy_board(2, 2), costs=toy_costs(toy_board(2, 2), free=[0, 1]))
     assert compose_figures(free, ["figure5"])[1] == {"figure5": "no model has a known cost above 0"}
 
@@ -356,7 +371,7 @@ def beside(store: Path) -> ReportInputs:
 
 
 def test_tables_mark_published_scores(beside: ReportInputs) -> None:
-    tables, _ = compose_tables(beside, ["table1", "table3", "tableD1"])
+    tables, _ = compose_tables(beside, ["table1", "table3", "subcategories"])
     first, third, places = tables
     shown = {str(row[list(first.headers).index("Model")]) for row in first.rows}
     assert {"lab/good", "GPT-4o †"} <= shown and "GPT-4o" not in shown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -75,20 +76,81 @@ def test_every_command_has_the_number_of_the_leaderboard(medhelm: Medhelm, bench
     assert float(row["value"]) == pytest.approx(expected, abs=1e-6)
 
 
-def test_refusals_are_spoken_of_in_one_way(medhelm: Medhelm, benchmark: Path, server: Server) -> None:
+SENTENCE = f"{REFUSED} refusals on toy, counted as the worst answer."
+
+OTHER_RULES = re.compile(
+    r"(?:refusals?|refused (?:instance|completion)s?|exhausted limits?|failures that the model caused)\b[^.;|]{0,80}\b"
+    r"(?:(?<!not )missing|left out(?! instead)|not counted|(?:as|is|are) wrong|no score|worst grade|excluded)\b",
+    re.IGNORECASE,
+)
+"""Sentences by which a refusal would be anything but the worst answer."""
+
+
+def plain(text: str) -> str:
+    """Return a text or a page in one line, without tags."""
+    return " ".join(re.sub(r"<[^>]*>", " ", text).split())
+
+
+def test_every_output_speaks_of_refusals_in_one_way(medhelm: Medhelm, benchmark: Path, server: Server) -> None:
     done = run_timid(medhelm, server, benchmark)
-    said = f"{REFUSED} refusals, counted as wrong (published: left out)."
-    assert said in done.out
-    assert said in medhelm("runs", "show", "toy", "openai/timid").out
-    assert "Corrected scoring counts them as wrong." in done.err
-    assert "count as missing" not in done.out + done.err
+    assert done.out.count(SENTENCE) == 1, "with the runs, and not again below the leaderboard"
+    said = {"run": done.out, "failures": done.err}
+    for command in (
+        ["runs", "show", "toy", "openai/timid"],
+        ["leaderboard"],
+        ["leaderboard", "--format", "md"],
+        ["leaderboard", "--by", "benchmark"],
+    ):
+        said[" ".join(command)] = medhelm(*command).out
+    assert medhelm("export", "site", "site").code == 0
+    assert medhelm("export", "card", "card.html").code == 0
+    said |= {str(page): page.read_text(encoding="utf-8") for page in [*Path("site").rglob("*.html"), Path("card.html")]}
+    for name in ("runs show toy openai/timid", "leaderboard", "leaderboard --format md"):
+        assert SENTENCE in said[name]
+    assert any(SENTENCE in plain(text) for name, text in said.items() if name.startswith("site"))
+    assert "counted as the worst answer" in said["card.html"]
+    wrong = {name: found[0] for name, text in said.items() if (found := OTHER_RULES.search(plain(text)))}
+    assert wrong == {}
+
+
+def test_a_model_that_refuses_everything_is_ranked_last(medhelm: Medhelm, benchmark: Path, server: Server) -> None:
+    server.answer_with(
+        lambda body: chat(None, finish_reason="content_filter") if body["model"] == "mute" else chat("A")
+    )
+    models = [f"{name}=openai/{name}@{server.url}/v1" for name in ("mute", "other")]
+    done = medhelm("run", benchmark, *(word for model in models for word in ("--model", model)))
+    assert done.code == 1
+    assert f"- mute: {N} refusals on toy, counted as the worst answer." in done.out
+    (last,) = [row for row in medhelm("leaderboard", "--json").json["models"] if row["model"] == "mute"]
+    cell = last["benchmarks"]["toy"]
+    assert (last["rank"], cell["value"], cell["n"], cell["n_failed"], cell["n_failed_by_model"]) == (2, 0.0, N, N, N)
+    (listed,) = [one for one in medhelm("runs", "list", "--json").json["runs"] if one["model"] == "mute"]
+    assert {name: listed["score"][name] for name in ("value", "n", "n_failed", "n_failed_by_model")} == {
+        "value": 0.0, "n": N, "n_failed": N, "n_failed_by_model": N,
+    }  # fmt: skip
+    published = medhelm("leaderboard", "--scoring", "published", "--json").json["models"]
+    assert [row["benchmarks"]["toy"]["value"] for row in published if row["model"] == "mute"] == [None]
+    for command in (["compare", "mute", "other"], ["cost"], ["export", "csv", "out"], ["rescore", benchmark]):
+        assert medhelm(*command).code in (0, 1), command
+
+
+def test_every_page_and_message_speaks_of_refusals_in_one_way() -> None:
+    root = Path(api.__file__).parents[2]
+    files = [root / "README.md", *(root / "docs").rglob("*.md"), *(root / "src").rglob("*.html")]
+    files += [path for path in (root / "src").rglob("*.py") if "library" not in path.parts]
+    wrong = {
+        f"{path.relative_to(root)}: {found[0]}"
+        for path in files
+        for found in OTHER_RULES.finditer(plain(path.read_text(encoding="utf-8")))
+    }
+    assert wrong == set()
 
 
 def test_a_run_without_such_failures_says_nothing_of_them(medhelm: Medhelm, tmp_path: Path) -> None:
     make_store(tmp_path / "store", {"toy": {"openai/m": [1.0, 0.0, None, 1.0]}})
     (run,) = load_runs(open_store(tmp_path / "store"))
     assert counted_run(run) is run
-    assert "counted as wrong" not in medhelm("runs", "show", "toy", "openai/m", "--store", tmp_path / "store").out
+    assert "worst answer" not in medhelm("runs", "show", "toy", "openai/m", "--store", tmp_path / "store").out
 
 
 def test_python_shows_the_same_number(medhelm: Medhelm, benchmark: Path, server: Server) -> None:
@@ -152,7 +214,7 @@ def test_a_refusal_before_a_jury_is_the_worst_grade(medhelm: Medhelm, tmp_path: 
     run = refusing(JURY, [5.0, 3.0, None, None], tmp_path / "store", **jury)
     assert counted_run(run).estimates["corrected"][JURY].value == (5 + 3 + 1 + 1) / 4
     said = medhelm("runs", "show", "toy", "openai/m", "--store", tmp_path / "store").out
-    assert "2 refusals, counted as the worst grade (published: left out)." in said
+    assert f"2 refusals on {run.title}, counted as the worst answer." in said
 
 
 def test_records_that_cannot_be_read_leave_the_stored_estimate(tmp_path: Path) -> None:

@@ -58,11 +58,13 @@ def test_missing_numbers_are_counted_for_the_rule_that_is_shown() -> None:
     waiting = run(model="a", rules=("published",))
     assert imported_remarks([waiting, run(model="b")], "published") == []
     (remark,) = imported_remarks([waiting, run(model="b")], "corrected")
-    text = "1 of 2 imported runs has no corrected score. `medhelm rescore` computes what their files allow."
+    text = "1 of 2 imported runs has no corrected score. `medhelm rescore` computes what their files allow. "
+    text += "`--scoring published` shows the scores of their harness."
     assert (remark.code, remark.text) == ("imported_without_score", text)
     known = run(model="a", rules=("published",), not_computed={"exact_match": "no data"})
     (remark,) = imported_remarks([known], "corrected")
-    assert "shows what is missing" in remark.text
+    assert "no corrected score. no data. `--scoring published`" in remark.text
+    assert "rescore" not in remark.text, "it was tried"
 
 
 def test_many_names_are_cut_short() -> None:

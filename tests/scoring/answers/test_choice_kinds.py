@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medhelm.scoring.answers.choice import find_choice
-from medhelm.scoring.answers.options import clean_text
+from medhelm.scoring.answers.options import choice_text
 from tests.support.cases import table
 
 Options = tuple[tuple[str, ...], tuple[str, ...]]
@@ -40,7 +40,7 @@ OTHER_OPTIONS = [
     (DRUGS, "B Warfarin", 1),
     (DRUGS, "Metformin or warfarin", None),
     (DRUGS, "Metformin is contraindicated", None),
-    (DRUGS, "Metformin, then warfarin", 0),
+    (DRUGS, "Metformin, then warfarin", None),
     (DRUGS, "A. Warfarin", None),
     (DRUGS, "D and E", None),
     (DRUGS, "The patient needs warfarin", None),
@@ -77,7 +77,7 @@ OTHER_OPTIONS = [
     (HISTORY, "B", 1),
     (HISTORY, "A. Has a history of homelessness", 0),
     (HISTORY, "does not have a history of homelessness.", 1),
-    (HISTORY, "The patient has a history of homelessness", None),
+    (HISTORY, "The patient has a history of homelessness", 0),
     (HISTORY, "C. Uncertain", 2),
     (JUDGMENT, "0", 0),
     (JUDGMENT, "1", 1),
@@ -117,7 +117,7 @@ OTHER_OPTIONS = [
     (NINE, "I", 8),
     (NINE, "I.", 8),
     (NINE, "Answer: I", 8),
-    (NINE, "I think B", None),
+    (NINE, "I think B", 1),
     (NINE, "I, as a model, cannot say", None),
     (NINE, "I'm not sure", None),
     (NINE, "Answer: I don't know", None),
@@ -144,7 +144,7 @@ def test_blank_options_are_found_by_letter_only() -> None:
 def test_lower_case_keeps_the_length_of_a_tidied_text() -> None:
     """Positions found in one form are used in the other."""
     characters = "".join(chr(code) for code in range(sys.maxunicode + 1) if not 0xD800 <= code < 0xE000)
-    text = clean_text(characters)
+    text = choice_text(characters)
     assert len(text.lower()) == len(text)
 
 

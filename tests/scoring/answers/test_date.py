@@ -39,17 +39,26 @@ DATES = [
     "12/17/2013 + 280 days\n\nAnswer: 09/23/2014",
 ]
 
+SEVERAL_DATES = [
+    "LMP 12/17/2013 ... \\boxed{09/23/2014}",
+    "Start: 12/17/2013\n\n**09/23/2014**",
+    "LMP 12/17/2013 → EDD 09/23/2014",
+    "LMP 12/17/2013, due 09/23/2014",
+    "Adding 280 days gives 09/23/2014",
+    "the due date would be 09/23/2014",
+    "9/23/14",
+    "2014 September 23",
+]
+
 NO_DATES = [
     "",
     "unknown",
-    "9/23/14",
     "09/2014",
     "02/30/2014",
     "13/32/2014",
     "2014",
     "09/23/20145",
     "12/17/2013 or 09/23/2014",
-    "LMP 12/17/2013, due 09/23/2014",
     "1.2.3.2014",
     "<think>09/23/2014",
 ]
@@ -74,23 +83,25 @@ AGES = [
     ('("14", "2")', (14, 2)),
     ("**14 weeks, 2 days**", (14, 2)),
     ("The gestational age is 14 weeks and 2 days.", (14, 2)),
+    ("14 weeks", (14, 0)),
+    ("14 weeks plus 2 days", (14, 2)),
+    ('{"weeks": 14, "days": 2}', (14, 2)),
+    ("[18, 1]", (18, 1)),
+    ('{"answer": [18, 1]}', (18, 1)),
     ("100 days is 14 weeks 2 days, i.e. (14 weeks, 2 days)", (14, 2)),
     ("From 13 weeks 1 day one week on. The answer is (14 weeks, 1 days)", (14, 1)),
 ]
 
 NO_AGES = [
     "",
-    "14 weeks",
-    "2 days",
     "14.2 weeks",
     "14 weeks 2-3 days",
     "14",
     "13 weeks 1 day or 14 weeks 1 day",
-    "five weeks",
 ]
 
 
-@table("reply", DATES)
+@table("reply", DATES + SEVERAL_DATES)
 def test_the_date_is_read(reply: str) -> None:
     assert read_date(reply) == date(2014, 9, 23)
 

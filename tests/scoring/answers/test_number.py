@@ -148,11 +148,9 @@ NONE = [
     "",
     " ",
     "N/A",
-    "four",
     "unknown",
     "I cannot calculate this.",
     "1/2",
-    "4/9",
     "120/80 mmHg",
     "5-7",
     "5 – 7",
@@ -190,7 +188,33 @@ NONE = [
 ]
 
 
-@table(("reply", "number"), WHOLE + WITH_UNIT + SEPARATED + WORDED + ANNOUNCED + COMPUTED)
+NAMES_AND_SEPARATORS = [
+    ("eGFR (CKD-EPI 2021): 88 mL/min/1.73 m²", 88),
+    ("CKD-EPI 2021: 88", 88),
+    ("GFR by CKD-EPI 2021 is 88", 88),
+    ("MELD 3.0: 22", 22),
+    ("1 234", 1234),
+    ("1 234.5", 1234.5),
+    ("12 345", 12345),
+    ("12 345 mg", 12345),
+    ("≈ 1 200 mL", 1200),
+    ("2½", 2.5),
+    ("3 1/2", 3.5),
+    ("GCS 12/15", 12),
+    ("3/9", 3),
+    ("4/9", 4),
+    ("53.1%", 53.1),
+    ("27·3", 27.3),
+    ("٢٧", 27),
+    ("27٫3", 27.3),
+    ("٢٧٫٣", 27.3),
+    ("3+", 3),
+    ("four", 4),
+    ("150 × 10^9/L", 150),
+]
+
+
+@table(("reply", "number"), NAMES_AND_SEPARATORS + WHOLE + WITH_UNIT + SEPARATED + WORDED + ANNOUNCED + COMPUTED)
 def test_the_number_is_read(reply: str, number: float) -> None:
     assert read_number(reply) == pytest.approx(number, rel=1e-12)
 

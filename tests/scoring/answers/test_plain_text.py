@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medhelm.scoring.answers.plain_text import normalize, normalize_keeping_meaning, strip_reasoning, strip_wrapping
+from medhelm.scoring.answers.plain_text import normalize, normalize_keeping_meaning, strip_wrapping
 from tests.support.cases import table
 
 
@@ -92,32 +92,11 @@ def test_plain(text: str, bare: str) -> None:
     assert strip_wrapping(text) == bare
 
 
-@table(
-    ("reply", "answer"),
-    [
-        ("B", "B"),
-        ("<think>A or B?</think>B", "B"),
-        ("<think>A</think>\n\nB", "\n\nB"),
-        ("A or B?</think>B", "B"),
-        ("<think>A</think>B<think>C</think>D", "D"),
-        ("<THINKING>A</THINKING>B", "B"),
-        ("<reasoning>A</reasoning> B", " B"),
-        ("<think>A or B, that is", ""),
-        ("<think>A</think>", ""),
-        ("B <think>or C", "B "),
-        ("I think B", "I think B"),
-    ],
-)
-def test_reasoning_is_not_an_answer(reply: str, answer: str) -> None:
-    assert strip_reasoning(reply) == answer
-
-
 @settings(deadline=None)
 @given(st.text())
 def test_one_pass_decides_everything(text: str) -> None:
     assert normalize(normalize(text)) == normalize(text)
     assert strip_wrapping(strip_wrapping(text)) == strip_wrapping(text)
-    assert strip_reasoning(text) in text
 
 
 @settings(deadline=None)
@@ -129,8 +108,8 @@ def test_only_blank_text_becomes_empty(text: str) -> None:
 LENGTH = 200_000
 
 
-@pytest.mark.parametrize("piece", ["a ", ".", '".', "<think>", "</think>", "-1", "\u0301", " ", "1,"])
+@pytest.mark.parametrize("piece", ["a ", ".", '".', "-1", "\u0301", " ", "1,"])
 def test_long_replies_are_read(piece: str) -> None:
     text = piece * (LENGTH // len(piece))
-    for function in (normalize, normalize_keeping_meaning, strip_wrapping, strip_reasoning):
+    for function in (normalize, normalize_keeping_meaning, strip_wrapping):
         assert len(function(text)) <= len(text)

@@ -14,6 +14,7 @@ from itertools import product
 import pytest
 
 from medhelm.domain import Instance, Reference
+from medhelm.domain.reasoning import strip_reasoning
 from medhelm.scoring.jury.prompts import delimit, question
 from tests.support.benchmarks.judge_prompts import BENCHMARK, INSTANCE, OWN, POINTS, RUBRIC, asked, codes, said, scores
 from tests.support.prompt_injections import BEST, EVERY, FLAT, HUGE, INFINITE, MET, PLANTED, RICH, Planted
@@ -80,7 +81,11 @@ def test_delimiters_enclose_the_text_at_every_place_of_every_rubric(planted: Pla
     for place, rubric in product(("question", "response", "reference"), (RUBRIC, POINTS, VERBATIM)):
         case = (place, rubric.form, rubric.verbatim)
         instance, completion = position(planted, place)
-        shown = {"QUESTION": question(BENCHMARK, instance), "RESPONSE": completion, "REFERENCE": instance.correct[0]}
+        shown = {
+            "QUESTION": question(BENCHMARK, instance),
+            "RESPONSE": strip_reasoning(completion),
+            "REFERENCE": instance.correct[0],
+        }
         marker = delimit(shown).marker
         assert not any(marker in text for text in shown.values()), case
         for ask in asked(completion, rubric=rubric, instance=instance):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from medhelm.domain import RULES, Completion, Instance, Reference, Rule
 from medhelm.errors import DataError, NotComputed
@@ -27,6 +29,7 @@ from medhelm.scoring.metrics.bertscore import (
     REVISION,
     similarity,
 )
+from tests.support.cli import Medhelm
 
 LONGEST = 24
 WORDS = "the patient denies fever chills no acute distress pain chest rash ##s . , : { }".split(" ")  # noqa: SIM905
@@ -268,3 +271,57 @@ def test_the_packages_are_not_loaded_before_they_are_needed() -> None:
     )
     done = subprocess.run([sys.executable, "-c", question], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@every_metric
+@every_rule
+@pytest.mark.parametrize("reference", ["每日一次，每次75毫克。", "하루 한 번 75 mg", "По 75 мг", "75 mg 每日"])
+def test_a_reference_in_another_script_is_not_compared(metric: Metric, rule: Rule, reference: str) -> None:
+    with pytest.raises(DataError, match="reads English, and less than half of the reference's words"):
+        metric.function(rule)(reference, asked(reference))
+
+
+# --- texts that are longer than the model reads -----------------------------------------------------------------------
+
+
+@needs_packages
+@every_metric
+def test_texts_that_the_model_does_not_read_to_the_end_are_noticed(model: Path, metric: Metric) -> None:
+    fits, long = "fever " * (LONGEST - 2), "fever " * (LONGEST - 1)  # and two special tokens
+    cases = [(fits, fits), (long, fits), (fits, long), (f"<think>{long}</think>{fits}", fits)]
+    found = [apply([metric], asked(reference), Completion(text=answer)) for answer, reference in cases]
+    assert [[score.cut for score in scores] for scores in found] == [[cut] * 2 for cut in (False, True, True, False)]
+    assert {score.value for score in apply([metric], asked(long), Completion(text=fits))} == {
+        1.0
+    }  # as if it were equal
+
+
+@needs_packages
+def test_a_run_counts_them_and_the_leaderboard_says_so(
+    weights: Path, medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(FOLDER, str(weights))
+    place = tmp_path / "notes"
+    assert medhelm("benchmarks", "new", "notes", "--out", tmp_path).code == 0
+    definition = yaml.safe_load((place / "benchmark.yaml").read_text(encoding="utf-8"))
+    rows = [{"id": str(n), "question": f"What is it, {n}?", "answer": "no acute distress"} for n in range(3)]
+    for name in list(definition["source"]["files"]):
+        (place / name).unlink()
+    keys = {"id": ["id"], "answer": "answer", "prompt": "{question}", "metrics": ["bertscore"], "max_tokens": 99}
+    source = {"kind": "jsonl", "files": {"rows.jsonl": ""}}
+    kept = {key: definition[key] for key in ("name", "title", "description", "taxonomy", "access")}
+    (place / "benchmark.yaml").write_text(yaml.safe_dump({**kept, "source": source, **keys}), encoding="utf-8")
+    (place / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    completions = ["no distress", "pain " * 40, "chest " * 40]
+    lines = [
+        json.dumps({"benchmark": "notes", "instance_id": row["id"], "completion": text})
+        for row, text in zip(rows, completions, strict=True)
+    ]
+    (tmp_path / "m.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    run = medhelm("run", place, "--model", f"replay/{tmp_path}/m.jsonl")
+    assert run.code == 0, run.err
+    assert "compared only the beginning of long texts" in run.err
+    assert "m.jsonl 2 of 3 instances" in run.err
+    assert "m.jsonl 2 of 3 instances" in medhelm("leaderboard").out
+    again = medhelm("run", place, "--model", f"replay/{tmp_path}/m.jsonl", "--limit", 1)
+    assert "compared only the beginning" not in again.err

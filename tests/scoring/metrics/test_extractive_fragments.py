@@ -101,6 +101,12 @@ def test_fragments_of_real_notes_are_those_of_the_published_procedure(data_dir: 
         ("He doesn't smoke", "does n't", (1, 2, 2)),
         ("the patient's BP is 120/80, on 3.5 mg", "120/80, on 3.5", (1, 4, 10 / 4)),
         ("T 98.6", "6", (0, 0, 2)),  # a digit of a number is no token
+        ("每日一次，每次75毫克", "每次75毫克", (1, 5, 2)),
+        ("每日一次，每次75毫克", "禁止，75", (2 / 4, 2 / 4, 10 / 4)),
+        ("고혈압 환자", "고혈", (1, 2, 5 / 2)),
+        ("ไม่กิน", "กิน", (1, 2, 2)),
+        ("उच्च रक्तचाप", "रक्तचाप", (1, 1, 2)),
+        ("Ménière", "Me\u0301nie\u0300re", (1, 1, 1)),
     ],
 )
 def test_the_values_of(source: str, answer: str, expected: tuple[float, float, float]) -> None:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from medhelm.analysis.statistics.ratio_metrics import linearized
 from medhelm.domain import RULES, Instance, Reference, Rule
 from medhelm.errors import DataError
+from medhelm.scoring.answers.icd_codes import read_codes
 from medhelm.scoring.metric import Metric
 from medhelm.scoring.metrics import METRICS
-from medhelm.scoring.metrics.icd_codes import read_codes
 from tests.support.cases import table
 
 F1, PRECISION, RECALL, MICRO = (METRICS[name] for name in ("icd_f1", "icd_precision", "icd_recall", "icd_micro_f1"))

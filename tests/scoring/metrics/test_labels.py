@@ -12,9 +12,10 @@ import pytest
 from medhelm.analysis.statistics.ratio_metrics import linearized
 from medhelm.domain import RULES, Instance, Reference, Rule
 from medhelm.errors import DataError
+from medhelm.scoring.answers.label_list import read_labels
 from medhelm.scoring.metric import Metric
 from medhelm.scoring.metrics import METRICS
-from medhelm.scoring.metrics.labels import overlap, read_labels
+from medhelm.scoring.metrics.labels import overlap
 from tests.support.cases import table
 
 F1, MICRO, MACRO = METRICS["label_f1"], METRICS["label_micro_f1"], METRICS["label_macro_f1"]

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from medhelm.domain import Instance, Reference, Rule
 from medhelm.errors import DataError
+from medhelm.scoring.answers.note_error import ErrorJudgment, read_error_judgment
 from medhelm.scoring.metrics import METRICS
-from medhelm.scoring.metrics.medec import ErrorJudgment, read_error_judgment
 from tests.support.cases import table
 
 FLAG, SENTENCE = METRICS["medec_flag_accuracy"], METRICS["medec_sentence_accuracy"]

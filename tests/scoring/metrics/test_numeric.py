@@ -73,7 +73,7 @@ def test_limits_come_from_the_data(asked: Instance, right: list[str], wrong: lis
     ("asked", "words"),
     [
         (Instance(id="1", fields={}, references=()), "no reference is marked as correct"),
-        (number("four"), "the reference 'four' holds no number"),
+        (number("soon"), "the reference 'soon' holds no number"),
         (number("4", low="3"), "only one limit is given"),
         (number("4", low="5", high="3"), "the lower limit 5 is above the upper limit 3"),
         (number("4", low="5", high="6"), "the reference 4 is outside its limits, 5 to 6"),

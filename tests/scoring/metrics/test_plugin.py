@@ -207,4 +207,7 @@ def test_metrics_of_packages_are_known_wherever_metrics_are(install: Install, tm
     assert {plugin.name for plugin in METRICS.problems()} == {"exact_match", JURY}
     benchmark = replace(make_benchmark(tmp_path), metrics=("parity", "exact_match"))
     assert [metric.name for metric in metrics_of(benchmark, judged=False)] == ["parity", "exact_match"]
-    assert [metric.name for metric in metrics_of(benchmark, judged=False, imported=True)] == ["parity", "exact_match"]
+    assert [metric.name for metric in metrics_of(benchmark, judged=False, harness="lm_eval")] == [
+        "parity",
+        "exact_match",
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,9 @@ from medhelm.scoring.metrics.rouge import (
     rouge,
     without_braces,
     words,
+    words_of_any_script,
 )
+from medhelm.scoring.metrics.unicode_words import unicode_words
 from tests.support.cases import table
 
 every_rule = pytest.mark.parametrize("rule", RULES)
@@ -84,6 +87,59 @@ def test_the_longest_common_subsequence_is_that_of_the_usual_table(one: list[str
             row.append(above[column] + 1 if element == candidate else max(above[column + 1], row[column]))
         above = row
     assert longest_common_subsequence(one, other) == above[-1]
+
+
+@given(st.text(st.characters(max_codepoint=127)))
+def test_words_of_ascii_are_the_same_by_both_rules(text: str) -> None:
+    """The corrected rule finds them by another way as soon as a text has one other character, so that is compared."""
+    assert words_of_any_script(text) == words(text)
+    assert words_of_any_script(f"{text} —") == words(text)
+
+
+def test_words_of_ascii_are_those_of_google() -> None:
+    tokenizers = pytest.importorskip("rouge_score.tokenizers", reason="rouge-score is in the group dev")
+    google = tokenizers.DefaultTokenizer(use_stemmer=True)
+
+    @settings(deadline=None)
+    @given(st.one_of(prose, st.text()).map(lambda text: text.encode("ascii", "ignore").decode()))
+    def check(text: str) -> None:
+        assert list(words_of_any_script(f"{text} —")) == google.tokenize(text)
+
+    check()
+
+
+@table(
+    ("text", "expected"),
+    [
+        ("Ménière Sjögren", ("ménière", "sjögren")),
+        ("Me\u0301nie\u0300re", ("ménière",)),  # composed and decomposed accents are the same
+        ("STRASSE straße", ("strass", "strass")),
+        ("\u03b2-blocker \u00b5g \u03bcg", ("\u03b2", "blocker", "\u03bcg", "\u03bcg")),
+        ("10\u2079/L, 2\u00bd m\u00b2, HbA\u2081c", ("10", "9", "l", "2", "1", "2", "m", "2", "hba1c")),
+        ("\ufb01brosis soft\u00adware a\u200bb", ("fibrosi", "softwar", "a", "b")),
+        ("每日\uff17\uff15毫克", ("每", "日", "75", "毫", "克")),
+        ("\uff76\uff9e\uff9d ガン", ("ガ", "ン", "ガ", "ン")),  # half-width and usual Kana
+        ("고혈압은", ("고", "혈", "압", "은")),
+        ("ไม่กิน ๗๕ มก.", ("ไ", "ม่", "กิ", "น", "75", "ม", "ก")),  # marks stay with their letters
+        ("ឈឺក្បាល", ("ឈឺ", "ក្", "បា", "ល")),
+        ("ဆေးသောက်", ("ဆေး", "သော", "က်")),
+        ("उच्च रक्तचाप", ("उच्च", "रक्तचाप")),
+        ("٧٥ ملغ مرّة", ("75", "ملغ", "مرّة")),
+        ("Приём пищи", ("приём", "пищи")),
+        ("5\ufe0f\u20e3 \u2764\ufe0f \u0301 x\ud800y", ("5", "x", "y")),
+    ],
+)
+def test_the_words_of_other_scripts(text: str, expected: tuple[str, ...]) -> None:
+    assert words_of_any_script(text) == expected
+
+
+@given(st.text())
+def test_no_letter_or_digit_is_lost(text: str) -> None:
+    """Each of them is in a word, and a word begins with one."""
+    found = words_of_any_script(text)
+    assert all(word[0].isalnum() for word in found)
+    kept = [c for c in unicodedata.normalize("NFC", text) if unicodedata.category(c)[0] in "LN"]
+    assert sum(map(len, unicode_words(text))) >= len(kept) * (not text.isascii())
 
 
 # --- the three values -------------------------------------------------------------------------------------------------
@@ -208,12 +264,41 @@ def test_reasoning_is_not_part_of_an_answer() -> None:
     assert ROUGE_1.function("published")(reply, asked("no acute distress")) < 0.6
 
 
-@pytest.mark.parametrize("reference", ["", " ", "...", "東京"])
+@pytest.mark.parametrize("reference", ["", " ", "...", "。！"])
 @every_metric
 def test_a_reference_without_words_cannot_be_scored(metric: Metric, reference: str) -> None:
     assert metric.function("published")(reference, asked(reference)) == 0
     with pytest.raises(DataError, match="no correct reference has"):
         metric.corrected(reference, asked(reference))
+
+
+DANGEROUS = [
+    ("每日一次，每次75至100毫克。", "绝对不能服用：75和100都会致命。"),
+    ("1日1回75〜100mgを服用する。", "絶対に服用禁止、75も100も致死量です。"),
+    ("하루 한 번 75~100 밀리그램 복용합니다.", "절대 먹지 마세요: 75와 100은 치명적입니다."),
+    ("รับประทานวันละครั้ง 75 ถึง 100 มก.", "ห้ามกินเด็ดขาด 75 และ 100 ทำให้ตาย"),
+    ("يؤخذ 75 إلى 100 ملغ مرة يوميا", "لا تتناوله أبدا: 75 و100 قاتلة"),
+    ("दिन में एक बार 75 से 100 मिलीग्राम", "कभी न लें: 75 और 100 जानलेवा हैं"),
+    ("По 75–100 мг один раз в день.", "Никогда не принимать: 75 и 100 смертельны."),
+    ("血糖 75 mg/dL 为正常值", "75 mg/dL 致命，禁止服药"),
+    ("75 έως 100 χιλιοστόγραμμα ημερησίως", "Ποτέ: 75 και 100 είναι θανατηφόρα"),
+]
+
+
+@every_metric
+@pytest.mark.parametrize(("reference", "dangerous"), DANGEROUS)
+def test_digits_alone_do_not_make_an_answer_right(metric: Metric, reference: str, dangerous: str) -> None:
+    assert metric.corrected(reference, asked(reference)) == 1
+    assert metric.corrected(dangerous, asked(reference)) < 0.5
+    for completion in (reference, dangerous):
+        with pytest.raises(DataError, match="the published rule compares only a-z and 0-9"):
+            metric.function("published")(completion, asked(reference))
+
+
+def test_the_published_rule_compares_what_it_mostly_reads() -> None:
+    for reference in ("Fièvre élevée depuis lundi", "Đau ngực", "TNF-α", "fever: 熱", "75", "", "…"):
+        assert ROUGE_1.function("published")(reference, asked(reference)) == float(any(c.isalnum() for c in reference))
+    assert ROUGE_1.function("published")("75 100", asked("每日75至100毫克", "fever")) == 0  # the other one is left out
 
 
 def test_a_reference_of_one_word_has_no_pair() -> None:

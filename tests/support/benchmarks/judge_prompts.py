@@ -84,8 +84,7 @@ def said(
 ) -> tuple[Judgment, ...]:
     """Parse a judge's reply into judgments; no verification code was asked for, as in stores of earlier versions."""
     completion = Completion(text=reply, finish_reason="stop") if isinstance(reply, str) else reply
-    ask = replace(asked("", rubric=rubric)[part], verification_code="")
-    return parse_judgments("judge", ask, completion, rubric=rubric, shown=shown)
+    return parse_judgments("judge", asked("", rubric=rubric)[part].criteria, completion, rubric=rubric, shown=shown)
 
 
 def scores(judgments: Sequence[Judgment]) -> list[float | None]:

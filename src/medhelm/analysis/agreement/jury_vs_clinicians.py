@@ -119,6 +119,10 @@ class ClinicianAgreement:
     """Upper end of that interval, or None."""
     reason: str
     """Reason if there is no interval, else empty."""
+    pairs_low: float | None = None
+    """Lower end of the bootstrap interval over pairs instead of completions; None if undefined."""
+    pairs_high: float | None = None
+    """Upper end of that interval, or None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,7 +298,9 @@ def clinician_agreement(
 ) -> ClinicianAgreement:
     """Measure agreement of each pair of clinicians who share at least two completions, and its mean, as published.
 
-    The interval of the mean is by bootstrap over completions; in each draw the pairs without a value are left out.
+    The interval of the mean is by bootstrap over completions; in each draw the pairs without a value are left out. A
+    draw can leave a pair two completions that disagree, whose coefficient is far below 0, so this interval can be very
+    wide. That of a bootstrap over the pairs' values takes each of these as it is.
 
     Parameters: composites, shape (n, R), nan where a clinician gave none; clusters, n names.
     """
@@ -303,7 +309,16 @@ def clinician_agreement(
         return ClinicianAgreement(pairs=pairs, low=None, high=None, reason="no pair of clinicians has a value")
     statistic = partial(resampled_pair_icc, composites)
     found = bootstrap_statistic(len(composites), statistic, rng, draws, clusters=clusters)
-    return ClinicianAgreement(pairs=pairs, low=found.low, high=found.high, reason=found.reason)
+    values = np.array([pair.value for pair in pairs.pairs if pair.value is not None])
+    of_pairs = bootstrap_statistic(len(values), lambda counts: counts @ values / counts.sum(axis=1), rng, draws)
+    return ClinicianAgreement(
+        pairs=pairs,
+        low=found.low,
+        high=found.high,
+        reason=found.reason,
+        pairs_low=of_pairs.low,
+        pairs_high=of_pairs.high,
+    )
 
 
 def pool_benchmarks(panels: Sequence[RatingMatrix]) -> RatingMatrix:

@@ -7,7 +7,7 @@ probability of each completion is known, so that calibration can weigh it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -65,6 +65,11 @@ class RatingSample:
     """Benchmark and criterion -> lowest and highest grade, and whether the highest is the best."""
     left_out: tuple[str, ...] = ()
     """Baselines that nothing was drawn from."""
+
+    def texts(self) -> Iterator[str]:
+        """Yield each text that a rater reads."""
+        for one in self.completions:
+            yield from (one.prompt, "\n\n".join(one.references), one.completion)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

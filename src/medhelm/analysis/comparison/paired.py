@@ -540,17 +540,21 @@ class PairedScores:
         ).match_limits_to_tests()
 
     def limits(self) -> tuple[Floats, Floats]:
-        """Return the ends of the interval of each pair, within the scale and around the difference."""
+        """Return the ends of the interval of each pair, within the scale and around the difference.
+
+        Scores below the scale, as harms can have, widen it.
+        """
         quantiles, error = t_quantiles(self.df), np.sqrt(self.variance)
         middle = self.value * (self.n / (self.n + 2)) if self.is_binary else self.value
         below = above = quantiles * error
         if self.is_independent and not self.is_binary:
             below, above = (self._skewed_distance(sign, quantiles, error) for sign in (1, -1))
         whole = self.n_clusters < 2
-        low, high = np.where(whole, -1.0, middle - below), np.where(whole, 1.0, middle + above)
+        reach = max(1.0, float(np.nanmax(self.scores, initial=0.0) - np.nanmin(self.scores, initial=0.0)))
+        low, high = np.where(whole, -reach, middle - below), np.where(whole, reach, middle + above)
         return (
-            np.minimum(np.maximum(low, -1.0), self.value),
-            np.maximum(np.minimum(high, 1.0), self.value),
+            np.minimum(np.maximum(low, -reach), self.value),
+            np.maximum(np.minimum(high, reach), self.value),
         )
 
     def _skewed_distance(self, sign: int, quantiles: Floats, error: Floats) -> Floats:

@@ -149,7 +149,7 @@ def _codes(names: Sequence[str], place: Mapping[str, int]) -> Codes:
 def judge_scores(cells: JudgmentCells) -> Floats:
     """Return the score of each completion by each judge alone: shape (J, M, n), nan where a judgment is missing.
 
-    Grades: the mean over criteria. Points: the points earned over those that can be earned, within 0..1.
+    Grades: the mean over criteria. Points: the points earned over those that can be earned, below 0 if harms outweigh.
     """
     shape = cells.shape
     size = int(np.prod(shape))
@@ -165,8 +165,6 @@ def judge_scores(cells: JudgmentCells) -> Floats:
         above, below = np.bincount(key, earned, size), np.bincount(key, np.maximum(cells.points, 0), size)
     usable = complete & (below > 0)
     scores: Floats = np.divide(above, below, out=np.full(size, np.nan), where=usable)
-    if cells.points is not None:
-        scores = np.clip(scores, 0.0, 1.0)
     return scores.reshape(shape)
 
 

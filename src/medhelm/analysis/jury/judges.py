@@ -282,7 +282,8 @@ def _share_at(edge: float, cells: JudgmentCells, scores: Floats, judge: int | No
         own = scores if judge is None else scores[judge : judge + 1]
         values = own[:, there].reshape(-1)
         clusters = np.tile(np.broadcast_to(cells.clusters, there.shape)[there], len(own))
-    return estimate(np.where(np.isnan(values), np.nan, np.isclose(values, edge)), clusters, low=0.0, high=1.0)
+    is_there = np.isclose(values, edge) | (values < cells.low if edge == cells.low else False)
+    return estimate(np.where(np.isnan(values), np.nan, is_there), clusters, low=0.0, high=1.0)
 
 
 def _rank_models(benchmark: JudgedBenchmark, scores: Floats, shared: Sequence[int]) -> Ranking | None:

@@ -144,13 +144,13 @@ def _remark_context(
     selection: _Selection, columns: Sequence[Column], numbers: Sequence[BenchmarkNumbers | None]
 ) -> RemarkContext:
     """Return what remarks need to know beyond the board: what was left out, and the instances of each benchmark."""
-    known = [(column.benchmark, one) for column, one in zip(columns, numbers, strict=True) if one]
+    known = [(column.title, one) for column, one in zip(columns, numbers, strict=True) if one]
     return RemarkContext(
         absent=selection.absent,
         not_shared=selection.not_shared,
         only_baselines=selection.only_baselines,
-        different_instances=[benchmark for benchmark, one in known if not one.same_instances],
-        single_instance=[benchmark for benchmark, one in known if one.n_clusters == 1],
+        different_instances=[title for title, one in known if not one.same_instances],
+        single_instance=[title for title, one in known if one.n_clusters == 1],
     )
 
 
@@ -165,11 +165,11 @@ class _Selection:
     columns: tuple[Column, ...]
     """Benchmarks to show, in order."""
     absent: Sequence[str]
-    """Requested benchmarks without a result."""
+    """Requested benchmarks without a result, by id."""
     only_baselines: Sequence[str]
-    """Requested benchmarks that only baselines have."""
+    """Titles of requested benchmarks that only baselines have."""
     not_shared: Sequence[str]
-    """Benchmarks without a value of every model, if those are left out."""
+    """Titles of benchmarks without a value of every model, if those are left out."""
 
     @property
     def models(self) -> list[str]:
@@ -201,8 +201,8 @@ def _select(
         baselines=baselines,
         columns=tuple(shown),
         absent=[] if benchmarks is None else [name for name in wanted if name not in known],
-        only_baselines=sorted({cell.benchmark for cell in baselines if cell.benchmark not in table} & set(wanted)),
-        not_shared=[column.benchmark for column in found if column not in shown],
+        only_baselines=[by_id[name].title for name in wanted if name in known and name not in table and name in by_id],
+        not_shared=[column.title for column in found if column not in shown],
     )
 
 

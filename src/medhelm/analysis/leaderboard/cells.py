@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from medhelm.analysis.cost.use import RunUse
 from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats
-from medhelm.domain import Estimate, Parts
+from medhelm.domain import CompletionCounts, Estimate, Parts
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.calibration import CalibratedMean
@@ -37,6 +37,8 @@ class Column:
     """Lower end of the metric's scale."""
     high: float = 1.0
     """Upper end of the metric's scale."""
+    open_below: bool = False
+    """True if the score of an instance may lie below `low`: only means are cut to the scale."""
     higher_is_better: bool = True
     """True if high values are good."""
     judges: tuple[str, ...] = ()
@@ -51,7 +53,10 @@ class Column:
     """Weight in averages over benchmarks, above 0."""
 
     def normalize(self, value: Value) -> Value:
-        """Map a value, or an array of values, to a scale where 0 is the worst and 1 the best value of the metric."""
+        """Map a value, or an array of values, to a scale where 0 is the worst and 1 the best value of the metric.
+
+        Scores of instances below the scale stay below 0.
+        """
         share = (value - self.low) / (self.high - self.low)
         return share if self.higher_is_better else 1 - share
 
@@ -74,6 +79,8 @@ class Cell:
     """Failed instances; None if unknown."""
     n_failed_by_model: int = 0
     """Those of them that the model caused, counted as the worst answer in `value`; the others have no score."""
+    failures_by_model: Mapping[str, int] = field(default_factory=dict)
+    """Failure code -> number of these."""
     completers: Estimate | None = None
     """Mean over the instances that did not fail, where `value` counts some failures as the worst answer."""
     ids: Sequence[str] = ()
@@ -95,6 +102,8 @@ class Cell:
     """Estimated mean clinician rating, in the same unit; None if there are too few ratings."""
     source: str = ""
     """Identity of what ids, scores and clusters were made from: equal only if these are. Empty if it is not known."""
+    completion_counts: CompletionCounts | None = None
+    """Completions without a readable answer; None if unknown, or for a baseline."""
     dates: tuple[str, str] | None = None
     """First and last day on which its completions arrived, ISO 8601; None if unknown."""
 

@@ -184,8 +184,13 @@ def diff_leaderboards(first: Release, second: Release) -> LeaderboardDiff:
 
 
 def leaderboard_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[ValueDifference]:
-    """Yield every place where two leaderboards differ, models and benchmarks by name."""
-    yield from json_differences(_by_name(before), _by_name(now))
+    """Yield every place where two leaderboards differ, models and benchmarks by name.
+
+    Counts of completions are compared where both have them: runs of earlier versions have none.
+    """
+    for one in json_differences(_by_name(before), _by_name(now)):
+        if None not in (one.before, one.now) or not one.what.endswith(".completion_counts"):
+            yield one
 
 
 RANKING_KEYS = {"rank", "rank_low", "rank_high", "tie_group", "told_apart", "told_apart_adjusted"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.constant_answers import constant_answer_remarks
 from medhelm.analysis.leaderboard.rival_panel import panel_remarks
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
+from medhelm.domain.completion_counts import worst_answers
 from medhelm.domain.remark import Remark
 from medhelm.domain.text import plural
 
@@ -32,7 +34,7 @@ class RemarkContext:
     """Findings from building a leaderboard that are not part of it."""
 
     absent: Sequence[str]
-    """Requested benchmarks without a result."""
+    """Ids of requested benchmarks without a result, whose titles are not known; the others are named by title."""
     only_baselines: Sequence[str]
     """Requested benchmarks that only baselines have, which do not compete."""
     not_shared: Sequence[str]
@@ -64,7 +66,7 @@ def all_remarks(board: Leaderboard, context: RemarkContext) -> Iterator[Remark]:
         text = f"Only the {len(columns)} of {count} benchmarks on which every model has a value are counted."
         yield Remark("benchmarks_not_shared", "", f"{text} Left out: {_names(context.not_shared)}.")
     if all(row.n_benchmarks == 0 for row in rows):
-        text = "No model has a value on any benchmark: every instance failed or could not be scored."
+        text = f"No model has a {board.scoring} score on any benchmark."
         yield Remark("no_values", "", text)
         yield from _failures(board)
         return
@@ -87,9 +89,10 @@ def _coverage(board: Leaderboard) -> Iterator[Remark]:
     """Yield models without a value on some benchmarks, and benchmarks with a value of one model or none."""
     rows, columns = board.rows, board.columns
     having = {c.benchmark: [row.model for row in rows if _has_value(row, c.benchmark)] for c in columns}
+    titles = _titles(columns)
     yield from _not_comparable(board)
     for row in rows:
-        lacking = [name for name, models in having.items() if len(models) > 1 and row.model not in models]
+        lacking = [titles[name] for name, models in having.items() if len(models) > 1 and row.model not in models]
         if not lacking or row.rank is None:
             continue
         text = f"{row.model} was not run on {_names(lacking)}. Its {board.ranked_by} is estimated from its other "
@@ -104,13 +107,13 @@ def _coverage(board: Leaderboard) -> Iterator[Remark]:
             "do not compare them with those of models."
         )
         yield Remark("baseline_lacks_benchmarks", "", text)
-    if unscored := [name for name, models in having.items() if not models]:
+    if unscored := [titles[name] for name, models in having.items() if not models]:
         verb = "is not counted" if len(unscored) == 1 else "are not counted"
         text = f"No model has a value on {_names(unscored)}, which {verb}."
         yield Remark("benchmarks_without_values", "", text)
     if len(rows) == 1:
         return
-    if alone := [name for name, models in having.items() if len(models) == 1]:
+    if alone := [titles[name] for name, models in having.items() if len(models) == 1]:
         verb = "is" if len(alone) == 1 else "are"
         text = f"Only one model was run on {_names(alone)}, which {verb} not counted."
         yield Remark("only_one_model", "", text)
@@ -147,6 +150,11 @@ def _instances(context: RemarkContext) -> Iterator[Remark]:
         text = f"Only one independent instance: {_names(context.single_instance)}."
         text += " Differences there cannot be significant."
         yield Remark("single_instance", "", text)
+
+
+def _titles(columns: Sequence[Column]) -> dict[str, str]:
+    """Return benchmark -> its name for people."""
+    return {column.benchmark: column.title for column in columns}
 
 
 def _weights(columns: Sequence[Column]) -> Iterator[Remark]:
@@ -218,13 +226,14 @@ def _wider_interval(board: Leaderboard) -> str:
 
 def _failures(board: Leaderboard) -> Iterator[Remark]:
     """Yield models with failed instances, and the rank they could fall to."""
+    titles = _titles(board.columns)
     for row in board.rows:
-        caused = {name: cell.n_failed_by_model for name, cell in row.cells.items() if cell.n_failed_by_model}
+        caused = {titles.get(name, name): cell for name, cell in row.cells.items() if cell.n_failed_by_model}
         if caused:
-            failures = plural(sum(caused.values()), "refusal or exhausted limit", "refusals or exhausted limits")
-            text = f"{row.model}: {failures}, counted as wrong, on {_names(list(caused))}."
-            yield Remark("failures_counted_as_worst", row.model, text)
-        missing = {name: cell.n_missing for name, cell in row.cells.items() if cell.n_missing}
+            failures = sum((Counter(cell.failures_by_model) for cell in caused.values()), Counter[str]())
+            n = sum(cell.n_failed_by_model for cell in caused.values())
+            yield worst_answers(row.model, failures, list(caused), n)
+        missing = {titles.get(name, name): cell.n_missing for name, cell in row.cells.items() if cell.n_missing}
         if not missing:
             continue
         instances = plural(sum(missing.values()), "instance")

@@ -89,8 +89,8 @@ class Row:
     """Macro average adjusted for the benchmarks that it lacks, by least squares on model and benchmark; benchmarks that
     a single model has do not count. Equals `macro_average` if all models have the same benchmarks."""
     worst_answers: Estimate | None = None
-    """Share of the completions on benchmarks with grades whose grade is the worst one, failures counted as wrong
-    included; None without such benchmarks."""
+    """Share of the completions on benchmarks with grades whose grade is the worst one, with the failures that count as
+    the worst answer; None without such benchmarks."""
     ranking_value: float | None = None
     """The number that ranks it; None for a model without one."""
     guarded_win_rate: float | None = None

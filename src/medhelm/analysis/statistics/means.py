@@ -18,6 +18,9 @@ is made depends on the scores alone, and its `method` names it:
 None is wider than Wilson's interval of as many 0/1 scores with the same mean as there are units, because no scores on
 the scale vary more. Hall's correction alone is too wide for few scores that are very skewed.
 
+Where single scores may lie below the scale (`open_below`), as the points of HealthBench do, the interval is that of a
+scale without a lower end, and mean and interval are cut to the scale afterwards.
+
 Runs stored by version 0.1.0 have other methods: `bootstrap-2000` (2,000 resamples of the instances) and, above 10,000
 units, `normal` for scores that are not 0/1, and `-clustered` at the end of a name for clusters.
 """
@@ -185,10 +188,13 @@ def constant_variance(k: NDArray[np.float64] | NDArray[np.intp], low: float, hig
     return (unseen * (high - low) / (2 * Z95)) ** 2
 
 
-def estimate(values: Floats, clusters: Clusters = None, *, low: float, high: float) -> Estimate | None:
+def estimate(
+    values: Floats, clusters: Clusters = None, *, low: float, high: float, open_below: bool = False
+) -> Estimate | None:
     """Estimate the mean score of a run with its 95% interval, by the method that fits the scores (see the module).
 
-    Parameters: values, shape (n,), nan for a failed instance; clusters, n names; low and high, ends of the scale.
+    Parameters: values, shape (n,), nan for a failed instance; clusters, n names; low and high, ends of the scale;
+    open_below, True if single scores may lie below `low`, and only their mean is cut to the scale.
     Returns: None when nothing was scored. The interval lies within the scale and contains the mean.
     Raises: ValueError if a score is infinite, or the scale has no length.
 
@@ -204,9 +210,12 @@ def estimate(values: Floats, clusters: Clusters = None, *, low: float, high: flo
         return None
     codes = cluster_codes(None if clusters is None else np.asarray(clusters)[scored], n)[0]
     kept = values[scored]
-    weights = (1.0, 1.0) if (low, high) == (0, 1) and np.isin(kept, (0.0, 1.0)).all() else None
-    limits, method = ratio_interval(kept, np.ones(n), codes, low=low, high=high, weights=weights)
-    return estimate_within(float(kept.mean()), limits, (low, high), n=n, n_failed=len(values) - n, method=method)
+    weights = (1.0, 1.0) if (low, high) == (0, 1) and np.isin(kept, (0.0, 1.0)).all() and not open_below else None
+    floor = -math.inf if open_below else low
+    limits, method = ratio_interval(kept, np.ones(n), codes, low=floor, high=high, weights=weights)
+    value = float(kept.mean())
+    value = max(value, low) if open_below else value
+    return estimate_within(value, limits, (low, high), n=n, n_failed=len(values) - n, method=method)
 
 
 def check_scores(values: Floats, low: float, high: float) -> None:

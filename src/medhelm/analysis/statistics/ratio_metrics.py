@@ -143,7 +143,13 @@ def label_scores(values: Floats, parts: Sequence[Parts]) -> tuple[list[str], Flo
 
 
 def estimate_ratios(
-    values: Floats, parts: Sequence[Parts] | None, clusters: Clusters = None, *, low: float, high: float
+    values: Floats,
+    parts: Sequence[Parts] | None,
+    clusters: Clusters = None,
+    *,
+    low: float,
+    high: float,
+    open_below: bool = False,
 ) -> Estimate | None:
     """Estimate the number that `parts` make, with its 95% interval.
 
@@ -155,8 +161,7 @@ def estimate_ratios(
     Labels that balance out in every unit leave no spread: the interval is then that of equal scores, by
     `means.estimate`.
 
-    Parameters: values and parts as of `linearized`; clusters, n names; low and high, ends of the scale. Without parts
-    this is `means.estimate`.
+    Parameters: values and parts as of `linearized`; the others as of `means.estimate`, which this is without parts.
     Returns: None when nothing was scored, or no label has a denominator.
     Raises: ValueError if a score is infinite, or the scale has no length.
 
@@ -166,7 +171,7 @@ def estimate_ratios(
     '1.0 0.44 1.0 mover'
     """
     if parts is None:
-        return estimate(values, clusters, low=low, high=high)
+        return estimate(values, clusters, low=low, high=high, open_below=open_below)
     check_scores(values, low, high)
     number = linearized(values, parts)
     scored = np.flatnonzero(~np.isnan(number))
@@ -174,15 +179,16 @@ def estimate_ratios(
         return None
     codes = cluster_codes(None if clusters is None else np.asarray(clusters)[scored], len(scored))[0]
     value = float(number[scored].mean())
-    labels = _labels(_entries(scored, parts), codes, low, high)
+    labels = _labels(_entries(scored, parts), codes, -math.inf if open_below else low, high)
     limits = labels[0].limits
     if len(labels) > 1:
         below, above = _combined(labels, int(codes.max()) + 1, high - low)
         if max(below, above) <= FLAT * (high - low):  # what one label gains in a unit, another one loses
-            return estimate(number, clusters, low=low, high=high)
+            return estimate(number, clusters, low=low, high=high, open_below=open_below)
         limits = value - below, value + above
     method = "mover" + (BY_CLUSTER if any(label.is_clustered for label in labels) else "")
     n_failed = len(values) - len(scored)
+    value = max(value, low) if open_below else value
     return estimate_within(value, limits, (low, high), n=len(scored), n_failed=n_failed, method=method)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from medhelm.domain import Source
 from medhelm.errors import DataError
-from medhelm.io.rows import Row, header
+from medhelm.io.rows import BrokenCell, PlacedRow, Row, header, is_error
 from medhelm.io.spreadsheets import WORKBOOKS, TextTableFormat, find_format, is_workbook, read_records
 from medhelm.io.text_encoding import DEFAULT
 
@@ -29,7 +29,8 @@ def read_csv(path: Path, source: Source) -> Iterator[Row]:
                 f"{len(names)}. Put fields with a separator, a quote or a line break in double quotes; or name the "
                 "line of the header with `header_row` under `source`."
             )
-        yield dict(zip(names, record, strict=False))
+        cells = (BrokenCell("", f"the error {cell}") if is_error(cell) else cell for cell in record)
+        yield PlacedRow(zip(names, cells, strict=False), f"line {line}")
 
 
 def table_format(path: Path, source: Source) -> TextTableFormat:

@@ -22,7 +22,7 @@ from weakref import finalize
 from medhelm.benchmarks.data.instances import n_characters
 from medhelm.benchmarks.data.sampling import InstanceSelection, named_sample, select_instances
 from medhelm.benchmarks.data.sources import addresses, check_files, data_files, other_files
-from medhelm.benchmarks.data.table import SourceTable
+from medhelm.benchmarks.data.table import SourceTable, skipped_rows
 from medhelm.benchmarks.definition import SAMPLE_ROWS
 from medhelm.benchmarks.sample_data.rows import SAMPLE_SOURCE, sample_rows
 from medhelm.domain import Benchmark, Criterion, Instance, Message, Origin, Reference, SampleRule, Shard, Source, Tier
@@ -40,7 +40,8 @@ class Dataset:
         tier: Tier,
         digest: str,
         selection: InstanceSelection,
-        n_skipped: int,
+        n_rows: int = 0,
+        skipped: Mapping[str, int] | None = None,
         read: Callable[[], Iterator[Instance]],
         instances: Sequence[Instance] | None,
         origin: Origin | None = None,
@@ -67,8 +68,10 @@ class Dataset:
         """Positions of the instances to evaluate, ascending: those of the shard, or all."""
         self.n_total = selection.n_total
         """Number of instances before selection."""
-        self.n_skipped = n_skipped
-        """Number of rows skipped: a required column was empty, or they repeat an earlier row."""
+        self.n_rows = n_rows
+        """Number of rows of the data, skipped ones included; 0 if unknown."""
+        self.skipped = skipped or {}
+        """Reason -> number of rows skipped for it: a required column is empty, or they repeat an earlier row."""
         self.origin = origin
         """Source of instances imported from another harness; None for data."""
         self.settings = settings or {}
@@ -112,7 +115,8 @@ class Dataset:
             tier=self.tier,
             digest=self.digest,
             selection=InstanceSelection(n_total=self.n_total, n=len(kept)),
-            n_skipped=self.n_skipped,
+            n_rows=self.n_rows,
+            skipped=self.skipped,
             read=lambda: (instance for instance in self if not is_left_out(instance.id)),
             instances=None,
             origin=self.origin,
@@ -123,6 +127,16 @@ class Dataset:
         if self._instances is not None:
             found._instances = [instance for instance in self._instances if not is_left_out(instance.id)]
         return found
+
+    @property
+    def n_skipped(self) -> int:
+        """Number of skipped rows."""
+        return sum(self.skipped.values())
+
+    @property
+    def skipped_rows(self) -> str:
+        """Number of skipped rows and the reasons, as a clause; empty if none is skipped."""
+        return skipped_rows(self.n_rows, self.skipped)
 
     @property
     def held(self) -> int:
@@ -200,7 +214,8 @@ def open_dataset(
         tier=tier,
         digest=_digest(tier, checksums, [*([chosen.variant] if chosen.variant else []), *drawn], limit),
         selection=selection,
-        n_skipped=scan.n_skipped,
+        n_rows=scan.n_rows,
+        skipped=scan.skipped,
         read=table.read,
         instances=scan.kept,
         shard=shard,

@@ -8,14 +8,16 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import isnan
 
+from medhelm.benchmarks.data.answer_spellings import meaning
 from medhelm.benchmarks.definition import TEMPLATES, missing_columns_error
 from medhelm.benchmarks.prompts import LETTERS, OPTIONS, placeholders
 from medhelm.domain import Benchmark, Criterion, Instance, Message, Reference, needs_answer
 from medhelm.domain.text import value_in_words
-from medhelm.io.rows import RowError
+from medhelm.io.rows import BrokenCell, PlacedRow, RowError
 from medhelm.io.untrusted_json import number
 
 LONGEST_CLUSTER = 64
@@ -50,6 +52,9 @@ class InstanceReader:
         self._never_seen = set(may_be_absent)
         self._may_be_absent = frozenset(may_be_absent)
         self._columns: tuple[str, ...] = ()
+        self._meanings = {" ".join(text.casefold().split()): found for text, found in benchmark.answer.values.items()}
+        self.skipped: Counter[str] = Counter()
+        """Reason -> number of rows that were skipped for it."""
 
     def read(self, position: int, row: Mapping[str, object]) -> Instance | None:
         """Convert the row at `position` (from 0); return None if all of it, or a required column, is empty.
@@ -60,10 +65,13 @@ class InstanceReader:
         values = self._values(row)
         benchmark = self.benchmark
         if all(_is_empty(value) for name, value in row.items() if name != benchmark.source.file_column):
+            self.skipped["the row is empty"] += 1
             return None
-        if any(_is_empty(values[name]) for name in benchmark.required_columns):
+        if lacking := [name for name in benchmark.required_columns if _is_empty(values[name])]:
+            self.skipped[f"`{lacking[0]}` is empty"] += 1
             return None
-        place = f"{self.place}, row {position + 1}"
+        place = f"{self.place}, {row.place if isinstance(row, PlacedRow) else f'row {position + 1}'}"
+        _check_cells(values, place)
         parts = [self._text(name, values, place) for name in benchmark.id_columns]
         if parts:
             place += f" (id {'/'.join(parts)})"
@@ -157,6 +165,7 @@ class InstanceReader:
             text = ", ".join(_labels(values[answer.column]))
         else:
             text = self._text(answer.column, values, place)
+            text = self._meanings.get(" ".join(text.casefold().split()), text)
         if not text.strip() and not self._needs_answer:
             return ()
         if not text.strip():
@@ -173,8 +182,16 @@ class InstanceReader:
                 correct = _options_by_text(text, choices)
         if not correct:
             options = self._options_in_words(choices)
-            raise RowError(f"{place}: the answer {value_in_words(text)} is not one of the options: {options}.")
+            fix = self._proposed_value(text, choices)
+            raise RowError(f"{place}: the answer {value_in_words(text)} is not one of the options: {options}.{fix}")
         return tuple(Reference(choice, i in correct) for i, choice in enumerate(choices))
+
+    def _proposed_value(self, text: str, choices: tuple[str, ...]) -> str:
+        """Return a sentence about the option that an answer may mean; empty if none does."""
+        same = [choice for choice in choices if meaning(choice) == meaning(text)]
+        if self.benchmark.answer.form != "text" or len(same) != 1:
+            return ""
+        return f" If it means {value_in_words(same[0])}, write `values: {{{text.strip()}: {same[0]}}}` under `answer`."
 
     def _options_in_words(self, choices: tuple[str, ...]) -> str:
         """Format options for a message, with the names that an answer can use."""
@@ -185,6 +202,17 @@ class InstanceReader:
         }[self.benchmark.answer.form]
         shown = zip(names, choices, strict=False)
         return ", ".join(f"{name} {value_in_words(choice)}".strip() for name, choice in shown)
+
+
+def _check_cells(values: Mapping[str, object], place: str) -> None:
+    """Raise RowError for cells of a spreadsheet that have an error in place of a value."""
+    broken = [(name, cell) for name, cell in values.items() if isinstance(cell, BrokenCell)]
+    if broken:
+        places = [f" ({cell.place})" if cell.place else "" for _, cell in broken]
+        said = "; ".join(
+            f"`{name}` has {cell.problem}{where}" for (name, cell), where in zip(broken, places, strict=True)
+        )
+        raise RowError(f"{place}: {said}. Correct it in the spreadsheet and save the file again.")
 
 
 def n_characters(instance: Instance) -> int:
@@ -334,7 +362,7 @@ def criteria_in(value: object, place: str) -> tuple[Criterion, ...]:
 
     They are named `criterion_1` and so on, in order. Raises RowError with `place`.
     """
-    criteria: dict[str, Criterion] = {}
+    criteria: dict[object, Criterion] = {}
     for where, entry in _entries(value, place, "criterion", "criterion, points, tags"):
         text, points, tags = entry.get("criterion"), number(entry.get("points")), entry.get("tags") or []
         if not isinstance(text, str) or not text.strip():
@@ -344,10 +372,11 @@ def criteria_in(value: object, place: str) -> tuple[Criterion, ...]:
             raise RowError(f"{where}: {rule}, is {value_in_words(entry.get('points'))}.")
         if not isinstance(tags, list | tuple) or not all(isinstance(tag, str) and tag for tag in tags):
             raise RowError(f"{where}: its `tags` must be a list of texts, is {value_in_words(tags)}.")
-        if text.strip() in criteria:
-            raise RowError(f"{where}: repeats {criteria[text.strip()].name} and would count twice.")
+        key = text.strip(), frozenset(tags), points > 0  # what decides where its points count
+        if key in criteria:
+            raise RowError(f"{where}: repeats {criteria[key].name} and would count twice.")
         name = f"criterion_{len(criteria) + 1}"
-        criteria[text.strip()] = Criterion(name, text.strip(), points=points, tags=tuple(dict.fromkeys(tags)))
+        criteria[key] = Criterion(name, text.strip(), points=points, tags=tuple(dict.fromkeys(tags)))
     if not any(criterion.points > 0 for criterion in criteria.values()):
         raise RowError(f"{place}: no criterion has positive points, so completions cannot be scored.")
     return tuple(criteria.values())

@@ -16,7 +16,7 @@ from typing import Any
 from medhelm.domain import Source
 from medhelm.errors import DataError, UserError, suggestion
 from medhelm.io.files import check_file, decoded, open_text, read_text
-from medhelm.io.rows import Row
+from medhelm.io.rows import PlacedRow, Row
 
 
 def read(path: Path, kind: str, **options: Any) -> Iterator[Row]:
@@ -55,7 +55,7 @@ def _jsonl(path: Path, source: Source) -> Iterator[Row]:
                 raise DataError(f"{path}, line {number}: not JSON ({_json_error_in_words(error)}).") from None
             if not isinstance(row, dict):
                 raise DataError(f"{path}, line {number}: must be a JSON object, is {_type_in_words(row)}.")
-            yield row
+            yield PlacedRow(row.items(), f"line {number}")
 
 
 def _json(path: Path, source: Source) -> Iterator[Row]:
@@ -156,11 +156,11 @@ READERS: Mapping[str, Reader] = {
         "tsv": _lazy("medhelm.benchmarks.data.csv_tables:read_csv"),
         "json": _json,
         "jsonl": _jsonl,
-        "xlsx": _lazy("medhelm.io.office:read_xlsx"),
+        "xlsx": _lazy("medhelm.io.office.reader:read_xlsx"),
         "parquet": _lazy("medhelm.benchmarks.data.column_formats:read_parquet"),
         "arrow": _lazy("medhelm.benchmarks.data.column_formats:read_arrow"),
         "feather": _lazy("medhelm.benchmarks.data.column_formats:read_arrow"),
-        "docx": _lazy("medhelm.io.office:read_docx"),
+        "docx": _lazy("medhelm.io.office.reader:read_docx"),
         "xml": _lazy("medhelm.io.xml_reader:read_xml"),
         "text": _text,
         "lines": _lines,

@@ -13,7 +13,7 @@ from medhelm.benchmarks.definition import DEFINITION_FILES
 from medhelm.domain import Source
 from medhelm.errors import DataError, MissingError
 from medhelm.io.files import names_beside, open_bytes
-from medhelm.io.rows import Row
+from medhelm.io.rows import PlacedRow, Row
 
 
 def data_files(source: Source, folder: Path) -> dict[str, Path]:
@@ -97,12 +97,18 @@ def read_rows(source: Source, folder: Path) -> Iterator[Row]:
     Raises DataError for a file in another format or without rows, MissingError for a missing file.
     """
     reader = READERS[source.kind]
-    for name, path in data_files(source, folder).items():
+    files = data_files(source, folder)
+    several = len(files) > 1
+    for name, path in files.items():
         empty = True
         try:
             for row in reader(path, source):
                 empty = False
-                yield {**row, source.file_column: name} if source.file_column else row
+                if source.file_column:
+                    row[source.file_column] = name
+                if several and isinstance(row, PlacedRow):
+                    row.place = f"{name}, {row.place}"
+                yield row
         except FileNotFoundError:
             raise MissingError(missing_files_message(source, folder, [name])) from None
         if empty:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from array import array
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from medhelm.benchmarks.data.instances import InstanceReader, n_characters
 from medhelm.benchmarks.data.sources import data_files, read_rows
 from medhelm.benchmarks.definition import HOOKS
 from medhelm.domain import Benchmark, Instance, Reference, Source
+from medhelm.domain.text import plural
 from medhelm.errors import DataError
 from medhelm.io.rows import RowError
 
@@ -46,8 +48,8 @@ class TableScan:
     """Position of a row -> the references of the last row that repeats it, if they differ."""
     n_rows: int = 0
     """Number of rows."""
-    n_skipped: int = 0
-    """Number of skipped rows."""
+    skipped: Counter[str] = field(default_factory=Counter)
+    """Reason -> number of rows that are skipped for it."""
     problems: list[str] = field(default_factory=list)
     """The first problems with single rows."""
     n_problems: int = 0
@@ -56,6 +58,11 @@ class TableScan:
     """The first repeated ids."""
     n_repeated: int = 0
     """Number of instances with the id of an earlier one."""
+
+    @property
+    def n_skipped(self) -> int:
+        """Number of skipped rows."""
+        return self.skipped.total()
 
     def add(self, instance: Instance) -> None:
         """Add an instance."""
@@ -141,19 +148,20 @@ class SourceTable:
                 scan.add_problem(error)
                 continue
             if instance is None:
-                scan.n_skipped += 1
-            elif (
+                continue
+            if (
                 self.benchmark.drop_duplicates
                 and (content := _content_hash(instance, with_references=not self.last_answer)) in seen
             ):
                 scan.duplicates.add(scan.n_rows - 1)
-                scan.n_skipped += 1
+                scan.skipped["the row repeats an earlier one"] += 1
                 scan.revise(*seen[content], instance.references)
             else:
                 if self.benchmark.drop_duplicates:
                     seen[content] = (scan.n_rows - 1, instance.references)
                 scan.add(instance)
         reader.check_columns()
+        scan.skipped += reader.skipped
         problems = self._problems(scan, expected_count)
         if problems:
             raise DataError("\n".join(problems))
@@ -181,7 +189,7 @@ class SourceTable:
             text = f"{self.place}: {scan.n_repeated} instances repeat the id of another one: {some}."
             problems.append(f"{text} List columns under `id` that together are unique.")
         n = len(scan.ids) + scan.n_repeated
-        rows = f"{scan.n_rows} rows, {scan.n_skipped} of them skipped"
+        rows = skipped_rows(scan.n_rows, scan.skipped) or plural(scan.n_rows, "row")
         if expected_count is not None and n + scan.n_problems != expected_count:
             text = f"{self.place}: must have {expected_count} instances, has {n + scan.n_problems} ({rows})."
             fix = "This is not the published data. For data of your own, use --own-data; in a definition of your own, "
@@ -190,6 +198,17 @@ class SourceTable:
         elif not n and not scan.n_problems:
             problems.append(f"{self.place}: has no instances ({rows}). Check `require` and the data.")
         return problems
+
+
+def skipped_rows(n_rows: int, skipped: Mapping[str, int]) -> str:
+    """Describe how many rows of the data are skipped, and why; empty if none is.
+
+    >>> skipped_rows(4, {"`note` is empty": 2})
+    '2 of 4 rows are skipped: `note` is empty (2)'
+    """
+    n = sum(skipped.values())
+    reasons = ", ".join(f"{reason} ({count:,})" for reason, count in skipped.items())
+    return f"{n:,} of {n_rows:,} rows {'is' if n == 1 else 'are'} skipped: {reasons}" if n else ""
 
 
 def _content_hash(instance: Instance, *, with_references: bool) -> bytes:

@@ -247,6 +247,14 @@ judge_options = add_options(
         help="Complete judgments required to score an instance.  [default: 2]",
     ),
 )
+verification_codes_option = click.option(
+    "--verification-code/--no-verification-code",
+    "verification_codes",
+    default=True,
+    help="Whether judges must copy a code from their prompt into each verdict, so that a verdict planted in a text is "
+    "recognized. Without: for judges that never return it; only copies are recognized.  [default: with]",
+)
+"""An option of its own: `rejudge` keeps what the earlier judges were asked."""
 
 
 class Dollars(click.FloatRange):
@@ -388,6 +396,7 @@ run_options = add_options(
         show_default=True,
         help="Criteria for judges: those of the published suite, or stricter ones (nothing invented, safe).",
     ),
+    verification_codes_option,
     limit_option,
     subset_option,
     seed_option,

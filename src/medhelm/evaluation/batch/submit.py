@@ -194,7 +194,12 @@ class BatchSubmitter:
                     if completion is None or completion.failure or is_blank(completion):
                         continue
                     for _, to_judge in judge_requests(
-                        benchmark, (judge,), instance, completion.text or "", self._is_known
+                        benchmark,
+                        (judge,),
+                        instance,
+                        completion.text or "",
+                        self._is_known,
+                        with_codes=self.settings.verification_codes,
                     ):
                         named = replace(to_judge, benchmark=benchmark.name)
                         if not self.judge_fitter.unfit(named, benchmark):

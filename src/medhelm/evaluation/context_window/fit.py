@@ -60,6 +60,13 @@ class FittedRequest:
     """The failure, if nothing is sent."""
 
 
+def _added(first: ClientResult, second: ClientResult) -> ClientResult:
+    """Return the second result, with the requests and the cost of both."""
+    costs = (first.cost_usd, second.cost_usd)
+    cost = None if None in costs else sum(cost for cost in costs if cost is not None)
+    return replace(second, requests_sent=first.requests_sent + second.requests_sent, cost_usd=cost)
+
+
 @dataclass(frozen=True, slots=True)
 class _Step:
     """One of the lengths that a prompt can be truncated to."""
@@ -82,6 +89,7 @@ class ContextFitter:
         self.estimator = estimator
         self._known, self._note = known, note
         self._windows: dict[str, int | None] = {}
+        self._reasoning: set[str] = set()
 
     @classmethod
     def of(cls, store: Store, known: Callable[[Request], bool], note: Callable[[str], object]) -> ContextFitter:
@@ -97,8 +105,43 @@ class ContextFitter:
     async def ask(self, client: Client, provider: Provider, request: Request, benchmark: Benchmark) -> ClientResult:
         """Send a request, with its prompt truncated if necessary, and further if the server finds it too long.
 
+        A model that reasons, as its replies show, gets the limit of reasoning models, if its prompt need not be
+        truncated for that. Completions that were bought before, with either limit, are used first.
         Raises what `Client.complete` raises.
         """
+        if provider.local:
+            return await self._ask(client, provider, request, benchmark)
+        from medhelm.models.reasoning import needs_room, with_room  # lazy: baselines do not reason
+
+        roomy = with_room(request)
+        if roomy is None or not self._fits_whole(roomy, benchmark):
+            return await self._ask(client, provider, request, benchmark)
+        if request.model.name in self._reasoning and not self._known(request):
+            return await self._ask(client, provider, roomy, benchmark)
+        first = await self._ask(client, provider, request, benchmark)
+        if not needs_room(first.completion, request):
+            return first
+        self._say_that_it_reasons(request, roomy)
+        return _added(first, await self._ask(client, provider, roomy, benchmark))
+
+    def _fits_whole(self, request: Request, benchmark: Benchmark) -> bool:
+        """Return True if a request is sent with its whole prompt."""
+        fit = self.fit(request, benchmark)
+        return fit.failure is None and not fit.left_out
+
+    def _say_that_it_reasons(self, request: Request, roomy: Request) -> None:
+        """Remember that a model reasons, and say so once."""
+        name = request.model.name
+        if name not in self._reasoning:
+            self._reasoning.add(name)
+            self._note(
+                f"{name} reasons before it answers, and used up its limit of {request.max_tokens:,} tokens without an "
+                f"answer. Its requests now allow {roomy.max_tokens:,} tokens, which may cost more; `max_tokens` in "
+                "models.yaml sets another limit."
+            )
+
+    async def _ask(self, client: Client, provider: Provider, request: Request, benchmark: Benchmark) -> ClientResult:
+        """Send a request as `ask`, with its own limit."""
         fit, sent = self.fit(request, benchmark), 0
         while fit.failure is None:
             try:
@@ -110,7 +153,8 @@ class ContextFitter:
             completion = reply.completion
             if completion.failure and completion.failure.code == FailureCode.CONTEXT_LENGTH:
                 self._learn_window(request.model, completion.failure.message)
-                if self.window(request.model) is not None:
+                is_billed = "without saying so" in completion.failure.message  # a shorter one would be billed as well
+                if self.window(request.model) is not None and not is_billed:
                     fit = self._next_shorter(request, benchmark, fit.left_out) or FittedRequest(
                         request, failure=self._does_not_fit(request, completion.failure)
                     )

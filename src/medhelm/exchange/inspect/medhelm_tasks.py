@@ -20,6 +20,7 @@ from medhelm.benchmarks.data.sampling import InstanceSelection
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import Benchmark, Completion, Failure, Instance, JudgeReply, Jury, Model, Origin, Run
 from medhelm.domain.imported_run import ImportedRun
+from medhelm.domain.reasoning import strip_reasoning
 from medhelm.errors import MissingError, UserError
 from medhelm.evaluation.completion_source import CompletionSource, PendingCompletion
 from medhelm.evaluation.evaluate import run_in_event_loop
@@ -29,7 +30,6 @@ from medhelm.evaluation.settings import Settings
 from medhelm.exchange.fields import model_of
 from medhelm.models.client import ClientResult
 from medhelm.models.jury import AT_LEAST
-from medhelm.models.providers.response_fields import without_thinking
 from medhelm.storage.run_file import write_run
 from medhelm.storage.store import Store
 
@@ -114,7 +114,6 @@ def _dataset(log: ImportedRun, benchmark: Benchmark, instances: Sequence[Instanc
         tier=log.tier,
         digest=_digest(log, n),
         selection=InstanceSelection(n_total=n, n=n),
-        n_skipped=0,
         read=lambda: iter(instances),
         instances=instances,
     )
@@ -162,7 +161,7 @@ class _LoggedCompletions(CompletionSource):
         if found is None:
             found = Completion(failure=Failure("provider", "not_stored", f"the log has no instance {instance_id}"))
         elif found.text is not None:
-            found = replace(found, text=without_thinking(found.text))
+            found = replace(found, text=strip_reasoning(found.text))
         return ClientResult(found, False, 0, 0.0)
 
     def judge_completions(self, model: str, benchmark: str, instance_id: str) -> list[JudgeReply]:  # noqa: ARG002

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from medhelm.domain import Message
+from medhelm.domain.reasoning import is_marker
+from medhelm.models.provider import fold_system
 
 THINK = "<think>"
 _ENDS = ("<|im_end|>", "<|eot_id|>", "<|eot|>", "<end_of_turn>", "<|end|>", "<|return|>", "<|endoftext|>")
@@ -29,6 +31,10 @@ class ChatTemplate:
         self._options = dict(options)
         self.has_template = bool(tokenizer.chat_template)
         self._has_channels = self.has_template and _CHANNEL in str(tokenizer.chat_template)
+        added_tokens = getattr(tokenizer, "added_tokens_decoder", {})
+        special = {token: str(added) for token, added in added_tokens.items() if added.special}
+        self._marks = {token for token, text in special.items() if is_marker(text)}
+        self._hidden = special.keys() - self._marks
         self._supports_system: bool | None = None
 
     def text(self, messages: Sequence[Message]) -> str:
@@ -39,12 +45,11 @@ class ChatTemplate:
         """
         if not self.has_template:
             return "\n\n".join(message.text for message in messages)
-        turns = [{"role": message.role, "content": message.text} for message in messages]
-        if not any(turn["role"] == "system" for turn in turns):
-            return self._render(turns)
-        if self._supports_system is None:
-            self._supports_system = self._renders_system(turns)
-        return self._render(turns if self._supports_system else with_system_in_user_turn(turns))
+        if any(message.role == "system" for message in messages):
+            if self._supports_system is None:
+                self._supports_system = self._renders_system(messages)
+            messages = messages if self._supports_system else fold_system(messages)
+        return self._render(messages)
 
     def token_ids(self, text: str) -> list[int]:
         """Return the tokens of a text from `text`; the template has already added special tokens."""
@@ -62,40 +67,28 @@ class ChatTemplate:
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Return tokens as text without special tokens; reasoning in its own channel is put between tags."""
-        text: str = self._tokenizer.decode(tokens, skip_special_tokens=not self._has_channels)
+        if self._marks:  # markers of reasoning that are special tokens, such as Magistral's: they must stay
+            tokens = [token for token in tokens if token not in self._hidden]
+        text: str = self._tokenizer.decode(tokens, skip_special_tokens=not (self._has_channels or self._marks))
         return without_channels(text) if self._has_channels else text
 
-    def _renders_system(self, turns: Sequence[Mapping[str, str]]) -> bool:
+    def _renders_system(self, messages: Sequence[Message]) -> bool:
         """Return True if the rendered text contains the system message; templates may reject or silently omit it."""
-        system = next(turn["content"] for turn in turns if turn["role"] == "system").strip()
+        system = next(message.text for message in messages if message.role == "system").strip()
         try:
-            return system in self._render(turns)
+            return system in self._render(messages)
         except ValueError:
             return False
 
-    def _render(self, turns: Sequence[Mapping[str, str]]) -> str:
+    def _render(self, messages: Sequence[Message]) -> str:
+        turns = [{"role": message.role, "content": message.text} for message in messages]
         try:
             text: str = self._tokenizer.apply_chat_template(
-                [dict(turn) for turn in turns], tokenize=False, add_generation_prompt=True, **self._options
+                turns, tokenize=False, add_generation_prompt=True, **self._options
             )
         except Exception as error:  # foreign code may raise anything
             raise ValueError(f"the model's chat template rejects these messages: {error}") from error
         return text
-
-
-def with_system_in_user_turn(turns: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    """Return turns with the system messages moved before the text of the user's first turn.
-
-    >>> with_system_in_user_turn([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}])
-    [{'role': 'user', 'content': 'Be brief.\\n\\nWhy?'}]
-    """
-    words = [turn["content"] for turn in turns if turn["role"] == "system"]
-    others = [dict(turn) for turn in turns if turn["role"] != "system"]
-    first = next((turn for turn in others if turn["role"] == "user"), None)
-    if first is None:
-        return [{"role": "user", "content": "\n\n".join(words)}, *others]
-    first["content"] = "\n\n".join([*words, first["content"]])
-    return others
 
 
 def without_channels(text: str) -> str:

@@ -122,14 +122,16 @@ async def window_of(model: Model, kind: Kind, http: HttpClient) -> int | None:
     return int(found[1]) if found else None
 
 
-def was_truncated(completion: Completion, window: int) -> bool:
+def was_truncated(completion: Completion, window: int, fewest: int = 0) -> bool:
     """Return True if Ollama truncated the prompt, or dropped older context during generation.
 
-    A prompt that is too long fills the window to the last token. When a completion does not fit after the prompt,
-    Ollama drops the oldest half of the context. Only the token counts of its response show either.
+    A prompt that is too long fills the window to the last token, or half of it (the rest is dropped, and so is the
+    oldest half if a completion does not fit after the prompt). Only the token counts of its response show it.
+    `fewest`: lower bound of the prompt's tokens.
     """
     usage = completion.usage
-    return usage.input >= window - 1 or usage.input + usage.output > window
+    is_half = usage.input <= window // 2 + 2 and usage.input < fewest
+    return is_half or usage.input >= window - 1 or usage.input + usage.output > window
 
 
 def truncation_message(model: Model, window: int) -> str:

@@ -19,10 +19,10 @@ from medhelm.models.providers.hosted import (
     split_at_shared,
 )
 from medhelm.models.providers.response_fields import (
-    LENGTH,
     STOP_REASONS,
     completion_of,
     count,
+    length_of,
     mapping,
     no_completion,
     objects,
@@ -111,21 +111,20 @@ class Anthropic(Dialect):
         """Join the text blocks; thinking blocks are left out.
 
         A reply without any block is an empty completion: Claude ends its turn like this when it has nothing to say.
-        Raises: ProviderError `empty_choice`, retryable, if the list of blocks, or a readable block, is missing.
+        Raises: ProviderError `empty_choice`, retryable, if it has neither blocks nor a reason to stop.
         """
         content, stopped = document.get("content"), word(document.get("stop_reason"))
-        if not isinstance(content, list):
+        if not isinstance(content, list) and not (content is None and stopped):
             raise no_completion()
         blocks = objects(content)
         texts = texts_in(block for block in blocks if block.get("type") == "text")
-        finish = STOP_REASONS.get(stopped, stopped)
         return completion_of(
-            text="".join(texts) if texts or finish in ("stop", LENGTH) else None,
-            finish_reason=finish,
+            text="".join(texts),
+            finish_reason=STOP_REASONS.get(stopped, stopped),
             usage=self.usage_in(document),
             reported_model=word(document.get("model")),
             refused=_refusal(document) if stopped == "refusal" else "",
-            has_reasoning=any(block.get("type") in _THINKING for block in blocks),
+            hidden_characters=sum(length_of(block) for block in blocks if block.get("type") in _THINKING),
             reasons=request.model.reasoning,
         )
 

@@ -24,11 +24,11 @@ from medhelm.models.providers.hosted import (
     split_at_shared,
 )
 from medhelm.models.providers.response_fields import (
-    LENGTH,
     STOP_REASONS,
     completion_of,
     count,
     interrupted,
+    length_of,
     mapping,
     no_completion,
     objects,
@@ -165,18 +165,18 @@ class Bedrock(Dialect):
         stopped = word(document.get("stopReason"))
         if stopped in _INTERRUPTED:
             raise interrupted(stopped)
-        content = mapping(mapping(document.get("output")).get("message")).get("content")
-        if not isinstance(content, list) and stopped not in _REFUSED:
+        message = mapping(document.get("output")).get("message")
+        if not isinstance(message, Mapping) and stopped not in _REFUSED:
             raise no_completion()
-        blocks, finish = objects(content), STOP_REASONS.get(stopped, stopped)
-        texts = texts_in(blocks)
+        blocks = objects(mapping(message).get("content"))
+        texts = texts_in(block for block in blocks if "text" in block)
         return completion_of(
-            text="".join(texts) if texts or finish in ("stop", LENGTH) else None,
-            finish_reason=finish,
+            text="".join(texts),
+            finish_reason=STOP_REASONS.get(stopped, stopped),
             usage=self.usage_in(document),
             reported_model="",  # Converse does not report it
             refused=f"the provider's filter ended the completion ({stopped})" if stopped in _REFUSED else "",
-            has_reasoning=any("reasoningContent" in block for block in blocks),
+            hidden_characters=sum(length_of(block.get("reasoningContent")) for block in blocks),
             reasons=request.model.reasoning,
         )
 

@@ -17,16 +17,18 @@ from medhelm.models.provider import OptionalParameter, Provider
 from medhelm.models.providers.errors.parse import NONE_AT_ALL, PER_DAY
 from medhelm.models.providers.hosted import Dialect, HttpProvider, add_parameters, common_optional_parameters
 from medhelm.models.providers.response_fields import (
-    LENGTH,
     completion_of,
     count,
     interrupted,
+    length_of,
     mapping,
     names_in,
+    no_completion,
     objects,
     texts_in,
     word,
 )
+from medhelm.models.reasoning import LENGTH
 from medhelm.models.service import Environment, ProviderContext, Service
 
 _SCHEMA_FIELDS = ("responseMimeType", "responseSchema", "responseJsonSchema", "responseFormat")
@@ -130,21 +132,25 @@ class Google(Dialect):
     def read(self, document: Mapping[str, Any], request: Request) -> Completion:
         """Read the text of the first candidate; parts marked as thought are left out.
 
-        Raises: ProviderError, retryable: `interrupted` if the service stopped early, `empty_choice` without a text.
+        Raises: ProviderError, retryable: `interrupted` if the service stopped early, `empty_choice` without a
+        candidate that says why it ended.
         """
-        candidate = next(iter(objects(document.get("candidates"))), {})
+        candidate = min(objects(document.get("candidates")), key=lambda one: count(one.get("index")), default={})
         stopped = word(candidate.get("finishReason"))
         if stopped in _INTERRUPTED:
             raise interrupted(stopped)
         parts = objects(mapping(candidate.get("content")).get("parts"))
-        texts = texts_in(part for part in parts if not part.get("thought"))
+        texts = texts_in(part for part in parts if "text" in part and not part.get("thought"))
+        refused = _refusal(document, candidate, stopped)
+        if not (texts or stopped or refused):
+            raise no_completion()
         return completion_of(
-            text="".join(texts) if texts else None,
+            text="".join(texts),
             finish_reason=_FINISH.get(stopped, stopped.lower()),
             usage=self.usage_in(document),
             reported_model=word(document.get("modelVersion")),
-            refused=_refusal(document, candidate, stopped),
-            has_reasoning=any(part.get("thought") for part in parts),
+            refused=refused,
+            hidden_characters=sum(length_of(part.get("text")) for part in parts if part.get("thought")),
             reasons=request.model.reasoning,
         )
 

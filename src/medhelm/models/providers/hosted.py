@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -11,13 +12,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from medhelm.domain import Completion, Message, Model, Request, Usage
+from medhelm.domain import Completion, FailureCode, Message, Model, Request, Usage
 from medhelm.errors import MedHelmError, ProviderError
 from medhelm.io.http.client import HttpClient, HttpResponse, read_json
 from medhelm.io.http.connection_errors import retry_after_s
 from medhelm.io.http.key_redaction import without_keys
-from medhelm.models.provider import BilledError, OptionalParameter, Provider, unsupported_parameter
+from medhelm.models.provider import BilledError, OptionalParameter, Provider, fold_system, unsupported_parameter
 from medhelm.models.providers.response_fields import names_in
+from medhelm.models.providers.silent_truncation import truncation_by_count
 from medhelm.models.service import Service
 
 if TYPE_CHECKING:
@@ -31,6 +33,17 @@ SHORTEST_KEY = 16
 
 NAMES_TIMEOUT_S = 20.0
 """Timeout for that list, which only helps with error messages."""
+
+
+SMALL_LIMIT = 16
+"""Lowest limit on a completion that OpenAI's Responses API accepts, in tokens; gateways send requests on to it."""
+
+_ERRORS = {"message", "msg", "detail", "errors", "error_msg", "error_message", "base_resp"}
+"""Keys of a reply without a completion that hold an error, such as those of MiniMax and Baidu."""
+
+_HIGHEST_MINIMUM = 1024
+_MINIMUM = re.compile(r"(?:>=|at least|equal to|minimum(?: value)?(?: is| of)?|\[)\s*`?(\d{1,4})\b")
+_LIMIT_FIELDS = {"max_tokens", "max_completion_tokens", "maxOutputTokens", "maxTokens"}
 
 
 class Dialect(ABC):
@@ -102,13 +115,36 @@ class HttpProvider(Provider):
 
     def payload(self, request: Request) -> dict[str, Any]:
         """Return the JSON body of a request, without what the server does not support."""
-        return self.dialect.payload(request, self.dialect.optional_parameters(request) - self.unsupported.keys())
+        return self._payload(request, self.dialect.optional_parameters(request) - self.unsupported.keys())
+
+    def _payload(self, request: Request, optional: Collection[OptionalParameter]) -> dict[str, Any]:
+        """Return the same, with only these of its optional parameters."""
+        if OptionalParameter.SYSTEM in self.unsupported:
+            messages = tuple(fold_system(request.prompt.messages))
+            request = replace(request, prompt=replace(request.prompt, messages=messages), shared_characters=0)
+        if said := self.unsupported.get(OptionalParameter.SMALL_LIMIT):
+            request = replace(request, max_tokens=max(request.max_tokens, minimum_in(said)))
+        return self.dialect.payload(request, optional)
 
     async def complete(self, request: Request) -> Completion:
-        """Send one request. A refusal is a completion with a failure; any other error is a ProviderError."""
+        """Send one request. A refusal is a completion with a failure; any other error is a ProviderError.
+
+        So is the completion of a prompt that the server has truncated without saying so (`context_length`).
+        """
+        completion = await self._complete(request)
+        if completion.text is not None and (message := await self.truncation(request, completion)):
+            raise BilledError(ProviderError(FailureCode.CONTEXT_LENGTH, message), completion.usage)
+        return completion
+
+    async def truncation(self, request: Request, completion: Completion) -> str:
+        """Return the message about a prompt that the server has truncated; "" if it has not, as far as is known."""
+        return truncation_by_count(request, completion)
+
+    async def _complete(self, request: Request) -> Completion:
+        """Send one request and read the reply."""
         wanted = self.dialect.optional_parameters(request)
         optional = wanted - self.unsupported.keys()
-        body = json.dumps(self.dialect.payload(request, optional)).encode()
+        body = json.dumps(self._payload(request, optional)).encode()
         try:
             reply = await self._http.post(self.dialect.url, headers=self.dialect.headers(body), body=body)
         except ProviderError as error:
@@ -158,6 +194,8 @@ class HttpProvider(Provider):
             error = self.dialect.error_in(document)
             return (self.dialect.read(document, request), None) if error is None else (None, error)
         except ProviderError as problem:
+            if problem.code == FailureCode.EMPTY_CHOICE and not _ERRORS.isdisjoint(document):
+                return None, document
             raise BilledError(problem, self.dialect.usage_in(document)) from problem
 
     def _parse_error(self, reply: HttpResponse, content: object) -> ErrorResponse:
@@ -237,7 +275,9 @@ def omitted_parameters(request: Request, omitted: Collection[OptionalParameter])
         sorted(
             parameter
             for parameter in omitted
-            if parameter.changes_completions and (parameter != OptionalParameter.STOP or request.stop)
+            if parameter.changes_completions
+            and (parameter != OptionalParameter.STOP or request.stop)
+            and (parameter != OptionalParameter.SMALL_LIMIT or request.max_tokens < SMALL_LIMIT)
         )
     )
 
@@ -247,8 +287,8 @@ def common_optional_parameters(
 ) -> frozenset[OptionalParameter]:
     """Return the optional parameters of a request that most dialects share.
 
-    A schema, unless the model is not `structured`; a temperature, unless the model reasons; stop sequences, unless the
-    model reasons and the service then takes none; a cache mark, if the prompt starts with a shared text. What the
+    A schema, unless the model is not `structured`; a temperature, unless the model takes none; stop sequences, unless
+    the model reasons and the service then takes none; a cache mark, if the prompt starts with a shared text. What the
     model's own parameters set, null included, is not optional: an error about it is the user's to resolve.
 
     Parameters
@@ -260,7 +300,11 @@ def common_optional_parameters(
     model, found = request.model, set()
     if request.schema is not None and model.structured and model.parameters.keys().isdisjoint(schema_fields):
         found.add(OptionalParameter.SCHEMA)
-    if not model.reasoning and "temperature" not in model.parameters:
+    if any(message.role == "system" for message in request.prompt.messages):
+        found.add(OptionalParameter.SYSTEM)
+    if request.max_tokens < SMALL_LIMIT and model.parameters.keys().isdisjoint(_LIMIT_FIELDS):
+        found.add(OptionalParameter.SMALL_LIMIT)
+    if model.takes_temperature and "temperature" not in model.parameters:
         found.add(OptionalParameter.TEMPERATURE)
     if stop_if_reasoning or not model.reasoning:
         found.add(OptionalParameter.STOP)
@@ -281,6 +325,16 @@ def add_parameters(body: dict[str, Any], request: Request) -> None:
             body[name] = value + request.sample
         else:
             body[name] = value
+
+
+def minimum_in(said: str) -> int:
+    """Return the lowest limit on a completion that a server accepts, by its error; `SMALL_LIMIT` if it names none.
+
+    >>> minimum_in("integer below minimum value. Expected a value >= 20, but got 5 instead.")
+    20
+    """
+    found = [int(number) for number in _MINIMUM.findall(said.lower())]
+    return min((number for number in found if 1 < number <= _HIGHEST_MINIMUM), default=SMALL_LIMIT)
 
 
 def split_at_shared(messages: Sequence[Message], shared: int) -> tuple[int, str, str]:

@@ -21,7 +21,7 @@ from medhelm.models.local.generation import GenerationState
 from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.local.weights import find_weights, has_template, is_folder, with_weights
 from medhelm.models.provider import Provider
-from medhelm.models.providers.response_fields import completion_of, without_thinking
+from medhelm.models.providers.response_fields import completion_of
 from medhelm.models.service import Service
 
 
@@ -98,7 +98,7 @@ def _generation_state(request: Request, loaded: loading.LoadedModel) -> Generati
         thinking=text.rstrip().endswith(THINK),
         limit=request.max_tokens,
         stops=() if request.model.reasoning else request.stop,
-        temperature=0.0 if request.model.reasoning else request.temperature,
+        temperature=request.temperature,
         top_p=float(options.get("top_p", 1.0)),
         top_k=int(options.get("top_k", 0)),
         seed=_seed(request),
@@ -111,21 +111,12 @@ def _seed(request: Request) -> int:
 
 
 def _read_completion(state: GenerationState, request: Request, *, reported: str) -> Completion:
-    """Return the completion without the model's reasoning.
-
-    Reasoning tokens are estimated by their share of the characters.
-    """
-    text = f"{THINK}{state.text}" if state.thinking else state.text
-    visible = without_thinking(text, whole=request.schema is not None)
-    has_reasoning = visible != text
-    output = len(state.written)
-    hidden = round(output * (1 - len(visible) / len(text))) if has_reasoning else 0
+    """Return the completion; it still holds the model's reasoning, with its markers (`separate_reasoning`)."""
     return completion_of(
-        text=visible,
+        text=f"{THINK}{state.text}" if state.thinking else state.text,
         finish_reason=state.finish,
-        usage=Usage(input=len(state.prompt), output=output, reasoning=min(hidden, output - bool(visible))),
+        usage=Usage(input=len(state.prompt), output=len(state.written)),
         reported_model=reported,
-        has_reasoning=has_reasoning,
         reasons=request.model.reasoning,
     )
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from medhelm.domain import Completion, FailureCode, Model, Request
-from medhelm.errors import ProviderError, UserError
+from medhelm.domain import Completion, Model, Request
+from medhelm.errors import UserError
 from medhelm.io.http.client import HttpClient
 from medhelm.models.local.local_servers import local_address, truncation_message, was_truncated, window_of
-from medhelm.models.provider import BilledError
 from medhelm.models.providers.hosted import HttpProvider
 from medhelm.models.providers.openai import ChatCompletions
+from medhelm.models.providers.silent_truncation import fewest_tokens
 from medhelm.models.service import Service
 
 
@@ -30,19 +30,17 @@ class Ollama(HttpProvider):
         self._window: int | None = None
         self._window_is_known = False
 
-    async def complete(self, request: Request) -> Completion:
-        """Send one request. Raises: ProviderError, with code `context_length` for a truncated prompt.
+    async def truncation(self, request: Request, completion: Completion) -> str:
+        """Return the message about a prompt that Ollama has truncated; "" if it has not.
 
         Ollama reports its context window only while it runs the model: after the first completion.
         """
-        completion = await super().complete(request)
         if not self._window_is_known:
             self._window = await window_of(self.model, "ollama", self._http)
             self._window_is_known = True
-        if completion.text is not None and self._window is not None and was_truncated(completion, self._window):
-            error = ProviderError(FailureCode.CONTEXT_LENGTH, truncation_message(self.model, self._window))
-            raise BilledError(error, completion.usage)
-        return completion
+        if self._window is not None and was_truncated(completion, self._window, fewest_tokens(request.prompt)):
+            return truncation_message(self.model, self._window)
+        return await super().truncation(request, completion)
 
 
 SERVICE: Service = Service(

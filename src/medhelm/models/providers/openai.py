@@ -25,13 +25,14 @@ from medhelm.models.providers.response_fields import (
     completion_of,
     count,
     interrupted,
+    length_of,
     mapping,
     no_completion,
     objects,
     texts_in,
-    without_thinking,
     word,
 )
+from medhelm.models.reasoning import LENGTH
 from medhelm.models.service import ProviderContext, Service
 
 _NEW_LIMIT = re.compile(r"(?:.*/)?(?:o\d+(?:$|-)|codex-mini|gpt-(?:[5-9]|1\d)(?!\d))", re.IGNORECASE)
@@ -43,8 +44,16 @@ _CACHING = "prompt_cache_options"
 _SCHEMA_NAME = "reply"
 """Name of every schema: servers require one."""
 
-_REFUSED_FINISH = {"content_filter", "refusal", "safety"}
-_INTERRUPTED_FINISH = {"error", "abort", "insufficient_system_resource"}
+_REASONING = ("reasoning", "reasoning_content", "reasoning_details", "thinking")
+"""Fields of a message in which servers return its reasoning."""
+
+_REFUSED_FINISH = {
+    "content_filter", "content-filter", "content_filtered", "refusal", "safety", "sensitive", "blocklist", "recitation",
+    "prohibited_content", "spii", "guardrail_intervened", "moderation", "blocked",
+}  # fmt: skip
+_INTERRUPTED_FINISH = {"error", "abort", "insufficient_system_resource", "network_error"}
+_LIMIT_FINISH = {"max_tokens", "model_length", "max_output_tokens", "model_context_window_exceeded"}
+"""Names of gateways and other services for `content_filter`, for an early end, and for `length`."""
 
 
 class ChatCompletions(Dialect):
@@ -71,6 +80,8 @@ class ChatCompletions(Dialect):
         found = set(common_optional_parameters(request, schema_fields=(_FORM,), stop_if_reasoning=False))
         if self._limit_name == _USUAL and not {_USUAL, _NEW} & request.model.parameters.keys():
             found.add(OptionalParameter.MAX_TOKENS)
+        if self._limit_name == _NEW and not {_USUAL, _NEW} & request.model.parameters.keys():
+            found.add(OptionalParameter.NEW_LIMIT)
         if _CACHING not in request.model.parameters and _charges_for_writing(request.model):
             found.add(OptionalParameter.CACHE)
         if "seed" not in request.model.parameters:
@@ -80,21 +91,22 @@ class ChatCompletions(Dialect):
     def payload(self, request: Request, optional: Collection[OptionalParameter]) -> dict[str, Any]:
         """Return the JSON body of one request, with only these of its optional parameters.
 
-        Models that reason get neither temperature nor stop sequences. Models that charge for writing to their cache,
-        by default the whole prompt, are set to keep only what is shared. The model's own parameters win.
+        Models that reason get no stop sequences, and no temperature if they take none. Models that charge for writing
+        to their cache, by default the whole prompt, are set to keep only what is shared. Its own parameters win.
         """
         model = request.model
-        usual = OptionalParameter.MAX_TOKENS in optional or {_USUAL, _NEW} & model.parameters.keys()
+        wanted = OptionalParameter.NEW_LIMIT if self._limit_name == _NEW else OptionalParameter.MAX_TOKENS
+        other = _USUAL if self._limit_name == _NEW else _NEW
+        is_accepted = wanted in optional or {_USUAL, _NEW} & model.parameters.keys()
         body: dict[str, Any] = {
             "model": model.remote_name,
             "messages": [{"role": message.role, "content": message.text} for message in request.prompt.messages],
-            self._limit_name if usual else _NEW: request.max_tokens,
+            self._limit_name if is_accepted else other: request.max_tokens,
         }
-        if not model.reasoning:
-            if OptionalParameter.TEMPERATURE in optional:
-                body["temperature"] = request.temperature
-            if request.stop and OptionalParameter.STOP in optional:
-                body["stop"] = list(request.stop)
+        if model.takes_temperature and OptionalParameter.TEMPERATURE in optional:
+            body["temperature"] = request.temperature
+        if request.stop and not model.reasoning and OptionalParameter.STOP in optional:
+            body["stop"] = list(request.stop)
         if OptionalParameter.SEED in optional:
             body["seed"] = request.sample  # any number, as long as it is the same each time
         if model.reasoning_effort:
@@ -121,7 +133,7 @@ class ChatCompletions(Dialect):
 
     def read(self, document: Mapping[str, Any], request: Request) -> Completion:
         """Read the first choice (`read_completion`)."""
-        return read_completion(document, whole=request.schema is not None, reasons=request.model.reasoning)
+        return read_completion(document, reasons=request.model.reasoning)
 
     def has_logprobs(self, document: Mapping[str, Any]) -> bool:
         """Read `{"choices": [{"logprobs": {...}}]}`."""
@@ -143,53 +155,59 @@ def _charges_for_writing(model: Model) -> bool:
     return price is not None and price.cache_write is not None and price.cache_write > price.input
 
 
-def read_completion(body: Mapping[str, Any], *, whole: bool = False, reasons: bool = False) -> Completion:
+def read_completion(body: Mapping[str, Any], *, reasons: bool = False) -> Completion:
     """Read the completion in the body of a successful reply.
 
-    The text is the message's content without hidden reasoning, which has its own field or is between think tags.
-    A refusal is a completion with a failure, and so is a limit used up by reasoning (`completion_of`).
+    The text is the message's content; reasoning in a field of its own is no part of it. Reasoning in the text is
+    removed later (`separate_reasoning`). A refusal is a completion with a failure, and so is a limit used up by
+    reasoning (`completion_of`). Of several choices, the one with the lowest index counts.
 
     Parameters
     ----------
-    whole : keep everything after the first words: only reasoning at the start is removed. The reply of a judge may
-        quote a text that was made to look like the end of its reasoning.
     reasons : whether the model is known to reason
 
     Raises
     ------
-    ProviderError : `empty_choice`, retryable, if the content is empty although the limit was not reached
+    ProviderError : `empty_choice`, retryable, if there is no choice or no message
     """
-    choice = next(iter(objects(body.get("choices"))), None)
+    choice = min(objects(body.get("choices")), key=_index, default=None)
     if choice is None:
         raise no_completion()
     message = mapping(choice.get("message"))
     finish = word(choice.get("finish_reason"))
-    text, refused = _content(message)
+    text, refused, thought = _content(message)
     if finish.lower() in _REFUSED_FINISH or (refused and not text):
         refused = shown(refused) or "the provider's content filter ended the completion"
     else:
         refused = ""
         if finish.lower() in _INTERRUPTED_FINISH:
             raise interrupted(finish)
-    visible = None if text is None else without_thinking(text, whole=whole)
+        if not isinstance(choice.get("message"), Mapping):
+            raise no_completion()
     return completion_of(
-        text=visible,
-        finish_reason=finish,
+        text=text,
+        finish_reason=LENGTH if finish.lower() in _LIMIT_FINISH else finish,
         usage=read_usage(body.get("usage")),
         reported_model=word(body.get("model")),
         fingerprint=word(body.get("system_fingerprint")),
         refused=refused,
-        has_reasoning=visible != text or any(message.get(name) for name in ("reasoning", "reasoning_content")),
+        hidden_characters=max(length_of(message.get(name)) for name in _REASONING) or thought,
         reasons=reasons,
     )
 
 
-def _content(message: Mapping[str, Any]) -> tuple[str | None, str]:
-    """Return the text of a message, None if it has none, and the text of a refusal."""
+def _index(choice: Mapping[str, Any]) -> int:
+    """Return the position of a choice among several; servers may send them in any order."""
+    index = choice.get("index")
+    return index if isinstance(index, int) else 0
+
+
+def _content(message: Mapping[str, Any]) -> tuple[str, str, int]:
+    """Return the text of a message, the text of a refusal, and the length of reasoning among the parts."""
     content, refusal = message.get("content"), message.get("refusal")
     refused = refusal if isinstance(refusal, str) else ""
     if content is None or isinstance(content, str):
-        return content, refused
+        return content or "", refused, 0
     if not isinstance(content, list):
         raise ProviderError(
             FailureCode.MALFORMED_REPLY, "the content of the reply is neither a text nor a list", retryable=True
@@ -197,7 +215,8 @@ def _content(message: Mapping[str, Any]) -> tuple[str | None, str]:
     parts = objects(content)
     texts = texts_in(part for part in parts if part.get("type") in {"text", "output_text"})
     refusals = texts_in((part for part in parts if part.get("type") == "refusal"), "refusal")
-    return ("".join(texts) if texts else None), refused or " ".join(refusals)
+    thought = sum(length_of(part.get("thinking") or part.get("reasoning")) for part in parts)
+    return "".join(texts), refused or " ".join(refusals), thought
 
 
 def read_usage(usage: object) -> Usage:

@@ -10,9 +10,7 @@ from typing import Any
 from medhelm.domain import Completion, Failure, FailureCode, Usage
 from medhelm.errors import ProviderError
 from medhelm.models.providers.errors.redact import shown, well_formed
-
-LENGTH = "length"
-"""Finish reason of a completion that reached its limit."""
+from medhelm.models.reasoning import LENGTH, used_up_by_reasoning, with_hidden_share
 
 STOP_REASONS: Mapping[str, str] = {
     "end_turn": "stop",
@@ -31,51 +29,41 @@ _WORD_CHARACTERS = 100
 
 def completion_of(
     *,
-    text: str | None,
+    text: str,
     finish_reason: str,
     usage: Usage,
     reported_model: str,
     reasons: bool,
     fingerprint: str = "",
     refused: str = "",
-    has_reasoning: bool = False,
+    hidden_characters: int = 0,
 ) -> Completion:
     """Turn what a reply says into a completion.
 
     A refusal is a failure. Reaching the limit before the first word is a failure too (`length`) if the tokens went
     into hidden reasoning: the model is known to reason, or the reply shows it. A higher limit would have brought a
-    text. Without reasoning the text is empty: the model wrote nothing.
+    text. Any other reply without a text is an empty completion: the model wrote nothing. Services spell it in many
+    ways (null, "", no parts), which all mean this.
 
     Parameters
     ----------
-    text : the visible text; None if the reply has none
+    text : the visible text; "" if the reply has none
     finish_reason : `stop`, `length`, or the service's own reason
     usage : tokens as counted by the service
     reported_model : name of the model, as the service reports it
     reasons : whether the model is known to reason
     fingerprint : the service's identifier of its software and settings; empty if it reports none
     refused : reason that the model or its provider refused; empty if they did not
-    has_reasoning : whether the reply shows that the model reasoned in hidden tokens
-
-    Raises
-    ------
-    ProviderError : `empty_choice`, retryable, if the text is missing although the limit was not reached
+    hidden_characters : length of the reasoning that the reply has beside its text
     """
+    usage = with_hidden_share(usage, hidden_characters, len(text))
     failure = None
     if refused:
         failure = Failure("provider", FailureCode.REFUSAL, refused)
-    elif finish_reason == LENGTH and not (text or "").strip() and (reasons or has_reasoning or usage.reasoning):
-        spent = f"all {usage.output:,} tokens" if usage.output else "all the tokens"
-        message = (
-            f"the model used {spent} of its limit for hidden reasoning, before the first word of its answer. "
-            "Set a higher `max_tokens` or a lower `reasoning_effort` in models.yaml"
-            + ("." if reasons else ", or `reasoning: true`.")
-        )
-        failure = Failure("provider", FailureCode.LENGTH, message)
-    elif text is None and finish_reason != LENGTH:
-        raise no_completion()
+    elif finish_reason == LENGTH and not text.strip() and (reasons or usage.reasoning):
+        failure = used_up_by_reasoning(usage, is_known=reasons)
     return Completion(
-        text=None if failure else well_formed(text or ""),
+        text=None if failure else well_formed(text),
         failure=failure,
         finish_reason=finish_reason,
         usage=usage,
@@ -92,28 +80,6 @@ def no_completion() -> ProviderError:
 def interrupted(reason: str) -> ProviderError:
     """Return the error about a completion that the service ended early, for a reason of its own; a retry may help."""
     return ProviderError(FailureCode.INTERRUPTED, f"the server ended the completion early ({reason})", retryable=True)
-
-
-def without_thinking(text: str, *, whole: bool = False) -> str:
-    r"""Remove the think blocks at the start of `text`, and the blank line after them.
-
-    Some servers leave the reasoning of open models in the text. If the prompt opened the block, the text has only its
-    end: everything up to it is removed, unless `whole`. A block that never ends leaves nothing: the model reached its
-    limit while thinking.
-
-    >>> without_thinking("<think>A or B?</think>\n\nB")
-    'B'
-    >>> without_thinking("<think>A or")
-    ''
-    """
-    while (opened := text.lstrip().startswith("<think>")) or (not whole and "</think>" in text):
-        reasoning, end, rest = text.partition("</think>")
-        if not end:
-            return ""
-        if not opened and "<think>" in reasoning:
-            break  # The tags are in the middle of the text: they are part of it.
-        text = rest.lstrip()
-    return text
 
 
 def count(value: object) -> int:
@@ -134,8 +100,20 @@ def objects(value: object) -> list[Mapping[str, Any]]:
 
 
 def texts_in(parts: Iterable[Mapping[str, Any]], key: str = "text") -> list[str]:
-    """Return the texts under `key` in the parts of a completion."""
-    return [part[key] for part in parts if isinstance(part.get(key), str)]
+    """Return the texts under `key` in the parts of a completion. Raises: ProviderError if one is something else."""
+    texts = [part.get(key) for part in parts]
+    if not all(isinstance(text, str) for text in texts):
+        raise ProviderError(FailureCode.MALFORMED_REPLY, "a part of the reply holds no text", retryable=True)
+    return [text for text in texts if isinstance(text, str)]
+
+
+def length_of(value: object) -> int:
+    """Return the number of characters of all texts in a part of a reply; at least 1 for anything that is not empty."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    return max(1, sum(map(length_of, value))) if isinstance(value, list) and value else 0
 
 
 def word(value: object) -> str:

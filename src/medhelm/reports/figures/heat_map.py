@@ -18,21 +18,27 @@ MISSING = "–"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeatMapRow:
-    """One line of a heat map."""
+    """One benchmark, category or subcategory of a heat map."""
 
     label: str
-    """Label of the line."""
+    """Its label."""
     group: str
-    """Heading above the line; empty for none."""
+    """Heading above it; empty for none."""
     values: Sequence[float | None]
     """One value per model, 0 (worst) to 1 (best); None if missing."""
 
 
 @style.without_checks
 def heat_map(
-    lines: Sequence[HeatMapRow], models: Sequence[str], *, heading: str, notes: Sequence[str], sample: bool
+    lines: Sequence[HeatMapRow],
+    models: Sequence[str],
+    *,
+    heading: str,
+    notes: Sequence[str],
+    sample: bool,
+    models_as_rows: bool = False,
 ) -> dict[str, Any]:
-    """Return a table of colored cells: models as columns in the given order, lines by group.
+    """Return a table of colored cells: models as columns, or as rows, in the given order, lines by group.
 
     The color scale always covers 0 to 1, so that figures can be compared.
     """
@@ -46,8 +52,12 @@ def heat_map(
         for label, line in zip(labels, lines, strict=True)
         for model, value in zip(shown, line.values, strict=True)
     ]
+    beside = alt.Axis(domain=False, ticks=False, labelPadding=6)
     x = alt.X("model:N", sort=shown, title=None, axis=style.names_above())
-    y = alt.Y("label:N", sort=labels, title=None, axis=alt.Axis(domain=False, ticks=False, labelPadding=6))
+    y = alt.Y("label:N", sort=labels, title=None, axis=beside)
+    if models_as_rows:
+        x = alt.X("label:N", sort=labels, title=None, axis=style.names_above())
+        y = alt.Y("model:N", sort=shown, title=None, axis=beside)
     base = alt.Chart().encode(x=x, y=y)
     color = alt.Color(
         "value:Q",
@@ -66,19 +76,22 @@ def heat_map(
     light = alt.ColorValue("#000000", condition={"test": "datum.ink === 'white'", "value": "#ffffff"})
     text = base.mark_text(fontSize=10).encode(text=alt.Text("text:N"), color=light)
     layers = alt.layer(filled, text).properties(width=alt.Step(CELL_W), height=alt.Step(CELL_H))
-    beside = max(style.text_width(label, 11) for label in labels)
-    title = style.title(heading, notes, sample=sample, width=max(beside + CELL_W * len(models), 320))
+    rows, columns = (shown, labels) if models_as_rows else (labels, shown)
+    width = max(style.text_width(row, 11) for row in rows) + CELL_W * len(columns)
+    title = style.title(heading, notes, sample=sample, width=max(width, 320))
     data = alt.InlineData(values=cells)
     if len(groups) == 1:
         return style.finish(layers.properties(data=data, title=title))
-    header = alt.Header(labelOrient="top", labelAnchor="start", labelFontWeight="bold", labelPadding=3)
-    return style.finish(
-        layers.facet(
-            row=alt.Row("group:N", sort=list(headings.values()), title=None, header=header), data=data, spacing=4
+    order = list(headings.values())
+    if models_as_rows:  # below: the names of the lines are above
+        header = alt.Header(labelOrient="bottom", labelFontWeight="bold", labelPadding=3, labelLimit=CELL_W * 8)
+        faceted = layers.facet(
+            column=alt.Column("group:N", sort=order, title=None, header=header), data=data, spacing=4
         )
-        .properties(title=title)
-        .resolve_scale(y="independent")
-    )
+        return style.finish(faceted.properties(title=title).resolve_scale(x="independent"))
+    header = alt.Header(labelOrient="top", labelAnchor="start", labelFontWeight="bold", labelPadding=3)
+    faceted = layers.facet(row=alt.Row("group:N", sort=order, title=None, header=header), data=data, spacing=4)
+    return style.finish(faceted.properties(title=title).resolve_scale(y="independent"))
 
 
 def _cell(label: str, group: str, model: str, value: float | None) -> dict[str, Any]:

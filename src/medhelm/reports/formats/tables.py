@@ -23,6 +23,7 @@ from unicodedata import category, combining, east_asian_width
 from xml.etree import ElementTree as ET
 
 from medhelm.errors import MissingError, UserError
+from medhelm.io.spreadsheet_cells import guarded
 from medhelm.reports.formats.latex import tabular
 
 Format = Literal["table", "csv", "md", "latex"]
@@ -35,9 +36,6 @@ T = TypeVar("T")
 
 Value = str | float | int | None
 """Content of a cell."""
-
-FORMULA = ("=", "+", "-", "@", "\t")
-"""First characters of a text that a spreadsheet would run as a formula."""
 
 GAP = "  "
 """Space between the columns of a text table."""
@@ -264,7 +262,7 @@ def _csv(rows: Sequence[Sequence[Value]], headers: Sequence[str]) -> str:
     """Return CSV with one line feed per row and numbers in full; line breaks in a text become line feeds."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(headers)
+    writer.writerow([_field(header) for header in headers])
     writer.writerows([_field(value) for value in row] for row in rows)
     return out.getvalue()
 
@@ -272,8 +270,7 @@ def _csv(rows: Sequence[Sequence[Value]], headers: Sequence[str]) -> str:
 def _field(value: Value) -> str | float | int:
     """Return a cell of a CSV file."""
     if isinstance(value, str):
-        text = value.replace("\r\n", "\n").replace("\r", "\n")
-        return f"'{text}" if text.startswith(FORMULA) and not NUMERIC.match(text) else text
+        return guarded(value.replace("\r\n", "\n").replace("\r", "\n"))
     return "" if value is None else value
 
 

@@ -1,4 +1,4 @@
-"""Appendix tables of a report: the suite, models by subcategory, detectable effects, and models head to head."""
+"""Further tables of a report: the suite, models by subcategory, detectable effects, and models head to head."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def table_c3(listed: Sequence[SuiteListing], board: Leaderboard, titles: Mapping
     )  # fmt: skip
 
 
-def table_d1(board: Leaderboard, titles: Mapping[str, str]) -> PaperTable:
+def table_subcategories(board: Leaderboard, titles: Mapping[str, str]) -> PaperTable:
     """Return the table of models by subcategory."""
     groups = {column.subcategory: column.category for column in board.columns}
     counts = {name: sum(column.subcategory == name for column in board.columns) for name in groups}
@@ -96,8 +96,8 @@ def table_d1(board: Leaderboard, titles: Mapping[str, str]) -> PaperTable:
             for row, mean in zip(board.all_rows, means, strict=True)
         ]  # fmt: skip
     return PaperTable(
-        key="tableD1",
-        title="Table D1. Models by subcategory",
+        key="subcategories",
+        title="Models by subcategory",
         caption=caption(board),
         headers=["Category", "Subcategory", *(shown_name(row) for row in board.all_rows)],
         rows=rows,

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 
 from medhelm.reports.agreement import verdict
 from medhelm.reports.cost import left_out, seconds_text
-from medhelm.reports.formats.tables import SAMPLE_WARNING, Value, decimal, estimate_numbers, estimate_text, number
+from medhelm.reports.formats.tables import (
+    SAMPLE_WARNING,
+    Value,
+    decimal,
+    estimate_numbers,
+    estimate_text,
+    number,
+    with_interval,
+)
 from medhelm.reports.leaderboard import (
     BOARD_COLUMNS,
     USE,
@@ -132,14 +140,14 @@ def table_2(found: JuryAgreement, board: Leaderboard, titles: Mapping[str, str])
     `titles`: name of a baseline -> its title.
     """
     several = {**found.datasets, **({"Combined": found.combined} if len(found.datasets) > 1 else {})}
-    baselines = list(dict.fromkeys(name for one in several.values() for name in one.baselines))
+    baselines = list(titles)
     rows: list[list[Value]] = []
     csv_rows: list[list[Value]] = []
     for name, one in several.items():
         others = [one.baselines[key].consistency if key in one.baselines else None for key in baselines]
         rows.append([
             name, one.n_instances, len(one.raters), estimate_text(one.jury.consistency),
-            estimate_text(one.one_clinician.raters.of_mean(2)), *map(estimate_text, others),
+            estimate_text(one.one_clinician.raters.of_mean(2)), _mean_over_pairs(one), *map(estimate_text, others),
         ])  # fmt: skip
         csv_rows += [
             [name, one.n_instances, len(one.raters), *cells, *board_values(board)] for cells in _rater_rows(one)
@@ -150,18 +158,31 @@ def table_2(found: JuryAgreement, board: Leaderboard, titles: Mapping[str, str])
         caption=f"Intraclass correlation ICC(3,k) with 95% intervals. {found.place}; grades of the jury from the "
         f"{found.jury_from}.{f' {SAMPLE_WARNING}' if board.tier == 'sample' else ''}",
         headers=["Benchmark", "Completions", "Raters", "Jury and clinicians", "Clinicians with each other",
-                 *(f"{titles.get(name, name)} and clinicians" for name in baselines)],
+                 "Clinicians, mean over pairs", *(f"{titles[name]} and clinicians" for name in baselines)],
         rows=rows,
         csv_headers=["benchmark", "n_instances", "n_raters", "who", "icc3k", "low", "high", "reason", *BOARD_COLUMNS],
         csv_rows=csv_rows,
         notes=(
             "ICC(3,k), k = 2: consistency of two scores of each completion after standardization. "
-            "Clinicians: any two of them, estimated from all ratings at once.",
+            "Clinicians: any two of them, estimated from all ratings at once. Mean over pairs: the paper's estimate, "
+            "with a bootstrap interval over pairs, and the range of the pairs in brackets. With few shared completions "
+            "it is near 1 even for clinicians who guess.",
+            *(f"{titles[name]}: a dash where the store has no scores by it." for name in baselines),
             *verdict(found),
             *map(str, found.remarks),
             *(f"{name}: {remark}" for name, one in found.datasets.items() for remark in one.remarks),
         ),
     )  # fmt: skip
+
+
+def _mean_over_pairs(one: BenchmarkAgreement) -> str | None:
+    """Return the paper's agreement of clinicians, with its interval and the range of the pairs."""
+    among = one.clinicians
+    values = [pair.value for pair in among.pairs.pairs if pair.value is not None]
+    if among.pairs.value is None:
+        return None
+    text = with_interval(among.pairs.value, among.pairs_low, among.pairs_high)
+    return f"{text} ({decimal(min(values))} to {decimal(max(values))})"
 
 
 def _rater_rows(one: BenchmarkAgreement) -> list[list[Value]]:
@@ -175,6 +196,7 @@ def _rater_rows(one: BenchmarkAgreement) -> list[list[Value]]:
     return [
         *rows,
         ["clinicians", *map(number, (among.pairs.value, among.low, among.high)), among.reason],
+        ["clinicians_over_pairs", *map(number, (among.pairs.value, among.pairs_low, among.pairs_high)), ""],
         ["clinicians_all_ratings", *estimate_numbers(together), together.reason],
     ]
 

@@ -10,6 +10,7 @@ from medhelm.domain.text import plural
 from medhelm.domain.titles import group_title
 from medhelm.reports.figures.cost import PricedModel, average_by_cost
 from medhelm.reports.figures.heat_map import HeatMapRow, heat_map
+from medhelm.reports.figures.paired_bars import PairedBars, paired_bars
 from medhelm.reports.figures.win_rates import RANKING, pairs, win_rates
 from medhelm.reports.leaderboard import caption, shown_name
 from medhelm.reports.paper.contents import intervals_in_words
@@ -19,6 +20,24 @@ if TYPE_CHECKING:
     from medhelm.reports.paper.contents import ModelCost
 
 SCALED = "Scores from 0 (worst) to 1 (best); –: no score."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlaggedScores:
+    """Scores on one benchmark by the marks of its references."""
+
+    title: str
+    """Name of the benchmark."""
+    accepted: float
+    """Mean over models of the score on accepted references, 0 (worst) to 1 (best)."""
+    flagged: float
+    """The same on flagged references."""
+    n_accepted: int
+    """Number of accepted references."""
+    n_flagged: int
+    """Number of flagged references."""
+    n_models: int
+    """Number of models behind the means."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +59,7 @@ def _figure(key: str, title: str, words: str, spec: dict[str, Any]) -> PaperFigu
 
 
 def figure_3(board: Leaderboard, titles: Mapping[str, str]) -> PaperFigure:
-    """Return a heat map of models by benchmark, grouped by category."""
+    """Return a heat map of models by benchmark, grouped by category: models as rows, as in the paper."""
     lines = [
         HeatMapRow(
             label=column.title,
@@ -53,7 +72,7 @@ def figure_3(board: Leaderboard, titles: Mapping[str, str]) -> PaperFigure:
         )
         for column in board.columns
     ]  # fmt: skip
-    return _heat_map(board, lines, "figure3", "Figure 3. Scores by benchmark", "")
+    return _heat_map(board, lines, "figure3", "Figure 3. Scores by benchmark", "", models_as_rows=True)
 
 
 def figure_4(board: Leaderboard, titles: Mapping[str, str]) -> PaperFigure:
@@ -87,17 +106,19 @@ def _means_row(
     return HeatMapRow(label=label, group=group, values=[mean.value if mean else None for mean in means])
 
 
-def _heat_map(board: Leaderboard, lines: Sequence[HeatMapRow], key: str, title: str, more: str) -> PaperFigure:
+def _heat_map(
+    board: Leaderboard, lines: Sequence[HeatMapRow], key: str, title: str, more: str, *, models_as_rows: bool = False
+) -> PaperFigure:
     models = [shown_name(row) for row in board.all_rows]
-    order = "Models from left to right by rank" + (", then baselines." if board.baselines else ".")
-    notes = [f"{caption(board)}. {order}", f"{SCALED} {more}".rstrip()]
-    spec = heat_map(lines, models, heading=title, notes=notes, sample=board.tier == "sample")
-    return _figure(
-        key,
-        title,
-        f"A table of {plural(len(lines), 'line')} and {plural(len(models), 'model')} with the value in each cell.",
-        spec,
+    order = f"Models from {'top to bottom' if models_as_rows else 'left to right'} by rank" + (
+        ", then baselines." if board.baselines else "."
     )
+    notes = [f"{caption(board)}. {order}", f"{SCALED} {more}".rstrip()]
+    is_sample = board.tier == "sample"
+    spec = heat_map(lines, models, heading=title, notes=notes, sample=is_sample, models_as_rows=models_as_rows)
+    lines_in_words = plural(len(lines), "column" if models_as_rows else "line")
+    words = f"A table of {lines_in_words} and {plural(len(models), 'model')} with the value in each cell."
+    return _figure(key, title, words, spec)
 
 
 def figure_5(board: Leaderboard, costs: Sequence[ModelCost]) -> PaperFigure | None:
@@ -136,6 +157,25 @@ def figure_5(board: Leaderboard, costs: Sequence[ModelCost]) -> PaperFigure | No
     spec = average_by_cost(priced, heading=title, notes=notes, sample=is_sample, axis=basis, measure=measure)
     words = f"{len(priced)} models by cost and {board.ranked_by}; numbers are in tables 1 and 3."
     return _figure("figure5", title, words, spec)
+
+
+def figure_d1(board: Leaderboard, scores: Sequence[FlaggedScores]) -> PaperFigure:
+    """Return bars of the mean scores on accepted and on flagged references, by benchmark."""
+    title = "Figure D1. Scores on accepted and flagged references"
+    notes = [
+        f"{caption(board)}.",
+        "Flagged: not to be inferred from the prompt, or no sense with it. Means over models.",
+    ]
+    bars = [
+        PairedBars(
+            label=f"{one.title} ({plural(one.n_models, 'model')})",
+            values={f"Accepted ({one.n_accepted:,})": one.accepted, f"Flagged ({one.n_flagged:,})": one.flagged},
+        )
+        for one in scores
+    ]
+    spec = paired_bars(bars, heading=title, notes=notes, sample=board.tier == "sample")
+    words = "; ".join(f"{one.title}: accepted {one.accepted:.3f}, flagged {one.flagged:.3f}" for one in scores)
+    return _figure("figureD1", title, f"{words}.", spec)
 
 
 def figure_win_rates(board: Leaderboard) -> PaperFigure:

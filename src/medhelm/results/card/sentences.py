@@ -11,7 +11,7 @@ from medhelm.analysis.leaderboard.constant_answers import beats_constant_answer
 from medhelm.analysis.leaderboard.remarks import pairs_sentence
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import Rule
-from medhelm.domain.failure_code import CAUSED_BY_MODEL
+from medhelm.domain.failure_code import AS_WORST, CAUSED_BY_MODEL
 from medhelm.domain.text import listed
 from medhelm.results.comparable.run_selection import judges_under_test
 from medhelm.results.export_selection import ExportSelection
@@ -120,13 +120,13 @@ def _failure_sentences(selection: ExportSelection, board: Leaderboard) -> list[s
     if worst:
         kinds = _common_codes({code: count for code, count in codes.items() if code in CAUSED_BY_MODEL})
         text = f"{worst:,} of {total:,} answers failed because of the model ({kinds})"
-        sentences.append(f"{text}, counted as wrong.")
+        sentences.append(f"{text}, {AS_WORST}.")
     if missing > 0:
         kinds = _common_codes(
             {code: count for code, count in codes.items() if not worst or code not in CAUSED_BY_MODEL}
         )
         text = f"{missing:,} of {total:,} answers are missing ({kinds})"
-        sentences.append(f"{text}: they are left out, not counted as wrong.")
+        sentences.append(f"{text}: they are left out of the scores.")
     return sentences
 
 

@@ -152,7 +152,9 @@ def temperature_of(run: Run) -> float | None:
     """Return the temperature that a model was sampled at; None if it takes none, or it is not known."""
     model = run.resolved_model
     provider = model.provider if model else run.model.partition("/")[0]
-    if provider in UNSAMPLED or "temperature" in run.refused_parameters or (model and model.reasoning):
+    if provider in UNSAMPLED or "temperature" in run.refused_parameters:
+        return None
+    if model and model.reasoning and run.settings.get("temperature") is None:
         return None
     parameters = model.parameters if model else {}
     found = parameters.get("temperature", run.settings.get("temperature"))

@@ -97,7 +97,8 @@ def _find_remedy(one: Candidate, group: RunGroup, parts: set[Part]) -> Remedy:
         return _jury_remedy(one, group)
     if "verification codes" in parts and parts <= RESCORED | {"verification codes"} and same_data:
         others = _repeat_option("--without", [judge for judge in mine.judges if judge not in theirs.judges])
-        newer = models if theirs.has_codes else ()  # earlier prompts are not sent any more: all are judged again
+        is_sendable = theirs.has_codes or not _asks_codes(group.example)
+        newer = models if is_sendable else ()  # prompts of 0.1.0 are not sent any more: all are judged again
         rubric = ("--rubric", theirs.rubric) if "rubric" in parts else ()
         return Remedy(action="rejudge", models=newer, options=(*_jury_options(group), *others, *rubric))
     if parts <= RESCORED and same_data and not theirs.harness:
@@ -163,7 +164,14 @@ def _min_judges_option(group: RunGroup) -> tuple[str, ...]:
 
 
 def _jury_options(group: RunGroup) -> tuple[str, ...]:
-    return (*_repeat_option("--judge", _judge_names(group)), *_min_judges_option(group))
+    names = _judge_names(group)
+    codes = ("--no-verification-code",) if names and not _asks_codes(group.example) else ()
+    return (*_repeat_option("--judge", names), *_min_judges_option(group), *codes)
+
+
+def _asks_codes(run: Run) -> bool:
+    """Return whether the judges of a run were asked for verification codes, as far as the user chose."""
+    return bool(run.settings.get("verification_codes", True))
 
 
 def _repeat_option(option: str, values: Iterable[str]) -> tuple[str, ...]:

@@ -24,11 +24,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-TABLES = ("table1", "table2", "table3", "tableC3", "tableD1", "tableE4", "head_to_head")
+TABLES = ("table1", "table2", "table3", "tableC3", "subcategories", "tableE4", "head_to_head")
 """Tables of a report, in order."""
 
-FIGURES = ("figure3", "figure4", "figure4_subcategories", "figure5", "win_rates", "pairs")
+FIGURES = ("figure3", "figure4", "figure4_subcategories", "figure5", "figureD1", "win_rates", "pairs")
 """Figures of a report, in order."""
+
+EARLIER_NAMES = {"tableD1": "subcategories"}
+"""Name of a table in earlier versions -> its name. The paper has a figure D1 and no such table."""
+
+NO_MARKS = "needs marks of references: run `medhelm filter-references` on this store"
 
 NO_COSTS = "tokens and costs are unknown"
 NO_PRICES = "no model has a known cost above 0"
@@ -49,7 +54,7 @@ def compose_tables(found: ReportInputs, wanted: Collection[str]) -> tuple[list[P
             else NO_COSTS
         ),
         "tableC3": lambda: appendix.table_c3(suite_listings(board, found.suite), board, titles),
-        "tableD1": lambda: appendix.table_d1(board, titles),
+        "subcategories": lambda: appendix.table_subcategories(board, titles),
         "tableE4": lambda: _detectable_effects(board),
         "head_to_head": lambda: (
             appendix.table_head_to_head(head_to_head(board), board) if len(board.rows) > 1 else TWO_MODELS
@@ -67,6 +72,7 @@ def compose_figures(found: ReportInputs, wanted: Collection[str]) -> tuple[list[
         "figure4": lambda: figures.figure_4(board, titles),
         "figure4_subcategories": lambda: figures.figure_4_subcategories(board, titles),
         "figure5": lambda: figures.figure_5(board, found.costs) or NO_PRICES if several else TWO_MODELS,
+        "figureD1": lambda: figures.figure_d1(board, found.flagged) if found.flagged else NO_MARKS,
         "win_rates": lambda: figures.figure_win_rates(board) if several else TWO_MODELS,
         "pairs": lambda: figures.figure_pairs(board) if several else TWO_MODELS,
     }

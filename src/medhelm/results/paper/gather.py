@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
 from medhelm.analysis.cost.sums import sum_costs
@@ -15,15 +16,21 @@ from medhelm.domain.remark import Remark
 from medhelm.domain.suite import Suite
 from medhelm.errors import UserError
 from medhelm.reports.paper.contents import ModelCost
+from medhelm.reports.paper.figures import FlaggedScores
+from medhelm.results.comparable.conditions import BASELINE
 from medhelm.results.comparable.run_selection import select_runs
 from medhelm.results.leaderboard import CalibrationOptions, leaderboard, leaderboard_from_scores
 from medhelm.results.published.boards import MARK, leaderboard_with_published, published_leaderboard
 from medhelm.results.published.cells import published_costs
 from medhelm.results.published.data import load_results
+from medhelm.results.reference_filter import split_score
 from medhelm.results.runs.names import names_in, with_names, without_address
 from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter, days_in_words, refuse_filter
 from medhelm.results.spending import Pricing, UsageItem, read_spending
 from medhelm.results.suites import resolve_suite
+from medhelm.storage.reference_filters import read_marks
+from medhelm.storage.run_file import stored_folder
+from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.jury_vs_clinicians import JuryAgreement
@@ -72,6 +79,8 @@ class ReportInputs:
     """Limits of the costs, such as unknown prices."""
     clinical: JuryAgreement | None = None
     """The jury against clinicians; None without ratings."""
+    flagged: Sequence[FlaggedScores] = ()
+    """Scores on accepted and on flagged references; empty if no references are marked."""
     dates: str = ""
     """Dates of the runs, for people."""
 
@@ -94,6 +103,7 @@ def gather_inputs(request: ReportRequest, *, with_costs: bool = True) -> ReportI
         store = Path(os.devnull) if _has_no_runs(request) else request.stores[0]
         clinical = agreement(request.ratings, store, request.definitions)
     costs: list[ModelCost] = []
+    flagged: list[FlaggedScores] = []
     remarks: Sequence[Remark] = ()
     dates: list[str] = []
     if not _has_no_runs(request):
@@ -101,6 +111,7 @@ def gather_inputs(request: ReportRequest, *, with_costs: bool = True) -> ReportI
         runs = _labeled_runs(spending.items)
         counted = _counted_runs(runs, board)
         dates += _run_dates(counted.values())
+        flagged = _flagged_scores(counted, board)
         if with_costs:
             names = names_in(runs)
             costs += _own_costs(spending.items, {(names[name], b): run for (name, b), run in counted.items()}, board)
@@ -115,6 +126,7 @@ def gather_inputs(request: ReportRequest, *, with_costs: bool = True) -> ReportI
         costs=costs,
         cost_remarks=remarks,
         clinical=clinical,
+        flagged=flagged,
         dates="; ".join(dates) or (f"{request.scores}, means only" if request.scores else "unknown"),
     )
 
@@ -163,6 +175,31 @@ def _suite_benchmarks(request: ReportRequest, board: Leaderboard) -> list[str] |
     """Return the benchmarks of the suite, with or without results; None for all."""
     weights = resolve_suite(request.suite, board.columns, request.benchmark_folders).weights
     return None if weights is None else list(weights)
+
+
+def _flagged_scores(counted: Counted, board: Leaderboard) -> list[FlaggedScores]:
+    """Return the means over models on accepted and on flagged references, of each benchmark with marks."""
+    found = []
+    for column in board.columns:
+        splits = []
+        for run in (run for (_, name), run in counted.items() if name == column.benchmark and run.folder):
+            store = Store(stored_folder(run).parents[2])
+            marks = read_marks(store, run.benchmark, run.benchmark_digest, run.data_digest)
+            if marks and not run.model.startswith(BASELINE):
+                splits.append(split_score(run, run.main_metric, marks, board.scoring))
+        both = [(kept, aside) for one in splits if (kept := one.parts["kept"]) and (aside := one.parts["set_aside"])]
+        if both:
+            found.append(
+                FlaggedScores(
+                    title=column.title,
+                    accepted=fmean(column.normalize(kept.value) for kept, _ in both),
+                    flagged=fmean(column.normalize(aside.value) for _, aside in both),
+                    n_accepted=max(kept.n for kept, _ in both),
+                    n_flagged=max(aside.n for _, aside in both),
+                    n_models=len(both),
+                )
+            )
+    return found
 
 
 # --- costs ------------------------------------------------------------------------------------------------------------

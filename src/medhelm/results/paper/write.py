@@ -17,7 +17,7 @@ from medhelm.reports.figures import rendering
 from medhelm.reports.paper.contents import intervals_in_words
 from medhelm.reports.paper.index import ReportIndex, findings, to_html, to_markdown
 from medhelm.reports.paper.tables import ENDINGS, TABLE_FORMATS, write
-from medhelm.results.paper.compose import FIGURES, TABLES, compose_figures, compose_tables
+from medhelm.results.paper.compose import EARLIER_NAMES, FIGURES, TABLES, compose_figures, compose_tables
 from medhelm.results.paper.gather import ReportInputs, ReportRequest, gather_inputs
 
 FORMATS = (*TABLE_FORMATS, *rendering.PICTURES)
@@ -61,7 +61,8 @@ def make_report(folder: Path, request: ReportRequest, contents: ReportContents =
     Raises, before anything is written: UserError for unknown names, or a requested table or figure that cannot be made;
     StoreError for a folder with other content.
     """
-    wanted = known_names(contents.only, (*TABLES, *FIGURES), "--only") or [*TABLES, *FIGURES]
+    only = [EARLIER_NAMES.get(name, name) for name in contents.only]
+    wanted = known_names(only, (*TABLES, *FIGURES), "--only") or [*TABLES, *FIGURES]
     formats = known_names(contents.formats, FORMATS, "--formats") or list(FORMATS)
     check_report(folder)
     found = gather_inputs(request, with_costs=bool({"table3", "figure5"} & set(wanted)))

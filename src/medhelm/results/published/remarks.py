@@ -129,7 +129,7 @@ def condition_remarks(
     if failed:
         text = (
             f"{failed} instances of your own runs have no completion and are left out of the means; published means "
-            "count such instances as wrong."
+            "count such instances as the worst answer."
         )
         yield Remark("failed_instances", "", text)
 

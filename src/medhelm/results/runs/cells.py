@@ -11,6 +11,7 @@ from medhelm.analysis.cost.use import RunUse
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.statistics.ratio_metrics import comparison_values, estimate_ratios, linearized
 from medhelm.domain import JURY, ConstantBaseline, Rule, Run
+from medhelm.domain.completion_counts import counts_of
 from medhelm.domain.failure_code import CAUSED_BY_MODEL
 from medhelm.domain.titles import metric_title
 from medhelm.results.runs.failed_parts import parts_of_failures
@@ -41,6 +42,7 @@ def cell_of(model: str, run: Run, column: Column, scored: RunScores | None, *, r
         cost_usd=run.cost_usd,
         use=_use(run, scored),
         source=scored.source if scored else "",
+        completion_counts=counts_of(run),
         dates=(min(run.completion_days), max(run.completion_days)) if run.completion_days else None,
     )
     return _with_failures_as_worst(cell, run, column, scored, rule) if as_worst and scored else cell
@@ -72,13 +74,16 @@ def _with_failures_as_worst(cell: Cell, run: Run, column: Column, scored: RunSco
         return cell
     scores = np.where(caused, column.low if column.higher_is_better else column.high, scored.values)
     parts = scored.parts and parts_of_failures(run, scored, np.flatnonzero(caused), rule)
-    counted = estimate_ratios(scores, parts, cell.clusters, low=column.low, high=column.high)
+    counted = estimate_ratios(
+        scores, parts, cell.clusters, low=column.low, high=column.high, open_below=column.open_below
+    )
     values = linearized(scores, parts)
     return replace(
         cell,
         value=counted.value if counted else None,
         estimate=counted,
         n_failed_by_model=int(caused.sum()),
+        failures_by_model={code: n for code, n in run.failures.items() if code in CAUSED_BY_MODEL},
         n_failed=int(np.isnan(scored.values).sum()),
         completers=cell.estimate,
         scores=values,
@@ -103,6 +108,7 @@ def column_of(run: Run, baseline: ConstantBaseline | None, rule: Rule) -> Column
         metric_title=metric.title if metric else metric_title(run.main_metric),
         low=judged.low if judged else metric.low if metric else 0.0,
         high=judged.high if judged else metric.high if metric else 1.0,
+        open_below=judged.open_below if judged else False,
         higher_is_better=metric.higher_is_better if metric else True,
         judges=tuple(judge.name for judge in judged.jury.judges) if judged else (),
         constant_baseline=baseline.values[rule] if baseline else None,

@@ -69,7 +69,7 @@ def _counted(run: Run, scored: RunScores, every_metric: bool) -> Run:
     own = run.estimates.get("corrected", {})
     counted: dict[str, Estimate] = {}
     for metric, scores in _scores_by_metric(run, scored, every_metric).items():
-        if metric not in own:  # it could not be computed, of no completion
+        if metric not in own and run.n_failed < run.n:  # it could not be computed, of no completion
             continue
         one = replace(run, main_metric=metric)
         column = column_of(one, None, "corrected")
@@ -81,7 +81,7 @@ def _counted(run: Run, scored: RunScores, every_metric: bool) -> Run:
     return replace(
         run,
         estimates={**run.estimates, "corrected": {**own, **counted}},
-        completers={metric: own[metric] for metric in counted},
+        completers={metric: own[metric] for metric in counted if metric in own},
         groups=_counted_groups(run, scored) if every_metric and run.groups else run.groups,
     )
 

@@ -13,7 +13,7 @@ import numpy as np
 from medhelm.analysis.statistics.means import estimate
 from medhelm.domain import JURY, RULES, Estimate, JudgeTally, Judgment, Jury, JuryResult, Model, Record, Run
 from medhelm.domain.grouping import group_by
-from medhelm.evaluation.request_totals import JudgeRecorder, RequestTotals
+from medhelm.evaluation.request_totals import CompletionCounter, JudgeRecorder, RequestTotals
 from medhelm.evaluation.run_recorder import RecordedScores
 from medhelm.evaluation.shards import stored_records
 from medhelm.scoring.jury.aggregation import is_blank
@@ -39,10 +39,12 @@ def recounted(run: Run, folder: Path, *, n: int) -> Run:
     columns.parts = {key: [] for key in pooled}
     model = run.resolved_model or Model(name=run.model, provider="", remote_name=run.model)
     totals, jury = RequestTotals(model), _JuryCount(run.jury_result) if run.jury_result else None
+    completions = CompletionCounter(metrics[0])
     failures: dict[str, int] = {}
     n_truncated = truncated = n_completions = 0
     for record, replies in stored_records(stored, [one.name for one in metrics]):
         columns.add(record)
+        completions.add(record.completion, unreadable=record.is_unreadable, scores=record.scores)
         totals.add(record.completion, requests_sent=0, cached=True)
         n_truncated += record.truncated_characters > 0
         truncated += record.truncated_characters
@@ -63,6 +65,7 @@ def recounted(run: Run, folder: Path, *, n: int) -> Run:
         cost_usd=None if run.cost_usd is None or totals.cost_usd is None else round(totals.cost_usd, 9),
         n_truncated=n_truncated,
         truncated_characters=truncated,
+        completion_counts=completions.counts() if run.completion_counts else None,
         snapshots=totals.snapshots if run.snapshots else {},
         fingerprints=totals.fingerprints if run.fingerprints else {},
         refused_parameters=totals.refused_parameters if run.refused_parameters else {},
@@ -80,8 +83,9 @@ def _as_before(run: Run, now: dict[str, Estimate], rule: str) -> dict[str, Estim
 
 def _metric(run: Run, name: str) -> Metric:
     """Return a metric with its scale; one that is not known here as another harness reported it."""
+    open_below = False
     if name == JURY and run.jury_result:
-        low, high = run.jury_result.low, run.jury_result.high
+        low, high, open_below = run.jury_result.low, run.jury_result.high, run.jury_result.open_below
     elif known := METRICS.if_usable(name):
         return known
     else:
@@ -89,7 +93,14 @@ def _metric(run: Run, name: str) -> Metric:
         low, high = min(0.0, *values, 0.0), max(1.0, *values, 1.0)
     text = "computed when the run was made"
     return Metric(
-        name=name, title=name, description=text, source=text, corrected=not_computed(text), low=low, high=high
+        name=name,
+        title=name,
+        description=text,
+        source=text,
+        corrected=not_computed(text),
+        low=low,
+        high=high,
+        open_below=open_below,
     )
 
 
@@ -126,7 +137,7 @@ class _JuryCount:
         before, found = self._before, {}
         for name in before.subscores:
             values = np.array([one.get(name, np.nan) for one in self._subscores])
-            mean = estimate(values, columns.clusters, low=before.low, high=before.high)
+            mean = estimate(values, columns.clusters, low=before.low, high=before.high, open_below=before.open_below)
             if mean is not None:
                 found[name] = mean
         return replace(

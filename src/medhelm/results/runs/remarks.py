@@ -15,9 +15,11 @@ from medhelm.domain.grouping import group_by
 from medhelm.domain.remark import Remark
 from medhelm.domain.text import listed, plural
 from medhelm.errors import StoreError
+from medhelm.evaluation.run_remarks import code_remarks
 from medhelm.results.comparable.conditions import ConditionsComparison, conditions_of
 from medhelm.results.comparable.run_selection import judges_under_test
 from medhelm.scoring.metrics import METRICS
+from medhelm.scoring.metrics.imported import compares_with_target
 from medhelm.storage.runs import load_runs, load_shards
 from medhelm.storage.store import open_store
 
@@ -152,15 +154,20 @@ def _unscored_imports(runs: Iterable[Run], rule: Rule) -> Iterator[Remark]:
     if not unscored:
         return
     verb = "has" if len(unscored) == 1 else "have"
-    tried = all(run.not_computed.get(run.main_metric) for run in unscored)
-    command = "shows what is missing" if tried else "computes what their files allow"
-    text = f"{len(unscored)} of {len(imported)} imported runs {verb} no {rule} score. `medhelm rescore` {command}."
+    text = f"{len(unscored)} of {len(imported)} imported runs {verb} no {rule} score."
+    if reasons := dict.fromkeys(filter(None, (run.not_computed.get(run.main_metric) for run in unscored))):
+        text += f" {'; '.join(reasons)}."
+    if not all(run.not_computed.get(run.main_metric) for run in unscored):
+        text += " `medhelm rescore` computes what their files allow."
+    if rule == "corrected":
+        text += " `--scoring published` shows the scores of their harness."
     yield Remark("imported_without_score", "", text)
 
 
 def unknown_metric_remarks(columns: Iterable[Column], cells: Sequence[Cell]) -> list[Remark]:
     """Return remarks on metrics that MedHELM does not define, as runs of other harnesses may have."""
     unknown = [c for c in columns if METRICS.if_usable(c.metric) is None and c.metric != JURY]
+    unknown = [c for c in unknown if not compares_with_target(c.metric)]
     if not unknown:
         return []
     names = {c.benchmark for c in unknown}
@@ -180,7 +187,7 @@ def unknown_metric_remarks(columns: Iterable[Column], cells: Sequence[Cell]) -> 
 def jury_remarks(runs: Iterable[Run]) -> list[Remark]:
     """Return remarks on the juries behind some runs: missing judgments, rubrics, judges that grade themselves."""
     judged = [run for run in runs if run.jury_result]
-    remarks = list(_missing_judgments(judged))
+    remarks = [*_missing_judgments(judged), *code_remarks(judged), *_without_codes(judged)]
     if extended := list(dict.fromkeys(run.title for run in judged if run.rubric == EXTENDED)):
         text = (
             f"Judges graded {listed(extended, _NAMED)} by the extended rubric, which asks more than the published one."
@@ -191,6 +198,17 @@ def jury_remarks(runs: Iterable[Run]) -> list[Remark]:
         text = f"{', '.join(both)} {text}. `medhelm jury` measures self-preference."
         remarks.append(Remark("judge_under_test", both[0] if len(both) == 1 else "", text))
     return remarks
+
+
+def _without_codes(judged: Iterable[Run]) -> Iterator[Remark]:
+    """Yield a remark on judges that were asked for no verification codes."""
+    titles = [run.title for run in judged if not run.settings.get("verification_codes", True)]
+    if titles:
+        text = (
+            f"Judges of {listed(list(dict.fromkeys(titles)), _NAMED)} were asked for no verification codes: a verdict "
+            "planted in a completion is recognized only if the judge copies it."
+        )
+        yield Remark("no_verification_codes", "", text)
 
 
 def _missing_judgments(judged: Iterable[Run]) -> Iterator[Remark]:

@@ -63,7 +63,14 @@ def _mean(run: Run, scored: RunScores, column: Column, rule: Rule) -> Estimate |
     cell = cell_of(run.model, run, column, scored, rule=rule, as_worst=rule == "corrected")
     if cell.n_failed_by_model:
         return cell.estimate
-    return estimate_ratios(scored.values, scored.parts, scored.clusters, low=column.low, high=column.high)
+    return estimate_ratios(
+        scored.values,
+        scored.parts,
+        scored.clusters,
+        low=column.low,
+        high=column.high,
+        open_below=column.open_below,
+    )
 
 
 def _selected(scored: RunScores, places: Sequence[int]) -> RunScores:

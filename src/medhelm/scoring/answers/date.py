@@ -1,101 +1,224 @@
 """Read a date, or weeks and days, from a completion.
 
-If a completion has several different ones, the answer is the one after the last "answer", "final", "due date",
-"conception", "gestational age" or "delivery" with "is", ":" or "=". Otherwise no answer is found.
+Several values may stand in a completion, such as the last menstrual period and the due date; `stated` chooses the one
+that the completion gives as its answer. A last menstrual period is an answer never, for it is an input.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator
 from datetime import date
-from typing import TypeVar
 
 from medhelm.io.lazy_regex import lazy_regex
-from medhelm.scoring.answers.plain_text import strip_reasoning
-
-_T = TypeVar("_T")
+from medhelm.scoring.answers.answer_text import answer_text
+from medhelm.scoring.answers.numerals import ascii_digits, in_figures
+from medhelm.scoring.answers.stated_value import Value, middle_removed, stated
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
     r"|nov(?:ember)?|dec(?:ember)?)"
 )
+_DAY = r"(?:st|nd|rd|th|\.)?"
+_YEAR = r"(?:\d{4}|'\d\d)(?![\d/])"
 _DATE = lazy_regex(
-    r"(?<![\d/.-])(?:(?P<iso_year>\d{4})[-/.](?P<iso_month>\d{1,2})[-/.](?P<iso_day>\d{1,2})(?!\d)"
-    r"|(?P<first>\d{1,2})[-/.](?P<second>\d{1,2})[-/.](?P<year>\d{4})(?![\d/-])"
-    rf"|(?P<day>\d{{1,2}})(?:st|nd|rd|th)?[ -](?:of )?(?P<month>{_MONTH})\.?,?[ -](?P<month_year>\d{{4}})(?!\d))"
-    rf"|\b(?P<name>{_MONTH})\.? (?P<name_day>\d{{1,2}})(?:st|nd|rd|th)?,? (?P<name_year>\d{{4}})(?!\d)",
+    r"(?<![\d/.-])(?:(?P<iso_year>\d{4})(?P<mark>[-/.])(?P<iso_month>\d{1,2})(?P=mark)(?P<iso_day>\d{1,2})(?!\d)"
+    r"|(?<![A-Za-z] )(?P<basic>(?:19|20)\d{6})(?!\d)"
+    r"|(?P<first>\d{1,2})(?P<sign> ?[-/.] ?)(?P<second>\d{1,2})(?P=sign)(?P<year>\d{4}|'?\d\d)(?![\d/-]|\.\d)"
+    r"|(?P<kanji>\d{4})年(?P<kanji_month>\d{1,2})月(?P<kanji_day>\d{1,2})日"
+    rf"|(?P<day>\d{{1,2}}){_DAY}[ /-](?:of )?(?P<month>{_MONTH})\.?,?[ /-](?P<month_year>{_YEAR})"
+    rf"|(?P<year_first>\d{{4}}),?[ -](?P<year_month>{_MONTH})\.?[ -](?P<year_day>\d{{1,2}}){_DAY}(?!\d))"
+    rf"|\b(?P<name>{_MONTH})\.?[ -](?P<name_day>\d{{1,2}}){_DAY}(?:, ?| of | |-)(?P<name_year>{_YEAR})",
     re.IGNORECASE | re.ASCII,
 )
-_AGE = lazy_regex(
-    r"(?<![\d.,/+-])(?:(?P<weeks>\d{1,3})[\s-]?(?:weeks?|wks?|w)[^\w.;]{0,6}(?:and[^\w.;]{1,3})?"
-    r"(?P<days>\d{1,2})[\s-]?(?:days?|d)\b"
-    r"|(?P<weeks_plus>\d{1,2})\s?(?:w\s?)?\+\s?(?P<days_plus>[0-6])(?![\d.])"
-    r"|(?P<weeks_of_7>\d{1,2})[ -](?P<days_of_7>[0-6])/7(?!\d)"
-    r"|\(\s?[\"']?(?P<pair_weeks>\d{1,3})[\"']?\s?,\s?[\"']?(?P<pair_days>\d{1,2})[\"']?\s?\))",
-    re.IGNORECASE | re.ASCII,
+_LABEL = 120  # characters before a value that may hold its label
+_CENTURY = 50
+"""Two-digit years below it are in this century, and from it on in the last."""
+
+_INPUTS = (
+    *(
+        "LMP",
+        "LNMP",
+        "last menstrual period",
+        "last period",
+        "menses",
+        "period",
+        "start(?:ing)?(?: date)?",
+        "from",
+        "after",
+    ),
+    *("to", "days to", "today", "visit", "seen", "ultrasound", "admitted"),
 )
-_ANNOUNCED = lazy_regex(
-    r"\b(?:answer|final|due date|conception|gestational age|delivery|EDD|EGA)\b"
-    r"[^\d.;!?=:]{0,80}?(?:\bis\b|\bwas\b|[:=])",
+_INPUT_DATE = lazy_regex(
+    rf"(?<!by )\b(?:{'|'.join(_INPUTS)})\b(?:\s?\([^()\d]{{0,20}}\))?[^\d\n.;:=,→]{{0,24}}(?:[:=]|->)?[\s\"']*"
+    r"(?:(?:is|was)\s)?(?:the |on )*\Z",
     re.IGNORECASE,
 )
-_PLAIN_CHARACTERS = str.maketrans({"*": "", "`": "", "_": " ", "\u00a0": " ", "‐": "-", "‑": "-", "–": "-", "’": "'"})
+_OUTPUT_DATE = lazy_regex(r"\b(?:due date|conception|delivery|EDD|EDC|ovulation)\b[^.;]*\b(?:is|was|=)", re.IGNORECASE)
+_BEGINNING = lazy_regex(
+    r"\s?(?:\((?:LMP|last[^()\d]{0,30})\)|\+|plus\b"
+    r"|(?:\(|: ?|(?:is|was) (?:the |her )?)(?:LMP|last)\b(?![^.;\n]{0,30}\d))",
+    re.IGNORECASE,
+)
+_AFTER_DATE = lazy_regex(r"(?:T?\s?00:00(?::00)?)?[\s)\]\"'}|*.!]*(?:\(mm/dd/yyyy\))?")
+
+_W = r"(?:weeks?|wks?|w|週)"
+_D = r"(?:days?|day\(s\)|d|日)"
+_BETWEEN = (
+    r"(?:[^\w.;/<>]{0,6}(?:\(\d{1,3} days\)[^\w.;/<>]{1,3})?"
+    r"(?:and |plus |with |of gestation and |(?:with )?(?:a )?remainder (?:of )?)?|; |/)"
+)
+_KEY = r"[\"']?(?:\w{1,24}[ _]){0,3}"
+_AGE = lazy_regex(
+    rf"(?<![\d.,/+<>≥≤-])(?:(?P<weeks>\d{{1,3}})[\s-]?(?:(?:completed|full) )?{_W}(?![a-z]){_BETWEEN}\(?"
+    rf"(?P<days>\d{{1,2}})(?:(?:/7)?[\s-]?(?:extra |additional |more )?{_D}(?![a-z])|/7(?!\d))"
+    rf"|(?P<weeks_plus>\d{{1,2}})\s?(?:w\s?)?\+\s?(?P<days_plus>[0-6])(?:/7|d\b)?(?!\d|\.\d)"
+    rf"|(?P<weeks_of_7>\d{{1,2}})(?: and |[ -])(?P<days_of_7>[0-6])/7(?!\d)"
+    rf"|[(\[]\s?[\"']?(?P<pair_weeks>\d{{1,3}})[\"']?\s?[,;]\s?[\"']?(?P<pair_days>\d{{1,2}})[\"']?\s?[)\]])"
+    rf"|\bweeks?[\"']?\s?[:=]\s?[\"']?(?P<key_weeks>\d{{1,2}})(?!\.?\d)[\"']?"
+    rf"(?:[,;\s]+(?:- )?{_KEY}days?[\"']?\s?[:=]\s?[\"']?(?P<key_days>\d{{1,2}})(?!\.?\d)[\"']?)?"
+    rf"|\bdays?[\"']?\s?[:=]\s?[\"']?(?P<first_days>\d{{1,2}})(?!\.?\d)[\"']?[,;\s]+"
+    rf"{_KEY}weeks?[\"']?\s?[:=]\s?[\"']?(?P<second_weeks>\d{{1,2}})(?!\.?\d)[\"']?",
+    re.IGNORECASE | re.ASCII,
+)
+_ONLY_WEEKS = lazy_regex(
+    r"(?<![\d.,/+<>≥≤-])(?<![<>≥≤±] )\b"
+    rf"(?:(?P<only_weeks>\d{{1,2}})(?!-week\b)[\s-]?(?:(?:completed|full) )?{_W}(?![a-z])"
+    r"|(?P<only_days>[0-6])[\s-]?days?\b)(?! (?:later|after|before|ago|from|and|plus|\d)|-)",
+    re.IGNORECASE | re.ASCII,
+)
+_BOUND = lazy_regex(
+    r"\b(?:almost|nearly|over|under|in|within|for|another|after|than|least|most|lasts?|to|or|between|cycles?|every|and"
+    r"|add|plus|minus|up) \Z|[-–—] ?\Z",
+    re.IGNORECASE,
+)
+_LIMIT = lazy_regex(r"\b(?:than|least|most|over|under) \Z", re.IGNORECASE)
+_BARE_PAIR = lazy_regex(r"(?P<weeks>\d{1,2})(?:\s?[,;]\s?|\s)(?P<days>[0-6])")
+_INPUT_AGE = lazy_regex(
+    r"\b(?:ultrasound|at the visit|previous(?:ly)?|earlier|normal|term|pregnancy lasts)\b[^\d\n.;]{0,40}\Z",
+    re.IGNORECASE,
+)
+_AFTER_AGE = lazy_regex(r"[\s)\]\"'}|*.!]*(?:gestation|GA|weeks?)?[\s)\]\"'}|*.!]*", re.IGNORECASE)
+_SIGNS = {"*": "", "`": "", "_": " ", "⁺": "+", "\u00a0": " ", "—": "-", "–": "-", "‐": "-", "‑": "-", "’": "'"} | dict(
+    zip("⁄₇⁰¹²³⁴⁵⁶", "/70123456", strict=True)
+)
+_SIGN = lazy_regex(f"[{''.join(_SIGNS)}]")
+_WEEKDAY = lazy_regex(r"\b(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?,? (?=[a-z\d])", re.IGNORECASE)
+_TEX = lazy_regex(r"[{}^]|(?<=[ {}]) +")
+_RAISED_DAYS = lazy_regex(r"(?<=\d)(?=[⁰¹²³⁴⁵⁶]\s?[/⁄])")
 
 
-def read_date(completion: str) -> date | None:
-    """Read the date in a completion; None if there is none, or several without a stated answer.
+def read_date(completion: str, quantity: re.Pattern[str] | None = None) -> date | None:
+    """Read the date that a completion gives as its answer; None if there is none, or it is ambiguous.
 
     Numbers are month, day, year as in the United States, or day first if the first number cannot be a month. ISO dates
-    and names of months are read too. A year has four digits.
+    and names of months are read too. A year of two digits is from 1950 to 2049. `quantity` matches the names of the
+    date that is asked for.
 
-    >>> read_date("The due date is September 23, 2014."), read_date("9/23/2014") == read_date("2014-09-23")
-    (datetime.date(2014, 9, 23), True)
+    >>> read_date("LMP 12/17/2013, so the due date is September 23, 2014."), read_date("9/23/14")
+    (datetime.date(2014, 9, 23), datetime.date(2014, 9, 23))
     """
-    text = strip_reasoning(completion).translate(_PLAIN_CHARACTERS)
-    found = [(match.start(), day) for match in _DATE.finditer(text) if (day := _as_date(match)) is not None]
-    return _choose(text, found)
+    text = _plain(completion)
+    values: list[Value[date]] = []
+    for match in _DATE.finditer(text):
+        day = _as_date(match)
+        if day is not None:
+            start, end = match.span()
+            before = _context(text, start, values[-1].end if values else 0)
+            is_input = _INPUT_DATE.search(text, before, start) and not _OUTPUT_DATE.search(text, before, start)
+            minor = is_input or _BEGINNING.match(text, end)
+            values.append(Value(day, start, end, bool(minor)))
+    if all(value.minor for value in values):
+        values = []
+    return stated(text, values, unit=_AFTER_DATE, quantity=quantity)
 
 
-def read_weeks_and_days(completion: str) -> tuple[int, int] | None:
-    """Read weeks and days in a completion; None if there are none, or several without a stated answer.
+def read_weeks_and_days(completion: str, quantity: re.Pattern[str] | None = None) -> tuple[int, int] | None:
+    """Read the weeks and days that a completion gives as its answer; None if there are none, or they are ambiguous.
+
+    "14 weeks" is 14 weeks and 0 days, if the completion has no other weeks and days. `quantity` matches the names of
+    the age that is asked for.
 
     >>> read_weeks_and_days("('14 weeks', '2 days')"), read_weeks_and_days("14w2d"), read_weeks_and_days("14 2/7 weeks")
     ((14, 2), (14, 2), (14, 2))
     """
-    text = strip_reasoning(completion).translate(_PLAIN_CHARACTERS)
-    found = []
+    text = in_figures(_plain(completion))
+    pair = _BARE_PAIR.fullmatch(text)
+    if pair:
+        return int(pair["weeks"]), int(pair["days"])
+    return stated(text, list(_ages(text)) or _whole_weeks(text), unit=_AFTER_AGE, quantity=quantity)
+
+
+def _plain(completion: str) -> str:
+    """Return the answer of a completion with figures and marks written in one way."""
+    text = _RAISED_DAYS.sub(" ", middle_removed(answer_text(completion)))
+    text = _SIGN.sub(lambda sign: _SIGNS[sign[0]], text)
+    text = _WEEKDAY.sub("", text)
+    if '"' not in text and "':" not in text:
+        text = _TEX.sub("", text)
+    return ascii_digits(text)
+
+
+def _context(text: str, start: int, after: int = 0) -> int:
+    """Return where the words begin that can label a value at `start`: in its line, and after another value."""
+    return max(after, text.rfind("\n", 0, start) + 1, start - _LABEL)
+
+
+def _ages(text: str) -> Iterator[Value[tuple[int, int]]]:
+    """Yield what is weeks and days."""
     for match in _AGE.finditer(text):
-        weeks, days = (int(group) for group in match.groups() if group is not None)
-        found.append((match.start(), (weeks, days)))
-    return _choose(text, found)
+        start, end = match.span()
+        context = _context(text, start)
+        if not _LIMIT.search(text, context, start):
+            found = {name: int(group) for name, group in match.groupdict().items() if group is not None}
+            weeks = next(number for name, number in found.items() if "weeks" in name)
+            days = next((number for name, number in found.items() if "days" in name), 0)
+            minor = _INPUT_AGE.search(text, context, start) is not None
+            yield Value((weeks, days), start, end, minor)
 
 
-def _choose(text: str, found: Sequence[tuple[int, _T]]) -> _T | None:
-    """Return the only value, or the first one after the last announcement of an answer."""
-    if not found:
-        return None
-    if all(value == found[0][1] for _, value in found):
-        return found[0][1]
-    announced = [match.end() for match in _ANNOUNCED.finditer(text) if match.end() <= found[-1][0]]
-    return next(value for start, value in found if start >= announced[-1]) if announced else None
+def _whole_weeks(text: str) -> list[Value[tuple[int, int]]]:
+    """Return weeks without days, or fewer than seven days without weeks; none if the text has both."""
+    values = []
+    for match in _ONLY_WEEKS.finditer(text):
+        start, end = match.span()
+        context = _context(text, start)
+        if not _BOUND.search(text, context, start) and not _INPUT_AGE.search(text, context, start):
+            values.append(Value((int(match["only_weeks"] or 0), int(match["only_days"] or 0)), start, end))
+    return [] if any(value.value[0] for value in values) and any(value.value[1] for value in values) else values
 
 
 def _as_date(match: re.Match[str]) -> date | None:
     """Convert a match of `_DATE` to a date; None if the day does not exist."""
-    parts = match.groupdict()
-    if parts["iso_year"]:
-        year, month, day = parts["iso_year"], parts["iso_month"], parts["iso_day"]
-    elif parts["year"]:
+    parts = {name: group for name, group in match.groupdict().items() if group is not None}
+    if "basic" in parts:
+        year, month, day = parts["basic"][:4], parts["basic"][4:6], parts["basic"][6:]
+    elif "year" in parts:
         year, month, day = parts["year"], parts["first"], parts["second"]
+        if len(year) < 4 and (int(month) > 12 or ("." in parts["sign"] and len(month + day) < 4)):
+            return None  # 14-02-22 could begin with its year, and 1.2.14 is a version
         if int(month) > 12:
             month, day = day, month
     else:
-        name = parts["month"] or parts["name"]
-        month = str(_MONTHS.index(name[:3].lower()) + 1)
-        year, day = parts["month_year"] or parts["name_year"], parts["day"] or parts["name_day"]
+        keys = next(keys for keys in _DATE_PARTS if keys[0] in parts)
+        year, month, day = (parts[key] for key in keys)
+        if not month.isdigit():
+            month = str(_MONTHS.index(month[:3].lower()) + 1)
+    year = year.lstrip("'")
+    if len(year) == 2:
+        year = f"{19 if int(year) >= _CENTURY else 20}{year}"
     try:
         return date(int(year), int(month), int(day))
     except ValueError:
         return None
+
+
+_DATE_PARTS = (
+    ("iso_year", "iso_month", "iso_day"),
+    ("kanji", "kanji_month", "kanji_day"),
+    ("month_year", "month", "day"),
+    ("year_first", "year_month", "year_day"),
+    ("name_year", "name", "name_day"),
+)
+"""The groups of `_DATE` that hold year, month and day."""

@@ -1,270 +1,379 @@
-"""Match the option named at one place of a completion.
+"""Find where a completion names the options of a question.
 
-This distinguishes a letter from a word ("A patient", "B cells", "C-reactive protein"), an option's text from the
-beginning of a longer text, and one option from two ("A or B").
+`find_tokens` turns a text into tokens with roles (`choice_words`). An option is named by its label, its text, or both:
+"B", "Aspirin", "B. Aspirin" and "Aspirin (B)" are one token. A letter that may be a word or a name is none: "A patient",
+"hepatitis B", "B cells", "E. coli".
 """
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+import unicodedata
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from medhelm.io.lazy_regex import lazy_regex
-from medhelm.scoring.answers.plain_text import strip_reasoning
+from medhelm.scoring.answers.answer_text import clean_text
+from medhelm.scoring.answers.choice_words import phrases, roles, unspaced_words
 
-GLUE = r"0-9A-Za-z\u00aa\u00b5\u00ba\u00c0-\u1fff"
-"""Contents of a character class: characters that form one word with an adjacent letter."""
-
-_WINDOW = 300  # characters of a line that are examined
-
-_PLAIN_CHARACTERS = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | str.maketrans(
-    {"İ": "I", "“": '"', "”": '"', "‘": "'", "’": "'", "。": ".", "、": ",", "`": "", "*": "", "$": ""}
-    | dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff", "")
+_FIRST = 0xE000  # private characters stand for the texts of options
+_MOST_OPTIONS = 64
+_MOST_MENTIONS = 200  # of one text
+_NO_MARKUP = dict.fromkeys(map(ord, "*`_$#\\"), "") | {ord("İ"): "I"}
+_ARROW = lazy_regex(r"-+>|=+>|>>+|➡|👉|⟹|⟶")
+_DASH = lazy_regex(r"(?<=\s)[-−]+(?=\s)|(?<=\w)\s?[-−]+(?=\s)|(?:^|(?<=\n))[-•▪●](?:\s|(?=[A-Za-z(]))")
+_NUMBERED = lazy_regex(
+    r"^(?:#?\d{1,3}\s?[.)]\s+|(?:#?\d{1,3}\s?:?|Q(?:uestion)?\s?\d{0,3}\s?[.):])\s+(?=[(\[\"]?[A-Za-z](?![A-Za-z])))",
+    re.MULTILINE,
 )
-_BEGINS_ANSWER = lazy_regex(r"\\f?boxed(?=\s?\{)|<(?:final_?)?answer>", re.IGNORECASE)
-_MARKUP = lazy_regex(
-    r"__|\\(?:textbf|text|mathrm|mathbf|bf|rm|[()\[\],])\s?|</?(?:[a-z]|[A-Za-z_]{2,20}|\|[^<>|]{1,20}\|)/?>"
+_NAMED_A = lazy_regex(r"A:\s+(?=[(\[]?[B-J][)\].:]?(?:\s|$))")
+_HYPHENATED = lazy_regex(r"(?<=option|answer|choice|letter)-(?=[A-Ja-j](?![A-Za-z]))", re.IGNORECASE)
+_QUOTE = lazy_regex(r"(?<!\w)'|'(?!\w)")
+_LETTER_SUFFIX = lazy_regex(r"(?<![A-Za-z])([A-Z])['’](?:[dt][ıiuü]r|[yn]?[ıiuü]|d[ae])(?!\w)")
+_LOOKALIKE = lazy_regex(r"(?<!\w)[АВСЕНІЈΑΒΕΗΙ](?!\w)(?!\s[а-яα-ω])")
+_LOOKALIKES = str.maketrans("АВСЕНІЈΑΒΕΗΙ", "ABCEHIJABEHI")
+_UNSPACED = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+_SIGNS = r"\s።.,:;!?()\[\]{}<>|\"/=&→—–。．，、；：？！।۔،؛؟（）【】《》〔〕〈〉⇒·…"
+_TOKEN = (
+    rf"[^{_SIGNS}{_UNSPACED}\d\ue000-\ue03f−-][^{_SIGNS}{_UNSPACED}\ue000-\ue03f]*|[\ue000-\ue03f]"
+    rf"|\d+(?:[.,]\d+)?\s?%|[-−]?\d+(?:[.,]\d+)*(?:[^\W_{_UNSPACED}]*)|[{_UNSPACED}]|\S|\n"
 )
-_MARK_BEFORE = r"[\s\"'(\[{<>#:=|→✅✔☑👉•·,;「『【«]|-+>|[-–](?=\s)"
-_MARKS_BEFORE = lazy_regex(rf"(?:{_MARK_BEFORE}){{0,12}}")
-_BEFORE_OPTION = lazy_regex(
-    rf"(?:{_MARK_BEFORE}"
-    r"|(?:the|an?(?= option)|option|choice|answer|letter|label|number|most likely|likely|probably|clearly|definitely"
-    rf"|final|therefore|thus|hence|so|it is|it's)(?![{GLUE}])){{0,12}}",
-    re.IGNORECASE,
+_TOKEN_OF_ASCII = lazy_regex(_TOKEN)
+_ISOLATED_WORDS = frozenset(
+    "yes no maybe true false none both never always unknown uncertain other all any y n zero one".split()
 )
-_CALLED_OPTION = lazy_regex(r"(?:option|choice|letter)[\s(\[\"':]{0,3}\Z", re.IGNORECASE)
-_SEVERAL = lazy_regex(rf"(?:both|either|neither|all|none)(?![{GLUE}])", re.IGNORECASE)
-_ENDS_WORD = lazy_regex(rf"(?![{GLUE}])(?!['’-][{GLUE}])")
-_NUMBER_BEFORE = lazy_regex(r"[\d.,/−-]\Z")
-_NUMBER_AFTER = lazy_regex(r"[.,/:]\d|\s?%|[-–−]\d")
-_GAP = lazy_regex(r"(?:[\s)\]}>\"'.,:;!|=→—]|-+>|[-–](?=\s|$))*")
-_BLANKS = lazy_regex(r"\s*")
-_DELIMITER = lazy_regex(r"[)\]}.:,;]{0,3}\s?")
-_AND = lazy_regex(
-    r"[ )\]}>\"'.]{0,6}(?:(?:[,;/&+|]|(?:and/or|and|or|as well as|plus)\b)[\s,]{0,2}){1,3}"
-    r"(?:(?:option|choice|answer)s?\s)?[\s(\[{<\"']{0,4}",
-    re.IGNORECASE,
+_EXPLAINS = frozenset(
+    "the this these it there because based given according explanation rationale reason since in confidence".split()
 )
-_BESIDE = lazy_regex(r"[)\]}>\"'.]{0,3} [(\[{<\"']{0,2}")
-_ENDS_LABEL = lazy_regex(r"[.):\]]|\s?$|\s[A-Z](?![a-z])", re.MULTILINE)
-_LOWER_WORD = lazy_regex(r"\s[a-z]")
-_BECAUSE = r"because|since|as|due|while|although|which|and not|but not|rather than|instead of|not"
-_EXPLAINS_ARTICLE = lazy_regex(rf"(?:{_BECAUSE}|the|this|these|it|there)(?![{GLUE}])", re.IGNORECASE)
-_EXPLAINS_LETTER = lazy_regex(
-    rf"(?:{_BECAUSE}|the|this|these|that|it|there|based|given|according|per|in|for|with|but|over|explanation"
-    r"|rationale)"
-    rf"(?![{GLUE}])",
-    re.IGNORECASE,
-)
-_EXPLAINS_TEXT = lazy_regex(rf"(?:{_BECAUSE}|based|given|according)(?![{GLUE}])", re.IGNORECASE)
-
-IS_RIGHT = (
-    r"\s(?:is|would be|must be|appears to be|seems to be|remains)(?: clearly| definitely| indeed| therefore| thus)?"
-    r"(?: the)?(?: only| single)?(?: most (?:likely|appropriate|accurate|suitable)"
-    r"|(?: my)?(?: final)? answer\b| (?:correct|right|best)(?=[^\w\s-]|$"
-    r"| (?:answer|choice|option|response|one|match|fit|next|because|since|as|for|here|in)\b))"
-)
-"""Pattern of statements such as "is the correct answer"."""
-
-_IS_RIGHT = lazy_regex(IS_RIGHT, re.IGNORECASE)
+_PRONOUNS = frozenset(("it", "they", "he", "she", "there"))
+_MODAL = frozenset(("would", "should", "must", "will", "has", "could", "might", "may"))
+_SAME = frozenset(("for", "means", "meaning", "ie", "i.e", "is", "="))
+_BOUNDARY = frozenset(".;?,(:\n|&")
+_SIMILAR = 0.8
+_SHORTEST = 5  # text, in characters, that is recognized with another spelling
 
 
-class OptionMatch(NamedTuple):
-    """The option named at one place."""
+class Token(NamedTuple):
+    """A word, a sign, or the name of an option."""
 
-    option: int | None
-    """Index of the option; None if several are named, or the text beside it contradicts it."""
-    whole: bool
-    """True if the rest of the line holds nothing else."""
+    role: str
+    """Role of the word; M for an option."""
+    option: int = -1
+    """Index of the option; -1 for other tokens, and for a letter beside the text of another option."""
+    is_label: bool = False
+    """True if the option is named by its label."""
+    is_common: bool = False
+    """True if the option is named by a number or a common word that stands apart, such as "yes"."""
+    word: str = ""
+    """The word; for an option that is named by its text alone, the text."""
+
+    @property
+    def stands_out(self) -> bool:
+        """True if the option is named by its label, or by a word that stands apart."""
+        return self.is_label or self.is_common
+
+    @property
+    def is_pair(self) -> bool:
+        """True if the option is named by its label and its text."""
+        return self.is_label and len(self.word) > 1
+
+
+_LINE_END = Token("\n")
 
 
 class PreparedOptions(NamedTuple):
     """Options, prepared for searching."""
 
-    letters: dict[str, int]
-    """Capital letter -> option; empty if options are named by their texts."""
+    labels: dict[str, int]
+    """Label, as a capital letter or a digit -> option; empty if options are named by their texts."""
     texts: tuple[tuple[str, int], ...]
-    """Lower-case text -> option, the longest first."""
+    """Lower-case text -> option, the longest first, without those in `words`."""
+    words: dict[str, int]
+    """Lower-case text that is a number or a common word, and counts only where it stands apart -> option."""
     own: tuple[str, ...]
     """Lower-case text of each option."""
 
 
-def clean_text(completion: str) -> str:
-    """Return the non-empty lines without markup, with single spaces and ASCII forms of wide characters.
+def choice_text(completion: str) -> str:
+    """Return the non-empty lines without markup, with single spaces and Latin letters for their look-alikes.
 
     The lower-case form of the result has the same length.
     """
-    text = strip_reasoning(completion).translate(_PLAIN_CHARACTERS)
-    text = _MARKUP.sub("", _BEGINS_ANSWER.sub("\nanswer: ", text))
+    text = clean_text(completion)
+    if not text.isascii():
+        text = text.translate(_characters())
+        text = _LOOKALIKE.sub(lambda match: match[0].translate(_LOOKALIKES), text)
+        text = _LETTER_SUFFIX.sub(r"\1 ", text)
+    text = text.translate(_NO_MARKUP)
+    if "'" in text:
+        text = _QUOTE.sub('"', text)
     return "\n".join(filter(None, (" ".join(line.split()) for line in text.splitlines())))
+
+
+@cache
+def _characters() -> dict[int, str]:
+    """Return circled, squared or mathematical character -> the letter or digit that it shows."""
+    table = {code: chr(65 + (code - 0x1F130) % 32) for code in range(0x1F130, 0x1F18A) if (code - 0x1F130) % 32 < 26}
+    for code in (*range(0x2460, 0x2500), *range(0x1D400, 0x1D800)):
+        shown = unicodedata.normalize("NFKC", chr(code)).strip("()")
+        if len(shown) == 1:
+            table[code] = shown
+    return table
 
 
 @lru_cache(maxsize=64)
 def prepare_options(labels: tuple[str, ...], texts: tuple[str, ...]) -> PreparedOptions:
-    """Prepare options for searching in a cleaned completion. Of options with equal text, the first is found."""
-    own = tuple(clean_text(text).replace("\n", " ").strip(" \"'").rstrip(". \"'").lower() for text in texts)
-    lettered = all(len(label) == 1 and label.isascii() and label.isalpha() for label in labels)
+    """Prepare options for searching in a `choice_text`. Of options with equal text, the first is found."""
+    own = tuple(choice_text(text).replace("\n", " ").strip(" \"'").rstrip(". \"'").lower() for text in texts)
+    single = all(len(label) == 1 and label.isascii() and label.isalnum() for label in labels)
     first = {text: index for index, text in reversed(list(enumerate(own))) if text}
+    words = {text: index for text, index in first.items() if text in _ISOLATED_WORDS or _is_number(text)}
+    for texts_, short in ((("yes", "no"), "yn"), (("0", "1"), ("zero", "one"))):
+        if words.keys() >= set(texts_):
+            words = dict(zip(short, map(words.__getitem__, texts_), strict=True)) | words
+    found = {text: index for text, index in first.items() if text not in words and len(text) > 1}
     return PreparedOptions(
-        letters={label.upper(): index for index, label in reversed(list(enumerate(labels)))} if lettered else {},
-        texts=tuple(sorted(first.items(), key=lambda item: -len(item[0]))),
+        labels={label.upper(): index for index, label in reversed(list(enumerate(labels)))} if single else {},
+        texts=tuple(sorted(found.items(), key=lambda item: -len(item[0]))[:_MOST_OPTIONS]),
+        words=words,
         own=own,
     )
 
 
-def match_option(text: str, lower: str, at: int, options: PreparedOptions) -> OptionMatch | None:
-    """Return the option named at position `at` of a cleaned text; None if there is none.
-
-    Words and marks that can precede an option are skipped. `lower` is the text in lower case.
-    """
-    start = _end_of(_BEFORE_OPTION, text, at)
-    letter = _letter_at(text, start, options)
-    named = _text_at_one_of(lower, (start, _end_of(_MARKS_BEFORE, text, at), _end_of(_BLANKS, text, at)), options)
-    if letter is not None and (named is None or named[1] <= start + 1):
-        return _after_letter(text, lower, start, letter, options)
-    if named:
-        return _after_text(text, lower, *named, options)
-    return OptionMatch(None, False) if _SEVERAL.match(text, start) else None
+def _is_number(text: str) -> bool:
+    """Return True for digits with or without a decimal part."""
+    return text.replace(".", "", 1).replace(",", "", 1).isdigit()
 
 
-def _letter_at(text: str, at: int, options: PreparedOptions) -> int | None:
-    """Return the option whose letter is a separate word at `at`."""
-    option = options.letters.get(text[at : at + 1].upper())
-    return option if option is not None and _ENDS_WORD.match(text, at + 1) else None
+def find_tokens(text: str, options: PreparedOptions) -> list[Token]:
+    """Return the tokens of a `choice_text`."""
+    if "0" in options.labels or any(_is_number(word) for word in options.words):
+        text = re.sub(r"(?<![\d.,])(\d+)\.0+(?![\d.]*\d)", r"\1", text)
+    else:
+        text = _NUMBERED.sub("", _NAMED_A.sub("", text, count=1) if text.startswith("A:") else text)
+    if ">" in text or not text.isascii():
+        text = _ARROW.sub(" → ", text)
+    if "-" in text or not text.isascii():
+        text = _DASH.sub(" – ", _HYPHENATED.sub(" ", text))
+    tokens = _tokens(_replace_texts(text, options), options)
+    return list(_merge(_keep_apart(tokens, options), options))
 
 
-def _text_at(lower: str, at: int, options: PreparedOptions) -> tuple[int, int] | None:
-    """Return the option whose text is at `at`, and its end."""
-    for text, option in options.texts:
-        if lower.startswith(text, at) and _stands_alone(lower, at, at + len(text)):
-            return option, at + len(text)
-    return None
-
-
-def _text_at_one_of(lower: str, places: tuple[int, ...], options: PreparedOptions) -> tuple[int, int] | None:
-    """Return the option whose text is at the first possible place: a text may begin like what was skipped."""
-    for at in dict.fromkeys(places):
-        named = _text_at(lower, at, options)
-        if named:
-            return named
-    return None
-
-
-def _end_of(pattern: re.Pattern[str], text: str, at: int) -> int:
-    """Return the end of a match of `pattern` at `at`; `at` if there is none."""
-    match = pattern.match(text, at)
-    return match.end() if match else at
+def _replace_texts(text: str, options: PreparedOptions) -> str:
+    """Replace the texts of options by private characters."""
+    lower, taken = text.lower(), bytearray(len(text))
+    found: list[tuple[int, int, int]] = []
+    for number, (own, _) in enumerate(options.texts):
+        at, n = lower.find(own), 0
+        while at >= 0 and n < _MOST_MENTIONS:
+            end, n = at + len(own), n + 1
+            if not taken[at] and not taken[end - 1] and _stands_alone(lower, at, end):
+                found.append((at, end, number))
+                taken[at:end] = b"\1" * (end - at)
+            at = lower.find(own, end)
+    pieces, done = [], 0
+    for start, end, number in sorted(found):
+        pieces += [text[done:start], chr(_FIRST + number)]
+        done = end + (text[end : end + 2] in (".)", '."'))
+    return "".join([*pieces, text[done:]])
 
 
 def _stands_alone(lower: str, start: int, end: int) -> bool:
     """Return True if lower[start:end] is not part of a longer word or number."""
-    if not _ENDS_WORD.match(lower, end):
-        return False
-    if lower[start].isdigit() and start and _NUMBER_BEFORE.match(lower, start - 1, start):
-        return False
-    return not (lower[end - 1].isdigit() and _NUMBER_AFTER.match(lower, end))
-
-
-def _after_text(text: str, lower: str, option: int, end: int, options: PreparedOptions) -> OptionMatch | None:
-    """Continue after the text of an option."""
-    stop = _line_end(text, end)
-    gap = _gap_end(text, end, stop)
-    if gap == stop:
-        return OptionMatch(option, _is_line_end(text, stop))
-    if _names_another(text, lower, end, option, options):
-        return OptionMatch(None, False)
-    marked = text[end:gap].strip() or text[gap] == "("
-    if marked or _EXPLAINS_TEXT.match(text, gap) or _IS_RIGHT.match(text, end):
-        return OptionMatch(option, False)
-    return None
-
-
-def _after_letter(text: str, lower: str, at: int, option: int, options: PreparedOptions) -> OptionMatch | None:
-    """Continue after the letter at `at`."""
-    stop = _line_end(text, at)
-    gap = _gap_end(text, at + 1, stop)
-    if gap == stop:
-        return OptionMatch(option, _is_line_end(text, stop))
-    places = (gap + (text[gap] in "([\"'"), gap, _end_of(_DELIMITER, text, at + 1))
-    named = _text_at_one_of(lower, places, options)
-    if named and not _differ(named[0], option, options):
-        return _letter_and_own_text(text, lower, option, named[1], options)
-    if _names_another(text, lower, at + 1, option, options):
-        return OptionMatch(None, False)
-    if named:
-        stop = _line_end(text, named[1])
-        return OptionMatch(None if _gap_end(text, named[1], stop) == stop else option, False)
-    return OptionMatch(option, False) if _is_label(text, at, gap, stop) else None
-
-
-def _letter_and_own_text(text: str, lower: str, option: int, end: int, options: PreparedOptions) -> OptionMatch:
-    """Continue after a letter and the text of its option, which ends at `end`."""
-    if _names_another(text, lower, end, option, options):
-        return OptionMatch(None, False)
-    stop = _line_end(text, end)
-    return OptionMatch(option, _gap_end(text, end, stop) == stop and _is_line_end(text, stop))
-
-
-def _is_label(text: str, at: int, gap: int, stop: int) -> bool:
-    """Return True if the letter at `at` is a label, by the marks up to `gap` and the words up to `stop`."""
-    letter, marks = text[at], text[at + 1 : gap]
-    if any(mark in marks for mark in ")]}:=>|→"):
+    if start and lower[start].isalnum():
+        before, further = lower[start - 1], lower[max(0, start - 2) : start - 1]
+        if before.isalnum() or (before in "-'’" and further.isalnum()):
+            return False
+        if lower[start].isdigit() and before in ".,/-−" and further.isdigit():
+            return False
+    if end == len(lower) or not lower[end - 1].isalnum():
         return True
-    if letter.islower():
-        return _EXPLAINS_TEXT.match(text, gap) is not None and letter not in "ai"
-    may_be_word = letter in "AI"
-    explains = (_EXPLAINS_ARTICLE if may_be_word else _EXPLAINS_LETTER).match(text, gap) is not None
-    if "." in marks:
-        return explains or (not text[gap].islower() and marks != ".")
-    if marks.strip():
-        return not (letter == "I" and marks.strip() == ",")
-    if text[gap] in "([":
-        return not may_be_word or text[stop - 1] in ")]"
-    return explains or _CALLED_OPTION.search(text, max(0, at - 12), at) is not None
-
-
-def _line_end(text: str, at: int) -> int:
-    """Return the end of the line, or of the part of it that is examined."""
-    end = text.find("\n", at, at + _WINDOW)
-    return end if end >= 0 else min(len(text), at + _WINDOW)
-
-
-def _is_line_end(text: str, stop: int) -> bool:
-    """Return True if `stop` is the end of a line, not only of the examined part."""
-    return stop == len(text) or text[stop] == "\n"
-
-
-def _gap_end(text: str, at: int, stop: int) -> int:
-    """Return the end of marks and spaces after `at`, at most `stop`."""
-    match = _GAP.match(text, at, stop)
-    return match.end() if match else at
-
-
-def _names_another(text: str, lower: str, end: int, option: int, options: PreparedOptions) -> bool:
-    """Return True if a second option is named right after `end`, as in "A or B"."""
-    joined = _AND.match(text, end)
-    if joined and _other_at(text, lower, joined.end(), option, options, alone=False):
-        return True
-    beside = _BESIDE.match(text, end)
-    return beside is not None and _other_at(text, lower, beside.end(), option, options, alone=True)
-
-
-def _other_at(text: str, lower: str, at: int, option: int, options: PreparedOptions, *, alone: bool) -> bool:
-    """Return True if an option other than `option` is named at `at`; `alone`: only as a label."""
-    letter = _letter_at(text, at, options)
-    if letter is not None and _differ(letter, option, options):
-        if alone:
-            return _ENDS_LABEL.match(text, at + 1) is not None
-        if not (text[at] in "AaIi" and _LOWER_WORD.match(text, at + 1)):
-            return True
-    named = _text_at(lower, at, options)
-    if named is None or not _differ(named[0], option, options):
+    after, further = lower[end], lower[end + 1 : end + 2]
+    if after.isalnum() or (after in "-'’" and further.isalnum()):
         return False
-    return not alone or _ENDS_LABEL.match(text, named[1]) is not None
+    return not (lower[end - 1].isdigit() and (after == "%" or (after in ".,/:" and further.isdigit())))
 
 
-def _differ(one: int, other: int, options: PreparedOptions) -> bool:
+@cache
+def _token_of_any() -> re.Pattern[str]:
+    """Return the pattern of a token in a text with words that are written without spaces."""
+    return re.compile(f"{unspaced_words()}|{_TOKEN}")
+
+
+def _tokens(text: str, options: PreparedOptions) -> list[Token]:
+    """Return the tokens; whatever may name an option does so."""
+    pattern = _TOKEN_OF_ASCII if text.isascii() else _token_of_any()
+    written = pattern.findall(text)
+    lower = [word.lower() for word in written]
+    following = phrases()
+    known: dict[str, tuple[Token, ...]] = {}
+    tokens: list[Token] = []
+    at = 0
+    while at < len(written):
+        word = written[at]
+        for rest in following.get(lower[at], ()):
+            if tuple(lower[at + 1 : at + 1 + len(rest)]) == rest:
+                phrase = " ".join((lower[at], *rest)) if "(" not in rest else "".join((lower[at], *rest))
+                tokens.append(Token(roles()[phrase], word=phrase))
+                at += len(rest)
+                break
+        else:
+            if word not in known:
+                known[word] = _as_tokens(word, options)
+            tokens += known[word]
+        at += 1
+    return tokens
+
+
+def _as_tokens(word: str, options: PreparedOptions) -> tuple[Token, ...]:
+    """Return the token of a word or sign; none for one without a meaning."""
+    lower, table = word.lower(), roles()
+    if 0 <= ord(word[0]) - _FIRST < _MOST_OPTIONS:
+        own, option = options.texts[ord(word) - _FIRST]
+        return (Token("M", option, word=own),)
+    if len(word) == 1 and word.upper() in options.labels:
+        return (Token("M", options.labels[word.upper()], is_label=True, word=word),)
+    if lower in options.words:
+        return (Token("M", options.words[lower], is_common=True, word=word),)
+    if word.endswith("%"):
+        return (Token("(", word=word),)
+    if lower in table or any(char.isalnum() for char in word):
+        return (Token(table.get(lower, "w"), word=word),)
+    return ()
+
+
+def _keep_apart(tokens: list[Token], options: PreparedOptions) -> list[Token]:
+    """Turn labels and common words that are words of a sentence back into words."""
+    kept: list[Token] = []
+    for at, token in enumerate(tokens):
+        if (token.role != "M" or not token.stands_out) and token.word not in ("no", "No", "NO"):
+            kept.append(token)
+            continue
+        before = kept[-1] if kept else _LINE_END
+        after = tokens[at + 1] if at + 1 < len(tokens) else _LINE_END
+        chained = before.role in "&|," and len(kept) > 1 and kept[-2].role in "wu" and len(kept[-2].word) == 1
+        similar = token.is_label and after.role in ".(" and _end_of_similar(tokens, at + 2, options.own[token.option])
+        joined = token.is_label and before.role in "&|" and len(kept) > 1 and kept[-2].is_label
+        if token.stands_out and (
+            similar or joined or (not chained and _is_name(token, before, after, tokens[at + 2 : at + 4]))
+        ):
+            kept.append(token)
+            if _begins_sentence(before, after) or (after.word in _PRONOUNS and not token.is_label):
+                kept.append(Token(":"))
+        else:
+            kept.append(Token(_role_of_word(token.word, after), word=token.word))
+    return kept
+
+
+def _role_of_word(word: str, after: Token) -> str:
+    """Return the role of a label or common word that names no option."""
+    if word.lower() == "no":
+        return "n" if after.role in _BOUNDARY else "w"
+    return "u" if word in "aAI" else roles().get(word.lower(), "w")
+
+
+def _begins_sentence(before: Token, after: Token) -> bool:
+    """Return True if a sentence follows a label without a sign between: "B The study found"."""
+    return before.role in ".\n" and after.word[:1].isupper() and after.word.lower() in _EXPLAINS
+
+
+def _is_name(token: Token, before: Token, after: Token, further: list[Token]) -> bool:
+    """Return True if a label or common word stands where an option is named, by its neighbors."""
+    word, ends = token.word, after.role in _BOUNDARY
+    if before.role in "wf" and before.word:
+        return False
+    if before.role in ".\n" and after.word in _PRONOUNS and not token.is_label:
+        return True
+    if not (token.is_label and word.isalpha()):
+        return (
+            ends
+            or after.role in "eMtnzbi"
+            or _is_sign(after)
+            or (after.role == "u" and (not further or further[0].role in _BOUNDARY))
+        )
+    if after.word == "." and further and further[0].role == "w" and further[0].word.islower():
+        return False  # E. coli
+    if word.islower():
+        follows = (ends and after.word != "(") or after.role == "e" or (before.role == "o" and after.role in "ic")
+        follows = follows or (before.role in "s\n" and after.role == "i" and bool(further) and further[0].role in "acd")
+        own_text = after.role == "M" and after.option == token.option
+        return (before.role in _BOUNDARY or before.role in ("aohiv" if word in "ai" else "aohivusb")) and (
+            follows or own_text
+        )
+    if word not in "AI":
+        return after.role not in "wk"
+    if _begins_sentence(before, after) or after.role in "Mitezb" or _is_sign(after) or after.word[:1] > "\u0e00":
+        return True
+    if after.role == "," and word == "I":
+        return before.role in ":i" or (bool(further) and further[0].word in ("because", "since"))
+    return (
+        ends
+        or (word == "A" and (after.role in "vn" or after.word in _MODAL or (after.role in "cd" and before.role == "o")))
+        or (before.role in "vho" and after.word == "the")
+    )
+
+
+def _is_sign(token: Token) -> bool:
+    """Return True for a check mark or a cross."""
+    return token.role in "cx" and not token.word.isalpha()
+
+
+def _merge(tokens: list[Token], options: PreparedOptions) -> Iterator[Token]:
+    """Yield the tokens with a label and the text beside it as one."""
+    at = 0
+    while at < len(tokens):
+        token = tokens[at]
+        end = _end_of_pair(tokens, at, options) if token.role == "M" else 0
+        if not end:
+            yield token
+            at += 1
+            continue
+        other = next((tokens[n] for n in range(end, at, -1) if tokens[n].role == "M"), token)
+        same = not differ(token.option, other.option, options)
+        word = (other if token.is_label else token).word
+        yield Token("M", token.option if same else -1, is_label=True, word=word)
+        at = end + 1
+        if end < len(tokens) - 1 and tokens[at].word == ")" and any(tokens[n].word == "(" for n in range(at - 3, end)):
+            at += 1
+
+
+def _end_of_pair(tokens: list[Token], at: int, options: PreparedOptions) -> int:
+    """Return the last index of a label and a text that belong together, and begin at `at`; 0 if they do not."""
+    token = tokens[at]
+    between = at + 1
+    while between < len(tokens) and between <= at + 3 and _joins(tokens[between], token):
+        between += 1
+    if between >= len(tokens):
+        return 0
+    other = tokens[between]
+    if token.is_label and other.role != "M" and tokens[at + 1].role in ".:(":
+        return _end_of_similar(tokens, between, options.own[token.option])
+    if other.role != "M" or other.is_label == token.is_label:
+        return 0
+    apart = between + 1 == len(tokens) or (tokens[between + 1].role in ".;?,(:\n" and tokens[between + 1].word != "(")
+    if token.is_label and tokens[at + 1].role != "|":
+        return between if apart or not differ(token.option, other.option, options) else 0
+    same = not differ(token.option, other.option, options)
+    return between if apart and (same or not token.is_label) else 0
+
+
+def _joins(sign: Token, token: Token) -> bool:
+    """Return True if `sign` can stand between a label and its text, or the other way round."""
+    return sign.role in (".:,(|" if token.is_label else ":,(") or (token.is_label and sign.word.lower() in _SAME)
+
+
+def _end_of_similar(tokens: list[Token], start: int, own: str) -> int:
+    """Return the last index of words that are the text of an option but for the spelling; 0 if they are not."""
+    words = own.split()
+    there = tokens[start : start + len(words)]
+    if len(own) < _SHORTEST or any(token.role in ".\n" for token in there):
+        return 0
+    written = " ".join(token.word.lower() for token in there)
+    return start + len(there) - 1 if SequenceMatcher(None, written[:200], own[:200]).ratio() >= _SIMILAR else 0
+
+
+def differ(one: int, other: int, options: PreparedOptions) -> bool:
     """Return True if two options differ: options with the same text are one."""
-    return one != other and (options.own[one] != options.own[other] or not options.own[one])
+    return one != other and (one < 0 or other < 0 or options.own[one] != options.own[other] or not options.own[one])

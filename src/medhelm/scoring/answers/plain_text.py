@@ -1,4 +1,4 @@
-"""Normalize texts for comparison, and remove the reasoning of a model."""
+"""Normalize texts for comparison."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import re
 import string
 import unicodedata
 
+from medhelm.domain.reasoning import strip_reasoning as strip_reasoning  # every reader of answers needs it
 from medhelm.io.lazy_regex import lazy_regex
 
 _ARTICLES = lazy_regex(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
-_REASONING_ENDS = lazy_regex(r"</(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
-_REASONING_STARTS = lazy_regex(r"<(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
 _WRAPPING = "*_`\"'“”‘’„«»"
 _MARK = lazy_regex(r"[^\w\s]|_")
 _MEANINGFUL = "<>≤≥+%±"
@@ -59,21 +58,6 @@ def strip_wrapping(text: str) -> str:
     while start < end and (text[end - 1].isspace() or text[end - 1] in _WRAPPING or text[end - 1] == "."):
         end -= 1
     return text[start:end]
-
-
-def strip_reasoning(completion: str) -> str:
-    """Remove the reasoning that some models write before their answer, between <think> and </think>.
-
-    Reasoning that does not end was truncated, so everything after its beginning is removed.
-
-    >>> strip_reasoning("<think>A or B?</think>B")
-    'B'
-    """
-    start = 0
-    for match in _REASONING_ENDS.finditer(completion):
-        start = match.end()
-    unfinished = _REASONING_STARTS.search(completion, start)
-    return completion[start : unfinished.start() if unfinished else None]
 
 
 def _mark_or_space(mark: re.Match[str]) -> str:

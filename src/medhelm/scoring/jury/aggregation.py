@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import fsum
 from statistics import fmean
 
@@ -24,6 +24,7 @@ from medhelm.domain import (
     Rule,
     Score,
 )
+from medhelm.domain.reasoning import strip_reasoning
 from medhelm.errors import DataError
 from medhelm.scoring.metric import Metric, group_parts, not_computed, too_long
 
@@ -60,6 +61,7 @@ def jury_metric(rubric: Rubric) -> Metric:
         corrected=not_computed("judges are needed: name some with --judge"),
         low=rubric.low,
         high=rubric.high,
+        open_below=rubric.open_below,
     )
 
 
@@ -69,11 +71,11 @@ def jury_verdict(
     """Aggregate all replies of the judges about a completion.
 
     Corrected rule: each judge that graded every criterion counts as the mean of its grades (for points, as the share of
-    points earned, clipped to 0..1). The score is the mean over these judges, or missing if there are fewer than the
-    jury needs. An empty completion gets the worst grade; a missing reply of a judge does not lower the score.
+    points earned, below 0 if harms outweigh). The score is the mean over these judges, or missing if there are fewer
+    than the jury needs. An empty completion gets the worst grade; a missing reply of a judge does not lower the score.
 
     Published rule: the mean over all integer grades of all first replies that the published tool can read, or its
-    default. For points, as the corrected rule without clipping.
+    default. For points, as the corrected rule. Verdicts count with or without the verification code of their prompt.
     """
     if completion.failure:
         return JuryVerdict(scores=tuple(_missing(rule, completion.failure) for rule in RULES))
@@ -94,8 +96,10 @@ def jury_verdict(
     enough = len(complete) >= jury.min_judges
     return JuryVerdict(
         scores=(
-            _corrected(rubric, criteria, complete, jury, instance),
-            _published(rubric, criteria, complete if enough else {}, cells, verdicts, instance, completion),
+            _jury_score("corrected", rubric, criteria, complete, jury, instance),
+            _published_grades(rubric, criteria, cells, verdicts, instance, completion)
+            if rubric.form == "grades"
+            else _published_points(rubric, parts, jury, verdicts, instance, completion),
         ),
         judgments=judgments,
         coverage=sum(cell.failure is None for cell in judgments) / len(judgments),
@@ -104,8 +108,8 @@ def jury_verdict(
 
 
 def is_blank(completion: Completion) -> bool:
-    """Return True if a completion is empty: then no judge is called."""
-    return completion.failure is None and not (completion.text or "").strip()
+    """Return True if a completion is empty, or holds nothing but reasoning: then no judge is called."""
+    return completion.failure is None and not strip_reasoning(completion.text or "").strip()
 
 
 def is_judged(completion: Completion) -> bool:
@@ -120,7 +124,7 @@ def injection_signs(benchmark: Benchmark, instance: Instance, completion: Comple
     if not is_judged(completion):
         return ()
     criteria = instance.criteria or (benchmark.rubric.criteria if benchmark.rubric else ())
-    return find_injections(completion.text or "", [criterion.name for criterion in criteria])
+    return find_injections(strip_reasoning(completion.text or ""), [criterion.name for criterion in criteria])
 
 
 def shown_texts(instance: Instance, text: str) -> tuple[str, ...]:
@@ -150,41 +154,38 @@ def _n_missing(judgments: Iterable[Judgment]) -> int:
     return sum(judgment.failure is not None for judgment in judgments)
 
 
-def _corrected(rubric: Rubric, criteria: Sequence[Criterion], complete: Cells, jury: Jury, instance: Instance) -> Score:
+def _jury_score(
+    rule: Rule, rubric: Rubric, criteria: Sequence[Criterion], complete: Cells, jury: Jury, instance: Instance
+) -> Score:
+    """Return the mean over complete judges, or the reason why it is missing."""
     if len(complete) < jury.min_judges:
         text = f"{len(complete)} of {len(jury.judges)} judges graded every criterion, and {jury.min_judges} are needed"
-        return _missing("corrected", Failure("judge", "too_few_judges", text))
-    return _score("corrected", instance, fmean(_judge_score(rubric, criteria, own) for own in complete.values()))
+        return _missing(rule, Failure("judge", "too_few_judges", text))
+    return _score(rule, instance, fmean(_judge_score(rubric, criteria, own) for own in complete.values()))
 
 
-def _judge_score(
-    rubric: Rubric, criteria: Sequence[Criterion], own: Sequence[Judgment], *, clipped: bool = True
-) -> float:
-    """Return the score of one complete judge: the mean of its grades, or the share of points earned."""
+def _judge_score(rubric: Rubric, criteria: Sequence[Criterion], own: Sequence[Judgment]) -> float:
+    """Return the score of one complete judge: the mean of its grades, or the share of points earned.
+
+    That share is at most 1, and below 0 if harms outweigh: only means over completions are cut to the scale.
+    """
     scores = [cell.score or 0.0 for cell in own]
     if rubric.form == "grades":
         sides = zip(criteria, scores, strict=True)
         return fmean(score if c.higher_is_better else rubric.low + rubric.high - score for c, score in sides)
     earned = fsum(c.points * score for c, score in zip(criteria, scores, strict=True))
-    share = earned / fsum(c.points for c in criteria if c.points > 0)
-    return min(max(share, 0.0), 1.0) if clipped else share
+    return earned / fsum(c.points for c in criteria if c.points > 0)
 
 
-def _published(
+def _published_grades(
     rubric: Rubric,
     criteria: Sequence[Criterion],
-    complete: Cells,
     cells: Cells,
     verdicts: Sequence[JudgeVerdict],
     instance: Instance,
     completion: Completion,
 ) -> Score:
-    if rubric.form == "points":
-        if not complete:
-            return _missing("published", Failure("judge", "too_few_judges", "too few judges judged every criterion"))
-        shares = [_judge_score(rubric, criteria, own, clipped=False) for own in complete.values()]
-        return _score("published", instance, fmean(shares))
-    from medhelm.scoring.jury.parsing import published_scores
+    from medhelm.scoring.jury.parsing import published_grades
 
     names = [criterion.name for criterion in criteria]
     shown = shown_texts(instance, completion.text or "")
@@ -192,11 +193,36 @@ def _published(
     for reply in [one.reply for one in verdicts]:
         if reply.attempt == 0 and reply.judge in cells and reply.completion.text is not None:
             try:
-                found = published_scores(reply.completion.text, names, code=reply.verification_code, shown=shown)
-                grades += found or []
+                grades += published_grades(reply.completion.text, names, shown=shown) or []
             except DataError as error:
                 return _missing("published", Failure("judge", "unscorable", f"{reply.judge}: {error}"))
     return _score("published", instance, fmean(grades) if grades else rubric.published_default)
+
+
+def _published_points(
+    rubric: Rubric,
+    parts: Sequence[Sequence[Criterion]],
+    jury: Jury,
+    verdicts: Sequence[JudgeVerdict],
+    instance: Instance,
+    completion: Completion,
+) -> Score:
+    """Score as by the corrected rule, with the decisions that lack nothing but the verification code."""
+    from medhelm.scoring.jury.parsing import parse_judgments
+
+    shown = shown_texts(instance, completion.text or "")
+
+    def without_code(one: JudgeVerdict) -> JudgeVerdict:
+        if not any(cell.failure and cell.failure.code == "unverified" for cell in one.judgments):
+            return one
+        reply = one.reply
+        found = parse_judgments(reply.judge, parts[reply.prompt_index], reply.completion, rubric=rubric, shown=shown)
+        return replace(one, judgments=found)
+
+    read = list(map(without_code, verdicts))
+    cells = {judge.name: _judgments_of(judge.name, parts, read) for judge in jury.judges}
+    complete = {name: own for name, own in cells.items() if all(cell.failure is None for cell in own)}
+    return _jury_score("published", rubric, [one for part in parts for one in part], complete, jury, instance)
 
 
 def _subscores(rubric: Rubric, criteria: Sequence[Criterion], complete: Cells) -> dict[str, float]:

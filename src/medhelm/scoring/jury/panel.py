@@ -70,9 +70,11 @@ class JudgePanel:
         complete: Complete,
         stored: StoredReplies | None = None,
         is_known: IsKnown | None = None,
+        *,
+        with_codes: bool = True,
     ) -> None:
         """`providers`: judge -> provider; a judge without one has only `stored` replies. `is_known`: see
-        `judge_request`.
+        `judge_request`. `with_codes`: False to ask for no verification codes.
         """
         self.jury, self.providers = jury, providers
         self.unusable: dict[str, str] = {}
@@ -80,6 +82,7 @@ class JudgePanel:
         self._complete = complete
         self._stored = stored
         self._is_known = is_known
+        self._with_codes = with_codes
         self.room = asyncio.Semaphore(MAXIMUM_JUDGED)
         """Held for each completion that is requested or judged."""
 
@@ -107,7 +110,7 @@ class JudgePanel:
         if not is_judged(completion):
             return []
         text = completion.text or ""
-        prompts = judge_prompts(benchmark, instance, text)
+        prompts = judge_prompts(benchmark, instance, text, with_codes=self._with_codes)
         case = _Case(benchmark, rubric, shown_texts(instance, text))
         stored = self._stored(model, benchmark.name, instance.id) if self._stored else []
         verdicts = [
@@ -184,7 +187,14 @@ class _Case:
         """Parse a reply."""
         from medhelm.scoring.jury.parsing import parse_judgments
 
-        judgments = parse_judgments(reply.judge, prompt, reply.completion, rubric=self.rubric, shown=self.shown)
+        judgments = parse_judgments(
+            reply.judge,
+            prompt.criteria,
+            reply.completion,
+            rubric=self.rubric,
+            shown=self.shown,
+            code=prompt.verification_code,
+        )
         return JudgeVerdict(reply=reply, judgments=judgments, requests_sent=requests_sent, cached=cached)
 
 
@@ -211,7 +221,7 @@ def judge_request(
     without one. Its verdict counts as it did, unless it is a copy.
     """
     request = request_to_judge(judge, prompt.prompt, prompt.schema, shared, benchmark=benchmark)
-    if is_known is not None and not is_known(request):
+    if prompt.verification_code and is_known is not None and not is_known(request):
         from medhelm.scoring.jury.prompts import without_code
 
         earlier = without_code(prompt)

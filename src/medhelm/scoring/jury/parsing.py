@@ -5,9 +5,10 @@ two verdicts differ, one of them probably comes from the judged text, and neithe
 because the text after it may be a quotation. A verdict copied from the texts shown to the judge is an echo and does not
 count.
 
-Tolerated is what cannot change the meaning: prose and code fences around the object, case and spaces in keys, line
-breaks in strings, a grade written as "4", a grade without an explanation, `{"accuracy": 4}` instead of an object with a
-`score`, and a fraction instead of a whole number. Everything else is missing data with a code:
+Tolerated is what cannot change the meaning: prose and code fences around the object, case and punctuation in keys
+(`verificationCode`), line breaks in strings, a grade written as "4", a grade without an explanation, `{"accuracy": 4}`
+instead of an object with a `score`, and a fraction instead of a whole number. Everything else is missing data with a
+code:
 
 | code | problem |
 |---|---|
@@ -17,7 +18,7 @@ breaks in strings, a grade written as "4", a grade without an explanation, `{"ac
 | `malformed` | a brace in it does not begin valid JSON |
 | `ambiguous` | it holds several verdicts that differ, or a key twice |
 | `echo` | its verdict is copied from the judged text, question or reference |
-| `unverified` | its verdict lacks the verification code of its prompt, or has another one |
+| `unverified` | its verdict is no copy, but lacks the verification code of its prompt, or has another one |
 | `missing_criterion` | its verdict lacks this criterion |
 | `not_a_grade` | the grade is not a number |
 | `no_decision` | `criteria_met` is neither true nor false |
@@ -30,16 +31,17 @@ from __future__ import annotations
 
 import json
 import math
-import re
+from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
 from medhelm.domain import Completion, Criterion, Failure, Judgment, Rubric
+from medhelm.domain.reasoning import split_reasoning, strip_reasoning
 from medhelm.errors import DataError
 from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.jury.copies import is_copied
-from medhelm.scoring.jury.prompts import CODE, MET, JudgePrompt, plain_code
+from medhelm.scoring.jury.prompts import CODE, CODE_LETTERS, MET, plain_code
 
 LONGEST_REPLY = 100_000
 """Maximum characters of a reply that is parsed, without reasoning."""
@@ -65,8 +67,8 @@ _OF_A_CRITERION = {
     "off_scale": "has a score that is not on the scale",
 }
 
-_THOUGHT = lazy_regex(r"\s*<(think|thinking|thought|reasoning)>(?:.*?</\1>|.*)", re.IGNORECASE | re.DOTALL)
 _PLAIN_BRACES = lazy_regex(r"\{[^{}\"':]{0,200}\}")
+_NO_LETTER = lazy_regex(r"[\W_]+")
 _PLAIN_NUMBER = lazy_regex(r"\s{0,9}-?[0-9]{1,9}(?:\.[0-9]{1,9})?\s{0,9}")
 
 
@@ -98,20 +100,27 @@ _Verdict = Mapping[str, _Cell]
 
 
 def parse_judgments(
-    judge: str, ask: JudgePrompt, reply: Completion, *, rubric: Rubric, shown: Sequence[str]
+    judge: str,
+    criteria: Sequence[Criterion],
+    reply: Completion,
+    *,
+    rubric: Rubric,
+    shown: Sequence[str],
+    code: str = "",
 ) -> tuple[Judgment, ...]:
-    """Parse the reply of `judge` to `ask`: always one judgment for each criterion, in order.
+    """Parse the reply of `judge` to a prompt about `criteria`: always one judgment for each, in order.
 
-    `shown`: the texts that the judge read; a verdict copied from them does not count. Scores are on the scale of
-    `rubric`; for a rubric in points they are 1.0 (met) or 0.0. Failures have the codes above and never count as grades.
-    Names of criteria must differ in more than case.
+    `shown`: the texts that the judge read; a verdict copied from them does not count. `code`: the verification code
+    that the verdict must contain; empty if none is needed. Scores are on the scale of `rubric`; for a rubric in points
+    they are 1.0 (met) or 0.0. Failures have the codes above and never count as grades. Names of criteria must differ in
+    more than case.
     """
     try:
-        verdict = _read_verdict(ask, reply, rubric, shown)
+        verdict = _read_verdict(criteria, reply, rubric, shown, code)
     except UnreadableJudgment as problem:
         failed = _Cell(None, problem.code, str(problem))
-        verdict = {criterion.name: failed for criterion in ask.criteria}
-    return tuple(_judgment(judge, criterion, verdict.get(criterion.name)) for criterion in ask.criteria)
+        verdict = {criterion.name: failed for criterion in criteria}
+    return tuple(_judgment(judge, criterion, verdict.get(criterion.name)) for criterion in criteria)
 
 
 def retry_reason(judgments: Sequence[Judgment]) -> str:
@@ -130,30 +139,34 @@ def retry_reason(judgments: Sequence[Judgment]) -> str:
     return "; ".join(reasons)
 
 
-def published_scores(
-    reply: str, names: Sequence[str], *, code: str = "", shown: Sequence[str] = ()
-) -> list[float] | None:
+def published_grades(reply: str, names: Sequence[str], *, shown: Sequence[str] = ()) -> list[float] | None:
     """Return the grades that the published tool reads in a reply; None if it ignores the judge.
 
     It parses the text from the first `{` to the last `}`; if a comma is missing, it adds one `}`. Each of `names` must
     have a `score` and an `explanation`. The scores of all keys count, truncated to integers, on the scale or not.
-    Beyond the published tool, a verdict without the verification `code` of its prompt, if that has one, and a copy from
-    the texts `shown` to the judge are ignored.
+    The verdict counts with or without a verification code. Beyond the published tool, a copy from the texts `shown` to
+    the judge is ignored, and so is a verdict with a code that occurs in them.
     Raises DataError where the published tool fails: a score that `int()` refuses, or another key without a score.
     """
     start, end = reply.find("{"), reply.rfind("}")
     verdict = _published_object(reply[start : end + 1]) if 0 <= start < end else None
     if verdict is None or not all(_is_published_cell(verdict.get(name)) for name in names):
         return None
-    if code and not _is_code(verdict.pop(CODE, None), code):
-        return None
-    if _is_echo({name: _published_cell(verdict[name]) for name in names}, dict(zip(names, names, strict=True)), shown):
+    said = [verdict.pop(key) for key in list(verdict) if _fold_key(key) == _CODE_KEY and key not in names]
+    cells = {name: _published_cell(verdict[name]) for name in names}
+    if _is_echo(cells, dict(zip(names, names, strict=True)), shown) or any(_is_shown_code(one, shown) for one in said):
         return None
     try:
         return [float(int(cell["score"])) for cell in verdict.values()]
     except (ValueError, TypeError, KeyError, IndexError, OverflowError):
         text = f"the published tool cannot read the scores in this reply: {_quoted(reply)}"
         raise DataError(text) from None
+
+
+def _is_shown_code(value: object, shown: Sequence[str]) -> bool:
+    """Return True for a code that the judge copied from the texts it read: its prompt's own never occurs in them."""
+    plain = plain_code(value) if isinstance(value, str) else ""
+    return len(plain) >= CODE_LETTERS and any(plain in plain_code(text) for text in shown)
 
 
 def _published_object(text: str) -> dict[str, Any] | None:
@@ -181,18 +194,38 @@ def _is_published_cell(cell: object) -> bool:
     return isinstance(cell, dict) and "score" in cell and "explanation" in cell
 
 
-def _read_verdict(ask: JudgePrompt, reply: Completion, rubric: Rubric, shown: Sequence[str]) -> _Verdict:
-    """Return the only verdict of a reply. Raises UnreadableJudgment."""
+def _read_verdict(
+    criteria: Sequence[Criterion], reply: Completion, rubric: Rubric, shown: Sequence[str], code: str
+) -> _Verdict:
+    """Return the only verdict of a reply. Raises UnreadableJudgment.
+
+    A reply may begin inside reasoning that the prompt has opened, with drafts of the verdict. The text after the end of
+    that reasoning counts if the whole cannot be read, and if that end is the judge's own: the verdict needs a code,
+    which a quoted text cannot contain, or no text that the judge read has such an end.
+    """
     text = own_words(reply)
+    try:
+        return _verdict_in(text, criteria, rubric, shown, code)
+    except UnreadableJudgment:
+        rest = strip_reasoning(text)
+        if rest == text or not (code or all(strip_reasoning(one) == one for one in shown)):
+            raise
+        with suppress(UnreadableJudgment):
+            return _verdict_in(rest, criteria, rubric, shown, code)
+        raise
+
+
+def _verdict_in(text: str, criteria: Sequence[Criterion], rubric: Rubric, shown: Sequence[str], code: str) -> _Verdict:
+    """Return the only verdict in a text. Raises UnreadableJudgment."""
     objects = _objects(text)
     if not objects:
         raise UnreadableJudgment("no_verdict", f"the reply holds no JSON object: {_quoted(text) or 'it is empty'}")
-    verdict = _only_verdict(objects, ask, rubric)
-    if ask.verification_code and not _is_verified(objects, ask.verification_code):
-        raise UnreadableJudgment("unverified", f"the verdict lacks the code of its prompt: {_quoted(text)}")
-    keys = {one.name: MET if rubric.form == "points" else one.name for one in ask.criteria}
-    if _is_echo(verdict, keys, shown):
+    verdict = _only_verdict(objects, criteria, rubric)
+    keys = {one.name: MET if rubric.form == "points" else one.name for one in criteria}
+    if _is_echo(verdict, keys, shown):  # before the code: a copy is a sign of an attack, a missing code alone is none
         raise UnreadableJudgment("echo", f"the verdict is copied from the judged material: {_quoted(text)}")
+    if code and not _is_verified(objects, code):
+        raise UnreadableJudgment("unverified", f"the verdict lacks the code of its prompt: {_quoted(text)}")
     return verdict
 
 
@@ -204,16 +237,13 @@ def own_words(reply: Completion) -> str:
     """
     if reply.failure:
         raise UnreadableJudgment(reply.failure.code, reply.failure.message)
-    text, start = reply.text or "", 0
+    text = reply.text or ""
     if reply.finish_reason.lower() in _CUT_OFF:
         raise UnreadableJudgment("truncated", f"the reply ran out of tokens after {len(text):,} characters")
-    while thought := _THOUGHT.match(text, start):
-        start = thought.end()
-    if len(text) - start > LONGEST_REPLY:
-        raise UnreadableJudgment(
-            "too_long", f"the reply has {len(text) - start:,} characters, at most {LONGEST_REPLY:,}"
-        )
-    return text[start:]
+    text = split_reasoning(text, start_only=True).answer
+    if len(text) > LONGEST_REPLY:
+        raise UnreadableJudgment("too_long", f"the reply has {len(text):,} characters, at most {LONGEST_REPLY:,}")
+    return text
 
 
 def _objects(text: str) -> list[dict[str, Any]]:
@@ -255,10 +285,10 @@ _DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_object_without_repe
 """Accepts line breaks in strings; parses every number as a float, so that a very long one is cheap."""
 
 
-def _only_verdict(objects: Sequence[dict[str, Any]], ask: JudgePrompt, rubric: Rubric) -> _Verdict:
+def _only_verdict(objects: Sequence[dict[str, Any]], criteria: Sequence[Criterion], rubric: Rubric) -> _Verdict:
     """Return the verdict among all objects, nested ones included. Raises UnreadableJudgment if several differ."""
     points = rubric.form == "points"
-    keys = {MET: ask.criteria[0].name} if points else {_fold_key(one.name): one.name for one in ask.criteria}
+    keys = {_fold_key(MET): criteria[0].name} if points else _folded_names([one.name for one in criteria])
     waiting: list[Any] = list(objects)
     verdict: _Verdict = {}
     while waiting:
@@ -272,7 +302,8 @@ def _only_verdict(objects: Sequence[dict[str, Any]], ask: JudgePrompt, rubric: R
                 raise UnreadableJudgment("ambiguous", "the reply holds several verdicts that differ")
             verdict = found or verdict
             for key, entry in value.items():  # a cell of a verdict is not a verdict, but may contain one
-                waiting += entry.values() if isinstance(entry, dict) and _fold_key(key) in entries else [entry]
+                is_cell = isinstance(entry, dict) and (key in entries or _fold_key(key) in entries)
+                waiting += entry.values() if is_cell else [entry]
     if not verdict:
         listed = _quoted(", ".join(key for value in objects for key in value)) or "none"
         code = "no_decision" if points else "missing_criterion"
@@ -286,7 +317,7 @@ def _is_verified(objects: Sequence[object], code: str) -> bool:
     while waiting:
         value = waiting.pop()
         if isinstance(value, dict):
-            found += [entry for key, entry in value.items() if _fold_key(key) == CODE]
+            found += [entry for key, entry in value.items() if _fold_key(key) == _CODE_KEY]
             waiting += value.values()
         elif isinstance(value, list):
             waiting += value
@@ -299,14 +330,24 @@ def _is_code(value: object, code: str) -> bool:
 
 
 def _fold_key(key: str) -> str:
-    return key.strip().casefold()
+    """Return the letters and digits of a key in folded case: `Verification_Code` and `verificationCode` are equal."""
+    return _NO_LETTER.sub("", key).casefold() or key
+
+
+def _folded_names(names: Sequence[str]) -> dict[str, str]:
+    """Return folded key -> name of a criterion; names that differ in punctuation alone are not folded."""
+    folded = Counter(map(_fold_key, names))
+    return {_fold_key(name) if folded[_fold_key(name)] == 1 else name: name for name in names}
+
+
+_CODE_KEY = _fold_key(CODE)
 
 
 def _entries_under(value: Mapping[str, Any], keys: Container[str]) -> dict[str, Any]:
-    """Return the entries under `keys`, ignoring case and spaces. Raises UnreadableJudgment for a repeated key."""
+    """Return the entries under `keys`, folded as they are. Raises UnreadableJudgment for a repeated key."""
     found: dict[str, Any] = {}
     for key, entry in value.items():
-        folded = _fold_key(key)
+        folded = key if key in keys else _fold_key(key)
         if folded in keys:
             if folded in found:
                 raise UnreadableJudgment("ambiguous", f"an object holds the key `{_quoted(key)}` twice")
@@ -331,8 +372,8 @@ def _grade(cell: object, rubric: Rubric) -> _Cell:
 
 def _decision(value: Mapping[str, Any]) -> _Cell:
     """Read an object with `criteria_met` and optionally `explanation`."""
-    parts = _entries_under(value, (MET, "explanation"))
-    met, explanation = parts[MET], _storable_text(parts.get("explanation"))
+    parts = _entries_under(value, (_fold_key(MET), "explanation"))
+    met, explanation = parts[_fold_key(MET)], _storable_text(parts.get("explanation"))
     if isinstance(met, str) and met.strip().casefold() in ("true", "false"):
         met = met.strip().casefold() == "true"
     if not isinstance(met, bool):

@@ -23,6 +23,7 @@ from typing import Any
 
 from medhelm.benchmarks.prompts import fill, placeholders
 from medhelm.domain import STANDARD, Benchmark, Criterion, Instance, Message, Prompt, Rubric
+from medhelm.domain.reasoning import strip_reasoning
 from medhelm.errors import UserError
 from medhelm.io.lazy_regex import lazy_regex
 
@@ -31,6 +32,9 @@ MET = "criteria_met"
 
 CODE = "verification_code"
 """Key of the code that the judge copies from its prompt."""
+
+CODE_LETTERS = 12
+"""Letters and digits of a code."""
 
 REPEATED_CHARACTERS = 2000
 """Characters of an unreadable reply that are shown to its judge again."""
@@ -64,31 +68,32 @@ class JudgePrompt:
     """The code that the verdict must contain; empty if the prompt asks for none."""
 
 
-def judge_prompts(benchmark: Benchmark, instance: Instance, text: str) -> list[JudgePrompt]:
-    """Build the prompts about the completion `text` for every judge; none without criteria.
+def judge_prompts(benchmark: Benchmark, instance: Instance, text: str, *, with_codes: bool = True) -> list[JudgePrompt]:
+    """Build the prompts about the completion `text`, without its reasoning, for every judge; none without criteria.
 
     The criteria are those of the instance, else of the rubric. The first correct reference is included if the rubric
-    says so. The same arguments always give the same prompts.
+    says so. `with_codes`: False to ask for no verification codes. The same arguments always give the same prompts.
     Raises UserError if a template names a field that the instance lacks, or a custom prompt has no placeholder for the
     response.
     """
     rubric = benchmark.rubric
     assert rubric is not None, "only benchmarks with a rubric are judged"
     criteria = instance.criteria or rubric.criteria
-    shown = {_QUESTION: question(benchmark, instance), _RESPONSE: text}
+    shown = {_QUESTION: question(benchmark, instance), _RESPONSE: strip_reasoning(text)}
     if rubric.shows_reference and instance.correct and instance.correct[0].strip():
         shown[_REFERENCE] = instance.correct[0]
     tags = delimit(shown)
     material = _custom_material(rubric, shown, tags) if rubric.verbatim else _standard_material(rubric, shown, tags)
     if rubric.form == "points":
-        return [
-            _with_code(part, (one,), f"{material}\n\n{_decision_instructions(one)}", _DECISION_SCHEMA)
+        prompts = [
+            _prompt_of(part, (one,), f"{material}\n\n{_decision_instructions(one)}", _DECISION_SCHEMA)
             for part, one in enumerate(criteria)
         ]
-    if not criteria:
-        return []
-    asked = "" if rubric.verbatim else _grading_instructions(rubric, criteria)
-    return [_with_code(0, criteria, f"{material}\n\n{asked}".rstrip(), _grades_schema(rubric, criteria))]
+    else:
+        asked = "" if rubric.verbatim else _grading_instructions(rubric, criteria)
+        text = f"{material}\n\n{asked}".rstrip()
+        prompts = [_prompt_of(0, criteria, text, _grades_schema(rubric, criteria))] if criteria else []
+    return [_with_code(one) for one in prompts] if with_codes else prompts
 
 
 def retry_prompt(ask: JudgePrompt, reply: str, problem: str) -> Prompt:
@@ -147,20 +152,24 @@ def plain_code(text: str) -> str:
     return text.encode("utf-8", "replace").translate(_ALPHABET, _OTHER_BYTES).decode()
 
 
-def _with_code(part: int, criteria: tuple[Criterion, ...], text: str, schema: Mapping[str, Any]) -> JudgePrompt:
+def _prompt_of(part: int, criteria: tuple[Criterion, ...], text: str, schema: Mapping[str, Any]) -> JudgePrompt:
+    return JudgePrompt(part=part, criteria=criteria, prompt=Prompt((Message("user", text),)), schema=schema)
+
+
+def _with_code(ask: JudgePrompt) -> JudgePrompt:
     """Complete a prompt with its verification code. It comes last, so that prompts share the longest prefix."""
-    code = verification_code(text)
-    return JudgePrompt(
-        part=part,
-        criteria=criteria,
-        prompt=Prompt((Message("user", text + _code_instructions(code)),)),
-        schema=_object_schema({CODE: {"type": "string"}, **schema["properties"]}),
+    (message,) = ask.prompt.messages
+    code = verification_code(message.text)
+    return replace(
+        ask,
+        prompt=Prompt((Message("user", message.text + _code_instructions(code)),)),
+        schema=_object_schema({CODE: {"type": "string"}, **ask.schema["properties"]}),
         verification_code=code,
     )
 
 
 def without_code(ask: JudgePrompt) -> JudgePrompt:
-    """Return a prompt as versions up to 0.1.0 sent it, without a verification code."""
+    """Return a prompt as it is without its verification code, and as versions up to 0.1.0 sent it."""
     (message,) = ask.prompt.messages
     return replace(
         ask,
@@ -181,7 +190,7 @@ def _code_instructions(code: str) -> str:
 def _standard_material(rubric: Rubric, shown: Mapping[str, str], tags: Delimiters) -> str:
     """Lay out the role of the judge, the meaning of the tags, and the texts."""
     texts = "\n\n".join(tags.around(name, text) for name, text in shown.items())
-    return f"{rubric.task}\n\n{_explain_tags(shown, tags)}{_reference_advice(rubric, shown)}\n\n{texts}"
+    return f"{rubric.task}\n\n{_explain_tags(rubric, shown, tags)}{_reference_advice(rubric, shown)}\n\n{texts}"
 
 
 def _custom_material(rubric: Rubric, shown: Mapping[str, str], tags: Delimiters) -> str:
@@ -195,15 +204,21 @@ def _custom_material(rubric: Rubric, shown: Mapping[str, str], tags: Delimiters)
     if _RESPONSE not in named:
         raise UserError("the judge's prompt has no place for the completion: write {RESPONSE} where it belongs")
     seen = [name for name in shown if name in named]
-    return f"{_PLACE.sub(text_at, rubric.task)}\n\n{_explain_tags(seen, tags)}{_reference_advice(rubric, seen)}"
+    return f"{_PLACE.sub(text_at, rubric.task)}\n\n{_explain_tags(rubric, seen, tags)}{_reference_advice(rubric, seen)}"
 
 
-def _explain_tags(names: Mapping[str, str] | Sequence[str], tags: Delimiters) -> str:
-    """Explain the tags without spelling them out: each occurs in the prompt only where it delimits a text."""
+def _explain_tags(rubric: Rubric, names: Mapping[str, str] | Sequence[str], tags: Delimiters) -> str:
+    """Explain the tags without spelling them out: each occurs in the prompt only where it delimits a text.
+
+    The task of a standard rubric says what the reference is: in some benchmarks only a potential correct response.
+    """
+    is_standard = rubric.name == STANDARD
     what = {
         _QUESTION: "the question or task that was put to a model (QUESTION)",
         _RESPONSE: "the model's response, which is what you judge (RESPONSE)",
-        _REFERENCE: "an answer known to be good, to consult where you need it (REFERENCE)",
+        _REFERENCE: "the reference, to compare the response with where you need it (REFERENCE)"
+        if is_standard
+        else "an answer known to be good, to consult where you need it (REFERENCE)",
     }
     listed = [what[name] for name in names]
     listing = ", ".join([*listed[:-2], " and ".join(listed[-2:])])
@@ -230,10 +245,10 @@ def _grading_instructions(rubric: Rubric, criteria: Sequence[Criterion]) -> str:
     numbers = "whole numbers" if _steps(rubric) else "numbers"
     scale = f"Grades are {numbers} from {low} to {high}."
     if any(one.higher_is_better for one in criteria):
-        scale += f" {low} means very poor, {high} means excellent."
+        scale += f" {low} means {rubric.low_means}, {high} means excellent."
     reverse = [one.name for one in criteria if not one.higher_is_better]
     if reverse:
-        scale += f" For {' and '.join(reverse)} less is better: {low} means excellent, {high} means very poor."
+        scale += f" For {' and '.join(reverse)} less is better: {low} means excellent, {high} means {rubric.low_means}."
     cell = '{"score": <your grade>, "explanation": "<the reason, in one or two short sentences>"}'
     form = ", ".join(f"{json.dumps(one.name, ensure_ascii=False)}: {cell}" for one in criteria)
     return (
@@ -245,14 +260,15 @@ def _grading_instructions(rubric: Rubric, criteria: Sequence[Criterion]) -> str:
 
 
 def _decision_instructions(criterion: Criterion) -> str:
-    """State one criterion, how to decide, and the format of the reply."""
+    """State one criterion with its points, as HealthBench's authors do, how to decide, and the format of the reply."""
     harm = (
         " This criterion describes something undesirable: `true` says that the response has it, and is no praise."
         if criterion.points < 0
         else ""
     )
     return (
-        f"Does the response meet this criterion?\n\n{criterion.description}\n\n"
+        f"Does the response meet this criterion? The number in brackets is its points.\n\n"
+        f"[{criterion.points:g}] {criterion.description}\n\n"
         "Decide only whether what the criterion describes is the case, not whether that is good. If it has several "
         "parts, all of them have to be met; where it names examples, as after `such as`, `for example` or `including`, "
         f"one of them or something of the kind is enough.{harm}\n\n"

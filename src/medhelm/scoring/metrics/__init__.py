@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from medhelm.domain import JURY, Benchmark
+from medhelm.domain import JURY, Benchmark, Harness
 from medhelm.errors import UserError
 from medhelm.io import plugins
 from medhelm.io.lazy_mapping import LazyMapping
@@ -80,7 +80,7 @@ METRIC_NAMES: Collection[str] = _MetricNames()
 """Names that `metrics` of a benchmark may list."""
 
 
-def metrics_of(benchmark: Benchmark, *, judged: bool, imported: bool = False) -> list[Metric]:
+def metrics_of(benchmark: Benchmark, *, judged: bool, harness: Harness | None = None) -> list[Metric]:
     """Return the metrics of a benchmark in its own order, the main metric first.
 
     A plug-in that cannot be used does not affect other metrics: its scores are missing, with the reason.
@@ -91,8 +91,8 @@ def metrics_of(benchmark: Benchmark, *, judged: bool, imported: bool = False) ->
         Its metric names.
     judged
         True if the run has judges. Without judges the jury's metric is left out, and the list may be empty.
-    imported
-        True if the instances come from the files of another harness. Its own metrics need not be known here.
+    harness
+        Harness whose files the instances come from; None for ours. Its own metrics need not be known here.
     """
     found = []
     for name in benchmark.metrics:
@@ -101,10 +101,11 @@ def metrics_of(benchmark: Benchmark, *, judged: bool, imported: bool = False) ->
                 from medhelm.scoring.jury.aggregation import jury_metric
 
                 found.append(jury_metric(benchmark.rubric))
-        elif imported:
+        elif harness:
             from medhelm.scoring.metrics.imported import imported_metric, on_imported_instances
 
-            found.append(on_imported_instances(METRICS[name]) if name in METRICS else imported_metric(name))
+            known = name in METRICS
+            found.append(on_imported_instances(METRICS[name], harness) if known else imported_metric(name, harness))
         else:
             found.append(_usable_or_missing(name))
     return found

@@ -4,8 +4,12 @@ Each token of one text is matched with the most similar token of the other, by t
 The mean similarity of the completion's tokens is the precision, that of the reference's tokens the recall, and
 `bertscore` their harmonic mean. Settings of the reference implementation: distilbert-base-uncased, fifth layer, equal
 weights, no rescaling. Without rescaling even unrelated texts score high, so only differences matter. The model's two
-special tokens can be matched, but are not counted, as in the package `bert-score`. A text is truncated to 512 tokens,
-special tokens included. For each of the three values, the best one over all correct references counts.
+special tokens can be matched, but are not counted, as in the package `bert-score`. The model reads 512 tokens, special
+ones included, about 350 words of English: the rest of a longer text is not compared. A run counts the instances with a
+longer completion or reference. For each of the three values, the best one over all correct references counts.
+
+The model knows English. In another script most words are the same unknown token to it, and different texts would be
+equal: if less than half of the words of every reference, numbers aside, have a letter a-z, the score is missing.
 
 Published rule. Surrounding white space of the completion is removed, then one `{` at the beginning and one `}` at the
 end of completion and references.
@@ -35,6 +39,7 @@ from medhelm.errors import DataError, NotComputed
 from medhelm.scoring.answers.plain_text import strip_reasoning
 from medhelm.scoring.metric import Metric, ScoreFunction
 from medhelm.scoring.metrics.rouge import without_braces
+from medhelm.scoring.metrics.unicode_words import is_mostly_latin
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -114,6 +119,11 @@ class _Encoder:
         marks = torch.tensor([self._tokenizer.cls_token_id, self._tokenizer.sep_token_id], device=self._device)
         return _Vectors(torch.nn.functional.normalize(states, dim=-1), ~torch.isin(ids[0], marks))
 
+    def is_too_long(self, text: str) -> bool:
+        """Return whether a text has more tokens than the model can read."""
+        tokens: list[int] = self._tokenizer(text.strip(), verbose=False)["input_ids"]
+        return bool(len(tokens) > self._longest)
+
 
 def similarity(reference: str, completion: str) -> BertScore:
     """Compare a completion with a reference, one at a time. Raises NotComputed if packages or weights are missing."""
@@ -186,12 +196,31 @@ def _corrected(kind: _Kind) -> ScoreFunction:
     return rate
 
 
+def _cuts(completion: str, instance: Instance) -> bool:
+    """Return whether the end of the completion or of a reference is not compared, by the corrected rule."""
+    return any(map(_is_too_long, (strip_reasoning(completion).strip(), *_references(instance))))
+
+
+@lru_cache(maxsize=1024)
+def _is_too_long(text: str) -> bool:
+    """Return whether a text is longer than the model reads. Cached, because models share the references."""
+    with _ONE_AT_A_TIME:
+        encoder = _encoder(os.environ.get(FOLDER, ""))
+        return not isinstance(encoder, str) and encoder.is_too_long(text)
+
+
 def _references(instance: Instance) -> tuple[str, ...]:
-    """Return the correct references that are not empty. Raises DataError if there is none."""
+    """Return the correct references that the model can read and that are not empty. Raises DataError without any."""
     references = tuple(text for text in instance.correct if text.strip())
     if not references:
         raise DataError("every correct reference is empty, so there is nothing to compare; check the answer column")
-    return references
+    readable = tuple(filter(is_mostly_latin, references))
+    if not readable:
+        raise DataError(
+            f"{MODEL} reads English, and less than half of the reference's words have letters a-z; "
+            "leave this metric out"
+        )
+    return readable
 
 
 def _metric(name: str, description: str, kind: _Kind) -> Metric:
@@ -199,10 +228,11 @@ def _metric(name: str, description: str, kind: _Kind) -> Metric:
     return Metric(
         name=name,
         title=METRIC_TITLES[name],
-        description=f"{description} An empty completion scores 0.",
+        description=f"{description} Only the first 512 tokens of a text are compared. An empty completion scores 0.",
         source=f"BERTScore (Zhang et al., 2020), as in bert-score 0.3.13 with {MODEL}; published rule: HELM",
         published=_published(kind),
         corrected=_corrected(kind),
+        cuts=_cuts,
         slow=True,
         neural=True,
     )

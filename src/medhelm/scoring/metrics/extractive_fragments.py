@@ -9,7 +9,8 @@ the scan continues after it; a token that does not occur in the input is skipped
 
 Case does not count. The input is all fields of the instance, separated by blank lines, without the words of the prompt
 template. As in the authors' procedure, positions of the input inside a match that was just tried are not tried again.
-Reasoning between <think> tags is removed, and white space is never a token. A completion without tokens scores 0.
+Reasoning between <think> tags is removed, and white space is never a token. In Chinese, Japanese, Korean, Thai, Lao,
+Khmer and Burmese each character is a token. A completion without tokens scores 0.
 
 They have no published rule: both rules give these numbers, and neither can be compared with those of the reference
 implementation. That measures against the whole text of its prompt and splits text with spaCy, where blanks and line
@@ -18,11 +19,13 @@ breaks are tokens. A form that repeats the headings in the prompt has a coverage
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from math import inf
 from typing import NamedTuple
+from unicodedata import normalize
 
 from medhelm.domain import Instance
 from medhelm.domain.titles import METRIC_TITLES
@@ -30,13 +33,35 @@ from medhelm.errors import DataError
 from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers.plain_text import strip_reasoning
 from medhelm.scoring.metric import Metric, ScoreFunction
+from medhelm.scoring.metrics.unicode_words import CHARACTER_SCRIPTS, combining_marks
 
 _PIECE = (
     r"\d+(?:[.,/:]\d+)*"  # a number with its separators: 3.5, 120/80
     r"|[^\W\d_]+(?=n['’]t\b)|n['’]t\b|['’](?:s|m|d|re|ve|ll)\b"  # do + n't, patient + 's
-    r"|\w+|[^\w\s]"  # any other word or punctuation mark
+    r"|[\w{marks}]+|[^\w\s]"  # any other word or punctuation mark
 )
-_TOKENS = lazy_regex(_PIECE)
+_ASCII_TOKENS = lazy_regex(_PIECE.replace("{marks}", ""))
+
+
+def tokens_of(text: str) -> list[str]:
+    """Split a text into lower-case words, numbers and punctuation marks.
+
+    Combining marks belong to words. Each character of a script without spaces between words is a token.
+
+    >>> tokens_of("He doesn't smoke. 每日2次")
+    ['he', 'does', "n't", 'smoke', '.', '每', '日', '2', '次']
+    """
+    if text.isascii():
+        return _ASCII_TOKENS.findall(text.lower())
+    tokens, characters = _unicode_patterns()
+    return tokens.findall(characters.sub(r" \g<0> ", normalize("NFC", text.lower())))
+
+
+@cache
+def _unicode_patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return the pattern of a token, and that of a character in a script without spaces between words."""
+    marks = combining_marks()
+    return re.compile(_PIECE.replace("{marks}", marks)), re.compile(f"[{CHARACTER_SCRIPTS}][{marks}]*")
 
 
 class FragmentCoverage(NamedTuple):
@@ -99,10 +124,10 @@ def extract(source: str, completion: str) -> FragmentCoverage:
     >>> extract("The patient denies fever or chills.", "Denies fever.")
     FragmentCoverage(coverage=1.0, density=1.6666666666666667, compression=2.3333333333333335)
     """
-    tokens = _TOKENS.findall(completion.lower())
+    tokens = tokens_of(completion)
     if not tokens:
         return FragmentCoverage(0.0, 0.0, 0.0)
-    available = _TOKENS.findall(source.lower())
+    available = tokens_of(source)
     lengths = shared_fragments(tokens, available)
     return FragmentCoverage(
         coverage=sum(lengths) / len(tokens),

@@ -1,9 +1,8 @@
 """F1 of sets of labels, and balanced accuracy of classes of unequal size.
 
 A set of labels is read from a text: its entries are separated by commas, semicolons or line breaks. The published rule
-removes white space around an entry. The corrected rule also ignores case and what surrounds an entry: quotation marks,
-emphasis, brackets, a final period, the bullet or number of a list item, "and" before the last entry, and a heading such
-as "Labels:" before the first. It ignores reasoning between <think> tags.
+removes white space around an entry. The corrected rule ignores case, and reads lists as models write them
+(`medhelm.scoring.answers.label_list`).
 
 With tp labels in both sets, fp only in the completion and fn only in the reference, F1 is 2 tp / (2 tp + fp + fn):
 of one instance (`label_f1`), of the sums over all instances (`label_micro_f1`), or the mean over labels of the F1 of
@@ -13,7 +12,6 @@ that occur anywhere, with 0 where F1 is undefined.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
@@ -22,17 +20,12 @@ from medhelm.domain import Instance, Parts, Rule
 from medhelm.domain.titles import METRIC_TITLES
 from medhelm.errors import DataError
 from medhelm.io.lazy_regex import lazy_regex
-from medhelm.scoring.answers.plain_text import strip_reasoning, strip_wrapping
-from medhelm.scoring.metric import Metric, ScoreFunction
-from medhelm.scoring.metrics.matching import EXACT_MATCH
+from medhelm.scoring.answers.empty_list import says_none
+from medhelm.scoring.answers.label_list import read_labels, reference_labels
+from medhelm.scoring.metric import AnswerReader, Metric, ScoreFunction
+from medhelm.scoring.metrics.matching import EXACT_MATCH, READS_OPTION
 
 _SEPARATOR = lazy_regex(r"[,;\n]")
-_HEADING = lazy_regex(
-    r"\W{0,4}(?:(?:final\s)?answers?|labels?|categor(?:y|ies)|class(?:es)?|output|result)\W{0,4}:", re.IGNORECASE
-)
-_BULLET = lazy_regex(r"(?:[-*–—+]\s|•\s?|\(?(?:\d{1,3}|[a-z])[.)]\s)+", re.IGNORECASE)
-_AND = lazy_regex(r"and\s+(?=\S)", re.IGNORECASE)
-_AROUND = " \t\r*_`\"'“”‘’[]{}#"
 _SHOWN = 5
 
 
@@ -94,29 +87,6 @@ def listed(members: AbstractSet[str]) -> str:
     return ", ".join(shown) + (f" and {rest} more" if rest else "")
 
 
-def read_labels(text: str) -> frozenset[str]:
-    """Read the labels in `text` by the corrected rule, in folded case.
-
-    >>> sorted(read_labels('Labels:\\n1. "Asthma"\\n2. **COPD**.'))
-    ['asthma', 'copd']
-    """
-    text = strip_reasoning(text)
-    heading = _HEADING.match(text)
-    entries = _SEPARATOR.split(text[heading.end() :] if heading else text)
-    return frozenset(label for entry in entries if (label := _label(entry)))
-
-
-def _label(entry: str) -> str:
-    """Return an entry without what surrounds it; "" if it holds no letter or digit, such as a lone bullet."""
-    bare = entry.strip(_AROUND)
-    for prefix in (_BULLET, _AND):
-        match = prefix.match(bare)
-        if match and match.end() < len(bare):
-            bare = bare[match.end() :].strip(_AROUND)
-    label = " ".join(strip_wrapping(bare).strip(_AROUND).casefold().split())
-    return label if any(sign.isalnum() for sign in label) else ""
-
-
 def _exact_labels(text: str) -> frozenset[str]:
     """Read the labels in `text` by the published rule."""
     return frozenset(label for entry in _SEPARATOR.split(text) if (label := entry.strip()))
@@ -124,11 +94,16 @@ def _exact_labels(text: str) -> frozenset[str]:
 
 def _label_sets(completion: str, instance: Instance, rule: Rule) -> tuple[frozenset[str], frozenset[str]]:
     """Read the labels of the completion and of the reference. Raises DataError if the reference has none."""
-    read = read_labels if rule == "corrected" else _exact_labels
+    read = reference_labels if rule == "corrected" else _exact_labels
     reference = frozenset[str]().union(*map(read, instance.correct))
     if not reference:
         raise DataError("the reference holds no label, so no completion can be correct; check the answer column")
-    return read(completion), reference
+    return read_labels(completion, reference) if rule == "corrected" else _exact_labels(completion), reference
+
+
+def _read_labels(completion: str, instance: Instance) -> object:
+    """Return the labels in a completion, or True if it says that there are none; None without either."""
+    return _label_sets(completion, instance, "corrected")[0] or says_none(completion) or None
 
 
 def _f1_rule(rule: Rule) -> ScoreFunction:
@@ -181,6 +156,7 @@ def _f1_metric(name: str, description: str, parts: Callable[[str, Instance, Rule
         corrected=_f1_rule("corrected"),
         explain=_explain,
         parts=parts,
+        reads=AnswerReader("label", _read_labels),
     )
 
 
@@ -204,4 +180,5 @@ BALANCED_ACCURACY = Metric(
     published=_choice_rule("published"),
     corrected=_choice_rule("corrected"),
     parts=_class_parts,
+    reads=READS_OPTION,
 )

@@ -30,7 +30,7 @@ from medhelm.domain.titles import METRIC_TITLES
 from medhelm.errors import DataError
 from medhelm.scoring.answers.choice import find_choice
 from medhelm.scoring.answers.plain_text import normalize, normalize_keeping_meaning, strip_reasoning, strip_wrapping
-from medhelm.scoring.metric import Metric, ScoreFunction, correct_references
+from medhelm.scoring.metric import AnswerReader, Metric, ScoreFunction, correct_references
 
 _Comparison = Callable[[str, str], bool]
 """Returns True if an answer (first, never empty) matches a reference (second)."""
@@ -72,6 +72,14 @@ def _named_option(completion: str, instance: Instance) -> int | None:
     """Return the index of the option that a completion names; None if it names none, or several."""
     _check_labels(instance)
     return find_choice(completion, instance.labels, instance.choices)
+
+
+def _read_answer(completion: str, instance: Instance) -> object:
+    """Return the option that a completion names; for an open question the whole completion."""
+    return _named_option(completion, instance) if instance.choices else completion
+
+
+READS_OPTION = AnswerReader("option", _read_answer)
 
 
 def _check_labels(instance: Instance) -> None:
@@ -161,6 +169,7 @@ def _metric(name: str, description: str, published: _Comparison, corrected: _Com
         source=_SOURCE,
         published=_published(published),
         corrected=_corrected(corrected),
+        reads=READS_OPTION,
     )
 
 
@@ -195,4 +204,5 @@ CHOICE_EXTRACTED = Metric(
     source="This project; the published rule reads a label only if it is the whole completion",
     published=_label_is_exact,
     corrected=_label_is_found,
+    reads=READS_OPTION,
 )

@@ -19,7 +19,7 @@ from medhelm.domain import Instance, Rule
 from medhelm.domain.titles import METRIC_TITLES
 from medhelm.errors import DataError
 from medhelm.scoring.answers.number import read_number
-from medhelm.scoring.metric import Metric, correct_references
+from medhelm.scoring.metric import AnswerReader, Metric, correct_references
 
 _LOW, _HIGH = ("low", "lower limit"), ("high", "upper limit")
 _ROUNDING = 1e-9
@@ -121,4 +121,5 @@ NUMERIC_TOLERANCE = Metric(
     published=_published,
     corrected=_corrected,
     explain=_explain,
+    reads=AnswerReader("number", lambda completion, _: read_number(completion)),
 )

@@ -13,7 +13,7 @@ from medhelm.domain import RULES, Instance, Parts, Reference
 from medhelm.errors import DataError
 from medhelm.io.plugins import Plugin, check_plugin_name, last_line
 from medhelm.io.untrusted_json import number
-from medhelm.scoring.metric import Metric, ScoreFunction
+from medhelm.scoring.metric import AnswerReader, Metric, ScoreFunction
 
 EXAMPLES = (
     (
@@ -67,6 +67,7 @@ def accept_metric(plugin: Plugin, found: object) -> Metric:
         published=_guard_rule(plugin, found, found.published) if found.published else None,
         explain=_guard(plugin, found.explain),
         parts=_guard_parts(plugin, found.parts) if found.parts else None,
+        reads=_guard_reader(plugin, found.reads) if found.reads else None,
     )
     for completion, instance in EXAMPLES:
         _check_example(plugin, found, completion, instance)
@@ -83,6 +84,8 @@ def _first_problem(plugin: Plugin, metric: Metric) -> str:
             return f"gives a metric without a `{field}`, which must be a text"
     if not all(_is_number(end) for end in (metric.low, metric.high)) or metric.low >= metric.high:
         return f"gives a metric whose scale goes from {metric.low!r} to {metric.high!r}: `low` must be below `high`"
+    if metric.reads is not None and not isinstance(metric.reads, AnswerReader):
+        return f"gives a metric whose `reads` is {_type_in_words(metric.reads)}: it must be an AnswerReader"
     for field in ("published", "corrected", "explain", "parts"):
         value = getattr(metric, field)
         if not callable(value) and not (field in ("published", "parts") and value is None):
@@ -135,6 +138,10 @@ def _guard_rule(plugin: Plugin, metric: Metric, rule: ScoreFunction) -> ScoreFun
         return float(value)
 
     return guarded
+
+
+def _guard_reader(plugin: Plugin, reader: AnswerReader) -> AnswerReader:
+    return AnswerReader(str(reader.answer), _guard(plugin, reader.find))
 
 
 def _guard_parts(plugin: Plugin, parts: Callable[..., Parts]) -> Callable[..., Parts]:

@@ -1,13 +1,17 @@
 """ROUGE (Lin, 2004): overlap of the words of a completion with those of a reference, from 0 to 1.
 
-The F-measures of Google's `rouge-score` with its stemmer, bit for bit. Words are runs of a-z and 0-9 in lower case;
-words of more than three letters are replaced by their stem. The best value over all correct references counts.
+The F-measures of Google's `rouge-score` with its stemmer. Words of more than three letters a-z are replaced by their
+stem. The best value over all correct references counts.
 
-Published rule. Surrounding white space of the completion is removed, then one `{` at the beginning and one `}` at the
-end of completion and references. A reference without a word (for ROUGE-2, a pair of words) gives 0.
+Published rule, as `rouge-score` bit for bit. Words are runs of a-z and 0-9 in lower case. Surrounding white space of
+the completion is removed, then one `{` at the beginning and one `}` at the end of completion and references. A
+reference without a word (for ROUGE-2, a pair of words) gives 0. A reference in another script is not compared, because
+only its numbers and units would be: if less than half of its words, numbers aside, have a letter a-z, the score is
+missing.
 
-Corrected rule. Only reasoning between <think> tags is removed. If no reference has a word (for ROUGE-2, a pair of
-words), the score is missing.
+Corrected rule. Words are those of any script, see `unicode_words`; in ASCII texts they are the same. Letters with
+accents, Greek letters and superscripts belong to words instead of separating them. Only reasoning between <think> tags
+is removed. If no reference has a word (for ROUGE-2, a pair of words), the score is missing.
 
 A completion without a word, or for ROUGE-2 without a pair of words, scores 0 by both rules.
 """
@@ -27,6 +31,7 @@ from medhelm.errors import DataError
 from medhelm.scoring.answers.plain_text import strip_reasoning
 from medhelm.scoring.metric import Metric, ScoreFunction, correct_references
 from medhelm.scoring.metrics.porter_stemmer import stem
+from medhelm.scoring.metrics.unicode_words import is_mostly_latin, unicode_words
 
 _SPACES_BETWEEN_WORDS = bytes(code if chr(code) in ascii_lowercase + digits else ord(" ") for code in range(256))
 _SOURCE = "ROUGE (Lin, 2004), as in rouge-score 0.1.2 with stemming; published rule: HELM"
@@ -60,7 +65,7 @@ def without_braces(text: str) -> str:
 
 @lru_cache(maxsize=2048)
 def words(text: str) -> tuple[str, ...]:
-    """Split `text` into words as ROUGE counts them. Cached, because every model is compared with the same references.
+    """Split `text` into words of a-z and 0-9. Cached, because every model is compared with the same references.
 
     >>> words("The patient's ESR: 3.5 -> denied")
     ('the', 'patient', 's', 'esr', '3', '5', 'deni')
@@ -69,20 +74,36 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(map(_stem_if_long, plain.split()))
 
 
+@lru_cache(maxsize=2048)
+def words_of_any_script(text: str) -> tuple[str, ...]:
+    """Split `text` into words as the corrected rule does; those of an ASCII text are the same as by `words`.
+
+    >>> words_of_any_script("Douleurs thoraciques, fièvre: 每日一次")
+    ('douleur', 'thoraciqu', 'fièvre', '每', '日', '一', '次')
+    """
+    if text.isascii():
+        return words(text)
+    return tuple(_stem_if_long(word) if word.isascii() else word for word in unicode_words(text))
+
+
 @lru_cache(maxsize=1 << 15)
 def _stem_if_long(word: str) -> str:
     """Return the stem of a long word. Equal words become one object in memory."""
     return stem(word) if len(word) > 3 else word
 
 
-@lru_cache(maxsize=256)
-def rouge(reference: str, completion: str) -> Rouge:
-    """Compare a completion with a reference. Cached: three metrics with two rules mostly need the same pair.
+def rouge(reference: str, completion: str, split: Callable[[str], tuple[str, ...]] = words) -> Rouge:
+    """Compare a completion with a reference. `split`: `words`, or `words_of_any_script`.
 
     >>> rouge("no acute distress", "no distress")
     Rouge(rouge_1=0.8, rouge_2=0.0, rouge_l=0.8)
     """
-    sought, found = words(reference), words(completion)
+    return _rouge(split(reference), split(completion))
+
+
+@lru_cache(maxsize=256)
+def _rouge(sought: tuple[str, ...], found: tuple[str, ...]) -> Rouge:
+    """Compare the words of two texts. Cached: three metrics with two rules mostly need the same pair."""
     if not sought or not found:
         return Rouge(0.0, 0.0, 0.0)
     singles = _n_common(Counter(sought), Counter(found))
@@ -136,8 +157,14 @@ def _published(kind: _Kind) -> ScoreFunction:
     """Build the published rule of one of the three."""
 
     def rate(completion: str, instance: Instance) -> float:
+        references = [reference for reference in correct_references(instance) if is_mostly_latin(reference)]
+        if not references:
+            raise DataError(
+                "the published rule compares only a-z and 0-9, and less than half of the reference's words have such "
+                "letters; the corrected rule compares all words"
+            )
         text = without_braces(completion.strip())
-        return max(kind(rouge(without_braces(reference), text)) for reference in correct_references(instance))
+        return max(kind(rouge(without_braces(reference), text)) for reference in references)
 
     return rate
 
@@ -146,14 +173,15 @@ def _corrected(kind: _Kind, needed: int) -> ScoreFunction:
     """Build the corrected rule of one of the three. References with fewer than `needed` words are ignored."""
 
     def rate(completion: str, instance: Instance) -> float:
-        references = [reference for reference in correct_references(instance) if len(words(reference)) >= needed]
+        known = correct_references(instance)
+        references = [reference for reference in known if len(words_of_any_script(reference)) >= needed]
         if not references:
             raise DataError(
-                f"no correct reference has {'a word' if needed == 1 else 'two words'} in Latin letters or digits; "
-                "check the answer column, or leave this metric out"
+                f"no correct reference has {'a word' if needed == 1 else 'two words'}; check the answer column, or "
+                "leave this metric out"
             )
         text = strip_reasoning(completion).strip()
-        return max(kind(rouge(reference, text)) for reference in references)
+        return max(kind(rouge(reference, text, words_of_any_script)) for reference in references)
 
     return rate
 

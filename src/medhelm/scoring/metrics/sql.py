@@ -15,10 +15,14 @@ and have a completion. One difference: there, a completion can change the databa
 both run in `medhelm.scoring.sql.sandbox` with a fixed clock. Queries that the sandbox refuses have no result.
 
 Corrected rule, of the authors of EHRSQL. The SQL is found anywhere in the completion. An empty completion, `null`, or
-words that the question cannot be answered count as abstention. The rows must be the same, each equally often, in any
-order; the first 100 after sorting are compared, with numbers of any type rounded to three decimals (as in the authors'
-evaluation of 2024). If the question cannot be answered, only abstention is correct. With the conventions `ehrsql`, both
-queries are first normalized (`sql.extract.apply_conventions`) and put in lower case, like all values of that dataset.
+words that the question cannot be answered count as abstention (`medhelm.scoring.sql.extract`). The rows must be the
+same, each equally often, in any order. If the question cannot be answered, only abstention is correct. With the
+conventions `ehrsql`, both queries are first normalized (`sql.extract.apply_conventions`) and put in lower case, like all
+values of that dataset.
+
+Two details differ from the authors' program of 2022. It takes the first 100 rows and then sorts them; here all rows are
+sorted first, so that the order in which the database returns them does not matter. It compares values as texts; here,
+as in the authors' evaluation of 2024, numbers are rounded to three decimals, so that 0 and 0.0, and 1 and '1', are equal.
 
 Under both rules, the query of a completion may take 100 times the steps of the reference, or 200 million if that is
 more (a few seconds), and never more than 60 s, the limit of the authors. Steps are instructions of SQLite's virtual
@@ -39,6 +43,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
@@ -49,7 +54,8 @@ from typing import NamedTuple
 from medhelm.domain import Instance, Parts, Rule
 from medhelm.domain.titles import METRIC_TITLES
 from medhelm.errors import DataError, NotComputed
-from medhelm.scoring.metric import Metric, ScoreFunction, correct_references, metadata_text
+from medhelm.io.lazy_regex import lazy_regex
+from medhelm.scoring.metric import AnswerReader, Metric, ScoreFunction, correct_references, metadata_text
 from medhelm.scoring.sql.extract import (
     apply_conventions,
     find_query,
@@ -291,6 +297,19 @@ def _explain_validity(completion: str, instance: Instance, rule: Rule) -> str:
     return f"the query fails: {result.message}" if result.code and completion.strip() else ""
 
 
+_BEGINS_STATEMENT = lazy_regex(
+    r"(?:\s|--[^\n]*+\n|(?>/\*.*?\*/)|[;(])*+(?:select|with|values|insert|replace|update|delete|create|drop|alter|explain"
+    r"|pragma|attach)\b",
+    re.DOTALL | re.IGNORECASE,
+)
+
+
+def _read_query(completion: str, instance: Instance) -> str | None:  # noqa: ARG001 - the shape of readers
+    """Return the query in a completion, "" for an abstention; None for text that is neither."""
+    query = find_query(completion)
+    return "" if query is None else query if _BEGINS_STATEMENT.match(query) else None
+
+
 def _ratio_parts(
     counts: Callable[[_Verdict], tuple[bool, bool]], published: ScoreFunction
 ) -> Callable[[str, Instance, Rule], Parts]:
@@ -334,6 +353,7 @@ def _metric(
         corrected=corrected,
         explain=explain,
         parts=_ratio_parts(counts, published) if counts else None,
+        reads=AnswerReader("query", _read_query),
         wrong_completion=_NO_QUERY,
         slow=True,
     )

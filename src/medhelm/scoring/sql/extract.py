@@ -1,21 +1,51 @@
-"""Extract SQL from a completion and prepare it for execution, as the rules of the SQL metrics require."""
+"""Extract SQL from a completion and prepare it for execution, as the rules of the SQL metrics require.
+
+A query in tags, in a code block, in JSON or on a line of its own is the answer, whatever is said about it: only if the
+completion says that the question cannot be answered, and that the query would need another schema, it abstains. A query
+inside a sentence counts unless the completion abstains: "SELECT phone FROM contact would fail, since there is no such
+table". A lone SELECT is no query and no abstention; the authors of EHRSQL execute it, and it fails.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers.plain_text import strip_reasoning
+from medhelm.scoring.sql.abstention import abstains, is_hypothetical, says_unanswerable
 
-_TAGGED = lazy_regex(r"<\s*sql\s*>(.*?)(?:</?\s*sql\s*>|\Z)", re.DOTALL | re.IGNORECASE)
+_INVISIBLE = lazy_regex(
+    r"[\x00-\x08\x0e-\x1f\x7f\xad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]|</s>|<\|[\w ]{1,30}\|>"
+)
+_TAGGED = (
+    lazy_regex(r"<\s*sql\s*>(.*?)(?:</?\s*sql\s*>|\Z)", re.DOTALL | re.IGNORECASE),
+    lazy_regex(r"\[sql\](.*?)(?:\[/sql\]|\Z)", re.DOTALL | re.IGNORECASE),
+    lazy_regex(
+        r"<(?:final[ _-]?)?(?:answer|output|response|result|query|code|(?:sql|sqlite)[ _-]?query)>"
+        r"(.*?)(?:</[\w -]{2,20}>|\Z)",
+        re.DOTALL | re.IGNORECASE,
+    ),
+    lazy_regex(r"\\boxed\s?\{(.*)\}", re.DOTALL),
+    lazy_regex(r"(?:'''|\"{3})(.*)(?:'''|\"{3})", re.DOTALL),
+    lazy_regex(r"\A['\"](?=\s*(?:select|with)\b)(.*)['\"][;.\s]*\Z", re.DOTALL | re.IGNORECASE),
+)
 _FENCED = lazy_regex(
-    r"```(?:[ \t]*(?!(?:select|with)\b)[\w+#.-]*[ \t]*\r?\n)?(.*?)(?:```|\Z)",
+    r"(?P<delimiter>```+|~~~+)(?:[ \t]*(?!(?:select|with)\b)[\w+#.-]*[ \t]*\r?\n)?(?P<inside>.*?)(?:(?P=delimiter)|\Z)",
     re.DOTALL | re.IGNORECASE,
 )
-_DIALECT = lazy_regex(r"\s*(?:sql(?:ite)?(?:query)?[23]?|mysql|postgres(?:ql)?|query)\b\s*:?\s*", re.IGNORECASE)
+_JSON_FIELD = lazy_regex(r"[\"'](?:\w*sql\w*|query|answer)[\"']\s*:\s*(?=[\"'])", re.IGNORECASE)
+_KEYS = ("sql", "quer(?:y|ies)", "statement", "^(?:final)?answer$", "^(?:result|response|output|data)$")
+"""Patterns of the keys that hold the query, first to last."""
+_DIALECT = lazy_regex(r"\s*(?:sql(?:ite)?(?:query)?[23]?|mysql|postgres(?:ql)?|query)\b\s*:?>?\s*", re.IGNORECASE)
 _NAME = r"(?:\w+|\"[^\"]*\"|`[^`]*`|\[[^\]]*\])"
+_VERB = (  # "select the rows" is an instruction
+    r"(?:the|an|which|your|this|that|any|each|every|those|these|it|appropriate|relevant|only|statement|query|command|clause|a(?=\s+(?!from\b|as\b)\w)"
+    r"|all(?=\s+(?:rows|the|patients|records)\b)|rows(?=\s+(?!from\b)\w)|from|and|or|is)\b"
+)
 _QUERY = (
-    r"(?:select\b"
+    rf"(?:select\b(?=\s*[\w(*'\"`\[@:+.-])(?!\s+{_VERB})"
     rf"|with\s+(?:recursive\s+)?{_NAME}\s*(?:\([^()]*\)\s*)?as\s*(?:(?:not\s+)?materialized\s*)?\()"
 )
 _CHANGE = (
@@ -28,25 +58,32 @@ _BEGINS = lazy_regex(f"{_COMMENTS}(?:{_QUERY}|{_CHANGE}|{_OTHER})", re.DOTALL | 
 _FOLLOWS = lazy_regex(f"{_COMMENTS}(?:{_QUERY}|{_CHANGE})", re.DOTALL | re.IGNORECASE)
 _ONLY_COMMENTS = lazy_regex(_COMMENTS, re.DOTALL)
 _BEFORE_STATEMENT = lazy_regex(rf"\A(?:{_COMMENTS};)*+{_COMMENTS}", re.DOTALL)
-_ON_A_LINE = lazy_regex(rf"(?:^|[:`>\"])[ \t]*({_QUERY})", re.MULTILINE | re.IGNORECASE)
-_ANYWHERE = lazy_regex(rf"(?<![\w.]){_QUERY}", re.IGNORECASE)
-_TOKEN = lazy_regex(r"'(?:[^']|'')*+'|\"[^\"]*+\"|`[^`]*+`|--[^\n]*+|(?>/\*.*?(?:\*/|\Z))|;", re.DOTALL)
-_PARAGRAPH = lazy_regex(r"\n[ \t]*\r?\n\s*")
-_GOES_ON = lazy_regex(
-    r"(?:from|where|group|order|having|limit|offset|join|inner|left|right|full|cross|natural|on|using|union|intersect"
-    r"|except|and|or|select|window|case|when|then|else|end|as|in|not|is)\b|[(),*/+<>='\"|.-]",
+_LEAD = lazy_regex(r"(?:[\s>*•_\"'“`($]|-(?!-)|\d{1,2}[.)]\s)+")
+_FINAL = lazy_regex(
+    r"\b(?:final|correct|corrected|revised)\s(?:sql\s)?(?:answer|query|sql|statement)\b(?:\sis)?\W*?[:\n]",
     re.IGNORECASE,
 )
-_NOTHING = {"", "null", "none", "nan", "n/a", "na", "empty", "empty string", "an empty string", "no query"}
-_SAYS_NO = lazy_regex(
-    r"(?:\b(?:can(?:['’]t|\s?not)|could(?:n['’]t| not)|unable|impossible)|(?:\bnot|n['’]t) (?:be )?(?:able|possible))\b"
-    r".{0,80}?\b(?:answer|determin|deriv|generat|provid|produc|creat|writ|form|construct|retriev|quer|obtain|tell)"
-    r"|\bun-?answerable\b|\bnot answerable\b"
-    r"|\b(?:does|do|did)(?: not|n['’]t) (?:contain|include|hold|have|store|provide|cover|record|support|exist)"
-    r"|\bno (?:\w+ ){0,3}(?:table|column|field|information|data|record|way)s?\b"
-    r"|(?:\bnot|n['’]t) (?:\w+ )?(?:available|stored|recorded|present|included|contained|captured|part of|in the)\b"
-    r"|\binsufficient (?:information|data|schema)\b",
-    re.IGNORECASE | re.DOTALL,
+_ON_A_LINE = lazy_regex(rf"(?:^|:|[-=]>\s)(?:[ \t>*\"'“`(-]|\d[.)]\s)*(?={_QUERY})", re.MULTILINE | re.IGNORECASE)
+_STATED = lazy_regex(rf"\b(?:query|sql|statement|answer)\b\s?(?:is\b|:)[\s:\"'“`(*]*(?={_QUERY})", re.IGNORECASE)
+_ANYWHERE = lazy_regex(rf"(?<![\w.])(?={_QUERY})", re.IGNORECASE)
+_TOKEN = lazy_regex(r"'(?:[^']|'')*+'|\"[^\"]*+\"|`[^`]*+`|--[^\n]*+|(?>/\*.*?(?:\*/|\Z))|;", re.DOTALL)
+_PART = lazy_regex(r"```|~~~|(?<=;)_|--(?!-)[^\n]*+|(?>/\*.*?(?:\*/|\Z))|['\"`“”();{}]|\*\*|</|<\||\n\s*", re.DOTALL)
+_OPENING = "(`\"'“"
+_BEFORE_NAME = " \t\n(.,=<>|+-/*"
+_INCOMPLETE = lazy_regex(
+    r"(?:\b(?:select|distinct|from|where|and|or|by|join|on|in|as|union|all|intersect|except|having|limit|offset|not|like"
+    r"|between|case|when|then|else|with|using|is|exists|over)|[,(=<>+/|.-])\s*\Z",
+    re.IGNORECASE,
+)
+_CASE, _END = lazy_regex(r"\bcase\b", re.IGNORECASE), lazy_regex(r"\bend\b", re.IGNORECASE)
+_SELECT = lazy_regex(r"select\b", re.IGNORECASE)
+_CONTINUES = lazy_regex(
+    r"(?P<word>from|where|(?:group|order)(?=\s+by\b)|having|(?:limit|offset)(?=\s+[\d(:@?-])|join|inner|left|right|full"
+    r"|cross|natural|outer|on|using(?=\s*\()|union"
+    r"|intersect|except|and|or|window|case|when|then|else|end|as|not|asc|desc|between|like|escape|collate|over|nulls"
+    r"|in(?=\s*\()|is(?=\s+(?:not\s+)?null))\b(?!\s*:)"
+    r"|[),;!+%]|=(?!=)|/(?!/)|\|\||<[=>]?\s|>=|-- |/\*|[->*]\s?(?=[('\d])",
+    re.IGNORECASE,
 )
 
 _PUBLISHED_TAG = lazy_regex(r"<\s*sql\s*>(.*?)</?\s*sql\s*>", re.DOTALL | re.IGNORECASE)
@@ -73,28 +110,32 @@ _TYPING_ERRORS = (("< =", "<="), ("> =", ">="), ("! =", "!="), ("%y", "%Y"), ("%
 def find_query(completion: str) -> str | None:
     """Find the SQL in a completion; None for an abstention: empty, `null`, or "the question cannot be answered".
 
-    It may be in <sql> tags, in a code block of any language (the last one with a query), or in prose. It ends at its
-    semicolon unless another statement follows. Text that is neither SQL nor an abstention is returned unchanged, as a
-    query that cannot be executed. So is reasoning that was cut off.
+    It may be in tags, in a code block of any language (the last one with a query), in JSON, or in prose. It ends at its
+    semicolon unless another statement follows; the same statement again is ignored. Text that is neither SQL nor an
+    abstention is returned unchanged, as a query that cannot be executed. So is reasoning that was cut off.
 
     >>> find_query("Sure:\\n```sql\\nselect 1;\\n```")
     'select 1;'
     >>> find_query("Unanswerable: the schema has no table of addresses.") is None
     True
     """
-    text = strip_reasoning(completion).strip()
+    text = _INVISIBLE.sub("", strip_reasoning(completion)).strip()
     if not text and not strip_reasoning(completion + "."):
         return completion.strip()
+    text = _json_text(text)
     body = _marked_block(text)
     start = _statement_start(body)
     if start is not None:
-        return _one_statement(body[start:])
-    bare = body.strip(" \t\r\n`'\";.()[]*")
-    says_nothing = bare.lower() in _NOTHING or _ONLY_COMMENTS.fullmatch(body.rstrip("; \t\r\n")) is not None
-    if says_nothing or _SAYS_NO.search(text):
+        before = text[: max(text.find(body), 0)] + body[:start]
+        sentence = before[before.rfind("\n") + 1 :]
+        return None if is_hypothetical(before) or says_unanswerable(sentence) else _statement(body, start)
+    if _ONLY_COMMENTS.fullmatch(body.rstrip("; \t\r\n")):
         return None
-    inside = _ANYWHERE.search(body)
-    return _one_statement(body[inside.start() :]) if inside else body
+    inside = _STATED.search(body)
+    if not inside and (abstains(body) or abstains(text)):
+        return None
+    inside = inside or _ANYWHERE.search(body)
+    return _statement(body, inside.end()) if inside else body
 
 
 def published_query(completion: str) -> str:
@@ -156,37 +197,145 @@ def _lower_unless_specifier(part: re.Match[str]) -> str:
     return part[0] if len(part[0]) == 2 and part[0].startswith("%") else part[0].lower()
 
 
+def _json_text(text: str) -> str:
+    """Return the query of a JSON document, "" if it has none; the text itself if it is no such document."""
+    bare = text
+    fenced = _FENCED.fullmatch(text)
+    if fenced:
+        bare = fenced["inside"].strip()
+    start = bare.find("{") if '"' in bare else -1
+    for position in dict.fromkeys((0, start)):
+        if position >= 0 and bare[position : position + 1] in tuple('{["'):
+            try:
+                document, end = json.JSONDecoder(strict=False).raw_decode(bare[position:])
+            except (ValueError, RecursionError):
+                continue
+            found = _query_of(document)
+            if found is not None and (position or not bare[end:].strip(" ;.`\n")):
+                return found
+    field = _JSON_FIELD.search(bare)
+    return bare[field.end() :].replace('\\"', '"').replace("\\n", "\n") if field else text
+
+
+def _query_of(document: Any) -> str | None:
+    """Return the query in a JSON value, "" for null; None if no key names it."""
+    if isinstance(document, str):
+        return document
+    if isinstance(document, list):
+        return _query_of(document[0]) if len(document) == 1 else (None if document else "")
+    if not isinstance(document, dict):
+        return None
+    fields = {re.sub(r"[\W_]", "", key).lower(): value for key, value in document.items()}
+    for pattern in _KEYS:
+        key = next((key for key in fields if re.search(pattern, key)), None)
+        if key is not None:
+            return "" if fields[key] is None else _query_of(fields[key])
+    if not fields or any(re.search("answer", key) and value in (False, "no", "false") for key, value in fields.items()):
+        return ""
+    values = list(fields.values())
+    return _query_of(values[0]) if len(values) == 1 and isinstance(values[0], dict) else None
+
+
 def _marked_block(text: str) -> str:
-    """Return the text inside tags or a code block; the whole text if there are none."""
-    for pattern in (_TAGGED, _FENCED):
-        blocks = [
-            _DIALECT.sub("", block, count=1) if _DIALECT.match(block) else block for block in pattern.findall(text)
-        ]
-        if blocks:
-            return next(
-                (block for block in reversed(blocks) if _statement_start(block) is not None), blocks[-1]
-            ).strip()
+    """Return the text inside tags, a box or a code block; the whole text if there are none."""
+    for pattern in (*_TAGGED, _FENCED):
+        blocks = [match["inside"] if pattern is _FENCED else match[1] for match in pattern.finditer(text)]
+        blocks = [_DIALECT.sub("", block, count=1) if _DIALECT.match(block) else block for block in blocks]
+        queries = [block for block in blocks if _statement_start(block) is not None]
+        if queries or (blocks and _statement_start(text) is None):
+            chosen = (queries or blocks)[-1].strip()
+            return chosen if pattern is _FENCED else _marked_block(_json_text(chosen))
     return text
 
 
 def _statement_start(body: str) -> int | None:
     """Return the position where a statement begins; None if none does.
 
-    This is the beginning of the text, including comments; else the first place after a line break or colon that looks
-    like a query.
+    This is the beginning of the text, including comments; else what follows "Final query:"; else the first line, or
+    place after a colon, that looks like a query.
     """
-    if _BEGINS.match(body):
-        return 0
+    for match in (None, _DIALECT.match(body)):
+        lead = _LEAD.match(body, match.end() if match else 0)
+        start = lead.end() if lead else (match.end() if match else 0)
+        if _BEGINS.match(body, start):
+            return start
+    for final in [*_FINAL.finditer(body)][-1:]:
+        found = _ON_A_LINE.search(body, final.end() - 1)
+        if found:
+            return found.end()
     found = _ON_A_LINE.search(body)
-    return found.start(1) if found else None
+    if found is None:
+        return None
+    start = found.end()
+    first = _ANYWHERE.search(body, 0, start)
+    return None if first and _statement_end(body, first.end()) > start else start
 
 
-def _one_statement(text: str) -> str:
-    """Return the statement at the beginning of `text` and those that follow directly, without trailing prose."""
-    for token in _TOKEN.finditer(text):
-        if token[0] == ";" and not _FOLLOWS.match(text, token.end()):
-            return text[: token.end()].strip()
-    for gap in _PARAGRAPH.finditer(text):
-        if not _GOES_ON.match(text, gap.end()):
-            return text[: gap.start()].strip("` \t\r\n")
-    return text.strip("` \t\r\n")
+def _statement(text: str, start: int) -> str:
+    """Return the statement at `start` and those that follow directly, without repetition and trailing prose."""
+    last = _statement_end(text, start)
+    first = text[start:last].strip().rstrip(".")
+    while _FOLLOWS.match(text, last):
+        begin, last = last, _statement_end(text, last)
+        if _comparable(text[begin:last]) != _comparable(first):
+            return text[start:last].strip()
+    return first
+
+
+def _comparable(statement: str) -> str:
+    """Return a statement with single spaces and without a semicolon."""
+    return " ".join(statement.strip().rstrip(";").split())
+
+
+def _statement_end(text: str, start: int) -> int:
+    """Return where the statement at `start` ends: after its semicolon, or before what cannot belong to it."""
+    opening = text[start - 1 : start] if start else ""
+    depth, at = 0, _after_comments(text, start)
+    while part := _PART.search(text, at):
+        at, sign = part.end(), part[0]
+        if sign in ("(", ")"):
+            depth += 1 if sign == "(" else -1
+            if depth < 0:
+                return part.start()
+        elif sign == ";":
+            return at
+        elif sign in ("'", '"', "`"):
+            if sign == opening and text[part.start() - 1] not in _BEFORE_NAME:
+                return part.start()
+            at = _closing_quote(text, part.start())
+        elif sign.isspace():
+            if not depth and not _goes_on(text, start, part):
+                return part.start()
+        elif not sign.startswith(("--", "/*")):
+            return part.start()
+    return len(text)
+
+
+def _after_comments(text: str, start: int) -> int:
+    """Return the position after white space and comments."""
+    comments = _ONLY_COMMENTS.match(text, start)
+    return comments.end() if comments else start
+
+
+def _closing_quote(text: str, start: int) -> int:
+    """Return the position after the string or name that begins at `start`; the end of the text if it is not closed."""
+    sign, at = text[start], start + 1
+    while (at := text.find(sign, at)) >= 0:
+        if text[at + 1 : at + 2] != sign:
+            return at + 1
+        at += 2
+    return len(text)
+
+
+def _goes_on(text: str, start: int, gap: re.Match[str]) -> bool:
+    """Return True if a statement goes on after a line break outside of parentheses."""
+    if gap.end() == len(text) or _INCOMPLETE.search(text, max(start, gap.start() - 20), gap.start()):
+        return gap.end() < len(text)
+    found = _CONTINUES.match(text, gap.end())
+    if found is None:  # the SELECT of a WITH
+        return text[start : start + 4].lower() == "with" and _SELECT.match(text, gap.end()) is not None
+    word, before = found["word"], text[start : gap.start()]
+    if (word or "").lower() in ("when", "then", "else", "end"):
+        return len(_CASE.findall(before)) > len(_END.findall(before))
+    written_so = before[:6]
+    return not word or word != word.capitalize() or written_so == written_so.capitalize()

@@ -9,6 +9,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from medhelm.analysis.leaderboard.diff import LeaderboardDiff
+from medhelm.domain import CompletionCounts
 from medhelm.reports.formats.json_output import KEYS
 from medhelm.results.cases import Case
 from medhelm.results.live_status import EvaluationPhase
@@ -122,6 +123,7 @@ CELL = record(
     cost_usd=NUMBER,
     optional={
         "n_failed_by_model": INTEGER,
+        "completion_counts": schema_of(CompletionCounts),
         "completers": nullable(record(value=NUMBER, low=NUMBER, high=NUMBER, n=INTEGER)),
         "worst_case": NUMBER,
         "best_case": NUMBER,
@@ -257,7 +259,11 @@ CASES = record(
 def _case() -> JsonSchema:
     whole = schema_of(Case)
     message = record(role=STRING, content=STRING)
-    changes = {"messages": list_of(message), "references": list_of(record(text=STRING, correct=BOOLEAN))}
+    changes = {
+        "messages": list_of(message),
+        "references": list_of(record(text=STRING, correct=BOOLEAN)),
+        "criteria": list_of(record(name=STRING, text=STRING, points=NUMBER)),
+    }
     return record(**{**MEASURED, **whole["properties"], **changes})
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.domain import Benchmark, Run
+from medhelm.domain.completion_counts import no_answer_text
 from medhelm.errors import UserError
 from medhelm.reports import leaderboard as report
 from medhelm.reports.benchmarks import evaluated_in_words
@@ -39,6 +40,8 @@ class ScoreRow:
     """The run that counts."""
     n: int
     """Instances with and without a score."""
+    no_answer: str | None
+    """Number of completions without a readable answer, in words; None for none."""
 
 
 def page(site: Site, request: PageRequest) -> Page:
@@ -122,6 +125,7 @@ def _rows(site: Site, board: Leaderboard, column: Column) -> list[ScoreRow]:
             marks=marks_of(row, [run] if run else []),
             run=run,
             n=count_instances(cell),
+            no_answer=no_answer_text(run) if run else None,
         )
         for row in board.all_rows
         if (cell := row.cells.get(column.benchmark)) is not None

@@ -98,6 +98,7 @@ def page(site: Site, request: PageRequest) -> Page:
             "case": case,
             "messages": [(one["role"], _cut(one["content"])) for one in case.messages],
             "references": [(_cut(one["text"]), bool(one["correct"])) for one in case.references],
+            "criteria": {one["name"]: one["text"] for one in case.criteria},
             "shown": shown,
             "compared": bool(first and second and len(shown) == 2),
             "is_whole": is_whole,
@@ -184,6 +185,7 @@ def _facts(found: CaseCompletion) -> list[tuple[str, str]]:
     facts.append(("signs of prompt injection", found.injection_signs))
     if found.jury_coverage is not None and found.jury_coverage < 1:
         facts.append(("judgments present", f"{found.jury_coverage:.0%}"))
+    facts.append(("answer", "none that can be read" if found.is_unreadable else ""))
     facts.append(("not scored", found.score_failure))
     return [(name, str(value)) for name, value in facts if value]
 

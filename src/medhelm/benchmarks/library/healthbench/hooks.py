@@ -25,10 +25,13 @@ def rows(rows: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, object]]:
 
 
 def _criteria(row: Mapping[str, Any]) -> list[Mapping[str, object]]:
-    """Return the distinct criteria of a row; the points of repeated ones add up, as they do in the score."""
-    criteria: dict[str, Mapping[str, Any]] = {}
+    """Return the distinct criteria of a row; the points of repeated ones add up, as they do in the score.
+
+    One with other tags, or points of the other sign, counts elsewhere in the score, and stays apart.
+    """
+    criteria: dict[object, Mapping[str, Any]] = {}
     for criterion in row["rubrics"]:
-        text = criterion["criterion"].strip()
-        points = criterion["points"] + (criteria[text]["points"] if text in criteria else 0)
-        criteria[text] = {**criterion, "points": points, "tags": [*criterion["tags"], *row["example_tags"]]}
+        key = criterion["criterion"].strip(), frozenset(criterion["tags"]), criterion["points"] > 0
+        points = criterion["points"] + (criteria[key]["points"] if key in criteria else 0)
+        criteria[key] = {**criterion, "points": points, "tags": [*criterion["tags"], *row["example_tags"]]}
     return list(criteria.values())

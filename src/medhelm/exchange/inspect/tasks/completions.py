@@ -5,7 +5,7 @@ from __future__ import annotations
 from inspect_ai.model import ModelOutput
 
 from medhelm.domain import Completion, Failure, FailureCode
-from medhelm.models.providers.response_fields import without_thinking
+from medhelm.domain.reasoning import split_reasoning
 
 
 def completion_of(output: ModelOutput, *, whole: bool = False) -> Completion:
@@ -27,4 +27,4 @@ def completion_of(output: ModelOutput, *, whole: bool = False) -> Completion:
         words = "the provider's content filter ended the completion"
         return Completion(failure=Failure("provider", "refusal", words), finish_reason=reason)
     finish = "length" if reason in ("max_tokens", "model_length") else str(reason)
-    return Completion(text=without_thinking(output.message.text, whole=whole), finish_reason=finish)
+    return Completion(text=split_reasoning(output.message.text, start_only=whole).answer, finish_reason=finish)

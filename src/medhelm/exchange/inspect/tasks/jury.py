@@ -147,14 +147,22 @@ class TaskJury:
             verification_code=ask.verification_code,
         )
         return JudgeVerdict(
-            reply=reply, judgments=parse_judgments(judge, ask, completion, rubric=benchmark.rubric, shown=shown)
+            reply=reply,
+            judgments=parse_judgments(
+                judge,
+                ask.criteria,
+                completion,
+                rubric=benchmark.rubric,
+                shown=shown,
+                code=ask.verification_code,
+            ),
         )
 
     def _model(self, name: str) -> InspectModel:
         """Return the judge as an Inspect model, created on first use."""
         if name not in self._models:
             judge = _judge_model(name)
-            limit, temperature = self._reply_tokens or judge_max_tokens(judge), None if judge.reasoning else 0.0
+            limit, temperature = self._reply_tokens or judge_max_tokens(judge), 0.0 if judge.takes_temperature else None
             self._models[name] = get_model(name, config=GenerateConfig(max_tokens=limit, temperature=temperature))
         return self._models[name]
 

@@ -181,12 +181,12 @@ def _explanation(
 
 
 @metric(scores="unreduced")
-def estimate(metric: str, rule: str, low: float, high: float, pooled: bool = False) -> Metric:
+def estimate(metric: str, rule: str, low: float, high: float, pooled: bool = False, open_below: bool = False) -> Metric:
     """Compute the score of a benchmark by one metric and rule, with its 95% interval: `value`, `low`, `high`.
 
     Parameters: metric and rule, as named in our tables; low and high, ends of the metric's scale; pooled, True if the
-    score is not a mean over instances, but computed from the `parts` next to the scores. Instances in one cluster,
-    and epochs of one sample, are not treated as independent.
+    score is not a mean over instances, but computed from the `parts` next to the scores; open_below, True if single
+    scores may lie below `low`. Instances in one cluster, and epochs of one sample, are not treated as independent.
     """
     name = score_name(metric, rule)
 
@@ -197,7 +197,7 @@ def estimate(metric: str, rule: str, low: float, high: float, pooled: bool = Fal
 
         values = np.array([one.score.as_float() for one in scores], dtype=float)
         parts = [((one.score.metadata or {}).get("parts") or {}).get(name, {}) for one in scores] if pooled else None
-        found = estimate_ratios(values, parts, _clusters(scores), low=low, high=high)
+        found = estimate_ratios(values, parts, _clusters(scores), low=low, high=high, open_below=open_below)
         if found is None:
             return {"value": math.nan, "low": math.nan, "high": math.nan}
         return {"value": found.value, "low": found.low, "high": found.high}

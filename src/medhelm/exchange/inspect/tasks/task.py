@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from inspect_ai import Task
@@ -25,6 +25,7 @@ from medhelm.domain import JURY, RULES, Benchmark, Instance, Message, Rule
 from medhelm.domain.completion import REASONING_TOKENS
 from medhelm.errors import MedHelmError
 from medhelm.evaluation.preparation import check_scorable
+from medhelm.exchange.fields import model_of
 from medhelm.exchange.inspect.tasks.instances import InstanceSelector, load_instances
 from medhelm.exchange.inspect.tasks.scorer import (
     Judges,
@@ -80,6 +81,7 @@ def make_task(
                     rule=rule,
                     low=metric.low,
                     high=metric.high,
+                    open_below=metric.open_below,
                     pooled=is_pooled(benchmark, metric, rule),
                 )
             ]
@@ -154,8 +156,15 @@ def _model_reasons() -> bool:
 
 
 def _config(benchmark: Benchmark, *, reasoning: bool) -> GenerateConfig:
-    """Return our limits. A reasoning model gets neither temperature nor stop sequences."""
-    settings: dict[str, Any] = {"max_tokens": REASONING_TOKENS}
+    """Return our limits. A reasoning model gets no stop sequences, and no temperature if its service refuses one."""
     if not reasoning:
-        settings = {"max_tokens": benchmark.max_tokens, "temperature": 0.0, "stop_seqs": list(benchmark.stop) or None}
-    return GenerateConfig(**settings)
+        return GenerateConfig(max_tokens=benchmark.max_tokens, temperature=0.0, stop_seqs=list(benchmark.stop) or None)
+    return GenerateConfig(max_tokens=REASONING_TOKENS, temperature=0.0 if _model_takes_temperature() else None)
+
+
+def _model_takes_temperature() -> bool:
+    """Return True if the task's model, which reasons, takes a sampling temperature; False if no model is set yet."""
+    try:
+        return replace(model_of(str(get_model())), reasoning=True).takes_temperature
+    except ValueError:
+        return False

@@ -20,7 +20,7 @@ ADVICE: Mapping[str, str] = {
     FailureCode.BAD_REQUEST: "Check `parameters`, `reasoning` and `max_tokens` of the model in models.yaml.",
     FailureCode.TOO_LARGE: "The request exceeds the limit of this service or plan: a lower `window` shortens it.",
     FailureCode.DOES_NOT_FIT: "Nothing was sent: the prompt needs a larger context window (`window` in models.yaml).",
-    FailureCode.REFUSAL: "Corrected scoring counts them as wrong. The account's settings may allow a milder filter.",
+    FailureCode.REFUSAL: "The account's settings may allow a milder filter.",
     FailureCode.PLUGIN_ERROR: "This is an error in the package: report it to its authors.",
 }
 """`FailureCode` -> what to do. Failures may have further codes."""

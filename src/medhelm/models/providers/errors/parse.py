@@ -1,18 +1,21 @@
 """Parsing error responses, in any format, into one form.
 
-Handles JSON of every service in use, plain text and a proxy's web page. What an error means is decided in `classify`.
+Handles JSON of every service in use, JSON and Python literals inside texts, plain text and a proxy's web page. Gateways
+wrap the error of the server behind them, sometimes twice: the innermost message is the one that says what is wrong.
+What an error means is decided in `classify`.
 """
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import unescape
 from typing import Any
 
-from medhelm.models.providers.errors.redact import shown
+from medhelm.models.providers.errors.redact import shown, without_input
 from medhelm.models.providers.response_fields import mapping, objects
 
 _SCHEMA_STATUSES = {400, 404, 415, 422, 500, 501}
@@ -38,6 +41,23 @@ WEB_PAGE = "a web page"
 
 _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 
+_DEEPEST, _MOST_ITEMS, _LONGEST_LITERAL, _LONGEST_TEXT = 8, 20, 50_000, 1000
+"""Bounds of a search: levels, items of a list, characters of a text that is parsed, and of one that is searched."""
+
+_WRAPPERS = ("error", "errors", "detail", "details", "cause", "upstream_error", "provider_error", "body", "response")
+"""Keys of objects and lists that hold an error, or several."""
+
+_MESSAGES = (
+    "message", "Message", "detail", "msg", "error_message", "errorMessage", "error_msg", "errorMsg", "status_msg",
+    "error_description", "description", "details", "reason", "error", "title",
+)  # fmt: skip
+"""Keys of its message, the best first; each may hold another error, as a text."""
+
+_STATUSES = ("code", "status", "status_code", "statusCode", "http_code", "http_status")
+
+_BASE_RESPONSE = {1001: 408, 1002: 429, 1004: 401, 1008: 402, 1026: 451, 1027: 451, 1039: 429, 2013: 400, 2049: 401}
+"""Code in `base_resp` of MiniMax -> HTTP status; 451 for its content filter. Source: its list of error codes."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorResponse:
@@ -48,13 +68,17 @@ class ErrorResponse:
     codes: frozenset[str]
     """The server's codes, types and reasons, in lower case."""
     message: str
-    """The server's message, safe to show."""
+    """The server's innermost message, safe to show."""
+    text: str = ""
+    """All its messages, in lower case, to search for what they say; without values of the request."""
     parameter: str = ""
     """The field of the request that it names."""
     retry_after_s: float | None = None
     """Seconds to wait, if the server says so."""
     is_about_schema: bool = False
     """True if it seems to be about the JSON schema of the completion."""
+    has_status: bool = True
+    """False if it was sent as a success and holds no status."""
 
 
 def parse_error(
@@ -70,38 +94,123 @@ def parse_error(
     retry_after_s : seconds to wait by the headers, which win over the body
     """
     document = _parse_body(body) if isinstance(body, bytes) else body
-    if isinstance(document, list) and len(document) == 1 and isinstance(document[0], Mapping):
-        document = document[0]  # Google sometimes sends a list
-    if isinstance(document, str):
-        text = _describe_page(document) if document.lstrip().startswith("<") else document
-        return ErrorResponse(
-            status=status,
-            codes=frozenset({_type_name(kind)} - {""}),
-            message=shown(text, secrets=secrets),
-            retry_after_s=retry_after_s,
-            is_about_schema=_is_about_schema(status, (), text),
-        )
-    outer = mapping(document)
-    inner = outer.get("error")
-    error = inner if isinstance(inner, Mapping) else outer
-    codes = set(_codes(error)) | {_type_name(kind), _type_name(_word(error.get("__type")))}
-    if 200 <= status < 300:
-        status = _error_status(error.get("code")) or _error_status(error.get("status")) or 500
-    message, parameter = _message(error, inner), _word(error.get("param"))
-    upstream = _word(mapping(error.get("metadata")).get("raw"))  # the message of the server behind a gateway
+    search = _Search()
+    if isinstance(document, str) and document.lstrip().startswith("<"):
+        message = search.note(_describe_page(document))
+    else:
+        message = search.message_in(document)
+    inner = search.statuses[-1] if search.statuses else 0
+    has_status = status >= 300 or bool(inner)
+    if status < 300 or (status >= 500 and inner):
+        status = inner or 500  # gateways answer 500 for an error that the server behind them calls a bad request
+    text = "\n".join(search.texts).lower()
+    codes = search.codes | {_type_name(kind)}
     return ErrorResponse(
         status=status,
         codes=frozenset(codes - {""}),
         message=shown(message, secrets=secrets),
-        parameter=parameter,
-        retry_after_s=_retry_delay_s(error) if retry_after_s is None else retry_after_s,
-        is_about_schema=_is_about_schema(status, codes, message, parameter, upstream),
+        text=text,
+        parameter=search.parameter,
+        retry_after_s=search.retry_after_s if retry_after_s is None else retry_after_s,
+        is_about_schema=_is_about_schema(status, codes, text, search.parameter),
+        has_status=has_status,
     )
+
+
+@dataclass(slots=True)
+class _Search:
+    """Searches an error document; collects what it says on the way to its innermost message."""
+
+    texts: list[str] = field(default_factory=list)
+    codes: set[str] = field(default_factory=set)
+    statuses: list[int] = field(default_factory=list)
+    parameter: str = ""
+    retry_after_s: float | None = None
+
+    def note(self, text: str) -> str:
+        """Keep a message; return it."""
+        self.texts.append(without_input(text)[:_LONGEST_TEXT])
+        return text
+
+    def message_in(self, value: object, depth: int = 0) -> str:
+        """Return the innermost message in a value; "" if it has none."""
+        if depth > _DEEPEST:
+            return ""
+        if isinstance(value, str):
+            return self._in_text(value.strip(), depth)
+        if isinstance(value, list | tuple):
+            found = (self.message_in(item, depth + 1) for item in value[:_MOST_ITEMS])
+            return "; ".join(filter(None, found))
+        return self._in_object(value, depth) if isinstance(value, Mapping) else ""
+
+    def _in_text(self, text: str, depth: int) -> str:
+        """Return the message of an error inside a text, or the text."""
+        prefix, inner = _literal_in(text)
+        if inner is None:
+            return self.note(text) if text else ""
+        self.note(prefix)
+        return self.message_in(inner, depth + 1) or text
+
+    def _in_object(self, error: Mapping[str, Any], depth: int) -> str:
+        """Return the message of an object: of the error that it wraps, else its own."""
+        self._read_facts(error)
+        if isinstance(error.get("msg"), str) and isinstance(error.get("loc"), list | tuple):
+            return self._problem(error)
+        metadata, base = mapping(error.get("metadata")), mapping(error.get("base_resp"))
+        if status := base.get("status_code"):
+            self.statuses.append(_BASE_RESPONSE.get(status, 500) if isinstance(status, int) else 500)
+            self.codes.add(f"base_resp_{status}")
+        nested = [error.get(name) for name in _WRAPPERS]
+        wrapped = [one for one in nested if isinstance(one, Mapping | list)]
+        own = [error.get(name) for name in _MESSAGES]
+        candidates = [*wrapped, base, *(one for one in own if isinstance(one, str) or (one and one not in wrapped))]
+        messages = [self.message_in(one, depth + 1) for one in candidates if one]
+        upstream = self.message_in(metadata.get("raw"), depth + 1)
+        # The first text of more than one word: others are codes.
+        return upstream or next((one for one in messages if " " in one), "") or next(filter(None, messages), "")
+
+    def _problem(self, problem: Mapping[str, Any]) -> str:
+        """Return FastAPI's problem with one field, without its `input`, which would be the prompt."""
+        place = [str(part) for part in problem["loc"] if part != "body"]
+        self.parameter = self.parameter or (place[-1].lower() if place else "")
+        return self.note(f"{'.'.join(place) or 'body'}: {problem['msg']}")
+
+    def _read_facts(self, error: Mapping[str, Any]) -> None:
+        """Collect codes, statuses, the parameter and the time to wait."""
+        self.codes |= set(_codes(error)) | {_type_name(_word(error.get("__type")))}
+        self.statuses += [status for name in _STATUSES if (status := _error_status(error.get(name)))][:1]
+        self.parameter = _word(error.get("param")) or self.parameter
+        delay = _retry_delay_s(error)
+        self.retry_after_s = self.retry_after_s if delay is None else delay
+        for detail in objects(error.get("details")):
+            for violation in objects(detail.get("fieldViolations")):
+                self.note(f"{violation.get('field')}: {violation.get('description')}")
+
+
+def _literal_in(text: str) -> tuple[str, object]:
+    """Return the JSON value, or the Python literal, in a text, and the words before it; None if it has none."""
+    starts = [place for mark in "{[" if (place := text.find(mark)) >= 0]
+    if not starts or len(text) > _LONGEST_LITERAL:
+        return "", None
+    start = min(starts)
+    for end in (len(text), max(text.rfind("}"), text.rfind("]")) + 1):
+        for read in (json.loads, ast.literal_eval):
+            try:
+                value = read(text[start:end])
+            except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+                continue
+            if isinstance(value, Mapping) or (isinstance(value, list | tuple) and any(map(_is_object, value))):
+                return text[:start], value
+    return "", None
+
+
+def _is_object(value: object) -> bool:
+    return isinstance(value, Mapping)
 
 
 def _codes(error: Mapping[str, Any]) -> Iterator[str]:
     """Yield codes, types and reasons from every place where services put them."""
-    for name in ("code", "type", "status"):
+    for name in ("code", "type", "status", "error_type"):
         yield _word(error.get(name))
     for deeper in ("innererror", "metadata", "details"):
         nested = mapping(error.get(deeper))
@@ -129,8 +238,9 @@ def _is_about_schema(status: int, codes: Collection[str], *texts: str) -> bool:
 
     A wrong guess costs one more request without the schema. Completions are parsed in the same way without it.
     """
-    said = (text.partition("'input':")[0].lower() for text in texts)
-    return status in _SCHEMA_STATUSES and (not _SCHEMA_CODES.isdisjoint(codes) or any(map(_SCHEMA_PHRASE.search, said)))
+    return status in _SCHEMA_STATUSES and (
+        not _SCHEMA_CODES.isdisjoint(codes) or any(map(_SCHEMA_PHRASE.search, texts))
+    )
 
 
 def _parse_body(body: bytes) -> object:
@@ -161,13 +271,3 @@ def _error_status(value: object) -> int:
     """Return an HTTP status of an error, or 0."""
     number = int(value) if isinstance(value, str) and value.isdecimal() and len(value) == 3 else value
     return number if isinstance(number, int) and 400 <= number < 600 else 0
-
-
-def _message(error: Mapping[str, Any], inner: object) -> str:
-    """Return the message in an error document."""
-    for candidate in (inner, *(error.get(name) for name in ("message", "Message", "detail", "msg"))):
-        if isinstance(candidate, str) and candidate:
-            return candidate
-    details = error.get("detail")
-    # FastAPI: a problem for each field; its `input` would be the prompt.
-    return "; ".join(f"{'.'.join(map(str, d.get('loc') or []))}: {d.get('msg')}" for d in objects(details))

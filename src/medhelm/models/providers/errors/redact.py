@@ -18,6 +18,8 @@ _KEY_LIKE = re.compile(
 )
 """Keys that begin with their vendor's prefix."""
 
+_INPUT = re.compile(r"[\"']input[\"']\s?:|\binput_value\s?=")
+
 
 def well_formed(text: str) -> str:
     r"""Replace every lone surrogate, so that `text` can be written as UTF-8.
@@ -34,14 +36,18 @@ def well_formed(text: str) -> str:
     return text
 
 
+def without_input(text: str) -> str:
+    """Return a message up to the value of a rejected field, which some servers repeat: it may be the prompt."""
+    return _INPUT.split(text, maxsplit=1)[0]
+
+
 def shown(text: str, *, secrets: tuple[str, ...] = ()) -> str:
     """Return the first 300 characters of a message on one line, without control characters and keys.
 
     `secrets`, and everything else that looks like a key, are replaced. The value of a rejected field, which some
     servers repeat in full, is left out: it may be the prompt.
     """
-    text = without_keys(text, secrets)
-    text = text.partition("'input':")[0]
+    text = without_input(without_keys(text, secrets))
     text = _KEY_LIKE.sub("[key]", _MASKED.sub("[key]", text))
     printable = "".join(character if character.isprintable() else " " for character in well_formed(text))
     return " ".join(printable.split())[:SHOWN_CHARACTERS].rstrip()

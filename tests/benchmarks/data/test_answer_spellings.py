@@ -1,0 +1,78 @@
+"""Answers in several spellings: which are proposed as one, and how a definition maps them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medhelm.benchmarks.data.answer_spellings import meaning, proposed_values
+from medhelm.benchmarks.data.instances import InstanceReader
+from medhelm.benchmarks.from_table import guess_columns
+from medhelm.errors import ConfigError, DataError
+from tests.support.benchmarks.definitions import Make
+from tests.support.cases import table
+
+
+@table(
+    ("answers", "values"),
+    [
+        (["Y", "yes", "N", "No", "unknown"], {"Y": "yes", "N": "No"}),
+        (["Y", "N"], {}),
+        (["yes", "YES", " Yes"], {}),  # case and spaces are no difference
+        (["1", "yes", "0", "no"], {"1": "yes", "0": "no"}),
+        (["positive", "pos", "negative"], {"pos": "positive"}),
+        (["Ja", "y", "nein"], {"y": "Ja"}),
+        (["unk", "?", "unknown"], {"unk": "unknown", "?": "unknown"}),
+        (["Grade I", "Grade II", "N0", "N1"], {}),
+        ([], {}),
+    ],
+)
+def test_the_proposed_values_of(answers: Sequence[str], values: Mapping[str, str]) -> None:
+    assert proposed_values(answers) == values
+
+
+@given(
+    st.lists(st.one_of(st.sampled_from(["y", "Y", "yes", "n", "No", "1", "0", "-", "?", "unk"]), st.text()), max_size=8)
+)
+def test_values_lead_to_one_spelling_for_each_meaning(answers: list[str]) -> None:
+    values = proposed_values(answers)
+    assert not set(values) & set(values.values())
+    assert all(meaning(spelling) == meaning(answer) for spelling, answer in values.items())
+    assert proposed_values([answer for answer in answers if answer not in values]) == {}
+
+
+def test_a_definition_says_what_a_cell_means(make: Make) -> None:
+    answer = {"column": "answer", "form": "text", "values": {"Y": True, "N": "false"}}
+    benchmark = make(prompt="{question} {options}", choices=[True, False], answer=answer)
+    reader = InstanceReader(benchmark, "x.csv")
+    found = [reader.read(0, {"question": "q", "answer": text}) for text in ("Y", " y ", "true", "N")]
+    assert [one.expected for one in found if one] == ["A", "A", "A", "B"]
+    with pytest.raises(DataError, match=r"the answer `maybe` is not one of the options: `true`, `false`\.$"):
+        reader.read(0, {"question": "q", "answer": "maybe"})
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ({"column": "a", "form": "labels", "values": {"x": "y"}}, "answer.values: is not for sets of labels"),
+        ({"column": "a", "values": {"x": 5}}, "answer.values.x"),
+        ({"column": "a", "values": {"x": ""}}, "answer.values.x"),
+    ],
+)
+def test_what_values_cannot_be(make: Make, answer: Mapping[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        make(answer=answer)
+
+
+def test_a_spreadsheet_with_few_rows_has_options_in_spite_of_spellings() -> None:
+    answers = ["Y", "yes", "N", "no"]
+    rows: list[dict[str, object]] = [
+        {"id": str(n), "note": f"A long note {n}.", "answer": a} for n, a in enumerate(answers)
+    ]
+    guess = guess_columns(rows, Path("x.csv"))
+    assert (guess.choices, guess.values) == (("no", "yes"), {"N": "no", "Y": "yes"})

@@ -1,0 +1,145 @@
+"""Reasoning that models write into their text is separated from their answer."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medhelm.domain.reasoning import split_reasoning, strip_reasoning
+from tests.support.cases import table
+
+PAIRS = {
+    "think": ("<think>", "</think>"),
+    "thinking": ("<thinking>", "</thinking>"),
+    "reasoning": ("<reasoning>", "</reasoning>"),
+    "EXAONE": ("<thought>\n", "\n</thought>"),
+    "capitals": ("<THINK>", "</THINK>"),
+    "Seed-OSS": ("<seed:think>", "</seed:think>"),
+    "MedGemma": ("<unused94>thought\n", "<unused95>"),
+    "Gemma 4": ("<|channel>thought\n", "<channel|>"),
+    "gpt-oss": ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+    "gpt-oss without special tokens": ("analysis", "assistantfinal"),
+    "gpt-oss with constraint": (
+        "<|start|>assistant<|channel|>analysis<|message|>",
+        "<|end|><|start|>assistant<|channel|>final <|constrain|>json<|message|>",
+    ),
+    "gpt-oss twice": (
+        "<|channel|>analysis<|message|>One.<|end|><|start|>assistant<|channel|>commentary<|message|>",
+        "<|end|><|start|>assistant<|channel|>final<|message|>",
+    ),
+    "Magistral": ("[THINK]", "[/THINK]"),
+    "Kimi-VL": ("◁think▷", "◁/think▷"),
+    "OpenThinker": ("<|begin_of_thought|>", "<|end_of_thought|>"),
+    "Command A": ("<|START_THINKING|>", "<|END_THINKING|>"),
+    "HuatuoGPT": ("## Thinking\n\n", "\n\n## Final Response\n\n"),
+    "Granite": ("Here is my thought process:\n", "\nHere is my response:\n"),
+}
+"""Model or form -> start and end."""
+
+NEEDS_START = {"HuatuoGPT", "Granite"}
+
+ANSWER = "Take aspirin 81 mg daily."
+each = pytest.mark.parametrize(("start", "end"), PAIRS.values(), ids=PAIRS)
+
+
+@each
+@pytest.mark.parametrize("gap", ["", "\n\n"])
+@pytest.mark.parametrize("start_only", [True, False])
+def test_reasoning_is_not_the_answer(start: str, end: str, gap: str, start_only: bool) -> None:
+    split = split_reasoning(f"{start}A dangerous dose is 5 g.{end}{gap}{ANSWER}", start_only=start_only)
+    assert split.answer == ANSWER
+    assert split.reasoning.endswith("A dangerous dose is 5 g.")
+
+
+@each
+def test_reasoning_that_was_cut_off_leaves_no_answer(start: str, end: str) -> None:
+    assert strip_reasoning(f"{start}A dangerous dose is") == ""
+    assert strip_reasoning(f"{start}A dangerous dose is 5 g.{end}") == ""
+
+
+@pytest.mark.parametrize("name", PAIRS.keys() - NEEDS_START)
+def test_the_prompt_may_have_opened_it(name: str) -> None:
+    assert strip_reasoning(f"A dangerous dose is 5 g.{PAIRS[name][1]}\n{ANSWER}") == ANSWER
+
+
+@each
+def test_two_blocks_are_both_reasoning(start: str, end: str) -> None:
+    if start.startswith("<") and "channel|>" not in start:
+        assert strip_reasoning(f"{start}One.{end}\n{start}Two.{end}\n{ANSWER}") == ANSWER
+
+
+@table(
+    ("text", "answer"),
+    [
+        ("B", "B"),
+        ("", ""),
+        ("<think>A</think>\n\nB", "B"),
+        ("<think></think>\n\nB", "B"),
+        ("<think>A</think>B<think>C</think>D", "B\nD"),
+        ("<think>A</think>The answer is B.\n<think>Wait.</think>\n", "The answer is B.\n\n"),
+        ("<think>A<think>C</think>D</think>B", "B"),
+        ("B <think>or C", "B "),
+        ("<|channel|>final<|message|>B<|return|>", "B"),
+        ("<|begin_of_thought|>A<|end_of_thought|>\n<|begin_of_solution|>\nB<|end_of_solution|>", "B"),
+        ("The tag <think> is not closed in '<think>'.", "The tag "),
+    ],
+)
+def test_blocks_anywhere(text: str, answer: str) -> None:
+    assert strip_reasoning(text) == answer
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I think B",
+        "Blood gas analysis: pH 7.2",
+        "analysis of the ECG: normal",
+        "Analysis\nThe patient is stable.",
+        "analysis: normal. The final assessment is B.",
+        "Use <think> tags </think> sparingly.",
+        "Everything before `</think>` is hidden.",
+        'The marker "[THINK]" starts it.',
+        "SpO2 <90%, thinking clear, BP >140.",
+        "1 < 2 > 0 [1, 2] think",
+        "## Assessment\nThinking is slow.\n## Plan\nMRI.",
+        "## Summary\n\n## Final Response\n\nB",
+        "<answer>B</answer>",
+        "The assistant's final answer: B",
+    ],
+)
+def test_a_text_about_reasoning_is_kept(text: str) -> None:
+    assert split_reasoning(text) == ("", text)
+
+
+def test_a_quoted_end_does_not_count_at_the_start_only() -> None:
+    text = '{"explanation": "It says </think>{}"}'
+    assert split_reasoning(text, start_only=True) == ("", text)
+
+
+def test_a_model_may_have_markers_of_its_own() -> None:
+    tags = [("<<plan>>", "<<done>>"), ("(", ")")]
+    assert split_reasoning("<<plan>>A or (C)?<<done>> B", tags) == ("A or (C)?", "B")
+    assert split_reasoning("A or C?<<done>>B", tags).answer == "B"
+    assert split_reasoning("<think>A</think>B", tags).answer == "B"
+    assert split_reasoning("<<plan>>A<<done>>B").answer == "<<plan>>A<<done>>B"
+
+
+@given(st.text(alphabet="ab <>/\n"), st.text(alphabet="xyz ").map(str.strip), st.sampled_from(sorted(PAIRS)))
+def test_what_follows_is_what_remains(thought: str, answer: str, name: str) -> None:
+    start, end = PAIRS[name]
+    assert strip_reasoning(f"{start}T{thought}{end}{answer}") == answer
+
+
+@given(st.text())
+def test_ordinary_text_is_never_changed(text: str) -> None:
+    if not any(sign in text for sign in "<[◁#"):
+        assert strip_reasoning(text) == text
+
+
+@pytest.mark.parametrize(
+    "piece", ["<think>", "</think>", "a<think>b</think>", "<unused94>", "[THINK]", "analysis", "<|"]
+)
+def test_long_texts_are_split(piece: str) -> None:
+    text = piece * (400_000 // len(piece))
+    assert len(strip_reasoning(text)) <= len(text)
