@@ -1,8 +1,8 @@
 """Find where a completion names the options of a question.
 
 `find_tokens` turns a text into tokens with roles (`choice_words`). An option is named by its label, its text, or both:
-"B", "Aspirin", "B. Aspirin" and "Aspirin (B)" are one token. A letter that may be a word or a name is none: "A patient",
-"hepatitis B", "B cells", "E. coli".
+"B", "Aspirin", "B. Aspirin" and "Aspirin (B)" are one token. A letter that may be a word or a name is none: "A
+patient", "hepatitis B", "B cells", "E. coli".
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers.answer_text import clean_text
 from medhelm.scoring.answers.choice_words import phrases, roles, unspaced_words
 
-_FIRST = 0xE000  # private characters stand for the texts of options
+_FIRST = 0xE000  # private characters replace the texts of options
 _MOST_OPTIONS = 64
 _MOST_MENTIONS = 200  # of one text
 _NO_MARKUP = dict.fromkeys(map(ord, "*`_$#\\"), "") | {ord("İ"): "I"}
@@ -42,10 +42,45 @@ _TOKEN = (
 )
 _TOKEN_OF_ASCII = lazy_regex(_TOKEN)
 _ISOLATED_WORDS = frozenset(
-    "yes no maybe true false none both never always unknown uncertain other all any y n zero one".split()
+    (
+        "yes",
+        "no",
+        "maybe",
+        "true",
+        "false",
+        "none",
+        "both",
+        "never",
+        "always",
+        "unknown",
+        "uncertain",
+        "other",
+        "all",
+        "any",
+        "y",
+        "n",
+        "zero",
+        "one",
+    )
 )
 _EXPLAINS = frozenset(
-    "the this these it there because based given according explanation rationale reason since in confidence".split()
+    (
+        "the",
+        "this",
+        "these",
+        "it",
+        "there",
+        "because",
+        "based",
+        "given",
+        "according",
+        "explanation",
+        "rationale",
+        "reason",
+        "since",
+        "in",
+        "confidence",
+    )
 )
 _PRONOUNS = frozenset(("it", "they", "he", "she", "there"))
 _MODAL = frozenset(("would", "should", "must", "will", "has", "could", "might", "may"))
@@ -65,13 +100,13 @@ class Token(NamedTuple):
     is_label: bool = False
     """True if the option is named by its label."""
     is_common: bool = False
-    """True if the option is named by a number or a common word that stands apart, such as "yes"."""
+    """True if the option is named by a number or a common word that is isolated, such as "yes"."""
     word: str = ""
     """The word; for an option that is named by its text alone, the text."""
 
     @property
-    def stands_out(self) -> bool:
-        """True if the option is named by its label, or by a word that stands apart."""
+    def is_explicit(self) -> bool:
+        """True if the option is named by its label, or by a word that is isolated."""
         return self.is_label or self.is_common
 
     @property
@@ -91,7 +126,7 @@ class PreparedOptions(NamedTuple):
     texts: tuple[tuple[str, int], ...]
     """Lower-case text -> option, the longest first, without those in `words`."""
     words: dict[str, int]
-    """Lower-case text that is a number or a common word, and counts only where it stands apart -> option."""
+    """Lower-case text that is a number or a common word, and counts only where it is isolated -> option."""
     own: tuple[str, ...]
     """Lower-case text of each option."""
 
@@ -169,7 +204,7 @@ def _replace_texts(text: str, options: PreparedOptions) -> str:
         at, n = lower.find(own), 0
         while at >= 0 and n < _MOST_MENTIONS:
             end, n = at + len(own), n + 1
-            if not taken[at] and not taken[end - 1] and _stands_alone(lower, at, end):
+            if not taken[at] and not taken[end - 1] and _is_whole(lower, at, end):
                 found.append((at, end, number))
                 taken[at:end] = b"\1" * (end - at)
             at = lower.find(own, end)
@@ -180,7 +215,7 @@ def _replace_texts(text: str, options: PreparedOptions) -> str:
     return "".join([*pieces, text[done:]])
 
 
-def _stands_alone(lower: str, start: int, end: int) -> bool:
+def _is_whole(lower: str, start: int, end: int) -> bool:
     """Return True if lower[start:end] is not part of a longer word or number."""
     if start and lower[start].isalnum():
         before, further = lower[start - 1], lower[max(0, start - 2) : start - 1]
@@ -248,7 +283,7 @@ def _keep_apart(tokens: list[Token], options: PreparedOptions) -> list[Token]:
     """Turn labels and common words that are words of a sentence back into words."""
     kept: list[Token] = []
     for at, token in enumerate(tokens):
-        if (token.role != "M" or not token.stands_out) and token.word not in ("no", "No", "NO"):
+        if (token.role != "M" or not token.is_explicit) and token.word not in ("no", "No", "NO"):
             kept.append(token)
             continue
         before = kept[-1] if kept else _LINE_END
@@ -256,7 +291,7 @@ def _keep_apart(tokens: list[Token], options: PreparedOptions) -> list[Token]:
         chained = before.role in "&|," and len(kept) > 1 and kept[-2].role in "wu" and len(kept[-2].word) == 1
         similar = token.is_label and after.role in ".(" and _end_of_similar(tokens, at + 2, options.own[token.option])
         joined = token.is_label and before.role in "&|" and len(kept) > 1 and kept[-2].is_label
-        if token.stands_out and (
+        if token.is_explicit and (
             similar or joined or (not chained and _is_name(token, before, after, tokens[at + 2 : at + 4]))
         ):
             kept.append(token)
@@ -280,7 +315,7 @@ def _begins_sentence(before: Token, after: Token) -> bool:
 
 
 def _is_name(token: Token, before: Token, after: Token, further: list[Token]) -> bool:
-    """Return True if a label or common word stands where an option is named, by its neighbors."""
+    """Return True if a label or common word names an option, by its neighbors."""
     word, ends = token.word, after.role in _BOUNDARY
     if before.role in "wf" and before.word:
         return False
@@ -360,7 +395,7 @@ def _end_of_pair(tokens: list[Token], at: int, options: PreparedOptions) -> int:
 
 
 def _joins(sign: Token, token: Token) -> bool:
-    """Return True if `sign` can stand between a label and its text, or the other way round."""
+    """Return True if `sign` can be between a label and its text, or the other way round."""
     return sign.role in (".:,(|" if token.is_label else ":,(") or (token.is_label and sign.word.lower() in _SAME)
 
 

@@ -150,11 +150,11 @@ class _Sentence:
                 yield Statement(self.places[at], option, min(strength + self.concludes, CONCLUDED))
 
     def alone(self, place: str) -> Iterator[Statement]:
-        """Yield the option that stands between signs, if it is one."""
+        """Yield the only option between signs."""
         found = [self.roles.index("M", match.start()) for match in _ALONE.finditer(self.roles)]
-        found = [at for at in found if self.tokens[at].stands_out or _may_stand_alone(at, self.roles, self.tokens)]
+        found = [at for at in found if self.tokens[at].is_explicit or _may_be_alone(at, self.roles, self.tokens)]
         options = {self._option(at) for at in found}
-        found = [at for at in found if _may_stand_alone(at, self.roles, self.tokens)]
+        found = [at for at in found if _may_be_alone(at, self.roles, self.tokens)]
         if place == "first" and not found and self.roles.startswith("M") and self.tokens[0].is_pair:
             found, options = [0], {self._option(0)}
         if self.taken or not found or any(differ(option, min(options), self.options) for option in options):
@@ -184,7 +184,7 @@ def _stated(roles: str, named: list[Token]) -> Iterator[tuple[int, int]]:
     for match in _IT_IS.finditer(roles):
         at = match.end() - 1
         listed = match[0][0] == ":" and match.start() and roles[match.start() - 1] == "M"
-        if named[at].stands_out and not listed:
+        if named[at].is_explicit and not listed:
             yield at, STATED
     said = _SAID.match(roles)
     if said:
@@ -199,7 +199,7 @@ def _strength_of(match: re.Match[str], named: list[Token]) -> int:
     return STATED if supposed or match["verdict"] in "do" else ANSWERED
 
 
-def _may_stand_alone(at: int, roles: str, named: list[Token]) -> bool:
+def _may_be_alone(at: int, roles: str, named: list[Token]) -> bool:
     """Return True if an option between signs is an answer: a text only where nothing else is said."""
     if named[at].is_label:
         return not re.search(r"w\($", roles[:at]) or re.match(r"\((?!$|[,;e])", roles[at + 1 :]) is None
