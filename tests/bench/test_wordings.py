@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from pathlib import Path
+
 import pytest
 
 from bench.studies.wordings import __main__ as study
-from bench.studies.wordings.form import Form, read_all
+from bench.studies.wordings import choice, real_options
+from bench.studies.wordings.form import Form, Reading, read_all
 
 
 def test_readings_are_right_wrong_or_unread() -> None:
@@ -18,8 +22,6 @@ def test_readings_are_right_wrong_or_unread() -> None:
 
 
 def test_the_study_shows_failures(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from bench.studies.wordings import choice
-
     monkeypatch.setattr(choice, "read", lambda form: 0)
     assert study.main(["choice", "--show", "1"]) == 1
     table, failure = capsys.readouterr().out.split("\n\n")
@@ -27,3 +29,24 @@ def test_the_study_shows_failures(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert (reader, unread) == ("choice", "0")
     assert int(forms) == int(right) + int(wrong) == len(choice.FORMS)
     assert "expected" in failure
+
+
+def check(readings: list[Reading]) -> None:
+    """Check that nothing is read wrongly, and fewer than 1% not at all."""
+    wrong = [(reading.form.text, reading.form.expected, reading.found) for reading in readings if reading.is_wrong]
+    unread = [reading.form.text for reading in readings if reading.is_unread]
+    assert not wrong
+    assert len(unread) < 0.01 * len(readings), unread
+
+
+@pytest.mark.parametrize("reader", study.READERS)
+def test_wordings_are_read(reader: str) -> None:
+    module = import_module(f"bench.studies.wordings.{reader}")
+    assert len(module.FORMS) >= 600
+    check(read_all(module.FORMS, module.read))
+
+
+def test_wordings_are_read_on_real_options(data_dir: Path) -> None:
+    readings = read_all(real_options.forms(data_dir, 12), choice.read)
+    assert len(readings) > 3_000
+    check(readings)

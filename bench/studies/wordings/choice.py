@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import count, product
 from typing import NamedTuple
 
+from bench.studies.wordings.choice_held_out import DRUG_FORMS
 from bench.studies.wordings.choice_languages import TEMPLATES_BY_LANGUAGE
 from bench.studies.wordings.choice_templates import BARE, DECORATIONS, EXPLAINED, LONE, NONE, STATED
 from bench.studies.wordings.form import Form
@@ -61,7 +62,7 @@ def read(form: Form) -> int | None:
     return find_choice(form.text, options.labels, options.texts)
 
 
-def _values(options: Options, right: int) -> dict[str, str]:
+def values(options: Options, right: int) -> dict[str, str]:
     """Return the values of the placeholders if option `right` is the answer."""
     n = len(options.labels)
     x, y = (right + 1) % n, (right + 2) % n
@@ -119,18 +120,18 @@ def _english() -> Iterator[Form]:
     for group, templates in (("stated", STATED), ("explained", EXPLAINED)):
         for template in (template for template in templates for _ in range(USES)):
             options, right = _turn()
-            text = template.format(**_values(options, right))
+            text = template.format(**values(options, right))
             yield Form(text=text, expected=right, context=options, group=group)
     for decoration, template in product(DECORATIONS, BARE):
         options, right = _turn()
-        text = decoration.format(template.format(**_values(options, right)))
+        text = decoration.format(template.format(**values(options, right)))
         yield Form(text=text, expected=right, context=options, group="decorated")
 
 
 def _unanswered() -> Iterator[Form]:
     """Yield completions that name no option, or several."""
     for template, options in product(NONE, (DRUGS, DIAGNOSES)):
-        text = template.format(**_values(options, 2))
+        text = template.format(**values(options, 2))
         yield Form(text=text, expected=None, context=options, group="no answer")
 
 
@@ -141,8 +142,13 @@ def _other_languages() -> Iterator[Form]:
     for language, templates in TEMPLATES_BY_LANGUAGE.items():
         for template, options in product(templates, (DRUGS, TEN)):
             right = next(_TURNS) % len(options.labels)
-            text = template.format(**_values(options, right))
+            text = template.format(**values(options, right))
             yield Form(text=text, expected=right, context=options, group=language)
 
 
-FORMS = (*_english(), *_unanswered(), *_other_languages())
+FORMS = (
+    *_english(),
+    *_unanswered(),
+    *_other_languages(),
+    *(Form(text=text, expected=right, context=DRUGS, group="held out") for text, right in DRUG_FORMS),
+)

@@ -2,9 +2,9 @@
 
 Every reader of answers begins here, so that a wrapping accepted for one kind of answer is accepted for all.
 
-`clean_text` removes reasoning, invisible characters, control tokens, code fences, emphasis, TeX commands, quotation of
-lines, a name such as "Assistant:", and the mark of a first list item. It writes full-width characters as ASCII, and
-each marked answer as a line "Answer: ...". `answer_text` returns the marked answer alone if there is one.
+`clean_text` removes reasoning, invisible characters, control tokens, marks of code blocks, emphasis, TeX commands,
+quotation of lines, a name such as "Assistant:", and the mark of a first list item. It writes full-width characters as
+ASCII, and each marked answer as a line "Answer: ...". `answer_text` returns the marked answer alone if there is one.
 
 An answer is marked by \\boxed{...}, by a tag such as <answer>, or by the key of a JSON object.
 """
@@ -29,7 +29,7 @@ _SPECIAL = {
 }
 _TOKENS = lazy_regex(
     r"<\|[^<>|]{1,40}\|>|</?s>|</?(?:eos|bos|pad|unk|end_of_turn|start_of_turn)>|\[/?INST\]"
-    r"|</?(?:b|i|u|p|br|em|h[1-6]|li|ul|ol|div|pre|code|span|strong|html|body|mark|font|center|blockquote)\s?/?>",
+    r"|</?(?:(?-i:[bipu])|br|em|h[1-6]|li|ul|ol|div|pre|code|span|strong|html|body|mark|font|center|blockquote)\s?/?>",
     re.IGNORECASE,
 )
 _FENCE = lazy_regex(r"^[ \t>]*(?:```|~~~)[\w+#.-]*[ \t]*$\n?|```(?:json|text|txt|plaintext)?", re.MULTILINE)
@@ -123,7 +123,7 @@ def _characters() -> dict[int, str]:
 
 
 def _unwrap(completion: str) -> str:
-    """Remove reasoning, invisible characters, control tokens, fences, emphasis and TeX commands."""
+    """Remove reasoning, invisible characters, control tokens, marks of code blocks, emphasis and TeX commands."""
     text = strip_reasoning(completion.replace("\r\n", "\n").replace("\r", "\n"))
     if not text.isascii() or not text.isprintable():
         text = text.translate(_characters())

@@ -5,9 +5,9 @@ reading has five stages:
 
 1. the completion without wrapping (`answer_text`, `options.choice_text`);
 2. its tokens: words with roles, and options named by a label, a text or both (`options.find_tokens`);
-3. lines that list options are set aside, unless a verdict stands beside an option: "A. Incorrect. B. Correct.";
-4. statements: "the answer is B", "B is correct", "I choose B", "it is B", a line or sentence that is only an option. What
-   is denied ("not A", "A is wrong"), compared ("B rather than A"), supposed ("if so, A") or asked ("A?") states nothing;
+3. lines that list options are set aside, unless a verdict is beside an option: "A. Incorrect. B. Correct.";
+4. statements: "the answer is B", "B is correct", "I choose B", "it is B", a line or sentence that is only an option;
+   what is denied ("not A", "A is wrong"), compared ("B rather than A"), supposed ("if so, A") or asked states nothing;
 5. the conclusion: the strongest statement counts, and a later one after a retraction ("Wait, no: B").
 
 The result is None if no option is stated, or two are and nothing decides between them.
@@ -19,7 +19,7 @@ import re
 from collections.abc import Sequence
 
 from medhelm.io.lazy_regex import lazy_regex
-from medhelm.scoring.answers.options import PreparedOptions, Token, choice_text, differ, find_tokens, prepare_options
+from medhelm.scoring.answers.options import PreparedOptions, choice_text, differ, find_tokens, prepare_options
 from medhelm.scoring.answers.statements import ANSWERED, Statement, find_statements, retracts
 
 _NEXT_QUESTION = lazy_regex(r"\n(?:question|q|patient note|context)\s?\d{0,3}\s?[:.]", re.IGNORECASE)
@@ -56,7 +56,7 @@ def _decide(text: str, options: PreparedOptions) -> int | None:
     """Return the option that the strongest statement names, after the last retraction."""
     tokens = find_tokens(text, options)
     statements = find_statements(tokens, options)
-    retracted = max((at for at, token in enumerate(tokens) if retracts(tokens, at)), default=-1)
+    retracted = max((at for at, token in enumerate(tokens) if token.role in "rn" and retracts(tokens, at)), default=-1)
     statements = [found for found in statements if found.at > retracted] or statements
     if not statements:
         return None

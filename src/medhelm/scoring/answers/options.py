@@ -1,8 +1,8 @@
 """Find where a completion names the options of a question.
 
 `find_tokens` turns a text into tokens with roles (`choice_words`). An option is named by its label, its text, or both:
-"B", "Aspirin", "B. Aspirin" and "Aspirin (B)" are one token. A letter that may be a word or a name is none: "A patient",
-"hepatitis B", "B cells", "E. coli".
+"B", "Aspirin", "B. Aspirin" and "Aspirin (B)" are one token. A letter that may be a word or a name is none: "A
+patient", "hepatitis B", "B cells", "E. coli".
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers.answer_text import clean_text
-from medhelm.scoring.answers.choice_words import phrases, roles
+from medhelm.scoring.answers.choice_words import phrases, roles, unspaced_words
 
-_FIRST = 0xE000  # private characters stand for the texts of options
+_FIRST = 0xE000  # private characters replace the texts of options
 _MOST_OPTIONS = 64
 _MOST_MENTIONS = 200  # of one text
 _NO_MARKUP = dict.fromkeys(map(ord, "*`_$#\\"), "") | {ord("İ"): "I"}
@@ -29,6 +29,7 @@ _NUMBERED = lazy_regex(
     re.MULTILINE,
 )
 _NAMED_A = lazy_regex(r"A:\s+(?=[(\[]?[B-J][)\].:]?(?:\s|$))")
+_HYPHENATED = lazy_regex(r"(?<=option|answer|choice|letter)-(?=[A-Ja-j](?![A-Za-z]))", re.IGNORECASE)
 _QUOTE = lazy_regex(r"(?<!\w)'|'(?!\w)")
 _LETTER_SUFFIX = lazy_regex(r"(?<![A-Za-z])([A-Z])['’](?:[dt][ıiuü]r|[yn]?[ıiuü]|d[ae])(?!\w)")
 _LOOKALIKE = lazy_regex(r"(?<!\w)[АВСЕНІЈΑΒΕΗΙ](?!\w)(?!\s[а-яα-ω])")
@@ -36,15 +37,53 @@ _LOOKALIKES = str.maketrans("АВСЕНІЈΑΒΕΗΙ", "ABCEHIJABEHI")
 _UNSPACED = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _SIGNS = r"\s።.,:;!?()\[\]{}<>|\"/=&→—–。．，、；：？！।۔،؛؟（）【】《》〔〕〈〉⇒·…"
 _TOKEN = (
-    rf"(?P<option>[\ue000-\ue03f])|(?P<percent>\d+(?:[.,]\d+)?\s?%)|(?P<number>[-−]?\d+(?:[.,]\d+)*(?![^\W\d]))"
-    rf"|(?P<unspaced>[{_UNSPACED}])|(?P<word>[^{_SIGNS}{_UNSPACED}\ue000-\ue03f]+)|(?P<sign>\S|\n)"
+    rf"[^{_SIGNS}{_UNSPACED}\d\ue000-\ue03f−-][^{_SIGNS}{_UNSPACED}\ue000-\ue03f]*|[\ue000-\ue03f]"
+    rf"|\d+(?:[.,]\d+)?\s?%|[-−]?\d+(?:[.,]\d+)*(?:[^\W_{_UNSPACED}]*)|[{_UNSPACED}]|\S|\n"
 )
+_TOKEN_OF_ASCII = lazy_regex(_TOKEN)
 _ISOLATED_WORDS = frozenset(
-    "yes no maybe true false none both never always unknown uncertain other all any y n zero one".split()
+    (
+        "yes",
+        "no",
+        "maybe",
+        "true",
+        "false",
+        "none",
+        "both",
+        "never",
+        "always",
+        "unknown",
+        "uncertain",
+        "other",
+        "all",
+        "any",
+        "y",
+        "n",
+        "zero",
+        "one",
+    )
 )
 _EXPLAINS = frozenset(
-    "the this these it there because based given according explanation rationale reason since in confidence".split()
+    (
+        "the",
+        "this",
+        "these",
+        "it",
+        "there",
+        "because",
+        "based",
+        "given",
+        "according",
+        "explanation",
+        "rationale",
+        "reason",
+        "since",
+        "in",
+        "confidence",
+    )
 )
+_PRONOUNS = frozenset(("it", "they", "he", "she", "there"))
+_MODAL = frozenset(("would", "should", "must", "will", "has", "could", "might", "may"))
 _SAME = frozenset(("for", "means", "meaning", "ie", "i.e", "is", "="))
 _BOUNDARY = frozenset(".;?,(:\n|&")
 _SIMILAR = 0.8
@@ -61,19 +100,22 @@ class Token(NamedTuple):
     is_label: bool = False
     """True if the option is named by its label."""
     is_common: bool = False
-    """True if the option is named by a number or a common word that stands apart, such as "yes"."""
+    """True if the option is named by a number or a common word that is isolated, such as "yes"."""
     word: str = ""
     """The word; for an option that is named by its text alone, the text."""
 
     @property
-    def stands_out(self) -> bool:
-        """True if the option is named by its label, or by a word that stands apart."""
+    def is_explicit(self) -> bool:
+        """True if the option is named by its label, or by a word that is isolated."""
         return self.is_label or self.is_common
 
     @property
     def is_pair(self) -> bool:
         """True if the option is named by its label and its text."""
         return self.is_label and len(self.word) > 1
+
+
+_LINE_END = Token("\n")
 
 
 class PreparedOptions(NamedTuple):
@@ -84,7 +126,7 @@ class PreparedOptions(NamedTuple):
     texts: tuple[tuple[str, int], ...]
     """Lower-case text -> option, the longest first, without those in `words`."""
     words: dict[str, int]
-    """Lower-case text that is a number or a common word, and counts only where it stands apart -> option."""
+    """Lower-case text that is a number or a common word, and counts only where it is isolated -> option."""
     own: tuple[str, ...]
     """Lower-case text of each option."""
 
@@ -99,7 +141,9 @@ def choice_text(completion: str) -> str:
         text = text.translate(_characters())
         text = _LOOKALIKE.sub(lambda match: match[0].translate(_LOOKALIKES), text)
         text = _LETTER_SUFFIX.sub(r"\1 ", text)
-    text = _QUOTE.sub('"', text.translate(_NO_MARKUP))
+    text = text.translate(_NO_MARKUP)
+    if "'" in text:
+        text = _QUOTE.sub('"', text)
     return "\n".join(filter(None, (" ".join(line.split()) for line in text.splitlines())))
 
 
@@ -144,10 +188,12 @@ def find_tokens(text: str, options: PreparedOptions) -> list[Token]:
         text = re.sub(r"(?<![\d.,])(\d+)\.0+(?![\d.]*\d)", r"\1", text)
     else:
         text = _NUMBERED.sub("", _NAMED_A.sub("", text, count=1) if text.startswith("A:") else text)
-    text = _DASH.sub(" – ", _ARROW.sub(" → ", text))
-    tokens = list(_tokens(_replace_texts(text, options), options))
-    tokens = _keep_apart(tokens, options)
-    return list(_merge(tokens, options))
+    if ">" in text or not text.isascii():
+        text = _ARROW.sub(" → ", text)
+    if "-" in text or not text.isascii():
+        text = _DASH.sub(" – ", _HYPHENATED.sub(" ", text))
+    tokens = _tokens(_replace_texts(text, options), options)
+    return list(_merge(_keep_apart(tokens, options), options))
 
 
 def _replace_texts(text: str, options: PreparedOptions) -> str:
@@ -158,18 +204,18 @@ def _replace_texts(text: str, options: PreparedOptions) -> str:
         at, n = lower.find(own), 0
         while at >= 0 and n < _MOST_MENTIONS:
             end, n = at + len(own), n + 1
-            if not taken[at] and not taken[end - 1] and _stands_alone(lower, at, end):
+            if not taken[at] and not taken[end - 1] and _is_whole(lower, at, end):
                 found.append((at, end, number))
                 taken[at:end] = b"\1" * (end - at)
             at = lower.find(own, end)
     pieces, done = [], 0
     for start, end, number in sorted(found):
         pieces += [text[done:start], chr(_FIRST + number)]
-        done = end
+        done = end + (text[end : end + 2] in (".)", '."'))
     return "".join([*pieces, text[done:]])
 
 
-def _stands_alone(lower: str, start: int, end: int) -> bool:
+def _is_whole(lower: str, start: int, end: int) -> bool:
     """Return True if lower[start:end] is not part of a longer word or number."""
     if start and lower[start].isalnum():
         before, further = lower[start - 1], lower[max(0, start - 2) : start - 1]
@@ -186,55 +232,81 @@ def _stands_alone(lower: str, start: int, end: int) -> bool:
 
 
 @cache
-def _token() -> re.Pattern[str]:
-    """Return the pattern of a token."""
-    return re.compile(f"(?P<phrase>{phrases().pattern})|{_TOKEN}", re.IGNORECASE)
+def _token_of_any() -> re.Pattern[str]:
+    """Return the pattern of a token in a text with words that are written without spaces."""
+    return re.compile(f"{unspaced_words()}|{_TOKEN}")
 
 
-def _tokens(text: str, options: PreparedOptions) -> Iterator[Token]:
-    """Yield the tokens; whatever may name an option does so."""
-    table = roles()
-    for match in _token().finditer(text):
-        word, kind = match[0], match.lastgroup
-        if kind == "option":
-            own, option = options.texts[ord(word) - _FIRST]
-            yield Token("M", option, word=own)
-            continue
-        option = options.labels.get(word.upper(), -1) if len(word) == 1 else -1
-        if option >= 0:
-            yield Token("M", option, is_label=True, word=word)
-        elif word.lower() in options.words:
-            yield Token("M", options.words[word.lower()], is_common=True, word=word)
-        elif kind == "percent":
-            yield Token("(", word=word)
-        elif kind == "sign":
-            yield from (Token(role, word=word) for role in table.get(word, ""))
-        elif kind == "number" or word.lower() in table or any(char.isalnum() for char in word):
-            yield Token(table.get(word.lower(), "w"), word=word)
+def _tokens(text: str, options: PreparedOptions) -> list[Token]:
+    """Return the tokens; whatever may name an option does so."""
+    pattern = _TOKEN_OF_ASCII if text.isascii() else _token_of_any()
+    written = pattern.findall(text)
+    lower = [word.lower() for word in written]
+    following = phrases()
+    known: dict[str, tuple[Token, ...]] = {}
+    tokens: list[Token] = []
+    at = 0
+    while at < len(written):
+        word = written[at]
+        for rest in following.get(lower[at], ()):
+            if tuple(lower[at + 1 : at + 1 + len(rest)]) == rest:
+                phrase = " ".join((lower[at], *rest)) if "(" not in rest else "".join((lower[at], *rest))
+                tokens.append(Token(roles()[phrase], word=phrase))
+                at += len(rest)
+                break
+        else:
+            if word not in known:
+                known[word] = _as_tokens(word, options)
+            tokens += known[word]
+        at += 1
+    return tokens
+
+
+def _as_tokens(word: str, options: PreparedOptions) -> tuple[Token, ...]:
+    """Return the token of a word or sign; none for one without a meaning."""
+    lower, table = word.lower(), roles()
+    if 0 <= ord(word[0]) - _FIRST < _MOST_OPTIONS:
+        own, option = options.texts[ord(word) - _FIRST]
+        return (Token("M", option, word=own),)
+    if len(word) == 1 and word.upper() in options.labels:
+        return (Token("M", options.labels[word.upper()], is_label=True, word=word),)
+    if lower in options.words:
+        return (Token("M", options.words[lower], is_common=True, word=word),)
+    if word.endswith("%"):
+        return (Token("(", word=word),)
+    if lower in table or any(char.isalnum() for char in word):
+        return (Token(table.get(lower, "w"), word=word),)
+    return ()
 
 
 def _keep_apart(tokens: list[Token], options: PreparedOptions) -> list[Token]:
     """Turn labels and common words that are words of a sentence back into words."""
     kept: list[Token] = []
-    table = roles()
     for at, token in enumerate(tokens):
-        before = kept[-1] if kept else Token("\n")
-        after = tokens[at + 1] if at + 1 < len(tokens) else Token("\n")
-        is_name = token.role == "M"
-        if token.is_label or token.is_common:
-            similar = (
-                token.is_label and after.role in ".(" and _end_of_similar(tokens, at + 2, options.own[token.option])
-            )
-            chained = before.role in "&|," and len(kept) > 1 and kept[-2].role in "wu" and len(kept[-2].word) == 1
-            is_name = bool(similar) or (not chained and _is_name(token, before, after, tokens[at + 2 : at + 4]))
-        if not is_name and token.word.lower() == "no":
-            token = Token("n" if after.role in _BOUNDARY else "w", word=token.word)
-        elif not is_name and token.role == "M":
-            token = Token("u" if token.word in "aAI" else table.get(token.word.lower(), "w"), word=token.word)
-        kept.append(token)
-        if is_name and token.is_label and _begins_sentence(before, after):
-            kept.append(Token(":"))
+        if (token.role != "M" or not token.is_explicit) and token.word not in ("no", "No", "NO"):
+            kept.append(token)
+            continue
+        before = kept[-1] if kept else _LINE_END
+        after = tokens[at + 1] if at + 1 < len(tokens) else _LINE_END
+        chained = before.role in "&|," and len(kept) > 1 and kept[-2].role in "wu" and len(kept[-2].word) == 1
+        similar = token.is_label and after.role in ".(" and _end_of_similar(tokens, at + 2, options.own[token.option])
+        joined = token.is_label and before.role in "&|" and len(kept) > 1 and kept[-2].is_label
+        if token.is_explicit and (
+            similar or joined or (not chained and _is_name(token, before, after, tokens[at + 2 : at + 4]))
+        ):
+            kept.append(token)
+            if _begins_sentence(before, after) or (after.word in _PRONOUNS and not token.is_label):
+                kept.append(Token(":"))
+        else:
+            kept.append(Token(_role_of_word(token.word, after), word=token.word))
     return kept
+
+
+def _role_of_word(word: str, after: Token) -> str:
+    """Return the role of a label or common word that names no option."""
+    if word.lower() == "no":
+        return "n" if after.role in _BOUNDARY else "w"
+    return "u" if word in "aAI" else roles().get(word.lower(), "w")
 
 
 def _begins_sentence(before: Token, after: Token) -> bool:
@@ -243,10 +315,12 @@ def _begins_sentence(before: Token, after: Token) -> bool:
 
 
 def _is_name(token: Token, before: Token, after: Token, further: list[Token]) -> bool:
-    """Return True if a label or common word stands where an option is named, by its neighbors."""
+    """Return True if a label or common word names an option, by its neighbors."""
     word, ends = token.word, after.role in _BOUNDARY
     if before.role in "wf" and before.word:
         return False
+    if before.role in ".\n" and after.word in _PRONOUNS and not token.is_label:
+        return True
     if not (token.is_label and word.isalpha()):
         return (
             ends
@@ -258,6 +332,7 @@ def _is_name(token: Token, before: Token, after: Token, further: list[Token]) ->
         return False  # E. coli
     if word.islower():
         follows = (ends and after.word != "(") or after.role == "e" or (before.role == "o" and after.role in "ic")
+        follows = follows or (before.role in "s\n" and after.role == "i" and bool(further) and further[0].role in "acd")
         own_text = after.role == "M" and after.option == token.option
         return (before.role in _BOUNDARY or before.role in ("aohiv" if word in "ai" else "aohivusb")) and (
             follows or own_text
@@ -270,7 +345,7 @@ def _is_name(token: Token, before: Token, after: Token, further: list[Token]) ->
         return before.role in ":i" or (bool(further) and further[0].word in ("because", "since"))
     return (
         ends
-        or (word == "A" and (after.role in "vn" or (after.role == "c" and before.role == "o")))
+        or (word == "A" and (after.role in "vn" or after.word in _MODAL or (after.role in "cd" and before.role == "o")))
         or (before.role in "vho" and after.word == "the")
     )
 
@@ -320,7 +395,7 @@ def _end_of_pair(tokens: list[Token], at: int, options: PreparedOptions) -> int:
 
 
 def _joins(sign: Token, token: Token) -> bool:
-    """Return True if `sign` can stand between a label and its text, or the other way round."""
+    """Return True if `sign` can be between a label and its text, or the other way round."""
     return sign.role in (".:,(|" if token.is_label else ":,(") or (token.is_label and sign.word.lower() in _SAME)
 
 

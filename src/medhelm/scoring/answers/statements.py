@@ -35,13 +35,13 @@ _ANSWER_IS = lazy_regex(
 )
 _THING_IS = lazy_regex(r"[dpo][^M.?m;]{0,14}?[i:v][uokbds(]*M")
 _IS_ANSWER = lazy_regex(
-    r"(?:(?<!w\()M[uo(]*[i:][us(]*|(?:^|[,;:ov])u*M[uo]*)[usp]*(?P<verdict>[acd])(?=$|[acdopesuktrxi,;(:&])"
+    r"(?:(?<!w\()M[uo(]*[i:][uski(]*|(?:^|[,;:ovbs])u*M[uo]*)[usp]*(?P<verdict>[acd]|o(?=$))(?=$|[acdopesuktrxi,;(:&])"
 )
 _IT_IS = lazy_regex(r"(?<!m)[iv:][uokbds]*M")
-_SAID = lazy_regex(r"(?:M,|[ek][^M,]*,)?[^M,;]{0,6}(?P<option>M)(?:k[^M]*)?[(]?$")
-_ALONE = lazy_regex(r"(?:^|(?<=[,;(:]))[uosrcbd:]*M(?:[uo]*i?|\|u)(?=$|[,;(:eb]|&$)")
-_GROUP = lazy_regex(r"M(?:[uo]*[,;&|]+[uo]*M|M)*")
-_ITEM = lazy_regex(r"[:cx(]{0,3}o?\(?M(?=$|[.(:])")
+_SAID = lazy_regex(r"(?:M,|[ek][^M,]*,)?(?:[^M,;]{1,6}(?P<option>M)(?:k[^M]*)?|(?P<first>M)k[^M]*)[(]?$")
+_ALONE = lazy_regex(r"(?:^|(?<=[,;(:]))[uosrcbd:]*M+(?:[uo]*i?|\|u)(?=$|[,;(:eb]|&$)")
+_GROUP = lazy_regex(r"M(?:[uo]*,[uo]*M|;M(?=$|;)|M)*(?:[uo]*,?[&|]+[uo]*M)*")
+_ITEM = lazy_regex(r"[:cx(]{0,3}o?\(?M(?P<ends>$|[.(:])?")
 _VERDICT = lazy_regex(r"[^nxc]{0,8}?(?P<verdict>[nxc])")
 _HEADING = lazy_regex(r"[^xnOM]*[ivh][^xnOM]*:|[acdpsuo]*[acdpso]:|[acsu]*a[acsu]*")
 _ANSWER_LINE = lazy_regex(r"[ucs]*a[us]*[:(]")
@@ -88,8 +88,7 @@ def find_statements(tokens: list[Token], options: PreparedOptions) -> list[State
             ]
             alone = [found for found in in_line if found.alone]
             listed_in_line = any(differ(found.option, alone[0].option, options) for found in alone)
-            retracted = any(retracts(line.tokens, at) for at in range(len(line.tokens)))
-            if listed or (listed_in_line and not retracted):
+            if listed or (listed_in_line and not any(retracts(line.tokens, at) for at in range(len(line.tokens)))):
                 in_line = [found for found in in_line if not found.alone]
             in_block += in_line
         found += in_block or (_verdict(block) if listed else [])
@@ -98,7 +97,7 @@ def find_statements(tokens: list[Token], options: PreparedOptions) -> list[State
 
 def _in_line(line: _Line, options: PreparedOptions, *, last: bool) -> Iterator[Statement]:
     """Yield the statements of a line."""
-    ends = [at for at, token in enumerate(line.tokens) if token.role in ".?"]
+    ends = [at for at, (token, after) in enumerate(pairwise([*line.tokens, Token("")])) if _ends(token, after)]
     whole = all(token.role in ".?" for token in line.tokens[ends[0] :]) if ends else True
     for start, end in pairwise([-1, *ends, len(line.tokens)]):
         sentence = line.tokens[start + 1 : end]
@@ -112,6 +111,12 @@ def _in_line(line: _Line, options: PreparedOptions, *, last: bool) -> Iterator[S
             yield from statements.stated()
         if not asked or (at == 0 and last and whole):
             yield from statements.alone(place)
+
+
+def _ends(token: Token, after: Token) -> bool:
+    """Return True if a token ends a sentence."""
+    continues = after.role in ("|", "&") or after.word in ("is", "was")
+    return token.role == "?" or (token.role == "." and not continues)
 
 
 class _Sentence:
@@ -138,18 +143,18 @@ class _Sentence:
         strengths: dict[int, int] = {}
         for at, strength in _stated(self.roles, self.tokens):
             strengths[at] = max(strength, strengths.get(at, 0))
-        self.taken |= strengths.keys()
+        self.taken |= {at for at, strength in strengths.items() if strength > WEAK}
         for at, strength in sorted(strengths.items()):
             option = self._option(at)
             if option >= 0 or strength >= ANSWERED:
                 yield Statement(self.places[at], option, min(strength + self.concludes, CONCLUDED))
 
     def alone(self, place: str) -> Iterator[Statement]:
-        """Yield the option that stands between signs, if it is one."""
-        found = [self.roles.rindex("M", 0, match.end()) for match in _ALONE.finditer(self.roles)]
-        found = [at for at in found if self.tokens[at].stands_out or _may_stand_alone(at, self.roles, self.tokens)]
+        """Yield the only option between signs."""
+        found = [self.roles.index("M", match.start()) for match in _ALONE.finditer(self.roles)]
+        found = [at for at in found if self.tokens[at].is_explicit or _may_be_alone(at, self.roles, self.tokens)]
         options = {self._option(at) for at in found}
-        found = [at for at in found if _may_stand_alone(at, self.roles, self.tokens)]
+        found = [at for at in found if _may_be_alone(at, self.roles, self.tokens)]
         if place == "first" and not found and self.roles.startswith("M") and self.tokens[0].is_pair:
             found, options = [0], {self._option(0)}
         if self.taken or not found or any(differ(option, min(options), self.options) for option in options):
@@ -173,24 +178,33 @@ def _stated(roles: str, named: list[Token]) -> Iterator[tuple[int, int]]:
     for match in _ANSWER_IS.finditer(roles):
         yield match.end() - 1, ANSWERED
     for match in _IS_ANSWER.finditer(roles):
-        yield roles.index("M", match.start()), STATED if match["verdict"] == "d" else ANSWERED
+        yield roles.index("M", match.start()), _strength_of(match, named)
     for match in _THING_IS.finditer(roles):
         yield match.end() - 1, STATED
     for match in _IT_IS.finditer(roles):
         at = match.end() - 1
         listed = match[0][0] == ":" and match.start() and roles[match.start() - 1] == "M"
-        if named[at].stands_out and not listed:
+        if named[at].is_explicit and not listed:
             yield at, STATED
     said = _SAID.match(roles)
-    if said and " " in named[said.start("option")].word:
-        yield said.start("option"), WEAK
+    if said:
+        at = max(said.start("option"), said.start("first"))
+        if " " in named[at].word:
+            yield at, WEAK
 
 
-def _may_stand_alone(at: int, roles: str, named: list[Token]) -> bool:
+def _strength_of(match: re.Match[str], named: list[Token]) -> int:
+    """Return the strength of "B is ...": "is the better one" and "would be the answer" are weaker than "is correct"."""
+    supposed = any(token.word in ("would", "should") for token in named[match.start() : match.end()])
+    return STATED if supposed or match["verdict"] in "do" else ANSWERED
+
+
+def _may_be_alone(at: int, roles: str, named: list[Token]) -> bool:
     """Return True if an option between signs is an answer: a text only where nothing else is said."""
     if named[at].is_label:
         return not re.search(r"w\($", roles[:at]) or re.match(r"\((?!$|[,;e])", roles[at + 1 :]) is None
-    introduced = roles[0] in "esk" or set(roles[:at]) <= set("uosrcbd:,(") or roles[at - 1] == "b"
+    introduced = roles[0] in "esk" or set(roles[:at]) <= set("uosrcbd:,(") or roles[at - 1] in "bs"
+    introduced = introduced or (at <= 5 and roles[at - 1 :] == ",M" and "M" not in roles[:at])
     return introduced and (named[at].is_common or re.match(r"[uo]*(?:$|[(:e]|,[uebn(])", roles[at + 1 :]) is not None)
 
 
@@ -228,8 +242,9 @@ def _roles(tokens: list[Token]) -> str:
 def _item(line: list[Token]) -> int | None:
     """Return the option that a line lists; -1 for the number of another item, None for prose."""
     match = _ITEM.match(_roles(line[:8]))
-    if match:
-        return line[match.end() - 1].option if line[match.end() - 1].is_label else None
+    named = line[_roles(line[:8]).index("M")] if match else None
+    if match and named and named.is_label and (named.is_pair or match["ends"] is not None):
+        return named.option
     numbered = len(line) > 1 and line[0].word.isdigit() and line[1].word in (".", ")")
     return -1 if numbered else None
 
