@@ -20,7 +20,7 @@ _OTHER_BEFORE = tuple(
         r"[A-Za-z0-9µ\u00c0-\u1fff.^\\'/√#]",  # the end of a name, number, unit or fraction
         r"(?<![-=])[<>]=? ?|[≤≥±] ?",  # a bound or a margin
         r"\b(?:than|than or equal to|min\.|max\.|least|most|above|below|over|under|exceeds|start(?:s|ing) at|up to) ",
-        r"[0-9]:|[0-9] in |\b(?:per|out of(?: an?)?(?: possible| maximum| total)?(?: of)?) ",  # the second half of a ratio
+        r"[0-9]:|[0-9] in |\b(?:per|out of(?: an?)?(?: possible| maximum| total)?(?: of)?) ",  # of a ratio
         r"\b(?:[0-9]{1,3}|one|none|any|all|some|each|most) of (?:the |all )?",  # a scale
         r"[+×÷*/^√] ?|\bplus |(?<![A-Za-z])x ?|[0-9)\x00] ?- ?|\^ ?\{|frac ?\{|\} ?\{",  # an operand
         r"[/×*+÷√^-] ?\([^()]{0,12}|\b(?:ln|log|log10|exp|sqrt) ?\(?",  # an operand in parentheses
