@@ -39,8 +39,8 @@ _IS_ANSWER = lazy_regex(
 )
 _IT_IS = lazy_regex(r"(?<!m)[iv:][uokbds]*M")
 _SAID = lazy_regex(r"(?:M,|[ek][^M,]*,)?(?:[^M,;]{1,6}(?P<option>M)(?:k[^M]*)?|(?P<first>M)k[^M]*)[(]?$")
-_ALONE = lazy_regex(r"(?:^|(?<=[,;(:]))[uosrcbd:]*M+(?:[uo]*i?|\|u)(?=$|[,;(:eb]|&$)")
-_GROUP = lazy_regex(r"M(?:[uo]*,[uo]*M|;M(?=$|;)|M)*(?:[uo]*,?[&|]+[uo]*M)*")
+_ALONE = lazy_regex(r"(?:^|(?<=[,;(:]))[uosrcbd:]*M+(?:[uo]*(?:i(?=$|[,;]))?|\|u)(?=$|[,;(:eb]|&$)")
+_GROUP = lazy_regex(r"M(?:[uo]*,[uo]*M|;M(?=$|;)|M)*(?:[uo]*,?[&|]+[uom]*M)*")
 _ITEM = lazy_regex(r"[:cx(]{0,3}o?\(?M(?P<ends>$|[.(:])?")
 _VERDICT = lazy_regex(r"[^nxc]{0,8}?(?P<verdict>[nxc])")
 _HEADING = lazy_regex(r"[^xnOM]*[ivh][^xnOM]*:|[acdpsuo]*[acdpso]:|[acsu]*a[acsu]*")
@@ -77,7 +77,7 @@ class _Line(NamedTuple):
 def find_statements(tokens: list[Token], options: PreparedOptions) -> list[Statement]:
     """Return the statements of a text, in order."""
     found: list[Statement] = []
-    blocks = list(_blocks(_lines(tokens)))
+    blocks = list(_blocks(_lines(_without_ranking(tokens))))
     for number, block in enumerate(blocks):
         listed = len({line.item for line in block}) > 1 or block[0].follows_heading
         in_block = []
@@ -93,6 +93,16 @@ def find_statements(tokens: list[Token], options: PreparedOptions) -> list[State
             in_block += in_line
         found += in_block or (_verdict(block) if listed else [])
     return found
+
+
+def _without_ranking(tokens: list[Token]) -> list[Token]:
+    """Turn options into words if several have a percentage: "B 80%, A 15%" states none."""
+    shares = {at for at, token in enumerate(tokens) if token.word.endswith("%")}
+    shares |= {at - 1 for at in shares if tokens[at - 1].role in ":("}
+    ranked = {at for at, token in enumerate(tokens) if token.role == "M" and at + 1 in shares}
+    if len({tokens[at].option for at in ranked}) < 2:
+        return tokens
+    return [Token("w", word=token.word) if at in ranked else token for at, token in enumerate(tokens)]
 
 
 def _in_line(line: _Line, options: PreparedOptions, *, last: bool) -> Iterator[Statement]:
@@ -128,7 +138,9 @@ class _Sentence:
             places = []
         for pattern in _REMOVED:
             for match in reversed(list(pattern.finditer(roles))):
-                del places[match.start() : match.end()]
+                remarked = ":" in match[0] and roles[match.start()] == "M" and tokens[places[match.start()]].is_common
+                if not remarked:  # "No: not in the note" denies nothing
+                    del places[match.start() : match.end()]
             roles = "".join(tokens[at].role for at in places)
         self.roles = roles
         self.tokens = [tokens[at] for at in places]
