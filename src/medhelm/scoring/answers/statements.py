@@ -18,6 +18,7 @@ WEAK, STATED, ANSWERED, CONCLUDED = 1, 2, 3, 4
 """Strength of statements: "suggests B" of a text, "it is B", "the answer is B", and "therefore the answer is B"."""
 
 _MOST_TOKENS = 400  # of a sentence
+_LONGEST_HEADING = 40  # tokens
 
 _AND_OTHERS = r"(?:(?:,[uo]*M)*,?[&|][nuo]*M)?"
 _REMOVED = (
@@ -231,7 +232,8 @@ def _lines(tokens: list[Token]) -> Iterator[_Line]:
             joined[-1] = (joined[-1][0], [*joined[-1][1], Token(":"), *line])
         else:
             joined.append((start + 1, line))
-        heads = _HEADING.fullmatch(_roles(joined[-1][1])) is not None
+        heading = joined[-1][1]
+        heads = len(heading) <= _LONGEST_HEADING and _HEADING.fullmatch(_roles(heading)) is not None
     follows = False
     for start, line in joined:
         item = _item(line)
