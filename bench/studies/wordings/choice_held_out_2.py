@@ -229,3 +229,135 @@ NOTE_FORMS: tuple[tuple[str, int | None], ...] = (
     ("Yes; no; not mentioned", None),
 )
 """Completion -> option, for A yes, B no, C not mentioned."""
+
+STEP_FORMS: tuple[tuple[str, int | None], ...] = (
+    (
+        "This is a 72-year-old man with sudden right-sided weakness. A CT scan of the head is needed first "
+        "to exclude hemorrhage. Giving alteplase (option B) before imaging would be dangerous. Observation "
+        "(C) wastes time. Therefore, the best next step is to order a CT scan of the head.\n\n**Answer: A**",
+        0,
+    ),
+    (
+        "In acute stroke, a non-contrast CT of the head must be obtained before thrombolysis. B is "
+        "indicated only after hemorrhage has been excluded. C and D are inappropriate. E is for minor "
+        "stroke or TIA after imaging.\n\nThe correct answer is A.",
+        0,
+    ),
+    (
+        "The patient is within the 4.5-hour window. However, hemorrhage has not been excluded. Option B "
+        "would be correct if the CT had been done. Option E is used for minor strokes. So the first step "
+        "is option A.",
+        0,
+    ),
+    (
+        "A. Order a CT scan of the head\n\nA CT scan must be done before anything else. Intravenous "
+        "alteplase is given once bleeding is excluded. Aspirin and clopidogrel are given in minor stroke.",
+        0,
+    ),
+    (
+        "To answer this question, consider each choice.\n\nA: This is needed to exclude hemorrhage.\nB: "
+        "This is the treatment, but only after imaging.\nC: This delays care.\nD: This is false.\nE: This "
+        "is for minor stroke.\n\nBased on this analysis, A is the most appropriate next step.",
+        0,
+    ),
+    (
+        "Key points:\n- Sudden weakness\n- Within the window\n- No imaging yet\n\nBest next step: CT "
+        "(A).\n\nWhy not B? Alteplase needs imaging first.\nWhy not E? Dual antiplatelet therapy is for "
+        "minor stroke.",
+        0,
+    ),
+    ("The answer is A.\n\nB is the right treatment after the CT. E is the best choice for minor stroke.", 0),
+    (
+        "The correct answer is A. Order a CT scan of the head.\n\nExplanation:\nB is incorrect because "
+        "alteplase needs imaging. C is incorrect because time is brain. D is obviously wrong. E is a "
+        "reasonable option later.",
+        0,
+    ),
+    ("I would order a CT scan of the head first.", 0),
+    ("The next step is to order a CT scan of the head.", 0),
+    ("The next step is ordering a CT scan of the head.", None),
+    ("We should order a CT scan of the head.", 0),
+    ("Order a CT scan of the head, then give intravenous alteplase.", None),
+    ("Order a CT scan of the head. If there is no bleeding, give intravenous alteplase.", 0),
+    ("First order a CT scan of the head; if negative, give intravenous alteplase.", None),
+    ("Give intravenous alteplase only after CT. So A.", 0),
+    (
+        "Option A: Order a CT scan of the head\nThis excludes hemorrhage.\n\nOption B: Give intravenous "
+        "alteplase\nThis comes later.\n\nConclusion: Option A.",
+        0,
+    ),
+    (
+        "Let me think about B first. B is tempting. The answer might be B. But wait, no imaging has been "
+        "done. So A must come first. The answer is A.",
+        0,
+    ),
+    ("Hmm. The answer could be B or A. Since imaging was not done, A. ", 0),
+    (
+        "Answer: B\n\nWait, imaging has not been done yet, so alteplase cannot be given. I need to change "
+        "my answer to A.",
+        0,
+    ),
+    ("The best answer is A because B requires that hemorrhage be excluded first.", 0),
+    ("The best answer is A, as B, C, D, and E are all inappropriate before imaging.", 0),
+    (
+        "Statement: 'No further testing is needed' is wrong. 'Give intravenous alteplase' is premature. "
+        "The right choice is 'Order a CT scan of the head'.",
+        0,
+    ),
+    ("A) Order a CT scan of the head ✅\nB) Give intravenous alteplase ❌\nC) Observe ❌", 0),
+    ("My reasoning: stroke → imaging → A. Not B, since bleeding must be excluded.", 0),
+    ("The answer is A\nThe answer is A\nThe answer is A", 0),
+    ("The answer is A. The answer is B. The answer is A.", None),
+    ("Question 1: A\nQuestion 2: B", 0),
+    ("A\n\nQuestion: What about the next patient?\nOptions: A. yes B. no\nAnswer: B", 0),
+    ("Sure! Here's the answer:\n\nA\n\nHope this helps!", 0),
+    (
+        "Sure! Here is my analysis:\n\n1. The patient has a stroke.\n2. Imaging comes first.\n\nSo I'd "
+        "pick A: order a CT scan of the head.",
+        0,
+    ),
+    ("The patient has type A aortic dissection ruled out, group B strep negative. Answer: A", 0),
+    ("Plan:\nA. CT\nB. Labs\nC. Neurology consult", None),
+    ("Assessment: stroke.\nPlan: A", 0),
+    ("S: weakness\nO: NIHSS 12\nA: stroke\nP: CT", None),
+    ("Vitamin B12 and folate are irrelevant. CT first: A.", 0),
+    ("The USMLE answer is A; in practice, B follows quickly.", 0),
+    ("ACEP guideline class A recommendation: image first. Answer A.", 0),
+    ("Level B evidence supports alteplase. The next step, however, is A.", 0),
+    ("Between A and B: A, because imaging precedes lysis.", 0),
+    ("Not B yet; A first.", 0),
+    ("A before B.", None),
+    ("A then B", None),
+    ("A first, then B.", None),
+    ("A, followed by B if there is no bleeding.", 0),
+    ("If I had to choose, A.", 0),
+    ("If I had to pick one: A", 0),
+    ("If forced to choose, I would say A.", 0),
+    ("Unless imaging was done, A.", None),
+    ("Given that imaging was not done: A", 0),
+    ("When in doubt, image: A.", 0),
+    ("The answer is A. (B would be the answer after imaging.)", 0),
+    ("The answer is (A), although (B) would be next.", 0),
+    ("The answer is A [not B].", 0),
+    ("Which step is next? A.", 0),
+    ("Is B right? No. Is A right? Yes.", 0),
+    ("Is A right? Yes, A is right.", 0),
+    ("B is wrong. A is right.", 0),
+    ("A is right, B is wrong.", 0),
+    ("A is correct and B is incorrect.", 0),
+    ("A is correct, whereas B is not.", 0),
+    ("B isn't correct; A is.", 0),
+    ("B is not, A is.", 0),
+    ("It's not B but A that comes first.", 0),
+    ("A, and only A.", 0),
+    ("Only A.", 0),
+    ("Just A", 0),
+    ("A alone is correct.", 0),
+    ("All except A are wrong.", 0),
+    ("All but A are wrong.", 0),
+    ("Everything except A is wrong.", 0),
+    ("Everything but B is wrong.", 1),
+    ("None except A is right.", 0),
+    ("None but A.", 0),
+)
+"""Completion -> option, for `choice.STEPS`; the longer ones reason about other options."""

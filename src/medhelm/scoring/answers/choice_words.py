@@ -63,10 +63,11 @@ _ENGLISH = {
     "n": ("not isn't ain't can't cannot wouldn't shouldn't won't doesn't don't didn't wasn't aren't neither nor never"),
     # chooses
     "h": (
-        "settled_on choose chose go_for give_it give_it_a gets_a it_gets give select pick choosing selecting "
-        "picking go_with going_with opt_for opting_for answer_with say vote vote_for vote_is lean_toward "
-        "lean_towards lean_to except except_for select_option assign judge output_is settle_on reply_with "
-        "respond_with went_with conclude mark return circle rate_this judge_it judge_this exception_of"
+        "all_but all_except everything_but everything_except none_but none_except nothing_but all_options_except "
+        "all_options_but settled_on choose chose go_for give_it give_it_a gets_a it_gets give select pick "
+        "choosing selecting picking go_with going_with opt_for opting_for answer_with say vote vote_for vote_is "
+        "lean_toward lean_towards lean_to except except_for select_option assign judge output_is settle_on "
+        "reply_with respond_with went_with conclude mark return circle rate_this judge_it judge_this exception_of"
     ),
     # concludes
     "s": (
@@ -99,19 +100,21 @@ _ENGLISH = {
     ),
     # adds nothing
     "u": (
-        "maybe easily without_a_doubt no_doubt for_sure the a an this that these it my your our i we you one's "
-        "most likely probably clearly definitely indeed certainly here now only single would will should must "
-        "have_to has_to just simply also then both either i'd i'll i'm we'd sure okay ok well yes-no of_course "
-        "believe think think_that believe_that believe_it am being obviously surely undoubtedly very more out "
-        "judged clear next first unfortunately sadly in_fact sure_thing thing absolutely hallucinated factual "
-        "statement statements please respectively always already really truly there all"
+        "here's alone if_i_had_to_choose if_i_had_to_pick if_i_had_to_pick_one if_i_must_choose "
+        "if_forced_to_choose if_pressed maybe easily without_a_doubt no_doubt for_sure the a an this that these "
+        "it my your our i we you one's most likely probably clearly definitely indeed certainly here now only "
+        "single would will should must have_to has_to just simply also both either i'd i'll i'm we'd sure okay ok "
+        "well yes-no of_course believe think think_that believe_that believe_it am being obviously surely "
+        "undoubtedly very more out judged clear next first unfortunately sadly in_fact sure_thing thing "
+        "absolutely hallucinated factual statement statements please respectively always already really truly "
+        "there all"
     ),
     # preposition
     "k": "of in with to from by among between on at into about regarding under",
     # or
     "|": "vs versus or and/or",
     # and
-    "&": "as_is and plus as_well_as",
+    "&": "then and_then followed_by as_is and plus as_well_as",
 }
 _OTHERS = {
     "a": (

@@ -85,6 +85,7 @@ _EXPLAINS = frozenset(
 )
 _PRONOUNS = frozenset(("it", "they", "he", "she", "there"))
 _MODAL = frozenset(("would", "should", "must", "will", "has", "could", "might", "may"))
+_AFTER_A = frozenset(("first", "only", "alone", "here", "again", "indeed", "instead"))
 _SAME = frozenset(("for", "means", "meaning", "ie", "i.e", "is", "="))
 _BOUNDARY = frozenset(".;?,(:\n|&")
 _SIMILAR = 0.8
@@ -361,6 +362,12 @@ def _is_name(token: Token, kept: list[Token], after: Token, further: list[Token]
         ends
         or (word == "A" and (after.role in "vn" or after.word in _MODAL or (after.role in "cd" and before.role == "o")))
         or (before.role in "vho" and after.word == "the")
+        or (
+            word == "A"
+            and after.word in _AFTER_A
+            and (not further or further[0].role in _BOUNDARY or further[0].role == "i")
+        )
+        or (before.role in "bi" and after.word == "that")
     )
 
 

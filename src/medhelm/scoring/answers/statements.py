@@ -27,7 +27,7 @@ _REMOVED = (
     lazy_regex(r"M(?:\|[uo]*M)+(?=[(:]+[^M]*M)|M,M(?=:M)"),  # asked: "A or B: B"
     lazy_regex(rf"(?:t|(?<=d)k)[uok]*M{_AND_OTHERS}"),  # compared: "rather than A"
     lazy_regex(r"k[uo]*M(?:,[uo]*M)*,?[&|][uo]*M,?"),  # compared: "between A and B"
-    lazy_regex(rf"M{_AND_OTHERS}(?:[uo]*[i:(]?[um]*[nx](?![uoi]*M)|[uo]*z)"),  # denied: "A is wrong"
+    lazy_regex(rf"(?<!h)M{_AND_OTHERS}(?:[uo]*[i:(]?[um]*[nx](?![uoi]*M)|[uo]*z)"),  # denied: "A is wrong"
     lazy_regex(rf"(?:n[uohk]*(?:iu*)?|x[uok]*)M{_AND_OTHERS}"),  # denied: "not A"
 )
 _HEADS_LIST = lazy_regex(r"O[^M]*[:i]|x[uaoi]*[ao]:")
@@ -209,7 +209,8 @@ def _stated(roles: str, named: list[Token]) -> Iterator[tuple[int, int]]:
 def _strength_of(match: re.Match[str], named: list[Token]) -> int:
     """Return the strength of "B is ...": "is the better one" and "would be the answer" are weaker than "is correct"."""
     supposed = any(token.word in ("would", "should") for token in named[match.start() : match.end()])
-    return STATED if supposed or match["verdict"] in "do" else ANSWERED
+    qualified = match.string[match.end() : match.end() + 1] == "p"  # "is the right drug for"
+    return STATED if supposed or qualified or match["verdict"] in "do" else ANSWERED
 
 
 def _may_be_alone(at: int, roles: str, named: list[Token]) -> bool:
@@ -233,7 +234,9 @@ def _lines(tokens: list[Token]) -> Iterator[_Line]:
         else:
             joined.append((start + 1, line))
         heading = joined[-1][1]
-        heads = len(heading) <= _LONGEST_HEADING and _HEADING.fullmatch(_roles(heading)) is not None
+        heads = (
+            len(heading) <= _LONGEST_HEADING and _HEADING.fullmatch(re.split("[.?]", _roles(heading))[-1]) is not None
+        )
     follows = False
     for start, line in joined:
         item = _item(line)
@@ -259,8 +262,8 @@ def _item(line: list[Token]) -> int | None:
     named = line[_roles(line[:8]).index("M")] if match else None
     if match and named and named.is_label and (named.is_pair or match["ends"] is not None):
         return named.option
-    numbered = len(line) > 1 and line[0].word.isdigit() and line[1].word in (".", ")")
-    return -1 if numbered else None
+    other = len(line) > 1 and (line[0].word.isdigit() or (len(line[0].word) == 1 and line[0].word.isupper()))
+    return -1 if other and line[1].word in (".", ")", ":") else None
 
 
 def _as_item(line: list[Token]) -> list[Token]:
