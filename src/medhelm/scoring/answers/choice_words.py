@@ -30,9 +30,9 @@ _ENGLISH = {
     "c": "correct right ✅ ✔ ☑ ✓ correctly",
     # better
     "d": (
-        "best better true preferred preferable superior more_likely most_accurate most_suitable most_appropriate "
-        "most_likely more_appropriate more_suitable makes_the_most_sense makes_sense has_the_strongest_support "
-        "edges_it applies fits_best what_i_would_choose what_i'd_choose"
+        "favored wins best better true preferred preferable superior more_likely most_accurate most_suitable "
+        "most_appropriate most_likely more_appropriate more_suitable makes_the_most_sense makes_sense "
+        "has_the_strongest_support edges_it applies fits_best what_i_would_choose what_i'd_choose"
     ),
     # wrong
     "x": (
@@ -54,19 +54,20 @@ _ENGLISH = {
     ),
     # leads to an option
     "v": (
-        "judged_as consistent_with compatible_with corresponds_to correspond_to points_to point_to points_toward "
-        "suggests suggest indicates indicate leaving leaves leaves_us_with leave_us_with making makes "
-        "explained_by supports support favors favor has is_called matches_with left_with narrows_it_down_to "
+        "confident_in judged_as consistent_with compatible_with corresponds_to correspond_to points_to point_to "
+        "points_toward suggests suggest indicates indicate leaving leaves leaves_us_with leave_us_with making "
+        "makes explained_by supports support favors favor has is_called matches_with left_with narrows_it_down_to "
         "narrowed_down_to comes_down_to boils_down_to typical_of characteristic_of leads_to"
     ),
     # denies what follows
     "n": ("not isn't ain't can't cannot wouldn't shouldn't won't doesn't don't didn't wasn't aren't neither nor never"),
     # chooses
     "h": (
-        "choose chose go_for give_it give_it_a gets_a it_gets give select pick choosing selecting picking go_with "
-        "going_with opt_for opting_for answer_with say vote vote_for vote_is lean_toward lean_towards lean_to "
-        "except except_for select_option assign judge output_is settle_on reply_with respond_with went_with "
-        "conclude mark return circle rate_this judge_it judge_this exception_of"
+        "all_but all_except everything_but everything_except none_but none_except nothing_but all_options_except "
+        "all_options_but settled_on choose chose go_for give_it give_it_a gets_a it_gets give select pick "
+        "choosing selecting picking go_with going_with opt_for opting_for answer_with say vote vote_for vote_is "
+        "lean_toward lean_towards lean_to except except_for select_option assign judge output_is settle_on "
+        "reply_with respond_with went_with conclude mark return circle rate_this judge_it judge_this exception_of"
     ),
     # concludes
     "s": (
@@ -77,40 +78,43 @@ _ENGLISH = {
     "b": "but however yet whereas instead_it_is",
     # supposes
     "f": (
-        "if unless depending suppose assuming otherwise initially initial_answer initial_impression "
-        "initial_thought at_first first_thought at_first_glance first_glance common_mistake one_might one_may "
-        "you_might many_would many_people students some_would tempting provided_that hypothetically i_said "
-        "might_seem may_seem might_think preliminary"
+        "was_going_to was_about_to if unless depending suppose assuming otherwise initially initial_answer "
+        "initial_impression initial_thought at_first first_thought at_first_glance first_glance common_mistake "
+        "one_might one_may you_might many_would many_people students some_would tempting provided_that "
+        "hypothetically i_said might_seem may_seem might_think preliminary"
     ),
     # grants
     "g": "although though while even_if even_though despite whereas_in albeit",
     # may be
     "m": "could might may can possibly perhaps",
     # compares
-    "t": "than over rather_than instead_of compared_with compared_to versus vs as_opposed_to in_preference_to",
+    "t": "than over rather_than instead_of compared_with compared_to as_opposed_to in_preference_to",
     # explains
     "e": "because since as due for given which e.g. based according per",
     # retracts
     "r": (
-        "wait actually correction scratch sorry apologies apologize apologise mistake reconsider reconsidering "
-        "hmm reflection oops closer_inspection second_thought second_thoughts looking_again rechecking "
-        "upon_review misread misspoke edit edited update amended double-check"
+        "take_that_back strike_that never_mind i_was_wrong wait actually correction scratch sorry apologies "
+        "apologize apologise mistake reconsider reconsidering hmm reflection oops closer_inspection "
+        "second_thought second_thoughts looking_again rechecking upon_review misread misspoke edit edited update "
+        "amended double-check"
     ),
     # adds nothing
     "u": (
-        "the a an this that these it my your our i we you one's most likely probably clearly definitely indeed "
-        "certainly here now only single would will should must have_to has_to just simply also then both either "
-        "i'd i'll i'm we'd sure okay ok well yes-no of_course believe think think_that believe_that believe_it am "
-        "being obviously surely undoubtedly very more out judged clear next first unfortunately sadly in_fact "
-        "sure_thing thing absolutely hallucinated factual statement statements please respectively always already "
-        "really truly there all"
+        "here's alone if_i_had_to_choose if_i_had_to_pick if_i_had_to_pick_one if_i_must_choose "
+        "if_forced_to_choose if_pressed maybe easily without_a_doubt no_doubt for_sure the a an this that these "
+        "it my your our i we you one's most likely probably clearly definitely indeed certainly here now only "
+        "single would will should must have_to has_to just simply also both either i'd i'll i'm we'd sure okay ok "
+        "well yes-no of_course believe think think_that believe_that believe_it am being obviously surely "
+        "undoubtedly very more out judged clear next first unfortunately sadly in_fact sure_thing thing "
+        "absolutely hallucinated factual statement statements please respectively always already really truly "
+        "there all"
     ),
     # preposition
     "k": "of in with to from by among between on at into about regarding under",
     # or
-    "|": "or and/or",
+    "|": "vs versus or and/or",
     # and
-    "&": "and plus as_well_as",
+    "&": "then and_then followed_by as_is and plus as_well_as",
 }
 _OTHERS = {
     "a": (
@@ -122,9 +126,10 @@ _OTHERS = {
         "conclusão resultado"
     ),
     "o": (
-        "opción opção option_finale opzione optie opsi opcja opció opțiunea alternativa alternativ letra lettre "
-        "lettera buchstabe proposition vaihtoehto вариант варіант الخيار خيار گزینه विकल्प বিকল্প pilihan chaguo "
-        "seçenek seçeneğidir şık şıkkı şıkkıdır seçeneği lựa_chọn phương_án vraag inciso literal"
+        "antwortmöglichkeit opción opção option_finale opzione optie opsi opcja opció opțiunea alternativa "
+        "alternativ letra lettre lettera buchstabe proposition vaihtoehto вариант варіант الخيار خيار گزینه "
+        "विकल्प বিকল্প pilihan chaguo seçenek seçeneğidir şık şıkkı şıkkıdır seçeneği lựa_chọn phương_án vraag "
+        "inciso literal"
     ),
     "c": (
         "correcta correcto correta correto correcte juste bonne richtig richtige richtigen korrekt korrekte "
@@ -150,8 +155,8 @@ _OTHERS = {
     # denies what precedes
     "z": "नहीं değil değildir 아니라 아니고 ではなく じゃなく नही",
     "h": (
-        "elijo escojo escolho choisis wähle scelgo kies väljer velger vælger wybieram выбираю обираю seçiyorum "
-        "chọn pilih أختار memilih marque"
+        "elegiría escogería escolheria elijo escojo escolho choisis wähle scelgo kies väljer velger vælger "
+        "wybieram выбираю обираю seçiyorum chọn pilih أختار memilih marque"
     ),
     "s": (
         "por_tanto por_lo_tanto portanto logo donc daher somit also_ist folglich quindi pertanto dus därför "

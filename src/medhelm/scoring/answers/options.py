@@ -31,6 +31,7 @@ _NUMBERED = lazy_regex(
 _NAMED_A = lazy_regex(r"A:\s+(?=[(\[]?[B-J][)\].:]?(?:\s|$))")
 _HYPHENATED = lazy_regex(r"(?<=option|answer|choice|letter)-(?=[A-Ja-j](?![A-Za-z]))", re.IGNORECASE)
 _QUOTE = lazy_regex(r"(?<!\w)'|'(?!\w)")
+_ABBREVIATION = lazy_regex(r"\b(i\.e|e\.g|vs|approx)\.", re.IGNORECASE)
 _LETTER_SUFFIX = lazy_regex(r"(?<![A-Za-z])([A-Z])['’](?:[dt][ıiuü]r|[yn]?[ıiuü]|d[ae])(?!\w)")
 _LOOKALIKE = lazy_regex(r"(?<!\w)[АВСЕНІЈΑΒΕΗΙ](?!\w)(?!\s[а-яα-ω])")
 _LOOKALIKES = str.maketrans("АВСЕНІЈΑΒΕΗΙ", "ABCEHIJABEHI")
@@ -84,6 +85,7 @@ _EXPLAINS = frozenset(
 )
 _PRONOUNS = frozenset(("it", "they", "he", "she", "there"))
 _MODAL = frozenset(("would", "should", "must", "will", "has", "could", "might", "may"))
+_AFTER_A = frozenset(("first", "only", "alone", "here", "again", "indeed", "instead"))
 _SAME = frozenset(("for", "means", "meaning", "ie", "i.e", "is", "="))
 _BOUNDARY = frozenset(".;?,(:\n|&")
 _SIMILAR = 0.8
@@ -192,6 +194,7 @@ def find_tokens(text: str, options: PreparedOptions) -> list[Token]:
         text = _ARROW.sub(" → ", text)
     if "-" in text or not text.isascii():
         text = _DASH.sub(" – ", _HYPHENATED.sub(" ", text))
+    text = _ABBREVIATION.sub(r"\1", text)
     tokens = _tokens(_replace_texts(text, options), options)
     return list(_merge(_keep_apart(tokens, options), options))
 
@@ -288,11 +291,9 @@ def _keep_apart(tokens: list[Token], options: PreparedOptions) -> list[Token]:
             continue
         before = kept[-1] if kept else _LINE_END
         after = tokens[at + 1] if at + 1 < len(tokens) else _LINE_END
-        chained = before.role in "&|," and len(kept) > 1 and kept[-2].role in "wu" and len(kept[-2].word) == 1
-        similar = token.is_label and after.role in ".(" and _end_of_similar(tokens, at + 2, options.own[token.option])
-        joined = token.is_label and before.role in "&|" and len(kept) > 1 and kept[-2].is_label
         if token.is_explicit and (
-            similar or joined or (not chained and _is_name(token, before, after, tokens[at + 2 : at + 4]))
+            (token.is_label and _is_surely_label(kept, token, tokens[at + 1 : at + 42], options))
+            or _is_name(token, kept, after, tokens[at + 2 : at + 4])
         ):
             kept.append(token)
             if _begins_sentence(before, after) or (after.word in _PRONOUNS and not token.is_label):
@@ -314,9 +315,23 @@ def _begins_sentence(before: Token, after: Token) -> bool:
     return before.role in ".\n" and after.word[:1].isupper() and after.word.lower() in _EXPLAINS
 
 
-def _is_name(token: Token, before: Token, after: Token, further: list[Token]) -> bool:
+def _is_surely_label(kept: list[Token], token: Token, following: list[Token], options: PreparedOptions) -> bool:
+    """Return True for a label before its text, after "or" and another label, or after "the answer is"."""
+    if following and following[0].role in ".(" and _end_of_similar(following, 1, options.own[token.option]):
+        return True
+    if len(kept) < 2 or not following:
+        return False
+    if kept[-1].role in "&|" and kept[-2].is_label:
+        return True
+    stated = kept[-1].role in ":i" and kept[-2].role in "ac"
+    return stated and (following[0].role == "k" or following[0].word[:1] > "\u0e00")
+
+
+def _is_name(token: Token, kept: list[Token], after: Token, further: list[Token]) -> bool:
     """Return True if a label or common word names an option, by its neighbors."""
-    word, ends = token.word, after.role in _BOUNDARY
+    word, ends, before = token.word, after.role in _BOUNDARY, kept[-1] if kept else _LINE_END
+    if before.role in "&|," and len(kept) > 1 and kept[-2].role in "wu" and len(kept[-2].word) == 1:
+        return False  # "Vitamins A and B"
     if before.role in "wf" and before.word:
         return False
     if before.role in ".\n" and after.word in _PRONOUNS and not token.is_label:
@@ -347,6 +362,12 @@ def _is_name(token: Token, before: Token, after: Token, further: list[Token]) ->
         ends
         or (word == "A" and (after.role in "vn" or after.word in _MODAL or (after.role in "cd" and before.role == "o")))
         or (before.role in "vho" and after.word == "the")
+        or (
+            word == "A"
+            and after.word in _AFTER_A
+            and (not further or further[0].role in _BOUNDARY or further[0].role == "i")
+        )
+        or (before.role in "bi" and after.word == "that")
     )
 
 
