@@ -55,6 +55,8 @@ ALLOWED = {
     ("src/medhelm/evaluation/reference_filter.py", "stand"),
     ("src/medhelm/evaluation/reference_filter.py", "stands"),
     ("src/medhelm/evaluation/reference_filter.py", "are no "),
+    ("src/medhelm/scoring/answers/choice_words.py", "judgement"),  # words that models write
+    ("src/medhelm/scoring/answers/choice_words.py", "stands"),
     ("src/medhelm/scoring/jury/parsing.py", "stands"),
     ("src/medhelm/scoring/jury/parsing.py", "fences"),  # of code blocks
     ("src/medhelm/scoring/jury/prompts.py", "stands"),

@@ -7,6 +7,7 @@ from itertools import count, product
 from typing import NamedTuple
 
 from bench.studies.wordings.choice_held_out import DRUG_FORMS
+from bench.studies.wordings.choice_held_out_2 import DIAGNOSIS_FORMS, STEP_FORMS
 from bench.studies.wordings.choice_languages import TEMPLATES_BY_LANGUAGE
 from bench.studies.wordings.choice_templates import BARE, DECORATIONS, EXPLAINED, LONE, NONE, STATED
 from bench.studies.wordings.form import Form
@@ -151,4 +152,6 @@ FORMS = (
     *_unanswered(),
     *_other_languages(),
     *(Form(text=text, expected=right, context=DRUGS, group="held out") for text, right in DRUG_FORMS),
+    *(Form(text=text, expected=right, context=DIAGNOSES, group="held out") for text, right in DIAGNOSIS_FORMS),
+    *(Form(text=text, expected=right, context=STEPS, group="held out") for text, right in STEP_FORMS),
 )

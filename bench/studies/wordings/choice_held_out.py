@@ -4,8 +4,19 @@ from __future__ import annotations
 
 DRUG_FORMS: tuple[tuple[str, int | None], ...] = (
     # Long answers of chat models.
-    ("Let's break this down step by step:\n\n1. **Clinical picture**: acute chest pain.\n2. **Options**:\n   - A) Warfarin: slow onset.\n   - B) Aspirin: immediate effect.\n   - C) Heparin: adjunct.\n   - D) Clopidogrel: alternative.\n\n**Conclusion:** B) Aspirin is the first drug to give.", 1),
-    ("The correct answer is **(B) Aspirin**.\n\n**Why?**\n- Rapid onset\n- Proven mortality benefit\n\n**Why not the others?**\n- **(A) Warfarin** – takes days.\n- **(C) Heparin** – no mortality benefit alone.\n- **(D) Clopidogrel** – added later.", 1),
+    (
+        "Let's break this down step by step:\n\n1. **Clinical picture**: acute chest pain.\n"
+        "2. **Options**:\n   - A) Warfarin: slow onset.\n   - B) Aspirin: immediate effect.\n"
+        "   - C) Heparin: adjunct.\n   - D) Clopidogrel: alternative.\n\n"
+        "**Conclusion:** B) Aspirin is the first drug to give.",
+        1,
+    ),
+    (
+        "The correct answer is **(B) Aspirin**.\n\n**Why?**\n- Rapid onset\n"
+        "- Proven mortality benefit\n\n**Why not the others?**\n- **(A) Warfarin** – takes days.\n"
+        "- **(C) Heparin** – no mortality benefit alone.\n- **(D) Clopidogrel** – added later.",
+        1,
+    ),
     ("Of the four drugs, only aspirin has been shown to lower mortality here. Thus: **B**.", 1),
     ("Ok so the user wants one letter. B.", 1),
     ("I'd go for B here.", 1),
@@ -82,15 +93,15 @@ DRUG_FORMS: tuple[tuple[str, int | None], ...] = (
     ("\\boxed{\\text{B. Aspirin}}", 1),
     ("\\boxed{B.\\ Aspirin}", 1),
     ("The answer is $\\boxed{\\mathrm{B}}$", 1),
-    ("{\"answer\":\"B\",\"confidence\":\"high\",\"alternatives\":[\"C\",\"D\"]}", 1),
-    ("{\"thought\": \"Could be C.\", \"choice\": \"B\"}", 1),
-    ("{\"explanation\": \"C is wrong\", \"correct_option\": \"B\"}", 1),
-    ("{\"option\": \"B. Aspirin\"}", 1),
-    ("{\"selected\": \"B\"}", 1),
-    ("{\"A\": false, \"B\": true, \"C\": false, \"D\": false}", 1),
+    ('{"answer":"B","confidence":"high","alternatives":["C","D"]}', 1),
+    ('{"thought": "Could be C.", "choice": "B"}', 1),
+    ('{"explanation": "C is wrong", "correct_option": "B"}', 1),
+    ('{"option": "B. Aspirin"}', 1),
+    ('{"selected": "B"}', 1),
+    ('{"A": false, "B": true, "C": false, "D": false}', 1),
     ("{answer: B}", 1),
     ("answer = 'B'", 1),
-    ("return \"B\"", 1),
+    ('return "B"', 1),
     ("print('B')", 1),
     # Per-option verdicts.
     ("A – no\nB – yes\nC – no\nD – no", 1),
@@ -98,9 +109,20 @@ DRUG_FORMS: tuple[tuple[str, int | None], ...] = (
     ("A: ✗, B: ✓, C: ✗, D: ✗", 1),
     ("A. Warfarin (incorrect)\nB. Aspirin (correct)\nC. Heparin (incorrect)\nD. Clopidogrel (incorrect)", 1),
     ("A is too slow. C is an adjunct. D is second line. B is the best choice.", 1),
-    ("Option A is not right: slow onset. Option C is not right either. Option D is second line. That leaves option B.", 1),
-    ("A) Warfarin: Incorrect. Takes days.\nB) Aspirin: Correct. Works at once.\nC) Heparin: Incorrect. Adjunct.\nD) Clopidogrel: Incorrect. Later.", 1),
-    ("**A. Warfarin** – Wrong, takes days.\n**B. Aspirin** – This is the correct answer.\n**C. Heparin** – Wrong, adjunct.", 1),
+    (
+        "Option A is not right: too slow. Option C is not right either. Option D is for later. That leaves option B.",
+        1,
+    ),
+    (
+        "A) Warfarin: Incorrect. Takes days.\nB) Aspirin: Correct. Works at once.\n"
+        "C) Heparin: Incorrect. Adjunct.\nD) Clopidogrel: Incorrect. Later.",
+        1,
+    ),
+    (
+        "**A. Warfarin** – Wrong, takes days.\n**B. Aspirin** – This is the correct answer.\n"
+        "**C. Heparin** – Wrong, adjunct.",
+        1,
+    ),
     ("A, C and D are wrong.", None),
     ("Eliminate A, C, D. Answer B.", 1),
     ("Not A (slow). Not C (adjunct). Not D (later). So B.", 1),
@@ -183,7 +205,7 @@ DRUG_FORMS: tuple[tuple[str, int | None], ...] = (
     ("Answer: A/B", None),
     ("The answer is A if INR is low and B if it is high.", None),
     ("What about option C?", None),
-)  # fmt: skip
+)
 """Completion -> option, for a question about drugs: A Warfarin, B Aspirin, C Heparin, D Clopidogrel."""
 
 YES_NO_FORMS: tuple[tuple[str, int | None], ...] = (

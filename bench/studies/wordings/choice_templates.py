@@ -405,7 +405,7 @@ EXPLAINED = (
     "The correct option is {L}.\n\nHere is why the other options are incorrect:\n{OTHERS}",
     "The correct answer is {L}. {T}.\n\nThe components of the score:\n{X}. Age\n{Y}. Diabetes",
     "The correct answer is {L}.\n\nReview of options:\n- {X}: incorrect.\n- {Y}: incorrect.",
-    "{L} is the correct answer.\n\n{X} is incorrect because it would not explain the findings.\n{Y} is incorrect as well.",
+    "{L} is the correct answer.\n\n{X} is incorrect because it would not fit.\n{Y} is incorrect as well.",
     "{L}. {T}\n\n{X}. {XT} is not indicated.\n{Y}. {YT} is contraindicated.",
     "The answer is {L}.\n\nDistractors:\n{OTHERS}",
     "Correct answer: {L}\nIncorrect answers: {X}, {Y}",

@@ -8,6 +8,7 @@ from itertools import product
 from bench.studies.wordings.choice import Options
 from bench.studies.wordings.choice import read as read  # a judgment is a question with options, too
 from bench.studies.wordings.choice_held_out import JUDGMENT_FORMS, YES_NO_FORMS
+from bench.studies.wordings.choice_held_out_2 import NOTE_FORMS
 from bench.studies.wordings.choice_templates import DECORATIONS
 from bench.studies.wordings.form import Form
 
@@ -681,7 +682,7 @@ def _cases() -> Iterator[Form]:
     for options, cases in CASES.items():
         for text, expected in cases.items():
             yield Form(text=text, expected=expected, context=options, group="cases")
-    for options, forms in ((YES_NO, YES_NO_FORMS), (JUDGMENT, JUDGMENT_FORMS)):
+    for options, forms in ((YES_NO, YES_NO_FORMS), (JUDGMENT, JUDGMENT_FORMS), (YES_NO_UNMENTIONED, NOTE_FORMS)):
         for text, expected in forms:
             yield Form(text=text, expected=expected, context=options, group="held out")
 

@@ -15,14 +15,14 @@ MENTIONED = (("A", "B", "C"), ("yes", "no", "not mentioned"))
 JUDGMENT = (("0", "1"), ("0", "1"))
 
 A_HEADING_BEFORE_OTHER_OPTIONS = [
-    "The correct answer is B. Aspirin.\n\nThe other options are not the correct answer:\n\nA. Warfarin needs INR checks."
-    "\nC. Heparin is parenteral.\nD. Clopidogrel is second line.",
-    "The correct answer is B. Aspirin.\n\nLet's examine each option:\n\nA. Warfarin: no.\nC. Heparin: no.\nD. Clopidogrel: no.",
-    "B. Aspirin\n\nThe other options are not correct:\nA. Warfarin needs INR checks.\nC. Heparin is parenteral.",
-    "The answer is B. Aspirin.\n\nWhy the others are not the best choice:\nA. Warfarin needs INR checks.\nC. Heparin is parenteral.",
-    "The correct answer is B. Aspirin.\n\nThe components of the CHADS2 score:\nA. Age\nC. Congestive heart failure\nD. Diabetes",
-    "Answer: B. Aspirin\n\nIncorrect options:\nA. Warfarin needs INR checks.\nC. Heparin is parenteral.",
-    "The correct answer is B. Aspirin.\n\nExplanation of the other options:\n\nA. Warfarin needs INR checks.",
+    "The correct answer is B. Aspirin.\n\nThe other options are not the correct answer:\n\nA. Warfarin is slow."
+    "\nC. Heparin is parenteral.\nD. Clopidogrel is second.",
+    "The correct answer is B. Aspirin.\n\nLet's examine each option:\n\nA. Warfarin: no.\nC. Heparin: no.",
+    "B. Aspirin\n\nThe other options are not correct:\nA. Warfarin is slow.\nC. Heparin is given i.v.",
+    "The answer is B. Aspirin.\n\nWhy the others are not the best choice:\nA. Warfarin is slow.",
+    "The correct answer is B. Aspirin.\n\nThe components of the score:\nA. Age\nC. Heart failure\nD. Diabetes",
+    "Answer: B. Aspirin\n\nIncorrect options:\nA. Warfarin is slow.",
+    "The correct answer is B. Aspirin.\n\nExplanation of the other options:\n\nA. Warfarin is slow.",
 ]
 
 STATEMENTS = [
@@ -102,7 +102,7 @@ OTHER_OPTIONS = [
     ),
     (
         ASTHMA,
-        "C. Short-acting beta2-agonists\n\nThe other options are not correct:\nA. Inhaled corticosteroids take hours to act."
+        "C. Short-acting beta2-agonists\n\nThe other options are not correct:\nA. Inhaled corticosteroids act slowly."
         "\nB. Long-acting beta2-agonists are for maintenance.",
         2,
     ),

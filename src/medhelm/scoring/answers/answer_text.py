@@ -2,9 +2,10 @@
 
 Every reader of answers begins here, so that a wrapping accepted for one kind of answer is accepted for all.
 
-`clean_text` removes reasoning, invisible characters, control tokens, code fences, emphasis, TeX commands, quotation of
-lines, a name such as "Assistant:", and the mark of a first list item. It writes full-width characters as ASCII, and
-each marked answer as a line "Answer: ...". `answer_text` returns the marked answer alone if there is one.
+`clean_text` removes reasoning, invisible characters, control tokens, marks of code blocks, emphasis, struck-out text,
+TeX commands, quotation of lines, a name such as "Assistant:", and the mark of a first list item. It writes full-width
+characters as ASCII, and each marked answer as a line "Answer: ...". `answer_text` returns the marked answer alone if
+there is one.
 
 An answer is marked by \\boxed{...}, by a tag such as <answer>, or by the key of a JSON object.
 """
@@ -34,6 +35,7 @@ _TOKENS = lazy_regex(
 )
 _FENCE = lazy_regex(r"^[ \t>]*(?:```|~~~)[\w+#.-]*[ \t]*$\n?|```(?:json|text|txt|plaintext)?", re.MULTILINE)
 _EMPHASIS = lazy_regex(r"(?<![\w*])(\*\*\*|\*\*|__)(?=[^\s*_])([^*_\n]{1,400}?)(?<=\S)\1(?![\w*])")
+_STRUCK_OUT = lazy_regex(r"~~(?=[^\s~])[^~\n]{1,200}~~")
 _TEX = lazy_regex(r"\\(?:text(?:bf|it|rm|sf)?|math(?:rm|bf|it|sf)?|bf|rm|bold|left|right|,|;|!)(?![a-z])\s?")
 _TEX_MATH = lazy_regex(r"\\[()\[\]]|\$\$|\$(?=[^\s$\d][^$\n]{0,200}?(?<=\S)\$(?!\w))|(?<=[\w.})])\$(?!\w)")
 _BEFORE_ANSWER = lazy_regex(
@@ -129,7 +131,7 @@ def _characters() -> dict[int, str]:
 
 
 def _unwrap(completion: str) -> str:
-    """Remove reasoning, invisible characters, control tokens, fences, emphasis and TeX commands."""
+    """Remove reasoning, invisible characters, control tokens, marks of code blocks, emphasis and TeX commands."""
     text = strip_reasoning(completion.replace("\r\n", "\n").replace("\r", "\n"))
     if not text.isascii() or not text.isprintable():
         text = text.translate(_characters())
@@ -137,6 +139,8 @@ def _unwrap(completion: str) -> str:
         text = _TOKENS.sub("", text)
     if "```" in text or "~~~" in text:
         text = _FENCE.sub("", text)
+    if "~~" in text:
+        text = _STRUCK_OUT.sub("", text)
     if "**" in text or "__" in text:
         text = _EMPHASIS.sub(r"\2", text)
     if "\\" in text or "$" in text:

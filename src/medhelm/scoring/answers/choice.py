@@ -5,9 +5,9 @@ reading has five stages:
 
 1. the completion without wrapping (`answer_text`, `options.choice_text`);
 2. its tokens: words with roles, and options named by a label, a text or both (`options.find_tokens`);
-3. lines that list options are set aside, unless a verdict stands beside an option: "A. Incorrect. B. Correct.";
-4. statements: "the answer is B", "B is correct", "I choose B", "it is B", a line or sentence that is only an option. What
-   is denied ("not A", "A is wrong"), compared ("B rather than A"), supposed ("if so, A") or asked ("A?") states nothing;
+3. lines that list options are set aside, unless a verdict is beside an option: "A. Incorrect. B. Correct.";
+4. statements: "the answer is B", "B is correct", "I choose B", "it is B", a line or sentence that is only an option;
+   what is denied ("not A", "A is wrong"), compared ("B rather than A"), supposed ("if so, A") or asked states nothing;
 5. the conclusion: the strongest statement counts, and a later one after a retraction ("Wait, no: B").
 
 The result is None if no option is stated, or two are and nothing decides between them.

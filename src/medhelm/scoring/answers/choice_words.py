@@ -13,82 +13,161 @@ OPTION, CONTRADICTORY = "M", "Z"
 """Roles of an option, and of a letter beside the text of another option."""
 
 _ENGLISH = {
-    # a: names the answer
-    "a": "answer answers ans response reply solution key verdict judgment judgement conclusion decision output result "
-    "prediction classification selection exception integer answer_key answer_choice answer_option",
-    # o: names an option
+    # names the answer
+    "a": (
+        "answer answers ans response reply solution key verdict judgment judgement conclusion decision output "
+        "result prediction classification selection exception integer answer_key answer_choice answer_option"
+    ),
+    # names an option
     "o": "option choice letter alternative one fit match l'option l'opzione l'opció l'alternative",
-    # O: heads a list
-    "O": "options choices alternatives distractors other_options others answer_choices answer_options other_choices "
-    "the_others each_option each_choice other_answers incorrect_options incorrect_answers wrong_answers following",
-    # c: is right; d: is better; x: is wrong
+    # heads a list of options
+    "O": (
+        "options choices alternatives distractors other_options others answer_choices answer_options "
+        "other_choices the_others each_option each_choice other_answers incorrect_options incorrect_answers "
+        "wrong_answers following"
+    ),
+    # right
     "c": "correct right ✅ ✔ ☑ ✓ correctly",
-    "d": "best better true preferred preferable superior more_likely most_accurate most_suitable most_appropriate most_likely "
-    "more_appropriate more_suitable makes_the_most_sense makes_sense has_the_strongest_support edges_it applies fits_best what_i_would_choose what_i'd_choose",
-    "x": "incorrect incorrectly wrong false unlikely excluded exclude excluding eliminate eliminated eliminating ruled_out "
-    "rule_out ruling_out contraindicated inappropriate less_likely least_likely_correct inaccurate untrue unsuitable "
-    "not_indicated would_be_considered would_need would_require unrelated irrelevant ❌ ✗ ✘ ✖ anything_but less_appropriate rejected reject",
-    # p: what the question asks for
-    "p": "diagnosis diagnoses step treatment drug cause mechanism test explanation management therapy finding of_choice "
-    "intervention medication etiology pathogen organism least_likely procedure investigation condition label score rating class",
-    "i": "is was be are were equals it's its that's this's seems appears remains becomes lies stands stands_out_as matches fits it_is means meaning says",
-    "v": "judged_as consistent_with compatible_with corresponds_to correspond_to points_to point_to points_toward suggests suggest "
-    "indicates indicate leaving leaves leaves_us_with leave_us_with making makes explained_by supports support "
-    "favors favor has is_called matches_with left_with narrows_it_down_to narrowed_down_to comes_down_to boils_down_to typical_of characteristic_of leads_to",
-    "n": "not isn't ain't can't cannot wouldn't shouldn't won't doesn't don't didn't wasn't aren't neither nor never",
-    "h": "choose chose go_for give_it give_it_a gets_a it_gets give select pick choosing selecting picking go_with going_with opt_for opting_for answer_with say vote vote_for "
-    "vote_is lean_toward lean_towards lean_to except except_for select_option assign judge output_is settle_on reply_with "
-    "respond_with went_with conclude mark return circle rate_this judge_it judge_this exception_of",
-    "s": "so thus therefore hence final finally overall conclude_that ultimately consequently in_conclusion in_summary "
-    "to_summarize in_short accordingly revised",
+    # better
+    "d": (
+        "favored wins best better true preferred preferable superior more_likely most_accurate most_suitable "
+        "most_appropriate most_likely more_appropriate more_suitable makes_the_most_sense makes_sense "
+        "has_the_strongest_support edges_it applies fits_best what_i_would_choose what_i'd_choose"
+    ),
+    # wrong
+    "x": (
+        "incorrect incorrectly wrong false unlikely excluded exclude excluding eliminate eliminated eliminating "
+        "ruled_out rule_out ruling_out contraindicated inappropriate less_likely least_likely_correct inaccurate "
+        "untrue unsuitable not_indicated would_be_considered would_need would_require unrelated irrelevant ❌ ✗ ✘ "
+        "✖ anything_but less_appropriate rejected reject"
+    ),
+    # what a question asks for
+    "p": (
+        "diagnosis diagnoses step treatment drug cause mechanism test explanation management therapy finding "
+        "of_choice intervention medication etiology pathogen organism least_likely procedure investigation "
+        "condition label score rating class"
+    ),
+    # is
+    "i": (
+        "is was be are were equals it's its that's this's seems appears remains becomes lies stands stands_out_as "
+        "matches fits it_is means meaning says"
+    ),
+    # leads to an option
+    "v": (
+        "confident_in judged_as consistent_with compatible_with corresponds_to correspond_to points_to point_to "
+        "points_toward suggests suggest indicates indicate leaving leaves leaves_us_with leave_us_with making "
+        "makes explained_by supports support favors favor has is_called matches_with left_with narrows_it_down_to "
+        "narrowed_down_to comes_down_to boils_down_to typical_of characteristic_of leads_to"
+    ),
+    # denies what follows
+    "n": ("not isn't ain't can't cannot wouldn't shouldn't won't doesn't don't didn't wasn't aren't neither nor never"),
+    # chooses
+    "h": (
+        "all_but all_except everything_but everything_except none_but none_except nothing_but all_options_except "
+        "all_options_but settled_on choose chose go_for give_it give_it_a gets_a it_gets give select pick "
+        "choosing selecting picking go_with going_with opt_for opting_for answer_with say vote vote_for vote_is "
+        "lean_toward lean_towards lean_to except except_for select_option assign judge output_is settle_on "
+        "reply_with respond_with went_with conclude mark return circle rate_this judge_it judge_this exception_of"
+    ),
+    # concludes
+    "s": (
+        "so thus therefore hence final finally overall conclude_that ultimately consequently in_conclusion "
+        "in_summary to_summarize in_short accordingly revised"
+    ),
+    # but
     "b": "but however yet whereas instead_it_is",
-    "f": "if unless depending suppose assuming otherwise initially initial_answer initial_impression initial_thought at_first first_thought at_first_glance first_glance "
-    "common_mistake one_might one_may you_might many_would many_people students some_would tempting provided_that hypothetically i_said "
-    "might_seem may_seem might_think preliminary",
+    # supposes
+    "f": (
+        "was_going_to was_about_to if unless depending suppose assuming otherwise initially initial_answer "
+        "initial_impression initial_thought at_first first_thought at_first_glance first_glance common_mistake "
+        "one_might one_may you_might many_would many_people students some_would tempting provided_that "
+        "hypothetically i_said might_seem may_seem might_think preliminary"
+    ),
+    # grants
     "g": "although though while even_if even_though despite whereas_in albeit",
+    # may be
     "m": "could might may can possibly perhaps",
-    "t": "than over rather_than instead_of compared_with compared_to versus vs as_opposed_to in_preference_to",
+    # compares
+    "t": "than over rather_than instead_of compared_with compared_to as_opposed_to in_preference_to",
+    # explains
     "e": "because since as due for given which e.g. based according per",
-    "r": "wait actually correction scratch sorry apologies apologize apologise mistake reconsider reconsidering hmm reflection "
-    "oops closer_inspection second_thought second_thoughts looking_again rechecking upon_review misread misspoke edit edited update amended double-check",
-    "u": "the a an this that these it my your our i we you one's most likely probably clearly definitely indeed certainly "
-    "here now only single would will should must have_to has_to just simply "
-    "also then both either i'd i'll i'm we'd sure okay ok well yes-no of_course believe think think_that believe_that "
-    "believe_it am being obviously surely undoubtedly very more out judged clear next first unfortunately sadly in_fact sure_thing thing absolutely "
-    "hallucinated factual statement statements please respectively always already really truly there all",
+    # retracts
+    "r": (
+        "take_that_back strike_that never_mind i_was_wrong wait actually correction scratch sorry apologies "
+        "apologize apologise mistake reconsider reconsidering hmm reflection oops closer_inspection "
+        "second_thought second_thoughts looking_again rechecking upon_review misread misspoke edit edited update "
+        "amended double-check"
+    ),
+    # adds nothing
+    "u": (
+        "here's alone if_i_had_to_choose if_i_had_to_pick if_i_had_to_pick_one if_i_must_choose "
+        "if_forced_to_choose if_pressed maybe easily without_a_doubt no_doubt for_sure the a an this that these "
+        "it my your our i we you one's most likely probably clearly definitely indeed certainly here now only "
+        "single would will should must have_to has_to just simply also both either i'd i'll i'm we'd sure okay ok "
+        "well yes-no of_course believe think think_that believe_that believe_it am being obviously surely "
+        "undoubtedly very more out judged clear next first unfortunately sadly in_fact sure_thing thing "
+        "absolutely hallucinated factual statement statements please respectively always already really truly "
+        "there all"
+    ),
+    # preposition
     "k": "of in with to from by among between on at into about regarding under",
-    "|": "or and/or",
-    "&": "and plus as_well_as",
+    # or
+    "|": "vs versus or and/or",
+    # and
+    "&": "then and_then followed_by as_is and plus as_well_as",
 }
 _OTHERS = {
-    "a": "respuesta resposta gabarito réponse antwort lösung risposta antwoord svar svaret vastaus odpowiedź odpowiedzią "
-    "odpověď răspuns răspunsul válasz odgovor ответ ответом відповідь отговор отговорът отговорът cevap yanıt الإجابة الجواب "
-    "اجابة إجابة جواب پاسخ תשובה התשובה उत्तर जवाब উত্তর উত্তরটি பதில் விடை సమాధానం đáp_án câu_trả_lời trả_lời jawaban jawabannya "
-    "jawapan jawapannya sagot jibu ìdáhùn idahun amsa amsar መልስ απάντηση svarið atsakymas vastus solución solução soluzione "
-    "solution_finale rezultat conclusión conclusão resultado",
-    "o": "opción opção option_finale opzione optie opsi opcja opció opțiunea alternativa alternativ letra lettre lettera "
-    "buchstabe proposition vaihtoehto вариант варіант الخيار خيار گزینه विकल्प বিকল্প pilihan chaguo seçenek seçeneğidir "
-    "şık şıkkı şıkkıdır seçeneği lựa_chọn phương_án vraag inciso literal",
-    "c": "correcta correcto correta correto correcte juste bonne richtig richtige richtigen korrekt korrekte korrekta corretta "
-    "corretto giusta esatta juist juiste correcte goede rätt rätta riktig riktige riktiga rigtig rigtige rigtigt oikea "
-    "prawidłowa prawidłową prawidłowy poprawna poprawną poprawny správná správně správný corect corectă corecta helyes točan "
-    "tačan ispravan правильный правильным верный верным правильно верно правильна правильною верният правилният doğru "
-    "الصحيحة الصحيح صحيحة صحیح درست הנכונה נכון सही সঠিক சரியான సరైన đúng benar tepat betul tama tamang sahihi ትክክለኛው σωστή σωστό "
-    "chính_xác cierta certa  correctă",
-    "x": "incorrecta incorreta incorrecte falsch sbagliata onjuist fel nieprawidłowa неверный неправильный yanlış خطأ غلط गलत salah",
+    "a": (
+        "respuesta resposta gabarito réponse antwort lösung risposta antwoord svar svaret vastaus odpowiedź "
+        "odpowiedzią odpověď răspuns răspunsul válasz odgovor ответ ответом відповідь отговор отговорът cevap "
+        "yanıt الإجابة الجواب اجابة إجابة جواب پاسخ תשובה התשובה उत्तर जवाब উত্তর উত্তরটি பதில் விடை సమాధానం "
+        "đáp_án câu_trả_lời trả_lời jawaban jawabannya jawapan jawapannya sagot jibu ìdáhùn idahun amsa amsar መልስ "
+        "απάντηση svarið atsakymas vastus solución solução soluzione solution_finale rezultat conclusión "
+        "conclusão resultado"
+    ),
+    "o": (
+        "antwortmöglichkeit opción opção option_finale opzione optie opsi opcja opció opțiunea alternativa "
+        "alternativ letra lettre lettera buchstabe proposition vaihtoehto вариант варіант الخيار خيار گزینه "
+        "विकल्प বিকল্প pilihan chaguo seçenek seçeneğidir şık şıkkı şıkkıdır seçeneği lựa_chọn phương_án vraag "
+        "inciso literal"
+    ),
+    "c": (
+        "correcta correcto correta correto correcte juste bonne richtig richtige richtigen korrekt korrekte "
+        "korrekta corretta corretto giusta esatta juist juiste goede rätt rätta riktig riktige riktiga rigtig "
+        "rigtige rigtigt oikea prawidłowa prawidłową prawidłowy poprawna poprawną poprawny správná správně "
+        "správný corect corectă corecta helyes točan tačan ispravan правильный правильным верный верным правильно "
+        "верно правильна правильною верният правилният doğru الصحيحة الصحيح صحيحة صحیح درست הנכונה נכון सही সঠিক "
+        "சரியான సరైన đúng benar tepat betul tama tamang sahihi ትክክለኛው σωστή σωστό chính_xác cierta certa correctă"
+    ),
+    "x": (
+        "incorrecta incorreta incorrecte falsch sbagliata onjuist fel nieprawidłowa неверный неправильный yanlış "
+        "خطأ غلط गलत salah"
+    ),
     "p": "diagnóstico diagnostic diagnose diagnosi diagnosis_nya tratamiento tratamento traitement behandlung",
-    "i": "es est ist è é jest to är er on este je jeste е это является lautet sunt est-ce هي هو است ہے है হল হলো είναι là está está_na adalah "
-    "ialah ay ni ita_ce ce ነው היא हैं yra są está dır dir olan",
-    "n": "no_es não_é pas nicht non_è non niet inte ikke ei nie nem не ليست ليس لیس không không_phải không_phải_là bukan si hindi_ang "
-    "δεν όχι 不是 não",
+    "i": (
+        "es est ist è é jest to är er on este je jeste е это является lautet sunt est-ce هي هو است ہے है হল হলো "
+        "είναι là está está_na adalah ialah ay ni ita_ce ce ነው היא हैं yra są dır dir olan"
+    ),
+    "n": (
+        "no_es não_é pas nicht non_è non niet inte ikke ei nie nem не ليست ليس لیس không không_phải không_phải_là "
+        "bukan si hindi_ang δεν όχι 不是 não"
+    ),
+    # denies what precedes
     "z": "नहीं değil değildir 아니라 아니고 ではなく じゃなく नही",
-    "h": "elijo escojo escolho choisis wähle scelgo kies väljer velger vælger wybieram выбираю обираю seçiyorum chọn pilih أختار "
-    "memilih marque",
-    "s": "por_tanto por_lo_tanto portanto logo donc daher somit also_ist folglich quindi pertanto dus därför dlatego "
-    "следовательно таким_образом поэтому итак vậy do_đó jadi finale dolayısıyla لذلك अतः इसलिए final_de",
+    "h": (
+        "elegiría escogería escolheria elijo escojo escolho choisis wähle scelgo kies väljer velger vælger "
+        "wybieram выбираю обираю seçiyorum chọn pilih أختار memilih marque"
+    ),
+    "s": (
+        "por_tanto por_lo_tanto portanto logo donc daher somit also_ist folglich quindi pertanto dus därför "
+        "dlatego следовательно таким_образом поэтому итак vậy do_đó jadi finale dolayısıyla لذلك अतः इसलिए "
+        "final_de"
+    ),
     "b": "sino mas mais sondern ma bensì maar utan lecz ale а tetapi tapi melainkan بل mà",
-    "u": "la el le les l a(z) az de het det den das die der il lo una un en η το ο ang az o  "
-    "são será sería seria être jest_to la_opción đó ja y_a ich je_vous eu yo",
+    "u": (
+        "la el le les l a(z) az de het det den das die der il lo una un en η το ο ang o são será sería seria être "
+        "jest_to la_opción đó ja y_a ich je_vous eu yo"
+    ),
 }
 _UNSPACED = {
     "a": "正确答案 正確答案 答案 正解 答え 答 解答 正答 回答 정답 올바른_답 옳은_답 답 คำตอบ ตอบ 最佳答案 结论",

@@ -1,7 +1,7 @@
 """Read a date, or weeks and days, from a completion.
 
-Several values may stand in a completion, such as the last menstrual period and the due date; `stated` chooses the one
-that the completion gives as its answer. A last menstrual period is an answer never, for it is an input.
+A completion may hold several, such as the last menstrual period and the due date. `stated` chooses the one that the
+completion gives as its answer. The last menstrual period is never an answer, since it is an input.
 """
 
 from __future__ import annotations

@@ -40,6 +40,7 @@ _NUMBER = lazy_regex(
 )
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
 _PER_VOLUME = lazy_regex(r"\s?(?:cells\s?)?/\s?(?:[µμu]?[lL]\b|mm|[mdc]L)")
+_CONVERSION = lazy_regex(r" ?[A-Za-z/]{1,8} ?\(")
 _MINUS_WORD = lazy_regex(r"\b(?:minus|negative)\s\Z", re.IGNORECASE)
 _SCALES = (
     *("score", "scale", "points?", "criteria", "index", "grade", "rating", "total", "sum", "answer", "gcs", "apgar"),
@@ -91,6 +92,7 @@ def _values(text: str) -> Iterator[Value[float]]:
     """Yield the numbers that can be an answer."""
     main = without_asides(text)
     scales = {scale.start("score"): scale for scale in _SCALE.finditer(text) if _is_scale(scale)}
+    last: Value[float] | None = None
     for match in _NUMBER.finditer(text):
         start, end = match.span()
         scale = scales.get(start)
@@ -104,7 +106,10 @@ def _values(text: str) -> Iterator[Value[float]]:
             continue
         if _MINUS_WORD.search(text, max(0, start - _BESIDE), start):
             value = -abs(value)
-        yield Value(value, start, end, is_input(text, start, end))
+        # "weight 154 lb (70 kg)" is one input in two units.
+        is_converted = last is not None and last.minor and _CONVERSION.fullmatch(text, last.end, start)
+        last = Value(value, start, end, bool(is_converted) or is_input(text, start, end))
+        yield last
 
 
 def _is_scale(match: re.Match[str]) -> bool:

@@ -20,12 +20,13 @@ _OTHER_BEFORE = tuple(
         r"[A-Za-z0-9µ\u00c0-\u1fff.^\\'/√#]",  # the end of a name, number, unit or fraction
         r"(?<![-=])[<>]=? ?|[≤≥±] ?",  # a bound or a margin
         r"\b(?:than|than or equal to|min\.|max\.|least|most|above|below|over|under|exceeds|start(?:s|ing) at|up to) ",
-        r"[0-9]:|[0-9] in |\b(?:per|out of) ",  # the second half of a ratio
+        r"[0-9]:|[0-9] in |\b(?:per|out of(?: an?)?(?: possible| maximum| total)?(?: of)?) ",  # of a ratio
         r"\b(?:[0-9]{1,3}|one|none|any|all|some|each|most) of (?:the |all )?",  # a scale
         r"[+×÷*/^√] ?|\bplus |(?<![A-Za-z])x ?|[0-9)\x00] ?- ?|\^ ?\{|frac ?\{|\} ?\{",  # an operand
         r"[/×*+÷√^-] ?\([^()]{0,12}|\b(?:ln|log|log10|exp|sqrt) ?\(?",  # an operand in parentheses
         r"(?<!\^)\baged?(?: |: | = )|(?<!\^)\bage(?: |: | = )",  # an age
         r"\b(?:version|v\.|steps?|table|figure|part|item|eq\.|equation|ref\.?|page|no\.) ",
+        r"[0-9] ?(?:ft|feet|foot|') ?",  # inches beside feet
         r"\b(?:pmid|pmc|doi|isbn|mrn)[: ]{1,2}",
         r"\b(?:MELD[ -]?|(?:SAPS|PRISM|PIM|NEWS|CKiD|EuroSCORE|QRISK|KDIGO|GOLD|Rome|DSM|ICD)[ -](?=[1-5]))",
         r"\b(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
@@ -40,8 +41,9 @@ _OTHER_AFTER = tuple(
         r":[0-9]| in [0-9]| ?/ ?\(?[0-9]| ?[<>] ?[0-9]",  # a ratio, a fraction or a comparison
         r"[⁰¹²³⁴⁵⁶⁷⁸⁹]|-[A-Za-z]|(?:st|nd|rd|th)\b",  # a power, a name or an ordinal
         r" ?[)\x00]* ?(?:[+÷√] ?\(?-?[0-9√(\x00]|\^ ?[-(\w\x00]|/ ?(?:[(√0-9\x00]|\Z)|[×*] ?[\w(√\x00])",  # an operand
+        r" ?(?:ft|feet|foot|') ?[0-9]",  # feet beside inches
         r" ?[)\x00]* ?(?:[=≈] ?-?\(?[0-9]| ?x ?[(\x00]?[0-9\x00]| - [(\d\x00])",
-        r" ?(?!ml ?/ ?\x00)[A-Za-zµ°²³%][\w/^²³]{0,11} ?(?:[×*+÷] ?[(\w√\x00]|/ ?[(\x00]| [-/] -?[(\d\x00])",
+        r" ?(?!ml ?/ ?\x00)[A-Za-zµ°²³%][\w/^²³]{0,11} ?(?:[×*+÷] ?[(\w√\x00]|x ?\d|/ ?[(\x00]| [-/] -?[(\d\x00])",
         r"[^()\n]{0,12}\) ?[²³^×*/+÷]",  # an operand in parentheses
         r"[ -]?(?:years?|yrs?)[ -](?:old|of age)\b|[ -]?(?:years?|yrs?)\b(?! risk)| ?y/?o\b",  # an age
         r" (?:decimals?|significant|sig\.?|places?|digits?)\b",

@@ -79,8 +79,8 @@ def ascii_digits(text: str) -> str:
 def in_figures(text: str) -> str:
     """Return `text` with spelled numbers in figures, but "one" not where it is a pronoun.
 
-    >>> in_figures("one hundred and twelve; four point five; no one")
-    '112; 4.5; no one'
+    >>> in_figures("one hundred and twelve; four point five; each one")
+    '112; 4.5; each one'
     """
 
     def figures(match: re.Match[str]) -> str:

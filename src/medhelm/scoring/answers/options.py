@@ -1,8 +1,8 @@
 """Find where a completion names the options of a question.
 
 `find_tokens` turns a text into tokens with roles (`choice_words`). An option is named by its label, its text, or both:
-"B", "Aspirin", "B. Aspirin" and "Aspirin (B)" are one token. A letter that may be a word or a name is none: "A patient",
-"hepatitis B", "B cells", "E. coli".
+"B", "Aspirin", "B. Aspirin" and "Aspirin (B)" are one token. A letter that may be a word or a name is none: "A
+patient", "hepatitis B", "B cells", "E. coli".
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers.answer_text import clean_text
 from medhelm.scoring.answers.choice_words import phrases, roles, unspaced_words
 
-_FIRST = 0xE000  # private characters stand for the texts of options
+_FIRST = 0xE000  # private characters replace the texts of options
 _MOST_OPTIONS = 64
 _MOST_MENTIONS = 200  # of one text
 _NO_MARKUP = dict.fromkeys(map(ord, "*`_$#\\"), "") | {ord("İ"): "I"}
@@ -31,6 +31,7 @@ _NUMBERED = lazy_regex(
 _NAMED_A = lazy_regex(r"A:\s+(?=[(\[]?[B-J][)\].:]?(?:\s|$))")
 _HYPHENATED = lazy_regex(r"(?<=option|answer|choice|letter)-(?=[A-Ja-j](?![A-Za-z]))", re.IGNORECASE)
 _QUOTE = lazy_regex(r"(?<!\w)'|'(?!\w)")
+_ABBREVIATION = lazy_regex(r"\b(i\.e|e\.g|vs|approx)\.", re.IGNORECASE)
 _LETTER_SUFFIX = lazy_regex(r"(?<![A-Za-z])([A-Z])['’](?:[dt][ıiuü]r|[yn]?[ıiuü]|d[ae])(?!\w)")
 _LOOKALIKE = lazy_regex(r"(?<!\w)[АВСЕНІЈΑΒΕΗΙ](?!\w)(?!\s[а-яα-ω])")
 _LOOKALIKES = str.maketrans("АВСЕНІЈΑΒΕΗΙ", "ABCEHIJABEHI")
@@ -42,13 +43,49 @@ _TOKEN = (
 )
 _TOKEN_OF_ASCII = lazy_regex(_TOKEN)
 _ISOLATED_WORDS = frozenset(
-    "yes no maybe true false none both never always unknown uncertain other all any y n zero one".split()
+    (
+        "yes",
+        "no",
+        "maybe",
+        "true",
+        "false",
+        "none",
+        "both",
+        "never",
+        "always",
+        "unknown",
+        "uncertain",
+        "other",
+        "all",
+        "any",
+        "y",
+        "n",
+        "zero",
+        "one",
+    )
 )
 _EXPLAINS = frozenset(
-    "the this these it there because based given according explanation rationale reason since in confidence".split()
+    (
+        "the",
+        "this",
+        "these",
+        "it",
+        "there",
+        "because",
+        "based",
+        "given",
+        "according",
+        "explanation",
+        "rationale",
+        "reason",
+        "since",
+        "in",
+        "confidence",
+    )
 )
 _PRONOUNS = frozenset(("it", "they", "he", "she", "there"))
 _MODAL = frozenset(("would", "should", "must", "will", "has", "could", "might", "may"))
+_AFTER_A = frozenset(("first", "only", "alone", "here", "again", "indeed", "instead"))
 _SAME = frozenset(("for", "means", "meaning", "ie", "i.e", "is", "="))
 _BOUNDARY = frozenset(".;?,(:\n|&")
 _SIMILAR = 0.8
@@ -65,13 +102,13 @@ class Token(NamedTuple):
     is_label: bool = False
     """True if the option is named by its label."""
     is_common: bool = False
-    """True if the option is named by a number or a common word that stands apart, such as "yes"."""
+    """True if the option is named by a number or a common word that is isolated, such as "yes"."""
     word: str = ""
     """The word; for an option that is named by its text alone, the text."""
 
     @property
-    def stands_out(self) -> bool:
-        """True if the option is named by its label, or by a word that stands apart."""
+    def is_explicit(self) -> bool:
+        """True if the option is named by its label, or by a word that is isolated."""
         return self.is_label or self.is_common
 
     @property
@@ -91,7 +128,7 @@ class PreparedOptions(NamedTuple):
     texts: tuple[tuple[str, int], ...]
     """Lower-case text -> option, the longest first, without those in `words`."""
     words: dict[str, int]
-    """Lower-case text that is a number or a common word, and counts only where it stands apart -> option."""
+    """Lower-case text that is a number or a common word, and counts only where it is isolated -> option."""
     own: tuple[str, ...]
     """Lower-case text of each option."""
 
@@ -157,6 +194,7 @@ def find_tokens(text: str, options: PreparedOptions) -> list[Token]:
         text = _ARROW.sub(" → ", text)
     if "-" in text or not text.isascii():
         text = _DASH.sub(" – ", _HYPHENATED.sub(" ", text))
+    text = _ABBREVIATION.sub(r"\1", text)
     tokens = _tokens(_replace_texts(text, options), options)
     return list(_merge(_keep_apart(tokens, options), options))
 
@@ -169,7 +207,7 @@ def _replace_texts(text: str, options: PreparedOptions) -> str:
         at, n = lower.find(own), 0
         while at >= 0 and n < _MOST_MENTIONS:
             end, n = at + len(own), n + 1
-            if not taken[at] and not taken[end - 1] and _stands_alone(lower, at, end):
+            if not taken[at] and not taken[end - 1] and _is_whole(lower, at, end):
                 found.append((at, end, number))
                 taken[at:end] = b"\1" * (end - at)
             at = lower.find(own, end)
@@ -180,7 +218,7 @@ def _replace_texts(text: str, options: PreparedOptions) -> str:
     return "".join([*pieces, text[done:]])
 
 
-def _stands_alone(lower: str, start: int, end: int) -> bool:
+def _is_whole(lower: str, start: int, end: int) -> bool:
     """Return True if lower[start:end] is not part of a longer word or number."""
     if start and lower[start].isalnum():
         before, further = lower[start - 1], lower[max(0, start - 2) : start - 1]
@@ -248,16 +286,14 @@ def _keep_apart(tokens: list[Token], options: PreparedOptions) -> list[Token]:
     """Turn labels and common words that are words of a sentence back into words."""
     kept: list[Token] = []
     for at, token in enumerate(tokens):
-        if (token.role != "M" or not token.stands_out) and token.word not in ("no", "No", "NO"):
+        if (token.role != "M" or not token.is_explicit) and token.word not in ("no", "No", "NO"):
             kept.append(token)
             continue
         before = kept[-1] if kept else _LINE_END
         after = tokens[at + 1] if at + 1 < len(tokens) else _LINE_END
-        chained = before.role in "&|," and len(kept) > 1 and kept[-2].role in "wu" and len(kept[-2].word) == 1
-        similar = token.is_label and after.role in ".(" and _end_of_similar(tokens, at + 2, options.own[token.option])
-        joined = token.is_label and before.role in "&|" and len(kept) > 1 and kept[-2].is_label
-        if token.stands_out and (
-            similar or joined or (not chained and _is_name(token, before, after, tokens[at + 2 : at + 4]))
+        if token.is_explicit and (
+            (token.is_label and _is_surely_label(kept, token, tokens[at + 1 : at + 42], options))
+            or _is_name(token, kept, after, tokens[at + 2 : at + 4])
         ):
             kept.append(token)
             if _begins_sentence(before, after) or (after.word in _PRONOUNS and not token.is_label):
@@ -279,9 +315,23 @@ def _begins_sentence(before: Token, after: Token) -> bool:
     return before.role in ".\n" and after.word[:1].isupper() and after.word.lower() in _EXPLAINS
 
 
-def _is_name(token: Token, before: Token, after: Token, further: list[Token]) -> bool:
-    """Return True if a label or common word stands where an option is named, by its neighbors."""
-    word, ends = token.word, after.role in _BOUNDARY
+def _is_surely_label(kept: list[Token], token: Token, following: list[Token], options: PreparedOptions) -> bool:
+    """Return True for a label before its text, after "or" and another label, or after "the answer is"."""
+    if following and following[0].role in ".(" and _end_of_similar(following, 1, options.own[token.option]):
+        return True
+    if len(kept) < 2 or not following:
+        return False
+    if kept[-1].role in "&|" and kept[-2].is_label:
+        return True
+    stated = kept[-1].role in ":i" and kept[-2].role in "ac"
+    return stated and (following[0].role == "k" or following[0].word[:1] > "\u0e00")
+
+
+def _is_name(token: Token, kept: list[Token], after: Token, further: list[Token]) -> bool:
+    """Return True if a label or common word names an option, by its neighbors."""
+    word, ends, before = token.word, after.role in _BOUNDARY, kept[-1] if kept else _LINE_END
+    if before.role in "&|," and len(kept) > 1 and kept[-2].role in "wu" and len(kept[-2].word) == 1:
+        return False  # "Vitamins A and B"
     if before.role in "wf" and before.word:
         return False
     if before.role in ".\n" and after.word in _PRONOUNS and not token.is_label:
@@ -312,6 +362,12 @@ def _is_name(token: Token, before: Token, after: Token, further: list[Token]) ->
         ends
         or (word == "A" and (after.role in "vn" or after.word in _MODAL or (after.role in "cd" and before.role == "o")))
         or (before.role in "vho" and after.word == "the")
+        or (
+            word == "A"
+            and after.word in _AFTER_A
+            and (not further or further[0].role in _BOUNDARY or further[0].role == "i")
+        )
+        or (before.role in "bi" and after.word == "that")
     )
 
 
@@ -360,7 +416,7 @@ def _end_of_pair(tokens: list[Token], at: int, options: PreparedOptions) -> int:
 
 
 def _joins(sign: Token, token: Token) -> bool:
-    """Return True if `sign` can stand between a label and its text, or the other way round."""
+    """Return True if `sign` can be between a label and its text, or the other way round."""
     return sign.role in (".:,(|" if token.is_label else ":,(") or (token.is_label and sign.word.lower() in _SAME)
 
 

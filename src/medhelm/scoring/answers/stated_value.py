@@ -1,6 +1,6 @@
 """Choose the value that a text states as its answer, among all the values in it.
 
-The readers of numbers, dates and gestational ages find the values. `stated` chooses one by where it stands, in this
+The readers of numbers, dates and gestational ages find the values. `stated` chooses one by its place, in this
 order:
 
 1. the value after the last "answer", "final ..." or "result";
@@ -54,7 +54,7 @@ _FILLERS = (
     r"|an?|the|equal|equivalent|to|on|at|be|is|as|estimated|calculated"
 )
 _FILLER = lazy_regex(rf"(?:[\s\x00\"'(\[~≈#*_|{{>$]|\b(?:{_FILLERS})\b)*\Z", re.IGNORECASE)
-"""What may stand between a link and its value."""
+"""Words and marks that may separate a link from its value."""
 
 _ANSWER = lazy_regex(
     r"(?<![a-z])(?:answers?|final (?:answer|result|value|score|total)|^\W{0,6}final"

@@ -18,6 +18,7 @@ WEAK, STATED, ANSWERED, CONCLUDED = 1, 2, 3, 4
 """Strength of statements: "suggests B" of a text, "it is B", "the answer is B", and "therefore the answer is B"."""
 
 _MOST_TOKENS = 400  # of a sentence
+_LONGEST_HEADING = 40  # tokens
 
 _AND_OTHERS = r"(?:(?:,[uo]*M)*,?[&|][nuo]*M)?"
 _REMOVED = (
@@ -26,7 +27,7 @@ _REMOVED = (
     lazy_regex(r"M(?:\|[uo]*M)+(?=[(:]+[^M]*M)|M,M(?=:M)"),  # asked: "A or B: B"
     lazy_regex(rf"(?:t|(?<=d)k)[uok]*M{_AND_OTHERS}"),  # compared: "rather than A"
     lazy_regex(r"k[uo]*M(?:,[uo]*M)*,?[&|][uo]*M,?"),  # compared: "between A and B"
-    lazy_regex(rf"M{_AND_OTHERS}(?:[uo]*[i:(]?[um]*[nx](?![uoi]*M)|[uo]*z)"),  # denied: "A is wrong"
+    lazy_regex(rf"(?<!h)M{_AND_OTHERS}(?:[uo]*[i:(]?[um]*[nx](?![uoi]*M)|[uo]*z)"),  # denied: "A is wrong"
     lazy_regex(rf"(?:n[uohk]*(?:iu*)?|x[uok]*)M{_AND_OTHERS}"),  # denied: "not A"
 )
 _HEADS_LIST = lazy_regex(r"O[^M]*[:i]|x[uaoi]*[ao]:")
@@ -39,8 +40,8 @@ _IS_ANSWER = lazy_regex(
 )
 _IT_IS = lazy_regex(r"(?<!m)[iv:][uokbds]*M")
 _SAID = lazy_regex(r"(?:M,|[ek][^M,]*,)?(?:[^M,;]{1,6}(?P<option>M)(?:k[^M]*)?|(?P<first>M)k[^M]*)[(]?$")
-_ALONE = lazy_regex(r"(?:^|(?<=[,;(:]))[uosrcbd:]*M+(?:[uo]*i?|\|u)(?=$|[,;(:eb]|&$)")
-_GROUP = lazy_regex(r"M(?:[uo]*,[uo]*M|;M(?=$|;)|M)*(?:[uo]*,?[&|]+[uo]*M)*")
+_ALONE = lazy_regex(r"(?:^|(?<=[,;(:]))[uosrcbd:]*M+(?:[uo]*(?:i(?=$|[,;]))?|\|u)(?=$|[,;(:eb]|&$)")
+_GROUP = lazy_regex(r"M(?:[uo]*,[uo]*M|;M(?=$|;)|M)*(?:[uo]*,?[&|]+[uom]*M)*")
 _ITEM = lazy_regex(r"[:cx(]{0,3}o?\(?M(?P<ends>$|[.(:])?")
 _VERDICT = lazy_regex(r"[^nxc]{0,8}?(?P<verdict>[nxc])")
 _HEADING = lazy_regex(r"[^xnOM]*[ivh][^xnOM]*:|[acdpsuo]*[acdpso]:|[acsu]*a[acsu]*")
@@ -77,7 +78,7 @@ class _Line(NamedTuple):
 def find_statements(tokens: list[Token], options: PreparedOptions) -> list[Statement]:
     """Return the statements of a text, in order."""
     found: list[Statement] = []
-    blocks = list(_blocks(_lines(tokens)))
+    blocks = list(_blocks(_lines(_without_ranking(tokens))))
     for number, block in enumerate(blocks):
         listed = len({line.item for line in block}) > 1 or block[0].follows_heading
         in_block = []
@@ -93,6 +94,16 @@ def find_statements(tokens: list[Token], options: PreparedOptions) -> list[State
             in_block += in_line
         found += in_block or (_verdict(block) if listed else [])
     return found
+
+
+def _without_ranking(tokens: list[Token]) -> list[Token]:
+    """Turn options into words if several have a percentage: "B 80%, A 15%" states none."""
+    shares = {at for at, token in enumerate(tokens) if token.word.endswith("%")}
+    shares |= {at - 1 for at in shares if tokens[at - 1].role in ":("}
+    ranked = {at for at, token in enumerate(tokens) if token.role == "M" and at + 1 in shares}
+    if len({tokens[at].option for at in ranked}) < 2:
+        return tokens
+    return [Token("w", word=token.word) if at in ranked else token for at, token in enumerate(tokens)]
 
 
 def _in_line(line: _Line, options: PreparedOptions, *, last: bool) -> Iterator[Statement]:
@@ -128,7 +139,9 @@ class _Sentence:
             places = []
         for pattern in _REMOVED:
             for match in reversed(list(pattern.finditer(roles))):
-                del places[match.start() : match.end()]
+                remarked = ":" in match[0] and roles[match.start()] == "M" and tokens[places[match.start()]].is_common
+                if not remarked:  # "No: not in the note" denies nothing
+                    del places[match.start() : match.end()]
             roles = "".join(tokens[at].role for at in places)
         self.roles = roles
         self.tokens = [tokens[at] for at in places]
@@ -150,11 +163,11 @@ class _Sentence:
                 yield Statement(self.places[at], option, min(strength + self.concludes, CONCLUDED))
 
     def alone(self, place: str) -> Iterator[Statement]:
-        """Yield the option that stands between signs, if it is one."""
+        """Yield the only option between signs."""
         found = [self.roles.index("M", match.start()) for match in _ALONE.finditer(self.roles)]
-        found = [at for at in found if self.tokens[at].stands_out or _may_stand_alone(at, self.roles, self.tokens)]
+        found = [at for at in found if self.tokens[at].is_explicit or _may_be_alone(at, self.roles, self.tokens)]
         options = {self._option(at) for at in found}
-        found = [at for at in found if _may_stand_alone(at, self.roles, self.tokens)]
+        found = [at for at in found if _may_be_alone(at, self.roles, self.tokens)]
         if place == "first" and not found and self.roles.startswith("M") and self.tokens[0].is_pair:
             found, options = [0], {self._option(0)}
         if self.taken or not found or any(differ(option, min(options), self.options) for option in options):
@@ -184,7 +197,7 @@ def _stated(roles: str, named: list[Token]) -> Iterator[tuple[int, int]]:
     for match in _IT_IS.finditer(roles):
         at = match.end() - 1
         listed = match[0][0] == ":" and match.start() and roles[match.start() - 1] == "M"
-        if named[at].stands_out and not listed:
+        if named[at].is_explicit and not listed:
             yield at, STATED
     said = _SAID.match(roles)
     if said:
@@ -196,10 +209,11 @@ def _stated(roles: str, named: list[Token]) -> Iterator[tuple[int, int]]:
 def _strength_of(match: re.Match[str], named: list[Token]) -> int:
     """Return the strength of "B is ...": "is the better one" and "would be the answer" are weaker than "is correct"."""
     supposed = any(token.word in ("would", "should") for token in named[match.start() : match.end()])
-    return STATED if supposed or match["verdict"] in "do" else ANSWERED
+    qualified = match.string[match.end() : match.end() + 1] == "p"  # "is the right drug for"
+    return STATED if supposed or qualified or match["verdict"] in "do" else ANSWERED
 
 
-def _may_stand_alone(at: int, roles: str, named: list[Token]) -> bool:
+def _may_be_alone(at: int, roles: str, named: list[Token]) -> bool:
     """Return True if an option between signs is an answer: a text only where nothing else is said."""
     if named[at].is_label:
         return not re.search(r"w\($", roles[:at]) or re.match(r"\((?!$|[,;e])", roles[at + 1 :]) is None
@@ -219,7 +233,10 @@ def _lines(tokens: list[Token]) -> Iterator[_Line]:
             joined[-1] = (joined[-1][0], [*joined[-1][1], Token(":"), *line])
         else:
             joined.append((start + 1, line))
-        heads = _HEADING.fullmatch(_roles(joined[-1][1])) is not None
+        heading = joined[-1][1]
+        heads = (
+            len(heading) <= _LONGEST_HEADING and _HEADING.fullmatch(re.split("[.?]", _roles(heading))[-1]) is not None
+        )
     follows = False
     for start, line in joined:
         item = _item(line)
@@ -245,8 +262,8 @@ def _item(line: list[Token]) -> int | None:
     named = line[_roles(line[:8]).index("M")] if match else None
     if match and named and named.is_label and (named.is_pair or match["ends"] is not None):
         return named.option
-    numbered = len(line) > 1 and line[0].word.isdigit() and line[1].word in (".", ")")
-    return -1 if numbered else None
+    other = len(line) > 1 and (line[0].word.isdigit() or (len(line[0].word) == 1 and line[0].word.isupper()))
+    return -1 if other and line[1].word in (".", ")", ":") else None
 
 
 def _as_item(line: list[Token]) -> list[Token]:
