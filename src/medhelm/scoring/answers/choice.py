@@ -42,7 +42,7 @@ def find_choice(completion: str, labels: Sequence[str], texts: Sequence[str]) ->
     text = choice_text(completion)
     options = prepare_options(labels, tuple(texts))
     whole = text.lower().strip(" .\"'")
-    if whole in options.own and whole:
+    if whole in options.own and whole and whole.upper() not in options.labels:
         return options.own.index(whole)
     next_question = _NEXT_QUESTION.search(text)
     if next_question:  # a model that invents another question has answered before it

@@ -31,6 +31,7 @@ _NUMBERED = lazy_regex(
 _NAMED_A = lazy_regex(r"A:\s+(?=[(\[]?[B-J][)\].:]?(?:\s|$))")
 _HYPHENATED = lazy_regex(r"(?<=option|answer|choice|letter)-(?=[A-Ja-j](?![A-Za-z]))", re.IGNORECASE)
 _QUOTE = lazy_regex(r"(?<!\w)'|'(?!\w)")
+_WHOLE_NUMBER = lazy_regex(r"(?<![\d.,])(\d+)\.0+(?![\d.]*\d)")
 _ABBREVIATION = lazy_regex(r"\b(i\.e|e\.g|vs|approx)\.", re.IGNORECASE)
 _LETTER_SUFFIX = lazy_regex(r"(?<![A-Za-z])([A-Z])['’](?:[dt][ıiuü]r|[yn]?[ıiuü]|d[ae])(?!\w)")
 _LOOKALIKE = lazy_regex(r"(?<!\w)[АВСЕНІЈΑΒΕΗΙ](?!\w)(?!\s[а-яα-ω])")
@@ -186,16 +187,16 @@ def _is_number(text: str) -> bool:
 
 def find_tokens(text: str, options: PreparedOptions) -> list[Token]:
     """Return the tokens of a `choice_text`."""
-    if "0" in options.labels or any(_is_number(word) for word in options.words):
-        text = re.sub(r"(?<![\d.,])(\d+)\.0+(?![\d.]*\d)", r"\1", text)
-    else:
+    text = _replace_texts(text, options)
+    if "0" in options.labels:
+        text = _WHOLE_NUMBER.sub(r"\1", text)
+    elif not any(map(_is_number, options.words)):
         text = _NUMBERED.sub("", _NAMED_A.sub("", text, count=1) if text.startswith("A:") else text)
     if ">" in text or not text.isascii():
         text = _ARROW.sub(" → ", text)
     if "-" in text or not text.isascii():
         text = _DASH.sub(" – ", _HYPHENATED.sub(" ", text))
-    text = _ABBREVIATION.sub(r"\1", text)
-    tokens = _tokens(_replace_texts(text, options), options)
+    tokens = _tokens(_ABBREVIATION.sub(r"\1", text), options)
     return list(_merge(_keep_apart(tokens, options), options))
 
 
@@ -386,7 +387,8 @@ def _merge(tokens: list[Token], options: PreparedOptions) -> Iterator[Token]:
             yield token
             at += 1
             continue
-        other = next((tokens[n] for n in range(end, at, -1) if tokens[n].role == "M"), token)
+        beside = [other for other in tokens[at + 1 : end + 1] if other.role == "M" and other.is_label != token.is_label]
+        other = beside[-1] if beside else token
         same = not differ(token.option, other.option, options)
         word = (other if token.is_label else token).word
         yield Token("M", token.option if same else -1, is_label=True, word=word)
@@ -404,6 +406,8 @@ def _end_of_pair(tokens: list[Token], at: int, options: PreparedOptions) -> int:
     if between >= len(tokens):
         return 0
     other = tokens[between]
+    if token.is_label and len(other.word) == 1 and other.word.lower() == options.own[token.option]:
+        return between
     if token.is_label and other.role != "M" and tokens[at + 1].role in ".:(":
         return _end_of_similar(tokens, between, options.own[token.option])
     if other.role != "M" or other.is_label == token.is_label:
