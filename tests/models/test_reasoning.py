@@ -47,3 +47,11 @@ def test_markers_of_the_user_count_and_change_no_digest() -> None:
     assert separated("<<hm>>B", request=tagged).text == "B"
     assert separated("<<hm>>B").text == "<<hm>>B"
     assert tagged.digest == REQUEST.digest
+
+
+@pytest.mark.parametrize(
+    ("text", "is_cut"), [("analysis", True), ("<th", True), ("<|channel|>", True), ("[", False), ("A", False)]
+)
+def test_a_marker_that_the_limit_cut_is_reasoning(text: str, is_cut: bool) -> None:
+    assert (separated(text, "length").failure is not None) is is_cut
+    assert separated(text).text == text

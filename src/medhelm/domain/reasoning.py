@@ -30,13 +30,13 @@ _HEADER = r"[^<\n]{0,80}(?:<\|[a-z]+\|>[^<\n]{0,40})?<\|message\|>"
 _MARKERS = (
     # <think> of DeepSeek R1, Qwen, GLM, Nemotron, MiniMax and most others; <thought> of EXAONE and Marco-o1; Seed-OSS
     # <seed:think>; LongCat <longcat_think>; <antThinking> of Claude
-    _Marker(rf"<\s?{_NAMES}\s?>", rf"<\s?/\s?{_NAMES}\s?>"),
+    _Marker(rf"<\s?{_NAMES}>", rf"<\s?/\s?{_NAMES}>"),
     _Marker(r"<unused94>(?:thought\b)?", r"<unused95>"),  # MedGemma 1.5
     _Marker(r"<\|channel>\s?thought\b", r"<channel\|>"),  # Gemma 4
     # gpt-oss ("harmony"): every channel but `final`, also where the server has removed the special tokens
     _Marker(
         rf"(?:<\|start\|>assistant)?<\|channel\|>\s?(?:analysis|commentary)\b{_HEADER}|\A(?-i:analysis(?=[A-Z]))",
-        rf"(?:<\|end\|>)?\s?(?:<\|start\|>)?(?:assistant)?<\|channel\|>\s?final\b{_HEADER}|(?-i:assistantfinal)",
+        rf"(?:<\|end\|>\s?)?(?:<\|start\|>)?(?:assistant)?<\|channel\|>\s?final\b{_HEADER}|(?-i:assistantfinal)",
     ),
     _Marker(r"\[THINK\]", r"\[/THINK\]"),  # Magistral
     _Marker(r"◁think▷", r"◁/think▷"),  # Kimi-VL
@@ -48,10 +48,16 @@ _MARKERS = (
         r"<\|(?:/|end_?)(?:think|thinking|thought)\|>|<\|end\|>(?=\s?<\|begin\|>)",
     ),
     _Marker(r"<start_working_out>", r"<end_working_out>"),
+)
+"""Sources: the chat templates and model cards of these models. Each begins with one of the characters `_FIRST`."""
+
+_HEADINGS = (
     _Marker(r"\A\s{0,9}#{1,4} Thinking\s{0,3}\n", r"^#{1,4} Final Response[ :]{0,3}$", False),  # HuatuoGPT-o1
     _Marker(r"\A\s{0,9}Here is my thought process:", r"^\s{0,9}Here is my response:", False),  # Granite 3.2
 )
-"""Sources: the chat templates and model cards of these models."""
+"""Headings and sentences at the beginning of a text."""
+
+_FIRST = r"<\[◁a"
 
 _WRAPPERS = (
     r"<\|(?:return|end|call|(?:begin|end)_of_solution|(?:START|END)_(?:RESPONSE|TEXT)|begin\|>assistant<\|content)\|>"
@@ -59,8 +65,16 @@ _WRAPPERS = (
 )
 """Markers around the answer of the same models; removed only beside reasoning."""
 
-_HINTS = ("<", "[THINK]", "[/THINK]", "◁", "assistantfinal", "# Thinking", "# Final Response", "Here is my ")
-"""Texts without any of these have no marker, except for the first word of gpt-oss."""
+_ENDS_OF_NAMES = ("think", "thinking", "thought", "thoughts", "reasoning", "scratchpad", "inner_monologue")
+_HEADING_HINTS = ("# thinking", "here is my thought process:")
+_HINTS = (
+    *(f"{name}{end}" for name in _ENDS_OF_NAMES for end in (">", "|>")), "<unused94>", "<unused95>", "<|channel",
+    "channel|>", "[think]", "[/think]", "◁", "<|inner_", "working_out>", "assistantfinal", "<|end|>", *_HEADING_HINTS,
+)  # fmt: skip
+"""Texts without any of these, in lower case, have no marker, except for the first word of gpt-oss."""
+
+_SIGNS = ("<", "[", "◁", "#", "analysis", "assistantfinal", "ere is my thought process:")
+"""Texts without any of these have no marker."""
 
 _NEAR = 200
 """Characters beside a block that are looked at."""
@@ -97,9 +111,13 @@ def split_reasoning(text: str, tags: Tags = (), *, start_only: bool = False) -> 
     >>> split_reasoning("Blood gas analysis: B")
     SplitText(reasoning='', answer='Blood gas analysis: B')
     """
-    if not tags and not text.startswith("analysis") and not any(hint in text for hint in _HINTS):
+    if not tags and not any(sign in text for sign in _SIGNS):
         return SplitText("", text)
-    thoughts, kept = (_leading if start_only else _blocks)(text, _pattern(tuple(map(tuple, tags))))
+    lower = text.lower()
+    if not tags and not text.startswith("analysis") and not any(hint in lower for hint in _HINTS):
+        return SplitText("", text)
+    pattern = _pattern(tuple(map(tuple, tags)), any(hint in lower for hint in _HEADING_HINTS))
+    thoughts, kept = (_leading if start_only else _blocks)(text, pattern)
     if not thoughts:
         return SplitText("", text)
     return SplitText("\n".join(thoughts).strip(), re.sub(_WRAPPERS, "", "".join(kept)).lstrip())
@@ -124,14 +142,16 @@ def is_marker(text: str) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _pattern(tags: tuple[tuple[str, ...], ...]) -> re.Pattern[str]:
+def _pattern(tags: tuple[tuple[str, ...], ...], has_headings: bool = False) -> re.Pattern[str]:
     """Return one expression for all markers: group `s0` is the first start, `e0` its end (`f0` if it needs a start)."""
-    markers = [*(_Marker(re.escape(start), re.escape(end)) for start, end in tags), *_MARKERS]
+    own = [_Marker(re.escape(start), re.escape(end)) for start, end in tags]
+    first = _FIRST + "".join(re.escape(text[0]) for pair in tags for text in pair)
     found = []
-    for n, marker in enumerate(markers):
+    for n, marker in enumerate([*own, *_MARKERS, *(_HEADINGS if has_headings else ())]):
         end = "e" if marker.may_be_headless else "f"
         found.append(f"(?P<s{n}>{marker.start})|(?P<{end}{n}>{marker.end})")
-    return re.compile("|".join(found), re.IGNORECASE | re.MULTILINE)
+    near = r"\s#h" if has_headings else ""
+    return re.compile(f"(?=[{first}{near}])(?:{'|'.join(found)})", re.IGNORECASE | re.MULTILINE)
 
 
 def _leading(text: str, pattern: re.Pattern[str]) -> tuple[list[str], list[str]]:

@@ -89,4 +89,4 @@ _FIRST_TOKENS = ("<think>", "<|channel|>analysis<|message|>", "<|start|>assistan
 
 def _is_cut_marker(text: str) -> bool:
     """Return True if a completion of a few tokens is the beginning of a marker of reasoning."""
-    return text == "analysis" or (bool(text) and any(start.startswith(text) for start in _FIRST_TOKENS))
+    return text == "analysis" or (len(text) > 1 and any(start.startswith(text) for start in _FIRST_TOKENS))
