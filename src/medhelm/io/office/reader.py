@@ -88,8 +88,8 @@ def read_sheet(path: Path, source: Source) -> Iterator[tuple[int, list[object]]]
     wide = group_by((one for one in markup.merged if one.is_wide), lambda one: one.first_row + 1)
     for number, cells in chain(head, numbered):
         for merged in wide.get(number, ()) if number > head[0][0] else ():
-            place = f"{path}: the cells {merged} of the sheet `{sheet}`"
-            _refuse_wide(merged, cells, head[0][1], _left(table, markup), place)
+            what = f"{path}: the cells {merged} of the sheet `{sheet}`"
+            _refuse_wide(merged, cells, head[0][1], _left(table, markup), what)
         yield number, cells
 
 
