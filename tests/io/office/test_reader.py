@@ -214,6 +214,10 @@ def test_cells_merged_over_columns_are_refused_unless_they_are_clear(tmp_path: P
     assert "the cells B3:C3 of the sheet `Data` are merged over several columns" in message(path, "xlsx")
     section = rows(sheets(tmp_path / "y.xlsx", table(0, 3)), "xlsx")  # a row of its own, such as a heading in the table
     assert section[1] == {"id": "both", "note": "", "question": "", "answer": ""}
+    path = sheets(
+        tmp_path / "w.xlsx", lambda book, sheet: (table(1, 2)(book, sheet), sheet.merge_range(2, 4, 2, 5, None))
+    )
+    assert "the cells B3:C3 of the sheet `Data` are merged over several columns" in message(path, "xlsx")
     unnamed = rows(sheets(tmp_path / "z.xlsx", table(1, 2, ["id", "note", None, "answer"])), "xlsx")
     assert unnamed[1]["note"] == "both"
 

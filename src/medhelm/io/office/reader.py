@@ -85,12 +85,11 @@ def read_sheet(path: Path, source: Source) -> Iterator[tuple[int, list[object]]]
     if len(head) < 2 and len(shown) > 1 and not source.sheet:
         others = ", ".join(f"`{name}`" for name in shown[1:])
         raise DataError(f"{path}: the first sheet, `{sheet}`, has no rows below a header. Name another: {others}.")
-    wide = {one.first_row: one for one in markup.merged if one.is_wide}
+    wide = group_by((one for one in markup.merged if one.is_wide), lambda one: one.first_row + 1)
     for number, cells in chain(head, numbered):
-        if (merged := wide.get(number - 1)) and number > head[0][0]:
-            _refuse_wide(
-                merged, cells, head[0][1], _left(table, markup), f"{path}: the cells {merged} of the sheet `{sheet}`"
-            )
+        for merged in wide.get(number, ()) if number > head[0][0] else ():
+            what = f"{path}: the cells {merged} of the sheet `{sheet}`"
+            _refuse_wide(merged, cells, head[0][1], _left(table, markup), what)
         yield number, cells
 
 
