@@ -417,8 +417,8 @@ def _remaining(plan: PlannedDeletion) -> Iterator[str]:
         )
     for batch in Batches(plan.store).all():
         yield (
-            f"batch {batch.id} at {batch.provider}, which may hold the instances: repeat the command that submitted it, "
-            "with --batch, then this one with --orphans"
+            f"batch {batch.id} at {batch.provider}, which may hold the instances: repeat the command that submitted "
+            "it, with --batch, then this one with --orphans"
         )
     if not plan.request.exports:
         yield from (f"{one.path}, written {one.time[:10]}: --exports deletes it" for one in plan.exports)

@@ -17,12 +17,13 @@ both run in `medhelm.scoring.sql.sandbox` with a fixed clock. Queries that the s
 Corrected rule, of the authors of EHRSQL. The SQL is found anywhere in the completion. An empty completion, `null`, or
 words that the question cannot be answered count as abstention (`medhelm.scoring.sql.extract`). The rows must be the
 same, each equally often, in any order. If the question cannot be answered, only abstention is correct. With the
-conventions `ehrsql`, both queries are first normalized (`sql.extract.apply_conventions`) and put in lower case, like all
-values of that dataset.
+conventions `ehrsql`, both queries are first normalized (`sql.extract.apply_conventions`) and put in lower case, like
+all values of that dataset.
 
 Two details differ from the authors' program of 2022. It takes the first 100 rows and then sorts them; here all rows are
 sorted first, so that the order in which the database returns them does not matter. It compares values as texts; here,
-as in the authors' evaluation of 2024, numbers are rounded to three decimals, so that 0 and 0.0, and 1 and '1', are equal.
+as in the authors' evaluation of 2024, numbers are rounded to three decimals, so that 0 and 0.0, and 1 and '1', are
+equal.
 
 Under both rules, the query of a completion may take 100 times the steps of the reference, or 200 million if that is
 more (a few seconds), and never more than 60 s, the limit of the authors. Steps are instructions of SQLite's virtual
