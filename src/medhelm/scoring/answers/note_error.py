@@ -103,7 +103,7 @@ _SAYS_WRONG_FIRST = lazy_regex(
 )
 _NEGATIVE_FIRST = lazy_regex(r"\b(?:yes|incorrect|wrong|errors?|mistakes?|not|isn't)\b", re.IGNORECASE)
 _SAYS_ERROR = lazy_regex(
-    r"(?:^|:\s)\d{1,3}[.:)]?\s\S{3,}\s+\S|\b(?:incorrect|wrong|error)\b", re.IGNORECASE | re.MULTILINE
+    r"(?:^|:\s)\d{1,3}[.:)]?\s(?-i:[A-Z0-9])\S*\s+\S|\b(?:incorrect|wrong|error)\b", re.IGNORECASE | re.MULTILINE
 )
 """The number of a sentence and a sentence, or words: an error, even if the note has no sentence of that number."""
 _CORRECTION = lazy_regex(
