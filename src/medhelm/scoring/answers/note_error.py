@@ -285,9 +285,9 @@ def _prepared(completion: str, sentences: Mapping[int, str]) -> str:
     kept = [line for line in lines if " ".join(line.split()) not in repeated]
     text = _with_numbers("\n".join(kept if len(lines) - len(kept) > 1 else lines), sentences)
     text = _QUOTATION.sub(r"\1...", text).translate(_PLAIN)
-    lines = (" ".join(line.split()) for line in text.splitlines())
-    lines = (line[_after_marks(line, 0) :] for line in lines)
-    text = "\n".join(line for line in lines if line.strip(" .,:;-)"))
+    bare = (" ".join(line.split()) for line in text.splitlines())
+    bare = (line[_after_marks(line, 0) :] for line in bare)
+    text = "\n".join(line for line in bare if line.strip(" .,:;-)"))
     return _NUMBER_WORD.sub(lambda word: word[1] + str(_DIGIT_WORDS.index(word[2].lower())), text)
 
 
