@@ -103,7 +103,7 @@ _SAYS_WRONG_FIRST = lazy_regex(
 )
 _NEGATIVE_FIRST = lazy_regex(r"\b(?:yes|incorrect|wrong|errors?|mistakes?|not|isn't)\b", re.IGNORECASE)
 _SAYS_ERROR = lazy_regex(
-    r"(?:^|:\s)\d{1,3}[.:)]?\s(?-i:[A-Z])\S*(?:\s\S+){2}|\b(?:incorrect|wrong|error)\b", re.IGNORECASE | re.MULTILINE
+    r"(?:^|:\s)\d{1,3}[.:)]?\s(?-i:[A-Z0-9])\S*\s+\S|\b(?:incorrect|wrong|error)\b", re.IGNORECASE | re.MULTILINE
 )
 """The number of a sentence and a sentence, or words: an error, even if the note has no sentence of that number."""
 _CORRECTION = lazy_regex(
@@ -280,11 +280,14 @@ def _read(text: str) -> ErrorJudgment:
 def _prepared(completion: str, sentences: Mapping[int, str]) -> str:
     """Return the lines of a completion without markup, with fields as lines and quotations as numbers."""
     text = _FIELD.sub(lambda field: f"\n{_WORD_INSIDE.sub(' ', field[1])}: ", strip_reasoning(completion))
-    text = _with_numbers(clean_text(text.replace("[]", "none")).translate(_QUOTES), sentences)
+    lines = clean_text(text.replace("[]", "none")).translate(_QUOTES).splitlines()
+    repeated = {" ".join(f"{number} {sentence}".translate(_QUOTES).split()) for number, sentence in sentences.items()}
+    kept = [line for line in lines if " ".join(line.split()) not in repeated]
+    text = _with_numbers("\n".join(kept if len(lines) - len(kept) > 1 else lines), sentences)
     text = _QUOTATION.sub(r"\1...", text).translate(_PLAIN)
-    lines = (" ".join(line.split()) for line in text.splitlines())
-    lines = (line[_after_marks(line, 0) :] for line in lines)
-    text = "\n".join(line for line in lines if line.strip(" .,:;-)"))
+    bare = (" ".join(line.split()) for line in text.splitlines())
+    bare = (line[_after_marks(line, 0) :] for line in bare)
+    text = "\n".join(line for line in bare if line.strip(" .,:;-)"))
     return _NUMBER_WORD.sub(lambda word: word[1] + str(_DIGIT_WORDS.index(word[2].lower())), text)
 
 
