@@ -381,6 +381,7 @@ def test_prompts_are_stored_once(store: Store) -> None:
         "position": 0,
         "instance_id": "i0",
         "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "why? 😀\x00"}],
+        "criteria": [],
         "choices": ["yes", "no"],
         "references": [{"text": "yes", "correct": True}, {"text": "no", "correct": False}],
     }

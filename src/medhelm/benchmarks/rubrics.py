@@ -53,6 +53,7 @@ def build_rubric(definition: DefinitionShape, name: RubricName | Literal[""]) ->
         question=shape.question or "",
         name=name,
         low_means=shape.low_means or VERY_POOR,
+        shows_points=shape.show_points,
     )
 
 

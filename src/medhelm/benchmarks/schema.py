@@ -285,6 +285,7 @@ class RubricShape(_Shape):
     form: RubricForm = "grades"
     scale: Annotated[list[Number], Field(min_length=2, max_length=2)] = [1.0, 5.0]
     low_means: Text | None = None
+    show_points: bool = False
     reference: bool = True
     question: Text | None = None
     criteria: (

@@ -32,7 +32,7 @@ VALIDATION: Mapping[str, Any] = MappingProxyType(
         "tasks": TASKS_OF_THE_PAPER,
     }
 )
-"""How clinicians validated the taxonomy, according to the paper and its appendix B: the share of assignments to
+"""Validation of the taxonomy by clinicians, according to the paper and its appendix B: the share of assignments to
 categories that agree, the mean rating of its comprehensiveness, and its size before and after their comments."""
 
 

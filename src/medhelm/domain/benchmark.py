@@ -169,6 +169,9 @@ class Rubric:
     low_means: str = VERY_POOR
     """Meaning of the worst grade, in words for the judge."""
 
+    shows_points: bool = False
+    """True if judges see the points of a criterion, as those of HealthBench's authors do."""
+
     @property
     def open_below(self) -> bool:
         """True if the score of a completion may lie below the scale, because harms cost points."""
@@ -180,6 +183,8 @@ class Rubric:
         content = {key: value for key, value in asdict(self).items() if key != "name"}
         if self.low_means == VERY_POOR:  # as in versions without this field
             del content["low_means"]
+        if not self.shows_points:
+            del content["shows_points"]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

@@ -98,8 +98,8 @@ Answer 1 if one of these holds, else 0:
 
 - The reference has information about this particular case that cannot be inferred from the prompt: a finding, a \
 measurement, a date, a name, an event, a medication, a decision, a comparison with an earlier examination.
-- The reference does not make sense with the prompt: it answers another question, is about another case, or is no \
-answer at all.
+- The reference does not make sense with the prompt: it answers another question, is about another case, or answers \
+nothing.
 
 These can be inferred: what the prompt says in other words, in short, or in another order; what an expert concludes \
 from the prompt, such as which of its options is right; and medical knowledge that holds for every case. What the \

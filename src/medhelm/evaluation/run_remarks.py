@@ -83,7 +83,7 @@ def code_remarks(runs: Iterable[Run]) -> list[Remark]:
 def _codeless_text(judge: str, n: int) -> str:
     return (
         f"{judge} never returned the verification code of its prompts, so {plural(n, 'judgment')} of it count by the "
-        "published rule only. They are no copies of the judged texts: this judge does not follow the instruction. To "
+        "published rule only. They do not repeat the judged texts: this judge does not follow the instruction. To "
         f"count them, use `medhelm rejudge --judge JUDGE --no-verification-code`, or name another judge."
     )
 

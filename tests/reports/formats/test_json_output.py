@@ -47,7 +47,8 @@ WRITTEN: Mapping[type, str] = {
     AnswerField: "column form values",
     Taxonomy: "category subcategory task",
     RuleDescription: "published corrected why",
-    Rubric: "task criteria low high shows_reference form question verbatim published_default name",
+    Rubric: "task criteria low high shows_reference form question verbatim published_default name low_means "
+    "shows_points",
     Criterion: "name description higher_is_better points tags",
     BenchmarkCostEffectiveness: "benchmark cost_usd value per_point",
     CostEffectiveness: (

@@ -153,6 +153,8 @@ def test_a_judge_of_points_is_asked_about_each_criterion_alone() -> None:
     assert [(ask.part, ask.criteria) for ask in (first, second)] == [(0, POINTS.criteria[:1]), (1, POINTS.criteria[1:])]
     assert "Says when to see a doctor." in prompt(first) and "antibiotics" not in prompt(first)
     assert "undesirable" not in prompt(first) and "undesirable" in prompt(second)
+    assert "-7" not in prompt(second), "only where the rubric says so"
+    first, second = asked(TEXT, rubric=replace(POINTS, shows_points=True))
     assert "\n\n[5] Says when to see a doctor.\n\n" in prompt(first), "with its points, as HealthBench's authors do"
     assert "\n\n[-7] Advises antibiotics without need.\n\n" in prompt(second)
     shared = prompt(first).partition("Does the response")[0]

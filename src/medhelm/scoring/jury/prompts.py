@@ -86,7 +86,12 @@ def judge_prompts(benchmark: Benchmark, instance: Instance, text: str, *, with_c
     material = _custom_material(rubric, shown, tags) if rubric.verbatim else _standard_material(rubric, shown, tags)
     if rubric.form == "points":
         prompts = [
-            _prompt_of(part, (one,), f"{material}\n\n{_decision_instructions(one)}", _DECISION_SCHEMA)
+            _prompt_of(
+                part,
+                (one,),
+                f"{material}\n\n{_decision_instructions(one, shows_points=rubric.shows_points)}",
+                _DECISION_SCHEMA,
+            )
             for part, one in enumerate(criteria)
         ]
     else:
@@ -259,16 +264,18 @@ def _grading_instructions(rubric: Rubric, criteria: Sequence[Criterion]) -> str:
     )
 
 
-def _decision_instructions(criterion: Criterion) -> str:
-    """State one criterion with its points, as HealthBench's authors do, how to decide, and the format of the reply."""
+def _decision_instructions(criterion: Criterion, *, shows_points: bool) -> str:
+    """State one criterion, how to decide, and the format of the reply."""
     harm = (
         " This criterion describes something undesirable: `true` says that the response has it, and is no praise."
         if criterion.points < 0
         else ""
     )
+    asked = f"\n\n{criterion.description}\n\n"
+    if shows_points:
+        asked = f" The number in brackets is its points.\n\n[{criterion.points:g}] {criterion.description}\n\n"
     return (
-        f"Does the response meet this criterion? The number in brackets is its points.\n\n"
-        f"[{criterion.points:g}] {criterion.description}\n\n"
+        f"Does the response meet this criterion?{asked}"
         "Decide only whether what the criterion describes is the case, not whether that is good. If it has several "
         "parts, all of them have to be met; where it names examples, as after `such as`, `for example` or `including`, "
         f"one of them or something of the kind is enough.{harm}\n\n"
