@@ -26,6 +26,7 @@ from itertools import pairwise
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
+from unittest.mock import patch
 
 from bench.tools.small_models import (
     BERTSCORE_PACKAGES,
@@ -93,9 +94,9 @@ def define_models(folder: Path, address: str) -> None:
     (folder / "models.yaml").write_text(json.dumps({SMOLLM2: server, **judges}), encoding="utf-8")  # JSON is YAML
 
 
-def instances(folder: Path, data: Path, benchmark: str, n: int) -> list[dict[str, Any]]:
-    """Return the first `n` instances of a benchmark, as `medhelm benchmarks instances` prints them."""
-    printed = medhelm(folder, "benchmarks", "instances", benchmark, "--data", str(data), "--limit", str(n))
+def instances(folder: Path, data: Path, benchmark: str, *options: str) -> list[dict[str, Any]]:
+    """Return the instances of a benchmark, as `medhelm benchmarks instances` prints them."""
+    printed = medhelm(folder, "benchmarks", "instances", benchmark, "--data", str(data), *options)
     return [json.loads(line) for line in printed.splitlines()]
 
 
@@ -183,7 +184,7 @@ def compare_harnesses(folder: Path, address: str, data: Path, n: int) -> list[Ha
     define_models(folder, address)
     options = ["--model", SMOLLM2, "--model", BASELINE, "--data", str(data), "--limit", str(n), "--offline", "--json"]
     runs = json.loads(medhelm(folder, "run", *CHOICES, *options))["runs"]
-    results = run_lm_eval(folder, address, {name: instances(folder, data, name, n) for name in CHOICES})
+    results = run_lm_eval(folder, address, {name: instances(folder, data, name, "--limit", str(n)) for name in CHOICES})
     (summary,) = results.rglob("results_*.json")
     means = json.loads(summary.read_text(encoding="utf-8"))["results"]
     found = []
@@ -309,22 +310,22 @@ class BertScoreComparison:
 def compare_bertscore(folder: Path, pairs: Sequence[tuple[str, str]]) -> BertScoreComparison:
     """Compute BERTScore of pairs of a reference and a completion, twice. Uses `folder` for converted weights."""
     import bert_score
+    import torch
     import transformers
 
     from medhelm.scoring.metrics import bertscore
 
     source = save_minilm_as_distilbert(folder)
-    before = os.environ.get(bertscore.FOLDER)
-    os.environ[bertscore.FOLDER] = str(folder)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # more wait for each other on a busy machine
     try:
-        ours = [bertscore.similarity(reference, completion) for reference, completion in pairs]
+        with patch.dict(os.environ, {bertscore.FOLDER: str(folder)}):
+            ours = [bertscore.similarity(reference, completion) for reference, completion in pairs]
+        scorer = bert_score.BERTScorer(model_type=str(source), num_layers=bertscore.LAYER, device="cpu")
+        references, completions = zip(*pairs, strict=True)
+        by_value = scorer.score(list(completions), list(references))
     finally:
-        os.environ.pop(bertscore.FOLDER)
-        if before is not None:
-            os.environ[bertscore.FOLDER] = before
-    scorer = bert_score.BERTScorer(model_type=str(source), num_layers=bertscore.LAYER, device="cpu")
-    references, completions = zip(*pairs, strict=True)
-    by_value = scorer.score(list(completions), list(references))
+        torch.set_num_threads(threads)
     tokenizer = transformers.AutoTokenizer.from_pretrained(source, local_files_only=True)
     lengths = [len(tokenizer(text)["input_ids"]) for text in (*references, *completions)]
     return BertScoreComparison(
@@ -334,13 +335,14 @@ def compare_bertscore(folder: Path, pairs: Sequence[tuple[str, str]]) -> BertSco
     )
 
 
-def neighboring_answers(folder: Path, data: Path, n: int) -> list[tuple[str, str]]:
-    """Return `n` pairs of reference answers to one question and the next: real medical texts, some of them long."""
-    found = [
+def answers_in_pairs(folder: Path, data: Path, n: int) -> list[tuple[str, str]]:
+    """Return `n` pairs of reference answers of similar length, from short ones to the longest."""
+    answers = [
         next(reference["text"] for reference in instance["references"] if reference["correct"])
-        for instance in instances(folder, data, FREE_TEXT, n + 1)
+        for instance in instances(folder, data, FREE_TEXT)
     ]
-    return list(pairwise(found))
+    answers.sort(key=len)
+    return list(pairwise(answers[-1 - n * ((len(answers) - 1) // n) :: (len(answers) - 1) // n]))
 
 
 def bertscore_table(found: BertScoreComparison) -> str:
@@ -370,7 +372,7 @@ def measure_judge(folder: Path, data: Path) -> str:
 
 def measure_bertscore(folder: Path, data: Path) -> str:
     """Measure 30 pairs."""
-    return bertscore_table(compare_bertscore(folder, neighboring_answers(folder, data, 30)))
+    return bertscore_table(compare_bertscore(folder, answers_in_pairs(folder, data, 30)))
 
 
 PARTS: Mapping[str, tuple[Callable[[Path, Path], str], tuple[str, ...]]] = {

@@ -9,6 +9,7 @@ that no server outlives the process that started it. `make test-models` installs
 from __future__ import annotations
 
 import http.client
+import os
 import subprocess
 import sys
 import tempfile
@@ -131,6 +132,7 @@ def serve(weights: Path) -> None:
     server = xllamacpp.Server(parameters)
     print(server.listening_address, flush=True)
     sys.stdin.read()
+    os._exit(0)  # the server's own end can wait for its threads forever
 
 
 # --- the encoder ------------------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def requirements() -> list[Requirement]:
     return [
         *map(Requirement, project["dependencies"]),
         *map(Requirement, chain.from_iterable(project["optional-dependencies"].values())),
-        *map(Requirement, content["dependency-groups"]["dev"]),
+        *map(Requirement, chain.from_iterable(content["dependency-groups"].values())),
     ]
 
 
