@@ -365,9 +365,9 @@ def measure_harnesses(folder: Path, data: Path) -> str:
 
 
 def measure_judge(folder: Path, data: Path) -> str:
-    """Measure eight questions."""
+    """Measure five questions."""
     with running_server() as address:
-        return judge_table(judge_itself(folder, address, data, 8))
+        return judge_table(judge_itself(folder, address, data, 5))
 
 
 def measure_bertscore(folder: Path, data: Path) -> str:
