@@ -281,7 +281,7 @@ def judge_table(found: JudgedRun) -> str:
     return (
         f"{found.run['n']} questions, {found.run['n_failed']} completions failed, {found.truncated} ended at the token "
         f"limit. ROUGE-L with the reference answers: {_estimate(metrics['rouge_l'])}. Jury score: {_estimate(jury)}, "
-        f"from {jury['n']} completions; {jury['n_failed']} have no score.\n\n"
+        f"from {jury['n']} completions; without a score: {jury['n_failed']}.\n\n"
     ) + render(rows, JUDGE_COLUMNS, format="md")
 
 
