@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -39,7 +40,7 @@ def requirements() -> list[Requirement]:
     return [
         *map(Requirement, project["dependencies"]),
         *map(Requirement, chain.from_iterable(project["optional-dependencies"].values())),
-        *map(Requirement, content["dependency-groups"]["dev"]),
+        *map(Requirement, chain.from_iterable(content["dependency-groups"].values())),
     ]
 
 
@@ -52,6 +53,20 @@ def test_no_version_with_a_published_fault_can_be_installed() -> None:
             below.append(f"{one}: {fixed} is the first without published faults")
     assert below == []
     assert {*FIXED} <= {one.name.lower() for one in requirements()}
+
+
+def test_every_test_that_needs_torch_or_a_real_model_is_one_of_make_test_models() -> None:
+    listed = re.search(
+        r"^MODEL_TESTS := ((?:.*\\\n)*.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert listed
+    places = [ROOT / name for name in listed[1].replace("\\", " ").split()]
+    assert all(place.exists() for place in places)
+    needing = re.compile(r"(?:importorskip|find_spec)\([\"]torch\"|random_weight[s]|(?:SERVER|BERTSCORE)_PACKAGE[S]")
+    tests = [path for path in (ROOT / "tests").rglob("test_*.py") if needing.search(path.read_text(encoding="utf-8"))]
+    assert len(tests) >= 7
+    places.append(Path(__file__).parent)  # it only looks whether torch is there
+    assert [path for path in tests if not any(path.is_relative_to(place) for place in places)] == []
 
 
 def make_wheel(folder: Path, content: str = "X = 1\n") -> Path:

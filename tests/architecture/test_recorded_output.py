@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,8 @@ UPDATE = bool(os.environ.get("MEDHELM_UPDATE_GOLDEN"))
 )
 def test_a_page_shows_what_its_commands_print(page: Path, data_dir: Path) -> None:
     """Update: `MEDHELM_UPDATE_GOLDEN=1 pytest tests/architecture/test_recorded_output.py`."""
+    if find_spec("torch") is not None and "BERTScore needs torch" in page.read_text(encoding="utf-8"):
+        pytest.skip("torch is installed, so this page would give another reason why BERTScore is missing")
     now = run_page(page, data_dir)
     if UPDATE:
         page.write_text(now, encoding="utf-8", newline="\n")
