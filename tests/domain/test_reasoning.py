@@ -58,7 +58,7 @@ def test_reasoning_that_was_cut_off_leaves_no_answer(start: str, end: str) -> No
     assert strip_reasoning(f"{start}A dangerous dose is 5 g.{end}") == ""
 
 
-@pytest.mark.parametrize("name", PAIRS.keys() - NEEDS_START)
+@pytest.mark.parametrize("name", sorted(PAIRS.keys() - NEEDS_START))
 def test_the_prompt_may_have_opened_it(name: str) -> None:
     assert strip_reasoning(f"A dangerous dose is 5 g.{PAIRS[name][1]}\n{ANSWER}") == ANSWER
 
