@@ -47,7 +47,7 @@ _SECRET = re.compile(r"(?i)^medhelm_|key|token|secret|pass|pwd|credential|login|
 """Names of environment variables that may hold keys, and all of MedHELM."""
 
 _in_hook = ContextVar("in_hook", default=False)
-"""Whether the current thread runs code of a hook."""
+"""True while the current thread runs code of a hook."""
 
 _END: Mapping[str, object] = {}
 """Marks the end of the rows; compared by identity."""

@@ -54,7 +54,7 @@ class Publication:
     known: int
     """Runs and releases that were there already."""
     remarks: tuple[str, ...] = ()
-    """What was published that may identify patients."""
+    """Remarks on what was published that may identify patients."""
 
 
 @dataclass(frozen=True, slots=True)
