@@ -78,6 +78,8 @@ BENCHMARK_KEYS: dict[str, str] = {
     "rubric.criteria": "Criterion -> description, or the keys below.",
     "rubric.criteria.*.description": "Question that the judge answers.",
     "rubric.criteria.*.lower_is_better": "True if the lowest grade is the best.",
+    "rubric.low_means": "Meaning of the lowest grade that judges see; default: `very poor`.",
+    "rubric.show_points": "form `points`: show judges the points of a criterion.",
     "rubric.extended": "Texts that differ in a second rubric, which `--rubric extended` uses.",
     "rubric.extended.task": "The task in that rubric.",
     "rubric.extended.criteria": "Criterion -> its description in that rubric.",

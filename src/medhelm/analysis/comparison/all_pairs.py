@@ -39,12 +39,12 @@ from medhelm.analysis.comparison.overall_differences import (
 )
 from medhelm.analysis.comparison.pair_numbers import PairedBenchmark, PairNumbers, pair_numbers
 from medhelm.analysis.comparison.paired import (
-    LEVEL,
     Ints,
     PairedDifference,
     PairedDifferences,
     pair_indices,
 )
+from medhelm.analysis.comparison.sign_flip_test import LEVEL
 from medhelm.analysis.leaderboard.alignment import AlignedScores, align
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.win_rates import win_shares

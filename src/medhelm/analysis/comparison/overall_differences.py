@@ -17,10 +17,9 @@ from medhelm.analysis.comparison.paired import (
     PairedDifferences,
     PairedScores,
     pair_indices,
-    sign_flip_p,
     t_quantiles,
 )
-from medhelm.analysis.comparison.sign_flip_test import sign_flip_tests
+from medhelm.analysis.comparison.sign_flip_test import sign_flip_p, sign_flip_tests
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import constant_variance
 

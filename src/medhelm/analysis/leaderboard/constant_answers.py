@@ -18,7 +18,8 @@ from functools import lru_cache
 import numpy as np
 
 from medhelm.analysis.comparison.multiple_testing import holm
-from medhelm.analysis.comparison.paired import LEVEL, paired_difference
+from medhelm.analysis.comparison.paired import paired_difference
+from medhelm.analysis.comparison.sign_flip_test import LEVEL
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.analysis.statistics.cluster_bootstrap import Floats

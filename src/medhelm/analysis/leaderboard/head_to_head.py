@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.all_pairs import AlignedBenchmark, Unit, compare_aligned
-from medhelm.analysis.comparison.paired import LEVEL, Ints
+from medhelm.analysis.comparison.paired import Ints
+from medhelm.analysis.comparison.sign_flip_test import LEVEL
 from medhelm.analysis.leaderboard.alignment import AlignedScores, align
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.types import Leaderboard

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from medhelm.analysis.comparison.paired import LEVEL
+from medhelm.analysis.comparison.sign_flip_test import LEVEL
 from medhelm.analysis.comparison.two_models import Comparison
 from medhelm.domain.text import plural
 from medhelm.reports.comparison import ADJUSTED, direction, verdict
