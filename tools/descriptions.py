@@ -171,6 +171,7 @@ PROMPT_COLUMNS: dict[str, str] = {
     "messages": "The prompt as JSON: a list of role and content.",
     "choices": "The options as JSON; NULL for open questions.",
     "references": "The references as JSON, each with whether it is correct.",
+    "criteria": "The criteria of the instance as JSON, if each instance has its own; missing in older files.",
 }
 """Column of prompts/*.parquet -> meaning."""
 
