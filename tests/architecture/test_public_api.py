@@ -199,7 +199,7 @@ def test_data_frames(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         board.to_frame()
     monkeypatch.setitem(sys.modules, "polars", Frames("polars"))
     overall, cells, estimates = board.to_frame(), board.to_frame("benchmark"), runs.to_frame()
-    assert overall["model"] == ["baseline/lexical", "baseline/majority"]
+    assert overall["model"] == ["baseline/majority", "baseline/lexical"]
     assert overall["win_share"] == [row["win_share"]["value"] for row in board.to_dict()["models"]]
     assert len(cells["value"]) == 4
     main = {

@@ -321,9 +321,9 @@ def met(judge: str, name: str, question: int, criterion: str) -> bool | None:
 
 
 def share(judge: str, name: str, question: int) -> float:
-    """Points earned over those that can be earned, within 0 and 1; nan where the judge failed."""
+    """Points earned over those that can be earned, below 0 if harm prevails; nan where the judge failed."""
     said = {criterion: met(judge, name, question, criterion) for criterion in asked_of(question)}
-    return np.nan if None in said.values() else max(0, sum(EARNS[c] for c, is_met in said.items() if is_met) / 8)
+    return np.nan if None in said.values() else sum(EARNS[c] for c, is_met in said.items() if is_met) / 8
 
 
 def points_court(body: Mapping[str, Any]) -> Answer:

@@ -120,7 +120,7 @@ def test_reasoning_is_neither_scored_nor_judged_nor_rated_nor_shown(medhelm: Med
 
 def test_markers_that_are_set_later_apply_to_what_was_bought(medhelm: Medhelm, server: Server) -> None:
     make_benchmark(Path())
-    server.answer_with(lambda body: chat("<<plan>>A or B?<<done>>A"))
+    server.answer_with(lambda body: chat("<<plan>>The answer is B.<<done>>The answer is A."))
     asked = ("run", "./toy", "--model", "own", "--json")
     Path("models.yaml").write_text(f'own: {{base_url: "{server.url}/v1"}}\n', encoding="utf-8")
     assert medhelm(*asked).json["runs"][0]["metrics"]["exact_match"]["value"] == 0

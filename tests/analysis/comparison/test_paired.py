@@ -36,7 +36,7 @@ def with_limit_of_test(ends: tuple[float, float], mean: float, p_value: float) -
     """Return the interval, with the limit of Miettinen (1976) next to 0 if it says the opposite of the test."""
     if mean == 0 or (ends[0] <= 0 <= ends[1]) == (p_value > 0.05):
         return ends
-    near = max(-1.0, min(mean * (1 - stats.norm.isf(0.025) / stats.norm.isf(p_value / 2)), 1.0))
+    near = max(-1.0, min(mean * min(1 - stats.norm.isf(0.025) / stats.norm.isf(p_value / 2), 0.001), 1.0))
     return (near, ends[1]) if mean > 0 else (ends[0], near)
 
 

@@ -132,7 +132,7 @@ def test_a_rubric_in_points_is_compared_as_met_or_not() -> None:
     expected = [weighted_kappa(table[:, a], table[:, b], weights="none").value for a, b in combinations(range(3), 2)]
     assert part.kappa.value == pytest.approx(np.mean([value for value in expected if value is not None]))
     assert part.alpha.value == pytest.approx(krippendorff_alpha(table, "nominal").value)
-    scores = np.clip(met @ np.array([5.0, 3, 2, -4]) / 10, 0, 1).reshape(3, -1).T
+    scores = (met @ np.array([5.0, 3, 2, -4]) / 10).reshape(3, -1).T
     consistency = found[SCORE].icc_3_k
     assert consistency
     assert consistency.value == pytest.approx(icc(scores, "3,k").value)

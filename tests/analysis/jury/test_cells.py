@@ -82,7 +82,7 @@ def test_the_lowest_grade_is_turned_into_the_highest_where_it_is_the_best() -> N
         ((1, 1, 0), 1.0),  # everything good, no harm
         ((1, 0, 0), 5 / 8),
         ((1, 1, 1), 4 / 8),  # the harm costs 4 of 8
-        ((0, 0, 1), 0.0),  # -4 of 8 is cut off
+        ((0, 0, 1), -4 / 8),  # more harm than good
         ((1, NAN, 0), NAN),
     ],
 )

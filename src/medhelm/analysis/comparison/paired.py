@@ -13,6 +13,7 @@ few. Instances of a cluster count together. The interval of a difference comes f
 
 An interval includes 0 if and only if the test finds no difference. Where the two methods disagree, as with few
 clusters, the limit next to 0 is the test's own, d (1 - z(0.975) / z(1 - p / 2)): Miettinen 1976, Am. J. Epidemiol. 103.
+It goes no farther than just beyond 0, since the interval says how uncertain the size of the difference is.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ Ints = NDArray[np.intp]
 
 Pair = tuple[int, int]
 """Two models by their rows."""
+
+BEYOND_ZERO = 0.001
+"""Share of a difference that the limit next to 0 has at most, if the test alone finds the difference."""
 
 SMALLEST_P = 1e-300
 """P-value below which its normal quantile is not computed."""
@@ -99,7 +103,8 @@ class PairedDifferences:
         includes_zero = (self.low <= 0) & (self.high >= 0)
         wrong = np.flatnonzero((includes_zero != (self.p_value > LEVEL)) & ~np.isnan(self.p_value) & (self.value != 0))
         z = np.array([-NORMAL.inv_cdf(max(p, SMALLEST_P) / 2) for p in self.p_value[wrong].tolist()])
-        near = np.clip(self.value[wrong] * (1 - Z95 / np.maximum(z, SMALLEST_SPREAD)), -1.0, 1.0)
+        near = self.value[wrong] * np.minimum(1 - Z95 / np.maximum(z, SMALLEST_SPREAD), BEYOND_ZERO)
+        near = np.clip(near, -1.0, 1.0)
         is_positive = self.value[wrong] > 0
         low, high = self.low.copy(), self.high.copy()
         low[wrong[is_positive]], high[wrong[~is_positive]] = near[is_positive], near[~is_positive]
