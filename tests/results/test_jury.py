@@ -389,7 +389,7 @@ def test_judges_of_points_are_compared_by_the_points_they_give(
     assert own.best
     assert own.best.value == 0
     assert own.worst
-    assert own.worst.value == pytest.approx((shares == 0).sum() / (~np.isnan(shares)).sum())
+    assert own.worst.value == pytest.approx((shares <= 0).sum() / (~np.isnan(shares)).sum())
     doublings = np.where(np.isnan(jury), np.nan, np.log2([[length] for length in LENGTHS.values()]))
     x, y = (values - np.nanmean(values, axis=0) for values in (doublings, jury))
     assert own.length
