@@ -385,6 +385,16 @@ def test_a_board_with_a_gap_worked_out_by_hand() -> None:
     )
 
 
+def test_no_average_is_estimated_from_benchmarks_of_models_without_a_rank() -> None:
+    """x and y share a; u and v share b, which says nothing about x and y."""
+    cells = [scored(m, b, [v] * 4) for m, b, v in (("x", "a", 0.8), ("y", "a", 0.5), ("w", "a", 0.4))]
+    cells += [scored(m, "b", [0.5] * 4) for m in ("u", "v")]
+    found = board(cells, [column("a"), column("b")])
+    assert [row.model for row in found.rows if row.rank] == ["x", "y", "w"]
+    assert not any("is estimated" in text for text in texts(found.remarks))
+    assert any(text.startswith("u, v were not run on the same benchmarks") for text in texts(found.remarks))
+
+
 def additive(rng: np.random.Generator, n_models: int, n_benchmarks: int, n: int = 40) -> list[Cell]:
     """Models whose means differ by the same on every benchmark: no run is better or worse than expected."""
     skill, difficulty = rng.choice(9, n_models, replace=False), rng.integers(0, 9, n_benchmarks)

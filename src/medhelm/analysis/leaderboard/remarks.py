@@ -91,13 +91,11 @@ def _coverage(board: Leaderboard) -> Iterator[Remark]:
     having = {c.benchmark: [row.model for row in rows if _has_value(row, c.benchmark)] for c in columns}
     titles = _titles(columns)
     yield from _not_comparable(board)
-    for row in rows:
-        lacking = [titles[name] for name, models in having.items() if len(models) > 1 and row.model not in models]
-        if not lacking or row.rank is None:
-            continue
-        text = f"{row.model} was not run on {_names(lacking)}. Its {board.ranked_by} is estimated from its other "
-        text += "benchmarks and from how hard these were for other models."
-        yield Remark("model_lacks_benchmarks", row.model, text)
+    for model, lacking in lacking_benchmarks(board).items():
+        if lacking:
+            text = f"{model} was not run on {_names(lacking)}. Its {board.ranked_by} is estimated from its other "
+            text += "benchmarks and from how hard these were for other models."
+            yield Remark("model_lacks_benchmarks", model, text)
     fewer = [row for row in board.baselines if any(not _has_value(row, name) for name in having if having[name])]
     if fewer:
         counts = sorted({row.n_benchmarks for row in fewer})
@@ -117,6 +115,20 @@ def _coverage(board: Leaderboard) -> Iterator[Remark]:
         verb = "is" if len(alone) == 1 else "are"
         text = f"Only one model was run on {_names(alone)}, which {verb} not counted."
         yield Remark("only_one_model", "", text)
+
+
+def lacking_benchmarks(board: Leaderboard) -> dict[str, list[str]]:
+    """Return ranked model -> titles of the benchmarks that it lacks and that count in the ranking."""
+    counted = []
+    for column in board.columns:
+        ranked = [row.rank is not None for row in board.rows if _has_value(row, column.benchmark)]
+        if len(ranked) > 1 and any(ranked):
+            counted.append(column)
+    return {
+        row.model: [column.title for column in counted if not _has_value(row, column.benchmark)]
+        for row in board.rows
+        if row.rank is not None
+    }
 
 
 def _not_comparable(board: Leaderboard) -> Iterator[Remark]:

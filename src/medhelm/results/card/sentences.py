@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.constant_answers import beats_constant_answer
-from medhelm.analysis.leaderboard.remarks import pairs_sentence
+from medhelm.analysis.leaderboard.remarks import lacking_benchmarks, pairs_sentence
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import Rule
 from medhelm.domain.failure_code import AS_WORST, CAUSED_BY_MODEL
@@ -139,12 +139,12 @@ def _left_out_sentences(selection: ExportSelection, board: Leaderboard, names: M
     """Return sentences on models without a score on some benchmarks, or measured under other conditions."""
     sentences = []
     titles = {column.benchmark: column.title for column in board.columns}
+    estimated = {model for model, lacking in lacking_benchmarks(board).items() if lacking}
     for row in board.rows:
         absent = [title for name, title in titles.items() if name not in row.cells or row.cells[name].value is None]
         if absent:
-            sentences.append(
-                f"{names[row.model]} has no score on {listed(absent)}; its average is estimated from other scores."
-            )
+            end = "; its average is estimated from other scores." if row.model in estimated else "."
+            sentences.append(f"{names[row.model]} has no score on {listed(absent)}{end}")
     groups: dict[tuple[str, str], list[str]] = {}
     for one in selection.left_out:
         if one.benchmark in titles:
