@@ -21,6 +21,7 @@ from medhelm.scoring.answers.choice_words import phrases, roles, unspaced_words
 _FIRST = 0xE000  # private characters replace the texts of options
 _MOST_OPTIONS = 64
 _MOST_MENTIONS = 200  # of one text
+_BOX = lazy_regex(r"^([-*+] )?\[([ xX])\](?= )", re.MULTILINE)
 _NO_MARKUP = dict.fromkeys(map(ord, "*`_$#\\"), "") | {ord("İ"): "I"}
 _ARROW = lazy_regex(r"-+>|=+>|>>+|➡|👉|⟹|⟶")
 _DASH = lazy_regex(r"(?<=\s)[-−]+(?=\s)|(?<=\w)\s?[-−]+(?=\s)|(?:^|(?<=\n))[-•▪●](?:\s|(?=[A-Za-z(]))")
@@ -144,6 +145,8 @@ def choice_text(completion: str) -> str:
         text = text.translate(_characters())
         text = _LOOKALIKE.sub(lambda match: match[0].translate(_LOOKALIKES), text)
         text = _LETTER_SUFFIX.sub(r"\1 ", text)
+    if "[x] " in text or "[X] " in text:  # a list of tasks
+        text = _BOX.sub(lambda match: "❌" if match[2] == " " else "✅", text)
     text = text.translate(_NO_MARKUP)
     if "'" in text:
         text = _QUOTE.sub('"', text)
@@ -324,7 +327,7 @@ def _is_surely_label(kept: list[Token], token: Token, following: list[Token], op
         return False
     if kept[-1].role in "&|" and kept[-2].is_label:
         return True
-    stated = kept[-1].role in ":i" and kept[-2].role in "ac"
+    stated = (kept[-1].role in ":i" and kept[-2].role in "ac") or (kept[-1].role == "h" and token.word.isupper())
     return stated and (following[0].role == "k" or following[0].word[:1] > "\u0e00")
 
 
@@ -332,7 +335,7 @@ def _is_name(token: Token, kept: list[Token], after: Token, further: list[Token]
     """Return True if a label or common word names an option, by its neighbors."""
     word, ends, before = token.word, after.role in _BOUNDARY, kept[-1] if kept else _LINE_END
     if before.role in "&|," and len(kept) > 1 and kept[-2].role in "wu" and len(kept[-2].word) == 1:
-        return False  # "Vitamins A and B"
+        return len(kept) > 2 and kept[-3].role == ":"  # not in "Vitamins A and B", but in "A: N, B: Y"
     if before.role in "wf" and before.word:
         return False
     if before.role in ".\n" and after.word in _PRONOUNS and not token.is_label:

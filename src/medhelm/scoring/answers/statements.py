@@ -20,6 +20,7 @@ WEAK, STATED, ANSWERED, CONCLUDED = 1, 2, 3, 4
 _MOST_TOKENS = 400  # of a sentence
 _LONGEST_HEADING = 40  # tokens
 
+_GLOSS = r"(?:\(w{1,4}\((?=u*i))?"
 _AND_OTHERS = r"(?:(?:,[uo]*M)*,?[&|][nuo]*M)?"
 _REMOVED = (
     lazy_regex(r"g[^b,;]*"),  # granted: "although it may be A"
@@ -27,8 +28,8 @@ _REMOVED = (
     lazy_regex(r"M(?:\|[uo]*M)+(?=[(:]+[^M]*M)|M,M(?=:M)"),  # asked: "A or B: B"
     lazy_regex(rf"(?:t|(?<=d)k)[uok]*M{_AND_OTHERS}"),  # compared: "rather than A"
     lazy_regex(r"k[uo]*M(?:,[uo]*M)*,?[&|][uo]*M,?"),  # compared: "between A and B"
-    lazy_regex(rf"(?<!h)M{_AND_OTHERS}(?:[uo]*[i:(]?[um]*[nx](?![uoi]*M)|[uo]*z)"),  # denied: "A is wrong"
-    lazy_regex(rf"(?:n[uohk]*(?:iu*)?|x[uok]*)M{_AND_OTHERS}"),  # denied: "not A"
+    lazy_regex(rf"(?<!h)M{_AND_OTHERS}(?:{_GLOSS}[uo]*[i:]?[um]*[nx](?![uoi]*M)|\([um]*(?:x|n(?![uo]*[wM]))|[uo]*z)"),  # denied: "A is wrong"
+    lazy_regex(rf"(?:n[uohkv]*(?:iu*)?|x[uok]*)M{_AND_OTHERS}"),  # denied: "not A"
 )
 _HEADS_LIST = lazy_regex(r"O[^M]*[:i]|x[uaoi]*[ao]:")
 _ANSWER_IS = lazy_regex(
@@ -38,7 +39,8 @@ _THING_IS = lazy_regex(r"[dpo][^M.?m;]{0,14}?[i:v][uokbds(]*M")
 _IS_ANSWER = lazy_regex(
     r"(?:(?<!w\()M[uo(]*[i:][uski(]*|(?:^|[,;:ovbs])u*M[uo]*)[usp]*(?P<verdict>[acd]|o(?=$))(?=$|[acdopesuktrxi,;(:&])"
 )
-_IT_IS = lazy_regex(r"(?<!m)[iv:][uokbds]*M")
+_IT_IS = lazy_regex(r"(?<!m)(?:[iv][uokbds]*M|:[uokbds]*M(?!u*[im]u*[wek]))")  # no item such as "- B is for fever"
+_LEGEND = lazy_regex(r"M(?=:)")
 _SAID = lazy_regex(r"(?:M,|[ek][^M,]*,)?(?:[^M,;]{1,6}(?P<option>M)(?:k[^M]*)?|(?P<first>M)k[^M]*)[(]?$")
 _ALONE = lazy_regex(r"(?:^|(?<=[,;(:]))[uosrcbd:]*M+(?:[uo]*(?:i(?=$|[,;]))?|\|u)(?=$|[,;(:eb]|&$)")
 _GROUP = lazy_regex(r"M(?:[uo]*,[uo]*M|;M(?=$|;)|M)*(?:[uo]*,?[&|]+[uom]*M)*")
@@ -144,6 +146,8 @@ class _Sentence:
                     del places[match.start() : match.end()]
             roles = "".join(tokens[at].role for at in places)
         self.roles = roles
+        legend = {tokens[match.start()].option for match in _LEGEND.finditer(_roles(tokens))}
+        self.is_legend = len(legend) > 1  # "0 = no error, 1 = error"
         self.tokens = [tokens[at] for at in places]
         self.places = [start + at for at in places]
         self.options = options
@@ -170,7 +174,7 @@ class _Sentence:
         found = [at for at in found if _may_be_alone(at, self.roles, self.tokens)]
         if place == "first" and not found and self.roles.startswith("M") and self.tokens[0].is_pair:
             found, options = [0], {self._option(0)}
-        if self.taken or not found or any(differ(option, min(options), self.options) for option in options):
+        if self.taken or self.is_legend or not found or any(differ(option, min(options), self.options) for option in options):
             return
         at, option = found[0], min(options)
         if place == "first" and not set(self.roles[:at]) <= set("uo(:"):
