@@ -15,8 +15,9 @@ OPTION, CONTRADICTORY = "M", "Z"
 _ENGLISH = {
     # names the answer
     "a": (
-        "answer answers ans response reply solution key verdict judgment judgement conclusion decision output "
-        "result prediction classification selection exception integer answer_key answer_choice answer_option textbook_answer exam_answer board_answer expected_answer intended_answer"
+        "answer answers ans response reply solution key verdict judgment judgement conclusion decision output result "
+        "prediction classification selection exception integer answer_key answer_choice answer_option "
+        "textbook_answer exam_answer board_answer expected_answer intended_answer"
     ),
     # names an option
     "o": "option choice letter alternative one fit match l'option l'opzione l'opció l'alternative",
@@ -38,8 +39,10 @@ _ENGLISH = {
     "x": (
         "incorrect incorrectly wrong false unlikely excluded exclude excluding eliminate eliminated eliminating "
         "ruled_out rule_out ruling_out contraindicated inappropriate less_likely least_likely_correct inaccurate "
-        "untrue unsuitable not_indicated would_be_considered answer_to_a_different answer_to_another would_need would_require unrelated irrelevant ❌ ✗ ✘ "
-        "✖ anything_but less_appropriate rejected reject"
+        "untrue unsuitable not_indicated would_be_considered answer_to_a_different answer_to_another distractor trap "
+        "unnecessary outdated obsolete partially_correct partly_correct almost_correct partially_right partly_right "
+        "rarely_correct hardly_the_answer second-line no_longer_recommended not_recommended would_need would_require "
+        "unrelated irrelevant ❌ ✗ ✘ ✖ anything_but less_appropriate rejected reject"
     ),
     # what a question asks for
     "p": (
@@ -55,19 +58,25 @@ _ENGLISH = {
     # leads to an option
     "v": (
         "confident_in judged_as consistent_with compatible_with corresponds_to correspond_to points_to point_to "
-        "points_toward suggests suggest indicates indicate leaving leaves leaves_us_with leave_us_with making "
-        "makes explained_by supports support favors favor prefer prefers has is_called matches_with left_with narrows_it_down_to "
-        "narrowed_down_to comes_down_to boils_down_to typical_of characteristic_of leads_to"
+        "points_toward suggests suggest indicates indicate leaving leaves leaves_us_with leave_us_with making makes "
+        "explained_by supports support favors favor prefer prefers has is_called matches_with left_with "
+        "narrows_it_down_to narrowed_down_to comes_down_to boils_down_to typical_of characteristic_of leads_to"
     ),
     # denies what follows
     "n": ("not isn't ain't can't cannot wouldn't shouldn't won't doesn't don't didn't wasn't aren't neither nor never"),
+    # denies what follows, but not what precedes: "A: nothing else fits"
+    "N": (
+        "nothing no_evidence no_finding no_findings no_feature no_features no_sign no_signs no_reason doubt doubt_that "
+        "doubtful hesitant avoid hardly far_from"
+    ),
     # chooses
     "h": (
         "all_but all_except everything_but everything_except none_but none_except nothing_but all_options_except "
-        "all_options_but settled_on choose chose go_for give_it give_it_a gets_a it_gets give select pick "
-        "choosing selecting picking go_with going_with opt_for opting_for answer_with say vote vote_for vote_is "
-        "lean_toward lean_towards lean_to lean leaning leaning_toward leaning_towards except except_for select_option assign judge output_is settle_on "
-        "reply_with respond_with went_with conclude mark return circle rate_this judge_it judge_this exception_of"
+        "all_options_but settled_on choose chose go_for give_it give_it_a gets_a it_gets give select pick choosing "
+        "selecting picking go_with going_with opt_for opting_for answer_with say vote vote_for vote_is lean_toward "
+        "lean_towards lean_to lean leaning leaning_toward leaning_towards except except_for select_option assign "
+        "judge output_is settle_on reply_with respond_with went_with conclude mark return circle rate_this judge_it "
+        "judge_this exception_of"
     ),
     # concludes
     "s": (
@@ -81,7 +90,12 @@ _ENGLISH = {
         "was_going_to was_about_to if unless depending suppose assuming otherwise initially initial_answer "
         "initial_impression initial_thought at_first first_thought at_first_glance first_glance common_mistake "
         "one_might one_may you_might many_would many_people students some_would tempting provided_that "
-        "hypothetically i_said might_seem may_seem might_think preliminary had_the_patient had_she had_he had_there were_the_patient were_there it_depends runner-up second_best second_most_likely"
+        "hypothetically i_said might_seem may_seem might_think preliminary had_the_patient had_she had_he had_there "
+        "were_the_patient were_there it_depends runner-up second_best second_most_likely next_best_option "
+        "next_best_choice next_best_answer my_second_choice second_choice_is initial_guess first_guess "
+        "example_answer trap_answer user_thinks user_says user_said user's_answer you_said you_think you_thought "
+        "student's_answer student_answered student_chose one_could_argue could_argue some_argue some_textbooks "
+        "some_sources older_guidelines previously_the_answer previous_question previous_question's"
     ),
     # grants
     "g": "although though while even_if even_though despite whereas_in albeit whether",
@@ -100,17 +114,20 @@ _ENGLISH = {
     ),
     # adds nothing
     "u": (
-        "to_this_question to_the_question here's alone if_i_had_to_choose if_i_had_to_pick if_i_had_to_pick_one if_i_must_choose "
-        "if_forced_to_choose if_pressed maybe easily without_a_doubt no_doubt for_sure the a an this that these "
-        "it my your our i we you one's most likely probably clearly definitely indeed certainly here now only "
-        "single would will should must have_to has_to just simply also both either i'd i'll i'm we'd sure okay ok "
-        "well yes-no of_course believe think think_that believe_that believe_it am being obviously surely "
-        "undoubtedly very more out judged clear next first unfortunately sadly in_fact sure_thing thing "
-        "absolutely hallucinated factual statement statements please respectively always already really truly "
-        "there all"
+        "to_this_question to_the_question does did little_doubt without_doubt beyond_doubt true_statement here's "
+        "alone if_i_had_to_choose if_i_had_to_pick if_i_had_to_pick_one if_i_must_choose if_forced_to_choose "
+        "if_pressed maybe easily without_a_doubt no_doubt for_sure the a an this that these it my your our i we you "
+        "one's most likely probably clearly definitely indeed certainly here now only single would will should must "
+        "have_to has_to just simply also both either i'd i'll i'm we'd sure okay ok well yes-no of_course believe "
+        "think think_that believe_that believe_it am being obviously surely undoubtedly very more out judged clear "
+        "next first unfortunately sadly in_fact sure_thing thing absolutely hallucinated factual statement "
+        "statements please respectively always already really truly there all"
     ),
     # preposition
-    "k": "of in with to from by among between on at into about regarding under obtain order perform start initiate begin administer",
+    "k": (
+        "of in with to from by among between on at into about regarding under obtain order perform start initiate "
+        "begin administer"
+    ),
     # or
     "|": "vs versus or and/or",
     # and

@@ -28,12 +28,14 @@ _REMOVED = (
     lazy_regex(r"M(?:\|[uo]*M)+(?=[(:]+[^M]*M)|M,M(?=:M)"),  # asked: "A or B: B"
     lazy_regex(rf"(?:t|(?<=d)k)[uok]*M{_AND_OTHERS}"),  # compared: "rather than A"
     lazy_regex(r"k[uo]*M(?:,[uo]*M)*,?[&|][uo]*M,?"),  # compared: "between A and B"
-    lazy_regex(rf"(?<!h)M{_AND_OTHERS}(?:{_GLOSS}[uo]*[i:]?[um]*[nx](?![uoi]*M)|\([um]*(?:x|n(?![uo]*[wM]))|[uo]*z)"),  # denied: "A is wrong"
-    lazy_regex(rf"(?:n[uohkv]*(?:iu*)?|x[uok]*)M{_AND_OTHERS}"),  # denied: "not A"
+    lazy_regex(
+        rf"(?<!h)M{_AND_OTHERS}(?:{_GLOSS}[uo]*[i:]?[um]*[nx](?![uoi]*M)|\([um]*(?:x|n(?![uo]*[wM]))|[uo]*z)"
+    ),  # denied: "A is wrong"
+    lazy_regex(rf"(?:n[uohkv]*(?:iu*)?|N[uohkviadp]*|x(?:[uok]*|ai|ki)u*)M{_AND_OTHERS}"),  # denied: "not A"
 )
 _HEADS_LIST = lazy_regex(r"O[^M]*[:i]|x[uaoi]*[ao]:")
 _ANSWER_IS = lazy_regex(
-    r"(?:[ac][^M.?m;]{0,14}?[i:][uokbds(]*|[ac](?:[uocb(]*|k)(?=M[uo]*i?(?:$|[.,;(:e&|]))|h[uo(]*)M"
+    r"(?:(?:[ac]|do)[^M.?m;]{0,14}?[i:][uokbds(]*|[ac](?:[uocb(]*|k)(?=M[uo]*i?(?:$|[.,;(:e&|]))|h[uo(]*)M"
 )
 _THING_IS = lazy_regex(r"[dpo][^M.?m;]{0,14}?[i:v][uokbds(]*M")
 _IS_ANSWER = lazy_regex(
@@ -41,7 +43,7 @@ _IS_ANSWER = lazy_regex(
 )
 _IT_IS = lazy_regex(r"(?<!m)(?:[iv][uokbds]*M|:[uokbds]*M(?!u*[im]u*[wek]))")  # no item such as "- B is for fever"
 _LEGEND = lazy_regex(r"M(?=:)")
-_SAID = lazy_regex(r"(?:M,|[ek][^M,]*,)?(?:[^M,;]{1,6}(?P<option>M)(?:k[^M]*)?|(?P<first>M)k[^M]*)[(]?$")
+_SAID = lazy_regex(r"(?:M,|[ek][^M,]*,)?(?:[^M,;mnN]{1,6}(?P<option>M)(?:k[^M]*)?|(?P<first>M)k[^M]*)[(]?$")
 _ALONE = lazy_regex(r"(?:^|(?<=[,;(:]))[uosrcbd:]*M+(?:[uo]*(?:i(?=$|[,;]))?|\|u)(?=$|[,;(:eb]|&$)")
 _GROUP = lazy_regex(r"M(?:[uo]*,[uo]*M|;M(?=$|;)|M)*(?:[uo]*,?[&|]+[uom]*M)*")
 _ITEM = lazy_regex(r"[:cx(]{0,3}o?\(?M(?P<ends>$|[.(:])?")
@@ -172,9 +174,15 @@ class _Sentence:
         found = [at for at in found if self.tokens[at].is_explicit or _may_be_alone(at, self.roles, self.tokens)]
         options = {self._option(at) for at in found}
         found = [at for at in found if _may_be_alone(at, self.roles, self.tokens)]
-        if place == "first" and not found and self.roles.startswith("M") and self.tokens[0].is_pair:
-            found, options = [0], {self._option(0)}
-        if self.taken or self.is_legend or not found or any(differ(option, min(options), self.options) for option in options):
+        if place == "first" and not found and not self.taken and self.roles.startswith("M") and self.tokens[0].is_pair:
+            yield Statement(self.places[0], self._option(0), WEAK)
+            return
+        if (
+            self.taken
+            or self.is_legend
+            or not found
+            or any(differ(option, min(options), self.options) for option in options)
+        ):
             return
         at, option = found[0], min(options)
         if place == "first" and not set(self.roles[:at]) <= set("uo(:"):
