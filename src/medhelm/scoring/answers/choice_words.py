@@ -33,7 +33,8 @@ _ENGLISH = {
     "d": (
         "favored wins best better true preferred preferable superior more_likely most_accurate most_suitable "
         "most_appropriate most_likely more_appropriate more_suitable makes_the_most_sense makes_sense "
-        "has_the_strongest_support edges_it applies fits_best what_i_would_choose what_i'd_choose"
+        "has_the_strongest_support edges_it applies fits_best best_explains best_accounts_for best_fits best_matches "
+        "best_describes what_i_would_choose what_i'd_choose"
     ),
     # wrong
     "x": (
@@ -67,16 +68,16 @@ _ENGLISH = {
     # denies what follows, but not what precedes: "A: nothing else fits"
     "N": (
         "nothing no_evidence no_finding no_findings no_feature no_features no_sign no_signs no_reason doubt doubt_that "
-        "doubtful hesitant avoid hardly far_from"
+        "doubtful hesitant avoid hardly far_from none_of_the_findings none_of_the_features none_of_these_findings"
     ),
     # chooses
     "h": (
-        "all_but all_except everything_but everything_except none_but none_except nothing_but all_options_except "
-        "all_options_but settled_on choose chose go_for give_it give_it_a gets_a it_gets give select pick choosing "
-        "selecting picking go_with going_with opt_for opting_for answer_with say vote vote_for vote_is lean_toward "
-        "lean_towards lean_to lean leaning leaning_toward leaning_towards except except_for select_option assign "
-        "judge output_is settle_on reply_with respond_with went_with conclude mark return circle rate_this judge_it "
-        "judge_this exception_of"
+        "all_but all_except commit_to committing_to i_recommend i'd_recommend i_would_recommend everything_but "
+        "everything_except none_but none_except nothing_but all_options_except all_options_but settled_on choose "
+        "chose go_for give_it give_it_a gets_a it_gets give select pick choosing selecting picking go_with "
+        "going_with opt_for opting_for answer_with say vote vote_for vote_is lean_toward lean_towards lean_to lean "
+        "leaning leaning_toward leaning_towards except except_for select_option assign judge output_is settle_on "
+        "reply_with respond_with went_with conclude mark return circle rate_this judge_it judge_this exception_of"
     ),
     # concludes
     "s": (
@@ -114,14 +115,15 @@ _ENGLISH = {
     ),
     # adds nothing
     "u": (
-        "to_this_question to_the_question does did little_doubt without_doubt beyond_doubt true_statement here's "
-        "alone if_i_had_to_choose if_i_had_to_pick if_i_had_to_pick_one if_i_must_choose if_forced_to_choose "
-        "if_pressed maybe easily without_a_doubt no_doubt for_sure the a an this that these it my your our i we you "
-        "one's most likely probably clearly definitely indeed certainly here now only single would will should must "
-        "have_to has_to just simply also both either i'd i'll i'm we'd sure okay ok well yes-no of_course believe "
-        "think think_that believe_that believe_it am being obviously surely undoubtedly very more out judged clear "
-        "next first unfortunately sadly in_fact sure_thing thing absolutely hallucinated factual statement "
-        "statements please respectively always already really truly there all"
+        "to_this_question to_the_question if_i_had_to_guess if_i_have_to_guess if_i_have_to_choose does did "
+        "little_doubt without_doubt beyond_doubt true_statement here's alone if_i_had_to_choose if_i_had_to_pick "
+        "if_i_had_to_pick_one if_i_must_choose if_forced_to_choose if_pressed maybe easily without_a_doubt no_doubt "
+        "for_sure the a an this that these it my your our i we you one's most likely probably clearly definitely "
+        "indeed certainly here now only single would will should must have_to has_to just simply also both either "
+        "i'd i'll i'm we'd sure okay ok well yes-no of_course believe think think_that believe_that believe_it am "
+        "being obviously surely undoubtedly very more out judged clear next first unfortunately sadly in_fact "
+        "sure_thing thing absolutely hallucinated factual statement statements please respectively always already "
+        "really truly there all"
     ),
     # preposition
     "k": (

@@ -164,6 +164,17 @@ def _characters() -> dict[int, str]:
     return table
 
 
+def _without_accents(text: str) -> str:
+    """Return a text of the same length with "e" for "é": models write "Guillain-Barre"."""
+    return text if text.isascii() else text.translate(_accents())
+
+
+@cache
+def _accents() -> dict[int, str]:
+    """Return Latin letter with an accent -> the letter without it."""
+    return {code: unicodedata.normalize("NFD", chr(code))[0] for code in range(0xC0, 0x180)}
+
+
 @lru_cache(maxsize=64)
 def prepare_options(labels: tuple[str, ...], texts: tuple[str, ...]) -> PreparedOptions:
     """Prepare options for searching in a `choice_text`. Of options with equal text, the first is found."""
@@ -174,7 +185,8 @@ def prepare_options(labels: tuple[str, ...], texts: tuple[str, ...]) -> Prepared
     for texts_, short in ((("yes", "no"), "yn"), (("0", "1"), ("zero", "one"))):
         if words.keys() >= set(texts_):
             words = dict(zip(short, map(words.__getitem__, texts_), strict=True)) | words
-    found = {text: index for text, index in first.items() if text not in words and len(text) > 1}
+    found = {_without_accents(text): index for text, index in reversed(first.items()) if len(text) > 1}
+    found = {text: index for text, index in found.items() if text not in words}
     return PreparedOptions(
         labels={label.upper(): index for index, label in reversed(list(enumerate(labels)))} if single else {},
         texts=tuple(sorted(found.items(), key=lambda item: -len(item[0]))[:_MOST_OPTIONS]),
@@ -205,7 +217,7 @@ def find_tokens(text: str, options: PreparedOptions) -> list[Token]:
 
 def _replace_texts(text: str, options: PreparedOptions) -> str:
     """Replace the texts of options by private characters."""
-    lower, taken = text.lower(), bytearray(len(text))
+    lower, taken = _without_accents(text.lower()), bytearray(len(text))
     found: list[tuple[int, int, int]] = []
     for number, (own, _) in enumerate(options.texts):
         at, n = lower.find(own), 0

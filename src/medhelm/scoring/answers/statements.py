@@ -44,6 +44,7 @@ _IS_ANSWER = lazy_regex(
 _IT_IS = lazy_regex(r"(?<!m)(?:[iv][uokbds]*M|:[uokbds]*M(?!u*[im]u*[wek]))")  # no item such as "- B is for fever"
 _LEGEND = lazy_regex(r"M(?=:)")
 _SAID = lazy_regex(r"(?:M,|[ek][^M,]*,)?(?:[^M,;mnN]{1,6}(?P<option>M)(?:k[^M]*)?|(?P<first>M)k[^M]*)[(]?$")
+_ONLY_IT_IS = lazy_regex(r"[us]*iu*M")
 _ALONE = lazy_regex(r"(?:^|(?<=[,;(:]))[uosrcbd:]*M+(?:[uo]*(?:i(?=$|[,;]))?|\|u)(?=$|[,;(:eb]|&$)")
 _GROUP = lazy_regex(r"M(?:[uo]*,[uo]*M|;M(?=$|;)|M)*(?:[uo]*,?[&|]+[uom]*M)*")
 _ITEM = lazy_regex(r"[:cx(]{0,3}o?\(?M(?P<ends>$|[.(:])?")
@@ -214,7 +215,7 @@ def _stated(roles: str, named: list[Token]) -> Iterator[tuple[int, int]]:
     said = _SAID.match(roles)
     if said:
         at = max(said.start("option"), said.start("first"))
-        if " " in named[at].word:
+        if " " in named[at].word or _ONLY_IT_IS.fullmatch(roles):
             yield at, WEAK
 
 
@@ -289,13 +290,18 @@ def _blocks(lines: Iterator[_Line]) -> Iterator[list[_Line]]:
     """Yield lines that belong together: items in ascending order, or one line of prose."""
     block: list[_Line] = []
     for line in lines:
-        last = block[-1].item if block else None
+        last = block[-1].item if block and _is_bare(block[-1]) <= _is_bare(line) else None
         if block and not (line.item is not None and last is not None and (line.item > last or line.item < 0)):
             yield block
             block = []
         block.append(line)
     if block:
         yield block
+
+
+def _is_bare(line: _Line) -> bool:
+    """Return True for a letter alone: before "C. Aspirin is given later", it is an answer, not an item."""
+    return not any(token.is_pair or token.role not in "M.(:" for token in line.tokens)
 
 
 def _verdict(block: list[_Line]) -> Iterator[Statement]:
