@@ -24,6 +24,7 @@ _MOST_MENTIONS = 200  # of one text
 _BOX = lazy_regex(r"^([-*+] )?\[([ xX])\](?= )", re.MULTILINE)
 _NO_MARKUP = dict.fromkeys(map(ord, "*`_$#\\"), "") | {ord("İ"): "I"}
 _ARROW = lazy_regex(r"-+>|=+>|>>+|➡|👉|⟹|⟶")
+_FIRST_ARROW = lazy_regex(r"^ ?[→⇒] ", re.MULTILINE)
 _DASH = lazy_regex(r"(?<=\s)[-−]+(?=\s)|(?<=\w)\s?[-−]+(?=\s)|(?:^|(?<=\n))[-•▪●](?:\s|(?=[A-Za-z(]))")
 _NUMBERED = lazy_regex(
     r"^(?:#?\d{1,3}\s?[.)]\s+|(?:#?\d{1,3}\s?:?|Q(?:uestion)?\s?\d{0,3}\s?[.):])\s+(?=[(\[\"]?[A-Za-z](?![A-Za-z])))",
@@ -208,7 +209,7 @@ def find_tokens(text: str, options: PreparedOptions) -> list[Token]:
     elif not any(map(_is_number, options.words)):
         text = _NUMBERED.sub("", _NAMED_A.sub("", text, count=1) if text.startswith("A:") else text)
     if ">" in text or not text.isascii():
-        text = _ARROW.sub(" → ", text)
+        text = _FIRST_ARROW.sub("", _ARROW.sub(" → ", text))
     if "-" in text or not text.isascii():
         text = _DASH.sub(" – ", _HYPHENATED.sub(" ", text))
     tokens = _tokens(_ABBREVIATION.sub(r"\1", text), options)

@@ -35,7 +35,7 @@ _REMOVED = (
 )
 _HEADS_LIST = lazy_regex(r"O[^M]*[:i]|x[uaoi]*[ao]:")
 _ANSWER_IS = lazy_regex(
-    r"(?:(?:[ac]|do)[^M.?m;]{0,14}?[i:][uokbds(]*|[ac](?:[uocb(]*|k)(?=M[uo]*i?(?:$|[.,;(:e&|]))|h[uo(]*)M"
+    r"(?:(?:[ac]|do)[^M.?m;]{0,14}?[i:][uokbds(]*|[ac](?:[uocb(]*|k)(?=M[uo]*i?(?:$|[.,;(:e&|]))|h[uo(:]*)M"
 )
 _THING_IS = lazy_regex(r"[dpo][^M.?m;]{0,14}?[i:v][uokbds(]*M")
 _IS_ANSWER = lazy_regex(
@@ -186,8 +186,9 @@ class _Sentence:
         ):
             return
         at, option = found[0], min(options)
-        if place == "first" and not set(self.roles[:at]) <= set("uo(:"):
-            place = ""
+        remarked = self.roles[at + 1 : at + 2] == ":" and self.roles[at + 2 : at + 3] not in "e"
+        if remarked or (place == "first" and not set(self.roles[:at]) <= set("uo(:")):
+            place = ""  # "B: used in children" may be one of several remarks
         strength = {"first": ANSWERED, "last": CONCLUDED}.get(place, STATED + self.concludes)
         if option >= 0:
             yield Statement(self.places[at], option, strength, alone=True, place=place)
@@ -222,7 +223,8 @@ def _stated(roles: str, named: list[Token]) -> Iterator[tuple[int, int]]:
 def _strength_of(match: re.Match[str], named: list[Token]) -> int:
     """Return the strength of "B is ...": "is the better one" and "would be the answer" are weaker than "is correct"."""
     supposed = any(token.word in ("would", "should") for token in named[match.start() : match.end()])
-    qualified = match.string[match.end() : match.end() + 1] == "p"  # "is the right drug for"
+    after = named[match.end() : match.end() + 1]
+    qualified = bool(after) and (after[0].role == "p" or after[0].word == "for")  # "is the right drug for"
     return STATED if supposed or qualified or match["verdict"] in "do" else ANSWERED
 
 
@@ -290,7 +292,7 @@ def _blocks(lines: Iterator[_Line]) -> Iterator[list[_Line]]:
     """Yield lines that belong together: items in ascending order, or one line of prose."""
     block: list[_Line] = []
     for line in lines:
-        last = block[-1].item if block and _is_bare(block[-1]) <= _is_bare(line) else None
+        last = block[-1].item if block and _is_bare(block[-1]) == _is_bare(line) else None
         if block and not (line.item is not None and last is not None and (line.item > last or line.item < 0)):
             yield block
             block = []
