@@ -49,6 +49,7 @@ _ALONE = lazy_regex(r"(?:^|(?<=[,;(:]))[uosrcbd:]*M+(?:[uo]*(?:i(?=$|[,;]))?|\|u
 _GROUP = lazy_regex(r"M(?:[uo]*,[uo]*M|;M(?=$|;)|M)*(?:[uo]*,?[&|]+[uom]*M)*")
 _ITEM = lazy_regex(r"[:cx(]{0,3}o?\(?M(?P<ends>$|[.(:])?")
 _VERDICT = lazy_regex(r"[^nxc]{0,8}?(?P<verdict>[nxc])")
+_SECTION = lazy_regex(r"[:(]?o?[:(]?M[.:(]?")
 _HEADING = lazy_regex(r"[^xnOM]*[ivh][^xnOM]*:|[acdpsuo]*[acdpso]:|[acsu]*a[acsu]*")
 _ANSWER_LINE = lazy_regex(r"[ucs]*a[us]*[:(]")
 
@@ -83,7 +84,8 @@ class _Line(NamedTuple):
 def find_statements(tokens: list[Token], options: PreparedOptions) -> list[Statement]:
     """Return the statements of a text, in order."""
     found: list[Statement] = []
-    blocks = list(_blocks(_lines(_without_ranking(tokens))))
+    lines = list(_lines(_without_ranking(tokens)))
+    headings, blocks = _section_headings(lines), list(_blocks(iter(lines)))
     for number, block in enumerate(blocks):
         listed = len({line.item for line in block}) > 1 or block[0].follows_heading
         in_block = []
@@ -97,8 +99,24 @@ def find_statements(tokens: list[Token], options: PreparedOptions) -> list[State
             if listed or (listed_in_line and not any(retracts(line.tokens, at) for at in range(len(line.tokens)))):
                 in_line = [found for found in in_line if not found.alone]
             in_block += in_line
+        in_block = [found for found in in_block if not found.alone or found.at not in headings]
         found += in_block or (_verdict(block) if listed else [])
     return found
+
+
+def _section_headings(lines: list[_Line]) -> set[int]:
+    """Return the positions of options that head sections: "Option A: Aspirin", prose, "Option B: Heparin", prose.
+
+    Options of sections ascend: one before them that does not is an answer, and so is one in the last line.
+    """
+    heads = [
+        (line.start + roles.index("M"), line.tokens[roles.index("M")])
+        for line, roles in ((line, _roles(line.tokens)) for line in lines[:-1])
+        if _SECTION.fullmatch(roles) and ("o" in roles or line.tokens[roles.index("M")].is_pair)
+    ]
+    if len(heads) > 1 and heads[0][1].option >= heads[1][1].option:
+        del heads[0]
+    return {at for at, _ in heads} if len({token.option for _, token in heads}) > 1 else set()
 
 
 def _without_ranking(tokens: list[Token]) -> list[Token]:
