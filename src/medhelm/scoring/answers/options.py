@@ -378,6 +378,7 @@ def _is_name(token: Token, kept: list[Token], after: Token, further: list[Token]
     return (
         ends
         or (word == "A" and (after.role in "vn" or after.word in _MODAL or (after.role in "cd" and before.role == "o")))
+        or (after.role == "d" and after.word.partition(" ")[0].endswith("s"))  # "A fits best", not "A better drug"
         or (before.role in "vho" and after.word == "the")
         or (
             word == "A"
