@@ -408,6 +408,8 @@ def _merge(tokens: list[Token], options: PreparedOptions) -> Iterator[Token]:
         other = beside[-1] if beside else token
         same = not differ(token.option, other.option, options)
         word = (other if token.is_label else token).word
+        if len(word) == 1 and other is not token:  # a text of one digit: `is_pair` tells the pair by its length
+            word = f"{word} "
         yield Token("M", token.option if same else -1, is_label=True, word=word)
         at = end + 1
         if end < len(tokens) - 1 and tokens[at].word == ")" and any(tokens[n].word == "(" for n in range(at - 3, end)):
