@@ -9,6 +9,7 @@ from typing import NamedTuple
 from bench.studies.wordings.choice_held_out import DRUG_FORMS
 from bench.studies.wordings.choice_held_out_2 import DIAGNOSIS_FORMS, STEP_FORMS
 from bench.studies.wordings.choice_languages import TEMPLATES_BY_LANGUAGE
+from bench.studies.wordings.choice_remarks import ANSWERS, CASES, DENIED, REMARKS
 from bench.studies.wordings.choice_templates import BARE, DECORATIONS, EXPLAINED, LONE, NONE, STATED
 from bench.studies.wordings.form import Form
 from medhelm.scoring.answers.choice import find_choice
@@ -136,6 +137,24 @@ def _unanswered() -> Iterator[Form]:
         yield Form(text=text, expected=None, context=options, group="no answer")
 
 
+def _with_remarks() -> Iterator[Form]:
+    """Yield what is said of another option, alone, before an answer and after it."""
+    for template, options, right in ((denied, *pair) for denied in DENIED for pair in ((DRUGS, 1), (DIAGNOSES, 3))):
+        named = values(options, right)
+        for other in (named["X"], named["XT"]):
+            text = template.format(X=other)
+            yield Form(text=text, expected=None, context=options, group="denied")
+            for whole in (f"{text}\n\nThe answer is {named['L']}.", f"{named['L']}\n\n{text}"):
+                yield Form(text=whole, expected=right, context=options, group="denied")
+    for answer, remark in product(ANSWERS, REMARKS):
+        options, right = _turn()
+        if options in (DOSES, VITAMINS, SUMMARY):  # their texts are numbers and letters, or speak of other options
+            options, right = STEPS, 1
+        stated, said = (template.format(**values(options, right)) for template in (answer, remark))
+        for text in (f"{stated}\n\n{said}", f"{said}\n\n{stated}"):
+            yield Form(text=text, expected=right, context=options, group="remarks")
+
+
 def _other_languages() -> Iterator[Form]:
     """Yield letters in other characters, and statements in other languages."""
     for text, right in LONE.items():
@@ -151,7 +170,13 @@ FORMS = (
     *_english(),
     *_unanswered(),
     *_other_languages(),
+    *_with_remarks(),
     *(Form(text=text, expected=right, context=DRUGS, group="held out") for text, right in DRUG_FORMS),
     *(Form(text=text, expected=right, context=DIAGNOSES, group="held out") for text, right in DIAGNOSIS_FORMS),
     *(Form(text=text, expected=right, context=STEPS, group="held out") for text, right in STEP_FORMS),
+    *(
+        Form(text=text, expected=right, context=_lettered(*texts), group="held out")
+        for texts, forms in CASES
+        for text, right in forms
+    ),
 )

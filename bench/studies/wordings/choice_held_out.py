@@ -209,6 +209,8 @@ DRUG_FORMS: tuple[tuple[str, int | None], ...] = (
 """Completion -> option, for a question about drugs: A Warfarin, B Aspirin, C Heparin, D Clopidogrel."""
 
 YES_NO_FORMS: tuple[tuple[str, int | None], ...] = (
+    ("I would answer no to this question.", 1),
+    ("There is nothing to suggest yes.", None),
     ("Yes, definitely.", 0),
     ("Yes indeed.", 0),
     ("Yes it does.", 0),
@@ -295,6 +297,7 @@ YES_NO_FORMS: tuple[tuple[str, int | None], ...] = (
 """Completion -> option, for A yes, B no."""
 
 JUDGMENT_FORMS: tuple[tuple[str, int | None], ...] = (
+    ("0 = not hallucinated, 1 = hallucinated", None),
     ("I'd give it a 1.", 1),
     ("I give it 0.", 0),
     ("That's a 1.", 1),

@@ -131,7 +131,7 @@ DIAGNOSIS_FORMS: tuple[tuple[str, int | None], ...] = (
     ("Not A, B, C or E. D.", 3),
     ("It isn't A, B or C. It is D.", 3),
     ("Neither A nor B; D.", 3),
-    ("None of A, B, C fits. D does.", None),
+    ("None of A, B, C fits. D does.", 3),
     ("The answer is D; none of the others explains the ECG.", 3),
     ("The answer is D and nothing else.", 3),
     ("The answer is D, and not A.", 3),

@@ -22,7 +22,9 @@ from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers.options import PreparedOptions, choice_text, differ, find_tokens, prepare_options
 from medhelm.scoring.answers.statements import ANSWERED, Statement, find_statements, retracts
 
-_NEXT_QUESTION = lazy_regex(r"\n(?:question|q|patient note|context)\s?\d{0,3}\s?[:.]", re.IGNORECASE)
+_NEXT_QUESTION = lazy_regex(
+    r"\n(?:question|q|patient note|context|instruction|user|human|problem)\s?\d{0,3}\s?[:.]", re.IGNORECASE
+)
 
 
 def find_choice(completion: str, labels: Sequence[str], texts: Sequence[str]) -> int | None:

@@ -21,8 +21,10 @@ from medhelm.scoring.answers.choice_words import phrases, roles, unspaced_words
 _FIRST = 0xE000  # private characters replace the texts of options
 _MOST_OPTIONS = 64
 _MOST_MENTIONS = 200  # of one text
+_BOX = lazy_regex(r"^([-*+] )?\[([ xX])\](?= )", re.MULTILINE)
 _NO_MARKUP = dict.fromkeys(map(ord, "*`_$#\\"), "") | {ord("İ"): "I"}
 _ARROW = lazy_regex(r"-+>|=+>|>>+|➡|👉|⟹|⟶")
+_FIRST_ARROW = lazy_regex(r"^ ?[→⇒] ", re.MULTILINE)
 _DASH = lazy_regex(r"(?<=\s)[-−]+(?=\s)|(?<=\w)\s?[-−]+(?=\s)|(?:^|(?<=\n))[-•▪●](?:\s|(?=[A-Za-z(]))")
 _NUMBERED = lazy_regex(
     r"^(?:#?\d{1,3}\s?[.)]\s+|(?:#?\d{1,3}\s?:?|Q(?:uestion)?\s?\d{0,3}\s?[.):])\s+(?=[(\[\"]?[A-Za-z](?![A-Za-z])))",
@@ -144,6 +146,8 @@ def choice_text(completion: str) -> str:
         text = text.translate(_characters())
         text = _LOOKALIKE.sub(lambda match: match[0].translate(_LOOKALIKES), text)
         text = _LETTER_SUFFIX.sub(r"\1 ", text)
+    if "[x] " in text or "[X] " in text:  # a list of tasks
+        text = _BOX.sub(lambda match: "❌" if match[2] == " " else "✅", text)
     text = text.translate(_NO_MARKUP)
     if "'" in text:
         text = _QUOTE.sub('"', text)
@@ -161,6 +165,17 @@ def _characters() -> dict[int, str]:
     return table
 
 
+def _without_accents(text: str) -> str:
+    """Return a text of the same length with "e" for "é": models write "Guillain-Barre"."""
+    return text if text.isascii() else text.translate(_accents())
+
+
+@cache
+def _accents() -> dict[int, str]:
+    """Return Latin letter with an accent -> the letter without it."""
+    return {code: unicodedata.normalize("NFD", chr(code))[0] for code in range(0xC0, 0x180)}
+
+
 @lru_cache(maxsize=64)
 def prepare_options(labels: tuple[str, ...], texts: tuple[str, ...]) -> PreparedOptions:
     """Prepare options for searching in a `choice_text`. Of options with equal text, the first is found."""
@@ -171,7 +186,8 @@ def prepare_options(labels: tuple[str, ...], texts: tuple[str, ...]) -> Prepared
     for texts_, short in ((("yes", "no"), "yn"), (("0", "1"), ("zero", "one"))):
         if words.keys() >= set(texts_):
             words = dict(zip(short, map(words.__getitem__, texts_), strict=True)) | words
-    found = {text: index for text, index in first.items() if text not in words and len(text) > 1}
+    found = {_without_accents(text): index for text, index in reversed(first.items()) if len(text) > 1}
+    found = {text: index for text, index in found.items() if text not in words}
     return PreparedOptions(
         labels={label.upper(): index for index, label in reversed(list(enumerate(labels)))} if single else {},
         texts=tuple(sorted(found.items(), key=lambda item: -len(item[0]))[:_MOST_OPTIONS]),
@@ -193,7 +209,7 @@ def find_tokens(text: str, options: PreparedOptions) -> list[Token]:
     elif not any(map(_is_number, options.words)):
         text = _NUMBERED.sub("", _NAMED_A.sub("", text, count=1) if text.startswith("A:") else text)
     if ">" in text or not text.isascii():
-        text = _ARROW.sub(" → ", text)
+        text = _FIRST_ARROW.sub("", _ARROW.sub(" → ", text))
     if "-" in text or not text.isascii():
         text = _DASH.sub(" – ", _HYPHENATED.sub(" ", text))
     tokens = _tokens(_ABBREVIATION.sub(r"\1", text), options)
@@ -202,7 +218,7 @@ def find_tokens(text: str, options: PreparedOptions) -> list[Token]:
 
 def _replace_texts(text: str, options: PreparedOptions) -> str:
     """Replace the texts of options by private characters."""
-    lower, taken = text.lower(), bytearray(len(text))
+    lower, taken = _without_accents(text.lower()), bytearray(len(text))
     found: list[tuple[int, int, int]] = []
     for number, (own, _) in enumerate(options.texts):
         at, n = lower.find(own), 0
@@ -324,7 +340,7 @@ def _is_surely_label(kept: list[Token], token: Token, following: list[Token], op
         return False
     if kept[-1].role in "&|" and kept[-2].is_label:
         return True
-    stated = kept[-1].role in ":i" and kept[-2].role in "ac"
+    stated = (kept[-1].role in ":i" and kept[-2].role in "ac") or (kept[-1].role == "h" and token.word.isupper())
     return stated and (following[0].role == "k" or following[0].word[:1] > "\u0e00")
 
 
@@ -332,7 +348,7 @@ def _is_name(token: Token, kept: list[Token], after: Token, further: list[Token]
     """Return True if a label or common word names an option, by its neighbors."""
     word, ends, before = token.word, after.role in _BOUNDARY, kept[-1] if kept else _LINE_END
     if before.role in "&|," and len(kept) > 1 and kept[-2].role in "wu" and len(kept[-2].word) == 1:
-        return False  # "Vitamins A and B"
+        return len(kept) > 2 and kept[-3].role == ":"  # not in "Vitamins A and B", but in "A: N, B: Y"
     if before.role in "wf" and before.word:
         return False
     if before.role in ".\n" and after.word in _PRONOUNS and not token.is_label:
@@ -362,6 +378,7 @@ def _is_name(token: Token, kept: list[Token], after: Token, further: list[Token]
     return (
         ends
         or (word == "A" and (after.role in "vn" or after.word in _MODAL or (after.role in "cd" and before.role == "o")))
+        or (after.role == "d" and after.word.partition(" ")[0].endswith("s"))  # "A fits best", not "A better drug"
         or (before.role in "vho" and after.word == "the")
         or (
             word == "A"
@@ -391,6 +408,8 @@ def _merge(tokens: list[Token], options: PreparedOptions) -> Iterator[Token]:
         other = beside[-1] if beside else token
         same = not differ(token.option, other.option, options)
         word = (other if token.is_label else token).word
+        if len(word) == 1 and other is not token:  # a text of one digit: `is_pair` tells the pair by its length
+            word = f"{word} "
         yield Token("M", token.option if same else -1, is_label=True, word=word)
         at = end + 1
         if end < len(tokens) - 1 and tokens[at].word == ")" and any(tokens[n].word == "(" for n in range(at - 3, end)):

@@ -20,6 +20,7 @@ WEAK, STATED, ANSWERED, CONCLUDED = 1, 2, 3, 4
 _MOST_TOKENS = 400  # of a sentence
 _LONGEST_HEADING = 40  # tokens
 
+_GLOSS = r"(?:\(w{1,4}\((?=u*i))?"
 _AND_OTHERS = r"(?:(?:,[uo]*M)*,?[&|][nuo]*M)?"
 _REMOVED = (
     lazy_regex(r"g[^b,;]*"),  # granted: "although it may be A"
@@ -27,23 +28,28 @@ _REMOVED = (
     lazy_regex(r"M(?:\|[uo]*M)+(?=[(:]+[^M]*M)|M,M(?=:M)"),  # asked: "A or B: B"
     lazy_regex(rf"(?:t|(?<=d)k)[uok]*M{_AND_OTHERS}"),  # compared: "rather than A"
     lazy_regex(r"k[uo]*M(?:,[uo]*M)*,?[&|][uo]*M,?"),  # compared: "between A and B"
-    lazy_regex(rf"(?<!h)M{_AND_OTHERS}(?:[uo]*[i:(]?[um]*[nx](?![uoi]*M)|[uo]*z)"),  # denied: "A is wrong"
-    lazy_regex(rf"(?:n[uohk]*(?:iu*)?|x[uok]*)M{_AND_OTHERS}"),  # denied: "not A"
+    lazy_regex(
+        rf"(?<!h)M{_AND_OTHERS}(?:{_GLOSS}[uo]*[i:]?[um]*[nx](?![uoi]*M)|\([um]*(?:x|n(?![uo]*[wM]))|[uo]*z)"
+    ),  # denied: "A is wrong"
+    lazy_regex(rf"(?:n[uohkv]*(?:iu*)?|N[uohkviadp]*|x(?:[uok]*|ai|ki)u*)M{_AND_OTHERS}"),  # denied: "not A"
 )
 _HEADS_LIST = lazy_regex(r"O[^M]*[:i]|x[uaoi]*[ao]:")
 _ANSWER_IS = lazy_regex(
-    r"(?:[ac][^M.?m;]{0,14}?[i:][uokbds(]*|[ac](?:[uocb(]*|k)(?=M[uo]*i?(?:$|[.,;(:e&|]))|h[uo(]*)M"
+    r"(?:(?:[ac]|do)[^M.?m;]{0,14}?[i:][uokbds(]*|[ac](?:[uocb(]*|k)(?=M[uo]*i?(?:$|[.,;(:e&|]))|h[uo(:]*)M"
 )
 _THING_IS = lazy_regex(r"[dpo][^M.?m;]{0,14}?[i:v][uokbds(]*M")
 _IS_ANSWER = lazy_regex(
     r"(?:(?<!w\()M[uo(]*[i:][uski(]*|(?:^|[,;:ovbs])u*M[uo]*)[usp]*(?P<verdict>[acd]|o(?=$))(?=$|[acdopesuktrxi,;(:&])"
 )
-_IT_IS = lazy_regex(r"(?<!m)[iv:][uokbds]*M")
-_SAID = lazy_regex(r"(?:M,|[ek][^M,]*,)?(?:[^M,;]{1,6}(?P<option>M)(?:k[^M]*)?|(?P<first>M)k[^M]*)[(]?$")
+_IT_IS = lazy_regex(r"(?<!m)(?:[iv][uokbds]*M|:[uokbds]*M(?!u*[im]u*[wek]))")  # no item such as "- B is for fever"
+_LEGEND = lazy_regex(r"M(?=:)")
+_SAID = lazy_regex(r"(?:M,|[ek][^M,]*,)?(?:[^M,;mnN]{1,6}(?P<option>M)(?:k[^M]*)?|(?P<first>M)k[^M]*)[(]?$")
+_ONLY_IT_IS = lazy_regex(r"[us]*iu*M")
 _ALONE = lazy_regex(r"(?:^|(?<=[,;(:]))[uosrcbd:]*M+(?:[uo]*(?:i(?=$|[,;]))?|\|u)(?=$|[,;(:eb]|&$)")
 _GROUP = lazy_regex(r"M(?:[uo]*,[uo]*M|;M(?=$|;)|M)*(?:[uo]*,?[&|]+[uom]*M)*")
 _ITEM = lazy_regex(r"[:cx(]{0,3}o?\(?M(?P<ends>$|[.(:])?")
 _VERDICT = lazy_regex(r"[^nxc]{0,8}?(?P<verdict>[nxc])")
+_SECTION = lazy_regex(r"[:(]?o?[:(]?M[.:(]?")
 _HEADING = lazy_regex(r"[^xnOM]*[ivh][^xnOM]*:|[acdpsuo]*[acdpso]:|[acsu]*a[acsu]*")
 _ANSWER_LINE = lazy_regex(r"[ucs]*a[us]*[:(]")
 
@@ -78,7 +84,8 @@ class _Line(NamedTuple):
 def find_statements(tokens: list[Token], options: PreparedOptions) -> list[Statement]:
     """Return the statements of a text, in order."""
     found: list[Statement] = []
-    blocks = list(_blocks(_lines(_without_ranking(tokens))))
+    lines = list(_lines(_without_ranking(tokens)))
+    headings, blocks = _section_headings(lines), list(_blocks(iter(lines)))
     for number, block in enumerate(blocks):
         listed = len({line.item for line in block}) > 1 or block[0].follows_heading
         in_block = []
@@ -92,8 +99,24 @@ def find_statements(tokens: list[Token], options: PreparedOptions) -> list[State
             if listed or (listed_in_line and not any(retracts(line.tokens, at) for at in range(len(line.tokens)))):
                 in_line = [found for found in in_line if not found.alone]
             in_block += in_line
+        in_block = [found for found in in_block if not found.alone or found.at not in headings]
         found += in_block or (_verdict(block) if listed else [])
     return found
+
+
+def _section_headings(lines: list[_Line]) -> set[int]:
+    """Return the positions of options that head sections: "Option A: Aspirin", prose, "Option B: Heparin", prose.
+
+    Options of sections ascend: one before them that does not is an answer, and so is one in the last line.
+    """
+    heads = [
+        (line.start + roles.index("M"), line.tokens[roles.index("M")])
+        for line, roles in ((line, _roles(line.tokens)) for line in lines[:-1])
+        if _SECTION.fullmatch(roles) and ("o" in roles or line.tokens[roles.index("M")].is_pair)
+    ]
+    if len(heads) > 1 and heads[0][1].option >= heads[1][1].option:
+        del heads[0]
+    return {at for at, _ in heads} if len({token.option for _, token in heads}) > 1 else set()
 
 
 def _without_ranking(tokens: list[Token]) -> list[Token]:
@@ -144,6 +167,8 @@ class _Sentence:
                     del places[match.start() : match.end()]
             roles = "".join(tokens[at].role for at in places)
         self.roles = roles
+        legend = {tokens[match.start()].option for match in _LEGEND.finditer(_roles(tokens))}
+        self.is_legend = len(legend) > 1  # "0 = no error, 1 = error"
         self.tokens = [tokens[at] for at in places]
         self.places = [start + at for at in places]
         self.options = options
@@ -168,13 +193,20 @@ class _Sentence:
         found = [at for at in found if self.tokens[at].is_explicit or _may_be_alone(at, self.roles, self.tokens)]
         options = {self._option(at) for at in found}
         found = [at for at in found if _may_be_alone(at, self.roles, self.tokens)]
-        if place == "first" and not found and self.roles.startswith("M") and self.tokens[0].is_pair:
-            found, options = [0], {self._option(0)}
-        if self.taken or not found or any(differ(option, min(options), self.options) for option in options):
+        if place == "first" and not found and not self.taken and self.roles.startswith("M") and self.tokens[0].is_pair:
+            yield Statement(self.places[0], self._option(0), WEAK)
+            return
+        if (
+            self.taken
+            or self.is_legend
+            or not found
+            or any(differ(option, min(options), self.options) for option in options)
+        ):
             return
         at, option = found[0], min(options)
-        if place == "first" and not set(self.roles[:at]) <= set("uo(:"):
-            place = ""
+        remarked = self.roles[at + 1 : at + 2] == ":" and self.roles[at + 2 : at + 3] not in "e"
+        if remarked or (place == "first" and not set(self.roles[:at]) <= set("uo(:")):
+            place = ""  # "B: used in children" may be one of several remarks
         strength = {"first": ANSWERED, "last": CONCLUDED}.get(place, STATED + self.concludes)
         if option >= 0:
             yield Statement(self.places[at], option, strength, alone=True, place=place)
@@ -202,14 +234,15 @@ def _stated(roles: str, named: list[Token]) -> Iterator[tuple[int, int]]:
     said = _SAID.match(roles)
     if said:
         at = max(said.start("option"), said.start("first"))
-        if " " in named[at].word:
+        if " " in named[at].word or _ONLY_IT_IS.fullmatch(roles):
             yield at, WEAK
 
 
 def _strength_of(match: re.Match[str], named: list[Token]) -> int:
     """Return the strength of "B is ...": "is the better one" and "would be the answer" are weaker than "is correct"."""
     supposed = any(token.word in ("would", "should") for token in named[match.start() : match.end()])
-    qualified = match.string[match.end() : match.end() + 1] == "p"  # "is the right drug for"
+    after = named[match.end() : match.end() + 1]
+    qualified = bool(after) and (after[0].role == "p" or after[0].word == "for")  # "is the right drug for"
     return STATED if supposed or qualified or match["verdict"] in "do" else ANSWERED
 
 
@@ -277,13 +310,18 @@ def _blocks(lines: Iterator[_Line]) -> Iterator[list[_Line]]:
     """Yield lines that belong together: items in ascending order, or one line of prose."""
     block: list[_Line] = []
     for line in lines:
-        last = block[-1].item if block else None
+        last = block[-1].item if block and _is_bare(block[-1]) == _is_bare(line) else None
         if block and not (line.item is not None and last is not None and (line.item > last or line.item < 0)):
             yield block
             block = []
         block.append(line)
     if block:
         yield block
+
+
+def _is_bare(line: _Line) -> bool:
+    """Return True for a letter alone: before "C. Aspirin is given later", it is an answer, not an item."""
+    return not any(token.is_pair or token.role not in "M.(:" for token in line.tokens)
 
 
 def _verdict(block: list[_Line]) -> Iterator[Statement]:
