@@ -134,7 +134,7 @@ _REJECTED_AFTER = lazy_regex(
     rf"{_PREDICATE})|(?:ruled\sout|left\sout|excluded|rejected|considered|integral|incorrect|wrong|inappropriate|invalid|to\sbe\savoided"
     r"|unsupported|unnecessary|redundant|removed|deleted|dropped|omitted|replaced\s(?:by|with)|no,?\swait)\b"
     r"|(?:no|0(?!\.\d)|false|absent)(?=\W*(?:\n|\Z)|\s?[.;,|)])|[❌✗✘]"
-    r"|(?:would\s(?:\w+\s){1,3})?(?:only\s)?(?:if|unless|pending|when)\b|(?:vs\.?|versus)\s)",
+    r"|(?:would\s(?:\w+\s){1,3})?(?:only\s)?(?:if|pending)\b|(?:vs\.?|versus)\s)",
     re.IGNORECASE,
 )
 _CORRECTED = lazy_regex(r"\s?(?:→|[-=]>)\s?")

@@ -68,7 +68,7 @@ _EXPLANATION = lazy_regex(
 _BEGINS = (
     r"(?:The|This|These|Those|There|He|She|They|It|All|Both|Let|I|We|You|If|Please|Patient|Because|Since|As|In|Based|Hope"
     r"|Is|Do|According|No\s\w+\s(?:labels?|diagnos[ei]s)|Three|Two"
-    r"|Confidence|Follow|Consider|Recommend|Monitor|Repeat|Refer|Continue|Start|Evidence|Rationale)\b"
+    r"|No\sevidence|Confidence|Follow|Consider|Recommend|Monitor|Repeat|Refer|Continue|Start|Evidence|Rationale)\b"
 )
 _SENTENCE = lazy_regex(rf"\W*{_BEGINS}(?:\s+\S+){{2,}}.*[.!?:)]\W*|[A-Z].*\s(?:is|are|was|were|has|does)\s.*[.!)]")
 _CLAUSE_VERB = r"(?:is|are|was|were|has|have|does|do|apply|applies)"

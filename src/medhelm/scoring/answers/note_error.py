@@ -167,7 +167,7 @@ _IDS = lazy_regex(
 _EVIDENCE = lazy_regex(
     r"\(\s?(?:see\s|cf\.?\s)?sentence\s\d{1,3}\s?\)|\b(?:documented|stated|mentioned|noted|described|reported|recorded|listed)"
     r"\s(?:earlier\s|above\s)?in\s(?:the\s)?sentence\s\d{1,3}\b"
-    r"|\b(?:because|since|due\sto|given|in\s(?:light|view)\sof|despite|per|according\sto|based\son)\b[^.;\d]{0,60}?\bsentence\s\d{1,3}\b",
+    r"|\b(?:contradicts|conflicts\swith|because|since|due\sto|given|in\s(?:light|view)\sof|despite|per|according\sto|based\son)\b[^.;\d]{0,60}?\bsentence\s\d{1,3}\b",
     re.IGNORECASE,
 )
 """A sentence that only gives the reason why another one is wrong."""

@@ -19,7 +19,8 @@ _NEXT_TASK = lazy_regex(
     re.IGNORECASE,
 )
 _ITS_ANSWER = lazy_regex(
-    r"^\W*(?:answers?|outputs?|responses?|labels?|codes?|assistant)\s?\d{0,3}\**\s?:", re.IGNORECASE | re.MULTILINE
+    r"^\W*(?:answers?|outputs?|responses?|labels?|codes?|assistant)\s?\d{0,3}\**\s?(?::|$)",
+    re.IGNORECASE | re.MULTILINE,
 )
 _PREFACE = lazy_regex(
     r"\W*(?:sure|ok(?:ay)?|certainly|of\scourse|here|let|to|first|step|i|we|the\suser)\b", re.IGNORECASE
