@@ -13,6 +13,7 @@ from datetime import date
 from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers.answer_text import answer_text
 from medhelm.scoring.answers.numerals import ascii_digits, in_figures
+from medhelm.scoring.answers.plain_text import before_next_task
 from medhelm.scoring.answers.stated_value import Value, middle_removed, stated
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -152,7 +153,7 @@ def read_weeks_and_days(completion: str, quantity: re.Pattern[str] | None = None
 
 def _plain(completion: str) -> str:
     """Return the answer of a completion with figures and marks written in one way."""
-    text = _RAISED_DAYS.sub(" ", middle_removed(answer_text(completion)))
+    text = _RAISED_DAYS.sub(" ", middle_removed(answer_text(before_next_task(completion))))
     text = _SIGN.sub(lambda sign: _SIGNS[sign[0]], text)
     text = _WEEKDAY.sub("", text)
     if '"' not in text and "':" not in text:

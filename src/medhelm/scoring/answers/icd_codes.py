@@ -28,7 +28,7 @@ from collections.abc import Sequence
 
 from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers.answer_text import plain_characters
-from medhelm.scoring.answers.plain_text import strip_reasoning
+from medhelm.scoring.answers.plain_text import before_next_task
 
 # Existing categories of ICD-10-CM by letter: numbers, ranges of numbers, and numbers that end in a letter.
 _CATEGORIES = {
@@ -99,7 +99,7 @@ _MISPRINTS = (
 """Misprint -> the code that is meant."""
 _REJECTED_BEFORE = lazy_regex(
     r"(?:\b(?:not|(?<!\?\s)no|non|neither|nor|without|instead\sof|in\splace\sof|rather\sthan|never|except(?:\sfor)?|r/o"
-    r"|exclud(?:es?\s?\d?|ed|ing)|rul(?:e|ed|ing)\sout|(?:do(?:es)?\snot|don't|doesn't)\s\w+|no\sneed\sfor|avoid(?:ing)?"
+    r"|exclud(?:es?\s?\d?(?:\snotes?)?|ed|ing)|over|rul(?:e|ed|ing)\sout|(?:do(?:es)?\snot|don't|doesn't)\s\w+|no\sneed\sfor|avoid(?:ing)?"
     r"|omit(?:ted)?|removed?|deleted?|dropp?(?:ed)?|reject(?:ed)?|unsupported|replac(?:es?|ed|ing)|previously|formerly|was"
     r"|chang(?:e|ed|ing)(?:\sfrom)?|from|considered|hcpcs|cpt|ms-drg|drg|snomed(?:\sct)?)\b|icd-?9(?:-cm)?\b[:\s\d.,]*|[❌✗✘])"
     r"(?:\s(?:the|an?|icd-?10(?:-cm)?|codes?|cod(?:ed|ing)|us(?:e|ed|ing)|assign(?:ed)?|report(?:ed)?|includ(?:ed|ing)|listed"
@@ -112,9 +112,14 @@ _REJECTING_HEADING = lazy_regex(
     r"|assigned|included|supported|applicable|documented|used|present))\b[^:\n.]{0,40}:\s*(?:[-*•]|\d{1,2}[.)])?\s*\Z",
     re.IGNORECASE,
 )
+_REJECTING_KEY = lazy_regex(
+    r"[\"'][\w\s-]*(?:exclu|reject|ruled|omit|not[_\s]|unsupported|considered)[\w\s-]*[\"']\s?:\s?(?:\[[^\]]*|\{[^}]*)\Z",
+    re.IGNORECASE,
+)
+"""The key of a JSON list of codes that are not assigned."""
 _CLAUSE_BEFORE = lazy_regex(r"[^.;:,\n]*(?:\.\d[^.;:,\n]*)*\Z")
 _REJECTING_CLAUSE = lazy_regex(
-    r"\W*(?:I|we|there|it|first\sI)\b(?:(?!\bso\b|\bbut\b).)*\b(?:not|\w+n't|no|cannot|left\sout|omitted|excluded|insufficient|initially"
+    r"\W*(?:I|we|there|it|first\sI)\b(?:(?!\bso\b|\bbut\b).)*\b(?:not|\w+n't|no|cannot|unable|left\sout|omitted|excluded|insufficient|initially"
     r"|thought|considered|rejected|removed)\b(?:(?!\bso\b|\bbut\b).)*",
     re.IGNORECASE | re.DOTALL,
 )
@@ -126,11 +131,15 @@ _PREDICATE = (
 _REJECTED_AFTER = lazy_regex(
     r"[)\]\"']?\ ?(?:[-–—:,(?|=]|->|→)?\ ?\(?(?:(?:is|was|are|were|has\sbeen|have\sbeen|would\sbe)\s)?(?:"
     r"(?:(?:(?:is|was|are|were|do|does|did|would|should|could|can|must|may|need|has|have)(?:\snot|n't)|not|cannot|can't)\s"
-    rf"{_PREDICATE})|(?:ruled\sout|left\sout|excluded|rejected|considered|incorrect|wrong|inappropriate|invalid|to\sbe\savoided"
+    rf"{_PREDICATE})|(?:ruled\sout|left\sout|excluded|rejected|considered|integral|incorrect|wrong|inappropriate|invalid|to\sbe\savoided"
     r"|unsupported|unnecessary|redundant|removed|deleted|dropped|omitted|replaced\s(?:by|with)|no,?\swait)\b"
-    r"|(?:no|0(?!\.\d)|false|absent)(?=\W*(?:\n|\Z)|\s?[.;,|)])|[❌✗✘])",
+    r"|(?:no|0(?!\.\d)|false|absent)(?=\W*(?:\n|\Z)|\s?[.;,|)])|[❌✗✘]"
+    r"|(?:would\s(?:\w+\s){1,3})?(?:only\s)?(?:if|pending)\b|(?:vs\.?|versus)\s)",
     re.IGNORECASE,
 )
+_CORRECTED = lazy_regex(r"\s?(?:→|[-=]>)\s?")
+_JOINED = lazy_regex(r"\s?(?:,|,?\s(?:and|or|&))\s?")
+_PLURAL = lazy_regex(r"[)\]]?\s(?:are|were|should\snot|do\snot|don't|need\snot)\b", re.IGNORECASE)
 _NEXT_IN_SENTENCE = lazy_regex(r"[)\]\"']?\s*,?\s*(?:or|nor)\s+(?:codes?\s)?[(\[\"']?", re.IGNORECASE)
 _NEXT_IN_LIST = lazy_regex(r"(?:\s?:\s)?(?:(?!\.\s)[^\n:])*(?:\n[ \t]*(?:[-*•]|\d{1,2}[.)])[^\n:]*)?")
 _RANGE = lazy_regex(r"\s?[-–—]\s?|\s(?:to|through|thru)\s")
@@ -153,13 +162,16 @@ _SEEN_BEFORE = 90
 """Characters in which words that reject a code are looked for."""
 
 
+_SEEN_IN_LIST = 500
+
+
 def read_codes(text: str) -> frozenset[str]:
     """Read the ICD-10 codes in `text`, in upper case and without periods.
 
     >>> sorted(read_codes("1. Hypertension (I10)\\n2. Vitamin B12 deficiency: e53.8\\n3. Central line, 02HV33Z"))
     ['02HV33Z', 'E538', 'I10']
     """
-    plain = plain_characters(strip_reasoning(text))
+    plain = plain_characters(before_next_task(text))
     for pattern, replacement in _MISPRINTS:
         plain = pattern.sub(replacement, plain)
     plain = plain.translate(_MARKUP)
@@ -174,7 +186,7 @@ def read_codes(text: str) -> frozenset[str]:
         between = plain[tokens[number - 1].end() : token.start()] if number else ""
         rejected = _rejection(plain, token, rejected, between)
         if token.start() not in ends:
-            assigned[normalize_code(token[0])] = not (rejected or _REJECTED_AFTER.match(plain, token.end()))
+            assigned[normalize_code(token[0])] = not (rejected or _is_rejected_after(plain, tokens, number))
     return frozenset(code for code, counts in assigned.items() if counts)
 
 
@@ -196,13 +208,29 @@ def _rejection(text: str, token: re.Match[str], previous: str, between: str) -> 
     found = _REJECTED_BEFORE.search(before)
     if found:
         return "heading" if found["heading"] else "word"
-    if _REJECTING_HEADING.search(before):
+    if _REJECTING_HEADING.search(before) or _REJECTING_KEY.search(
+        text, max(0, token.start() - _SEEN_IN_LIST), token.start()
+    ):
         return "heading"
     clause = _CLAUSE_BEFORE.search(before)
     if clause and _REJECTING_CLAUSE.fullmatch(clause[0]):
         return "word"
     goes_on = {"word": _NEXT_IN_SENTENCE, "heading": _NEXT_IN_LIST}.get(previous)
     return previous if goes_on and goes_on.fullmatch(between) else ""
+
+
+def _is_rejected_after(text: str, tokens: Sequence[re.Match[str]], number: int) -> bool:
+    """Return True if what follows a code rejects it, or the list that it is in: "R05 and R50.9 are not coded"."""
+    token, last = tokens[number], number
+    if _REJECTED_AFTER.match(text, token.end()):
+        return True
+    while last + 1 < len(tokens) and _JOINED.fullmatch(text, tokens[last].end(), tokens[last + 1].start()):
+        last += 1
+    if last > number:
+        return bool(_PLURAL.match(text, tokens[last].end()) and _REJECTED_AFTER.match(text, tokens[last].end()))
+    if number + 1 == len(tokens) or not _CORRECTED.fullmatch(text, token.end(), tokens[number + 1].start()):
+        return False
+    return token[0][:3].upper() == tokens[number + 1][0][:3].upper()  # "N18.30 → N18.31"
 
 
 def _range_ends(text: str, tokens: Sequence[re.Match[str]]) -> set[int]:

@@ -27,12 +27,12 @@ from medhelm.scoring.answers.label_words import (
     SUBJECT,
     VERB,
 )
-from medhelm.scoring.answers.plain_text import strip_reasoning, strip_wrapping
+from medhelm.scoring.answers.plain_text import before_next_task, strip_wrapping
 
 # --- headings, sentences and explanations -----------------------------------------------------------------------------
 
 _RESTARTS = lazy_regex(
-    r"(?:^|(?<=[.!?]\s))\W*(?:wait|actually|correction|sorry|on\s(?:second\sthought|reflection)|(?:the\s|my\s|thus,?\s)?"
+    r"(?:^|(?<=[.!?]\s)|(?<=,\sbut\s))\W*(?:wait|actually|correction|sorry|on\s(?:second\sthought|reflection)|(?:the\s|my\s|thus,?\s)?"
     r"(?:final|correct(?:ed)?|revised|updated)(?:\s\S+){0,2}?|(?:the\s|my\s)?(?:final\s)?answers?)\b[^:\n.,]{0,40}?"
     r"(?:,[^:\n]{0,20})?(?::|\b(?:are|is|would\sbe|should\sbe)\b:?|(?=\n)|\s-\s)",
     re.IGNORECASE | re.MULTILINE,
@@ -45,10 +45,19 @@ _SHORT_HEADING = lazy_regex(
 )
 _NOUN_FIRST = lazy_regex(rf"^(?:\w+\s)?{NOUN}\s(?:=|->|→|=>|[-–—])\s", re.IGNORECASE)
 _LIST_HEADING = lazy_regex(
-    r"^\W*(?:[^\s:]+\s){0,3}?(?:labels?|diagnos[ei]s|categories|tags|topics)(?:\s\d+)?[^:\n]{0,20}:",
+    r"^\W*(?!(?:[^\s:]+\s){0,4}(?:not|absent|excluded|rejected|considered|ruled)\b)(?:[^\s:]+\s){0,3}?"
+    r"(?:labels?|diagnos[ei]s|categories|tags|topics)(?:\s\d+)?[^:\n]{0,20}:",
     re.IGNORECASE | re.MULTILINE,
 )
-_REJECTING_START = lazy_regex(r"\A(?:no|not)\s[^.,;:\n]{1,60}\.\s+", re.IGNORECASE)
+_REJECTING_START = lazy_regex(
+    r"\A(?:no|not)\s[^.,;:\n]{1,60}\.\s+"
+    r"|^\W*(?:there\s(?:is|was)\s)?no\s(?:evidence|signs?|mention|documentation|indication)\s(?:of|for)\s[^.;:\n]+\.?",
+    re.IGNORECASE | re.MULTILINE,
+)
+_STATUS_HEADING = lazy_regex(
+    rf"^(?:#{{1,6}}\s|\*\*)\**((?:(?!none|no\b|n/a|0){REJECTED}|present|positive|confirmed)(?:\s{NOUN})?)\**[ \t]*$",
+    re.IGNORECASE | re.MULTILINE,
+)
 _ONLY_NOUN = lazy_regex(rf"#*\s*(?:\w+\s){{0,2}}{NOUN}\W*", re.IGNORECASE)
 _REJECTS_ALL = lazy_regex(rf"\W*(?:\w+\s)?(?:{REJECTED}|considered)[^:\n]*:", re.IGNORECASE)
 _EXPLANATION = lazy_regex(
@@ -58,7 +67,8 @@ _EXPLANATION = lazy_regex(
 )
 _BEGINS = (
     r"(?:The|This|These|Those|There|He|She|They|It|All|Both|Let|I|We|You|If|Please|Patient|Because|Since|As|In|Based|Hope"
-    r"|Is|Do|According|No\s\w+\s(?:labels?|diagnos[ei]s)|Three|Two)\b"
+    r"|Is|Do|According|No\s\w+\s(?:labels?|diagnos[ei]s)|Three|Two"
+    r"|No\sevidence|Confidence|Follow|Consider|Recommend|Monitor|Repeat|Refer|Continue|Start|Evidence|Rationale)\b"
 )
 _SENTENCE = lazy_regex(rf"\W*{_BEGINS}(?:\s+\S+){{2,}}.*[.!?:)]\W*|[A-Z].*\s(?:is|are|was|were|has|does)\s.*[.!)]")
 _CLAUSE_VERB = r"(?:is|are|was|were|has|have|does|do|apply|applies)"
@@ -68,7 +78,7 @@ _REJECTING_SENTENCE = lazy_regex(
 )
 _PREDICATE = lazy_regex(
     r",?\s(?:(?:all|both)\s)?(?:(?<!not\s)(?:apply|applies)|(?:is|are)\s(?:all\s|both\s)?(?:present|documented|correct|the\s(?:\w+\s)?"
-    rf"{NOUN}))\W*$|\s(?:--|[-–—])\s(?:all|these|both|each|as|since|because)\b.*$",
+    rf"{NOUN}))(?:\W*$|(?=;))|\s(?:--|[-–—])\s(?:all|these|both|each|as|since|because)\b.*$",
     re.IGNORECASE,
 )
 
@@ -83,7 +93,7 @@ _NUMBERED = lazy_regex(r"\d{1,2}\s(?=\S)")
 _UNCHECKED = lazy_regex(r"(?:[-*+]\s)?\[\s?\]\s|[❌✗✘☐]")
 _INLINE_NUMBER = lazy_regex(r"\s(?=\(?\d{1,2}[.)]\s)")
 _STATUS = lazy_regex(
-    rf"(?:(?:is\sthere|are\sthere|has)\s)?(?P<label>[^;=?\n]*?[^\s:=,;?(|-])\s*(?:[:=?,\t|]|\s[-–]|\s\()\s*(?:(?P<no>{REJECTED})|{CONFIRMED})\W*",
+    rf"(?:(?:is\sthere|are\sthere|has)\s)?(?P<label>[^;=?\n]*?[^\s:=,;?(|-])\s*(?:[:=?,\t|]|\s[-–]|\s\(|\s(?=[✅✓✔❌✗✘]))\s*(?:(?P<no>{REJECTED})|{CONFIRMED})\W*",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -142,13 +152,13 @@ def read_labels(text: str, known: AbstractSet[str] = frozenset()) -> frozenset[s
     >>> sorted(read_labels('Labels:\\n1. "Asthma"\\n2. **COPD**: a smoker.'))
     ['asthma', 'copd']
     """
-    text = _TAG.sub("\n", strip_reasoning(text))
+    text = _TAG.sub("\n", before_next_task(text))
     given = labels_in_json(text, lambda value: read_labels(value, known))
     if given is not None:
         labels = {_bare(entry) for entry in given}
     else:
         protected = {chr(_PRIVATE + number): label for number, label in enumerate(sorted(known, key=len, reverse=True))}
-        text = _protect(clean_text(text), protected)
+        text = _protect(clean_text(_STATUS_HEADING.sub(r"\1:", text)), protected)
         labels = {_restore(_label(entry), protected) for entry in _entries(text, known | protected.keys())}
     return frozenset(label for label in labels if label and (label in known or not _NO_LABEL.fullmatch(label)))
 
@@ -308,7 +318,8 @@ def _without_remark(item: str, known: AbstractSet[str], *, listed: bool) -> Iter
             if len(kept) == len(parts)
             else ", ".join(_PARENTHESIS.sub("", part) for part in kept)
         )
-    item = _CUT.sub("", item)
+    reasons = item.split(";")
+    item = ";".join(_CUT.sub("", part) for part in reasons) if all(map(_CUT.search, reasons)) else _CUT.sub("", item)
     if listed:  # "- Asthma. Wheezing.", "- Asthma, on steroids", "- Asthma | wheezing"
         item = item.split(" | ")[0]
         item = re.split(r"(?<=\w{4})\.\s", item, maxsplit=1)[0]

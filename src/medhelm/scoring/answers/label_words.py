@@ -17,7 +17,7 @@ VERB = (
 )
 """Verbs between a subject and its labels."""
 ADVERB = (
-    r"(?:probably|(?:most\s)?likely|possibly|suspected|hence|thus|therefore|so|overall|in\s(?:summary|conclusion)|finally"
+    r"(?:probabl[ey]|(?:most\s)?likely|possibl[ey]|presumed|suspected|hence|thus|therefore|so|overall|in\s(?:summary|conclusion)|finally"
     r"|sure|certainly|of\scourse|okay|ok|yes|both|only|just|here\s(?:you\sgo|they\sare)|all\sthat\sapply|it's|i'm\sconfident\sit\sis|yes\sto|based\son\sthe\s\w+)"
 )
 """Words before a label that are not part of it."""

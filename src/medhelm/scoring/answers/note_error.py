@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers.answer_text import clean_text
-from medhelm.scoring.answers.plain_text import strip_reasoning
+from medhelm.scoring.answers.plain_text import before_next_task
 
 
 class ErrorJudgment(NamedTuple):
@@ -40,13 +40,15 @@ _FINE_JUDGMENT = ErrorJudgment(False)
 # --- the text -----------------------------------------------------------------------------------------------------
 
 _FIELD = lazy_regex(r"[,{\[]\s*[\"']([A-Za-z][\w -]{0,40})[\"']\s?:")
+_TAG_FIELD = lazy_regex(r"<(\w{0,20}(?:error|flag|sentence|line|correct)\w{0,20})>([^<>]{0,500})</\1>", re.IGNORECASE)
 _WORD_INSIDE = lazy_regex(r"(?<=[a-z])(?=[A-Z])|_")
 _QUOTES = str.maketrans("“”‘’", "\"\"''")
-_PLAIN = str.maketrans(dict.fromkeys('*_`"{}[]#✅✔✓☑❌✗✘⚠➡⚕\ufe0f', " "))
+_PLAIN = str.maketrans(dict.fromkeys('*_`"{}[]|#✅✔✓☑❌✗✘⚠➡⚕\ufe0f', " "))
 _MARKS = lazy_regex(r"(?:(?:[=-]>|<(?=\d)|>(?=\s?\w)|[-–](?!\d)|[^\w\s<>=≥≤+.–-])\s?)+(?=\S)")
 _NOTE_LINE = lazy_regex(r"^(\d{1,3})\s(.*)$", re.MULTILINE)
 _SHORTEST_QUOTE, _SHORTEST_IN_MARKS = 20, 8
 """Characters of a sentence of the note that is recognized without and with quotation marks."""
+_BEFORE_ARROW = lazy_regex(r"(?<=\d)\s+(?=(?:[-=]>|→)\s)")
 _QUOTED_ID = lazy_regex(r"\bQuoted sentence (\d{1,3})\b")
 _QUOTATION = lazy_regex(
     r"(\b(?:be|read|say|state|to|with|by|as|not|than|of|sentence\s\d{1,3})\s?:?\s)\"(?!\d{1,3}\s)[^\"\n]*\s[^\"\n]*\""
@@ -106,6 +108,11 @@ _SAYS_ERROR = lazy_regex(
     r"(?:^|:\s)\d{1,3}[.:)]?\s(?-i:[A-Z0-9])\S*\s+\S|\b(?:incorrect|wrong|error)\b", re.IGNORECASE | re.MULTILINE
 )
 """The number of a sentence and a sentence, or words: an error, even if the note has no sentence of that number."""
+_WALKS = lazy_regex(
+    r"\b(?:each|every)\s(?:sentence|line|statement)\b|\b(sentence|line|one)[\s-]by[\s-]\1\b", re.IGNORECASE
+)
+"""Announces remarks on all sentences: a number at the beginning of a line corrects nothing then."""
+_LAST_LINE = lazy_regex(r"(?:\A|\n(?P<before>\d{1,3})?[^\n]*\n)(?P<id>\d{1,3})\s(?=[A-Z])[^\n]*\Z")
 _CORRECTION = lazy_regex(
     rf"(?:^|(?<=[.:!]\ ))(?:sentence\s)?{_NUMBER}[.:)]?(?:\s(?=\W?(?-i:[A-Z]))|$)", re.IGNORECASE | re.MULTILINE
 )
@@ -137,7 +144,7 @@ _YES = ("true", "yes", "1")
 # --- statements ---------------------------------------------------------------------------------------------------
 
 _CLAUSE = lazy_regex(
-    r"(?<=[.!?;])(?<!^\d\.)(?<!^\d\d\.)\s+|\n|,\s(?=\d{1,3}\sis\b)|,?\s+(?=(?:but|however|although|though|while|whereas|yet)\b)"
+    r"(?<=[.!?;])(?<!^\d\.)(?<!^\d\d\.)\s+|\n|,\s(?=\d{1,3}\sis\b|(?:so|thus|therefore|hence)\b)|,?\s+(?=(?:but|however|although|though|while|whereas|yet)\b)"
     r"|,?\s(?=(?:with\sthe\sexception|except|apart\sfrom|aside\sfrom|other\sthan)\b)",
     re.IGNORECASE,
 )
@@ -157,6 +164,14 @@ _IDS = lazy_regex(
     r"(?![./]\d|%|\s(?!(?:is|are|was|were|should|must|contain|have|has|need|and|or|to|in|because)\b)[a-z]))*)",
     re.IGNORECASE,
 )
+_EVIDENCE = lazy_regex(
+    r"\(\s?(?:see\s|cf\.?\s)?sentence\s\d{1,3}\s?\)|\b(?:documented|stated|mentioned|noted|described|reported|recorded|listed)"
+    r"\s(?:earlier\s|above\s)?in\s(?:the\s)?sentence\s\d{1,3}\b"
+    r"|\b(?:contradicts|conflicts\swith|because|since|due\sto|given|in\s(?:light|view)\sof|despite|per|according\sto|based\son)\b[^.;\d]{0,60}?\bsentence\s\d{1,3}\b",
+    re.IGNORECASE,
+)
+"""A sentence that only gives the reason why another one is wrong."""
+_CONTRADICTION = lazy_regex(r"\b(?:contradict|conflict|inconsistent)\w*\s(?:with\s)?each\sother\b", re.IGNORECASE)
 _ERROR_IS = lazy_regex(
     rf"\b(?:{_ERROR})\s?(?:[:(]|\s(?:(?:is|lies|was\sfound|can\sbe\sfound)\s)?(?:in\s|at\s)?)\s?#?(?P<first>\d{{1,3}})\b"
     r"(?![./]\d)",
@@ -189,7 +204,7 @@ _NOT_GOOD = lazy_regex(rf"\b{_NOT}\s(?:to\sbe\s|\w+ly\s|all\s){{0,2}}{_GOOD}\b",
 _NO_ERROR_CLAUSE = lazy_regex(
     rf"\b(?:no|without|without\sany|free\sof|free\sfrom|zero|none|nothing|neither)\s(?!other|further|additional)"
     rf"(?:[\w']+\s){{0,6}}?(?:{_NOUN}|{_BAD}|corrected)"
-    rf"|\b(?:{_NOT})\s(?:[\w']+\s){{0,4}}?(?:{_NOUN}|{_BAD})|\b\w+n't\s(?:[\w']+\s){{0,4}}?(?:{_NOUN}|{_BAD})"
+    rf"|\b(?:{_NOT})\s(?:[\w']+\s){{0,6}}?(?:{_NOUN}|{_BAD})|\b\w+n't\s(?:[\w']+\s){{0,4}}?(?:{_NOUN}|{_BAD})"
     r"|\berror[\s-]?free\b|\bnothing\s(?:to\scorrect|wrong)\b|\bchecks\sout\b|^\W*none\W*$|(?<!sentence\s)\b0\serrors?\b|\bno\s(?:changes?|sentence|corrections?)\b",
     re.IGNORECASE,
 )
@@ -274,16 +289,23 @@ def _read(text: str) -> ErrorJudgment:
         return _FINE_JUDGMENT
     found = _judgment_in_statements(_QUOTED_ID.sub("the sentence", text))
     quoted = _judgment_in_statements(text) if found.error is not False and found.sentence is None else found
-    return found if quoted.sentence is None else quoted  # the number says more than the text: notes repeat sentences
+    if quoted.sentence is not None:
+        return quoted  # the number says more than the text: notes repeat sentences
+    corrects = _LAST_LINE.search(text) if found.error is not False else None
+    if corrects and not corrects["before"] and not _GOOD_SENTENCE.search(corrects[0]):
+        return ErrorJudgment(True, int(corrects["id"]))
+    return found
 
 
 def _prepared(completion: str, sentences: Mapping[int, str]) -> str:
     """Return the lines of a completion without markup, with fields as lines and quotations as numbers."""
-    text = _FIELD.sub(lambda field: f"\n{_WORD_INSIDE.sub(' ', field[1])}: ", strip_reasoning(completion))
+    text = _TAG_FIELD.sub(lambda tag: f"\n{_WORD_INSIDE.sub(' ', tag[1])}: {tag[2]}\n", before_next_task(completion))
+    text = _FIELD.sub(lambda field: f"\n{_WORD_INSIDE.sub(' ', field[1])}: ", text)
     lines = clean_text(text.replace("[]", "none")).translate(_QUOTES).splitlines()
     repeated = {" ".join(f"{number} {sentence}".translate(_QUOTES).split()) for number, sentence in sentences.items()}
     kept = [line for line in lines if " ".join(line.split()) not in repeated]
     text = _with_numbers("\n".join(kept if len(lines) - len(kept) > 1 else lines), sentences)
+    text = _BEFORE_ARROW.sub(" ", text)
     text = _QUOTATION.sub(r"\1...", text).translate(_PLAIN)
     bare = (" ".join(line.split()) for line in text.splitlines())
     bare = (line[_after_marks(line, 0) :] for line in bare)
@@ -353,6 +375,8 @@ def _judgment_in_statements(text: str) -> ErrorJudgment:
     """Read the judgment from statements anywhere in a completion."""
     statements = list(_without_concessions(list(_statements(_NEW_TEXT.sub(r"\1\2", _CUE.sub("", text))))))
     wrong = [statement for statement in statements if statement.wrong]
+    decided = [one for one in wrong if not _CONTRADICTION.search(one.clause)]
+    wrong = decided if any(one.ids for one in decided) else wrong
     fine = [statement for statement in statements if not statement.wrong and not statement.ids]
     if wrong and fine:
         last = statements[-1]
@@ -360,7 +384,7 @@ def _judgment_in_statements(text: str) -> ErrorJudgment:
             return _UNREAD
         wrong, fine = ([last], []) if last.wrong else ([], [last])
     numbers = frozenset[int]().union(*(statement.ids for statement in wrong))
-    if not numbers and not fine:
+    if not numbers and not fine and not _WALKS.search(text):
         numbers = frozenset(int(line["id"]) for line in _CORRECTION.finditer(text))
         numbers = numbers if len(numbers) == 1 else frozenset()
     if not wrong and not numbers:
@@ -372,7 +396,11 @@ def _statements(text: str) -> Iterator[_Statement]:
     """Yield what each clause says, if it says anything. "It" is the sentence that the clause before is about."""
     ids, last, was_open = frozenset[int](), None, False
     for clause in _CLAUSE.split(text):
-        ids = _named_ids(clause) or (ids if _PRONOUN.match(clause) else frozenset())
+        ids = (
+            _named_ids(_EVIDENCE.sub("", clause))
+            or _named_ids(clause)
+            or (ids if _PRONOUN.match(clause) else frozenset())
+        )
         is_open = _OPEN.search(clause) is not None
         wrong = None if is_open or (was_open and _IS_NOT.search(clause)) else _says_wrong(clause, ids, last)
         was_open = is_open

@@ -23,8 +23,9 @@ from collections.abc import Iterator
 
 from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers.answer_text import answer_text
-from medhelm.scoring.answers.number_context import is_input, is_something_else, is_year
+from medhelm.scoring.answers.number_context import is_input, is_risk, is_something_else, is_year
 from medhelm.scoring.answers.numerals import plain_numbers
+from medhelm.scoring.answers.plain_text import before_next_task
 from medhelm.scoring.answers.stated_value import ASIDE, Value, middle_removed, stated, without_asides
 
 _MAX_DIGITS = 40
@@ -69,12 +70,15 @@ def read_number(completion: str, quantity: re.Pattern[str] | None = None) -> flo
     >>> read_number("BMI = 70 / 1.6^2 ≈ 27.3 kg/m²"), read_number("CKD-EPI 2021: 88"), read_number("5-7")
     (27.3, 88.0, None)
     """
-    text = answer_text(completion)
+    text = answer_text(before_next_task(completion))
     whole = _as_float(text)
     if whole is not None:
         return whole
     text = plain_numbers(middle_removed(text))
-    return stated(text, list(_values(text)), unit=_UNIT, quantity=quantity)
+    values = list(_values(text))
+    if quantity is not None and not quantity.search("10-year risk"):  # a score comes with the risk that it predicts
+        values = [value._replace(minor=value.minor or is_risk(text, value.start, value.end)) for value in values]
+    return stated(text, values, unit=_UNIT, quantity=quantity)
 
 
 def _as_float(text: str) -> float | None:

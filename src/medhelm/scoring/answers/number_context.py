@@ -82,7 +82,16 @@ _INPUTS = (
     *("tc", "hdl", "tg", "triglycerides", "(?:total )?cholesterol"),
     *("heart rate", "hr", "respiratory rate", "rr", "sbp", "dbp", "bp", "blood pressure", "temp(?:erature)?", "t"),
     *("spo2", "pao2", "paco2", "fio2", "ph", "qt", "aps", "meld", "e", "v", "m"),
-    *(r"normal(?: \w+)?", "cut-?off", "threshold", "upper limit", "lower limit", "reference", "goal"),
+    *(
+        r"normal(?: \w+)?",
+        "cut-?offs?",
+        "thresholds?",
+        "factor(?: of)?",
+        "upper limit",
+        "lower limit",
+        "reference",
+        "goal",
+    ),
     *("maximum(?: of)?", "max", "minimum(?: of)?", "starting", "dose per"),
     *("stage", "class", "phase", "type", "grade", "day", "every", "within", "the last"),
 )
@@ -96,6 +105,7 @@ _INPUT = lazy_regex(
 _POINTS_IN_ASIDE = lazy_regex(r" points?\)")
 _TALL = lazy_regex(r" ?(?:cm|m|in|inches|ft|feet) tall\b")
 _CHANCE = lazy_regex(r"\b(?:mortality|survival)\b[^\d.;\n]*\Z", re.IGNORECASE)
+_RISK = lazy_regex(r"\b(?:risk|rate|probability|likelihood|chance|incidence)\b[^\d.;\n]*\Z", re.IGNORECASE)
 _PERCENT = lazy_regex(r" ?%")
 _OUTPUT = lazy_regex(
     r"\b(?:corrected|adjusted|ideal|target|estimated|calculated|computed|predicted|excretion|meld[ -]na)\b"
@@ -152,3 +162,9 @@ def is_input(text: str, start: int, end: int) -> bool:
     if _PERCENT.match(text, end) and _CHANCE.search(text, line, start):
         return True
     return bool(_INPUT.search(text, line, start)) and not _OUTPUT.search(text, line, start)
+
+
+def is_risk(text: str, start: int, end: int) -> bool:
+    """Return True if text[start:end] is the percentage of a risk: "annual stroke risk 4.8%"."""
+    line = max(0, text.rfind("\n", 0, start) + 1, start - _LABEL)
+    return _PERCENT.match(text, end) is not None and _RISK.search(text, line, start) is not None

@@ -13,6 +13,20 @@ _ARTICLES = lazy_regex(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _WRAPPING = "*_`\"'“”‘’„«»"
 _MARK = lazy_regex(r"[^\w\s]|_")
+_NEXT_TASK = lazy_regex(
+    r"\n[ \t]*(?:#{1,6}\s|\*\*)?(?:next\s)?(?:question|q|input|(?:patient\s|clinical\s)?note|context|text|instructions?"
+    r"|human|user)\s?\d{0,3}\**\s?[:\n]",
+    re.IGNORECASE,
+)
+_ITS_ANSWER = lazy_regex(
+    r"^\W*(?:answers?|outputs?|responses?|labels?|codes?|assistant)\s?\d{0,3}\**\s?(?::|$)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_PREFACE = lazy_regex(
+    r"\W*(?:sure|ok(?:ay)?|certainly|of\scourse|here|let|to|first|step|i|we|the\suser)\b", re.IGNORECASE
+)
+_LONGEST_ANSWER = 200
+"""Characters of a paragraph that is an answer without a word that says so."""
 _MEANINGFUL = "<>≤≥+%±"
 
 
@@ -44,6 +58,22 @@ def normalize_keeping_meaning(text: str) -> str:
     last = len(words) - 1
     content = [word for n, word in enumerate(words) if not _is_article(word, first=n == 0, last=n == last)]
     return " ".join(content).casefold() or " ".join(text.casefold().split())
+
+
+def before_next_task(completion: str) -> str:
+    """Return a completion without reasoning, and without another question and its answer that the model invents.
+
+    >>> before_next_task("J45.909\\n\\nInput: A woman with a rash.\\nOutput: L30.9")
+    'J45.909'
+    """
+    text = strip_reasoning(completion)
+    following = _NEXT_TASK.search(text)
+    if following is None or not _ITS_ANSWER.search(text, following.end()):
+        return text
+    before = text[: following.start()].strip()
+    short = len(before) <= _LONGEST_ANSWER and "\n\n" not in before and not _PREFACE.match(before)
+    answers = (short and before[-1:] not in ("", ":")) or _ITS_ANSWER.search(before)
+    return before if answers else text
 
 
 def strip_wrapping(text: str) -> str:

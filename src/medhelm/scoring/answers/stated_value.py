@@ -58,7 +58,7 @@ _FILLER = lazy_regex(rf"(?:[\s\x00\"'(\[~≈#*_|{{>$]|\b(?:{_FILLERS})\b)*\Z", r
 
 _ANSWER = lazy_regex(
     r"(?<![a-z])(?:answers?|final (?:answer|result|value|score|total)|^\W{0,6}final"
-    r"|(?:(?<=\bthe )|^\W{0,6}|[:.;→]\s?)results?(?=\s?(?:is\b|was\b|[:=≈→*\n])))(?![a-z])",
+    r"|(?:(?<=\bthe )|^\W{0,6}|[:.;→]\s?)(?:results?|outputs?)(?=\s?(?:is\b|was\b|[:=≈→*\n])))(?![a-z])",
     re.IGNORECASE | re.MULTILINE,
 )
 _AFTER_ANSWER = lazy_regex(
@@ -113,6 +113,8 @@ _EXPLANATION = lazy_regex(
 )
 _VERB = lazy_regex(r"\b(?:is|are|was|were|equals?|gives?|yields?)\b|=", re.IGNORECASE)
 _LIST = lazy_regex(r"\s+|\s?[\w%²³/^°µ]{0,16}\s?(?:,|and|;|\+)\s*(?:and\s)?")
+_CUT_OFF = lazy_regex(r"[=≈×÷]\s*\Z")
+"""The end of a calculation without its result, which makes what precedes it no answer."""
 _BESIDE = lazy_regex(r"[\s\"'()\[\]{}*_`#>|.,:~≈=→–—-]*")
 
 
@@ -194,7 +196,7 @@ class _Statements(Generic[_T]):
     def choose(self, quantity: re.Pattern[str] | None) -> _T | None:
         """Return the value that the text states."""
         answer = self._answer()
-        if answer is not None or not self.sentences:
+        if answer is not None or not self.sentences or _CUT_OFF.search(self.text):
             return answer
         refused = _REFUSAL.search(self.text) is not None
         if all(value.minor for value in self.values):

@@ -47,7 +47,7 @@ _QUANTITIES = {
     21: "GCS|Glasgow coma (?:score|scale)",
     22: "maintenance (?:IV )?(?:fluids?|rate)",
     23: "MELD[ -]?Na|MELD",
-    24: "equivalent|conver(?:ted|sion)",
+    24: r"(?<!\()equivalent|conver(?:ted|sion)(?! (?:factor|ratio|rate))",
     25: "HAS-BLED",
     26: "corrected (?:serum )?(?:sodium|Na)|sodium correction",
     27: "Glasgow[ -]Blatchford|Blatchford|GBS",

@@ -14,6 +14,10 @@ _NOTHING = lazy_regex(
     r"|no\s(?:valid\s)?(?:sql\squery|sql|query|output|answer|response))(?:\W*\Z|\s?[-–—:;,(.].*))?",
     re.IGNORECASE | re.DOTALL,
 )
+_NULL_RESULT = lazy_regex(
+    r"\b(?:result|answer|query|output|response)\s(?:is|would\sbe|must\sbe|should\sbe)\s(?:therefore\s)?(?:null|none)\b",
+    re.IGNORECASE,
+)
 _SCHEMA = r"(?:schema|database|db|tables?|columns?|data(?:set)?|fields?|it|they|information)"
 _THING = (
     r"(?:tables?|columns?|fields?|attributes?|mapping|info(?:rmation)?|data|records?|way|quer(?:y|ies)|sql|answers?)"
@@ -67,7 +71,7 @@ def abstains(text: str) -> bool:
     >>> abstains("N/A - the schema has no emergency contact"), abstains("4")
     (True, False)
     """
-    return _NOTHING.fullmatch(text) is not None or says_unanswerable(text)
+    return any(pattern.search(text) for pattern in (_NULL_RESULT, _SAYS_NO)) or _NOTHING.fullmatch(text) is not None
 
 
 def says_unanswerable(text: str) -> bool:

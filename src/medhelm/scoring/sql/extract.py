@@ -38,6 +38,11 @@ _FENCED = lazy_regex(
 _JSON_FIELD = lazy_regex(r"[\"'](?:\w*sql\w*|query|answer)[\"']\s*:\s*(?=[\"'])", re.IGNORECASE)
 _KEYS = ("sql", "quer(?:y|ies)", "statement", "^(?:final)?answer$", "^(?:result|response|output|data)$")
 """Patterns of the keys that hold the query, first to last."""
+_OPTIONAL = lazy_regex(
+    r"\bif\syou(?:'d)?\s(?:(?:only|also|instead|rather|would|actually)\s){0,2}(?:want|need|prefer|like|meant)\b[^\n]*\n?\s*\Z",
+    re.IGNORECASE,
+)
+"""Introduces another query than the one that is asked for."""
 _DIALECT = lazy_regex(r"\s*(?:sql(?:ite)?(?:query)?[23]?|mysql|postgres(?:ql)?|query)\b\s*:?>?\s*", re.IGNORECASE)
 _NAME = r"(?:\w+|\"[^\"]*\"|`[^`]*`|\[[^\]]*\])"
 _VERB = (  # "select the rows" is an instruction
@@ -239,7 +244,9 @@ def _query_of(document: Any) -> str | None:
 def _marked_block(text: str) -> str:
     """Return the text inside tags, a box or a code block; the whole text if there are none."""
     for pattern in (*_TAGGED, _FENCED):
-        blocks = [match["inside"] if pattern is _FENCED else match[1] for match in pattern.finditer(text)]
+        found = list(pattern.finditer(text))
+        found = [match for match in found if not _OPTIONAL.search(text, 0, match.start())] or found
+        blocks = [match["inside"] if pattern is _FENCED else match[1] for match in found]
         blocks = [_DIALECT.sub("", block, count=1) if _DIALECT.match(block) else block for block in blocks]
         queries = [block for block in blocks if _statement_start(block) is not None]
         if queries or (blocks and _statement_start(text) is None):
