@@ -78,7 +78,7 @@ def test_a_floor_from_the_definition_to_the_site(medhelm: Medhelm, tmp_path: Pat
         rule: Rule = "published" if "rule" in options else "corrected"
         found = leaderboard([store], rule=rule, completers_only="rule" not in options).rows[0].below_floor
         assert found is not None
-        assert (found.value, found.n) == (pytest.approx(3 / 7), 7), "the refusal is left out there"
+        assert (found.value, found.n) == pytest.approx((3 / 7, 7)), "the refusal is left out there"
 
 
 def table(*accuracy: float) -> np.ndarray:
@@ -90,7 +90,7 @@ def table(*accuracy: float) -> np.ndarray:
 
 def test_lower_can_be_better_and_one_completion_counts_once(tmp_path: Path) -> None:
     """Judges give harm 6 minus these grades: at most 2 is at least 4 here."""
-    known = {"models": ["m"], "judges": ["a", "b"]}
+    known: dict[str, Any] = {"models": ["m"], "judges": ["a", "b"]}
     floors = [Floor(criterion="accuracy", at_most=2.0), Floor(criterion="clarity", at_least=4.5)]
     add_judged_runs(tmp_path, "one", table(5, 4, 3, 2), lower_is_better=["accuracy"], floors=floors[:1], **known)
     both = table(1, 1, 5)
@@ -102,7 +102,7 @@ def test_lower_can_be_better_and_one_completion_counts_once(tmp_path: Path) -> N
     mean = estimate(np.array([0, 0, 1, 1, 1, 1.0]), low=0.0, high=1.0)
     assert found is not None
     assert mean is not None
-    assert (found.value, found.n) == (pytest.approx(4 / 6), 6)
+    assert (found.value, found.n) == pytest.approx((4 / 6, 6))
     assert (found.low, found.high) == pytest.approx((mean.low, mean.high))
     said = [remark.text for remark in board.remarks if remark.code == "below_floor"]
     assert said == [
