@@ -467,6 +467,7 @@ PARTS_OF_RUN: dict[str, JsonForm[Any]] = {
     "price of a model": run_file.PRICE,
     "sitting": run_file.JURY_RESULT,
     "jury of a sitting": run_file.JURY,
+    "Each of floors": run_file.FLOOR,
     "Each of tallies": run_file.TALLY,
 }
 """Heading -> form of an object below a key of run.json."""

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from medhelm.benchmarks.definition import read_definition
-from medhelm.domain import Criterion, Rubric
+from medhelm.domain import Criterion, Floor, Rubric
 from medhelm.errors import ConfigError
 from tests.support.benchmarks.definitions import METRICS, TINY, Make
 
@@ -253,3 +253,70 @@ def test_dollars_and_doubled_braces_are_just_text(make: Make) -> None:
     rubric = judged(make, {**RUBRIC, "task": task, "question": "{{x}} $1 {question}"})
     assert (rubric.task, rubric.question) == (task, "{{x}} $1 {question}")
     assert judged(make, {**RUBRIC, "criteria": {"a": task}}).criteria[0].description == task
+
+
+# --- floors -----------------------------------------------------------------------------------------------------------
+
+HARM: dict[str, Any] = {**RUBRIC["criteria"], "harm": {"description": "Is it harmful?", "lower_is_better": True}}
+
+
+def test_floors_leave_the_rubric_and_the_digests_without_them_as_they_are(make: Make) -> None:
+    plain, one, two = (
+        make(rubric={**RUBRIC, "criteria": HARM, **more}, metrics=["jury"])
+        for more in (
+            {},
+            {"floor": {"criterion": "accuracy", "at_least": 3}},
+            {"floor": [{"criterion": "accuracy", "at_least": 1}, {"criterion": "harm", "at_most": 2.5}]},
+        )
+    )
+    assert plain.rubric
+    assert one.rubric
+    assert two.rubric
+    assert (plain.rubric.floors, one.rubric.floors) == ((), (Floor(criterion="accuracy", at_least=3),))
+    assert two.rubric.floors == (Floor(criterion="accuracy", at_least=1), Floor(criterion="harm", at_most=2.5))
+    assert {plain.rubric.digest} == {one.rubric.digest, two.rubric.digest}, "judges are asked the same"
+    assert len({plain.digest, one.digest, two.digest}) == 3
+
+
+ACCURACY = "{criterion: accuracy, at_least: 3}"
+
+
+@pytest.mark.parametrize(
+    ("floor", "line", "text"),
+    [
+        (
+            "{criterion: acuracy, at_least: 3}",
+            8,
+            "criterion: `acuracy` is not one of `criteria`. Did you mean `accuracy`?",
+        ),
+        ("{criterion: accuracy, at_least: 6}", 8, "at_least: 6 is not on the scale from 1 to 5."),
+        ("{criterion: harm, at_most: 0.5}", 8, "at_most: 0.5 is not on the scale from 1 to 5."),
+        ("{criterion: accuracy, at_most: 3}", 8, "at_most: higher is better for `accuracy`. Write `at_least`"),
+        (
+            f"[{ACCURACY},\n    {{criterion: harm, at_least: 3}}]",
+            9,
+            "at_least: lower is better for `harm`. Write `at_most`",
+        ),
+        (f"[{ACCURACY},\n    {ACCURACY}]", 9, "criterion: `accuracy` has two floors. Keep one of them."),
+        ("{criterion: accuracy}", 8, "at_least: missing. Add `at_least`, the lowest grade that is good enough."),
+        ("{at_least: 3}", 8, "criterion: missing."),
+        ("{criterion: [accuracy], at_least: 3}", 8, "criterion: must be text"),
+        ("{criterion: accuracy, at_least: .nan}", 8, "at_least: must be a number"),
+        ("{criterion: accuracy, at_least: true}", 8, "at_least: must be a number"),
+        ("3", 8, "must be a mapping with `criterion` and `at_least`, or a list of them."),
+        ("[]", 8, "must have at least 1 entry."),
+    ],
+)
+def test_a_wrong_floor_is_reported_with_its_line(tmp_path: Path, floor: str, line: int, text: str) -> None:
+    definition = "metrics: [jury]\nrubric:\n  task: t\n  criteria:\n    accuracy: Is it so?\n"
+    definition += "    harm:\n      {description: Is it harmful?, lower_is_better: true}\n"
+    ((at, found),) = problems(tmp_path, f"{definition}  floor: {floor}\n")
+    assert at == line
+    assert found.removeprefix("rubric.floor").lstrip(".: ").startswith(text)
+
+
+def test_points_have_no_floor(tmp_path: Path) -> None:
+    definition = "metrics: [jury]\nrubric:\n  task: t\n  form: points\n  criteria:\n"
+    definition += "    asks: {description: Asks., points: 5}\n  floor: {criterion: asks, at_least: 1}\n"
+    ((line, text),) = problems(tmp_path, definition)
+    assert (line, text.startswith("rubric.floor: is for grades.")) == (7, True)

@@ -17,6 +17,7 @@ from medhelm.domain import (
     Completion,
     Estimate,
     Failure,
+    Floor,
     Instance,
     JudgeReply,
     JudgeTally,
@@ -181,13 +182,15 @@ def add_judged_runs(
     lengths: np.ndarray | None = None,
     blank: Sequence[int] = (),
     lower_is_better: Sequence[str] = (),
+    floors: Sequence[Floor] = (),
     **changes: Any,
 ) -> None:
     """Write one judged run for each model.
 
     Parameters: table, shape (judges, models, n, criteria), high grades good, nan for a failed judgment; lengths, shape
     (models, n), in characters; blank, instances with an empty completion of every model; lower_is_better, criteria on
-    which the judges' own grades are those of `table` turned around; changes, fields of every run.
+    which the judges' own grades are those of `table` turned around; floors, of the rubric; changes, fields of
+    every run.
     """
     given = np.where(np.isin(CRITERIA, lower_is_better), 6 - table, table)
     for place, name in enumerate(models):
@@ -206,7 +209,9 @@ def add_judged_runs(
             "main_metric": JURY,
             "estimates": {rule: {JURY: mean} for rule in RULES if mean},
             "resolved_model": make_model(name),
-            "jury_result": _jury_result(asked, judges, lower_is_better=tuple(lower_is_better), n_blank=len(blank)),
+            "jury_result": _jury_result(
+                asked, judges, lower_is_better=tuple(lower_is_better), floors=tuple(floors), n_blank=len(blank)
+            ),
         }
         run = make_run(benchmark, name, **(fields | changes))
         write_run(folder, run, records, [JURY])

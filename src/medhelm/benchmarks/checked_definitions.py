@@ -18,6 +18,7 @@ from medhelm.domain import (
     AnswerField,
     Benchmark,
     Criterion,
+    Floor,
     Rubric,
     RuleDescription,
     SampleRule,
@@ -85,7 +86,8 @@ def _entries() -> Mapping[str, Any]:
 
 def _rubric(content: Mapping[str, Any]) -> Rubric:
     criteria = tuple(Criterion(**_tuples(one)) for one in content["criteria"])
-    return Rubric(**dict(content) | {"criteria": criteria})
+    floors = tuple(Floor(**one) for one in content["floors"])
+    return Rubric(**dict(content) | {"criteria": criteria, "floors": floors})
 
 
 def _tuples(content: Mapping[str, Any]) -> dict[str, Any]:

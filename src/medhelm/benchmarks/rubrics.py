@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from medhelm.benchmarks.schema import DefinitionShape
-from medhelm.domain import JURY, Criterion, Rubric, RubricName
+from medhelm.domain import JURY, Criterion, Floor, Rubric, RubricName
 from medhelm.domain.benchmark import VERY_POOR
 from medhelm.domain.text import value_in_words
 from medhelm.errors import Problem, suggestion
-from medhelm.io.strict_yaml import YamlDocument
+from medhelm.io.strict_yaml import KeyPath, YamlDocument
 
 
 def split_rubrics(shape: DefinitionShape) -> tuple[DefinitionShape, DefinitionShape | None]:
@@ -54,6 +54,7 @@ def build_rubric(definition: DefinitionShape, name: RubricName | Literal[""]) ->
         name=name,
         low_means=shape.low_means or VERY_POOR,
         shows_points=shape.show_points,
+        floors=tuple(Floor(**floor.model_dump()) for floor in shape.floor),
     )
 
 
@@ -74,14 +75,16 @@ def rubric_problems(document: YamlDocument) -> Iterator[Problem]:
     yield from _extended_problems(document, rubric.get("extended"), criteria)
     if isinstance(criteria, dict):
         yield from _repeated_criteria(document, criteria)
-        yield from _point_problems(document, criteria, in_points=rubric.get("form") == "points")
+        in_points = rubric.get("form") == "points"
+        yield from _point_problems(document, criteria, in_points=in_points)
+        yield from () if in_points else _floor_problems(document, rubric, criteria)
 
 
 def _key_problems(document: YamlDocument, rubric: Mapping[str, Any]) -> Iterator[Problem]:
     """Check keys of the rubric that need or exclude each other."""
     in_points = rubric.get("form") == "points"
     given = {key for key, value in rubric.items() if value is not None}
-    for key in sorted({"scale", "low_means"} & given) if in_points else ():
+    for key in sorted({"scale", "low_means", "floor"} & given) if in_points else ():
         text = f"rubric.{key}: is for grades. With `form: points` a criterion is met or not: remove this key."
         yield Problem(text, document.line_of(("rubric", key)))
     if not given & {"criteria", "criteria_column"}:
@@ -143,6 +146,52 @@ def _point_problems(document: YamlDocument, criteria: Mapping[str, Any], *, in_p
     if given and max(given) <= 0:
         text = "rubric.criteria: none has positive points, so there is nothing to score. Make points positive for one."
         yield Problem(text, document.line_of(("rubric", "criteria")))
+
+
+def _floor_problems(
+    document: YamlDocument, rubric: Mapping[str, Any], criteria: Mapping[str, Any]
+) -> Iterator[Problem]:
+    """Check that each floor belongs to a criterion, is the only one of it, and is a grade on the scale."""
+    given = rubric.get("floor")
+    floors: dict[tuple[str | int, ...], Any] = {("rubric", "floor"): given}
+    if isinstance(given, list):
+        floors = {("rubric", "floor", place): floor for place, floor in enumerate(given)}
+    seen = set()
+    for place, floor in floors.items():
+        name = floor.get("criterion") if isinstance(floor, dict) else None
+        if not isinstance(name, str):
+            continue  # the shape of the file says what is wrong
+        line = document.line_of((*place, "criterion"))
+        if name not in criteria:
+            help_ = suggestion(name, list(map(str, criteria)))
+            yield Problem(f"rubric.floor.criterion: `{name}` is not one of `criteria`. {help_}".rstrip(), line)
+        elif name in seen:
+            yield Problem(f"rubric.floor.criterion: `{name}` has two floors. Keep one of them.", line)
+        else:
+            seen.add(name)
+            keys = criteria[name] if isinstance(criteria[name], dict) else {}
+            yield from _grade_problems(document, place, floor, lower_is_better=keys.get("lower_is_better") is True)
+
+
+def _grade_problems(
+    document: YamlDocument, place: KeyPath, floor: Mapping[str, Any], *, lower_is_better: bool
+) -> Iterator[Problem]:
+    """Check the grade of the floor at a place: the limit of the good grades, on the scale of the rubric."""
+    key, other = ("at_most", "at_least") if lower_is_better else ("at_least", "at_most")
+    meaning = f"`{key}`, the {'highest' if lower_is_better else 'lowest'} grade that is good enough"
+    grade, scale = floor.get(key), document.data["rubric"].get("scale") or [1, 5]
+    if floor.get(other) is not None:
+        text = f"rubric.floor.{other}: {'lower' if lower_is_better else 'higher'} is better for `{floor['criterion']}`."
+        yield Problem(f"{text} Write {meaning}.", document.line_of((*place, other)))
+    elif grade is None:
+        yield Problem(f"rubric.floor.{key}: missing. Add {meaning}.", document.line_of(place))
+    elif isinstance(scale, list) and all(map(_is_number, (grade, *scale))) and not min(scale) <= grade <= max(scale):
+        text = f"rubric.floor.{key}: {grade:g} is not on the scale from {min(scale):g} to {max(scale):g}."
+        yield Problem(f"{text} Write a grade that judges can give.", document.line_of((*place, key)))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _description(criterion: object) -> str:

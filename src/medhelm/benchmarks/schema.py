@@ -119,6 +119,14 @@ def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+def _as_floors(value: Any) -> Any:
+    if isinstance(value, list):
+        return value
+    if not isinstance(value, dict):
+        raise ValueError("must be a mapping with `criterion` and `at_least`, or a list of them.")
+    return [value]
+
+
 def _as_text(value: Any) -> Any:
     """Convert a truth value, unquoted in YAML, to the text that spreadsheets have for it."""
     return str(value).lower() if isinstance(value, bool) else value
@@ -278,6 +286,14 @@ class ExtendedRubricShape(_Shape):
         return self
 
 
+class FloorShape(_Shape):
+    """One of `floor` of a rubric: a grade that a completion must reach, whatever its other grades are."""
+
+    criterion: SnakeCase
+    at_least: Number | None = None
+    at_most: Number | None = None
+
+
 class RubricShape(_Shape):
     """`rubric`: instructions for judges of free text. `definition` checks that its keys fit each other."""
 
@@ -299,6 +315,11 @@ class RubricShape(_Shape):
         | None
     ) = None
     criteria_column: Text | None = None
+    floor: Annotated[
+        list[FloorShape],
+        Field(min_length=1),
+        BeforeValidator(_as_floors, json_schema_input_type=FloorShape | list[FloorShape]),
+    ] = []
     extended: ExtendedRubricShape | None = None
 
     @field_validator("scale")

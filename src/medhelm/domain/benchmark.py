@@ -142,6 +142,21 @@ class Criterion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Floor:
+    """The grade of a criterion that a completion must reach, whatever its other grades are."""
+
+    criterion: str
+    """Name of the criterion."""
+    at_least: float | None = None
+    """Lowest grade that is good enough; None where lower is better."""
+    at_most: float | None = None
+    """Highest grade that is good enough, where lower is better; else None."""
+
+    def __str__(self) -> str:
+        return f"at most {self.at_most:g}" if self.at_least is None else f"at least {self.at_least:g}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rubric:
     """Instructions for judges of a completion, and the form of their judgments."""
 
@@ -171,6 +186,8 @@ class Rubric:
 
     shows_points: bool = False
     """True if judges see the points of a criterion, as those of HealthBench's authors do."""
+    floors: tuple[Floor, ...] = ()
+    """Grades that a completion must reach, at most one per criterion; judges do not see them."""
 
     @property
     def open_below(self) -> bool:
@@ -179,8 +196,8 @@ class Rubric:
 
     @property
     def digest(self) -> str:
-        """Return the sha256, in hex, of everything but the name."""
-        content = {key: value for key, value in asdict(self).items() if key != "name"}
+        """Return the sha256, in hex, of everything that decides a score: neither the name nor the floors."""
+        content = {key: value for key, value in asdict(self).items() if key not in ("name", "floors")}
         if self.low_means == VERY_POOR:  # as in versions without this field
             del content["low_means"]
         if not self.shows_points:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from medhelm.domain.benchmark import RubricForm
+from medhelm.domain.benchmark import Floor, RubricForm
 from medhelm.domain.completion import Completion, Failure, Model, Usage
 from medhelm.domain.score import Estimate, Score
 
@@ -121,6 +121,8 @@ class JuryResult:
     """Form of the judgments: grades, or decisions that a criterion is met."""
     lower_is_better: tuple[str, ...] = ()
     """Criteria whose lowest grade is the best one."""
+    floors: tuple[Floor, ...] = ()
+    """Floors of the rubric."""
     tallies: Mapping[str, JudgeTally]
     """Judge -> counts of its work."""
     n_blank: int = 0

@@ -308,6 +308,7 @@ def make_jury_result(
         rubric_digest=rubric.digest,
         form=rubric.form,
         lower_is_better=tuple(c.name for c in rubric.criteria if not c.higher_is_better),
+        floors=rubric.floors,
         tallies=tallies,
         n_blank=n_blank,
         n_too_few_judges=n_too_few_judges,

@@ -82,7 +82,12 @@ def as_json(board: Leaderboard, *, by: str = "overall") -> dict[str, Any]:
     return {
         "verdict": list(board.verdict),
         "models": [
-            {**_model_json(row, board.columns), **use_as_json(row, board), **_calibrated_ranks(board, row)}
+            {
+                **_model_json(row, board.columns),
+                **({"below_floor": estimate_json(row.below_floor, "value low high n")} if board.has_floors else {}),
+                **use_as_json(row, board),
+                **_calibrated_ranks(board, row),
+            }
             for row in board.all_rows
         ],
         "benchmarks": [
@@ -213,7 +218,7 @@ def _calibrated_ranks(board: Leaderboard, row: Row) -> dict[str, Any]:
 
 
 LEAST_IMPORTANT = ("SD over rivals", "SD", "Coverage", "Win share", "Win rate", "Own average",
-                   "Benchmarks", "Failed", "Cost USD", "Worst answers")  # fmt: skip
+                   "Benchmarks", "Failed", "Cost USD", "Worst answers", "Below floor")  # fmt: skip
 """Columns that a narrow terminal leaves out, the first one first."""
 
 SOME_MISSING = 0.02
@@ -317,6 +322,7 @@ def _overall_table(board: Leaderboard, *, wide: bool) -> Table:
         score_heading(board): lambda row: estimate_text(board.ranking_average(row)),
         "Macro average": lambda row: estimate_text(row.adjusted_average),
         "Worst answers": lambda row: _percentages(row.worst_answers),
+        "Below floor": lambda row: _percentages(row.below_floor),
         "Failed": lambda row: _failed_text(row),
         "Benchmarks": lambda row: row.n_benchmarks,
         "Cost USD": lambda row: decimal(row.cost_usd, 2),
@@ -332,7 +338,7 @@ def _overall_table(board: Leaderboard, *, wide: bool) -> Table:
             "SD over rivals": lambda row: decimal(row.win_rate.sd) if row.win_rate else None,
             "Coverage": lambda row: f"{row.coverage:.0%}",
         }
-    return tabulate(board.all_rows, columns, optional=["Win share", "Worst answers", "Failed"])
+    return tabulate(board.all_rows, columns, optional=["Win share", "Worst answers", "Below floor", "Failed"])
 
 
 def _percentages(found: Estimate | None) -> str | None:
@@ -453,6 +459,7 @@ def _csv_overall(board: Leaderboard) -> Table:
     headers += list(USE)
     headers += ["adjusted_average", "adjusted_average_low", "adjusted_average_high", "worst_answers", "failed"]
     headers += ["guarded_win_share", "panel"] if board.panel else []
+    headers += ["below_floor", "below_floor_low", "below_floor_high", "below_floor_n"] if board.has_floors else []
     rows: list[list[Value]] = []
     for row in board.all_rows:
         cells: list[Value] = [row.rank, row.tie_group, row.model]
@@ -467,6 +474,8 @@ def _csv_overall(board: Leaderboard) -> Table:
         ]
         cells += [sum(cell.n_failed or 0 for cell in row.cells.values())]
         cells += [number(row.guarded_win_share), ", ".join(board.panel)] if board.panel else []
+        if board.has_floors:
+            cells += [*estimate_numbers(row.below_floor), row.below_floor.n if row.below_floor else None]
         rows.append(cells)
     return rows, headers
 

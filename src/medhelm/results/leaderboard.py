@@ -24,7 +24,7 @@ from medhelm.errors import UserError
 from medhelm.evaluation.run_remarks import cut_text_remarks, drift_remarks, truncation_remarks
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.comparable.run_selection import default_tier, select_runs
-from medhelm.results.runs.cells import cell_of, column_of
+from medhelm.results.runs.cells import cell_of, column_of, latest_floors, with_floors
 from medhelm.results.runs.injection_effects import injection_effects, injection_remarks
 from medhelm.results.runs.names import names_in, with_names
 from medhelm.results.runs.remarks import (
@@ -433,10 +433,12 @@ def _inputs_of(
         read_all(runs, rule) if single_scores else ((run, None) for run in runs)
     )
     as_worst = rule == "corrected" and not completers_only
+    floors = latest_floors(runs)
     cells = []
     judged: dict[str, list[tuple[Run, RunScores]]] = {}
     for (model, _), (run, scored) in zip(keys, scores, strict=True):
-        cells.append(cell_of(model, run, columns[run.benchmark], scored, as_worst=as_worst, rule=rule))
+        cell = cell_of(model, run, columns[run.benchmark], scored, as_worst=as_worst, rule=rule)
+        cells.append(with_floors(cell, run, floors.get(run.benchmark, ()), scored, rule))
         if scored and run.main_metric == JURY and len(run.judges) > 1:
             judged.setdefault(run.benchmark, []).append((run, scored))
     return LeaderboardInputs(

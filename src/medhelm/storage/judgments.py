@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -182,6 +182,18 @@ def mean_grades(run: Run) -> tuple[list[str], dict[str, np.ndarray]]:
     rows = _rows(run, "judgments.parquet", f"instance_id, {means}", "GROUP BY instance_id", order=order)
     ids, *grades = zip(*rows, strict=True) if rows else [()] * (1 + len(result.tallies))
     return list(ids), {name: np.array(one, dtype=float) for name, one in zip(result.tallies, grades, strict=True)}
+
+
+def criterion_means(run: Run, criteria: Sequence[str]) -> dict[str, tuple[float, ...]] | None:
+    """Return id of each judged instance -> mean grade on each of these criteria, of the judges that gave one.
+
+    Grades are those of the judges, also where lower is better; nan without a grade. None if the file is missing.
+    """
+    if not (stored_folder(run) / "judgments.parquet").exists():
+        return None
+    means = ", ".join(f"avg(score) FILTER (criterion = {sql_text(name)})" for name in criteria)
+    rows = _rows(run, "judgments.parquet", f"instance_id, {means}", "GROUP BY instance_id", order="instance_id")
+    return {name: tuple(float("nan") if one is None else one for one in grades) for name, *grades in rows}
 
 
 def read_columns(run: Run) -> dict[str, list[Any]]:

@@ -9,6 +9,7 @@ from medhelm.domain import (
     CompletionCounts,
     DeletedInstances,
     Estimate,
+    Floor,
     JudgeTally,
     Jury,
     JuryResult,
@@ -106,14 +107,22 @@ TALLY = JsonForm(
     nested={"usage": USAGE.one},
 )
 
+FLOOR = JsonForm(Floor, key_map("criterion at_least at_most"), shared=True)
+
 JURY_RESULT = JsonForm(
     JuryResult,
     key_map(
-        "jury low high rubric rubric_digest form lower_is_better tallies n_blank n_below_floor=n_too_few_judges "
+        "jury low high rubric rubric_digest form lower_is_better floors tallies n_blank n_below_floor=n_too_few_judges "
         "n_suspicious=n_with_injection_signs labels=subscores"
     ),
-    nested={"jury": JURY.one, "lower_is_better": TUPLE, "tallies": TALLY.by_name, "labels": ESTIMATE.by_name},
-    not_if_empty=("rubric", "rubric_digest"),
+    nested={
+        "jury": JURY.one,
+        "lower_is_better": TUPLE,
+        "floors": FLOOR.many,
+        "tallies": TALLY.by_name,
+        "labels": ESTIMATE.by_name,
+    },
+    not_if_empty=("rubric", "rubric_digest", "floors"),
 )
 
 RUN = JsonForm(

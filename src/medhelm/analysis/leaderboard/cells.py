@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
+
 from medhelm.analysis.cost.use import RunUse
 from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats
-from medhelm.domain import CompletionCounts, Estimate, Parts
+from medhelm.domain import CompletionCounts, Estimate, Floor, Parts
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.calibration import CalibratedMean
@@ -100,6 +102,8 @@ class Cell:
     """Tokens and time of its completions; None if unknown."""
     calibrated: CalibratedMean | None = None
     """Estimated mean clinician rating, in the same unit; None if there are too few ratings."""
+    floors: Mapping[Floor, Floats] = field(default_factory=dict)
+    """Floor of the rubric -> 1.0 for each instance whose completion is below it, else 0.0; nan if it is not known."""
     source: str = ""
     """Identity of what ids, scores and clusters were made from: equal only if these are. Empty if it is not known."""
     completion_counts: CompletionCounts | None = None
@@ -116,6 +120,14 @@ class Cell:
         if self.use is not None:
             return self.use.completions
         return self.estimate.n if self.estimate else self.n
+
+    @property
+    def below_floor(self) -> Floats | None:
+        """1.0 for an instance below some floor, 0.0 for one below none, nan if that is unknown; None without floors."""
+        if not self.floors:
+            return None
+        found = np.array(list(self.floors.values()))
+        return np.where((found == 1.0).any(axis=0), 1.0, found.sum(axis=0))
 
     @property
     def n_missing(self) -> int:

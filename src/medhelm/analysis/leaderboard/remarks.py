@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from medhelm.analysis.comparison.all_pairs import MOST_MODELS, AllPairs
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.constant_answers import constant_answer_remarks
@@ -14,6 +16,7 @@ from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.domain.completion_counts import worst_answers
 from medhelm.domain.remark import Remark
 from medhelm.domain.text import plural
+from medhelm.domain.titles import group_title
 
 NAMES = 5
 """Most names written out in one sentence."""
@@ -74,6 +77,7 @@ def all_remarks(board: Leaderboard, context: RemarkContext) -> Iterator[Remark]:
     yield from panel_remarks(board)
     yield from _instances(context)
     yield from _failures(board)
+    yield from _below_floors(board)
     yield from constant_answer_remarks(board)
     yield from _weights(columns)
     yield from _size(board)
@@ -253,6 +257,21 @@ def _failures(board: Leaderboard) -> Iterator[Remark]:
         if row.rank_bounds and row.rank is not None and row.rank_bounds[1] > row.rank:
             text += f" With the worst score for each, its rank would fall from {row.rank} to {row.rank_bounds[1]}."
         yield Remark("instances_without_score", row.model, text)
+
+
+def _below_floors(board: Leaderboard) -> Iterator[Remark]:
+    """Yield how many completions of the leading model are below each floor."""
+    row = board.rows[0]
+    for column in board.columns:
+        cell = row.cells.get(column.benchmark)
+        for floor, below in cell.floors.items() if cell else ():
+            known = below[~np.isnan(below)]
+            n = int(known.sum())
+            if not len(known):
+                continue
+            text = f"{n:,} of {plural(len(known), 'completion')} of {row.model} {'is' if n == 1 else 'are'} below the "
+            text += f"floor of {group_title(floor.criterion)} on {column.title} ({floor})."
+            yield Remark("below_floor", row.model, text)
 
 
 def _significance(pairs: AllPairs) -> Iterator[Remark]:

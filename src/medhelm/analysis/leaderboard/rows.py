@@ -202,6 +202,7 @@ def make_rows(
                 adjusted_average=_average(adjusted, i),
                 ranking_value=_none_if_nan(np.clip(ranking.values[i], 0.0, 1.0)),
                 worst_answers=_worst_answers(cells, columns),
+                below_floor=_below_floor(cells, columns),
                 win_share_over_benchmarks=_average(wider[0], i) if wider and has.sum() > 1 else None,
                 macro_over_benchmarks=_average(wider[1], i) if wider and has.sum() > 1 else None,
                 n_benchmarks=int(has.sum()),
@@ -458,8 +459,7 @@ def _worst_answers(cells: Mapping[str, Cell], columns: Sequence[Column]) -> Esti
 
     On a scale with whole grades, such as 1 to 5, the means of several judges count if they round to the worst grade.
     """
-    worst: list[Floats] = []
-    clusters: list[str] = []
+    worst: list[tuple[Cell, Floats]] = []
     for column in columns:
         cell = cells.get(column.benchmark)
         if cell is None or cell.scores is None or cell.tested is not None:
@@ -469,14 +469,33 @@ def _worst_answers(cells: Mapping[str, Cell], columns: Sequence[Column]) -> Esti
         if np.isin(scores[known], (0.0, 1.0)).all() and column.high - column.low <= 1:
             continue
         reach = WHOLE_GRADE / (column.high - column.low) if column.high - column.low > 1 else 0.0
-        worst.append((scores[known] <= reach).astype(float))
+        worst.append((cell, np.where(known, scores <= reach, np.nan)))
+    return _share(worst)
+
+
+def _below_floor(cells: Mapping[str, Cell], columns: Sequence[Column]) -> Estimate | None:
+    """Return the share of completions below a floor, on benchmarks that have one."""
+    shown = [cells[column.benchmark] for column in columns if column.benchmark in cells]
+    return _share([(cell, below) for cell in shown if (below := cell.below_floor) is not None])
+
+
+def _share(found: Sequence[tuple[Cell, Floats]]) -> Estimate | None:
+    """Return the share of completions with 1.0, of those with 1.0 or 0.0, over benchmarks; None if there are none.
+
+    `found`: each cell with one number per instance, nan if it is not known.
+    """
+    flags: list[Floats] = []
+    clusters: list[str] = []
+    for cell, own in found:
+        known = ~np.isnan(own)
+        flags.append(own[known])
         names = (
             cell.ids
             if cell.clusters is None
-            else [own or name for own, name in zip(cell.clusters, cell.ids, strict=True)]
+            else [cluster or name for cluster, name in zip(cell.clusters, cell.ids, strict=True)]
         )
-        clusters += [f"{column.benchmark} {names[place]}" for place in np.flatnonzero(known).tolist()]
-    return estimate(np.concatenate(worst), clusters, low=0.0, high=1.0) if worst else None
+        clusters += [f"{cell.benchmark} {names[place]}" for place in np.flatnonzero(known).tolist()]
+    return estimate(np.concatenate(flags), clusters, low=0.0, high=1.0) if flags else None
 
 
 def _total_cost(cells: Mapping[str, Cell]) -> float | None:

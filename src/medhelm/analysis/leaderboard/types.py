@@ -91,6 +91,9 @@ class Row:
     worst_answers: Estimate | None = None
     """Share of the completions on benchmarks with grades whose grade is the worst one, with the failures that count as
     the worst answer; None without such benchmarks."""
+    below_floor: Estimate | None = None
+    """Share of the completions on benchmarks with floors that are below a floor, with the failures that count as the
+    worst answer; None without such benchmarks, or without grades."""
     ranking_value: float | None = None
     """The number that ranks it; None for a model without one."""
     guarded_win_rate: float | None = None
@@ -174,6 +177,11 @@ class Leaderboard(Displayable):
     def all_rows(self) -> tuple[Row, ...]:
         """Models in order of rank, then baselines."""
         return (*self.rows, *self.baselines)
+
+    @property
+    def has_floors(self) -> bool:
+        """True if the share of completions below a floor is known for some model."""
+        return any(row.below_floor for row in self.all_rows)
 
     @property
     def is_complete(self) -> bool:

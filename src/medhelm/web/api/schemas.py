@@ -153,6 +153,7 @@ MODEL = record(
     **keys("usd_per_1000 seconds_per_completion mean_seconds_per_completion", NUMBER),
     **keys("tokens_per_completion output_tokens_per_completion frontier_probability", NUMBER),
     completion_dates=nullable(record(earliest=STRING, latest=STRING)),
+    optional={"below_floor": nullable(record(**keys("value low high", NUMBER), n=INTEGER))},
 )
 
 COLUMN = record(

@@ -275,6 +275,7 @@ def _headings(board: Leaderboard) -> list[Heading]:
                 value=lambda one: _average(one.ranking), explanation=RANKING[board.ranked_by]),
         *([win_rate] if board.ranked_by == "macro average" else []),
         *([macro_average] if board.ranked_by == "win rate" else []),
+        *([BELOW_FLOOR] if board.has_floors else []),
         *map(_category, _categories(board)),
         *USE_AND_COVERAGE,
     ]  # fmt: skip
@@ -287,6 +288,14 @@ RANKING: Mapping[str, str] = {
     "mean score": "mean score on the benchmark, on a scale from 0 (worst) to 1 (best)",
 }
 """Number that ranks -> its meaning."""
+
+BELOW_FLOOR = Heading(
+    key="below_floor", title="Below floor", note="95% interval", best_first=False,
+    value=lambda one: one.row.below_floor.value if one.row.below_floor else None,
+    explanation="share of completions with a grade below the floor that the rubric sets for a criterion; failures that "
+    "the model caused count",
+)  # fmt: skip
+"""Shown if a rubric has a floor."""
 
 USE_AND_COVERAGE = (
     Heading(key="cost", title="Cost", note="US$ per 1,000", value=lambda one: one.row.usd_per_1000, best_first=False,
