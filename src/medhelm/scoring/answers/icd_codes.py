@@ -180,13 +180,14 @@ def read_codes(text: str) -> frozenset[str]:
     if all(_is_gene(token) for token in small):
         tokens = [match for match in tokens if match[0] not in small]
     ends = _range_ends(plain, list(_TOKEN.finditer(plain)))
+    after = _rejected_after(plain, tokens)
     assigned: dict[str, bool] = {}
     rejected = ""
     for number, token in enumerate(tokens):
         between = plain[tokens[number - 1].end() : token.start()] if number else ""
         rejected = _rejection(plain, token, rejected, between)
         if token.start() not in ends:
-            assigned[normalize_code(token[0])] = not (rejected or _is_rejected_after(plain, tokens, number))
+            assigned[normalize_code(token[0])] = not (rejected or after[number])
     return frozenset(code for code, counts in assigned.items() if counts)
 
 
@@ -219,18 +220,18 @@ def _rejection(text: str, token: re.Match[str], previous: str, between: str) -> 
     return previous if goes_on and goes_on.fullmatch(between) else ""
 
 
-def _is_rejected_after(text: str, tokens: Sequence[re.Match[str]], number: int) -> bool:
-    """Return True if what follows a code rejects it, or the list that it is in: "R05 and R50.9 are not coded"."""
-    token, last = tokens[number], number
-    if _REJECTED_AFTER.match(text, token.end()):
-        return True
-    while last + 1 < len(tokens) and _JOINED.fullmatch(text, tokens[last].end(), tokens[last + 1].start()):
-        last += 1
-    if last > number:
-        return bool(_PLURAL.match(text, tokens[last].end()) and _REJECTED_AFTER.match(text, tokens[last].end()))
-    if number + 1 == len(tokens) or not _CORRECTED.fullmatch(text, token.end(), tokens[number + 1].start()):
-        return False
-    return token[0][:3].upper() == tokens[number + 1][0][:3].upper()  # "N18.30 → N18.31"
+def _rejected_after(text: str, tokens: Sequence[re.Match[str]]) -> list[bool]:
+    """Return for each code if what follows it rejects it, or the list that it is in: "R05 and R50.9 are not coded"."""
+    rejected = [_REJECTED_AFTER.match(text, token.end()) is not None for token in tokens]
+    in_list = False  # the list that goes on after the code is rejected
+    for number in range(len(tokens) - 2, -1, -1):
+        token, following = tokens[number : number + 2]
+        span = token.end(), following.start()
+        ends_list = rejected[number + 1] and _PLURAL.match(text, following.end()) is not None
+        in_list = (in_list or ends_list) and _JOINED.fullmatch(text, *span) is not None
+        is_corrected = _CORRECTED.fullmatch(text, *span) and token[0][:3].upper() == following[0][:3].upper()
+        rejected[number] = rejected[number] or in_list or bool(is_corrected)  # corrected: "N18.30 → N18.31"
+    return rejected
 
 
 def _range_ends(text: str, tokens: Sequence[re.Match[str]]) -> set[int]:

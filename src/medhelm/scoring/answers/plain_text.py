@@ -19,7 +19,7 @@ _NEXT_TASK = lazy_regex(
     re.IGNORECASE,
 )
 _ITS_ANSWER = lazy_regex(
-    r"^\W*(?:answers?|outputs?|responses?|labels?|codes?|assistant)\s?\d{0,3}\**\s?(?::|$)",
+    r"^[^\w\n]{0,12}(?:answers?|outputs?|responses?|labels?|codes?|assistant)\s?\d{0,3}\**\s?(?::|$)",
     re.IGNORECASE | re.MULTILINE,
 )
 _PREFACE = lazy_regex(
