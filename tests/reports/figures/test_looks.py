@@ -158,7 +158,7 @@ def test_the_picture_of_thirty_models_is_no_larger_than_a_poster() -> None:
     board = toy_board(30, 3)
     for figure in (figures.figure_3(board, taxonomy_titles()), figures.figure_5(board, toy_costs(board))):
         width, height = size_of(picture(figure))
-        assert 300 < width < 1600 and 150 < height < 1600
+        assert 200 < width < 1600 and 150 < height < 1600
 
 
 @pytest.mark.parametrize(

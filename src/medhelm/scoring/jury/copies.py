@@ -68,7 +68,7 @@ def _letters(text: str) -> tuple[str, ...]:
 @lru_cache(maxsize=256)
 def _values(text: str, keys: tuple[str, ...]) -> Mapping[str, frozenset[float]]:
     """Return the numbers, and `true` and `false` as numbers, between each of `keys` in a text and the next one."""
-    spellings = [r"[\W_]{0,9}".join(map(re.escape, _NO_LETTER.split(key.casefold()))) for key in keys]
+    spellings = [r"[\W_]{0,9}".join(map(re.escape, _NO_LETTER.sub("", key.casefold()) or key)) for key in keys]
     places = [
         (found.start(), found.end(), key)
         for key, spelling in zip(keys, spellings, strict=True)
