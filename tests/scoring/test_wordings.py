@@ -189,3 +189,16 @@ def test_long_replies_end(reply: str) -> None:
     read_labels(reply, frozenset({"asthma and copd"}))
     read_codes(reply)
     find_query(reply)
+
+
+@table(
+    ("reply", "judgment"),
+    [
+        ("Concerns:\n1. The cough\n2. The dose\n\n1 Heparin is stopped.", (True, 1)),
+        ("She has a cough. 1 Heparin is given.\nShe is well.\n2 Her eyes are tired.", (None, None)),
+    ],
+)
+def test_a_last_numbered_line_corrects_a_sentence_unless_the_note_is_repeated(
+    reply: str, judgment: tuple[bool | None, int | None]
+) -> None:
+    assert read_error_judgment(reply, NOTE) == ErrorJudgment(*judgment)

@@ -112,7 +112,8 @@ _WALKS = lazy_regex(
     r"\b(?:each|every)\s(?:sentence|line|statement)\b|\b(sentence|line|one)[\s-]by[\s-]\1\b", re.IGNORECASE
 )
 """Announces remarks on all sentences: a number at the beginning of a line corrects nothing then."""
-_LAST_LINE = lazy_regex(r"(?:\A|\n(?P<before>\d{1,3})?[^\n]*\n)(?P<id>\d{1,3})\s(?=[A-Z])[^\n]*\Z")
+_NUMBERED_SENTENCE = lazy_regex(r"(?:^|(?<=[.!?] ))\d{1,3}\s(?=[A-Z])", re.MULTILINE)
+_LAST_LINE = lazy_regex(r"(?:\A|\n)(?P<id>\d{1,3})\s(?=[A-Z])[^\n]*\Z")
 _CORRECTION = lazy_regex(
     rf"(?:^|(?<=[.:!]\ ))(?:sentence\s)?{_NUMBER}[.:)]?(?:\s(?=\W?(?-i:[A-Z]))|$)", re.IGNORECASE | re.MULTILINE
 )
@@ -292,7 +293,8 @@ def _read(text: str) -> ErrorJudgment:
     if quoted.sentence is not None:
         return quoted  # the number says more than the text: notes repeat sentences
     corrects = _LAST_LINE.search(text) if found.error is not False else None
-    if corrects and not corrects["before"] and not _GOOD_SENTENCE.search(corrects[0]):
+    repeats = len(_NUMBERED_SENTENCE.findall(text)) > 1  # the note, or a part of it
+    if corrects and not repeats and not _GOOD_SENTENCE.search(corrects[0]):
         return ErrorJudgment(True, int(corrects["id"]))
     return found
 
