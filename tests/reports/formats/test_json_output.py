@@ -48,7 +48,7 @@ WRITTEN: Mapping[type, str] = {
     Taxonomy: "category subcategory task",
     RuleDescription: "published corrected why",
     Rubric: "task criteria low high shows_reference form question verbatim published_default name low_means "
-    "shows_points",
+    "shows_points floors",
     Criterion: "name description higher_is_better points tags",
     BenchmarkCostEffectiveness: "benchmark cost_usd value per_point",
     CostEffectiveness: (
