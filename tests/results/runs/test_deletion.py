@@ -84,7 +84,7 @@ def write_benchmark(folder: Path) -> Path:
                 "id": f"id{canary('id', n)}",
                 "question": f"number {n}? {canary('question', n)}",
                 "reply": f"A reference {canary('reference', n)}",
-                "patient": f"77000{n % 3}",
+                "patient": f"7700098765{n % 3}",
                 "ward": f"ward {canary('ward', n)}",
             }
         )
@@ -160,21 +160,21 @@ def test_nothing_is_left_of_a_patient_and_everything_of_the_others(store: Path, 
     open_store(store)
     before = {n: set(hits(store, n)) for n in range(N)}
     assert all(len(found) >= 4 for found in before.values())
-    plan = medhelm("purge", "--cluster", "letters:770002", "--dry-run", "--json").json
+    plan = medhelm("purge", "--cluster", "letters:77000987652", "--dry-run", "--json").json
     assert plan["instances"] == {"letters": [f"id{canary('id', n)}" for n in GONE]}
     assert {n: set(hits(store, n)) for n in range(N)} == before
-    done = medhelm("purge", "--cluster", "letters:770002", "--yes", "--json")
+    done = medhelm("purge", "--cluster", "letters:77000987652", "--yes", "--json")
     assert done.code == 0, done.err
     assert {n: hits(store, n) for n in GONE} == {n: {} for n in GONE}
     assert all(set(hits(store, n)) == before[n] for n in range(N) if n not in GONE)
-    assert b"770002" not in whole(store)
+    assert b"77000987652" not in whole(store)
     assert [one["n_before"] - one["n"] for one in done.json["runs"] if one["n_before"] == N] == [2] * sum(
         one["n_before"] == N for one in done.json["runs"]
     )
     for run in [*load_runs(open_store(store)), *load_shards(open_store(store))]:
         assert run.n == len(list(read_records(run)))
     assert medhelm("leaderboard").code == 0
-    again = medhelm("purge", "--cluster", "letters:770002", "--yes")
+    again = medhelm("purge", "--cluster", "letters:77000987652", "--yes")
     assert (again.code, "were deleted on" in again.out) == (0, True)
 
 
@@ -224,9 +224,9 @@ def test_a_release_is_verified_with_a_note(small: Path, medhelm: Medhelm, keep: 
 def test_kept_numbers_have_no_text(small: Path, medhelm: Medhelm) -> None:
     (a, _) = load_runs(open_store(small))
     rows = {row["instance_id"]: row for row in read_records(a)}
-    purge(medhelm, "--cluster", "770002", "--keep-numbers")
+    purge(medhelm, "--cluster", "77000987652", "--keep-numbers")
     assert hits(small, 2) == hits(small, 5) == {}
-    assert b"770002" not in whole(small)
+    assert b"77000987652" not in whole(small)
     (after, _) = load_runs(open_store(small))
     assert (after.n, after.cost_usd, after.usage, after.estimates) == (N, a.cost_usd, a.usage, a.estimates)
     kept = [row for row in read_records(after) if row["instance_id"].startswith("deleted-")]
@@ -276,7 +276,7 @@ def test_data_that_still_has_the_instances_does_not_bring_them_back(
 def test_wrong_names_are_all_named_and_nothing_is_deleted(small: Path, medhelm: Medhelm, tmp_path: Path) -> None:
     before = whole(small)
     (tmp_path / "list.csv").write_text(f"benchmark,instance_id\nletters,id{canary('id', 1)}\nletters,missing\n")
-    (tmp_path / "list.txt").write_text("no-cluster\n770001\n")
+    (tmp_path / "list.txt").write_text("no-cluster\n77000987651\n")
     wrong = ["--instance", "letters:nobody", "--instance", "leters:1", "--instance", "12", "--cluster", "999"]
     done = medhelm("purge", *wrong, "--file", "list.csv", "--file", "list.txt", "--yes")
     assert done.code == 2
@@ -284,7 +284,7 @@ def test_wrong_names_are_all_named_and_nothing_is_deleted(small: Path, medhelm: 
         assert name in done.err
     assert "Did you mean `letters`?" in done.err
     assert done.err.count("Nothing was deleted.") == 1
-    assert "770001:" not in done.err
+    assert "77000987651:" not in done.err
     assert whole(small) == before
     assert medhelm("purge", "--instance", ids(1)[0], "--all").code == 2
     assert medhelm("purge", "--keep-numbers").code == 2
@@ -292,7 +292,7 @@ def test_wrong_names_are_all_named_and_nothing_is_deleted(small: Path, medhelm: 
 
 def test_a_list_names_instances_and_clusters(small: Path, medhelm: Medhelm, tmp_path: Path) -> None:
     (tmp_path / "list.csv").write_text(
-        f"cluster,benchmark,instance_id\n,letters,id{canary('id', 0)}\n770002,letters,\n"
+        f"cluster,benchmark,instance_id\n,letters,id{canary('id', 0)}\n77000987652,letters,\n"
     )
     done = purge(medhelm, "--file", "list.csv")
     assert len(done["instances"]) == 3
@@ -302,11 +302,11 @@ def test_a_list_names_instances_and_clusters(small: Path, medhelm: Medhelm, tmp_
 
 
 def test_the_statement_holds_no_text_and_no_id(small: Path, medhelm: Medhelm) -> None:
-    said = medhelm("purge", "--cluster", "letters:770002", "--yes").out
+    said = medhelm("purge", "--cluster", "letters:77000987652", "--yes").out
     (statement,) = (small / "deletions").glob("*.md")
     assert said.endswith(statement.read_text())
     text = statement.read_text() + statement.with_suffix(".json").read_text()
-    assert "770002" not in text
+    assert "77000987652" not in text
     assert "canary" not in text
     (deletion,) = read_deletions(open_store(small))
     assert deletion.is_finished
@@ -351,15 +351,15 @@ def counted(function):
 for place in (os, pathlib.Path):
     for name in ("replace", "rename", "unlink"):
         setattr(place, name, counted(getattr(place, name)))
-sys.argv = ["medhelm", "purge", "--cluster", "letters:770002", "--yes"]
+sys.argv = ["medhelm", "purge", "--cluster", "letters:77000987652", "--yes"]
 main()
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, check=False)
     assert done.returncode in (0, 9), done.stderr
-    again = medhelm("purge", "--cluster", "letters:770002", "--yes")
+    again = medhelm("purge", "--cluster", "letters:77000987652", "--yes")
     assert again.code == 0, again.err
     assert {n: hits(small, n) for n in GONE} == {n: {} for n in GONE}
-    assert b"770002" not in whole(small)
+    assert b"77000987652" not in whole(small)
     assert {run.n for run in load_runs(open_store(small))} == {N - len(GONE)}
     assert all(one.is_finished for one in read_deletions(open_store(small)))
     assert medhelm("verify", "--benchmarks", "letters").code == 0
@@ -394,7 +394,7 @@ def test_a_shard_is_merged_after_a_deletion(tmp_path: Path, medhelm: Medhelm, se
     for part in ("1/2", "2/2"):
         done = medhelm("run", place, *models(server, "a"), *judges(server, "judge-1", "judge-2"), "--shard", part)
         assert done.code == 0, done.err
-    purge(medhelm, "--cluster", "770002")
+    purge(medhelm, "--cluster", "77000987652")
     assert hits(tmp_path / STORE, 2) == {}
     done = medhelm("merge", STORE, "--store", "merged", "--benchmarks", place)
     assert done.code == 0, done.err
