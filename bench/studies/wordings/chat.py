@@ -13,7 +13,7 @@ from medhelm.scoring.answers.icd_codes import read_codes
 from medhelm.scoring.answers.label_list import read_labels
 from medhelm.scoring.answers.note_error import read_error_judgment
 from medhelm.scoring.answers.number import read_number
-from medhelm.scoring.metrics.medcalc import _names
+from medhelm.scoring.metrics.medcalc import quantity_names
 from medhelm.scoring.sql.extract import find_query
 
 NOTE = """0 A 68-year-old woman presents with 3 days of fever, productive cough, and dyspnea.
@@ -762,7 +762,7 @@ def read(form: Form) -> Any:
         query = find_query(text)
         return None if query is None else " ".join(query.split()).strip(" ;")
     reader = {"number": read_number, "date": read_date, "weeks": read_weeks_and_days}[kind]
-    return reader(text, None if more is None else _names(more))
+    return reader(text, None if more is None else quantity_names(more))
 
 
 def _forms() -> Iterator[Form]:

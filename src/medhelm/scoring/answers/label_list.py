@@ -32,7 +32,7 @@ from medhelm.scoring.answers.plain_text import before_next_task, strip_wrapping
 # --- headings, sentences and explanations -----------------------------------------------------------------------------
 
 _RESTARTS = lazy_regex(
-    r"(?:^|(?<=[.!?]\s)|(?<=,\sbut\s))\W*(?:wait|actually|correction|sorry|on\s(?:second\sthought|reflection)|(?:the\s|my\s|thus,?\s)?"
+    r"(?:^|(?<=[.!?]\s)|(?<=,\sbut\s))[^\w\n]*+(?:wait|actually|correction|sorry|on\s(?:second\sthought|reflection)|(?:the\s|my\s|thus,?\s)?"
     r"(?:final|correct(?:ed)?|revised|updated)(?:\s\S+){0,2}?|(?:the\s|my\s)?(?:final\s)?answers?)\b[^:\n.,]{0,40}?"
     r"(?:,[^:\n]{0,20})?(?::|\b(?:are|is|would\sbe|should\sbe)\b:?|(?=\n)|\s-\s)",
     re.IGNORECASE | re.MULTILINE,
@@ -45,7 +45,7 @@ _SHORT_HEADING = lazy_regex(
 )
 _NOUN_FIRST = lazy_regex(rf"^(?:\w+\s)?{NOUN}\s(?:=|->|→|=>|[-–—])\s", re.IGNORECASE)
 _LIST_HEADING = lazy_regex(
-    r"^\W*(?!(?:[^\s:]+\s){0,4}(?:not|absent|excluded|rejected|considered|ruled)\b)(?:[^\s:]+\s){0,3}?"
+    r"^[^\w\n]*+(?!(?:[^\s:]+\s){0,4}(?:not|absent|excluded|rejected|considered|ruled)\b)(?:[^\s:]+\s){0,3}?"
     r"(?:labels?|diagnos[ei]s|categories|tags|topics)(?:\s\d+)?[^:\n]{0,20}:",
     re.IGNORECASE | re.MULTILINE,
 )

@@ -105,7 +105,7 @@ class _Verdict(NamedTuple):
 def _corrected(completion: str, instance: Instance) -> _Verdict:
     """Apply the rule of the dataset's authors, with a tolerant reader."""
     calculator = _calculator(instance)
-    names = _names(calculator)
+    names = quantity_names(calculator)
     if calculator in _VALUES:
         return _within_limits(read_number(completion, names), instance)
     reference = correct_references(instance)[0]
@@ -128,7 +128,7 @@ def _read_value(completion: str, instance: Instance) -> _Verdict | None:
 
 
 @cache
-def _names(calculator: int) -> re.Pattern[str] | None:
+def quantity_names(calculator: int) -> re.Pattern[str] | None:
     """Return the names of the quantity of a calculator."""
     names = _QUANTITIES.get(calculator)
     return re.compile(rf"(?<![A-Za-z])(?:{names})(?![A-Za-z])", re.IGNORECASE) if names else None
