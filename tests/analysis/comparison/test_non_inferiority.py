@@ -219,14 +219,14 @@ def mostly_equal_grades(n: int) -> Draw:
     return draw
 
 
-def rare_disasters(n: int) -> Draw:
+def rare_disasters(n: int, margin: float = MARGIN) -> Draw:
     """Grades of which a fifth vary, and a few drop from the best to the worst."""
 
     def draw(rng: np.random.Generator) -> Drawn:
         grades, shares = np.arange(5) / 4, [0.05, 0.05, 0.1, 0.3, 0.5]
         old, other = rng.choice(grades, (2, n), p=shares)
         new = np.where(rng.random(n) < 0.2, other, old)
-        return np.where((rng.random(n) < MARGIN / 0.5) & (new == 1), 0.0, new), old, None
+        return np.where((rng.random(n) < margin / 0.5) & (new == 1), 0.0, new), old, None
 
     return draw
 
@@ -272,10 +272,10 @@ SETTINGS: dict[str, Draw] = {
 QUICK = ("100", "saturated, 150", "mostly equal grades, 200", "grades, 5", "clusters, 150")
 
 
-def error_rates(draw: Draw, repeats: int) -> tuple[float, float]:
+def error_rates(draw: Draw, repeats: int, margin: float = MARGIN) -> tuple[float, float]:
     """Return how often the verdict is pass, and worse, at a true change of minus the margin: both would be wrong."""
     rng = np.random.default_rng(11)
-    found = [outcome(change_of(*draw(rng)), MARGIN) for _ in range(repeats)]
+    found = [outcome(change_of(*draw(rng)), margin) for _ in range(repeats)]
     return found.count("pass") / repeats, found.count("worse") / repeats
 
 
@@ -289,6 +289,13 @@ def test_wrong_verdicts_are_rare(name: str) -> None:
 @pytest.mark.parametrize("name", SETTINGS)
 def test_wrong_verdicts_are_as_rare_as_promised(name: str) -> None:
     assert max(error_rates(SETTINGS[name], 4000)) <= 0.025 + 3.5 * 0.0025
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("n", [20, 50, 100, 200])
+def test_rare_disasters_seldom_pass_a_small_margin(n: int) -> None:
+    """One drop in 25 best grades, of which few samples of this size have enough."""
+    assert max(error_rates(rare_disasters(n, 0.02), 4000, 0.02)) <= 0.025 + 3.5 * 0.0025
 
 
 def gates(drop: float, repeats: int, *, n: int = 150, benchmarks: int = 8) -> list[GateResult]:
