@@ -20,8 +20,8 @@ that, a drop in one question of twenty on 150 questions that a model had nearly 
 of simulations; on 20 graded answers, the worst grade in place of the best in one of twenty passes in 10%. Where grades
 vary, rare large drops are still seen too seldom: if one of 25 best grades drops to the worst, a margin of 0.02 is
 passed in 4.1% on 50 answers. So half an instance that drops by the whole scale is added, which makes it 2.2% or less on
-20 to 200 answers. Labels, as in balanced accuracy, have an interval each. Limits are combined by MOVER (Zou and Donner 2008, Stat. Med. 27), with
-degrees of freedom by Satterthwaite (1946).
+20 to 200 answers. Labels, as in balanced accuracy, have an interval each. Limits are combined by MOVER (Zou and Donner
+2008, Stat. Med. 27), with degrees of freedom by Satterthwaite (1946).
 """
 
 from __future__ import annotations
