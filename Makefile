@@ -26,6 +26,7 @@ lint: $(VENV)/ready-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m tools.code_size
 
 bench: $(VENV)/ready-dev
 	$(BIN)/python bench/bench.py

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
 import click
+import pytest
 
 from medhelm.cli import cli
 from tools import man, reference
+from tools.code_size import code_lines, import_lines, over_budget
 from tools.site import loaded_from_elsewhere
 
 
@@ -66,3 +69,22 @@ def test_what_a_page_would_load_from_another_host_is_found(tmp_path: Path) -> No
         "a.html: //fonts.example/f",
         "b.css: https://fonts.example/b.css",
     ]
+
+
+def test_code_lines_are_lines_with_code() -> None:
+    head = '"""Module."""\n\nimport os  # a comment\n\n# another\n'
+    text = head + 'def f(a,\n      b):\n    """Docstring."""\n    return """a\nb"""\n'
+    assert code_lines(text) == {3, 6, 7, 9, 10}
+    assert import_lines(ast.parse(text)) == 1
+
+
+@pytest.mark.parametrize(
+    ("found", "problems"),
+    [
+        ({"a": 3.0}, []),
+        ({"a": 4.0}, ["a: 4, budget 3"]),
+        ({"b": 1.0}, ["b: 1 has no budget"]),
+    ],
+)
+def test_a_figure_over_its_budget_is_named(found: dict[str, float], problems: list[str]) -> None:
+    assert over_budget(found, {"a": 3.0}) == problems
