@@ -165,7 +165,7 @@ def _section(medhelm: Medhelm, folder: Path, command: tuple[str, ...]) -> Iterat
 def _pretty(text: str) -> str:
     if not text.startswith("{"):
         return text
-    return json.dumps(json.loads(text), indent=1, ensure_ascii=False)
+    return json.dumps(json.loads(text), indent=1, ensure_ascii=False, sort_keys=True)
 
 
 def _files(folder: Path) -> Iterator[str]:
