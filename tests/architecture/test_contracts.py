@@ -28,8 +28,9 @@ from tests.support.made_once import made_once
 from tests.support.servers.openai import Server
 from tests.support.stores import MODELS, add_judged_runs, grades
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "outputs"
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "stores"
+ROOT = Path(__file__).parents[2]
+GOLDEN = ROOT / "tests" / "golden" / "outputs"
+FIXTURES = ROOT / "tests" / "fixtures" / "stores"
 UPDATE = bool(os.environ.get("MEDHELM_UPDATE_GOLDEN"))
 FORMATS = ("table", "csv", "md", "latex", "json")
 """Formats of commands with `--format`."""
@@ -189,7 +190,7 @@ def _digest(text: str) -> str:
 
 
 def _masked(text: str, folder: Path) -> str:
-    text = text.replace(str(folder), "FOLDER")
+    text = text.replace(str(folder), "FOLDER").replace(str(ROOT), "ROOT")
     for pattern, replacement in _VARIES:
         text = pattern.sub(replacement, text)
     return text

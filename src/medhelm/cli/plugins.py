@@ -26,7 +26,7 @@ def plugins(context: click.Context) -> int:
     """
     if context.invoked_subcommand is not None:
         return 0
-    from medhelm.reports.plugins import to_text
+    from medhelm.reports.benchmarks import plugins_text
     from medhelm.scoring.installed_plugins import installed_plugins
 
     shared: Shared = context.obj
@@ -46,7 +46,7 @@ def plugins(context: click.Context) -> int:
     if shared.json:
         print_json({"plugins": rows, "problems": problems})
     else:
-        click.echo(to_text(rows, problems), nl=False)
+        click.echo(plugins_text(rows, problems), nl=False)
     return int(bool(problems) or any(one.problems for one in found))
 
 

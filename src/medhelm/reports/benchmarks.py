@@ -378,3 +378,27 @@ def _benchmark_line(benchmark: BenchmarkCoverage) -> str:
     return printable(
         f"    * {benchmark.name:<{WIDTH}} {benchmark.access:<8} instances: {benchmark.instances:<17} {state}"
     )
+
+
+# --- plug-ins ----------------------------------------------------------------------------------------------------------
+
+NO_PLUGINS = "No installed package adds providers, metrics or benchmarks."
+"""Output without installed plug-ins."""
+
+
+def plugins_text(rows: Sequence[Mapping[str, Any]], problems: Sequence[str]) -> str:
+    """Return a table and the problems below it. Rows: `kind, name, package, version, gives, problems`."""
+    listed = [
+        [
+            row["kind"],
+            row["name"],
+            f"{row['package']} {row['version']}",
+            ", ".join(row["gives"]) or None,
+            "see below" if row["problems"] else "yes",
+        ]
+        for row in rows
+    ]
+    headers = ["kind", "name", "package", "gives", "works"]
+    shown = render(listed, headers, format="table") if rows else NO_PLUGINS + "\n"
+    wrong = dict.fromkeys([*(problem for row in rows for problem in row["problems"]), *problems])
+    return shown + "".join(f"\n- {printable(problem)}" for problem in wrong) + ("\n" if wrong else "")

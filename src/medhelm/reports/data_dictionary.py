@@ -1,7 +1,8 @@
 """Descriptions of the columns of exported tables: the data dictionary that goes with them.
 
-`data_dictionary.csv` lists the columns of each table in order. A line with only a table and a column repeats the first
-description of that column. `missing` says when a cell is empty; columns with `text` are exported only with texts.
+`data_dictionary.csv` lists the columns of each table in order; those of the leaderboard are its fields. A line with
+only a table and a column repeats the first description of that column. `missing` says when a cell is empty; columns
+with `text` are exported only with texts.
 """
 
 from __future__ import annotations
@@ -14,14 +15,13 @@ from pathlib import Path
 from typing import Literal, cast
 
 from medhelm.io.spreadsheet_cells import LONGEST_CELL
+from medhelm.reports.formats.fields import NEVER, columns_of
 from medhelm.reports.formats.json_output import select
 from medhelm.reports.formats.tables import render
+from medhelm.reports.leaderboard_fields import CSV_FIRST, EMPTY, model_fields
 
 Kind = Literal["text", "whole number", "number", "true or false", "JSON"]
 """Type of a column."""
-
-NEVER = "never missing"
-"""Description of a column that has a value in every row."""
 
 FILE = Path(__file__).with_name("data_dictionary.csv")
 
@@ -94,6 +94,10 @@ def _columns() -> dict[str, list[ColumnEntry]]:
                 )
                 first.setdefault(name, entry)
             tables[row["table"]].append(entry if row["type"] else first[name])
+    tables["leaderboard"] = [
+        ColumnEntry(field.key, cast(Kind, field.kind), field.meaning, field.missing, field.unit, field.range)
+        for field in columns_of(model_fields(EMPTY), CSV_FIRST)
+    ]
     return tables
 
 

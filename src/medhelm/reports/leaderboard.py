@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from medhelm.analysis.agreement.calibrated_pairs import CalibratedLeaderboard
@@ -11,16 +11,10 @@ from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain.text import listed, plural
 from medhelm.domain.titles import group_title
 from medhelm.errors import UserError
-from medhelm.reports.calibration import calibrated_json, pairs_as_json, ranks_as_json
+from medhelm.reports.calibration import pairs_as_json, ranks_as_json
 from medhelm.reports.cost import frontier_as_json
-from medhelm.reports.formats.json_output import (
-    estimate_json,
-    injection_effects_json,
-    left_out_json,
-    plain_json,
-    probability,
-    select,
-)
+from medhelm.reports.formats.fields import columns_of, fields_json, rounded_rows, table_of
+from medhelm.reports.formats.json_output import injection_effects_json, left_out_json, probability, select
 from medhelm.reports.formats.tables import (
     Columns,
     ObjectView,
@@ -29,18 +23,24 @@ from medhelm.reports.formats.tables import (
     data_text,
     decimal,
     escape_markdown,
-    estimate_numbers,
     estimate_text,
     number,
     render,
     score_decimals,
-    tabulate,
+)
+from medhelm.reports.leaderboard_fields import (
+    CSV_FIRST,
+    PUBLISHED,
+    cell_fields,
+    column_fields,
+    model_fields,
+    shown_name,
+    source_of,
 )
 
 if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.cells import Cell, Column
-    from medhelm.analysis.leaderboard.types import Average, GroupMean, Row
-    from medhelm.domain import Estimate
+    from medhelm.analysis.leaderboard.types import GroupMean, Row
 
 By = Literal["overall", "category", "subcategory", "benchmark", "head-to-head"]
 """Meaning of the rows or columns of the table."""
@@ -57,9 +57,6 @@ CSV_HEADERS = ["a", "b", "win_share", "unit", "n_benchmarks", "separated"]
 SIDE_BY_SIDE = 6
 """Most models shown as columns; more are listed in rows."""
 
-PUBLISHED = "†"
-"""Mark after the name of a model with published scores."""
-
 PANEL_NAMES = 5
 """Most names of a panel in the caption."""
 
@@ -69,35 +66,18 @@ CONSTANT = "constant baseline"
 
 # --- JSON -------------------------------------------------------------------------------------------------------------
 
-COLUMN_NUMBERS = "low high higher_is_better floor=constant_baseline floor_answer=constant_answer weight"
-"""JSON of a benchmark: key and field."""
-
 
 def as_json(board: Leaderboard, *, by: str = "overall") -> dict[str, Any]:
     """Return the output of `medhelm leaderboard --format json`; undefined numbers are None.
 
     Parameters: by, `head-to-head` lists the pairs of any number of models, not only up to `MOST_HEAD_TO_HEAD`.
     """
+    models = model_fields(board)
     pairs = head_to_head(board) if by == "head-to-head" or len(board.rows) <= MOST_HEAD_TO_HEAD else None
     return {
         "verdict": list(board.verdict),
-        "models": [
-            {
-                **_model_json(row, board.columns),
-                **({"below_floor": estimate_json(row.below_floor, "value low high n")} if board.has_floors else {}),
-                **use_as_json(row, board),
-                **_calibrated_ranks(board, row),
-            }
-            for row in board.all_rows
-        ],
-        "benchmarks": [
-            {
-                **select(column, "id=benchmark title category subcategory metric judges"),
-                "mde": number(board.mde.get(column.benchmark)),
-                **select(column, COLUMN_NUMBERS, rounded=True),
-            }
-            for column in board.columns
-        ],
+        "models": [{**fields_json(models, row), **_calibrated_ranks(board, row)} for row in board.all_rows],
+        "benchmarks": [fields_json(column_fields(board), column) for column in board.columns],
         **select(board, "suite suite_description scoring tier interval_method ranked_by"),
         "panel": None if board.panel is None else list(board.panel),
         "head_to_head": head_to_head_json(pairs) if pairs else [],
@@ -142,73 +122,6 @@ def _pairs_json(board: Leaderboard) -> list[dict[str, Any]]:
     ]
 
 
-def _model_json(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
-    """One model; a baseline outside the ranks has the rank None."""
-    shown = [column for column in columns if column.benchmark in row.cells]
-    return {
-        **select(row, "model rank rank_low rank_high tie_group"),
-        "win_share": estimate_json(row.win_share),
-        "guarded_win_share": number(row.guarded_win_share),
-        "win_rate": estimate_json(row.win_rate),
-        **select(row, "win_rate_sd=win_rate.sd guarded_win_rate", rounded=True),
-        "macro_average": estimate_json(row.macro_average),
-        "adjusted_average": estimate_json(row.adjusted_average),
-        "ranking_value": number(row.ranking_value),
-        "worst_answers": estimate_json(row.worst_answers, "value low high n"),
-        "win_share_over_benchmarks": estimate_json(row.win_share_over_benchmarks),
-        "macro_average_over_benchmarks": estimate_json(row.macro_over_benchmarks),
-        **select(row, "macro_sd=macro_average.sd published n_benchmarks coverage", rounded=True),
-        "cost_usd": number(row.cost_usd),
-        "completion_dates": _completion_dates(row),
-        "rank_bounds": list(row.rank_bounds) if row.rank_bounds else None,
-        "macro_bounds": [number(value) for value in row.macro_bounds] if row.macro_bounds else None,
-        "benchmarks": {column.benchmark: _cell_json(row.cells[column.benchmark], column) for column in shown},
-        "categories": _group_means_json(row.categories),
-        "subcategories": _group_means_json(row.subcategories),
-    }
-
-
-def _completion_dates(row: Row) -> dict[str, str] | None:
-    """Return the first and last day on which a model's completions arrived; None if unknown."""
-    known = [cell.dates for cell in row.cells.values() if cell.dates]
-    return {"earliest": min(first for first, _ in known), "latest": max(last for _, last in known)} if known else None
-
-
-def use_as_json(row: Row, board: Leaderboard) -> dict[str, Any]:
-    """Return what using a model takes, without judges, and its probability of being on the efficient frontier."""
-    names = (
-        "usd_per_1000 seconds_per_completion=use.seconds mean_seconds_per_completion=use.mean_seconds "
-        "tokens_per_completion=use.tokens output_tokens_per_completion=use.output_tokens"
-    )
-    return {
-        **select(row, names, rounded=True),
-        "frontier_probability": number(board.frontier.probability(row.model)) if board.frontier else None,
-    }
-
-
-def _cell_json(cell: Cell, column: Column) -> dict[str, Any]:
-    """Return the score of one model on one benchmark, in the unit of the metric."""
-    known, bounds = cell.estimate, cell.bounds(column)
-    completers = estimate_json(cell.completers, "value low high n")
-    return {
-        **select(cell, "value low=estimate.low high=estimate.high", rounded=True),
-        "n": known.n if known else cell.n,
-        "n_failed": cell.n_failed,
-        "metric": column.metric,
-        "method": known.method if known else None,
-        "cost_usd": number(cell.cost_usd),
-        **({"n_failed_by_model": cell.n_failed_by_model, "completers": completers} if cell.n_failed_by_model else {}),
-        **({"completion_counts": plain_json(cell.completion_counts)} if cell.completion_counts else {}),
-        **({"worst_case": number(bounds[0]), "best_case": number(bounds[1])} if bounds else {}),
-        **({"calibrated": calibrated_json(cell.calibrated)} if cell.calibrated else {}),
-    }
-
-
-def _group_means_json(means: Mapping[str, GroupMean]) -> dict[str, Any]:
-    """Categories or subcategories."""
-    return {name: select(mean, "value n_benchmarks", rounded=True) for name, mean in means.items()}
-
-
 def _calibrated_ranks(board: Leaderboard, row: Row) -> dict[str, Any]:
     """Return the possible ranks of a model with the clinicians' ratings; nothing without ratings."""
     return ranks_as_json(board, row.model) if isinstance(board, CalibratedLeaderboard) else {}
@@ -216,10 +129,6 @@ def _calibrated_ranks(board: Leaderboard, row: Row) -> dict[str, Any]:
 
 # --- tables -----------------------------------------------------------------------------------------------------------
 
-
-LEAST_IMPORTANT = ("SD over rivals", "SD", "Coverage", "Win share", "Win rate", "Own average",
-                   "Benchmarks", "Failed", "Cost USD", "Worst answers", "Below floor")  # fmt: skip
-"""Columns that a narrow terminal leaves out, the first one first."""
 
 SOME_MISSING = 0.02
 """Share of missing scores from which a score is shown with its bounds."""
@@ -240,17 +149,15 @@ def to_table(board: Leaderboard, by: str = "overall", format: str = "table", *, 
     if format == "csv":
         rows, headers = _csv_overall(board) if by == "overall" else _csv_long(board, by)
         return render(rows, headers, format=format)
+    drop = ["Failed", "Instances", CONSTANT, "Metric"]
     if by == "overall":
-        rows, headers = _overall_table(board, wide=wide)
+        rows, headers, drop = table_of(model_fields(board), board.all_rows, wide=wide)
     elif by == "benchmark":
         rows, headers = (
             _wide_benchmark_table(board) if len(board.all_rows) <= SIDE_BY_SIDE else _long_benchmark_table(board)
         )
     else:
         rows, headers = _group_table(board, by)
-    drop: tuple[str, ...] = ("Failed", "Instances", CONSTANT, "Metric")
-    if by == "overall":
-        drop = tuple(name for name in LEAST_IMPORTANT if name != score_heading(board))
     has_bounds = by == "benchmark" and any(_has_bounds(one) for row in board.all_rows for one in row.cells.values())
     text = caption(board) + (f". {BOUNDS}" if has_bounds else "")
     return render(rows, headers, format=format, caption=text, keep=3 if by == "overall" else 2, drop=drop)
@@ -292,73 +199,9 @@ def caption(board: Leaderboard) -> str:
     return f"{models}, {benchmarks} (suite: {board.suite}), {scoring}{marked}{panel}"
 
 
-def shown_name(row: Row) -> str:
-    """Return the name of a model in tables, with a mark if its scores are published ones."""
-    return f"{row.model} {PUBLISHED}" if row.published else row.model
-
-
-def rank_text(row: Row) -> str | None:
-    """Return a rank with the ranks that the model can have, such as `2 (1-4)`; None without one."""
-    if row.rank is None:
-        return None
-    return str(row.rank) if row.rank_low is None else f"{row.rank} ({row.rank_low}-{row.rank_high})"
-
-
-def score_heading(board: Leaderboard) -> str:
-    """Return the heading of the number that ranks."""
-    return board.ranked_by.capitalize()
-
-
 def has_weights(board: Leaderboard) -> bool:
     """Return whether benchmarks have different weights."""
     return len({column.weight for column in board.columns}) > 1
-
-
-def _overall_table(board: Leaderboard, *, wide: bool) -> Table:
-    """One row per model, baselines last: the number that ranks, failures and cost; all averages if `wide`."""
-    columns: dict[str, Callable[[Row], Value]] = {
-        "Rank": rank_text,
-        "Model": shown_name,
-        score_heading(board): lambda row: estimate_text(board.ranking_average(row)),
-        "Macro average": lambda row: estimate_text(row.adjusted_average),
-        "Worst answers": lambda row: _percentages(row.worst_answers),
-        "Below floor": lambda row: _percentages(row.below_floor),
-        "Failed": lambda row: _failed_text(row),
-        "Benchmarks": lambda row: row.n_benchmarks,
-        "Cost USD": lambda row: decimal(row.cost_usd, 2),
-    }
-    if board.ranked_by == "mean score":
-        del columns["Macro average"]
-    if wide:
-        columns |= {
-            "Own average": lambda row: estimate_text(row.macro_average),
-            "SD": lambda row: decimal(row.macro_average.sd) if row.macro_average else None,
-            "Win share": lambda row: estimate_text(row.win_share),
-            "Win rate": lambda row: estimate_text(row.win_rate),
-            "SD over rivals": lambda row: decimal(row.win_rate.sd) if row.win_rate else None,
-            "Coverage": lambda row: f"{row.coverage:.0%}",
-        }
-    return tabulate(board.all_rows, columns, optional=["Win share", "Worst answers", "Below floor", "Failed"])
-
-
-def _percentages(found: Estimate | None) -> str | None:
-    """Return a share with its interval in percent."""
-    return None if found is None else f"{found.value:.1%} [{100 * found.low:.1f}, {100 * found.high:.1f}]"
-
-
-def _failed_text(row: Row) -> str | None:
-    """Return how many instances failed, and how many of them count as the worst answer; None for none."""
-    failed = sum(cell.n_failed or 0 for cell in row.cells.values())
-    worst = sum(cell.n_failed_by_model for cell in row.cells.values())
-    if not failed:
-        return None
-    return (
-        f"{failed:,} ({worst:,} as worst)"
-        if 0 < worst < failed
-        else f"{failed:,} (as worst)"
-        if worst
-        else f"{failed:,}"
-    )
 
 
 def _group_table(board: Leaderboard, by: str) -> Table:
@@ -430,11 +273,6 @@ def _long_benchmark_table(board: Leaderboard) -> Table:
     return rows, headers
 
 
-USE = ("usd_per_1000", "seconds_per_completion", "mean_seconds_per_completion", "tokens_per_completion",
-       "output_tokens_per_completion", "frontier_probability")  # fmt: skip
-"""Columns of CSV that `use_as_json` fills."""
-
-
 BOARD_COLUMNS = ["suite", "scoring", "tier"]
 """Columns of CSV that `board_values` fills."""
 
@@ -444,40 +282,9 @@ def board_values(board: Leaderboard) -> list[Value]:
     return [board.suite, board.scoring, board.tier]
 
 
-def average_numbers(average: Average | None) -> list[Value]:
-    """Return an average, the ends of its interval and its standard deviation for CSV."""
-    return [*estimate_numbers(average), number(average.sd) if average else None]
-
-
 def _csv_overall(board: Leaderboard) -> Table:
     """One row per model, every number in a column of its own."""
-    headers = ["rank", "tie_group", "model"]
-    for name in ("win_rate", "macro_average"):
-        headers += [name, f"{name}_low", f"{name}_high", f"{name}_sd"]
-    headers += ["n_benchmarks", "coverage", "cost_usd", *BOARD_COLUMNS, "source"]
-    headers += ["rank_low", "rank_high", "guarded_win_rate", "win_share", "win_share_low", "win_share_high"]
-    headers += list(USE)
-    headers += ["adjusted_average", "adjusted_average_low", "adjusted_average_high", "worst_answers", "failed"]
-    headers += ["guarded_win_share", "panel"] if board.panel else []
-    headers += ["below_floor", "below_floor_low", "below_floor_high", "below_floor_n"] if board.has_floors else []
-    rows: list[list[Value]] = []
-    for row in board.all_rows:
-        cells: list[Value] = [row.rank, row.tie_group, row.model]
-        cells += [*average_numbers(row.win_rate), *average_numbers(row.macro_average)]
-        cells += [row.n_benchmarks, number(row.coverage), number(row.cost_usd)]
-        cells += [*board_values(board), _source(row)]
-        cells += [row.rank_low, row.rank_high, number(row.guarded_win_rate), *estimate_numbers(row.win_share)]
-        cells += use_as_json(row, board).values()
-        cells += [
-            *estimate_numbers(row.adjusted_average),
-            number(row.worst_answers.value) if row.worst_answers else None,
-        ]
-        cells += [sum(cell.n_failed or 0 for cell in row.cells.values())]
-        cells += [number(row.guarded_win_share), ", ".join(board.panel)] if board.panel else []
-        if board.has_floors:
-            cells += [*estimate_numbers(row.below_floor), row.below_floor.n if row.below_floor else None]
-        rows.append(cells)
-    return rows, headers
+    return rounded_rows(columns_of(model_fields(board), CSV_FIRST), board.all_rows)
 
 
 def _csv_long(board: Leaderboard, by: str) -> Table:
@@ -489,23 +296,18 @@ def _csv_long(board: Leaderboard, by: str) -> Table:
         for name in _group_names(board, by):
             for row in board.all_rows:
                 mean = _group_means(row, by)[name]
-                rows.append([name, row.model, number(mean.value), mean.n_benchmarks, *end, _source(row)])
+                rows.append([name, row.model, number(mean.value), mean.n_benchmarks, *end, source_of(row)])
         return rows, headers
     headers = ["benchmark", "metric", "model", "value", "low", "high", "n", "n_failed", "scoring", "tier", "source"]
     headers.append("weight")
     for column in board.columns:
         for row in board.all_rows:
             cell = row.cells.get(column.benchmark)
-            found = _cell_json(cell, column) if cell else {}
+            found = fields_json(cell_fields(column), cell) if cell else {}
             numbers = [found.get(key) for key in ("value", "low", "high", "n", "n_failed")]
             weight = number(column.weight)
-            rows.append([column.benchmark, column.metric, row.model, *numbers, *end, _source(row), weight])
+            rows.append([column.benchmark, column.metric, row.model, *numbers, *end, source_of(row), weight])
     return rows, headers
-
-
-def _source(row: Row) -> str:
-    """Return the source of a model's scores, for CSV."""
-    return "published" if row.published else "measured"
 
 
 # --- head to head -----------------------------------------------------------------------------------------------------

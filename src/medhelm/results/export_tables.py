@@ -9,12 +9,14 @@ from typing import Any
 
 from medhelm import __version__
 from medhelm.analysis.cost.sums import sum_costs
-from medhelm.analysis.leaderboard.types import Average, Leaderboard
+from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import JURY, RULES, Rule, Run, Usage
 from medhelm.io.export_folder import check_export, new_export
 from medhelm.reports.data_dictionary import ColumnEntry, Kind, MetricEntry, dictionary, to_markdown, to_rows
 from medhelm.reports.exchange import ExportResult
+from medhelm.reports.formats.fields import columns_of, file_rows
 from medhelm.reports.formats.json_output import select
+from medhelm.reports.leaderboard_fields import CSV_FIRST, model_fields
 from medhelm.results.export_selection import (
     ExportRequest,
     ExportSelection,
@@ -259,34 +261,4 @@ def _judges(selection: ExportSelection) -> Iterator[dict[str, Any]]:
 
 def _leaderboard(boards: list[Leaderboard]) -> Iterator[dict[str, Any]]:
     for board in boards:
-        for row in board.all_rows:
-            yield {
-                "scoring": board.scoring,
-                **select(row, "rank rank_low rank_high tie_group model"),
-                **_average("win_rate", row.win_rate),
-                "guarded_win_rate": row.guarded_win_rate,
-                "win_share": row.win_share and row.win_share.value,
-                "win_share_low": row.win_share and row.win_share.low,
-                "win_share_high": row.win_share and row.win_share.high,
-                "guarded_win_share": row.guarded_win_share,
-                **_average("macro_average", row.macro_average),
-                **select(
-                    row,
-                    "adjusted_average=adjusted_average.value adjusted_average_low=adjusted_average.low "
-                    "adjusted_average_high=adjusted_average.high ranking_value",
-                ),
-                **select(row, "n_benchmarks coverage cost_usd usd_per_1000"),
-                "seconds_per_completion": row.use and row.use.seconds,
-                "tokens_per_completion": row.use and row.use.tokens,
-                "frontier_probability": board.frontier and board.frontier.probability(row.model),
-                "tier": board.tier,
-            }
-
-
-def _average(name: str, average: Average | None) -> dict[str, float | None]:
-    return {
-        name: average.value if average else None,
-        f"{name}_low": average.low if average else None,
-        f"{name}_high": average.high if average else None,
-        f"{name}_sd": average.sd if average else None,
-    }
+        yield from file_rows(columns_of(model_fields(board), CSV_FIRST), board.all_rows)

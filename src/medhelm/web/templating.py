@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -11,6 +10,7 @@ from medhelm import __version__
 from medhelm.domain.text import duration, listed, plural, short_count
 from medhelm.domain.titles import group_title
 from medhelm.reports.comparison import p_text
+from medhelm.reports.formats.numbers import percent, significant
 from medhelm.reports.formats.tables import MISSING, decimal, printable
 from medhelm.web.page import Page, PageRequest, Values
 from medhelm.web.routes import ROUTES
@@ -42,34 +42,6 @@ def environment() -> Environment:
     )
     made.globals.update(missing=MISSING, version=__version__)
     return made
-
-
-def significant(value: float | None) -> str:
-    """Return a number with three significant digits, or all digits before the point; two digits below 0.001.
-
-    >>> significant(0.7), significant(1234.5), significant(0.0), significant(None)
-    ('0.700', '1,234', '0', '–')
-    >>> significant(0.00009136), significant(2e-9)
-    ('0.000091', '<0.000001')
-    """
-    if value is None:
-        return MISSING
-    if value == 0 or abs(value) >= 100:
-        return f"{value:,.0f}"
-    if abs(value) >= 0.001:
-        return f"{value:#.3g}"
-    return "<0.000001" if abs(value) < 1e-6 else f"{value:.{1 - math.floor(math.log10(abs(value)))}f}"
-
-
-def percent(value: float | None) -> str:
-    """Return a share as a percentage, with a decimal below 10%.
-
-    >>> percent(0.004), percent(0.5), percent(0.0), percent(None)
-    ('0.4%', '50%', '0%', '–')
-    """
-    if value is None:
-        return MISSING
-    return f"{value:.1%}" if 0 < value < 0.0995 or 0.9905 < value < 1 else f"{value:.0%}"
 
 
 def render(site: Site, request: PageRequest, page: Page) -> str:

@@ -19,7 +19,7 @@ from medhelm.analysis.leaderboard.types import Average, Leaderboard
 from medhelm.reports.figures import style
 from medhelm.reports.figures.cost import BEATEN, BEST, OFF_AXIS, PricedModel, average_by_cost
 from medhelm.reports.formats.tables import SAMPLE_WARNING
-from medhelm.reports.leaderboard import shown_name
+from medhelm.reports.leaderboard_fields import shown_name
 from medhelm.reports.paper import figures
 from medhelm.reports.paper.figures import PaperFigure
 from medhelm.results.paper.compose import FIGURES, compose_figures, taxonomy_titles

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from medhelm.reports.figures import style
 from medhelm.reports.formats.tables import estimate_text
-from medhelm.reports.leaderboard import shown_name
+from medhelm.reports.leaderboard_fields import shown_name
 
 if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import Leaderboard

@@ -17,8 +17,8 @@ from medhelm.reports.leaderboard import (
     head_to_head_list,
     head_to_head_matrix,
     head_to_head_note,
-    shown_name,
 )
+from medhelm.reports.leaderboard_fields import shown_name
 from medhelm.reports.paper.tables import PaperTable
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from medhelm.reports.agreement import verdict
 from medhelm.reports.cost import left_out, seconds_text
+from medhelm.reports.formats.fields import columns_of, rounded_rows, select_fields
 from medhelm.reports.formats.tables import (
     SAMPLE_WARNING,
     Value,
@@ -22,15 +23,11 @@ from medhelm.reports.formats.tables import (
 )
 from medhelm.reports.leaderboard import (
     BOARD_COLUMNS,
-    USE,
-    average_numbers,
     board_values,
     caption,
     has_weights,
-    rank_text,
-    shown_name,
-    use_as_json,
 )
+from medhelm.reports.leaderboard_fields import model_fields, rank_text, shown_name
 from medhelm.reports.paper.tables import PaperTable
 
 if TYPE_CHECKING:
@@ -69,6 +66,20 @@ BASELINES = "Baselines come last: they have no rank, and models are not compared
 """Place of baselines in the table."""
 
 
+TABLE_1 = (
+    "rank rank_low rank_high tie_group model win_rate win_rate_low win_rate_high win_rate_sd macro_average "
+    "macro_average_low macro_average_high macro_average_sd guarded_win_rate n_benchmarks coverage source suite scoring "
+    "tier win_share win_share_low win_share_high"
+)
+"""Columns of its CSV file."""
+
+USE = (
+    "usd_per_1000 seconds_per_completion mean_seconds_per_completion tokens_per_completion "
+    "output_tokens_per_completion frontier_probability"
+)
+"""Columns of the CSV file of table 3 about what a completion takes."""
+
+
 def table_1(board: Leaderboard) -> PaperTable:
     """Return the table of ranks, macro averages, win shares and win rates, baselines last."""
     shares = any(row.win_share for row in board.rows)
@@ -76,7 +87,7 @@ def table_1(board: Leaderboard) -> PaperTable:
     named_wins = [*(["Win share"] if shares else []), "Win rate", "SD"]
     headers = ["Rank", "Model", *map(str, _in_order(board, named, named_wins)), "Coverage"]
     rows: list[list[Value]] = []
-    csv_rows: list[list[Value]] = []
+    csv_rows, csv_headers = rounded_rows(select_fields(columns_of(model_fields(board)), TABLE_1), board.all_rows)
     for row in board.all_rows:
         win, macro = row.win_rate, row.macro_average
         averages: list[Value] = [
@@ -88,11 +99,6 @@ def table_1(board: Leaderboard) -> PaperTable:
         ]  # fmt: skip
         coverage = f"{row.n_benchmarks} ({row.coverage:.0%})"
         rows.append([rank_text(row), shown_name(row), *_in_order(board, averages, wins), coverage])
-        csv_rows.append([
-            row.rank, row.rank_low, row.rank_high, row.tie_group, row.model, *average_numbers(win),
-            *average_numbers(macro), number(row.guarded_win_rate), row.n_benchmarks, number(row.coverage),
-            "published" if row.published else "measured here", *board_values(board), *estimate_numbers(row.win_share),
-        ])  # fmt: skip
     ranks = "" if board.pairs is None else (
         " Brackets after a rank: the ranks that are possible, for all models together at the 95% level."
     )  # fmt: skip
@@ -111,16 +117,13 @@ def table_1(board: Leaderboard) -> PaperTable:
     ]
     if has_weights(board):
         notes.append("Means over benchmarks are weighted, see table C3.")
-    numbers = [f"{name}{end}" for name in ("win_rate", "macro_average") for end in ("", "_low", "_high", "_sd")]
     return PaperTable(
         key="table1",
         title=f"Table 1. Averages, {'win shares and win rates' if shares else 'and win rates'}",
         caption=caption(board),
         headers=headers,
         rows=rows,
-        csv_headers=["rank", "rank_low", "rank_high", "tie_group", "model", *numbers, "guarded_win_rate",
-                     "n_benchmarks", "coverage", "scores", *BOARD_COLUMNS, "win_share", "win_share_low",
-                     "win_share_high"],
+        csv_headers=csv_headers,
         csv_rows=csv_rows,
         notes=notes,
     )  # fmt: skip
@@ -236,6 +239,7 @@ def table_3(costs: Sequence[ModelCost], board: Leaderboard, warnings: Sequence[s
     has_use = any(row.use and row.use.tokens is not None for row in board.rows)
     by_model = {cost.model: cost for cost in costs}
     ranked = [(row, by_model[row.model]) for row in board.rows if row.model in by_model]
+    use = select_fields(columns_of(model_fields(board)), USE)
     rows: list[list[Value]] = [
         [
             shown_name(row), _count_text(cost.benchmark_tokens), _count_text(cost.jury_tokens),
@@ -249,9 +253,9 @@ def table_3(costs: Sequence[ModelCost], board: Leaderboard, warnings: Sequence[s
         [
             cost.model, cost.benchmark_tokens, cost.jury_tokens, number(cost.benchmark_usd), number(cost.jury_usd),
             number(cost.total_usd), number(cost.ceiling_usd), "ceiling" if cost.is_ceiling else "bill",
-            *board_values(board), *use_as_json(row, board).values(),
+            *board_values(board), *used,
         ]
-        for row, cost in ranked
+        for (row, cost), used in zip(ranked, rounded_rows(use, [row for row, _ in ranked])[0], strict=True)
     ]  # fmt: skip
     notes = []
     if any(cost.is_ceiling for cost in costs):
@@ -278,7 +282,7 @@ def table_3(costs: Sequence[ModelCost], board: Leaderboard, warnings: Sequence[s
                  "Ceiling USD", "Basis", *(PER_COMPLETION if has_use else []), "On frontier"],
         rows=rows,
         csv_headers=["model", "benchmark_tokens", "jury_tokens", "benchmark_usd", "jury_usd", "total_usd",
-                     "ceiling_usd", "basis", *BOARD_COLUMNS, *USE],
+                     "ceiling_usd", "basis", *BOARD_COLUMNS, *USE.split()],
         csv_rows=csv_rows,
         notes=[*notes, *warnings],
     )  # fmt: skip

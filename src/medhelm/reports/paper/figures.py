@@ -12,7 +12,8 @@ from medhelm.reports.figures.cost import PricedModel, average_by_cost
 from medhelm.reports.figures.heat_map import HeatMapRow, heat_map
 from medhelm.reports.figures.paired_bars import PairedBars, paired_bars
 from medhelm.reports.figures.win_rates import RANKING, pairs, win_rates
-from medhelm.reports.leaderboard import caption, shown_name
+from medhelm.reports.leaderboard import caption
+from medhelm.reports.leaderboard_fields import shown_name
 from medhelm.reports.paper.contents import intervals_in_words
 
 if TYPE_CHECKING:

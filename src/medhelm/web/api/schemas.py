@@ -2,168 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
-from enum import StrEnum
-from types import NoneType, UnionType
-from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+from collections.abc import Mapping
+from typing import get_args
 
 from medhelm.analysis.leaderboard.diff import LeaderboardDiff
-from medhelm.domain import CompletionCounts
-from medhelm.reports.formats.json_output import KEYS
+from medhelm.reports.formats.fields import fields_schema
+from medhelm.reports.formats.json_schema import (
+    BOOLEAN,
+    INTEGER,
+    NUMBER,
+    STRING,
+    JsonSchema,
+    enum_of,
+    keys,
+    list_of,
+    map_of,
+    nullable,
+    record,
+    ref,
+    schema_of,
+)
+from medhelm.reports.leaderboard_fields import EMPTY, column_fields, model_fields
 from medhelm.results.cases import Case
 from medhelm.results.live_status import EvaluationPhase
 from medhelm.storage.live_status import EndReason, RunState
-
-JsonSchema: TypeAlias = dict[str, Any]
-"""A JSON Schema."""
-
-STRING: JsonSchema = {"type": "string"}
-INTEGER: JsonSchema = {"type": "integer"}
-BOOLEAN: JsonSchema = {"type": "boolean"}
-NUMBER: JsonSchema = {"type": ["number", "null"]}
-"""A number; null if it is unknown or undefined."""
-ANYTHING: JsonSchema = {}
-
-
-def list_of(items: JsonSchema) -> JsonSchema:
-    """Return the schema of a list."""
-    return {"type": "array", "items": items}
-
-
-def enum_of(values: Iterable[str]) -> JsonSchema:
-    """Return the schema of a text that is one of these."""
-    return {"type": "string", "enum": list(values)}
-
-
-def map_of(values: JsonSchema) -> JsonSchema:
-    """Return the schema of an object whose keys are names."""
-    return {"type": "object", "additionalProperties": values}
-
-
-def nullable(schema: JsonSchema) -> JsonSchema:
-    """Return the schema that also allows null.
-
-    >>> nullable(STRING)
-    {'type': ['string', 'null']}
-    """
-    if isinstance(schema.get("type"), str) and "enum" not in schema:
-        return {**schema, "type": [schema["type"], "null"]}
-    return schema if schema in (NUMBER, ANYTHING) else {"anyOf": [schema, {"type": "null"}]}
-
-
-def record(*, optional: Mapping[str, JsonSchema] | None = None, **required: JsonSchema) -> JsonSchema:
-    """Return the schema of an object with these keys. A trailing underscore keeps a key apart from Python's words."""
-    named = {name.rstrip("_"): schema for name, schema in required.items()}
-    return {"type": "object", "properties": {**named, **(optional or {})}, "required": list(named)}
-
-
-def keys(names: str, schema: JsonSchema) -> dict[str, JsonSchema]:
-    """Return keys with the same schema, to be unpacked into `record`.
-
-    >>> keys("low high", NUMBER)
-    {'low': {'type': ['number', 'null']}, 'high': {'type': ['number', 'null']}}
-    """
-    return dict.fromkeys(names.split(), schema)
-
-
-def ref(name: str) -> JsonSchema:
-    """Return a reference to a schema of `SCHEMAS`."""
-    return {"$ref": f"#/components/schemas/{name}"}
-
-
-def schema_of(kind: Any) -> JsonSchema:
-    """Return the schema of a type as `reports.formats.json_output.plain_json` writes it.
-
-    >>> schema_of(tuple[str, ...] | None)
-    {'type': ['array', 'null'], 'items': {'type': 'string'}}
-    """
-    if is_dataclass(kind) and isinstance(kind, type):
-        keys, hints = KEYS.get(kind.__name__, {}), get_type_hints(kind)
-        return record(**{keys.get(one.name, one.name): schema_of(hints[one.name]) for one in fields(kind)})
-    origin, parts = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType):
-        known = [part for part in parts if part is not NoneType]
-        schema = schema_of(known[0]) if len(known) == 1 else ANYTHING
-        return nullable(schema) if len(known) < len(parts) else schema
-    if origin is Literal:
-        return enum_of(parts)
-    if isinstance(origin, type) and issubclass(origin, Mapping):
-        return map_of(schema_of(parts[1]))
-    if origin is tuple and parts[-1] is not Ellipsis:
-        return {"type": "array", "prefixItems": [schema_of(one) for one in parts], "items": False}
-    if isinstance(origin, type) and issubclass(origin, Sequence):
-        return list_of(schema_of(parts[0]))
-    if isinstance(kind, type) and issubclass(kind, StrEnum):
-        return enum_of(map(str, kind))
-    return dict(PLAIN.get(kind, ANYTHING))
-
-
-PLAIN: Mapping[Any, JsonSchema] = {str: STRING, int: INTEGER, bool: BOOLEAN, float: NUMBER}
-"""Type -> its schema. JSON has no infinity: such numbers are null."""
 
 # --- results ----------------------------------------------------------------------------------------------------------
 
 TIER = enum_of(["real", "sample"])
 RULE = enum_of(["published", "corrected"])
 ACCESS = enum_of(["public", "gated", "private"])
-AVERAGE = nullable(record(**keys("value low high", NUMBER)))
-GROUPS = map_of(record(value=NUMBER, n_benchmarks=INTEGER))
 PAIR_OF_NAMES = {"type": "array", "items": STRING, "minItems": 2, "maxItems": 2}
 LEFT_OUT = list_of(record(**keys("model benchmark reason command", STRING)))
 INJECTIONS = list_of(
     record(model=STRING, benchmark=STRING, n=INTEGER, n_suspicious=INTEGER, mean=NUMBER, mean_without=NUMBER)
-)
-
-CELL = record(
-    **keys("value low high", NUMBER),
-    **keys("n n_failed", nullable(INTEGER)),
-    metric=STRING,
-    method=nullable(STRING),
-    cost_usd=NUMBER,
-    optional={
-        "n_failed_by_model": INTEGER,
-        "completion_counts": schema_of(CompletionCounts),
-        "completers": nullable(record(value=NUMBER, low=NUMBER, high=NUMBER, n=INTEGER)),
-        "worst_case": NUMBER,
-        "best_case": NUMBER,
-    },
-)
-
-MODEL = record(
-    model=STRING,
-    rank={**nullable(INTEGER), "description": "null for a baseline outside the ranks"},
-    **keys("rank_low rank_high tie_group", nullable(INTEGER)),
-    win_share=AVERAGE,
-    guarded_win_share=NUMBER,
-    adjusted_average=AVERAGE,
-    ranking_value=NUMBER,
-    worst_answers=AVERAGE,
-    win_rate=AVERAGE,
-    **keys("win_rate_sd guarded_win_rate", NUMBER),
-    **keys("macro_average win_share_over_benchmarks macro_average_over_benchmarks", AVERAGE),
-    macro_sd=NUMBER,
-    published={**BOOLEAN, "description": "true for published scores, not measured here"},
-    n_benchmarks=INTEGER,
-    **keys("coverage cost_usd", NUMBER),
-    rank_bounds=nullable(list_of(INTEGER)),
-    macro_bounds=nullable(list_of(NUMBER)),
-    benchmarks=map_of(CELL),
-    **keys("categories subcategories", GROUPS),
-    **keys("usd_per_1000 seconds_per_completion mean_seconds_per_completion", NUMBER),
-    **keys("tokens_per_completion output_tokens_per_completion frontier_probability", NUMBER),
-    completion_dates=nullable(record(earliest=STRING, latest=STRING)),
-    optional={"below_floor": nullable(record(**keys("value low high", NUMBER), n=INTEGER))},
-)
-
-COLUMN = record(
-    **keys("id title category subcategory metric", STRING),
-    judges=list_of(STRING),
-    **keys("mde low high", NUMBER),
-    higher_is_better=BOOLEAN,
-    floor=NUMBER,
-    floor_answer=STRING,
-    weight=NUMBER,
 )
 
 FRONTIER = record(
@@ -181,8 +53,8 @@ FRONTIER = record(
 
 LEADERBOARD = record(
     verdict=list_of(STRING),
-    models=list_of(MODEL),
-    benchmarks=list_of(COLUMN),
+    models=list_of(fields_schema(model_fields(EMPTY))),
+    benchmarks=list_of(fields_schema(column_fields(EMPTY))),
     **keys("suite suite_description", STRING),
     scoring=RULE,
     tier=TIER,

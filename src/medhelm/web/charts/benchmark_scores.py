@@ -11,7 +11,7 @@ from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.domain import Estimate
 from medhelm.domain.text import listed, plural
 from medhelm.reports.formats.tables import Value, decimal, estimate_numbers, number
-from medhelm.reports.leaderboard import shown_name
+from medhelm.reports.leaderboard_fields import shown_name
 from medhelm.web.charts.chart import Chart
 from medhelm.web.charts.intervals import IntervalPlot, IntervalRow, draw_intervals
 from medhelm.web.charts.scales import known

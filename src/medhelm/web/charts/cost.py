@@ -16,7 +16,7 @@ from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain.text import listed, plural
 from medhelm.reports.figures.cost import percent
 from medhelm.reports.formats.tables import Value, number
-from medhelm.reports.leaderboard import shown_name
+from medhelm.reports.leaderboard_fields import shown_name
 from medhelm.web.charts.chart import COMPACT, Chart, Drawing
 from medhelm.web.charts.scales import LinearScale, LogScale, dollars, domain, known, tick_text
 from medhelm.web.charts.svg import (

@@ -15,7 +15,8 @@ from medhelm.analysis.leaderboard.head_to_head import HeadToHead
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.reports.figures import style
 from medhelm.reports.formats.tables import MISSING, Value, as_line, decimal, estimate_text, number, render
-from medhelm.reports.leaderboard import CSV_HEADERS, SEPARATED, head_to_head_list, head_to_head_note, shown_name
+from medhelm.reports.leaderboard import CSV_HEADERS, SEPARATED, head_to_head_list, head_to_head_note
+from medhelm.reports.leaderboard_fields import shown_name
 from medhelm.web.charts.scales import known
 
 SCORE_EDGES = (0.15, 0.3, 0.45, 0.6, 0.75, 0.9)

@@ -14,6 +14,7 @@ from medhelm.errors import UserError
 from medhelm.reports import leaderboard as report
 from medhelm.reports.benchmarks import evaluated_in_words
 from medhelm.reports.formats.tables import score_decimals
+from medhelm.reports.leaderboard_fields import count_instances
 from medhelm.results.published.remarks import known_error_remarks
 from medhelm.scoring.metrics import METRICS
 from medhelm.web.benchmark_charts import benchmark_charts
@@ -21,7 +22,7 @@ from medhelm.web.chart_files import chart_file, chart_links
 from medhelm.web.charts.chart import Chart
 from medhelm.web.page import Download, Page, PageNotFound, PageRequest, json_download
 from medhelm.web.pages.benchmarks import entry_json
-from medhelm.web.pages.leaderboard import count_instances, marks_of
+from medhelm.web.pages.leaderboard import marks_of
 from medhelm.web.selection import BoardSelection, board_of
 from medhelm.web.site import Site
 

@@ -1,0 +1,256 @@
+"""Tables of fields: a field of a result is described once, and every output takes it from there.
+
+JSON and its schema, CSV, exported tables, the data dictionary, tables for people and the columns of a page are made
+from a sequence of `Field`. A result that does not fit keeps a function of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Literal, TypeVar
+
+from medhelm.reports.formats.json_output import estimate_json
+from medhelm.reports.formats.json_schema import (
+    BOOLEAN,
+    INTEGER,
+    NUMBER,
+    STRING,
+    JsonSchema,
+    nullable,
+    record,
+)
+from medhelm.reports.formats.tables import MISSING, HasInterval, Value, decimal, number, with_interval
+
+T = TypeVar("T")
+"""An item with fields, such as a row of a leaderboard."""
+
+Kind = Literal["text", "whole number", "number", "true or false", "interval", "object"]
+"""Type of a field. An interval is an object in JSON and several columns elsewhere; an object is in JSON only."""
+
+NEVER = "never missing"
+"""Description of a field that always has a value."""
+
+ABSENT = object()
+"""Value of an optional field that an item does not have: JSON leaves the key out."""
+
+_SCHEMAS: Mapping[str, JsonSchema] = {
+    "text": STRING,
+    "whole number": INTEGER,
+    "number": NUMBER,
+    "true or false": BOOLEAN,
+}
+
+_ENDS = {"low": "Lower end of the 95% interval of {}.", "high": "Upper end of the 95% interval of {}."}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageColumn(Generic[T]):
+    """A field on a page of the site."""
+
+    title: str = ""
+    """Heading; empty: that of the field."""
+    note: str = ""
+    """Second line of the heading."""
+    explanation: str = ""
+    """Meaning, for the notes below the table; empty for none."""
+    text: Callable[[T], str]
+    """Text of the cell."""
+    small: Callable[[T], str] = lambda _: ""
+    """Smaller text after it; empty for none."""
+    sort: Callable[[T], float | str | None]
+    """Number or text to sort by."""
+    best_first: bool = True
+    """True if the first click shows high values on top."""
+    interval: Callable[[T], HasInterval | None] | None = None
+    """Number with its interval, for the picture."""
+    mark: Literal["", "rank", "interval", "share"] = ""
+    """Picture beside the text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field(Generic[T]):
+    """One field of a result."""
+
+    key: str
+    """Name in JSON, and of the column in files."""
+    kind: Kind = "number"
+    """Its type."""
+    get: Callable[[T], Any]
+    """Its value; an interval has `value`, `low` and `high`; an object is JSON already."""
+    meaning: str = ""
+    """Description, one or two sentences."""
+    missing: str = NEVER
+    """Condition under which there is no value."""
+    unit: str = ""
+    """Unit; empty without one."""
+    range: str = ""
+    """Range or list of values; empty for any."""
+    schema: JsonSchema | None = None
+    """Schema of an object."""
+    parts: str = "value low high"
+    """Parts of an interval in JSON."""
+    in_json: bool = True
+    """False for what JSON has elsewhere."""
+    column: str | None = None
+    """Name of the column in files where it is another one; empty: not in files."""
+    is_optional: bool = False
+    """True if some results, or items whose value is `ABSENT`, do not have the key in JSON."""
+    is_present: bool = True
+    """False if this result does not have it."""
+    heading: str = ""
+    """Heading in tables for people; empty: not in such tables."""
+    text: Callable[[T], Value] | None = None
+    """Cell of such a table; None: from the value."""
+    is_wide: bool = False
+    """True for wide tables only."""
+    hide_empty: bool = False
+    """True if tables leave it out where no item has a value other than 0."""
+    drop: int = 0
+    """Order in which narrow tables leave out columns, the lowest first; 0: never."""
+    page: PageColumn[T] | None = None
+    """Column of the site; None: not there."""
+
+
+def select_fields(fields: Iterable[Field[T]], keys: str) -> list[Field[T]]:
+    """Return the fields with these names of columns, in this order, without those that this result does not have."""
+    by_name = {field.column or field.key: field for field in fields}
+    return [by_name[name] for name in keys.split() if by_name[name].is_present]
+
+
+# --- JSON -------------------------------------------------------------------------------------------------------------
+
+
+def fields_json(fields: Iterable[Field[T]], item: T) -> dict[str, Any]:
+    """Return the fields of one item as JSON: numbers are rounded, undefined ones are None."""
+    found = ((field, field.get(item)) for field in fields if field.in_json and field.is_present)
+    return {field.key: _json(field, value) for field, value in found if value is not ABSENT}
+
+
+def _json(field: Field[Any], value: Any) -> Any:
+    if field.kind == "interval":
+        return estimate_json(value, field.parts)
+    return number(value) if isinstance(value, float) else value
+
+
+def fields_schema(fields: Iterable[Field[T]]) -> JsonSchema:
+    """Return the schema of what `fields_json` returns."""
+    given = [field for field in fields if field.in_json]
+    required = {field.key: _schema(field) for field in given if not field.is_optional}
+    return record(**required, optional={field.key: _schema(field) for field in given if field.is_optional})
+
+
+def _schema(field: Field[Any]) -> JsonSchema:
+    if field.kind == "interval":
+        schema: JsonSchema = record(**{part: INTEGER if part == "n" else NUMBER for part in field.parts.split()})
+    else:
+        schema = field.schema or _SCHEMAS[field.kind]
+    schema = schema if field.missing == NEVER else nullable(schema)
+    return {**schema, "description": field.meaning} if field.meaning else schema
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def columns_of(fields: Iterable[Field[T]], first: str = "") -> list[Field[T]]:
+    """Return one field for each column of a file: an interval becomes a number and the parts after it.
+
+    Parameters: first, names of the leading columns; the others follow in the order of the fields.
+    """
+    found = {
+        column.key: column
+        for field in fields
+        if field.kind != "object" and field.column != ""
+        for column in _flat(field)
+    }
+    return [found[name] for name in dict.fromkeys([*first.split(), *found])]
+
+
+def _flat(field: Field[T]) -> Iterator[Field[T]]:
+    name = field.column or field.key
+    if field.kind != "interval":
+        yield replace(field, key=name)
+        return
+    yield replace(field, key=name, kind="number", get=_part(field, "value"))
+    for part in field.parts.split()[1:]:
+        meaning = _ENDS[part].format(name) if part in _ENDS else f"Completions behind {name}."
+        kind: Kind = "number" if part in _ENDS else "whole number"
+        yield replace(field, key=f"{name}_{part}", kind=kind, get=_part(field, part), meaning=meaning)
+
+
+def _part(field: Field[T], part: str) -> Callable[[T], float | None]:
+    """Return the function that gets a part of an interval; None without the interval."""
+    get = field.get
+
+    def found(item: T) -> float | None:
+        value = get(item)
+        return None if value is None else getattr(value, part)
+
+    return found
+
+
+def file_rows(columns: Sequence[Field[T]], items: Iterable[T]) -> Iterator[dict[str, Any]]:
+    """Yield one row for each item, with numbers in full. Columns that a result does not have are empty."""
+    for item in items:
+        yield {column.key: column.get(item) if column.is_present else None for column in columns}
+
+
+def rounded_rows(columns: Sequence[Field[T]], items: Iterable[T]) -> tuple[list[list[Value]], list[str]]:
+    """Return rows and headings of a CSV file, with numbers rounded to six decimals."""
+    present = [column for column in columns if column.is_present]
+    rows = [[_rounded(column.get(item)) for column in present] for item in items]
+    return rows, [column.key for column in present]
+
+
+def _rounded(value: Value) -> Value:
+    return number(value) if isinstance(value, float) else value
+
+
+# --- tables for people ------------------------------------------------------------------------------------------------
+
+
+def table_of(
+    fields: Iterable[Field[T]], items: Sequence[T], *, wide: bool = False
+) -> tuple[list[list[Value]], list[str], list[str]]:
+    """Return rows and headings, and the headings that a narrow terminal leaves out, the least important first."""
+    shown = [
+        (field, cells)
+        for field in fields
+        if field.heading and field.is_present and (wide or not field.is_wide)
+        for cells in [[_cell(field, item) for item in items]]
+        if not field.hide_empty or any(cells)
+    ]
+    dropped = sorted((field.drop, field.heading) for field, _ in shown if field.drop)
+    rows = [list(row) for row in zip(*(cells for _, cells in shown), strict=True)] if items else []
+    return rows, [field.heading for field, _ in shown], [heading for _, heading in dropped]
+
+
+def _cell(field: Field[T], item: T) -> Value:
+    if field.text:
+        return field.text(item)
+    value = field.get(item)
+    if field.kind == "interval" and value is not None:
+        return with_interval(value.value, value.low, value.high)
+    return decimal(value) if isinstance(value, float) else value
+
+
+def interval_page(
+    get: Callable[[T], HasInterval | None], as_text: Callable[[float], str | None] = decimal, **settings: Any
+) -> PageColumn[T]:
+    """Return the column of a number with its interval in smaller text; `settings` are the other parts of the column."""
+
+    def text(item: T) -> str:
+        found = get(item)
+        return MISSING if found is None or found.value is None else as_text(found.value) or MISSING
+
+    def small(item: T) -> str:
+        found = get(item)
+        if found is None or found.low is None or found.high is None:
+            return ""
+        return f"{as_text(found.low)} to {as_text(found.high)}"
+
+    def sort(item: T) -> float | None:
+        found = get(item)
+        return None if found is None else found.value
+
+    return PageColumn(**({"text": text, "small": small, "sort": sort, "interval": get} | settings))

@@ -1,0 +1,519 @@
+"""The fields of a leaderboard: of its models, its benchmarks, and the scores of one on the other.
+
+A new column of the leaderboard is a field here, and a value in `analysis.leaderboard.types.Row`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.leaderboard.types import GroupMean, Leaderboard, Row
+from medhelm.domain import CompletionCounts, Estimate
+from medhelm.domain.titles import group_title
+from medhelm.reports.calibration import calibrated_json
+from medhelm.reports.formats.fields import ABSENT, Field, PageColumn, fields_json, fields_schema, interval_page
+from medhelm.reports.formats.json_output import estimate_json, plain_json, select
+from medhelm.reports.formats.json_schema import (
+    INTEGER,
+    NUMBER,
+    STRING,
+    JsonSchema,
+    keys,
+    list_of,
+    map_of,
+    record,
+    schema_of,
+)
+from medhelm.reports.formats.numbers import percent, significant
+from medhelm.reports.formats.tables import MISSING, decimal, estimate_text, number
+
+PUBLISHED = "†"
+"""Mark after the name of a model with published scores."""
+
+CSV_FIRST = (
+    "rank tie_group model win_rate win_rate_low win_rate_high win_rate_sd macro_average macro_average_low "
+    "macro_average_high macro_average_sd n_benchmarks coverage cost_usd suite scoring tier source rank_low rank_high "
+    "guarded_win_rate win_share win_share_low win_share_high usd_per_1000 seconds_per_completion "
+    "mean_seconds_per_completion tokens_per_completion output_tokens_per_completion frontier_probability "
+    "adjusted_average adjusted_average_low adjusted_average_high worst_answers failed"
+)
+"""Columns of CSV whose places scripts may know; those of other fields follow."""
+
+PAGE_FIRST = "rank model ranking_value win_rate adjusted_average below_floor"
+"""First columns of the page; those of other fields follow."""
+
+MOST_CATEGORIES = 8
+"""Most categories with a column of their own on the page."""
+
+RANKING: Mapping[str, str] = {
+    "macro average": "mean of the scores on all benchmarks, each on a scale from 0 (worst) to 1 (best); estimated for "
+    "benchmarks that a model lacks",
+    "win rate": "share of rivals with a lower mean, averaged over benchmarks",
+    "mean score": "mean score on the benchmark, on a scale from 0 (worst) to 1 (best)",
+}
+"""Number that ranks -> its meaning."""
+
+_SHARE = "0 to 1"
+_NOT_SHARED = "no benchmark in common with another model"
+_NO_INSTANCES = "instance scores unknown"
+_NO_SCORE = "no score"
+_NO_GRADES = "no benchmark with grades"
+_NO_PRICE = "a price is unknown"
+_NO_TOKENS = "tokens are unknown"
+
+
+# --- models -----------------------------------------------------------------------------------------------------------
+
+
+def model_fields(board: Leaderboard) -> list[Field[Row]]:
+    """Return the fields of the models on a leaderboard."""
+    return [*_places(board), *_averages(board), *_counts(board), *_own_averages(), *_shares(board), *_use(board)]
+
+
+def _places(board: Leaderboard) -> list[Field[Row]]:
+    """Ranks and names."""
+    return [
+        Field(
+            key="rank", kind="whole number", get=lambda row: row.rank, range="1 and above", missing="a baseline",
+            meaning="Rank; equal models share one.",
+            heading="Rank", text=rank_text,
+            page=PageColumn(
+                note="95% confidence set", explanation="rank, and the ranks that the model can have at the 95% level",
+                text=lambda row: MISSING if row.rank is None else str(row.rank),
+                small=lambda row: "" if row.rank_low is None else f"{row.rank_low} to {row.rank_high}",
+                sort=lambda row: row.rank, best_first=False, mark="rank",
+            ),
+        ),
+        Field(
+            key="model", kind="text", get=lambda row: row.model,
+            meaning="Name of the model, with the address of its server if it has one.",
+            heading="Model", text=shown_name,
+            page=PageColumn(text=shown_name, sort=lambda row: row.model.lower(), best_first=False),
+        ),
+        Field(
+            key="rank_low", kind="whole number", get=lambda row: row.rank_low, range="1 and above", missing="unknown",
+            meaning="Best rank: below all models that are significantly better.",
+        ),
+        Field(
+            key="rank_high", kind="whole number", get=lambda row: row.rank_high, range="1 and above", missing="unknown",
+            meaning="Worst rank: above all models that are significantly worse.",
+        ),
+        Field(
+            key="tie_group", kind="whole number", get=lambda row: row.tie_group, range="1 and above", missing="unknown",
+            meaning="Group of neighbors in rank that do not differ significantly from the best of them.",
+        ),
+        Field(
+            key="ranking_value", get=lambda row: row.ranking_value, range=_SHARE, missing=_NO_SCORE,
+            meaning="The number that decides the rank.",
+            heading=board.ranked_by.capitalize(), text=lambda row: estimate_text(board.ranking_average(row)),
+            page=interval_page(
+                board.ranking_average, note="ranks; 95% interval", mark="interval",
+                explanation=RANKING[board.ranked_by],
+            ),
+        ),
+        Field(
+            key="rank_bounds", kind="object", get=lambda row: list(row.rank_bounds) if row.rank_bounds else None,
+            schema=list_of(INTEGER), missing="nothing is missing",
+            meaning="Rank if all missing scores were the best, and the worst.",
+        ),
+        Field(
+            key="published", kind="true or false", get=lambda row: row.published, column="",
+            meaning="True for published scores, not measured here.",
+        ),
+        _same_for_all("suite", board.suite, "Selection of benchmarks."),
+        _same_for_all("scoring", board.scoring, "Scoring rule: corrected or published."),
+        _same_for_all("tier", board.tier, "Real data, or invented sample rows."),
+        Field(
+            key="source", kind="text", get=source_of, in_json=False,
+            range="measured, published", meaning="Source of the scores.",
+        ),
+    ]  # fmt: skip
+
+
+def _averages(board: Leaderboard) -> list[Field[Row]]:
+    """Averages with intervals."""
+    return [
+        Field(
+            key="adjusted_average", kind="interval", get=lambda row: row.adjusted_average, range=_SHARE,
+            missing=_NO_SCORE, meaning="Macro average adjusted for the benchmarks that the model lacks.",
+            heading="" if board.ranked_by in ("mean score", "macro average") else "Macro average",
+            page=interval_page(
+                lambda row: row.adjusted_average, title="Macro average", note="95% interval",
+                explanation=RANKING["macro average"], mark="interval",
+            ) if board.ranked_by == "win rate" else None,
+        ),
+        Field(
+            key="worst_answers", kind="interval", parts="value low high n", get=lambda row: row.worst_answers,
+            range=_SHARE, missing=_NO_GRADES,
+            meaning="Share of the completions on benchmarks with grades whose grade is the worst one, with the "
+            "failures that count as the worst answer.",
+            heading="Worst answers", text=lambda row: percentages(row.worst_answers), hide_empty=True, drop=10,
+        ),
+        Field(
+            key="below_floor", kind="interval", parts="value low high n", get=lambda row: row.below_floor,
+            range=_SHARE, missing="no benchmark with floors", is_optional=True, is_present=board.has_floors,
+            meaning="Share of the completions with a grade below the floor that the rubric sets for a criterion, with "
+            "the failures that count as the worst answer.",
+            heading="Below floor", text=lambda row: percentages(row.below_floor), hide_empty=True, drop=11,
+            page=interval_page(
+                lambda row: row.below_floor, percent, note="95% interval", best_first=False, small=_below_floor_small,
+                explanation="share of completions with a grade below the floor that the rubric sets for a criterion; "
+                "failures that the model caused count",
+            ),
+        ),
+    ]  # fmt: skip
+
+
+def _own_averages() -> list[Field[Row]]:
+    """Averages over the benchmarks that a model has, and intervals for other benchmarks of the same kind."""
+    return [
+        Field(
+            key="macro_average", kind="interval", get=lambda row: row.macro_average, range=_SHARE, missing=_NO_SCORE,
+            meaning="Mean over the benchmarks that the model has, each on a scale of 0 to 1.",
+            heading="Own average", is_wide=True, drop=6,
+        ),
+        Field(
+            key="macro_sd", column="macro_average_sd", get=lambda row: row.macro_average and row.macro_average.sd,
+            missing="fewer than two benchmarks", meaning="Sample SD of these scores over benchmarks.",
+            heading="SD", is_wide=True, drop=2,
+        ),
+        Field(
+            key="macro_bounds", kind="object", schema=list_of(NUMBER), missing="nothing is missing",
+            get=lambda row: [number(value) for value in row.macro_bounds] if row.macro_bounds else None,
+            meaning="Macro average if all missing scores were the worst, and the best.",
+        ),
+        Field(
+            key="win_share_over_benchmarks", kind="interval", get=lambda row: row.win_share_over_benchmarks, column="",
+            missing="one benchmark", meaning="Win share with an interval for other benchmarks of the same kind.",
+        ),
+        Field(
+            key="macro_average_over_benchmarks", kind="interval", get=lambda row: row.macro_over_benchmarks, column="",
+            missing="one benchmark", meaning="Macro average with an interval for other benchmarks of the same kind.",
+        ),
+    ]  # fmt: skip
+
+
+def _shares(board: Leaderboard) -> list[Field[Row]]:
+    """Win shares and win rates."""
+    return [
+        Field(
+            key="win_share", kind="interval", get=lambda row: row.win_share, range=_SHARE, missing=_NO_INSTANCES,
+            meaning="Share of the other models whose answer is beaten, question by question, mean over questions and "
+            "benchmarks.",
+            heading="Win share", is_wide=True, hide_empty=True, drop=4,
+        ),
+        Field(
+            key="guarded_win_share", get=lambda row: row.guarded_win_share, range=_SHARE, missing=_NO_INSTANCES,
+            meaning="Win share with missing benchmarks counted as losses.",
+        ),
+        Field(
+            key="win_rate", kind="interval", get=lambda row: row.win_rate, range=_SHARE, missing=_NOT_SHARED,
+            meaning="Share of the other models beaten, mean over benchmarks.",
+            heading="" if board.ranked_by == "win rate" else "Win rate", is_wide=True, drop=5,
+            page=interval_page(
+                lambda row: row.win_rate,
+                explanation="share of rivals with a lower mean, averaged over benchmarks; comparable with the paper",
+            ) if board.ranked_by == "macro average" else None,
+        ),
+        Field(
+            key="win_rate_sd", get=lambda row: row.win_rate and row.win_rate.sd, missing=_NOT_SHARED,
+            meaning="Population SD, over the other models, of the share of benchmarks won.",
+            heading="SD over rivals", is_wide=True, drop=1,
+        ),
+        Field(
+            key="guarded_win_rate", get=lambda row: row.guarded_win_rate, range=_SHARE, missing=_NOT_SHARED,
+            meaning="Win rate with missing benchmarks counted as losses.",
+        ),
+        Field(
+            key="panel", kind="text", get=lambda _: ", ".join(board.panel or ()), in_json=False,
+            is_present=bool(board.panel), missing="no panel", meaning="Models against which win shares are computed.",
+        ),
+    ]  # fmt: skip
+
+
+def _counts(board: Leaderboard) -> list[Field[Row]]:
+    """Groups of benchmarks, counts, failures and dates."""
+    cells = {column.benchmark: cell_fields(column) for column in board.columns}
+    return [
+        *map(_category, page_categories(board)),
+        Field(
+            key="failed", kind="whole number", get=lambda row: sum(cell.n_failed or 0 for cell in row.cells.values()),
+            unit="instances", range="0 and above", in_json=False,
+            meaning="Instances without a completion or score, as far as they are known.",
+            heading="Failed", text=_failed_text, hide_empty=True, drop=8,
+        ),
+        Field(
+            key="n_benchmarks", kind="whole number", get=lambda row: row.n_benchmarks, unit="benchmarks",
+            range="0 and above", meaning="Benchmarks with a score.",
+            heading="Benchmarks", drop=7,
+        ),
+        Field(
+            key="cost_usd", get=lambda row: row.cost_usd, unit="US dollars", missing=_NO_PRICE,
+            meaning="Cost of its runs, without judges.",
+            heading="Cost USD", text=lambda row: decimal(row.cost_usd, 2), drop=9,
+        ),
+        Field(
+            key="completion_dates", kind="object", get=_completion_dates, missing="unknown",
+            schema=record(earliest=STRING, latest=STRING), meaning="First and last day on which completions arrived.",
+        ),
+        Field(
+            key="benchmarks", kind="object", schema=map_of(CELL_SCHEMA),
+            get=lambda row: {
+                name: fields_json(fields, row.cells[name]) for name, fields in cells.items() if name in row.cells
+            },
+        ),
+        _means("categories", lambda row: row.categories),
+        _means("subcategories", lambda row: row.subcategories),
+    ]  # fmt: skip
+
+
+def _use(board: Leaderboard) -> list[Field[Row]]:
+    """Cost, time and tokens of a completion, without judges; coverage, and failures on pages."""
+    return [
+        Field(
+            key="usd_per_1000", get=lambda row: row.usd_per_1000, unit="US dollars", missing=_NO_PRICE,
+            meaning="Cost of 1,000 completions, without judges.",
+            page=PageColumn(
+                title="Cost", note="US$ per 1,000", text=lambda row: significant(row.usd_per_1000),
+                small=lambda row: "" if row.cost_usd is None else f"{decimal(row.cost_usd, 2)} in total",
+                sort=lambda row: row.usd_per_1000, best_first=False,
+                explanation="US dollars for 1,000 completions, without judges; a dash if a price is unknown",
+            ),
+        ),
+        Field(
+            key="seconds_per_completion", get=_seconds, unit="seconds", range="0 and above",
+            missing="times are unknown", meaning="Median time of a request, without waits, retries and batches.",
+            page=PageColumn(
+                title="Seconds", note="median", text=lambda row: significant(_seconds(row)), sort=_seconds,
+                best_first=False, explanation="median time of one completion",
+            ),
+        ),
+        Field(
+            key="mean_seconds_per_completion", get=lambda row: row.use and row.use.mean_seconds, unit="seconds",
+            range="0 and above", missing="times are unknown", meaning="Mean time of a request.",
+        ),
+        Field(
+            key="tokens_per_completion", get=lambda row: row.use and row.use.tokens, unit="tokens",
+            range="0 and above", missing=_NO_TOKENS, meaning="Mean input and output tokens of a completion.",
+        ),
+        Field(
+            key="output_tokens_per_completion", get=lambda row: row.use and row.use.output_tokens, unit="tokens",
+            range="0 and above", missing=_NO_TOKENS, meaning="Mean output tokens of a completion, reasoning included.",
+        ),
+        Field(
+            key="frontier_probability", range=_SHARE, missing="not compared by cost",
+            get=lambda row: board.frontier.probability(row.model) if board.frontier else None,
+            meaning="Probability that no other model on the same benchmarks is at least as good by macro average and "
+            "cheaper, or better and no costlier.",
+        ),
+        Field(
+            key="coverage", get=lambda row: row.coverage, range=_SHARE,
+            meaning="Share of the leaderboard's benchmarks with a score.",
+            heading="Coverage", text=lambda row: f"{row.coverage:.0%}", is_wide=True, drop=3,
+            page=PageColumn(
+                note="benchmarks", text=lambda row: percent(row.coverage), mark="share",
+                small=lambda row: f"{row.n_benchmarks} of {len(board.columns)}", sort=lambda row: row.coverage,
+                explanation="share of the benchmarks on which the model has a score",
+            ),
+        ),
+        Field(
+            key="failures", get=_share_failed, in_json=False, column="",
+            page=PageColumn(
+                title="Failures", note="of instances", text=lambda row: percent(_share_failed(row)),
+                small=_failures_small, sort=_share_failed,
+                explanation="instances without a completion or score; those that the model caused count as the worst "
+                "answer",
+            ),
+        ),
+    ]  # fmt: skip
+
+
+def _same_for_all(key: str, text: str, meaning: str) -> Field[Row]:
+    """Return a column of files that says something about the leaderboard."""
+    return Field(key=key, kind="text", get=lambda _: text, in_json=False, meaning=meaning)
+
+
+def _category(name: str) -> Field[Row]:
+    """Return the column of the page with the means of a category."""
+
+    def mean(row: Row) -> float | None:
+        return row.categories[name].value
+
+    page: PageColumn[Row] = PageColumn(
+        title=group_title(name), text=lambda row: decimal(mean(row)) or MISSING, sort=mean
+    )
+    return Field(key=f"category-{name}", get=mean, in_json=False, column="", page=page)
+
+
+def _means(key: str, get: Callable[[Row], Mapping[str, GroupMean]]) -> Field[Row]:
+    """Return the means of categories or subcategories as JSON."""
+    schema = map_of(record(value=NUMBER, n_benchmarks=INTEGER))
+
+    def means(row: Row) -> dict[str, Any]:
+        return {name: select(mean, "value n_benchmarks", rounded=True) for name, mean in get(row).items()}
+
+    return Field(key=key, kind="object", schema=schema, get=means)
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def shown_name(row: Row) -> str:
+    """Return the name of a model in tables, with a mark if its scores are published ones."""
+    return f"{row.model} {PUBLISHED}" if row.published else row.model
+
+
+def source_of(row: Row) -> str:
+    """Return the source of a model's scores, for files."""
+    return "published" if row.published else "measured"
+
+
+def rank_text(row: Row) -> str | None:
+    """Return a rank with the ranks that the model can have, such as `2 (1-4)`; None without one."""
+    if row.rank is None:
+        return None
+    return str(row.rank) if row.rank_low is None else f"{row.rank} ({row.rank_low}-{row.rank_high})"
+
+
+def percentages(found: Estimate | None) -> str | None:
+    """Return a share with its interval in percent."""
+    return None if found is None else f"{found.value:.1%} [{100 * found.low:.1f}, {100 * found.high:.1f}]"
+
+
+def _below_floor_small(row: Row) -> str:
+    found = row.below_floor
+    return "" if found is None else f"{percent(found.low)} to {percent(found.high)} of {found.n:,}"
+
+
+def _failed_text(row: Row) -> str | None:
+    """Return how many instances failed, and how many of them count as the worst answer; None for none."""
+    failed = sum(cell.n_failed or 0 for cell in row.cells.values())
+    worst = sum(cell.n_failed_by_model for cell in row.cells.values())
+    if not failed:
+        return None
+    return (
+        f"{failed:,} ({worst:,} as worst)"
+        if 0 < worst < failed
+        else f"{failed:,} (as worst)"
+        if worst
+        else f"{failed:,}"
+    )
+
+
+def count_instances(cell: Cell) -> int:
+    """Return the instances of a cell, with and without a score."""
+    scored = cell.estimate.n if cell.estimate else cell.n or 0
+    return scored + (cell.n_failed or 0) - cell.n_failed_by_model
+
+
+def _n_failed(row: Row) -> int | None:
+    """Return the failed instances of a model; None if they are unknown, as for published scores."""
+    counts = [cell.n_failed for cell in row.cells.values()]
+    return None if None in counts else sum(count or 0 for count in counts)
+
+
+def _share_failed(row: Row) -> float | None:
+    failed, n = _n_failed(row), sum(map(count_instances, row.cells.values()))
+    return failed / n if n and failed is not None else None
+
+
+def _failures_small(row: Row) -> str:
+    failed = _n_failed(row)
+    return "unknown" if failed is None else f"{failed:,} of {sum(map(count_instances, row.cells.values())):,}"
+
+
+def _seconds(row: Row) -> float | None:
+    return row.use.seconds if row.use else None
+
+
+def _completion_dates(row: Row) -> dict[str, str] | None:
+    """Return the first and last day on which a model's completions arrived; None if unknown."""
+    known = [cell.dates for cell in row.cells.values() if cell.dates]
+    return {"earliest": min(first for first, _ in known), "latest": max(last for _, last in known)} if known else None
+
+
+def page_categories(board: Leaderboard) -> list[str]:
+    """Return the categories with a column of their own on the page; none if there is only one."""
+    found = list(dict.fromkeys(column.category for column in board.columns))
+    return found[:MOST_CATEGORIES] if len(found) > 1 else []
+
+
+def page_columns(board: Leaderboard) -> list[tuple[Field[Row], PageColumn[Row]]]:
+    """Return the columns of the page, in order."""
+    fields = {field.key: field for field in model_fields(board)}
+    order = dict.fromkeys([*PAGE_FIRST.split(), *fields])
+    return [(field, field.page) for key in order if (field := fields[key]).page and field.is_present]
+
+
+# --- benchmarks, and the scores on them -------------------------------------------------------------------------------
+
+
+def column_fields(board: Leaderboard) -> list[Field[Column]]:
+    """Return the fields of the benchmarks of a leaderboard."""
+    return [
+        Field(key="id", kind="text", get=lambda column: column.benchmark),
+        Field(key="title", kind="text", get=lambda column: column.title),
+        Field(key="category", kind="text", get=lambda column: column.category),
+        Field(key="subcategory", kind="text", get=lambda column: column.subcategory),
+        Field(key="metric", kind="text", get=lambda column: column.metric),
+        Field(key="judges", kind="object", get=lambda column: list(column.judges), schema=list_of(STRING)),
+        Field(key="mde", get=lambda column: board.mde.get(column.benchmark), missing="single scores are not known",
+              meaning="Minimum detectable difference of two models, on a scale of 0 to 1."),
+        Field(key="low", get=lambda column: column.low, meaning="Lower end of the metric's scale."),
+        Field(key="high", get=lambda column: column.high, meaning="Upper end of the metric's scale."),
+        Field(key="higher_is_better", kind="true or false", get=lambda column: column.higher_is_better),
+        Field(key="floor", get=lambda column: column.constant_baseline, missing="unknown",
+              meaning="Score of the most frequent reference, given for every instance."),
+        Field(key="floor_answer", kind="text", get=lambda column: column.constant_answer,
+              meaning="That reference; empty if unknown."),
+        Field(key="weight", get=lambda column: column.weight, meaning="Weight in averages."),
+    ]  # fmt: skip
+
+
+def cell_fields(column: Column) -> list[Field[Cell]]:
+    """Return the fields of the scores on a benchmark, in the unit of its metric."""
+
+    def bound(place: int) -> dict[str, Any]:
+        def get(cell: Cell) -> Any:
+            found = cell.bounds(column)
+            return found[place] if found else ABSENT
+
+        return {"get": get, "is_optional": True, "missing": "undefined"}
+
+    return [
+        Field(key="value", get=lambda cell: cell.value, missing=_NO_SCORE),
+        Field(key="low", get=lambda cell: cell.estimate and cell.estimate.low, missing="no interval"),
+        Field(key="high", get=lambda cell: cell.estimate and cell.estimate.high, missing="no interval"),
+        Field(key="n", kind="whole number", get=lambda cell: cell.estimate.n if cell.estimate else cell.n,
+              missing="unknown", meaning="Instances behind the value."),
+        Field(key="n_failed", kind="whole number", get=lambda cell: cell.n_failed, missing="unknown"),
+        Field(key="metric", kind="text", get=lambda _: column.metric),
+        Field(key="method", kind="text", get=lambda cell: cell.estimate.method if cell.estimate else None,
+              missing="no interval", meaning="Method of the interval."),
+        Field(key="cost_usd", get=lambda cell: cell.cost_usd, missing=_NO_PRICE),
+        Field(key="n_failed_by_model", kind="whole number", get=lambda cell: cell.n_failed_by_model or ABSENT,
+              is_optional=True, meaning="Failures that count as the worst answer."),
+        Field(key="completers", kind="object", schema=record(**keys("value low high", NUMBER), n=INTEGER),
+              get=lambda cell: estimate_json(cell.completers, "value low high n") if cell.n_failed_by_model else ABSENT,
+              is_optional=True, missing="all failed", meaning="The same without these failures."),
+        Field(key="completion_counts", kind="object", schema=schema_of(CompletionCounts), is_optional=True,
+              get=lambda cell: plain_json(cell.completion_counts) if cell.completion_counts else ABSENT,
+              meaning="Completions without a readable answer."),
+        Field(key="worst_case", **bound(0), meaning="The value if all missing scores were the worst."),
+        Field(key="best_case", **bound(1), meaning="The value if all missing scores were the best."),
+        Field(key="calibrated", kind="object", schema={"type": "object"}, is_optional=True,
+              get=lambda cell: calibrated_json(cell.calibrated) if cell.calibrated else ABSENT,
+              meaning="Estimated mean rating by clinicians."),
+    ]  # fmt: skip
+
+
+EMPTY = Leaderboard(rows=(), columns=(), mde={}, interval_method="nothing", ranked_by="macro average", pairs=None)
+"""A leaderboard without models, for the schema and the data dictionary."""
+
+ANY_COLUMN = Column(benchmark="", title="", category="", subcategory="", metric="")
+"""A benchmark, for the schema of its scores."""
+
+CELL_SCHEMA: JsonSchema = fields_schema(cell_fields(ANY_COLUMN))
+"""JSON Schema of a score."""
