@@ -55,7 +55,6 @@ CONNECTING = {
     "start_server": set[str](),
     "urlopen": set[str](),
     "urlretrieve": set[str](),
-    "from_url": set[str](),  # nanoarrow
     "UpdatePrices": set[str](),  # genai-prices
     "ClientSession": {"io.http.egress", "models.gateway.worker"},
     "HttpClient": {
@@ -88,9 +87,9 @@ LIBRARIES: Mapping[str, str] = {
     "inspect_ai": "evaluations that Inspect starts send their requests through Inspect, as docs/how-to say",
     "jinja2": "opens no socket",
     "markupsafe": "opens no socket",
-    "nanoarrow": "reads files; `from_url` is not used",
     "numpy": "computes; `DataSource`, which downloads, is not used",
     "presidio_analyzer": "an engine with an installed spaCy pipeline, which is checked before; else it would download",
+    "pyarrow": "reads and writes open files; `pyarrow.fs` and `pyarrow.flight`, which connect, are not used",
     "pydantic": "opens no socket",
     "pydantic_core": "opens no socket",
     "python_calamine": "opens no socket",
@@ -121,7 +120,6 @@ DEPENDENCIES: Mapping[str, str] = {
     "httpcore": "of httpx",
     "httpx2": "of genai-prices, for `UpdatePrices`, which is not used",
     "lxml": "of python-docx, whose parser resolves no entities; documents are checked by io.office before",
-    "nanoarrow": LIBRARIES["nanoarrow"],
     "numpy": LIBRARIES["numpy"],
     "pygments": "of rich; lists the functions of other languages by name",
     "starlette": LIBRARIES["starlette"],
@@ -146,6 +144,7 @@ EXTRAS: Mapping[str, str] = {
     "jsonref": "of inspect-ai",
     "jsonschema": "of altair; schemas are in its package",
     "psutil": "of inspect-ai",
+    "pyarrow": LIBRARIES["pyarrow"],
     "ray": LIBRARIES["ray"],
     "requests": "of presidio-analyzer, ray and tldextract",
     "s3fs": "of inspect-ai",

@@ -157,3 +157,56 @@ def test_bytes_that_are_not_text_are_refused(tmp_path: Path) -> None:
     for name in ("a.txt", "a.yaml"):
         (tmp_path / name).write_bytes(b"pubmed_qa\n\xff\xfe\n")
         assert "not UTF-8 text" in problems(str(tmp_path / name))[0][1]
+
+
+RUN_ENTRIES = """\
+# Runs of two models.
+
+entries: [
+
+  ########## Clinical Decision Support ##########
+
+  {description: "medcalc_bench:model=google/gemini-1.5-pro-001,model_deployment=ward/gemini", priority: 1},
+  {description: "medcalc_bench:num_output_tokens=4000,model=openai/o3-mini", priority: 2, groups: [a]},
+
+  #Liver Disease
+  {description: "clear:condition=liver_disease,max_eval_instances=100,model=m,data_path=/d", priority: 1},
+  {description: "medhelm_med_qa:model=m", priority: 1},  # not the entry of other suites
+  {description: "shc_gip_med:data_path=/d,model=m", priority: 1},
+  {description: "sepsis_qa", priority: 1},
+]
+"""
+
+
+def test_run_entries_of_helm_are_a_suite(tmp_path: Path) -> None:
+    found = find_suite(written(tmp_path, RUN_ENTRIES, "ours.conf"), OTHERS)
+    names = ["medcalc_bench", "clear", "med_qa", "hospice_referral", "sepsis_qa"]
+    assert found == Suite(name="ours.conf", weights=dict.fromkeys(names, 1.0))
+    assert list(weights_of(found)) == names
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(
+            RUN_ENTRIES.replace('"sepsis_qa"', '"mmlu:subject=anatomy,model=m"')
+            .replace("clear:", "cleer:")
+            .replace("medcalc_bench:", "medcalc_bench:version=2,temperature=1,"),
+            [
+                (7, "medcalc_bench: the argument `temperature` has no equivalent here. Remove it, or the entry."),
+                (7, "medcalc_bench: the argument `version` has no equivalent here. Remove it, or the entry."),
+                (11, "unknown benchmark `cleer`. Did you mean `clear`?"),
+                (14, "unknown benchmark `mmlu`."),
+            ],
+            id="unknown names and arguments",
+        ),
+        pytest.param("entries: []", [(1, "entries: must have at least 1 entry.")], id="empty"),
+        pytest.param("entries: [{priority: 1}]", [(1, "entries[0].description: missing. Add this key.")], id="nothing"),
+        pytest.param('include "a.conf"', [(None, "the file: must be a mapping")], id="include"),
+        pytest.param("entries: [\n {description: a}\n {description: b}]", [(3, "not valid YAML: ")], id="no comma"),
+    ],
+)
+def test_problems_of_run_entries(tmp_path: Path, text: str, expected: list[tuple[int | None, str]]) -> None:
+    found = problems(written(tmp_path, text, "ours.conf"))
+    assert [line for line, _ in found] == [line for line, _ in expected]
+    assert all(said.startswith(wanted) for (_, said), (_, wanted) in zip(found, expected, strict=True)), found

@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 
+from medhelm.domain.completion import REASONING_TOKENS
 from medhelm.evaluation.batch import job, polling
 from medhelm.models.batch.anthropic import AnthropicBatches
 from medhelm.models.batch.openai import OpenAIBatches
 from medhelm.models.cache import Cache
 from medhelm.models.cache_reader import CacheReader
+from medhelm.models.reasoning import LENGTH
 from medhelm.storage.batches import Batches
 from medhelm.storage.judgments import read_replies
 from medhelm.storage.runs import load_runs, read_columns
@@ -113,6 +115,30 @@ def test_what_a_batch_bought_is_not_bought_again(
     assert again.json["runs"][0]["cost_usd"] == pytest.approx(N * COST_USD / 2)
     assert medhelm(*arguments(benchmark, models, "openai-m"), "--batch").code == 0
     assert len(services.asked) == asked
+
+
+@BOTH
+def test_requests_whose_limit_was_used_up_by_reasoning_go_into_a_second_batch(
+    medhelm: Medhelm, models: Path, services: BatchServer, tmp_path: Path, vendor: Vendor
+) -> None:
+    """They are bought at the price of a batch, with room; one that the first batch answered is not."""
+
+    def think(body: Body) -> Answer:
+        limit: int = body.get("max_tokens") or body["max_completion_tokens"]
+        short = limit < REASONING_TOKENS and question(body) > 0
+        return vendor.answer("<think>Which of them", finish=LENGTH) if short else respond(body)
+
+    services.answer_with(think)
+    benchmark, name = make_benchmark(tmp_path, n=N), f"{vendor.provider}-m"
+    done = medhelm(*arguments(benchmark, models, name), "--batch")
+    assert done.code == 0, done.err
+    assert services.direct == []
+    assert [len(names) for names in services.taken] == [N, N - 1]
+    assert done.err.count("reasons before it answers") == 1
+    assert done.json["runs"][0]["metrics"]["exact_match"]["value"] == 1
+    assert done.json["cost_usd"] == pytest.approx((2 * N - 1) * COST_USD / 2)
+    assert medhelm(*arguments(benchmark, models, name), "--batch").code == 0
+    assert [len(names) for names in services.taken] == [N, N - 1], "nothing is bought again"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")

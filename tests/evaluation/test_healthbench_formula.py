@@ -118,7 +118,7 @@ def serve(server: Server, shares: Mapping[str, float]) -> None:
         text = body["messages"][0]["content"]
         if not is_judge(body):
             return chat(f"I am {body['model']}.")
-        model = text.partition("I am ")[2].partition(".")[0]
+        model = next(name for name in shares if f"I am {name}." in text)
         line = next(line for line in text.splitlines() if line.startswith("["))
         criterion = line.partition("] ")[2]
         return chat(json.dumps({"criteria_met": is_met(model, criterion, shares[model]), "explanation": "so"}))
@@ -201,7 +201,8 @@ def test_harm_shows_in_every_place_that_averages_or_compares(tmp_path: Path, ser
 
 def test_the_real_conversations_have_the_authors_number(tmp_path: Path, server: Server, data_dir: Path) -> None:
     with gzip.open(next((data_dir / "healthbench").glob("*.jsonl.gz")), "rt", encoding="utf-8") as lines:
-        conversations = [json.loads(line) for line in lines][:30]
+        conversations = [json.loads(line) for line in lines]
+    assert len(conversations) == 104
     serve(server, {"m1": 0.5})
     (run,) = run_of(tmp_path, server, bench(tmp_path, conversations), "m1")
     items = [item for row in conversations for item in row["rubrics"]]

@@ -1095,6 +1095,32 @@ def test_the_reason_for_silence_is_told() -> None:
     virtual_time.run(main())
 
 
+@pytest.mark.parametrize(
+    ("max_tokens", "own_limit", "is_advised"), [(4096, None, True), (4096, 4096, False), (1, None, False)]
+)
+def test_a_silent_service_that_may_write_a_long_reply_gets_advice(
+    max_tokens: int, own_limit: int | None, is_advised: bool
+) -> None:
+    """A judge on a slow server may repeat itself until its limit."""
+
+    async def hang(request: Request) -> Completion:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def main() -> None:
+        notes: list[str] = []
+        client, model = silent_client(notes), replace(MODEL, max_tokens=own_limit)
+        with pytest.raises(ModelUnusable) as given_up:
+            await client.complete(Inside(hang), replace(request(model=model), max_tokens=max_tokens))
+        for words in (notes[0], str(given_up.value)):
+            assert ("A reply may have 4,096 tokens" in words) is is_advised, words
+            assert ("set a lower `max_tokens` in models.yaml. Everything" in words) is (
+                is_advised and words != notes[0]
+            )
+
+    virtual_time.run(main())
+
+
 @pytest.mark.parametrize("seconds", [100.0, 290.0])
 def test_a_slow_service_is_waited_for(seconds: float) -> None:
     """Each completion takes less than the limit on silence, all of them together much more."""

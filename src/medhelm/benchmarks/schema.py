@@ -399,3 +399,17 @@ class WeightedSuiteShape(_Shape):
     name: Annotated[str, Field(min_length=1)]
     description: str = ""
     benchmarks: Annotated[dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]], Field(min_length=1)]
+
+
+class _RunEntry(BaseModel):
+    """One run of HELM; its other keys, such as `priority`, select no benchmark."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    description: Annotated[str, Field(min_length=1)]
+
+
+class RunEntriesShape(_Shape):
+    """A file of HELM's run entries."""
+
+    entries: Annotated[list[_RunEntry], Field(min_length=1)]

@@ -7,6 +7,13 @@ A file has one benchmark on each line, or is YAML with a name and optional weigh
     benchmarks:            # or a list of names, each with weight 1
       aci_bench: 2
       medcalc_bench: 1
+
+A file of HELM's run entries is a suite of their benchmarks, each with weight 1. HELM writes these files in HOCON, but
+uses only what is valid YAML as well:
+
+    entries: [
+      {description: "medcalc_bench:model=openai/gpt-4o-2024-05-13", priority: 1},
+    ]
 """
 
 from __future__ import annotations
@@ -112,6 +119,18 @@ def find_suite(name: str, others: Sequence[SuiteEntry] = ()) -> Suite:
 SUFFIXES = (".yaml", ".yml")
 """Suffixes of files that are read as YAML."""
 
+RUN_ENTRIES = ".conf"
+"""Suffix of files with HELM's run entries."""
+
+_HELM_PREFIX = "medhelm_"
+"""Begins HELM's names of entries of MedHELM whose plain names are entries of other suites: `medhelm_med_qa`."""
+
+_HELM_ARGUMENTS = {
+    "condition", "data_path", "jury_config_path", "max_eval_instances", "max_length", "model", "model_deployment",
+    "num_output_tokens", "subject", "subset",
+}  # fmt: skip
+"""Arguments of a run entry that leave its benchmark as it is: the model, limits, files, and the group of instances."""
+
 
 def read_suite(path: Path, ids: Mapping[str, str]) -> Suite:
     """Read the suite in a file.
@@ -119,6 +138,8 @@ def read_suite(path: Path, ids: Mapping[str, str]) -> Suite:
     `ids` maps every known name and alias to the id of its benchmark.
     Raises ConfigError with all errors: unknown keys and names, repeated benchmarks, weights that are not above 0.
     """
+    if path.suffix == RUN_ENTRIES:
+        return _from_run_entries(path, ids)
     return _from_yaml(path, ids) if path.suffix in SUFFIXES else _from_lines(path, ids)
 
 
@@ -151,6 +172,31 @@ def _benchmark_names(document: YamlDocument) -> Iterable[tuple[str, int | None]]
     elif isinstance(found, dict):
         places = {("benchmarks", name): name for name in found}
     return [(name, document.line_of(place)) for place, name in places.items() if isinstance(name, str)]
+
+
+def _from_run_entries(path: Path, ids: Mapping[str, str]) -> Suite:
+    """Read the benchmarks of HELM's run entries; each unknown name and argument is one problem."""
+    from medhelm.benchmarks.schema import RunEntriesShape  # lazy: few commands need pydantic
+    from medhelm.io.strict_yaml import load_yaml, validate
+
+    document = load_yaml(path)
+    problems: dict[str, Problem] = {}
+    weights: dict[str, float] = {}
+    for place, entry in enumerate(validate(document, RunEntriesShape).entries):
+        name, _, listed = entry.description.partition(":")
+        line = document.line_of(("entries", place))
+        known = ids.get(name) or ids.get(name.removeprefix(_HELM_PREFIX))
+        if known is None:
+            problems.setdefault(name, Problem(f"unknown benchmark `{name}`. {suggestion(name, ids)}".rstrip(), line))
+            continue
+        weights[known] = 1.0
+        given = {argument.partition("=")[0].strip() for argument in listed.split(",")} - {""}
+        for argument in sorted(given - _HELM_ARGUMENTS):
+            text = f"{name}: the argument `{argument}` has no equivalent here. Remove it, or the entry."
+            problems.setdefault(f"{name}:{argument}", Problem(text, line))
+    if problems:
+        raise ConfigError(document.place, list(problems.values()))
+    return Suite(name=path.name, weights=weights)
 
 
 def _from_lines(path: Path, ids: Mapping[str, str]) -> Suite:

@@ -376,7 +376,10 @@ class _Work:
             *map(str, run_remarks.code_remarks(runs)),
         ]
         if isinstance(self.source, LiveCompletions):
+            from medhelm.evaluation.context_window.plateau import plateau_remarks  # imported late, as above
+
             found += map(str, run_remarks.age_remarks(runs))
+            found += map(str, plateau_remarks(runs, self.config.store))
             found += run_remarks.replay_remarks(runs, self.source.providers)
             found += run_remarks.skipped_row_remarks(self.config.datasets)
             if not self.config.settings.offline and not self.scheduler.stopped:

@@ -412,7 +412,7 @@ class Client:
         try:
             async with asyncio.timeout(None) as wait:
                 endpoint.waiting.add(wait)
-                self._watch(request.model, endpoint)
+                self._watch(request, endpoint)
                 try:
                     return await provider.complete(request)
                 finally:
@@ -422,32 +422,30 @@ class Client:
                 raise  # the provider's own
             raise ModelUnusable(request.model.name, endpoint.down, sent) from None
 
-    def _watch(self, model: Model, endpoint: _Endpoint) -> None:
+    def _watch(self, request: Request, endpoint: _Endpoint) -> None:
         """Report a silent endpoint, then give it up, at the time for it; called again by a timer until then."""
         if endpoint.is_watched or not endpoint.waiting:
             return
+        from medhelm.models.limits.silence import silence_note, silence_reason  # lazy: models in this process need none
+
         silence_s = self._clock() - endpoint.last_reply
         if silence_s >= SILENCE_NOTE_S and not endpoint.is_reported and silence_s < self._max_silence_s:
             endpoint.is_reported = True
-            self._note(
-                f"{model.name}: {endpoint.title} has not replied to anything for {silence_s:.0f} s. It is given up "
-                f"after {self._max_silence_s:.0f} s without a reply (--give-up-after)."
-            )
+            self._note(silence_note(request, endpoint.title, silence_s, self._max_silence_s))
         loop = asyncio.get_running_loop()
         if silence_s >= self._max_silence_s:
-            cause = f": {endpoint.last_error}" if endpoint.last_error else ""
-            endpoint.end_waits(f"has not replied to anything for {silence_s:.0f} s{cause}")
+            endpoint.end_waits(silence_reason(request, silence_s, endpoint.last_error))
             return
         until = self._max_silence_s if endpoint.is_reported else min(SILENCE_NOTE_S, self._max_silence_s)
         endpoint.is_watched = True
         due = loop.time() + until - silence_s
-        loop.call_at(due, self._watch_again, model, endpoint, due)
+        loop.call_at(due, self._watch_again, request, endpoint, due)
 
-    def _watch_again(self, model: Model, endpoint: _Endpoint, due: float) -> None:
+    def _watch_again(self, request: Request, endpoint: _Endpoint, due: float) -> None:
         endpoint.is_watched = False
         if was_suspended(asyncio.get_running_loop(), due):  # replies may have arrived that were not read
             endpoint.last_reply = self._clock()
-        self._watch(model, endpoint)
+        self._watch(request, endpoint)
 
     def _endpoint(self, provider: Provider, model: Model) -> _Endpoint:
         endpoint = self._endpoints.get(provider.endpoint)

@@ -149,7 +149,11 @@ RUN = JsonForm(
     not_if_empty=("completion_counts", "completion_days", "cut_texts", "shard", "deletions"),
     not_stored=("folder", "requests_retried", "requests_duplicate", "completers"),
 )
-"""The JSON form of a run. Its folder is not stored: it is the folder of the file."""
+"""The JSON form of a run. Its folder is not stored: it is the folder of the file.
+
+Keys with words that are no longer used, such as `sitting`, stay as they are: every version that reads this format takes
+a file with an unknown key for damaged, and stores are copied between versions.
+"""
 
 
 def stored_folder(run: Run) -> Path:

@@ -415,7 +415,7 @@ def test_listing_imports_nothing_heavy() -> None:
 
     code = (
         "import sys, medhelm.benchmarks.data.dataset, medhelm.benchmarks.catalog;"
-        "print([m for m in ('numpy', 'duckdb', 'docx', 'python_calamine', 'nanoarrow') if m in sys.modules])"
+        "print([m for m in ('numpy', 'duckdb', 'docx', 'python_calamine', 'pyarrow') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow.feather
+import pyarrow.ipc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -130,6 +132,14 @@ def test_times_are_stored_as_times(tmp_path: Path) -> None:
     with duckdb.connect(":memory:") as connection:
         found = connection.execute("SELECT typeof(time), typeof(day) FROM read_parquet(?)", [str(tmp_path / "x")])
         assert found.fetchall() == [("TIMESTAMP", "VARCHAR")] * 2
+
+
+def test_other_programs_read_feather_as_files_and_arrow_as_streams(tmp_path: Path) -> None:
+    content: list[Row] = [{"text": "a", "codes": ["R05.9"]}, {"text": None, "codes": []}]
+    for kind in ("feather", "arrow"):
+        WRITERS[kind](content, tmp_path / kind, Source(kind=kind))
+    assert pyarrow.feather.read_table(tmp_path / "feather").to_pylist() == content
+    assert pyarrow.ipc.open_stream(tmp_path / "arrow").read_all().to_pylist() == content
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
+from medhelm.benchmarks.data.column_formats import import_pyarrow
 from medhelm.domain import Source
 from medhelm.io.parquet import connect, sql_name, sql_path
 from medhelm.io.rows import Row, columns
@@ -166,11 +167,13 @@ def write_parquet(rows: Sequence[Row], path: Path, _source: Source) -> None:
 
 
 def write_arrow(rows: Sequence[Row], path: Path, _source: Source) -> None:
-    """Write one record per row, as an Arrow stream, which the reader of Feather files accepts as well."""
-    from nanoarrow.ipc import StreamWriter
+    """Write one record per row, as an Arrow stream."""
+    _write_batches(rows, path, "new_stream")
 
-    with _as_relation(rows, path) as records, StreamWriter.from_path(str(path)) as writer:
-        writer.write_stream(records)
+
+def write_feather(rows: Sequence[Row], path: Path, _source: Source) -> None:
+    """Write one record per row, as an Arrow file with an index, which is version 2 of Feather."""
+    _write_batches(rows, path, "new_file")
 
 
 def write_text(path: Path, text: str, encoding: str) -> None:
@@ -188,7 +191,7 @@ WRITERS: Mapping[str, Callable[[Sequence[Row], Path, Source], None]] = {
     "xlsx": write_xlsx,
     "parquet": write_parquet,
     "arrow": write_arrow,
-    "feather": write_arrow,
+    "feather": write_feather,
     "docx": write_docx,
     "xml": write_xml,
     "text": write_whole_text,
@@ -217,6 +220,15 @@ def _element(name: str, value: object) -> ElementTree.Element:
         elif key != OWN_TEXT:
             element.extend(_element(key, part) for part in (entry if isinstance(entry, list) else [entry]))
     return element
+
+
+def _write_batches(rows: Sequence[Row], path: Path, opener: str) -> None:
+    """Write rows with a writer of `pyarrow.ipc`. Raises: MissingError if pyarrow is not installed."""
+    pyarrow = import_pyarrow(path)
+    with _as_relation(rows, path) as records:
+        table = pyarrow.table(records)
+        with getattr(pyarrow.ipc, opener)(str(path), table.schema) as writer:
+            writer.write_table(table)
 
 
 @contextmanager

@@ -75,7 +75,7 @@ suite_option = click.option(
     show_default=True,
     shell_complete=shell_completion.suites,
     help="Benchmarks that count: all, paper35, suite37, public, gated, private, a category, a subcategory, or a file "
-    "with one benchmark per line (YAML: with weights).",
+    "with one benchmark per line (YAML: with weights; .conf: run entries of HELM).",
 )
 shared_benchmarks_option = click.option(
     "--shared", "shared_only", is_flag=True, help="Only benchmarks on which every model has a score."

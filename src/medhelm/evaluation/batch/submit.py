@@ -81,13 +81,14 @@ class BatchSubmitter:
         direct = [name for name, provider in providers.items() if not has_batch_api(provider) and not provider.local]
         if direct:
             self.note(f"{', '.join(direct)}: requests are sent directly, because its service has no batch API")
-        await self._buy_batches(
-            [
-                BatchTarget(provider, "model", partial(self._model_requests, model))
-                for model, provider in self.models
-                if has_batch_api(provider)
-            ]
-        )
+        for requests in (self._model_requests, self._roomy_requests):
+            await self._buy_batches(
+                [
+                    BatchTarget(provider, "model", partial(requests, model))
+                    for model, provider in self.models
+                    if has_batch_api(provider)
+                ]
+            )
         judges = [provider for provider in self.judges.values() if has_batch_api(provider)]
         if judges and any(self._judged()):
             await self._complete_directly()
@@ -182,6 +183,18 @@ class BatchSubmitter:
                 fit = self.fitter.fit(request, dataset.benchmark)
                 if fit.failure is None:
                     yield fit.request
+
+    def _roomy_requests(self, model: Model) -> Iterator[Request]:
+        """Yield requests again, with more room, whose limit was used up by reasoning."""
+        for dataset in self.datasets:
+            benchmark = dataset.benchmark
+            for _, _, request in self._requests(dataset, model):
+                fit = self.fitter.fit(request, benchmark)
+                known = None if fit.failure else self.session.cache.find(fit.request)
+                roomy = self.fitter.roomier(request, known.completion, benchmark) if known else None
+                if roomy is not None:
+                    self.fitter.say_that_it_reasons(request, roomy)
+                    yield roomy
 
     def _judge_requests(self, judge: Model) -> Iterator[Request]:
         """Yield the first request about every completion that is known; a second depends on the judge's completion."""

@@ -121,7 +121,7 @@ class ContextFitter:
         first = await self._ask(client, provider, request, benchmark)
         if not needs_room(first.completion, request):
             return first
-        self._say_that_it_reasons(request, roomy)
+        self.say_that_it_reasons(request, roomy)
         return _added(first, await self._ask(client, provider, roomy, benchmark))
 
     def _fits_whole(self, request: Request, benchmark: Benchmark) -> bool:
@@ -129,7 +129,16 @@ class ContextFitter:
         fit = self.fit(request, benchmark)
         return fit.failure is None and not fit.left_out
 
-    def _say_that_it_reasons(self, request: Request, roomy: Request) -> None:
+    def roomier(self, request: Request, completion: Completion, benchmark: Benchmark) -> Request | None:
+        """Return what `ask` sends next because reasoning used up the limit of a request; None if there is nothing."""
+        from medhelm.models.reasoning import needs_room, with_room  # lazy, as in `ask`
+
+        roomy = with_room(request)
+        if roomy is None or not needs_room(completion, request) or not self._fits_whole(roomy, benchmark):
+            return None
+        return roomy
+
+    def say_that_it_reasons(self, request: Request, roomy: Request) -> None:
         """Remember that a model reasons, and say so once."""
         name = request.model.name
         if name not in self._reasoning:
