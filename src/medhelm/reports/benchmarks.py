@@ -380,7 +380,7 @@ def _benchmark_line(benchmark: BenchmarkCoverage) -> str:
     )
 
 
-# --- plug-ins ----------------------------------------------------------------------------------------------------------
+# --- plug-ins ---------------------------------------------------------------------------------------------------------
 
 NO_PLUGINS = "No installed package adds providers, metrics or benchmarks."
 """Output without installed plug-ins."""
