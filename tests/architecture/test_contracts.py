@@ -86,7 +86,7 @@ COMMANDS: dict[str, list[tuple[str, ...]]] = {
 """What is approved together -> commands, in order, on a copy of each store."""
 
 CATALOG: list[tuple[str, ...]] = [
-    *in_each_format("benchmarks", "list"),
+    *[("benchmarks", "list", *flags) for flags in ((), ("--json",))],
     *[("benchmarks", verb, "medcalc_bench") for verb in ("show", "rules")],
     ("benchmarks", "show", "aci_bench", "--json"),
     ("benchmarks", "preview", "pubmed_qa", "--tier", "sample"),
