@@ -86,14 +86,13 @@ COMMANDS: dict[str, list[tuple[str, ...]]] = {
 """What is approved together -> commands, in order, on a copy of each store."""
 
 CATALOG: list[tuple[str, ...]] = [
-    *[("benchmarks", "list", *flags) for flags in ((), ("--json",))],
+    *[("benchmarks", "list", "medec", "aci_bench", *flags) for flags in ((), ("--json",))],
     *[("benchmarks", verb, "medcalc_bench") for verb in ("show", "rules")],
     ("benchmarks", "show", "aci_bench", "--json"),
     ("benchmarks", "preview", "pubmed_qa", "--tier", "sample"),
     ("benchmarks", "check", "medec", "--tier", "sample"),
-    *[("data", "status", "public", *flags) for flags in ((), ("--json",))],
-    *[("models", "list", *flags) for flags in ((), ("--json",))],
-    *[("taxonomy", *flags) for flags in ((), ("--json",))],
+    *[("data", "status", "medec", "ehrshot", *flags) for flags in ((), ("--json",))],
+    ("taxonomy",),
     *[
         ("plan", "aci_bench", "medec", "--tier", "sample", "--model", "openai/gpt-4o", "--judge", "openai/o1", *flags)
         for flags in ((), ("--json",))
