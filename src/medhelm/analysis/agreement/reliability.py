@@ -25,15 +25,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medhelm.analysis.agreement.raters import require_finite
+from medhelm.analysis.agreement.severity import ROUNDING
 from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats, cluster_codes
 from medhelm.analysis.statistics.distributions import t_quantile
 from medhelm.analysis.statistics.means import spread_of_sum
 
 LEAST_UNITS = 10
 """Minimum independent units for an interval: with 6 that are nearly all at the end of the scale it covers 81%."""
-
-ROUNDING = 1e-9
-"""Relative size below which a variance or an eigenvalue is a rounding error."""
 
 NO_SPREAD = 1 - 1e-9
 """Agreement above which raters differ by constants only."""

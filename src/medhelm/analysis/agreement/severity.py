@@ -20,7 +20,7 @@ LEAST_RATERS = 3
 """Minimum raters for a statement on clinicians in general: a variance from two has one degree of freedom."""
 
 ROUNDING = 1e-9
-"""Relative size below which an eigenvalue is a rounding error."""
+"""Relative size below which a variance or an eigenvalue is a rounding error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,7 +37,7 @@ def remarks(numbers: Sequence[JurySummary], overall: JurySummary, tier: Tier) ->
         yield from _saturation(own)
     for own in numbers:
         yield from _length(own)
-    yield from _named_judges(numbers[0] if len(numbers) == 1 else overall)
+    yield from _judges_to_leave_out(numbers[0] if len(numbers) == 1 else overall)
     if len(numbers) > 1:
         yield from _doubtful_judges(numbers, {judge.judge for judge in overall.named})
     yield from _self_preference(overall)
@@ -65,18 +65,18 @@ def _saturation(own: JurySummary) -> Iterator[Remark]:
     if own.best and own.best.value >= SATURATED:
         text = (
             f"{own.title}: {_percent(own.best.value)} of the {things} are the highest possible ({own.high:g}), so the "
-            f"benchmark cannot separate good models from better ones.{_separated(own)}"
+            f"benchmark cannot separate good models from better ones.{_separated_nevertheless(own)}"
         )
         yield Remark("saturated_high", own.benchmark, text)
     if own.worst and own.worst.value >= SATURATED:
         text = (
             f"{own.title}: {_percent(own.worst.value)} of the {things} are the lowest possible ({own.low:g}), so the "
-            f"benchmark cannot separate weak models.{_separated(own)}"
+            f"benchmark cannot separate weak models.{_separated_nevertheless(own)}"
         )
         yield Remark("saturated_low", own.benchmark, text)
 
 
-def _named_judges(together: JurySummary) -> Iterator[Remark]:
+def _judges_to_leave_out(together: JurySummary) -> Iterator[Remark]:
     """Yield how to leave out judges whose scores say nothing, or the opposite."""
     for judge in together.named:
         text = f"`medhelm rescore --data DIR --without {judge.judge}` scores without it. Nothing is sent."
@@ -112,7 +112,7 @@ def _length(own: JurySummary) -> Iterator[Remark]:
     yield Remark("scores_follow_length", own.benchmark, text)
 
 
-def _separated(own: JurySummary) -> str:
+def _separated_nevertheless(own: JurySummary) -> str:
     """Return a sentence on the pairs of models that the jury separates nevertheless; none for judges by chance."""
     ranking = own.ranking
     if ranking is None or own.is_by_chance:

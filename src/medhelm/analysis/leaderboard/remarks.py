@@ -10,16 +10,13 @@ import numpy as np
 
 from medhelm.analysis.comparison.all_pairs import MOST_MODELS, AllPairs
 from medhelm.analysis.leaderboard.cells import Column
-from medhelm.analysis.leaderboard.constant_answers import constant_answer_remarks
+from medhelm.analysis.leaderboard.constant_answers import NAMES, constant_answer_remarks
 from medhelm.analysis.leaderboard.rival_panel import panel_remarks
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.domain.completion_counts import worst_answers
 from medhelm.domain.remark import Remark
 from medhelm.domain.text import plural
 from medhelm.domain.titles import group_title
-
-NAMES = 5
-"""Most names written out in one sentence."""
 
 WIDEST = 0.9
 """Width of an interval, on a scale of 1, from which it says nothing."""

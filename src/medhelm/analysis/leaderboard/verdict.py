@@ -14,15 +14,12 @@ from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.all_pairs import AllPairs
 from medhelm.analysis.comparison.paired import pair_indices
-from medhelm.analysis.leaderboard.constant_answers import constant_answer_sentences
+from medhelm.analysis.leaderboard.constant_answers import NAMES, constant_answer_sentences
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.domain.text import listed, plural
 
 SAMPLE_ROWS = "These are invented sample rows, not a measure of real performance."
 """First sentence on results of the sample tier."""
-
-NAMES = 5
-"""Most names written out in one sentence."""
 
 FEW = 3
 """Most pairs of models that get a sentence of their own."""
@@ -129,32 +126,32 @@ def _leaders(board: Leaderboard) -> Iterator[str]:
     others = [row for row in ranked if row.model in known.worse]
     if better := [row for row in board.rows if row.model in known.better]:
         verb = "is" if len(better) == 1 else "are"
-        yield f"{_names(first)} ranks first ({number}), but {_names(better)} {verb} significantly better."
+        yield f"{_model_names(first)} ranks first ({number}), but {_model_names(better)} {verb} significantly better."
     elif len(first) == len(ranked):
         yield f"{'Both' if len(first) == 2 else f'All {len(first)}'} models share the first rank ({number})."
     elif not board.pairs.is_separated.any():
         subject = f"No two of the {len(ranked)} models" if len(ranked) > 2 else "The two models do not"
         verb = "ranks" if len(first) == 1 else "rank"
-        yield f"{subject} differ significantly. {_names(first)} {verb} first ({number})."
+        yield f"{subject} differ significantly. {_model_names(first)} {verb} first ({number})."
     elif len(first) > 1:
-        yield f"{_names(first)} share the first rank ({number}){_not_separated(rest, 'them')}."
+        yield f"{_model_names(first)} share the first rank ({number}){_not_separated(rest, 'them')}."
     elif rest:
-        yield f"{first[0].model} leads ({number}), but cannot be separated from {_names(rest)}."
+        yield f"{first[0].model} leads ({number}), but cannot be separated from {_model_names(rest)}."
     else:
         every = "every other model" if len(ranked) == len(board.rows) else "every other ranked model"
         all_others = "the other model" if len(board.rows) == 2 else every
-        worse = all_others if len(others) == len(ranked) - 1 else _names(others)
+        worse = all_others if len(others) == len(ranked) - 1 else _model_names(others)
         yield f"{first[0].model} leads ({number}) and is significantly better than {worse}."
     if unknown := [row for row in ranked if row.model in known.unknown]:
         verb = "was" if len(unknown) == 1 else "were"
-        yield f"{_names(unknown)} {verb} not run on the same benchmarks as {first[0].model}."
+        yield f"{_model_names(unknown)} {verb} not run on the same benchmarks as {first[0].model}."
     yield from _fragile(board, board.pairs)
     yield from _opposed(board.pairs)
 
 
 def _not_separated(rest: Sequence[Row], them: str) -> str:
     """Return the part of a sentence on models that cannot be separated from the leaders; empty for none."""
-    return f"; {_names(rest)} cannot be separated from {them}" if rest else ""
+    return f"; {_model_names(rest)} cannot be separated from {them}" if rest else ""
 
 
 def _fragile(board: Leaderboard, pairs: AllPairs) -> Iterator[str]:
@@ -271,6 +268,6 @@ def _faster(first: Row, found: Alternatives) -> str:
     return f"{found.fastest.model} answered fastest ({times[0]} s, median; {first.model} {times[1]} s)"
 
 
-def _names(rows: Sequence[Row]) -> str:
+def _model_names(rows: Sequence[Row]) -> str:
     """Join the names of models, cut after `NAMES`."""
     return listed([row.model for row in rows], NAMES)
