@@ -29,7 +29,7 @@ _PLACE = re.compile(rb' r="([A-Z]{2,3}|)(\d{1,7})"')
 _LONGEST_PLACE = 20
 _MOST_CELLS = 100_000_000
 """Maximum number of cells in a sheet, including empty ones: about 3 GB."""
-_CHUNK = 1 << 22
+_READ_SIZE = 1 << 22
 _SHOWN = 5
 _BROKEN = (
     AttributeError,
@@ -247,7 +247,7 @@ def _check_extent(path: Path) -> None:
                 continue
             width, height, rest = 26, 1, b""
             with archive.open(name) as file:
-                while chunk := file.read(_CHUNK):
+                while chunk := file.read(_READ_SIZE):
                     for column, row in _PLACE.findall(rest + chunk):
                         width, height = max(width, column_number(column.decode())), max(height, int(row))
                     rest = chunk[-_LONGEST_PLACE:]
