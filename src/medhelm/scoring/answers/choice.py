@@ -15,16 +15,11 @@ The result is None if no option is stated, or two are and nothing decides betwee
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers.options import PreparedOptions, choice_text, differ, find_tokens, prepare_options
+from medhelm.scoring.answers.plain_text import before_next_question
 from medhelm.scoring.answers.statements import ANSWERED, Statement, find_statements, retracts
-
-_NEXT_QUESTION = lazy_regex(
-    r"\n(?:question|q|patient note|context|instruction|user|human|problem)\s?\d{0,3}\s?[:.]", re.IGNORECASE
-)
 
 
 def find_choice(completion: str, labels: Sequence[str], texts: Sequence[str]) -> int | None:
@@ -46,12 +41,9 @@ def find_choice(completion: str, labels: Sequence[str], texts: Sequence[str]) ->
     whole = text.lower().strip(" .\"'")
     if whole in options.own and whole and whole.upper() not in options.labels:
         return options.own.index(whole)
-    next_question = _NEXT_QUESTION.search(text)
-    if next_question:  # a model that invents another question has answered before it
-        option = _decide(text[: next_question.start()], options)
-        if option is not None:
-            return option
-    return _decide(text, options)
+    before = before_next_question(text)
+    option = None if before is None else _decide(before, options)
+    return _decide(text, options) if option is None else option
 
 
 def _decide(text: str, options: PreparedOptions) -> int | None:

@@ -13,11 +13,13 @@ _ARTICLES = lazy_regex(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _WRAPPING = "*_`\"'“”‘’„«»"
 _MARK = lazy_regex(r"[^\w\s]|_")
-_NEXT_TASK = lazy_regex(
-    r"\n[ \t]*(?:#{1,6}\s|\*\*)?(?:next\s)?(?:question|q|input|(?:patient\s|clinical\s)?note|context|text|instructions?"
-    r"|human|user)\s?\d{0,3}\**\s?[:\n]",
-    re.IGNORECASE,
+_ASKS = (
+    r"(?:next\s|new\s|another\s|follow-?up\s)?(?:question|q|problem|human|user|instructions?|context"
+    r"|(?:patient|clinical)\snote)"
 )
+_TASK = r"\n[ \t]*(?:#{1,6}\s|\*\*)?(?:%s)\s?\d{0,3}\**\s?"
+_ASKED_AGAIN = lazy_regex(_TASK % _ASKS + r"(?:[:.]|\**\n)", re.IGNORECASE)
+_NEXT_TASK = lazy_regex(_TASK % rf"{_ASKS}|input|note|text" + r"[:\n]", re.IGNORECASE)
 _ITS_ANSWER = lazy_regex(
     r"^[^\w\n]{0,12}(?:answers?|outputs?|responses?|labels?|codes?|assistant)\s?\d{0,3}\**\s?(?::|$)",
     re.IGNORECASE | re.MULTILINE,
@@ -58,6 +60,18 @@ def normalize_keeping_meaning(text: str) -> str:
     last = len(words) - 1
     content = [word for n, word in enumerate(words) if not _is_article(word, first=n == 0, last=n == last)]
     return " ".join(content).casefold() or " ".join(text.casefold().split())
+
+
+def before_next_question(text: str) -> str | None:
+    """Return what precedes another question that the model asks itself; None if it asks none.
+
+    What precedes need not hold an answer: a model may repeat its question first.
+
+    >>> before_next_question("B\n\nNext question: A man with a rash."), before_next_question("B\nNext, C is wrong.")
+    ('B\n', None)
+    """
+    following = _ASKED_AGAIN.search(text)
+    return text[: following.start()] if following else None
 
 
 def before_next_task(completion: str) -> str:
