@@ -26,8 +26,10 @@ QUALIFIER = r"(?:primary|secondary|main|other|additional|principal|further|also|
 REJECTED = (
     r"(?:absent|negative|excluded|unlikely|denied|rejected|ruled\sout|n/a|false|none|no(?=\W*$|[,;.])|0(?![.\d%])"
     r"|not\s(?:present|applicable|documented|mentioned|found|seen|supported|included|selected|indicated|active|\w+ed)"
-    r"|❌|✗|✘)"
+    r"|❌|✗|✘|✖|☐|⬜|\[\s?\]|(?:nein|non|não)(?=\W*$|[,;.])|ausentes?|negativ[oa]|nicht\svorhanden)"
 )
 """Remarks on a label that does not apply."""
-CONFIRMED = r"(?:yes|true|1(?![.\d%])|present|positive|✅|✓|✔)"
+CONFIRMED = r"(?:yes|true|1(?![.\d%])|present|positive|✅|✓|✔|☑|\[[xX]\]|sí|ja|oui|sim|presentes?|présente?|vorhanden|positiv[oa])"
 """Remarks on a label that applies."""
+MARK = r"(?:[✅✓✔☑❌✗✘✖☐⬜]|\[[xX ]?\])"
+"""Signs beside a label that say whether it applies."""
