@@ -249,6 +249,19 @@ _CONCLUDES = lazy_regex(
 )
 
 
+_ALL_BUT = lazy_regex(
+    r"\b(?:all|everything|(?:every|each)\ssentence)(?:\s(?:of\s)?(?:the\s)?(?:other\s)?(?:sentences|it|lines|statements))?"
+    rf"\s(?:but|except(?:\sfor)?|save(?:\sfor)?)\s((?:sentence|line)\s\d{{1,3}})\s{_IS}\s(?:\w+ly\s)?{_GOOD}\b",
+    re.IGNORECASE,
+)
+"""All sentences but one are right."""
+_BUT_ONE = lazy_regex(
+    r"\s(?:but(?:\sfor)?|save(?:\sfor)?|barring|besides|excluding|excepting|bar)(?=\s(?:the\s(?:[\w-]+\s){1,3}(?:in|of)\s)?"
+    r"(?:sentence|line)\s\d{1,3}\s?(?:$|[.,:;(]))",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
 class _Statement(NamedTuple):
     """The statement of a clause about the note or about some of its sentences."""
 
@@ -375,7 +388,7 @@ def _judgment_in_fields(text: str) -> ErrorJudgment | None:
 
 def _judgment_in_statements(text: str) -> ErrorJudgment:
     """Read the judgment from statements anywhere in a completion."""
-    statements = list(_without_concessions(list(_statements(_NEW_TEXT.sub(r"\1\2", _CUE.sub("", text))))))
+    statements = list(_without_concessions(list(_statements(_NEW_TEXT.sub(r"\1\2", _with_except(_CUE.sub("", text)))))))
     wrong = [statement for statement in statements if statement.wrong]
     decided = [one for one in wrong if not _CONTRADICTION.search(one.clause)]
     wrong = decided if any(one.ids for one in decided) else wrong
@@ -392,6 +405,11 @@ def _judgment_in_statements(text: str) -> ErrorJudgment:
     if not wrong and not numbers:
         return _FINE_JUDGMENT if fine else _UNREAD
     return ErrorJudgment(True, next(iter(numbers)) if len(numbers) == 1 else None)
+
+
+def _with_except(text: str) -> str:
+    """Write "all but sentence 3 are right" and "all right but sentence 3" with the words that other patterns know."""
+    return _BUT_ONE.sub(" except", _ALL_BUT.sub(r"\1 is wrong", text))
 
 
 def _statements(text: str) -> Iterator[_Statement]:
