@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from medhelm.scoring.answers.choice_words import YES_AND_NO
 from medhelm.scoring.answers.options import PreparedOptions, choice_text, differ, find_tokens, prepare_options
 from medhelm.scoring.answers.plain_text import before_next_question
 from medhelm.scoring.answers.statements import ANSWERED, Statement, find_statements, retracts
@@ -39,6 +40,7 @@ def find_choice(completion: str, labels: Sequence[str], texts: Sequence[str]) ->
     text = choice_text(completion)
     options = prepare_options(labels, tuple(texts))
     whole = text.lower().strip(" .\"'")
+    whole = YES_AND_NO.get(whole, whole)
     if whole in options.own and whole and whole.upper() not in options.labels:
         return options.own.index(whole)
     before = before_next_question(text)

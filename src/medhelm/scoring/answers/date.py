@@ -93,6 +93,7 @@ _AGE = lazy_regex(
     rf"|(?P<weeks_plus>\d{{1,2}})\s?(?:(?:w|SSW|SA)\s?)?\+\s?(?P<days_plus>[0-6])(?:/7|d\b)?(?!\d|\.\d)"
     rf"|(?P<weeks_of_7>\d{{1,2}})(?: and |[ -])(?P<days_of_7>[0-6])/7(?!\d)"
     rf"|[(\[]\s?[\"']?(?P<pair_weeks>\d{{1,3}})[\"']?\s?[,;]\s?[\"']?(?P<pair_days>\d{{1,2}})[\"']?\s?[)\]])"
+    r"|\bweeks?\s?\|\s?days?[\s|:-]*\|\s?(?P<row_weeks>\d{1,2})\s?\|\s?(?P<row_days>\d{1,2})\s?\|"
     rf"|\bweeks?[\"']?\s?[:=]\s?[\"']?(?P<key_weeks>\d{{1,2}})(?!\.?\d)[\"']?"
     rf"(?:[,;\s]+(?:- )?{_KEY}days?[\"']?\s?[:=]\s?[\"']?(?P<key_days>\d{{1,2}})(?!\.?\d)[\"']?)?"
     rf"|\bdays?[\"']?\s?[:=]\s?[\"']?(?P<first_days>\d{{1,2}})(?!\.?\d)[\"']?[,;\s]+"

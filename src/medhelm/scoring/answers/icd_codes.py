@@ -161,7 +161,7 @@ _NO_CODE_AFTER = lazy_regex(
     re.IGNORECASE,
 )
 _NO_CODE_BEFORE = lazy_regex(
-    r"\b(?:coenzyme|vitamin|cytochrome|dextrose|level|lead|room|rm|ward|unit|bed|dr\.|hla|(?:id|account|mrn|number)\s?[:#]?)[\s-]\Z",
+    r"\b(?:coenzyme|vitamin|cytochrome|dextrose|level|lead|room|rm|ward|unit|bed|dr\.|hla|(?:id|account|mrn|number)\s?[:#]?|(?:takes|taking|administered|infused|prescribed)(?:\s[\w-]+,?){0,3})[\s-]\Z",
     re.IGNORECASE,
 )
 _NEVER_A_CODE = lazy_regex(r"(?i:q\d\dh|g\d+p\d+)|[A-Z]\d{2,3}[C-Z]|[A-Z]\d+[a-z]+")

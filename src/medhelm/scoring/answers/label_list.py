@@ -60,7 +60,10 @@ _STATUS_HEADING = lazy_regex(
     re.IGNORECASE | re.MULTILINE,
 )
 _ONLY_NOUN = lazy_regex(rf"#*\s*(?:\w+\s){{0,2}}{NOUN}\W*", re.IGNORECASE)
-_REJECTS_ALL = lazy_regex(rf"\W*(?:\w+\s)?(?:{REJECTED}|considered)[^:\n]*:", re.IGNORECASE)
+_INLINE_HEADING = lazy_regex(
+    r"(?<=\w[.;])\s+(?=(?:no|yes|present|absent|positive|negative|excluded|ruled\sout|not\s\w+)\s?:)", re.IGNORECASE
+)
+_REJECTS_ALL = lazy_regex(rf"\W*(?:\w+\s)?(?:{REJECTED}|no(?=:)|considered)[^:\n]*:", re.IGNORECASE)
 _EXPLANATION = lazy_regex(
     r"^\W*(?:explanations?|rationales?|reason(?:s|ing)?|notes?|justification|evidence|comments?|remarks?|disclaimer"
     r"|confidence|references?|why|(?:supporting|key|clinical)\sevidence)\b\W*(?::|$)",
@@ -97,7 +100,7 @@ _NEXT_MARK = lazy_regex(rf"(?:^|[,;\s]+)(?={MARK})")
 _AFTER_MARK = lazy_regex(rf"({MARK})(?:[,;\s]+|$)")
 _INLINE_NUMBER = lazy_regex(r"\s(?=\(?\d{1,2}[.)]\s)")
 _STATUS = lazy_regex(
-    rf"(?:(?:is\sthere|are\sthere|has)\s)?(?P<label>[^;=?\n]*?[^\s:=,;?(|-])\s*(?:[:=?,\t|]|\s[-–]|\s\(|\s(?=(?-i:{MARK})))\s*(?:(?P<no>{REJECTED})|{CONFIRMED})\W*",
+    rf"(?:(?:is\sthere|are\sthere|has)\s)?(?P<label>[^;=?\n]*?[^\s:=,;?(|-])\s*(?:[:=?,\t|]|\s[-–]|\s\(|\s(?:is|was)\s|\s(?=(?-i:{MARK})))\s*(?:(?P<no>{REJECTED})|{CONFIRMED})\W*",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -121,7 +124,7 @@ _CUT = lazy_regex(
 )
 _NOT_LABEL = lazy_regex(
     r"\s*(?:but\s|and\s)?(?:not|no|because|since|as(?!\swell)|due\sto|given|based\son|which)\s.*|\s*there\s(?:is|are)\sno\b.*"
-    r"|.*\b(?:do|does)\snot\s(?:mention|see)\b.*|\s*(?:i\s(?:think|believe|guess)|obviously|clearly|thank\syou|end\sof\s\w+)\W*|.*\sis\snot\s.*"
+    r"|.*\b(?:do|does)\snot\s(?:mention|see)\b.*|\s*(?:i\s(?:think|believe|guess)|obviously|clearly|thank\syou|end\sof\s\w+)\W*|.*\sis\snot\s.*|.*\s(?:is|was|were|has\sbeen)\s(?:ruled\sout|excluded|absent|unlikely|denied)\W*"
     r"|\s*(?:i\scan(?:'t|not)|i'm\ssorry|sorry|i\sam\s(?:sorry|unable))\b.*",
     re.IGNORECASE | re.DOTALL,
 )
@@ -206,6 +209,7 @@ def _entries(text: str, known: AbstractSet[str]) -> Iterator[str]:
     text = _REJECTING_START.sub("", text[heading.start() if heading else 0 :].strip())
     explanation = _EXPLANATION.search(text)
     text = text[: explanation.start()] if explanation and explanation.start() else text
+    text = _INLINE_HEADING.sub("\n", text)
     text = "\n".join(map(_one_mark_a_line, text.split("\n")))
     statuses = _statuses(text, known)
     if statuses is not None:
@@ -223,13 +227,16 @@ def _statuses(text: str, known: AbstractSet[str]) -> list[str] | None:
         lines = re.split(r"[;,]\s", lines[0])
     elif len(lines) == 1:
         lines = re.split(r",\s", lines[0])
+    if len(lines) == 1 and ". " in lines[0]:
+        lines = lines[0].split(". ")
     found = [_STATUS.fullmatch(line) for line in lines]
     if None in found and len(lines) > 1:
         found = [_YES_OR_NO.fullmatch(line) for line in lines]
         kinds = {bool(status["no"]) for status in found if status}
-        if len(kinds) == 1 and any(status and (status["found"] or status["lost"]) for status in found):
+        says_found = any(status and (status["found"] or status["lost"]) for status in found)
+        if (len(kinds) == 1 and says_found) or any(_label(line) in known for line in lines):
             return None  # "HIV positive, HBV positive" may be labels
-    if not found or None in found or any(_label(line) in known for line in lines):
+    if not found or None in found:
         return None
     return [status["label"].split("|")[0] for status in found if status and not status["no"]]
 

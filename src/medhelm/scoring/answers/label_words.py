@@ -21,7 +21,7 @@ ADVERB = (
     r"|sure|certainly|of\scourse|okay|ok|yes|both|only|just|here\s(?:you\sgo|they\sare)|all\sthat\sapply|it's|i'm\sconfident\sit\sis|yes\sto|based\son\sthe\s\w+)"
 )
 """Words before a label that are not part of it."""
-QUALIFIER = r"(?:primary|secondary|main|other|additional|principal|further|also|i\smeant|i\sassign|i\schoose)"
+QUALIFIER = r"(?:ranking|ranked|order(?:ed)?|primary|secondary|main|other|additional|principal|further|also|i\smeant|i\sassign|i\schoose)"
 """A heading that says which of the labels follow."""
 REJECTED = (
     r"(?:absent|negative|excluded|unlikely|denied|rejected|ruled\sout|n/a|false|none|no(?=\W*$|[,;.])|0(?![.\d%])"

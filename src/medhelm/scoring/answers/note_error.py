@@ -76,9 +76,16 @@ _RETRACTION = lazy_regex(
     r"[\s,.:;!–—-]*(?:no\b[\s,.:;–—-]*)?",
     re.IGNORECASE,
 )
+_EXCEPT_FOR = r"(?:except|apart\sfrom|aside\sfrom|other\sthan|with\sthe\sexception|besides|barring|excluding|(?:but|save)(?:\sfor)?\s(?:sentence|line))"
+_TAKES_BACK = lazy_regex(
+    r"\b(?:(?:wait|actually)[\s,.:;!–—-]+no\b|scratch\sthat|on\s(?:second\sthought|reflection)|let\sme\scorrect\smyself)"
+    r"[\s,.:;–—-]*(?![^.\n]*\b(?:also|too|both)\b)",
+    re.IGNORECASE,
+)
 _FINE = lazy_regex(
+    rf"(?:(?!(?i:correct\W{{1,3}}{_EXCEPT_FOR}\b))(?:"
     r"CORRECT\b(?!\s?(?:sentence|answer|version|text\b|id\b|or\b|to\b|if\b|/)|\s?:\s?\d|\s?\?)"
-    r"|(?i:correct)\s?(?:$|[.!,;(—–]|-\s|--|:\s?(?:the|no|all|this|there)\b)"
+    r"|(?i:correct)\s?(?:$|[.!,;(—–]|-\s|--|:\s?(?:the|no|all|this|there)\b)))"
     r"|(?i:no)\s(?:(?i:medical|clinical|factual)\s)?(?i:errors?)\b(?!\s?(?i:,|except|but|apart|other|in\ssentence))",
     re.MULTILINE,
 )
@@ -225,6 +232,7 @@ _REPAIRS = lazy_regex(
     r"|^\W*(?:except|with\sthe\sexception|apart|aside|other\sthan)\b|^\W*(?:corrections?\b|correct\s(?:version\sof\s)?(?:the\s)?sentence\b)",
     re.IGNORECASE,
 )
+_EXCEPTS = lazy_regex(rf"\W*{_EXCEPT_FOR}\b", re.IGNORECASE)
 _ABOUT_OTHERS = lazy_regex(r"\b(?:other|others|rest|remaining|otherwise|mostly|most)\b", re.IGNORECASE)
 _IS_NOT = lazy_regex(r"\b(?:is\snot|isn't)(?:\W*$|,)", re.IGNORECASE)
 _PRONOUN = lazy_regex(r"\W*(?:but\s|and\s)?(?:it|this|that|which|the\scorrect\s\w+(?:\s\w+)?)\b", re.IGNORECASE)
@@ -233,7 +241,7 @@ _WHOLE = (
     r"|case|report|facts|contents?|(?<!incorrect\s)information)"
 )
 _GOOD_NOTE = lazy_regex(
-    rf"\b{_WHOLE}\b[^.\n]{{0,40}}?\b{_IS}\s(?:(?:to\sbe|all|already|\w+ly)\s){{0,3}}(?:correct|accurate|right|fine|sound|valid|error-?free)\b"
+    rf"\b{_WHOLE}\b[^.\n]{{0,40}}?\b{_IS}\s(?:(?:to\sbe|all|already|\w+ly)\s){{0,3}}(?:consistent\sand\s)?(?:correct|accurate|right|fine|sound|valid|error-?free)\b"
     r"|^\W*(?:(?:yes|so|therefore|thus|hence)\W+)?(?:everything\s|all\s(?:is\s)?|(?:it|this|that)\sis\s|it's\s|I\s\w+\s(?:it\sis\s)?"
     r"|(?:it\s)?(?:looks|seems|appears)\s)?correct(?:\sto\sme)?\W*$"
     r"|\b(?:is|as)\s(?-i:CORRECT)\b",
@@ -298,6 +306,9 @@ def _read(text: str) -> ErrorJudgment:
         found = _judgment_at(text, start)
         if found:
             return found
+    found = _after_retraction(text)
+    if found:
+        return found
     last = text[text.rfind("\n") + 1 :]
     if _FINE.fullmatch(last.rstrip(".! ")):
         return _FINE_JUDGMENT
@@ -310,6 +321,15 @@ def _read(text: str) -> ErrorJudgment:
     if corrects and not repeats and not _GOOD_SENTENCE.search(corrects[0]):
         return ErrorJudgment(True, int(corrects["id"]))
     return found
+
+
+def _after_retraction(text: str) -> ErrorJudgment | None:
+    """Return the wrong sentence that is named after "Wait, no:"; None without one."""
+    for retraction in list(_TAKES_BACK.finditer(text))[-1:]:
+        found = _judgment_in_statements(text[retraction.end() :])
+        if found.sentence is not None:
+            return found
+    return None
 
 
 def _prepared(completion: str, sentences: Mapping[int, str]) -> str:
@@ -436,6 +456,8 @@ def _says_wrong(clause: str, ids: AbstractSet[int], last: bool | None) -> bool |
     """
     negated = _NO_ERROR_CLAUSE.search(clause) is not None
     if _NOT_GOOD.search(clause):
+        return True
+    if ids and _EXCEPTS.match(clause):
         return True
     if not ids:
         if negated:

@@ -357,6 +357,8 @@ def _is_name(token: Token, kept: list[Token], after: Token, further: list[Token]
         return False
     if before.role in ".\n" and after.word in _PRONOUNS and not token.is_label:
         return True
+    if token.is_common and before.role == "o" and word.isdigit() and int(word) != token.option + 1:
+        return False  # "option 2" may be the second one, or the one with this text
     if not (token.is_label and word.isalpha()):
         return (
             ends

@@ -13,13 +13,12 @@ _ARTICLES = lazy_regex(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _WRAPPING = "*_`\"'“”‘’„«»"
 _MARK = lazy_regex(r"[^\w\s]|_")
-_ASKS = (
-    r"(?:next\s|new\s|another\s|follow-?up\s)?(?:question|q|problem|human|user|instructions?|context"
-    r"|(?:patient|clinical)\snote)"
-)
+_AGAIN = r"(?:next|new|another|follow-?up)\s"
+_MATERIAL = r"(?:input|note|text)"
+_ASKS = rf"(?:{_AGAIN})?(?:question|q|problem|human|user|instructions?|context|(?:patient|clinical)\snote)|{_AGAIN}{_MATERIAL}"
 _TASK = r"\n[ \t]*(?:#{1,6}\s|\*\*)?(?:%s)\s?\d{0,3}\**\s?"
 _ASKED_AGAIN = lazy_regex(_TASK % _ASKS + r"(?:[:.]|\**\n)", re.IGNORECASE)
-_NEXT_TASK = lazy_regex(_TASK % rf"{_ASKS}|input|note|text" + r"[:\n]", re.IGNORECASE)
+_NEXT_TASK = lazy_regex(_TASK % rf"{_ASKS}|{_MATERIAL}" + r"[:\n]", re.IGNORECASE)
 _ITS_ANSWER = lazy_regex(
     r"^[^\w\n]{0,12}(?:answers?|outputs?|responses?|labels?|codes?|assistant)\s?\d{0,3}\**\s?(?::|$)",
     re.IGNORECASE | re.MULTILINE,

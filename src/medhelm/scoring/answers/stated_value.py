@@ -95,7 +95,9 @@ _ALTERNATIVE = lazy_regex(
 )
 _BETWEEN = lazy_regex(r"\bbetween\s(?:the |about )?\Z", re.IGNORECASE)
 _PURPOSE = lazy_regex(r"[\sA-Za-z%²³/^°µ]{0,16}?\s(for|by|using|with|per|in|on|from) ")
-_RETRACTION = lazy_regex(r"\b(?:no,|wait\b|actually\b|correction\b|oops\b|make that\b)|~~", re.IGNORECASE)
+_RETRACTION = lazy_regex(
+    r"\b(?:non?,|nein,|perdón\b|pardon\b|wait\b|actually\b|correction\b|oops\b|make that\b)|~~", re.IGNORECASE
+)
 _REFUSAL = lazy_regex(
     r"\b(?:cannot|can't|can not|couldn't|could not|unable|not able|not possible|impossible|not enough|insufficient)\b"
     r"(?!.{0,200}\b(?:but|however)\b.{0,80}\d)",
