@@ -15,12 +15,17 @@ The result is None if no option is stated, or two are and nothing decides betwee
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
+from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers.choice_words import YES_AND_NO
 from medhelm.scoring.answers.options import PreparedOptions, choice_text, differ, find_tokens, prepare_options
 from medhelm.scoring.answers.plain_text import before_next_question
 from medhelm.scoring.answers.statements import ANSWERED, Statement, find_statements, retracts
+
+_CROSSED_NO = lazy_regex(r"\A[❌✗✘✖]\s?(?=no\b(?![^\n]*\n))", re.IGNORECASE)
+"""A cross that says no, as the word after it does; in a list, it says that "no" is wrong."""
 
 
 def find_choice(completion: str, labels: Sequence[str], texts: Sequence[str]) -> int | None:
@@ -38,6 +43,7 @@ def find_choice(completion: str, labels: Sequence[str], texts: Sequence[str]) ->
     if bare in labels:
         return labels.index(bare)
     text = choice_text(completion)
+    text = _CROSSED_NO.sub("", text)
     options = prepare_options(labels, tuple(texts))
     whole = text.lower().strip(" .\"'")
     whole = YES_AND_NO.get(whole, whole)

@@ -21,6 +21,8 @@ _ORDINALS = (
     r"sixth|6th",
     r"seventh|7th",
     r"eighth|8th",
+    r"ninth|9th",
+    r"tenth|10th",
 )
 _LAST = r"last|última|dernière|letzte[nr]?|ultima"
 _CARDINALS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
