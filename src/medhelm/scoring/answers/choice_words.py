@@ -34,7 +34,8 @@ _ENGLISH = {
         "favored wins best better true preferred preferable superior more_likely most_accurate most_suitable "
         "most_appropriate most_likely more_appropriate more_suitable makes_the_most_sense makes_sense "
         "has_the_strongest_support edges_it applies fits_best best_explains best_accounts_for best_fits best_matches "
-        "best_describes what_i_would_choose what_i'd_choose only_option_left only_choice_left only_one_left only_one_left_standing only_option_that_explains only_one_that_explains "
+        "best_describes what_i_would_choose what_i'd_choose only_option_left only_choice_left only_one_left "
+        "only_one_left_standing only_option_that_explains only_one_that_explains "
         "only_option_that_fits only_one_that_fits only_option_that_matches only_one_that_matches "
         "only_option_that_accounts_for only_one_that_accounts_for "
         "only_answer_left only_option_remaining only_choice_remaining only_one_remaining only_option_that_remains "
@@ -223,8 +224,8 @@ def _words(table: dict[str, str]) -> dict[str, str]:
 
 
 YES_AND_NO = {
-    **dict.fromkeys("sí si oui ja sim да 是 はい 네".split(), "yes"),
-    **dict.fromkeys("non nein não nao нет 否 いいえ 아니요".split(), "no"),
+    **dict.fromkeys(("sí", "si", "oui", "ja", "sim", "да", "是", "はい", "네"), "yes"),
+    **dict.fromkeys(("non", "nein", "não", "nao", "нет", "否", "いいえ", "아니요"), "no"),
 }
 """Words of other languages that count if a completion is nothing else."""
 

@@ -59,7 +59,8 @@ _INPUTS = (
         "start(?:ing)?(?: date)?",
         "from",
         "after",
-        r"FU[MR]|DUM|DDR|(?:[úu]ltim[ao]s?|letzten?|derni[èe]res?) (?:regla|menstrua\w+|per[ií]odo|Periode|Regel\w*|r[èe]gles)",
+        r"FU[MR]|DUM|DDR",
+        r"(?:[úu]ltim[ao]s?|letzten?|derni[èe]res?) (?:regla|menstrua\w+|per[ií]odo|Periode|Regel\w*|r[èe]gles)",
         "desde|depuis|seit|dopo|après|nach|después de|hoy|heute|aujourd'hui|hoje",
     ),
     *("to", "days to", "today", "visit", "seen", "ultrasound", "admitted"),
@@ -70,7 +71,8 @@ _INPUT_DATE = lazy_regex(
     re.IGNORECASE,
 )
 _OUTPUT_DATE = lazy_regex(
-    r"\b(?:due date|conception|delivery|EDD|EDC|ovulation|FPP|DPP|parto|terme|\w*termin)\b[^.;]*\b(?:is|was|=|es|é|est|ist)",
+    r"\b(?:due date|conception|delivery|EDD|EDC|ovulation|FPP|DPP|parto|terme|\w*termin)\b[^.;]*"
+    r"\b(?:is|was|=|es|é|est|ist)",
     re.IGNORECASE,
 )
 _BEGINNING = lazy_regex(
@@ -80,7 +82,10 @@ _BEGINNING = lazy_regex(
 )
 _AFTER_DATE = lazy_regex(r"(?:T?\s?00:00(?::00)?)?[\s)\]\"'}|*.!]*(?:\(mm/dd/yyyy\))?")
 
-_W = r"(?:weeks?|wks?|w|semanas?(?:\(s\))?|semaines?(?: d['’]am[eé]norrh[eé]e)?|wochen?|SSW|SA|settiman[ae]|недел[ьияю]|週|周|주)"
+_W = (
+    r"(?:weeks?|wks?|w|semanas?(?:\(s\))?|semaines?(?: d['’]am[eé]norrh[eé]e)?|wochen?|SSW|SA|settiman[ae]|недел[ьияю]"
+    r"|週|周|주)"
+)
 _D = r"(?:days?|day\(s\)|d|d[ií]as?(?:\(s\))?|jours?|tagen?|tage?|giorn[oi]|дн(?:я|ей)|день|日|天|일)"
 _BETWEEN = (
     r"(?:[^\w.;/<>]{0,6}(?:\(\d{1,3} days\)[^\w.;/<>]{1,3})?"
@@ -108,8 +113,8 @@ _ONLY_WEEKS = lazy_regex(
 )
 _BOUND = lazy_regex(
     r"\b(?:almost|nearly|over|under|in|within|for|another|after|than|least|most|lasts?|to|or|between|cycles?|every|and"
-    r"|add|plus|minus|up|casi|fast|entre|menos de|m[aá]s de|moins de|plus de|weniger als|mehr als|hasta|bis|y|et|und|e|o|ou"
-    r"|oder) \Z|[-–—] ?\Z",
+    r"|add|plus|minus|up|casi|fast|entre|menos de|m[aá]s de|moins de|plus de|weniger als|mehr als|hasta|bis|y|et|und|e"
+    r"|o|ou|oder) \Z|[-–—] ?\Z",
     re.IGNORECASE,
 )
 _LIMIT = lazy_regex(

@@ -18,7 +18,8 @@ A code does not count if the words directly before or after it reject it ("not I
 it is in a list with such a heading ("Excludes1: I10, E11.9"), struck out, or an end of a range (I10-I15). The last
 mention decides. Nor does a code that would be assigned on a condition ("if confirmed, I21.4", "consider I10"). One that
 is "possible" or "suspected" does: in summaries of hospital stays, coders assign an uncertain diagnosis as an
-established one (ICD-10-CM guidelines, section II.H). Negations elsewhere belong to descriptions: "J18.9 Pneumonia, not otherwise specified".
+established one (ICD-10-CM guidelines, section II.H). Negations elsewhere belong to descriptions: "J18.9 Pneumonia, not
+otherwise specified".
 
 O is read as 0 only after the letter and digit of a code with a period (E1O.9): CO2, H2O and PO2 are other things.
 """

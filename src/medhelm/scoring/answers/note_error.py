@@ -76,10 +76,13 @@ _RETRACTION = lazy_regex(
     r"[\s,.:;!–—-]*(?:no\b[\s,.:;–—-]*)?",
     re.IGNORECASE,
 )
-_EXCEPT_FOR = r"(?:except|apart\sfrom|aside\sfrom|other\sthan|with\sthe\sexception|besides|barring|excluding|(?:but|save)(?:\sfor)?\s(?:sentence|line))"
+_EXCEPT_FOR = (
+    r"(?:except|apart\sfrom|aside\sfrom|other\sthan|with\sthe\sexception|besides|barring|excluding"
+    r"|(?:but|save)(?:\sfor)?\s(?:sentence|line))"
+)
 _TAKES_BACK = lazy_regex(
     r"\b(?:(?:wait|actually)[\s,.:;!–—-]+no\b|scratch\sthat|on\s(?:second\sthought|reflection)|let\sme\scorrect\smyself)"
-    r"[\s,.:;–—-]*(?![^.\n]*\b(?:also|too|both)\b)",
+    r"[\s,.:;–—-]*(?![^.\n]{0,120}\b(?:also|too|both)\b)",
     re.IGNORECASE,
 )
 _FINE = lazy_regex(

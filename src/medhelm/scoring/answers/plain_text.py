@@ -15,7 +15,10 @@ _WRAPPING = "*_`\"'“”‘’„«»"
 _MARK = lazy_regex(r"[^\w\s]|_")
 _AGAIN = r"(?:next|new|another|follow-?up)\s"
 _MATERIAL = r"(?:input|note|text)"
-_ASKS = rf"(?:{_AGAIN})?(?:question|q|problem|human|user|instructions?|context|(?:patient|clinical)\snote)|{_AGAIN}{_MATERIAL}"
+_ASKS = (
+    rf"(?:{_AGAIN})?(?:question|q|problem|human|user|instructions?|context|(?:patient|clinical)\snote)"
+    rf"|{_AGAIN}{_MATERIAL}"
+)
 _TASK = r"\n[ \t]*(?:#{1,6}\s|\*\*)?(?:%s)\s?\d{0,3}\**\s?"
 _ASKED_AGAIN = lazy_regex(_TASK % _ASKS + r"(?:[:.]|\**\n)", re.IGNORECASE)
 _NEXT_TASK = lazy_regex(_TASK % rf"{_ASKS}|{_MATERIAL}" + r"[:\n]", re.IGNORECASE)

@@ -57,7 +57,8 @@ _FILLER = lazy_regex(rf"(?:[\s\x00\"'(\[~≈#*_|{{>$]|\b(?:{_FILLERS})\b)*\Z", r
 """Words and marks that may separate a link from its value."""
 
 _ANSWER = lazy_regex(
-    r"(?<![a-z])(?:answers?|respuesta|réponse|antwort|resposta|risposta|final (?:answer|result|value|score|total)|^\W{0,6}final"
+    r"(?<![a-z])(?:answers?|respuesta|réponse|antwort|resposta|risposta"
+    r"|final (?:answer|result|value|score|total)|^\W{0,6}final"
     r"|(?:(?<=\bthe )|^\W{0,6}|[:.;→]\s?)(?:results?|outputs?)(?=\s?(?:is\b|was\b|[:=≈→*\n])))(?![a-z])",
     re.IGNORECASE | re.MULTILINE,
 )

@@ -120,7 +120,7 @@ def _section_headings(lines: list[_Line]) -> set[int]:
 
 
 def _without_ranking(tokens: list[Token]) -> list[Token]:
-    """Turn options into words if several have a percentage, or are in an order: "B 80%, A 15%" or "B > A" states none."""
+    """Turn options into words if several have a percentage, or an order: "B 80%, A 15%" or "B > A" states none."""
     shares = {at for at, token in enumerate(tokens) if token.word.endswith("%")}
     shares |= {at - 1 for at in shares if tokens[at - 1].role in ":("}
     ranked = {at for at, token in enumerate(tokens) if token.role == "M" and at + 1 in shares}

@@ -118,9 +118,9 @@ def find_query(completion: str) -> str | None:
     """Find the SQL in a completion; None for an abstention: empty, `null`, or "the question cannot be answered".
 
     It may be in tags, in a code block of any language (the last one with a query), in JSON, or in prose. It ends at its
-    semicolon unless another statement follows; the same statement again is ignored, and so are another question that the
-    model asks itself and its query. Text that is neither SQL nor an
-    abstention is returned unchanged, as a query that cannot be executed. So is reasoning that was cut off.
+    semicolon unless another statement follows; the same statement again is ignored, and so are another question that
+    the model asks itself and its query. Text that is neither SQL nor an abstention is returned unchanged, as a query
+    that cannot be executed. So is reasoning that was cut off.
 
     >>> find_query("Sure:\\n```sql\\nselect 1;\\n```")
     'select 1;'
