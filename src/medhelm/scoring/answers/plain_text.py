@@ -13,15 +13,13 @@ _ARTICLES = lazy_regex(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _WRAPPING = "*_`\"'“”‘’„«»"
 _MARK = lazy_regex(r"[^\w\s]|_")
-_AGAIN = r"(?:next|new|another|follow-?up)\s"
+_AGAIN = r"(?:next\s|new\s|another\s|follow-?up\s)"
 _MATERIAL = r"(?:input|note|text)"
-_ASKS = (
-    rf"(?:{_AGAIN})?(?:question|q|problem|human|user|instructions?|context|(?:patient|clinical)\snote)"
-    rf"|{_AGAIN}{_MATERIAL}"
-)
+_ASKS = rf"(?:{_AGAIN}?(?:question|q|human|user|instructions?|context|(?:patient|clinical)\snote)|{_AGAIN}{_MATERIAL})"
 _TASK = r"\n[ \t]*(?:#{1,6}\s|\*\*)?(?:%s)\s?\d{0,3}\**\s?"
-_ASKED_AGAIN = lazy_regex(_TASK % _ASKS + r"(?:[:.]|\**\n)", re.IGNORECASE)
+_ASKED_AGAIN = lazy_regex(_TASK % rf"{_ASKS}|{_AGAIN}?problem" + r"(?:[:.]|\**\n)", re.IGNORECASE)
 _NEXT_TASK = lazy_regex(_TASK % rf"{_ASKS}|{_MATERIAL}" + r"[:\n]", re.IGNORECASE)
+"""The second pattern has no problems, which are listed: "Problem 2: diabetes. Code: E11.9"."""
 _ITS_ANSWER = lazy_regex(
     r"^[^\w\n]{0,12}(?:answers?|outputs?|responses?|labels?|codes?|assistant)\s?\d{0,3}\**\s?(?::|$)",
     re.IGNORECASE | re.MULTILINE,
@@ -69,8 +67,8 @@ def before_next_question(text: str) -> str | None:
 
     What precedes need not hold an answer: a model may repeat its question first.
 
-    >>> before_next_question("B\n\nNext question: A man with a rash."), before_next_question("B\nNext, C is wrong.")
-    ('B\n', None)
+    >>> before_next_question("B\\nNext question: A man with a rash."), before_next_question("B\\nNext, C is wrong.")
+    ('B', None)
     """
     following = _ASKED_AGAIN.search(text)
     return text[: following.start()] if following else None
