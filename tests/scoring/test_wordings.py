@@ -49,6 +49,13 @@ def test_queries_and_abstentions_have_wordings_enough() -> None:
         ("Not correct. 3 The patient takes metformin.", (True, 3)),
         ("In sentence 5, 'metformin' should be 'insulin'.", (True, 5)),
         ("The text contains an error. 3 The patient was given insulin.", (True, 3)),
+        ("Everything is fine except the antibiotic in sentence 4", (True, 4)),
+        ("All correct apart from sentence 5: heparin is wrong", (True, 5)),
+        ("All sentences are right but sentence 4.", (True, 4)),
+        ("All but sentence 3 are correct.", (True, 3)),
+        ("Correct, except sentence 3.", (True, 3)),
+        ("Other than sentence 3, no errors.", (True, 3)),
+        ("Sentence 4 is wrong. Wait, no: sentence 3 is wrong.", (True, 3)),
     ],
 )
 def test_reported_judgments_are_read(reply: str, judgment: tuple[bool, int | None]) -> None:
@@ -96,6 +103,12 @@ QUERY = "select a from t"
         "select a from t\u200b",
         "\ufeffselect a from t",
         "select a from t\n\nselect a from t",
+        "```sql\nselect a from t\n```\n\nQuestion: How many?\n```sql\nselect 2\n```",
+        "<sql>select a from t</sql>\n\nNext question: How many?\n<sql>select 2</sql>",
+        "```sql\nselect 1\n```\nCorrected query:\n```sql\nselect a from t\n```",
+        "```sql\nselect 1\n```\nQuestion: is it right? No. Corrected query:\n```sql\nselect a from t\n```",
+        "A select (*) is needed.\n\nQuestion: How many?\n```sql\nselect a from t\n```",
+        "```sql\ncreate table t (a int)\n```\n\nQuestion: How many?\n```sql\nselect a from t\n```",
     ],
 )
 def test_reported_queries_are_found(reply: str) -> None:
@@ -111,6 +124,8 @@ def test_reported_queries_are_found(reply: str) -> None:
         "N/A - the schema has no emergency contact",
         "The schema lacks emergency contacts.",
         "The question is out of scope.",
+        "null\n\nQuestion: How many?\nselect 2",
+        "Diese Frage kann nicht beantwortet werden.",
         "You could try SELECT phone FROM contact, but the table does not exist.",
     ],
 )
@@ -137,6 +152,14 @@ def test_a_lone_select_is_neither_a_query_nor_an_abstention(reply: str) -> None:
         ("Asthma、COPD", {"asthma", "copd"}),
         ("Asthma, COPD\n\nExplanation: smoker, wheeze", {"asthma", "copd"}),
         ("None", set()),
+        ("Asthma ☑, COPD ☐", {"asthma"}),
+        ("Asthma [x] COPD [ ]", {"asthma"}),
+        ("☑ Asthma ☐ COPD", {"asthma"}),
+        ("Asthma: present; COPD: absent", {"asthma"}),
+        ("Asthma yes, COPD no", {"asthma"}),
+        ("Asthma is present. COPD is absent.", {"asthma"}),
+        ("HIV positive, HBV positive", {"hiv positive", "hbv positive"}),
+        ("Asthma > COPD > Pneumonia", set()),
     ],
 )
 def test_reported_labels_are_read(reply: str, labels: set[str]) -> None:
@@ -168,6 +191,17 @@ def test_labels_of_the_reference_are_never_divided(reply: str, known: set[str], 
         ("Hypertensive diseases (I10-I16): I11.0", {"I110"}),
         ("I10. Wait, not I10 but I11.0.", {"I110"}),
         ("J18.9 Pneumonia, not otherwise specified", {"J189"}),
+        ("Problem 1: Hypertension\nCode: I10\nProblem 2: Diabetes\nCode: E11.9", {"I10", "E119"}),
+        ("If confirmed, would code I21.4", set()),
+        ("I10. If the biopsy is positive, C50.911 would be added.", {"I10"}),
+        ("I10. Consider E11.9 if HbA1c is high.", {"I10"}),
+        ("I10\nIf confirmed:\n- J18.9", {"I10"}),
+        ("If only codes are wanted: I10, E11.9", {"I10", "E119"}),
+        ("I10, rule out I26.99", {"I10"}),
+        ("Possible J18.9", {"J189"}),
+        ("Z85.3 (history of breast cancer)", {"Z853"}),
+        *((f"E11.9, {word} I10", {"E119"}) for word in ("no", "sin", "pas de", "kein", "nicht", "sem", "senza")),
+        ("Nicht I10, sondern I11.0", {"I110"}),
     ],
 )
 def test_reported_codes_are_read(reply: str, codes: set[str]) -> None:
@@ -178,6 +212,7 @@ def test_reported_codes_are_read(reply: str, codes: set[str]) -> None:
     ("reply", "codes"),
     [
         *((sign * 30_000, set()) for sign in ("a ", "5 ", "5\n", "\n", "no ", "is not ", '{"', "the labels ", "(")),
+        *((sign * 30_000, set()) for sign in ("a ☑, ", "a yes, ", "a > ", "wait, no ", "\nquestion: ", "all but ")),
         *((sign * 30_000, {"I10"}) for sign in ("I10, ", "I10-")),
         ("select " + "case\nwhen\n" * 3_000, set()),
         ("not I10 " * 5_000, set()),

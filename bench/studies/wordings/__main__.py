@@ -9,7 +9,19 @@ from importlib import import_module
 from bench.studies.wordings.form import Reading, read_all
 from medhelm.reports.formats.tables import render
 
-READERS = ("chat", "choice", "codes", "date", "labels", "medec", "number", "sql", "weeks_and_days", "yes_no")
+READERS = (
+    "chat",
+    "chat_held_out",
+    "choice",
+    "codes",
+    "date",
+    "labels",
+    "medec",
+    "number",
+    "sql",
+    "weeks_and_days",
+    "yes_no",
+)
 """Modules of this package, one for each reader."""
 
 

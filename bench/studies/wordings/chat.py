@@ -313,7 +313,7 @@ WEEKS: tuple[tuple[str, tuple[int, int] | None], ...] = (
     ("14.3 weeks", None),
     ("March: 17 days, April: 30 days, May: 31 days, June: 22 days. Total 100 days = 14 weeks 2 days.", (14, 2)),
     ("First I computed 13 weeks 6 days, but February had 28 days, so it is 14 weeks 1 day.", (14, 1)),
-    ("14 SSW + 2", None),
+    ("14 SSW + 2", (14, 2)),
     ('{"weeks": 14, "days": 2, "total_days": 100}', (14, 2)),
     ('{"gestational_age": "14w2d"}', (14, 2)),
     ("14 weeks, 2 days ± 1 week", (14, 2)),

@@ -52,6 +52,7 @@ TEN = _lettered(
     "Rheumatoid arthritis",
     "Systemic lupus erythematosus",
 )
+PLACES = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 USES = 3
 """Questions with which each template is used."""
 
@@ -95,6 +96,8 @@ def values(options: Options, right: int) -> dict[str, str]:
         "XT": options.texts[x],
         "Y": options.labels[y],
         "YT": options.texts[y],
+        "NO": str(right + 1),
+        "NTH": PLACES[right],
         "LIST": listed("{label}. {text}"),
         "OTHERS": "\n".join(others),
         "EVERY": "\n".join(every),

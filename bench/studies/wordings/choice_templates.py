@@ -8,6 +8,21 @@ the others.
 from __future__ import annotations
 
 STATED = (
+    "The {NTH} option.",
+    "The answer is the {NTH} option.",
+    "The {NTH} option is correct.",
+    "I would choose the {NTH} option.",
+    "It is the {NTH} option: {T}.",
+    "Option {NO}",
+    "Option number {NO}.",
+    "The correct choice is option {NO}.",
+    "{T}, the {NTH} option, is correct.",
+    "All others can be excluded. That leaves {L}.",
+    "{X} and {Y} are excluded, so only {L} remains.",
+    "The only option left is {L}.",
+    "{L}\nNext, {X} is wrong.",
+    "Answer: {L}\nNext, {Y} ...",
+    "{L}\n\nNext question: A man with a rash.\nA. Eczema\nB. Psoriasis\nAnswer: B",
     "{L}",
     "{L}.",
     "{L})",

@@ -156,7 +156,7 @@ OTHER = {
     "February 22nd 2014": date(2014, 2, 22),
     "02/22/2014,": date(2014, 2, 22),
     "Date: 02/22/2014": date(2014, 2, 22),
-    "22 février 2014": None,
+    "22 février 2014": date(2014, 2, 22),
     "The final answer is 09/23/2014. Wait, with a 30-day cycle the answer is 09/25/2014.": date(2014, 9, 25),
 }
 
@@ -283,7 +283,7 @@ TEXTS: tuple[tuple[str, date | None], ...] = (
     ("12/20/2015–12/24/2015", None),
     ("The due date is not 12/20/2015, it is 12/22/2015.", date(2015, 12, 22)),
     ("Fecha: 22/12/2015", date(2015, 12, 22)),
-    ("22 de diciembre de 2015", None),
+    ("22 de diciembre de 2015", date(2015, 12, 22)),
     ("2015.12.22", date(2015, 12, 22)),
     ("12 / 22 / 2015", date(2015, 12, 22)),
     ("09/23/2014 at 40w0d", date(2014, 9, 23)),

@@ -137,7 +137,7 @@ OTHER: dict[str, tuple[int, int] | None] = {
     "14 weeks 2 days = (14 weeks, 2 days)": (14, 2),
     "13 weeks 9 days": (13, 9),
     "14 weeks and 0 days": (14, 0),
-    "14 semaines 2 jours": None,
+    "14 semaines 2 jours": (14, 2),
     "Gestational age: 14 weeks (2 days)": (14, 2),
     "The answer is 14 weeks 1 day. Wait, that is off by one: the answer is 14 weeks 2 days.": (14, 2),
 }
@@ -167,7 +167,7 @@ TEXTS: tuple[tuple[str, tuple[int, int] | None], ...] = (
     ('["22 weeks", "5 days"]', (22, 5)),
     ("Weeks: 22; Days: 5", (22, 5)),
     ("- Weeks: 22\n- Days: 5", (22, 5)),
-    ("| Weeks | Days |\n|---|---|\n| 22 | 5 |", None),
+    ("| Weeks | Days |\n|---|---|\n| 22 | 5 |", (22, 5)),
     ("Number of weeks = 22, number of days = 5", (22, 5)),
     ("\\boxed{(22 \\text{ weeks}, 5 \\text{ days})}", (22, 5)),
     ("$\\boxed{22 \\text{ weeks and } 5 \\text{ days}}$", (22, 5)),

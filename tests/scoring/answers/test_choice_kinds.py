@@ -129,6 +129,47 @@ def test_other_kinds_of_options(options: Options, reply: str, option: int | None
     assert find_choice(reply, *options) == option
 
 
+PLACES = [
+    (DRUGS, "The second option.", 1),
+    (DRUGS, "The answer is the last option.", 4),
+    (DRUGS, "Choice number 3", 2),
+    (DRUGS, "La respuesta correcta es la segunda opción.", 1),
+    (DRUGS, "The second option is wrong.", None),
+    (DRUGS, "Option 7", None),
+    (DRUGS, "Warfarin is the third choice.", None),
+    (DRUGS, "The first option to try is warfarin.", 1),
+    (DRUGS, "The last option is warfarin.", None),
+    (DRUGS, "The first two options are wrong.", None),
+    (DRUGS, "Option 1: insulin. Option 2: surgery. I prefer option 2.", None),
+    ((tuple("ABC"), ("2", "3", "5")), "Option 2", None),
+    ((tuple("ABC"), ("1", "2", "3")), "Option 2", 1),
+    (JUDGMENT, "Option 1", 1),
+]
+
+
+@table(("options", "reply", "option"), PLACES)
+def test_a_place_names_an_option_only_where_an_answer_is_stated(
+    options: Options, reply: str, option: int | None
+) -> None:
+    assert find_choice(reply, *options) == option
+
+
+@table(
+    "more",
+    [
+        "\nNext, D is for children.",
+        "\nNext, D ...",
+        "\n\nQuestion 2: A man with a rash.\nA. Eczema\nD. Psoriasis\nAnswer: D",
+        "\n\nNext question: Which drug?\nThe answer is D.",
+        "\nUser: Why not D?\nAssistant: D is correct, too.",
+        "\n\n### Instruction:\nWhich vitamin?\n\n### Response:\nD",
+    ],
+)
+def test_an_answer_stays_whatever_question_follows(more: str) -> None:
+    for answer in ("B", "Answer: B", "The answer is warfarin."):
+        assert find_choice(answer + more, *DRUGS) == 1, answer
+
+
 def test_options_with_the_same_text_are_one_answer() -> None:
     labels, texts = "ABC", ("Not applicable", "fever", "Not applicable")
     assert find_choice("Not applicable", labels, texts) == 0

@@ -19,12 +19,13 @@ import re
 from collections.abc import Sequence
 
 from medhelm.io.lazy_regex import lazy_regex
+from medhelm.scoring.answers.choice_words import YES_AND_NO
 from medhelm.scoring.answers.options import PreparedOptions, choice_text, differ, find_tokens, prepare_options
+from medhelm.scoring.answers.plain_text import before_next_question
 from medhelm.scoring.answers.statements import ANSWERED, Statement, find_statements, retracts
 
-_NEXT_QUESTION = lazy_regex(
-    r"\n(?:question|q|patient note|context|instruction|user|human|problem)\s?\d{0,3}\s?[:.]", re.IGNORECASE
-)
+_CROSSED_NO = lazy_regex(r"\A[❌✗✘✖]\s?(?=no\b(?![^\n]*\n))", re.IGNORECASE)
+"""A cross that says no, as the word after it does; in a list, it says that "no" is wrong."""
 
 
 def find_choice(completion: str, labels: Sequence[str], texts: Sequence[str]) -> int | None:
@@ -42,16 +43,15 @@ def find_choice(completion: str, labels: Sequence[str], texts: Sequence[str]) ->
     if bare in labels:
         return labels.index(bare)
     text = choice_text(completion)
+    text = _CROSSED_NO.sub("", text)
     options = prepare_options(labels, tuple(texts))
     whole = text.lower().strip(" .\"'")
+    whole = YES_AND_NO.get(whole, whole)
     if whole in options.own and whole and whole.upper() not in options.labels:
         return options.own.index(whole)
-    next_question = _NEXT_QUESTION.search(text)
-    if next_question:  # a model that invents another question has answered before it
-        option = _decide(text[: next_question.start()], options)
-        if option is not None:
-            return option
-    return _decide(text, options)
+    before = before_next_question(text)
+    option = None if before is None else _decide(before, options)
+    return _decide(text, options) if option is None else option
 
 
 def _decide(text: str, options: PreparedOptions) -> int | None:

@@ -34,7 +34,12 @@ _ENGLISH = {
         "favored wins best better true preferred preferable superior more_likely most_accurate most_suitable "
         "most_appropriate most_likely more_appropriate more_suitable makes_the_most_sense makes_sense "
         "has_the_strongest_support edges_it applies fits_best best_explains best_accounts_for best_fits best_matches "
-        "best_describes what_i_would_choose what_i'd_choose"
+        "best_describes what_i_would_choose what_i'd_choose only_option_left only_choice_left only_one_left "
+        "only_one_left_standing only_option_that_explains only_one_that_explains "
+        "only_option_that_fits only_one_that_fits only_option_that_matches only_one_that_matches "
+        "only_option_that_accounts_for only_one_that_accounts_for "
+        "only_answer_left only_option_remaining only_choice_remaining only_one_remaining only_option_that_remains "
+        "only_one_that_remains only_option_standing only_one_standing last_one_standing"
     ),
     # wrong
     "x": (
@@ -95,7 +100,7 @@ _ENGLISH = {
         "were_the_patient were_there it_depends runner-up second_best second_most_likely next_best_option "
         "next_best_choice next_best_answer my_second_choice second_choice_is initial_guess first_guess "
         "example_answer trap_answer user_thinks user_says user_said user's_answer you_said you_think you_thought "
-        "student's_answer student_answered student_chose one_could_argue could_argue some_argue some_textbooks "
+        "next_, student's_answer student_answered student_chose one_could_argue could_argue some_argue some_textbooks "
         "some_sources older_guidelines previously_the_answer previous_question previous_question's"
     ),
     # grants
@@ -216,6 +221,13 @@ _ROLE_OF_SIGN = {
 
 def _words(table: dict[str, str]) -> dict[str, str]:
     return {word.replace("_", " "): role for role, words in table.items() for word in words.split()}
+
+
+YES_AND_NO = {
+    **dict.fromkeys(("sí", "si", "oui", "ja", "sim", "да", "是", "はい", "네"), "yes"),
+    **dict.fromkeys(("non", "nein", "não", "nao", "нет", "否", "いいえ", "아니요"), "no"),
+}
+"""Words of other languages that count if a completion is nothing else."""
 
 
 @cache

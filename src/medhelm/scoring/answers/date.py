@@ -16,21 +16,32 @@ from medhelm.scoring.answers.numerals import ascii_digits, in_figures
 from medhelm.scoring.answers.plain_text import before_next_task
 from medhelm.scoring.answers.stated_value import Value, middle_removed, stated
 
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_MONTH = (
-    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
-    r"|nov(?:ember)?|dec(?:ember)?)"
+_MONTHS = (  # in English, French, German, Italian, Portuguese and Spanish
+    r"jan(?:uary|uar|vier|v|eiro)?|j[äÄ]nner|ene(?:ro)?|gen(?:naio)?",
+    r"feb(?:ruary|ruar|rero|braio|er)?|f[eéÉ]v(?:rier|r|ereiro)?",
+    r"mar(?:ch|[sz]|[zcçÇ]o)?|m[äÄ]rz?|maerz|mrz",
+    r"apr(?:ile?)?|abr(?:il)?|avr(?:il)?",
+    r"mayo?|maio?|mag(?:gio)?",
+    r"june?|jun(?:[ih]o|i)|juin|giu(?:gno)?",
+    r"july?|jul(?:[ih]o|i)|juil(?:let)?|lug(?:lio)?",
+    r"aug(?:ust)?|ago(?:sto)?|ao[uûÛ]t",
+    r"sept?(?:ember|iembre|embre)?|setiembre|set(?:embro|tembre|t)?",
+    r"oct(?:ober|ubre|obre)?|okt(?:ober)?|out(?:ubro)?|ott(?:obre)?",
+    r"nov(?:ember|iembre|embre|embro)?",
+    r"dec(?:ember)?|d[eéÉ]c(?:embre)?|dic(?:iembre|embre)?|dez(?:ember|embro)?",
 )
-_DAY = r"(?:st|nd|rd|th|\.)?"
+_MONTH = f"(?:{'|'.join(_MONTHS)})"
+_DAY = r"(?:st|nd|rd|th|er|[.º°])?"
+_OF = r"(?:of |de |del |d')?"
 _YEAR = r"(?:\d{4}|'\d\d)(?![\d/])"
 _DATE = lazy_regex(
     r"(?<![\d/.-])(?:(?P<iso_year>\d{4})(?P<mark>[-/.])(?P<iso_month>\d{1,2})(?P=mark)(?P<iso_day>\d{1,2})(?!\d)"
     r"|(?<![A-Za-z] )(?P<basic>(?:19|20)\d{6})(?!\d)"
     r"|(?P<first>\d{1,2})(?P<sign> ?[-/.] ?)(?P<second>\d{1,2})(?P=sign)(?P<year>\d{4}|'?\d\d)(?![\d/-]|\.\d)"
     r"|(?P<kanji>\d{4})年(?P<kanji_month>\d{1,2})月(?P<kanji_day>\d{1,2})日"
-    rf"|(?P<day>\d{{1,2}}){_DAY}[ /-](?:of )?(?P<month>{_MONTH})\.?,?[ /-](?P<month_year>{_YEAR})"
+    rf"|(?P<day>\d{{1,2}}){_DAY}[ /-]{_OF}(?P<month>{_MONTH})\.?,?[ /-]{_OF}(?P<month_year>{_YEAR})"
     rf"|(?P<year_first>\d{{4}}),?[ -](?P<year_month>{_MONTH})\.?[ -](?P<year_day>\d{{1,2}}){_DAY}(?!\d))"
-    rf"|\b(?P<name>{_MONTH})\.?[ -](?P<name_day>\d{{1,2}}){_DAY}(?:, ?| of | |-)(?P<name_year>{_YEAR})",
+    rf"|\b(?P<name>{_MONTH})\.?[ -](?P<name_day>\d{{1,2}}){_DAY}(?:, ?| of | del? | |-)(?P<name_year>{_YEAR})",
     re.IGNORECASE | re.ASCII,
 )
 _LABEL = 120  # characters before a value that may hold its label
@@ -48,6 +59,9 @@ _INPUTS = (
         "start(?:ing)?(?: date)?",
         "from",
         "after",
+        r"FU[MR]|DUM|DDR",
+        r"(?:[úu]ltim[ao]s?|letzten?|derni[èe]res?) (?:regla|menstrua\w+|per[ií]odo|Periode|Regel\w*|r[èe]gles)",
+        "desde|depuis|seit|dopo|après|nach|después de|hoy|heute|aujourd'hui|hoje",
     ),
     *("to", "days to", "today", "visit", "seen", "ultrasound", "admitted"),
 )
@@ -56,7 +70,11 @@ _INPUT_DATE = lazy_regex(
     r"(?:(?:is|was)\s)?(?:the |on )*\Z",
     re.IGNORECASE,
 )
-_OUTPUT_DATE = lazy_regex(r"\b(?:due date|conception|delivery|EDD|EDC|ovulation)\b[^.;]*\b(?:is|was|=)", re.IGNORECASE)
+_OUTPUT_DATE = lazy_regex(
+    r"\b(?:due date|conception|delivery|EDD|EDC|ovulation|FPP|DPP|parto|terme|\w*termin)\b[^.;]*"
+    r"\b(?:is|was|=|es|é|est|ist)",
+    re.IGNORECASE,
+)
 _BEGINNING = lazy_regex(
     r"\s?(?:\((?:LMP|last[^()\d]{0,30})\)|\+|plus\b"
     r"|(?:\(|: ?|(?:is|was) (?:the |her )?)(?:LMP|last)\b(?![^.;\n]{0,30}\d))",
@@ -64,19 +82,23 @@ _BEGINNING = lazy_regex(
 )
 _AFTER_DATE = lazy_regex(r"(?:T?\s?00:00(?::00)?)?[\s)\]\"'}|*.!]*(?:\(mm/dd/yyyy\))?")
 
-_W = r"(?:weeks?|wks?|w|週)"
-_D = r"(?:days?|day\(s\)|d|日)"
+_W = (
+    r"(?:weeks?|wks?|w|semanas?(?:\(s\))?|semaines?(?: d['’]am[eé]norrh[eé]e)?|wochen?|SSW|SA|settiman[ae]|недел[ьияю]"
+    r"|週|周|주)"
+)
+_D = r"(?:days?|day\(s\)|d|d[ií]as?(?:\(s\))?|jours?|tagen?|tage?|giorn[oi]|дн(?:я|ей)|день|日|天|일)"
 _BETWEEN = (
     r"(?:[^\w.;/<>]{0,6}(?:\(\d{1,3} days\)[^\w.;/<>]{1,3})?"
-    r"(?:and |plus |with |of gestation and |(?:with )?(?:a )?remainder (?:of )?)?|; |/)"
+    r"(?:and |plus |with |y |e |et |und |con |más |и |of gestation and |(?:with )?(?:a )?remainder (?:of )?)?|; |/)"
 )
 _KEY = r"[\"']?(?:\w{1,24}[ _]){0,3}"
 _AGE = lazy_regex(
     rf"(?<![\d.,/+<>≥≤-])(?:(?P<weeks>\d{{1,3}})[\s-]?(?:(?:completed|full) )?{_W}(?![a-z]){_BETWEEN}\(?"
     rf"(?P<days>\d{{1,2}})(?:(?:/7)?[\s-]?(?:extra |additional |more )?{_D}(?![a-z])|/7(?!\d))"
-    rf"|(?P<weeks_plus>\d{{1,2}})\s?(?:w\s?)?\+\s?(?P<days_plus>[0-6])(?:/7|d\b)?(?!\d|\.\d)"
+    rf"|(?P<weeks_plus>\d{{1,2}})\s?(?:(?:w|SSW|SA)\s?)?\+\s?(?P<days_plus>[0-6])(?:/7|d\b)?(?!\d|\.\d)"
     rf"|(?P<weeks_of_7>\d{{1,2}})(?: and |[ -])(?P<days_of_7>[0-6])/7(?!\d)"
     rf"|[(\[]\s?[\"']?(?P<pair_weeks>\d{{1,3}})[\"']?\s?[,;]\s?[\"']?(?P<pair_days>\d{{1,2}})[\"']?\s?[)\]])"
+    r"|\bweeks?\s?\|\s?days?[\s|:-]*\|\s?(?P<row_weeks>\d{1,2})\s?\|\s?(?P<row_days>\d{1,2})\s?\|"
     rf"|\bweeks?[\"']?\s?[:=]\s?[\"']?(?P<key_weeks>\d{{1,2}})(?!\.?\d)[\"']?"
     rf"(?:[,;\s]+(?:- )?{_KEY}days?[\"']?\s?[:=]\s?[\"']?(?P<key_days>\d{{1,2}})(?!\.?\d)[\"']?)?"
     rf"|\bdays?[\"']?\s?[:=]\s?[\"']?(?P<first_days>\d{{1,2}})(?!\.?\d)[\"']?[,;\s]+"
@@ -86,15 +108,18 @@ _AGE = lazy_regex(
 _ONLY_WEEKS = lazy_regex(
     r"(?<![\d.,/+<>≥≤-])(?<![<>≥≤±] )\b"
     rf"(?:(?P<only_weeks>\d{{1,2}})(?!-week\b)[\s-]?(?:(?:completed|full) )?{_W}(?![a-z])"
-    r"|(?P<only_days>[0-6])[\s-]?days?\b)(?! (?:later|after|before|ago|from|and|plus|\d)|-)",
+    r"|(?P<only_days>[0-6])[\s-]?days?\b)(?! (?:later|after|before|ago|from|and|plus|\d)|-|\s?\+)",
     re.IGNORECASE | re.ASCII,
 )
 _BOUND = lazy_regex(
     r"\b(?:almost|nearly|over|under|in|within|for|another|after|than|least|most|lasts?|to|or|between|cycles?|every|and"
-    r"|add|plus|minus|up) \Z|[-–—] ?\Z",
+    r"|add|plus|minus|up|casi|fast|entre|menos de|m[aá]s de|moins de|plus de|weniger als|mehr als|hasta|bis|y|et|und|e"
+    r"|o|ou|oder) \Z|[-–—] ?\Z",
     re.IGNORECASE,
 )
-_LIMIT = lazy_regex(r"\b(?:than|least|most|over|under) \Z", re.IGNORECASE)
+_LIMIT = lazy_regex(
+    r"\b(?:than|least|most|over|under|menos de|m[aá]s de|moins de|plus de|weniger als|mehr als) \Z", re.IGNORECASE
+)
 _BARE_PAIR = lazy_regex(r"(?P<weeks>\d{1,2})(?:\s?[,;]\s?|\s)(?P<days>[0-6])")
 _INPUT_AGE = lazy_regex(
     r"\b(?:ultrasound|at the visit|previous(?:ly)?|earlier|normal|term|pregnancy lasts)\b[^\d\n.;]{0,40}\Z",
@@ -190,6 +215,11 @@ def _whole_weeks(text: str) -> list[Value[tuple[int, int]]]:
     return [] if any(value.value[0] for value in values) and any(value.value[1] for value in values) else values
 
 
+def _number_of_month(name: str) -> int:
+    """Return the number of the month that a match of `_MONTH` names."""
+    return next(n for n, names in enumerate(_MONTHS, 1) if re.fullmatch(names, name, re.IGNORECASE | re.ASCII))
+
+
 def _as_date(match: re.Match[str]) -> date | None:
     """Convert a match of `_DATE` to a date; None if the day does not exist."""
     parts = {name: group for name, group in match.groupdict().items() if group is not None}
@@ -205,7 +235,7 @@ def _as_date(match: re.Match[str]) -> date | None:
         keys = next(keys for keys in _DATE_PARTS if keys[0] in parts)
         year, month, day = (parts[key] for key in keys)
         if not month.isdigit():
-            month = str(_MONTHS.index(month[:3].lower()) + 1)
+            month = str(_number_of_month(month))
     year = year.lstrip("'")
     if len(year) == 2:
         year = f"{19 if int(year) >= _CENTURY else 20}{year}"

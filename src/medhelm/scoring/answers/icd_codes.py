@@ -16,7 +16,10 @@ something else: "N95 mask", "P53 mutation". "p53" is a gene unless other codes a
 
 A code does not count if the words directly before or after it reject it ("not I10", "R/O I10", "I10 was ruled out"), if
 it is in a list with such a heading ("Excludes1: I10, E11.9"), struck out, or an end of a range (I10-I15). The last
-mention decides. Negations elsewhere belong to descriptions: "J18.9 Pneumonia, not otherwise specified".
+mention decides. Nor does a code that would be assigned on a condition ("if confirmed, I21.4", "consider I10"). One that
+is "possible" or "suspected" does: in summaries of hospital stays, coders assign an uncertain diagnosis as an
+established one (ICD-10-CM guidelines, section II.H). Negations elsewhere belong to descriptions: "J18.9 Pneumonia, not
+otherwise specified".
 
 O is read as 0 only after the letter and digit of a code with a period (E1O.9): CO2, H2O and PO2 are other things.
 """
@@ -101,17 +104,25 @@ _REJECTED_BEFORE = lazy_regex(
     r"(?:\b(?:not|(?<!\?\s)no|non|neither|nor|without|instead\sof|in\splace\sof|rather\sthan|never|except(?:\sfor)?|r/o"
     r"|exclud(?:es?\s?\d?(?:\snotes?)?|ed|ing)|over|rul(?:e|ed|ing)\sout|(?:do(?:es)?\snot|don't|doesn't)\s\w+|no\sneed\sfor|avoid(?:ing)?"
     r"|omit(?:ted)?|removed?|deleted?|dropp?(?:ed)?|reject(?:ed)?|unsupported|replac(?:es?|ed|ing)|previously|formerly|was"
+    r"|(?<!to\s)consider(?:ing)?(?:\s(?:also|adding|coding))?|sin|sem|senza|ohne|sans|kein(?:e[nrm]?)?|nicht|n[ãa]o|non|nessuna?|pas|aucune?"
     r"|chang(?:e|ed|ing)(?:\sfrom)?|from|considered|hcpcs|cpt|ms-drg|drg|snomed(?:\sct)?)\b|icd-?9(?:-cm)?\b[:\s\d.,]*|[❌✗✘])"
     r"(?:\s(?:the|an?|icd-?10(?:-cm)?|codes?|cod(?:ed|ing)|us(?:e|ed|ing)|assign(?:ed)?|report(?:ed)?|includ(?:ed|ing)|listed"
-    r"|supported|selected|billed|as|applicable|for))*"
+    r"|supported|selected|billed|as|applicable|for|evidencia|se|codifi\w+|coder|kodier\w+|código|d[e'])|\sd')*"
     r"(?P<heading>\s?:\s*(?:[-*•]|\d{1,2}[.)])?)?[ \t\"'(\[-]*\Z",
     re.IGNORECASE,
 )
 _REJECTING_HEADING = lazy_regex(
-    r"(?:^|\n)[^:\n.]{0,40}\b(?:exclud(?:es?\d?|ed)|omitted|rejected|unsupported|insufficient|left\sout|not\s(?:coded"
+    r"(?:^|\n)[^:\n.]{0,40}\b(?:exclud(?:es?\d?|ed)|omitted|rejected|unsupported|insufficient|left\sout|excluid[oa]s|descartad[oa]s|ausgeschlossen|exclus|nicht\skodiert|if\s(?:confirmed|positive|documented|proven|present)"
+    r"|non?\s(?:codés|codificad[oa]s)|not\s(?:coded"
     r"|assigned|included|supported|applicable|documented|used|present))\b[^:\n.]{0,40}:\s*(?:[-*•]|\d{1,2}[.)])?\s*\Z",
     re.IGNORECASE,
 )
+_CONDITION = lazy_regex(
+    r"(?:\A|[.;:,(–—•*\n-]\s*|\b(?:and|but|or|then|only|also)\s)(?:if|once|unless|should\s(?:the|it|this|a|an)|si|wenn|falls)"
+    r"\s(?!(?:I|you|we|only|asked|any|coding|more|there|to)\b)[^.;:()\n]*(?:\.\d[^.;:()\n]*)*[(\[]?\Z",
+    re.IGNORECASE,
+)
+"""A condition under which a code would be assigned: "if confirmed, I21.4"."""
 _REJECTING_KEY = lazy_regex(
     r"[\"'][\w\s-]*(?:exclu|reject|ruled|omit|not[_\s]|unsupported|considered)[\w\s-]*[\"']\s?:\s?(?:\[[^\]]*|\{[^}]*)\Z",
     re.IGNORECASE,
@@ -134,7 +145,9 @@ _REJECTED_AFTER = lazy_regex(
     rf"{_PREDICATE})|(?:ruled\sout|left\sout|excluded|rejected|considered|integral|incorrect|wrong|inappropriate|invalid|to\sbe\savoided"
     r"|unsupported|unnecessary|redundant|removed|deleted|dropped|omitted|replaced\s(?:by|with)|no,?\swait)\b"
     r"|(?:no|0(?!\.\d)|false|absent)(?=\W*(?:\n|\Z)|\s?[.;,|)])|[❌✗✘]"
-    r"|(?:would\s(?:\w+\s){1,3})?(?:only\s)?(?:if|pending)\b|(?:vs\.?|versus)\s)",
+    r"|(?:would\s(?:\w+\s){1,3})?(?:only\s)?(?:if|pending)\b|(?:vs\.?|versus)\s"
+    r"|(?:no|não)\s(?:se\s)?(?:codific|aplica|procede)(?!\w*\s[A-Z]\d)|n'est\spas|(?:wird\s)?nicht\s(?:kodiert|codiert|dokumentiert|zutreffend)"
+    r"|(?:descartad[oa]|excluid[oa]|ausgeschlossen|exclue?|écartée?)\b)",
     re.IGNORECASE,
 )
 _CORRECTED = lazy_regex(r"\s?(?:→|[-=]>)\s?")
@@ -149,7 +162,7 @@ _NO_CODE_AFTER = lazy_regex(
     re.IGNORECASE,
 )
 _NO_CODE_BEFORE = lazy_regex(
-    r"\b(?:coenzyme|vitamin|cytochrome|dextrose|level|lead|room|rm|ward|unit|bed|dr\.|hla|(?:id|account|mrn|number)\s?[:#]?)[\s-]\Z",
+    r"\b(?:coenzyme|vitamin|cytochrome|dextrose|level|lead|room|rm|ward|unit|bed|dr\.|hla|(?:id|account|mrn|number)\s?[:#]?|(?:takes|taking|administered|infused|prescribed)(?:\s[\w-]+,?){0,3})[\s-]\Z",
     re.IGNORECASE,
 )
 _NEVER_A_CODE = lazy_regex(r"(?i:q\d\dh|g\d+p\d+)|[A-Z]\d{2,3}[C-Z]|[A-Z]\d+[a-z]+")
@@ -213,6 +226,8 @@ def _rejection(text: str, token: re.Match[str], previous: str, between: str) -> 
         text, max(0, token.start() - _SEEN_IN_LIST), token.start()
     ):
         return "heading"
+    if _CONDITION.search(before):
+        return "word"
     clause = _CLAUSE_BEFORE.search(before)
     if clause and _REJECTING_CLAUSE.fullmatch(clause[0]):
         return "word"

@@ -21,6 +21,7 @@ from medhelm.scoring.answers.label_json import labels_in_json
 from medhelm.scoring.answers.label_words import (
     ADVERB,
     CONFIRMED,
+    MARK,
     NOUN,
     QUALIFIER,
     REJECTED,
@@ -59,7 +60,10 @@ _STATUS_HEADING = lazy_regex(
     re.IGNORECASE | re.MULTILINE,
 )
 _ONLY_NOUN = lazy_regex(rf"#*\s*(?:\w+\s){{0,2}}{NOUN}\W*", re.IGNORECASE)
-_REJECTS_ALL = lazy_regex(rf"\W*(?:\w+\s)?(?:{REJECTED}|considered)[^:\n]*:", re.IGNORECASE)
+_INLINE_HEADING = lazy_regex(
+    r"(?<=\w[.;])\s+(?=(?:no|yes|present|absent|positive|negative|excluded|ruled\sout|not\s\w+)\s?:)", re.IGNORECASE
+)
+_REJECTS_ALL = lazy_regex(rf"\W*(?:\w+\s)?(?:{REJECTED}|no(?=:)|considered)[^:\n]*:", re.IGNORECASE)
 _EXPLANATION = lazy_regex(
     r"^\W*(?:explanations?|rationales?|reason(?:s|ing)?|notes?|justification|evidence|comments?|remarks?|disclaimer"
     r"|confidence|references?|why|(?:supporting|key|clinical)\sevidence)\b\W*(?::|$)",
@@ -90,11 +94,20 @@ _MARK = lazy_regex(
     r"|[(\[]?(?:\d{1,3}|[A-Za-z]|[ivxIVX]{1,4})\\?[\].):/]:?\s|\d{1,3}:\s)+"
 )
 _NUMBERED = lazy_regex(r"\d{1,2}\s(?=\S)")
-_UNCHECKED = lazy_regex(r"(?:[-*+]\s)?\[\s?\]\s|[❌✗✘☐]")
+_UNCHECKED = lazy_regex(r"(?:[-*+]\s)?\[\s?\]\s|[❌✗✘✖☐⬜]")
+_BULLET, _ANY_MARK = lazy_regex(r"[-*•]\s+"), lazy_regex(MARK)
+_NEXT_MARK = lazy_regex(rf"(?:^|[,;\s]+)(?={MARK})")
+_AFTER_MARK = lazy_regex(rf"({MARK})(?:[,;\s]+|$)")
 _INLINE_NUMBER = lazy_regex(r"\s(?=\(?\d{1,2}[.)]\s)")
 _STATUS = lazy_regex(
-    rf"(?:(?:is\sthere|are\sthere|has)\s)?(?P<label>[^;=?\n]*?[^\s:=,;?(|-])\s*(?:[:=?,\t|]|\s[-–]|\s\(|\s(?=[✅✓✔❌✗✘]))\s*(?:(?P<no>{REJECTED})|{CONFIRMED})\W*",
+    rf"(?:(?:is\sthere|are\sthere|has)\s)?(?P<label>[^;=?\n]*?[^\s:=,;?(|-])\s*(?:[:=?,\t|]|\s[-–]|\s\(|\s(?:is|was)\s|\s(?=(?-i:{MARK})))\s*(?:(?P<no>{REJECTED})|{CONFIRMED})\W*",
     re.IGNORECASE | re.DOTALL,
+)
+
+_YES_OR_NO = lazy_regex(
+    r"(?P<label>.*\S)\s(?:(?P<no>no|nein|non|não|(?P<found>absent|negative|not\spresent)|0)|yes|ja|oui|sí|sim|1"
+    r"|(?P<lost>present|positive))\W*",
+    re.IGNORECASE,
 )
 
 # --- entries ----------------------------------------------------------------------------------------------------------
@@ -102,14 +115,16 @@ _STATUS = lazy_regex(
 _PARENTHESIS = lazy_regex(r"(?<=[^\s,;])\s[(\[]([^()\[\]]*)[)\]]")
 _ONLY_REJECTED = lazy_regex(rf"{REJECTED}\W*", re.IGNORECASE)
 _REMARK = lazy_regex(r"\s?:\s|\s(?:--|[-–—→]|->|=>)\s")
-_CHAIN = lazy_regex(r"\s(--|->|→|=>|>|/|\+|\|\||~|@|:|[-–—])\s?(?=\S)|(\t)|(\\)")
+_RANKING = lazy_regex(r"[^\W\d]\S*\s(?:>>?|≫)\s[^\W\d]")
+"""Labels in an order: which of them apply is not said."""
+_CHAIN = lazy_regex(r"\s(--|->|→|=>|/|\+|\|\||~|@|:|[-–—])\s?(?=\S)|(\t)|(\\)")
 _CUT = lazy_regex(
     r",?\s(?:rather\sthan|instead\sof|but\s(?:not|no)|because|since|due\sto|as\sevidenced)\s.*|;\s(?:evidence|reason|rationale)\s?:.*",
     re.IGNORECASE | re.DOTALL,
 )
 _NOT_LABEL = lazy_regex(
     r"\s*(?:but\s|and\s)?(?:not|no|because|since|as(?!\swell)|due\sto|given|based\son|which)\s.*|\s*there\s(?:is|are)\sno\b.*"
-    r"|.*\b(?:do|does)\snot\s(?:mention|see)\b.*|\s*(?:i\s(?:think|believe|guess)|obviously|clearly|thank\syou|end\sof\s\w+)\W*|.*\sis\snot\s.*"
+    r"|.*\b(?:do|does)\snot\s(?:mention|see)\b.*|\s*(?:i\s(?:think|believe|guess)|obviously|clearly|thank\syou|end\sof\s\w+)\W*|.*\sis\snot\s.*|.*\s(?:is|was|were|has\sbeen)\s(?:ruled\sout|excluded|absent|unlikely|denied)\W*"
     r"|\s*(?:i\scan(?:'t|not)|i'm\ssorry|sorry|i\sam\s(?:sorry|unable))\b.*",
     re.IGNORECASE | re.DOTALL,
 )
@@ -194,7 +209,9 @@ def _entries(text: str, known: AbstractSet[str]) -> Iterator[str]:
     text = _REJECTING_START.sub("", text[heading.start() if heading else 0 :].strip())
     explanation = _EXPLANATION.search(text)
     text = text[: explanation.start()] if explanation and explanation.start() else text
-    statuses = _statuses(text)
+    text = _INLINE_HEADING.sub("\n", text)
+    text = "\n".join(map(_one_mark_a_line, text.split("\n")))
+    statuses = _statuses(text, known)
     if statuses is not None:
         yield from statuses
         return
@@ -202,7 +219,7 @@ def _entries(text: str, known: AbstractSet[str]) -> Iterator[str]:
         yield from _parts(line, known)
 
 
-def _statuses(text: str) -> list[str] | None:
+def _statuses(text: str, known: AbstractSet[str]) -> list[str] | None:
     """Return the labels that apply if every line or part is a label and yes or no; None otherwise."""
     lines = [_unmarked(line.strip().strip("|")) for line in text.splitlines() if line.strip()]
     lines = lines[2:] if len(lines) > 2 and _RULE.fullmatch(lines[1]) else lines
@@ -210,10 +227,31 @@ def _statuses(text: str) -> list[str] | None:
         lines = re.split(r"[;,]\s", lines[0])
     elif len(lines) == 1:
         lines = re.split(r",\s", lines[0])
+    if len(lines) == 1 and ". " in lines[0]:
+        lines = lines[0].split(". ")
     found = [_STATUS.fullmatch(line) for line in lines]
+    if None in found and len(lines) > 1:
+        found = [_YES_OR_NO.fullmatch(line) for line in lines]
+        kinds = {bool(status["no"]) for status in found if status}
+        says_found = any(status and (status["found"] or status["lost"]) for status in found)
+        if (len(kinds) == 1 and says_found) or any(_label(line) in known for line in lines):
+            return None  # "HIV positive, HBV positive" may be labels
     if not found or None in found:
         return None
     return [status["label"].split("|")[0] for status in found if status and not status["no"]]
+
+
+def _one_mark_a_line(line: str) -> str:
+    """Return a line in which each of several marked labels is a line: "Sepsis ☑, Shock ☐"."""
+    bare = _BULLET.sub("", line.strip().rstrip("."), count=1)
+    marks = 0 if "|" in line else len(_ANY_MARK.findall(bare))
+    if marks < 2:
+        return line
+    for pattern, divided in ((_NEXT_MARK, "\n"), (_AFTER_MARK, r"\1\n")):
+        parts = [part for part in pattern.sub(divided, bare).split("\n") if part.strip()]
+        if len(parts) == marks and all(_ANY_MARK.sub("", part).strip() for part in parts):
+            return "\n".join(parts)
+    return line
 
 
 def _lines(text: str, known: AbstractSet[str]) -> Iterator[str]:
@@ -351,6 +389,8 @@ def _parts(item: str, known: AbstractSet[str]) -> Iterable[str]:
     """Divide an item into labels."""
     item = _ORDINAL.sub("", _ADVERBS.sub("", item, count=1) if _ADVERBS.match(item) else item)
     item = _AFTER.sub("", item)
+    if _RANKING.search(item):
+        return []
     if _is_chain(item) and not _SEPARATOR.search(item):
         return _CHAIN.sub("\n", item).split("\n")
     if item.count(". ") > 1 and all(

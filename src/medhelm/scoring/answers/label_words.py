@@ -21,13 +21,21 @@ ADVERB = (
     r"|sure|certainly|of\scourse|okay|ok|yes|both|only|just|here\s(?:you\sgo|they\sare)|all\sthat\sapply|it's|i'm\sconfident\sit\sis|yes\sto|based\son\sthe\s\w+)"
 )
 """Words before a label that are not part of it."""
-QUALIFIER = r"(?:primary|secondary|main|other|additional|principal|further|also|i\smeant|i\sassign|i\schoose)"
+QUALIFIER = (
+    r"(?:ranking|ranked|order(?:ed)?|primary|secondary|main|other|additional|principal|further|also|i\smeant|i\sassign"
+    r"|i\schoose)"
+)
 """A heading that says which of the labels follow."""
 REJECTED = (
     r"(?:absent|negative|excluded|unlikely|denied|rejected|ruled\sout|n/a|false|none|no(?=\W*$|[,;.])|0(?![.\d%])"
     r"|not\s(?:present|applicable|documented|mentioned|found|seen|supported|included|selected|indicated|active|\w+ed)"
-    r"|❌|✗|✘)"
+    r"|❌|✗|✘|✖|☐|⬜|\[\s?\]|(?:nein|non|não)(?=\W*$|[,;.])|ausentes?|negativ[oa]|nicht\svorhanden)"
 )
 """Remarks on a label that does not apply."""
-CONFIRMED = r"(?:yes|true|1(?![.\d%])|present|positive|✅|✓|✔)"
+CONFIRMED = (
+    r"(?:yes|true|1(?![.\d%])|present|positive|✅|✓|✔|☑|\[[xX]\]|sí|ja|oui|sim|presentes?"
+    r"|présente?|vorhanden|positiv[oa])"
+)
 """Remarks on a label that applies."""
+MARK = r"(?:[✅✓✔☑❌✗✘✖☐⬜]|\[[xX ]?\])"
+"""Signs beside a label that say whether it applies."""

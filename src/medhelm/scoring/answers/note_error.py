@@ -76,9 +76,19 @@ _RETRACTION = lazy_regex(
     r"[\s,.:;!–—-]*(?:no\b[\s,.:;–—-]*)?",
     re.IGNORECASE,
 )
+_EXCEPT_FOR = (
+    r"(?:except|apart\sfrom|aside\sfrom|other\sthan|with\sthe\sexception|besides|barring|excluding"
+    r"|(?:but|save)(?:\sfor)?\s(?:sentence|line))"
+)
+_TAKES_BACK = lazy_regex(
+    r"\b(?:(?:wait|actually)[\s,.:;!–—-]+no\b|scratch\sthat|on\s(?:second\sthought|reflection)|let\sme\scorrect\smyself)"
+    r"[\s,.:;–—-]*(?![^.\n]{0,120}\b(?:also|too|both)\b)",
+    re.IGNORECASE,
+)
 _FINE = lazy_regex(
+    rf"(?:(?!(?i:correct\W{{1,3}}{_EXCEPT_FOR}\b))(?:"
     r"CORRECT\b(?!\s?(?:sentence|answer|version|text\b|id\b|or\b|to\b|if\b|/)|\s?:\s?\d|\s?\?)"
-    r"|(?i:correct)\s?(?:$|[.!,;(—–]|-\s|--|:\s?(?:the|no|all|this|there)\b)"
+    r"|(?i:correct)\s?(?:$|[.!,;(—–]|-\s|--|:\s?(?:the|no|all|this|there)\b)))"
     r"|(?i:no)\s(?:(?i:medical|clinical|factual)\s)?(?i:errors?)\b(?!\s?(?i:,|except|but|apart|other|in\ssentence))",
     re.MULTILINE,
 )
@@ -225,6 +235,7 @@ _REPAIRS = lazy_regex(
     r"|^\W*(?:except|with\sthe\sexception|apart|aside|other\sthan)\b|^\W*(?:corrections?\b|correct\s(?:version\sof\s)?(?:the\s)?sentence\b)",
     re.IGNORECASE,
 )
+_EXCEPTS = lazy_regex(rf"\W*{_EXCEPT_FOR}\b", re.IGNORECASE)
 _ABOUT_OTHERS = lazy_regex(r"\b(?:other|others|rest|remaining|otherwise|mostly|most)\b", re.IGNORECASE)
 _IS_NOT = lazy_regex(r"\b(?:is\snot|isn't)(?:\W*$|,)", re.IGNORECASE)
 _PRONOUN = lazy_regex(r"\W*(?:but\s|and\s)?(?:it|this|that|which|the\scorrect\s\w+(?:\s\w+)?)\b", re.IGNORECASE)
@@ -233,7 +244,7 @@ _WHOLE = (
     r"|case|report|facts|contents?|(?<!incorrect\s)information)"
 )
 _GOOD_NOTE = lazy_regex(
-    rf"\b{_WHOLE}\b[^.\n]{{0,40}}?\b{_IS}\s(?:(?:to\sbe|all|already|\w+ly)\s){{0,3}}(?:correct|accurate|right|fine|sound|valid|error-?free)\b"
+    rf"\b{_WHOLE}\b[^.\n]{{0,40}}?\b{_IS}\s(?:(?:to\sbe|all|already|\w+ly)\s){{0,3}}(?:consistent\sand\s)?(?:correct|accurate|right|fine|sound|valid|error-?free)\b"
     r"|^\W*(?:(?:yes|so|therefore|thus|hence)\W+)?(?:everything\s|all\s(?:is\s)?|(?:it|this|that)\sis\s|it's\s|I\s\w+\s(?:it\sis\s)?"
     r"|(?:it\s)?(?:looks|seems|appears)\s)?correct(?:\sto\sme)?\W*$"
     r"|\b(?:is|as)\s(?-i:CORRECT)\b",
@@ -246,6 +257,19 @@ _CONTRAST = lazy_regex(
 _CONCLUDES = lazy_regex(
     r"\W*(?:so|therefore|thus|hence|overall|in\s(?:conclusion|summary)|finally|consequently|final\w*|conclusion)\b",
     re.IGNORECASE,
+)
+
+
+_ALL_BUT = lazy_regex(
+    r"\b(?:all|everything|(?:every|each)\ssentence)(?:\s(?:of\s)?(?:the\s)?(?:other\s)?(?:sentences|it|lines|statements))?"
+    rf"\s(?:but|except(?:\sfor)?|save(?:\sfor)?)\s((?:sentence|line)\s\d{{1,3}})\s{_IS}\s(?:\w+ly\s)?{_GOOD}\b",
+    re.IGNORECASE,
+)
+"""All sentences but one are right."""
+_BUT_ONE = lazy_regex(
+    r"\s(?:but(?:\sfor)?|save(?:\sfor)?|barring|besides|excluding|excepting|bar)(?=\s(?:the\s(?:[\w-]+\s){1,3}(?:in|of)\s)?"
+    r"(?:sentence|line)\s\d{1,3}\s?(?:$|[.,:;(]))",
+    re.IGNORECASE | re.MULTILINE,
 )
 
 
@@ -285,6 +309,9 @@ def _read(text: str) -> ErrorJudgment:
         found = _judgment_at(text, start)
         if found:
             return found
+    found = _after_retraction(text)
+    if found:
+        return found
     last = text[text.rfind("\n") + 1 :]
     if _FINE.fullmatch(last.rstrip(".! ")):
         return _FINE_JUDGMENT
@@ -297,6 +324,15 @@ def _read(text: str) -> ErrorJudgment:
     if corrects and not repeats and not _GOOD_SENTENCE.search(corrects[0]):
         return ErrorJudgment(True, int(corrects["id"]))
     return found
+
+
+def _after_retraction(text: str) -> ErrorJudgment | None:
+    """Return the wrong sentence that is named after "Wait, no:"; None without one."""
+    for retraction in list(_TAKES_BACK.finditer(text))[-1:]:
+        found = _judgment_in_statements(text[retraction.end() :])
+        if found.sentence is not None:
+            return found
+    return None
 
 
 def _prepared(completion: str, sentences: Mapping[int, str]) -> str:
@@ -375,7 +411,7 @@ def _judgment_in_fields(text: str) -> ErrorJudgment | None:
 
 def _judgment_in_statements(text: str) -> ErrorJudgment:
     """Read the judgment from statements anywhere in a completion."""
-    statements = list(_without_concessions(list(_statements(_NEW_TEXT.sub(r"\1\2", _CUE.sub("", text))))))
+    statements = list(_without_concessions(list(_statements(_NEW_TEXT.sub(r"\1\2", _with_except(_CUE.sub("", text)))))))
     wrong = [statement for statement in statements if statement.wrong]
     decided = [one for one in wrong if not _CONTRADICTION.search(one.clause)]
     wrong = decided if any(one.ids for one in decided) else wrong
@@ -392,6 +428,11 @@ def _judgment_in_statements(text: str) -> ErrorJudgment:
     if not wrong and not numbers:
         return _FINE_JUDGMENT if fine else _UNREAD
     return ErrorJudgment(True, next(iter(numbers)) if len(numbers) == 1 else None)
+
+
+def _with_except(text: str) -> str:
+    """Write "all but sentence 3 are right" and "all right but sentence 3" with the words that other patterns know."""
+    return _BUT_ONE.sub(" except", _ALL_BUT.sub(r"\1 is wrong", text))
 
 
 def _statements(text: str) -> Iterator[_Statement]:
@@ -418,6 +459,8 @@ def _says_wrong(clause: str, ids: AbstractSet[int], last: bool | None) -> bool |
     """
     negated = _NO_ERROR_CLAUSE.search(clause) is not None
     if _NOT_GOOD.search(clause):
+        return True
+    if ids and _EXCEPTS.match(clause):
         return True
     if not ids:
         if negated:

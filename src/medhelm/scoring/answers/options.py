@@ -17,6 +17,7 @@ from typing import NamedTuple
 from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers.answer_text import clean_text
 from medhelm.scoring.answers.choice_words import phrases, roles, unspaced_words
+from medhelm.scoring.answers.option_places import with_labels
 
 _FIRST = 0xE000  # private characters replace the texts of options
 _MOST_OPTIONS = 64
@@ -204,6 +205,9 @@ def _is_number(text: str) -> bool:
 def find_tokens(text: str, options: PreparedOptions) -> list[Token]:
     """Return the tokens of a `choice_text`."""
     text = _replace_texts(text, options)
+    if "B" in options.labels:
+        numbers = not any(map(_is_number, options.words))
+        text = with_labels(text, sorted(options.labels, key=options.labels.__getitem__), numbers=numbers)
     if "0" in options.labels:
         text = _WHOLE_NUMBER.sub(r"\1", text)
     elif not any(map(_is_number, options.words)):
@@ -353,6 +357,8 @@ def _is_name(token: Token, kept: list[Token], after: Token, further: list[Token]
         return False
     if before.role in ".\n" and after.word in _PRONOUNS and not token.is_label:
         return True
+    if token.is_common and before.role == "o" and word.isdigit() and int(word) != token.option + 1:
+        return False  # "option 2" may be the second one, or the one with this text
     if not (token.is_label and word.isalpha()):
         return (
             ends

@@ -13,11 +13,13 @@ _ARTICLES = lazy_regex(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _WRAPPING = "*_`\"'“”‘’„«»"
 _MARK = lazy_regex(r"[^\w\s]|_")
-_NEXT_TASK = lazy_regex(
-    r"\n[ \t]*(?:#{1,6}\s|\*\*)?(?:next\s)?(?:question|q|input|(?:patient\s|clinical\s)?note|context|text|instructions?"
-    r"|human|user)\s?\d{0,3}\**\s?[:\n]",
-    re.IGNORECASE,
-)
+_AGAIN = r"(?:next\s|new\s|another\s|follow-?up\s)"
+_MATERIAL = r"(?:input|note|text)"
+_ASKS = rf"(?:{_AGAIN}?(?:question|q|human|user|instructions?|context|(?:patient|clinical)\snote)|{_AGAIN}{_MATERIAL})"
+_TASK = r"\n[ \t]*(?:#{1,6}\s|\*\*)?(?:%s)\s?\d{0,3}\**\s?"
+_ASKED_AGAIN = lazy_regex(_TASK % rf"{_ASKS}|{_AGAIN}?problem" + r"(?:[:.]|\**\n)", re.IGNORECASE)
+_NEXT_TASK = lazy_regex(_TASK % rf"{_ASKS}|{_MATERIAL}" + r"[:\n]", re.IGNORECASE)
+"""The second pattern has no problems, which are listed: "Problem 2: diabetes. Code: E11.9"."""
 _ITS_ANSWER = lazy_regex(
     r"^[^\w\n]{0,12}(?:answers?|outputs?|responses?|labels?|codes?|assistant)\s?\d{0,3}\**\s?(?::|$)",
     re.IGNORECASE | re.MULTILINE,
@@ -58,6 +60,18 @@ def normalize_keeping_meaning(text: str) -> str:
     last = len(words) - 1
     content = [word for n, word in enumerate(words) if not _is_article(word, first=n == 0, last=n == last)]
     return " ".join(content).casefold() or " ".join(text.casefold().split())
+
+
+def before_next_question(text: str) -> str | None:
+    """Return what precedes another question that the model asks itself; None if it asks none.
+
+    What precedes need not hold an answer: a model may repeat its question first.
+
+    >>> before_next_question("B\\nNext question: A man with a rash."), before_next_question("B\\nNext, C is wrong.")
+    ('B', None)
+    """
+    following = _ASKED_AGAIN.search(text)
+    return text[: following.start()] if following else None
 
 
 def before_next_task(completion: str) -> str:

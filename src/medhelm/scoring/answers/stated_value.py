@@ -57,7 +57,8 @@ _FILLER = lazy_regex(rf"(?:[\s\x00\"'(\[~≈#*_|{{>$]|\b(?:{_FILLERS})\b)*\Z", r
 """Words and marks that may separate a link from its value."""
 
 _ANSWER = lazy_regex(
-    r"(?<![a-z])(?:answers?|final (?:answer|result|value|score|total)|^\W{0,6}final"
+    r"(?<![a-z])(?:answers?|respuesta|réponse|antwort|resposta|risposta"
+    r"|final (?:answer|result|value|score|total)|^\W{0,6}final"
     r"|(?:(?<=\bthe )|^\W{0,6}|[:.;→]\s?)(?:results?|outputs?)(?=\s?(?:is\b|was\b|[:=≈→*\n])))(?![a-z])",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -95,7 +96,9 @@ _ALTERNATIVE = lazy_regex(
 )
 _BETWEEN = lazy_regex(r"\bbetween\s(?:the |about )?\Z", re.IGNORECASE)
 _PURPOSE = lazy_regex(r"[\sA-Za-z%²³/^°µ]{0,16}?\s(for|by|using|with|per|in|on|from) ")
-_RETRACTION = lazy_regex(r"\b(?:no,|wait\b|actually\b|correction\b|oops\b|make that\b)|~~", re.IGNORECASE)
+_RETRACTION = lazy_regex(
+    r"\b(?:non?,|nein,|perdón\b|pardon\b|wait\b|actually\b|correction\b|oops\b|make that\b)|~~", re.IGNORECASE
+)
 _REFUSAL = lazy_regex(
     r"\b(?:cannot|can't|can not|couldn't|could not|unable|not able|not possible|impossible|not enough|insufficient)\b"
     r"(?!.{0,200}\b(?:but|however)\b.{0,80}\d)",

@@ -120,10 +120,16 @@ def _section_headings(lines: list[_Line]) -> set[int]:
 
 
 def _without_ranking(tokens: list[Token]) -> list[Token]:
-    """Turn options into words if several have a percentage: "B 80%, A 15%" states none."""
+    """Turn options into words if several have a percentage, or an order: "B 80%, A 15%" or "B > A" states none."""
     shares = {at for at, token in enumerate(tokens) if token.word.endswith("%")}
     shares |= {at - 1 for at in shares if tokens[at - 1].role in ":("}
     ranked = {at for at, token in enumerate(tokens) if token.role == "M" and at + 1 in shares}
+    ranked |= {
+        at + step
+        for at, (token, sign, other) in enumerate(zip(tokens, tokens[1:], tokens[2:], strict=False))
+        if token.role == other.role == "M" and sign.word == ">"
+        for step in (0, 2)
+    }
     if len({tokens[at].option for at in ranked}) < 2:
         return tokens
     return [Token("w", word=token.word) if at in ranked else token for at, token in enumerate(tokens)]

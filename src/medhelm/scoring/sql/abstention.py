@@ -53,6 +53,10 @@ _SAYS_NO = lazy_regex(
     rf"|^\W*(?:missing|unknown)\s{_THING}\b|\b{_THING}\snot\s(?:found|covered|defined)\b"
     r"|(?:\bnot|n['’]t)\s(?:\w+\s)?(?:available|stored|recorded|present|included|contained|captured|part\sof"
     r"|(?:found\s|covered\s|defined\s|mentioned\s|provided\s)?(?:in|by)\s(?:the\s)?(?:given\s)?(?:schema|database|data|tables?))\b"
+    # in Spanish, Portuguese, French and German
+    r"|\b(?:no\s(?:se\s)?puede|no\ses\sposible|não\s(?:pode|é\spossível)|imposible|impossível)\b[^.\n]{0,40}?\b(?:respond|contest|ger|crea)"
+    r"|\b(?:ne\speut\s(?:pas\s)?être|n'est\spas\spossible|impossible\sde)\b[^.\n]{0,40}?\b(?:répond|générer|créer)"
+    r"|\bnicht\s(?:beantwort|möglich|enthalten)|\b(?:esquema|base\sde\sdatos|schéma|schema)\b[^.\n]{0,20}?\bno\s(?:contiene|incluye)\b"
     # there is not enough of it
     rf"|\b(?:insufficient|not\senough|isn't\senough)\s(?:{_THING}|schema)\b|\binformation\sis\sinsufficient\b"
     r"|\bout[\s-]of[\s-](?:the\s)?scope\b|\b(?:outside|beyond)\s(?:of\s)?the\s(?:scope|schema|database)\b",

@@ -13,7 +13,7 @@ import re
 from typing import Any
 
 from medhelm.io.lazy_regex import lazy_regex
-from medhelm.scoring.answers.plain_text import strip_reasoning
+from medhelm.scoring.answers.plain_text import before_next_question, strip_reasoning
 from medhelm.scoring.sql.abstention import abstains, is_hypothetical, says_unanswerable
 
 _INVISIBLE = lazy_regex(
@@ -68,6 +68,8 @@ _FINAL = lazy_regex(
     r"\b(?:final|correct|corrected|revised)\s(?:sql\s)?(?:answer|query|sql|statement)\b(?:\sis)?\W*?[:\n]",
     re.IGNORECASE,
 )
+_CORRECTS = lazy_regex(r"\b(?:correct(?:ed|ion)|revised|fixed|improved|updated)\b", re.IGNORECASE)
+"""Announces another answer to the same question."""
 _ON_A_LINE = lazy_regex(rf"(?:^|:|[-=]>\s)(?:[ \t>*\"'“`(-]|\d[.)]\s)*(?={_QUERY})", re.MULTILINE | re.IGNORECASE)
 _STATED = lazy_regex(rf"\b(?:query|sql|statement|answer)\b\s?(?:is\b|:)[\s:\"'“`(*]*(?={_QUERY})", re.IGNORECASE)
 _ANYWHERE = lazy_regex(rf"(?<![\w.])(?={_QUERY})", re.IGNORECASE)
@@ -116,8 +118,9 @@ def find_query(completion: str) -> str | None:
     """Find the SQL in a completion; None for an abstention: empty, `null`, or "the question cannot be answered".
 
     It may be in tags, in a code block of any language (the last one with a query), in JSON, or in prose. It ends at its
-    semicolon unless another statement follows; the same statement again is ignored. Text that is neither SQL nor an
-    abstention is returned unchanged, as a query that cannot be executed. So is reasoning that was cut off.
+    semicolon unless another statement follows; the same statement again is ignored, and so are another question that
+    the model asks itself and its query. Text that is neither SQL nor an abstention is returned unchanged, as a query
+    that cannot be executed. So is reasoning that was cut off.
 
     >>> find_query("Sure:\\n```sql\\nselect 1;\\n```")
     'select 1;'
@@ -127,7 +130,7 @@ def find_query(completion: str) -> str | None:
     text = _INVISIBLE.sub("", strip_reasoning(completion)).strip()
     if not text and not strip_reasoning(completion + "."):
         return completion.strip()
-    text = _json_text(text)
+    text = _json_text(_own_answer(text))
     body = _marked_block(text)
     start = _statement_start(body)
     if start is not None:
@@ -141,6 +144,17 @@ def find_query(completion: str) -> str | None:
         return None
     inside = inside or _ANYWHERE.search(body)
     return _statement(body, inside.end()) if inside else body
+
+
+def _own_answer(text: str) -> str:
+    """Return what precedes another question that the model asks itself, if it answers and is not corrected later."""
+    before = before_next_question(text)
+    if before is None or _CORRECTS.search(text, len(before)):
+        return text
+    block, line = _marked_block(before), before.strip()
+    start = _statement_start(block)
+    answers = _ANYWHERE.search(block, start) is not None if start is not None else "\n" not in line and abstains(line)
+    return before if line and answers else text
 
 
 def published_query(completion: str) -> str:
