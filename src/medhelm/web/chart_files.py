@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 
-from medhelm.web.charts.chart import Chart
-from medhelm.web.charts.heat_map import ShadedTable
+from medhelm.reports.charts.chart import Chart
+from medhelm.reports.charts.heat_map import ShadedTable
 from medhelm.web.page import Download, PageNotFound, PageRequest, Values, text_download
 
 PNG_SCALE = 2

@@ -15,12 +15,12 @@ from medhelm.analysis.leaderboard.types import Average, Leaderboard, Row
 from medhelm.domain import Run
 from medhelm.domain.titles import group_title
 from medhelm.reports import leaderboard as report
+from medhelm.reports.charts.chart import Chart
+from medhelm.reports.charts.cost import cost_chart, cost_points
+from medhelm.reports.charts.heat_map import ShadedTable, head_to_head_table, heat_map
+from medhelm.reports.charts.marks import column_scale, coverage_bar, interval_mark, rank_mark
+from medhelm.reports.charts.scales import LinearScale
 from medhelm.web.chart_files import chart_file, chart_links
-from medhelm.web.charts.chart import Chart
-from medhelm.web.charts.cost import cost_chart, cost_points
-from medhelm.web.charts.heat_map import ShadedTable, head_to_head_table, heat_map
-from medhelm.web.charts.marks import column_scale, coverage_bar, interval_mark, rank_mark
-from medhelm.web.charts.scales import LinearScale
 from medhelm.web.page import Download, Page, PageRequest, text_download
 from medhelm.web.selection import BoardSelection, board_of, choices_of, results_of, selection_of
 from medhelm.web.site import Site

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from medhelm.reports.formats.tables import with_interval
-from medhelm.web.charts.chart import Drawing
-from medhelm.web.charts.rows import RowLayout, RowText, axis_below, lay_out, row_texts
-from medhelm.web.charts.scales import LinearScale, domain, known
-from medhelm.web.charts.svg import (
+from medhelm.reports.charts.chart import Drawing
+from medhelm.reports.charts.rows import RowLayout, RowText, axis_below, lay_out, row_texts
+from medhelm.reports.charts.scales import LinearScale, domain, known
+from medhelm.reports.charts.svg import (
     SMALL,
     circle,
     coordinate,
@@ -22,6 +21,7 @@ from medhelm.web.charts.svg import (
     line,
     paint,
 )
+from medhelm.reports.formats.tables import with_interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

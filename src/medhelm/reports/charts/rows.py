@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from medhelm.web.charts.chart import COMPACT
-from medhelm.web.charts.scales import LinearScale, tick_text
-from medhelm.web.charts.svg import FONT_SIZE, SMALL, group, halo, label, line, text_width
+from medhelm.reports.charts.chart import COMPACT
+from medhelm.reports.charts.scales import LinearScale, tick_text
+from medhelm.reports.charts.svg import FONT_SIZE, SMALL, group, halo, label, line, text_width
 
 MARGIN, GAP = 8, 10
 """Pixels at the edges, and between names, marks and numbers."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from medhelm.reports.charts.svg import empty_picture, picture
 from medhelm.reports.formats.tables import MISSING, Value, as_line, decimal, render
-from medhelm.web.charts.svg import empty_picture, picture
 
 WIDE, NARROW = 760, 340
 """Pixels of the pictures for large and small screens; texts have the same size in both."""

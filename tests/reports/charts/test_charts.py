@@ -20,14 +20,14 @@ from medhelm.analysis.comparison.two_models import compare_two_models
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import Estimate
+from medhelm.reports.charts.benchmark_scores import SubgroupMean, benchmark_scores_chart, subgroups_chart
+from medhelm.reports.charts.chart import NARROW, WIDE, Chart, cell_text
+from medhelm.reports.charts.cost import PricedPoint, cost_chart, cost_points
+from medhelm.reports.charts.differences import differences_chart
+from medhelm.reports.charts.distribution import ModelScores, distribution_chart
+from medhelm.reports.charts.failures import FailureCount, failures_chart
+from medhelm.reports.charts.intervals import IntervalPlot, IntervalRow, draw_intervals
 from medhelm.reports.formats.tables import as_line
-from medhelm.web.charts.benchmark_scores import SubgroupMean, benchmark_scores_chart, subgroups_chart
-from medhelm.web.charts.chart import NARROW, WIDE, Chart, cell_text
-from medhelm.web.charts.cost import PricedPoint, cost_chart, cost_points
-from medhelm.web.charts.differences import differences_chart
-from medhelm.web.charts.distribution import ModelScores, distribution_chart
-from medhelm.web.charts.failures import FailureCount, failures_chart
-from medhelm.web.charts.intervals import IntervalPlot, IntervalRow, draw_intervals
 from tests.support.leaderboards import HOSTILE, toy_board
 
 GOLDEN = Path(__file__).parent / "golden"

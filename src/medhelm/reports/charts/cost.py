@@ -14,12 +14,9 @@ from markupsafe import Markup
 
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain.text import listed, plural
-from medhelm.reports.figures.cost import percent
-from medhelm.reports.formats.tables import Value, number
-from medhelm.reports.leaderboard import shown_name
-from medhelm.web.charts.chart import COMPACT, Chart, Drawing
-from medhelm.web.charts.scales import LinearScale, LogScale, dollars, domain, known, tick_text
-from medhelm.web.charts.svg import (
+from medhelm.reports.charts.chart import COMPACT, Chart, Drawing
+from medhelm.reports.charts.scales import LinearScale, LogScale, dollars, domain, known, tick_text
+from medhelm.reports.charts.svg import (
     FONT_SIZE,
     SMALL,
     box_paint,
@@ -34,6 +31,9 @@ from medhelm.web.charts.svg import (
     short,
     text_width,
 )
+from medhelm.reports.figures.cost import percent
+from medhelm.reports.formats.tables import Value, number
+from medhelm.reports.leaderboard import shown_name
 
 HEADERS = ("no", "model", "usd_per_1000", "macro_average", "low", "high", "efficient", "probability", "note")
 """Columns of the table."""

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.head_to_head import HeadToHead
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
+from medhelm.reports.charts.scales import known
 from medhelm.reports.figures import style
 from medhelm.reports.formats.tables import MISSING, Value, as_line, decimal, estimate_text, number, render
 from medhelm.reports.leaderboard import CSV_HEADERS, SEPARATED, head_to_head_list, head_to_head_note, shown_name
-from medhelm.web.charts.scales import known
 
 SCORE_EDGES = (0.15, 0.3, 0.45, 0.6, 0.75, 0.9)
 """Ends of the seven steps of scores, on the scale from 0 (worst) to 1 (best)."""
