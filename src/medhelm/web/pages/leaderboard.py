@@ -328,7 +328,7 @@ def _category(name: str) -> Heading:
 def cost_of(board: Leaderboard) -> Chart | None:
     """Return cost against performance; None if the cost of no model is known."""
     points = cost_points(board)
-    return cost_chart(points) if any(point.usd_per_1000 is not None for point in points) else None
+    return cost_chart(points) if any(point.usd is not None for point in points) else None
 
 
 def matrix_of(site: Site, board: Leaderboard, selection: BoardSelection) -> ShadedTable | None:
