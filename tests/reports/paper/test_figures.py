@@ -101,6 +101,7 @@ CASES: dict[str, tuple[Callable[[], Leaderboard], tuple[int, ...], tuple[int, ..
     "hostile": (lambda: toy_board(5, 3, names=HOSTILE, missing=[(0, 0)]), (2,), (1,)),
     "no price": (lambda: toy_board(16, 4, names=long_names(16)), tuple(range(1, 16)), ()),
     "forty": (lambda: toy_board(40, 37, names=long_names(40), missing=[(0, 0), (9, 9)]), (3, 7), ()),
+    "small categories": (lambda: replace(wide := toy_board(4, 37), columns=wide.columns[::7]), (), ()),
     "sample": (lambda: toy_board(3, 2, tier="sample", names=["baseline/majority"]), (), ()),
 }
 """Leaderboards, with places of models of unknown cost and of models that cost nothing."""
@@ -179,6 +180,13 @@ def test_figure_4_holds_the_published_ranges_of_the_categories() -> None:
     assert {name: (min(line_of(figure, name)), max(line_of(figure, name))) for name in ranges} == ranges
     detail = words_of(figures.figure_4_subcategories(published(), TITLES))
     assert sum(re.fullmatch(r"\d\.\d\d", text) is not None for text in detail) == 22 * 9 + len(figures.SHADES)
+
+
+def test_categories_have_one_heading_each() -> None:
+    board = published()
+    mixed = replace(board, columns=(*board.columns[::2], *board.columns[1::2]))
+    for make in (figures.figure_3, figures.figure_4_subcategories):
+        assert sorted(words_of(make(mixed, TITLES))) == sorted(words_of(make(board, TITLES)))
 
 
 def test_a_missing_value_is_marked() -> None:

@@ -163,18 +163,9 @@ def _bands(columns: Sequence[tuple[str, str]], room: float) -> list[Band]:
 
 def _band(table: CellTable, band: Band, left: float, top: float) -> tuple[Markup, float, float]:
     """Return one band, its right end, and its bottom."""
-    heads = [(table.columns[number][0], left + x) for number, x in band]
-    slant = math.radians(SLANT)
-    longest = max(text_width(name, SMALL) for name, _ in heads)
-    y = top + longest * math.sin(slant) + 12
-    right = max(x + CELL / 2 + text_width(name, SMALL) * math.cos(slant) for name, x in heads)
-    words = [
-        element("text", name, transform=f"translate({x + CELL / 2 + 3:.1f} {y - 6:.1f}) rotate(-{SLANT})")
-        for name, x in heads
-    ]
-    rects: list[Markup] = []
-    texts: dict[str, list[Markup]] = {BLACK: [], WHITE: []}
-    headings, previous, end = [], "", left - GAP + 4
+    heads, right, y = _heads([(table.columns[number][0], left + x) for number, x in band], top)
+    words, headings, cells = [heads], [], []
+    previous, end = "", left - GAP + 4
     for row in table.rows:
         if not any(row.cells[number] for number, _ in band):
             continue
@@ -183,33 +174,47 @@ def _band(table: CellTable, band: Band, left: float, top: float) -> tuple[Markup
             y += ROW + 4
         previous = row.group
         words.append(label(end, y + 13, row.name, anchor="end"))
-        for number, x in band:
-            if cell := row.cells[number]:
-                rects.append(_box(left + x, y, cell))
-                texts[cell.ink].append(_text(left + x, y, cell))
+        cells += [_cell(left + x, y, cell) for number, x in band if (cell := row.cells[number])]
         y += ROW
-    below = y
-    if len(_groups(table.columns, range(len(table.columns)))) > 1:
-        for name, numbers in _groups(table.columns, [number for number, _ in band]):
-            places = [left + x for number, x in band if number in numbers]
-            lines = wrapped(name, max(HEADING, CELL * len(numbers)), SMALL * 1.08)
-            headings += [
-                label(places[0] + 1, y + 15 + 13 * at, text, size=SMALL, bold=True) for at, text in enumerate(lines)
-            ]
-            below = max(below, y + 15 + 13 * len(lines))
-            right = max(right, places[0] + max(text_width(text, SMALL * 1.08) for text in lines))
-    inside = [element("g", *found, fill=ink, font_size=10) for ink, found in texts.items() if found]
-    drawn = Markup("").join(rects) + group("ink", words, font_size=SMALL) + group("ink", headings)
-    return drawn + Markup("").join(inside), max(right, left + band[-1][1] + CELL) + EDGE, below + 8
+    below, beyond, bottom = _headings(table.columns, band, left, y)
+    texts = group("ink", words, font_size=SMALL) + group("ink", [*headings, *below])
+    right = max(right, beyond, left + band[-1][1] + CELL)
+    return texts + element("g", *cells, font_size=10), right + EDGE, bottom + 8
 
 
-def _box(x: float, y: float, cell: ColoredCell) -> Markup:
+def _heads(names: Sequence[tuple[str, float]], top: float) -> tuple[Markup, float, float]:
+    """Return slanted names of columns, their right end and their bottom. `names`: with the left end of each column."""
+    slant = math.radians(SLANT)
+    bottom = top + max(text_width(name, SMALL) for name, _ in names) * math.sin(slant) + 12
+    right = max(x + CELL / 2 + text_width(name, SMALL) * math.cos(slant) for name, x in names)
+    words = [
+        element("text", name, transform=f"translate({x + CELL / 2 + 3:.1f} {bottom - 6:.1f}) rotate(-{SLANT})")
+        for name, x in names
+    ]
+    return Markup("").join(words), right, bottom
+
+
+def _headings(
+    columns: Sequence[tuple[str, str]], band: Band, left: float, y: float
+) -> tuple[list[Markup], float, float]:
+    """Return the headings below groups of columns, their right end and their bottom; none for a single group."""
+    found: list[Markup] = []
+    right, bottom = 0.0, y
+    if len({name for _, name in columns}) > 1:
+        places = dict(band)
+        for name, numbers in _groups(columns, list(places)):
+            x = left + places[numbers[0]]
+            for place, text in enumerate(wrapped(name, max(HEADING, CELL * len(numbers)), SMALL * 1.08), start=1):
+                found.append(label(x + 1, y + 2 + 13 * place, text, size=SMALL, bold=True))
+                right, bottom = max(right, x + text_width(text, SMALL * 1.08)), max(bottom, y + 6 + 13 * place)
+    return found, right, bottom
+
+
+def _cell(x: float, y: float, cell: ColoredCell) -> Markup:
+    """Return a cell with its text."""
     stroke = FAINT if cell.fill == WHITE else None
-    return rect(x + 0.5, y + 0.5, CELL - 1, ROW - 1, fill=cell.fill, stroke=stroke)
-
-
-def _text(x: float, y: float, cell: ColoredCell) -> Markup:
-    return element("text", cell.text, x=x + CELL / 2, y=y + 12.5, text_anchor="middle")
+    box = rect(x + 0.5, y + 0.5, CELL - 1, ROW - 1, fill=cell.fill, stroke=stroke)
+    return box + element("text", cell.text, x=x + CELL / 2, y=y + 12.5, text_anchor="middle", fill=cell.ink)
 
 
 def _legend(kinds: Sequence[tuple[ColoredCell, str]], top: float, width: float) -> tuple[Markup, float]:
@@ -219,7 +224,8 @@ def _legend(kinds: Sequence[tuple[ColoredCell, str]], top: float, width: float) 
         needed = CELL + (text_width(meaning, SMALL) + 6 if meaning else 0)
         if x + needed > width - EDGE and x > EDGE:
             x, y = float(EDGE), y + ROW + 4
-        words = element("g", _text(x, y, cell), fill=cell.ink, font_size=10)
-        parts += [_box(x, y, cell), words, group("ink", [label(x + CELL + 6, y + 13, meaning, size=SMALL)])]
+        parts.append(element("g", _cell(x, y, cell), font_size=10))
+        if meaning:
+            parts.append(group("ink", [label(x + CELL + 6, y + 13, meaning, size=SMALL)]))
         x += needed + (16 if meaning else 0)
     return Markup("").join(parts), y + ROW + 8

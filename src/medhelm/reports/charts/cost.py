@@ -56,6 +56,9 @@ BESIDE = 600
 ROUND_POINTS = "Round points are on the efficient frontier by point estimates: no model is at least as good for less."
 """Meaning of the two kinds of points."""
 
+AROUND = sorted(((i, j) for i in range(-4, 5) for j in range(-4, 5)), key=lambda step: math.hypot(*step))
+"""Steps from a place to those around it, nearest first."""
+
 LEAST_APART = 13.0
 """Pixels between the middles of symbols, whose numbers stay readable."""
 
@@ -317,12 +320,10 @@ def _free_place(
     down: tuple[float, float],
 ) -> tuple[float, float]:  # fmt: skip
     """Return the place nearest to `at` where a symbol covers no other one; `at` itself if there is none."""
-    far = 2 * RADIUS + 1
-    steps = sorted(((i, j) for i in range(-9, 10) for j in range(-9, 10)), key=lambda step: math.hypot(*step))
-    for i, j in steps:
-        x, y = at[0] + i * far, at[1] + j * far
-        inside = (across[0] <= x <= across[1] and down[0] <= y <= down[1]) or (i, j) == (0, 0)
-        if inside and all(abs(x - a) >= LEAST_APART or abs(y - b) >= LEAST_APART for a, b in taken):
+    for i, j in AROUND:
+        x, y = at[0] + i * (2 * RADIUS + 1), at[1] + j * (2 * RADIUS + 1)
+        is_inside = (x, y) == at or (across[0] <= x <= across[1] and down[0] <= y <= down[1])
+        if is_inside and all(abs(x - a) >= LEAST_APART or abs(y - b) >= LEAST_APART for a, b in taken):
             return x, y
     return at
 

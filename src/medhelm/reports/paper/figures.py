@@ -20,6 +20,7 @@ from medhelm.reports.leaderboard import caption, shown_name
 from medhelm.reports.paper.contents import intervals_in_words
 
 if TYPE_CHECKING:
+    from medhelm.analysis.leaderboard.cells import Column
     from medhelm.analysis.leaderboard.types import GroupMean, Leaderboard
     from medhelm.reports.paper.contents import ModelCost
 
@@ -90,11 +91,12 @@ def _figure(
 
 def figure_3(board: Leaderboard, titles: Mapping[str, str]) -> PaperFigure:
     """Return a heat map of models by benchmark, grouped by category: models as rows, as in the paper."""
-    benchmarks = names([column.title for column in board.columns], LONGEST_LABEL)
-    groups = [titles.get(column.category, group_title(column.category)) for column in board.columns]
+    columns = _by_category(board)
+    benchmarks = names([column.title for column in columns], LONGEST_LABEL)
+    groups = [titles.get(column.category, group_title(column.category)) for column in columns]
     rows = []
     for name, row in zip(_all_names(board), board.all_rows, strict=True):
-        found = [(column, row.cells.get(column.benchmark)) for column in board.columns]
+        found = [(column, row.cells.get(column.benchmark)) for column in columns]
         values = [
             None if cell is None or cell.value is None else column.normalize(cell.value) for column, cell in found
         ]
@@ -109,6 +111,12 @@ def figure_3(board: Leaderboard, titles: Mapping[str, str]) -> PaperFigure:
 
 SHADES = [(score_cell(tenths / 10), "0 worst, 1 best" if tenths == 10 else "") for tenths in (0, 2, 4, 6, 8, 10)]
 """Legend of scores."""
+
+
+def _by_category(board: Leaderboard) -> list[Column]:
+    """Return the benchmarks in the order of the leaderboard, those of a category together."""
+    order = list(dict.fromkeys(column.category for column in board.columns))
+    return sorted(board.columns, key=lambda column: order.index(column.category))
 
 
 def _all_names(board: Leaderboard) -> list[str]:
@@ -133,7 +141,7 @@ def figure_4_subcategories(board: Leaderboard, titles: Mapping[str, str]) -> Pap
     """Return a heat map of subcategories by model."""
     rows = {
         (name, titles.get(category, group_title(category))): [row.subcategories.get(name) for row in board.all_rows]
-        for name, category in {column.subcategory: column.category for column in board.columns}.items()
+        for name, category in {column.subcategory: column.category for column in _by_category(board)}.items()
     }
     return _means(board, titles, rows, "figure4_subcategories", "Figure 4, in detail. Scores by subcategory")
 
