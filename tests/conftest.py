@@ -46,7 +46,7 @@ SLOW = {
         "models/test_replicas",
     ),  # processes
     "models/providers/test_vendors",  # every error of every vendor
-    *("reports/figures", "reports/paper"),
+    "reports/paper",
     *("scoring/sql", "scoring/metrics/test_sql", "scoring/test_parallel"),  # processes
     *("scoring/answers/test_choice_kinds", "scoring/metrics/test_all_metrics"),  # every metric, long completions
     *("scoring/jury/test_planted_verdicts", "scoring/jury/test_prompt_injection"),

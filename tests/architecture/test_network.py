@@ -73,7 +73,6 @@ DATABASES = {"connect": {"io.parquet"}}
 LIBRARIES: Mapping[str, str] = {
     "aiohttp": "sessions are opened by io.http.egress and models.gateway.worker alone, with the checked resolver and "
     "without redirects, proxies, cookies and credentials of the environment; as a server, by the gateway",
-    "altair": "builds specifications; its data sets and its browser are not used",
     "anyio": "runs the threads of Starlette",
     "click": "opens no socket",
     "cryptography": "opens no socket",
@@ -102,7 +101,7 @@ LIBRARIES: Mapping[str, str] = {
     "torch": "computes",
     "transformers": "loads weights with `local_files_only`, and HF_HUB_OFFLINE is set before its import",
     "uvicorn": "listens, by web.connections: on this machine, with a certificate, or behind a proxy that has one",
-    "vl_convert": "gets specifications with their data inside, and no address to download from",
+    "vl_convert": "gets pictures that name no other file and no address",
     "xlsxwriter": "opens no socket",
     "yaml": "opens no socket",
     "yarl": "opens no socket",
@@ -130,7 +129,6 @@ DEPENDENCIES: Mapping[str, str] = {
 
 EXTRAS: Mapping[str, str] = {
     "aiobotocore": "of inspect-ai",
-    "altair": LIBRARIES["altair"],
     "boto3": "of inspect-ai",
     "botocore": "of inspect-ai",
     "cloudpathlib": "of spaCy, for paths in buckets, which it never gets",
@@ -142,7 +140,7 @@ EXTRAS: Mapping[str, str] = {
     "hf-xet": "of huggingface-hub, for downloads",
     "inspect-ai": LIBRARIES["inspect_ai"],
     "jsonref": "of inspect-ai",
-    "jsonschema": "of altair; schemas are in its package",
+    "jsonschema": "of inspect-ai; schemas are in its package",
     "psutil": "of inspect-ai",
     "pyarrow": LIBRARIES["pyarrow"],
     "ray": LIBRARIES["ray"],

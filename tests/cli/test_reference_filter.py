@@ -59,7 +59,7 @@ def test_a_report_draws_the_scores_on_accepted_and_flagged_references(
     server.answer_with(marks_as_outside(1, 4))
     place = make_open_benchmark(tmp_path)
     assert medhelm("run", place, "--model", judge(server, "m"), "--model", "baseline/lexical").code == 0
-    missing = medhelm("report", tmp_path / "none", "--only", "figureD1", "--formats", "json")
+    missing = medhelm("report", tmp_path / "none", "--only", "figureD1", "--formats", "svg")
     assert "filter-references" in missing.out + missing.err
     marked = medhelm("filter-references", place, "--judge", judge(server), "--json").json
     (expected,) = [
@@ -67,11 +67,10 @@ def test_a_report_draws_the_scores_on_accepted_and_flagged_references(
         for one in marked["benchmarks"][0]["models"]
         if one["metric"] == "rouge_l" and not one["model"].startswith("baseline/")
     ]
-    assert medhelm("report", tmp_path / "out", "--only", "figureD1", "--formats", "json").code == 0
-    spec = json.loads((tmp_path / "out" / "figures" / "figureD1.json").read_text(encoding="utf-8"))
-    (values,) = spec["datasets"].values()
-    bars = {one["bar"]: one["value"] for one in values}
-    assert bars == pytest.approx({"Accepted (4)": expected["kept"], "Flagged (2)": expected["set_aside"]}, abs=1e-4)
+    assert medhelm("report", tmp_path / "out", "--only", "figureD1", "--formats", "svg").code == 0
+    svg = (tmp_path / "out" / "figures" / "figureD1.svg").read_text(encoding="utf-8")
+    bars = dict(re.findall(r">((?:Accepted|Flagged) \(\d\))</text><text[^>]*>([\d.]+)<", svg))
+    assert bars == {"Accepted (4)": f"{expected['kept']:.3f}", "Flagged (2)": f"{expected['set_aside']:.3f}"}
 
 
 def test_failures_end_with_one_and_are_counted(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:

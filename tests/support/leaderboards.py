@@ -52,7 +52,7 @@ HOSTILE = (
     "=cmd|' /C calc'!A0",
     "n" * 300,
 )
-"""Names of models that mean something to Vega, HTML, Markdown, LaTeX or a spreadsheet, or do not fit."""
+"""Names of models that mean something to SVG, HTML, Markdown, LaTeX or a spreadsheet, or do not fit."""
 
 
 @functools.cache

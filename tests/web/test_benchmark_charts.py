@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from medhelm.reports.charts.chart import Chart
 from medhelm.reports.formats.tables import Value
 from medhelm.web.benchmark_charts import benchmark_charts
-from medhelm.web.charts.chart import Chart
 from medhelm.web.selection import BoardSelection, board_of
 from medhelm.web.site import Site
 from tests.support.cli import Medhelm

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     "--formats",
     multiple=True,
     metavar="FORMAT,...",
-    help="Formats: md, csv, latex, svg, png, pdf, json.  [default: all]",
+    help="Formats: md, csv, latex, svg, png, pdf.  [default: all]",
 )
 @click.option(
     "--ratings", metavar="FILE", type=click.Path(path_type=Path), help="File of clinicians' ratings, for table 2."
@@ -75,7 +75,7 @@ def report(
     """Write the paper's tables and figures.
 
     Covers the models of the store, the published ones, or both. DIR must be new, empty, or an unchanged report. Start
-    with its README.md or index.html. Figures need the packages altair and vl-convert-python: in a checkout,
+    with its README.md or index.html. PNG and PDF need the package vl-convert-python: in a checkout,
     `pip install '.[figures]'`.
 
     \b

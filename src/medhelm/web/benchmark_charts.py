@@ -9,11 +9,11 @@ import numpy as np
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import Run
+from medhelm.reports.charts.benchmark_scores import SubgroupMean, benchmark_scores_chart, best_first, subgroups_chart
+from medhelm.reports.charts.chart import Chart
+from medhelm.reports.charts.distribution import ModelScores, distribution_chart
+from medhelm.reports.charts.failures import FailureCount, failures_chart
 from medhelm.results.runs.score_details import ScoreDetails, score_details
-from medhelm.web.charts.benchmark_scores import SubgroupMean, benchmark_scores_chart, best_first, subgroups_chart
-from medhelm.web.charts.chart import Chart
-from medhelm.web.charts.distribution import ModelScores, distribution_chart
-from medhelm.web.charts.failures import FailureCount, failures_chart
 from medhelm.web.site import Site
 
 MOST_MODELS = 60

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
-from importlib.util import find_spec
 
-from medhelm.web.charts.chart import Chart
-from medhelm.web.charts.heat_map import ShadedTable
+from medhelm.reports.charts import rendering
+from medhelm.reports.charts.chart import Chart
+from medhelm.reports.charts.heat_map import ShadedTable
 from medhelm.web.page import Download, PageNotFound, PageRequest, Values, text_download
-
-PNG_SCALE = 2
-"""Pixels of a PNG file per pixel of the chart."""
-
-CONVERTER = "vl_convert"
-"""Module of the extra `figures` that makes PNG files."""
 
 
 def formats(is_static: bool = False) -> list[str]:
     """Return the formats of a chart that this installation can make; the static site has no PNG files."""
-    return ["svg", "png", "csv"] if find_spec(CONVERTER) and not is_static else ["svg", "csv"]
+    return ["svg", "png", "csv"] if rendering.is_installed() and not is_static else ["svg", "csv"]
 
 
 def chart_links(
@@ -43,7 +36,6 @@ def chart_file(name: str, charts: Mapping[str, Callable[[], Chart | ShadedTable 
         return text_download(found.csv, stem, "csv")
     if isinstance(found, ShadedTable) or not found.has_data:
         raise PageNotFound(f"`{stem}` has no picture; its numbers are in {stem}.csv.")
-    if suffix == "svg":
-        return Download(content=str(found.svg).encode(), media_type="image/svg+xml", file_name=f"{stem}.svg")
-    picture: bytes = import_module(CONVERTER).svg_to_png(str(found.svg), scale=PNG_SCALE)
-    return Download(content=picture, media_type="image/png", file_name=f"{stem}.png")
+    media = {"svg": "image/svg+xml", "png": "image/png"}[suffix]
+    picture = rendering.render(str(found.svg), [suffix])[suffix]
+    return Download(content=picture, media_type=media, file_name=f"{stem}.{suffix}")

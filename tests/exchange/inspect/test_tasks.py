@@ -284,7 +284,7 @@ from inspect_ai._util.entrypoints import ensure_entry_points
 ensure_entry_points("medhelm")
 new = sorted(set(sys.modules) - before)
 assert "medhelm.exchange.inspect.tasks" in new, new
-watched = ("medhelm.", "duckdb", "yaml", "scipy", "altair")
+watched = ("medhelm.", "duckdb", "yaml", "scipy", "vl_convert")
 imported = [name for name in new if name.startswith(watched)]
 import medhelm.exchange.inspect.tasks as tasks
 from inspect_ai._util.error import PrerequisiteError

@@ -13,7 +13,7 @@ from medhelm.domain.remark import Remark
 from medhelm.errors import MissingError, UserError, suggestion
 from medhelm.io.export_folder import REPORT_MANIFEST, check_report, write_report
 from medhelm.reports import leaderboard as leaderboard_report
-from medhelm.reports.figures import rendering
+from medhelm.reports.charts import rendering
 from medhelm.reports.paper.contents import intervals_in_words
 from medhelm.reports.paper.index import ReportIndex, findings, to_html, to_markdown
 from medhelm.reports.paper.tables import ENDINGS, TABLE_FORMATS, write
@@ -51,13 +51,13 @@ class WrittenReport:
     remarks: Sequence[Remark]
     """Remarks on the leaderboard."""
     missing: MissingError | None
-    """Names packages to install for the figures; None if they are installed."""
+    """Names the package to install for PNG and PDF; None if it is installed, or not needed."""
 
 
 def make_report(folder: Path, request: ReportRequest, contents: ReportContents = ReportContents()) -> WrittenReport:
     """Write a report to `folder`.
 
-    Without the packages for figures, all else is written, and `WrittenReport.missing` names them.
+    Without the package for PNG and PDF, all else is written, and `WrittenReport.missing` names it.
     Raises, before anything is written: UserError for unknown names, or a requested table or figure that cannot be made;
     StoreError for a folder with other content.
     """
@@ -68,19 +68,19 @@ def make_report(folder: Path, request: ReportRequest, contents: ReportContents =
     found = gather_inputs(request, with_costs=bool({"table3", "figure5"} & set(wanted)))
     missing = None
     drawn = [kind for kind in rendering.PICTURES if kind in formats]
-    if drawn and set(FIGURES) & set(wanted):
+    if set(drawn) - {"svg"} and set(FIGURES) & set(wanted):
         try:
             rendering.check_installed()
         except MissingError as error:
-            missing = error
+            missing, drawn = error, [kind for kind in drawn if kind == "svg"]
     tables, not_made = compose_tables(found, wanted)
-    pictures, not_drawn = compose_figures(found, wanted if drawn and not missing else ())
+    pictures, not_drawn = compose_figures(found, wanted if drawn else ())
     not_made |= not_drawn
     if contents.only and not_made:
         raise UserError("\n".join(f"--only {key}: {why}" for key, why in not_made.items()))
-    if missing:
+    if missing and not drawn:
         not_made |= {key: str(missing) for key in wanted if key in FIGURES}
-    rendered = {figure.key: rendering.render(figure.spec, drawn) for figure in pictures}
+    rendered = {figure.key: rendering.render(figure.svg, drawn) for figure in pictures}
     page = ReportIndex(
         board=found.board,
         tables=tables,

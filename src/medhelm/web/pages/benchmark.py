@@ -13,13 +13,13 @@ from medhelm.domain.completion_counts import no_answer_text
 from medhelm.errors import UserError
 from medhelm.reports import leaderboard as report
 from medhelm.reports.benchmarks import evaluated_in_words
+from medhelm.reports.charts.chart import Chart
 from medhelm.reports.formats.tables import score_decimals
 from medhelm.reports.leaderboard_fields import count_instances
 from medhelm.results.published.remarks import known_error_remarks
 from medhelm.scoring.metrics import METRICS
 from medhelm.web.benchmark_charts import benchmark_charts
 from medhelm.web.chart_files import chart_file, chart_links
-from medhelm.web.charts.chart import Chart
 from medhelm.web.page import Download, Page, PageNotFound, PageRequest, json_download
 from medhelm.web.pages.benchmarks import entry_json
 from medhelm.web.pages.leaderboard import marks_of

@@ -9,10 +9,10 @@ from medhelm.analysis.comparison.paired import PairedDifference
 from medhelm.analysis.comparison.two_models import Comparison
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.reports import comparison as report
+from medhelm.reports.charts.differences import differences_chart
 from medhelm.reports.formats.tables import score_decimals
 from medhelm.results.comparison import compare_inputs
 from medhelm.web.chart_files import chart_file, chart_links
-from medhelm.web.charts.differences import differences_chart
 from medhelm.web.page import Download, Page, PageNotFound, PageRequest, json_download, text_download
 from medhelm.web.pages.leaderboard import marks_of
 from medhelm.web.selection import board_of, choices_of, selected_inputs, selection_of

@@ -13,13 +13,13 @@ from medhelm.analysis.leaderboard.head_to_head import head_to_head
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.domain import Run
 from medhelm.reports import leaderboard as report
+from medhelm.reports.charts.chart import Chart
+from medhelm.reports.charts.cost import cost_chart, cost_points
+from medhelm.reports.charts.heat_map import ShadedTable, head_to_head_table, heat_map
+from medhelm.reports.charts.marks import column_scale, coverage_bar, interval_mark, rank_mark
 from medhelm.reports.formats.fields import Field, PageColumn
 from medhelm.reports.leaderboard_fields import page_categories, page_columns
 from medhelm.web.chart_files import chart_file, chart_links
-from medhelm.web.charts.chart import Chart
-from medhelm.web.charts.cost import cost_chart, cost_points
-from medhelm.web.charts.heat_map import ShadedTable, head_to_head_table, heat_map
-from medhelm.web.charts.marks import column_scale, coverage_bar, interval_mark, rank_mark
 from medhelm.web.page import Download, Page, PageRequest, text_download
 from medhelm.web.selection import BoardSelection, board_of, choices_of, results_of, selection_of
 from medhelm.web.site import Site
@@ -218,7 +218,7 @@ def _sorted(rows: Sequence[BoardRow], column: PageColumn[Row], *, descending: bo
 def cost_of(board: Leaderboard) -> Chart | None:
     """Return cost against performance; None if the cost of no model is known."""
     points = cost_points(board)
-    return cost_chart(points) if any(point.usd_per_1000 is not None for point in points) else None
+    return cost_chart(points) if any(point.usd is not None for point in points) else None
 
 
 def matrix_of(site: Site, board: Leaderboard, selection: BoardSelection) -> ShadedTable | None:

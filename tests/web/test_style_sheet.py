@@ -7,8 +7,8 @@ from importlib.resources import files
 
 import pytest
 
-from medhelm.web.charts.heat_map import SCORE_EDGES, SHARE_EDGES
-from medhelm.web.charts.svg import PAINT
+from medhelm.reports.charts.heat_map import SCORE_EDGES, SHARE_EDGES
+from medhelm.reports.charts.svg import PAINT
 
 CSS = (files("medhelm.web") / "static" / "charts.css").read_text(encoding="utf-8")
 

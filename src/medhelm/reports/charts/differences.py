@@ -7,11 +7,11 @@ from functools import partial
 from medhelm.analysis.comparison.sign_flip_test import LEVEL
 from medhelm.analysis.comparison.two_models import Comparison
 from medhelm.domain.text import plural
+from medhelm.reports.charts.chart import Chart
+from medhelm.reports.charts.intervals import IntervalPlot, IntervalRow, draw_intervals
+from medhelm.reports.charts.svg import fit, short
 from medhelm.reports.comparison import ADJUSTED, direction, verdict
 from medhelm.reports.formats.tables import Value, estimate_numbers, number
-from medhelm.web.charts.chart import Chart
-from medhelm.web.charts.intervals import IntervalPlot, IntervalRow, draw_intervals
-from medhelm.web.charts.svg import fit, short
 
 HEADERS = ("benchmark", "metric", "difference", "low", "high", "n", "p_adjusted", "significant")
 """Columns of the table."""

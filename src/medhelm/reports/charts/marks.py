@@ -9,9 +9,9 @@ from collections.abc import Iterable
 
 from markupsafe import Markup
 
+from medhelm.reports.charts.scales import LinearScale, domain, known
+from medhelm.reports.charts.svg import circle, coordinate, element, frame_paint, hollow_paint, line, paint, rect
 from medhelm.reports.formats.tables import HasInterval
-from medhelm.web.charts.scales import LinearScale, domain, known
-from medhelm.web.charts.svg import circle, coordinate, element, frame_paint, hollow_paint, line, paint, rect
 
 WIDTH, HEIGHT = 104, 16
 """Pixels of a mark."""

@@ -20,14 +20,14 @@ from medhelm.analysis.comparison.two_models import compare_two_models
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import Estimate
+from medhelm.reports.charts.benchmark_scores import SubgroupMean, benchmark_scores_chart, subgroups_chart
+from medhelm.reports.charts.chart import NARROW, WIDE, Chart, cell_text
+from medhelm.reports.charts.cost import PricedPoint, cost_chart, cost_points
+from medhelm.reports.charts.differences import differences_chart
+from medhelm.reports.charts.distribution import ModelScores, distribution_chart
+from medhelm.reports.charts.failures import FailureCount, failures_chart
+from medhelm.reports.charts.intervals import IntervalPlot, IntervalRow, draw_intervals
 from medhelm.reports.formats.tables import as_line
-from medhelm.web.charts.benchmark_scores import SubgroupMean, benchmark_scores_chart, subgroups_chart
-from medhelm.web.charts.chart import NARROW, WIDE, Chart, cell_text
-from medhelm.web.charts.cost import PricedPoint, cost_chart, cost_points
-from medhelm.web.charts.differences import differences_chart
-from medhelm.web.charts.distribution import ModelScores, distribution_chart
-from medhelm.web.charts.failures import FailureCount, failures_chart
-from medhelm.web.charts.intervals import IntervalPlot, IntervalRow, draw_intervals
 from tests.support.leaderboards import HOSTILE, toy_board
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -123,7 +123,7 @@ def test_intervals(
 @given(st.lists(st.tuples(NAMES, st.floats(0, 1), COSTS, st.booleans(), st.floats(0, 1) | st.none()), max_size=60))
 def test_cost(models: list[tuple[str, float, float | None, bool, float | None]]) -> None:
     points = [
-        PricedPoint(model=name, value=value, low=value - 0.1, high=value + 0.1, usd_per_1000=cost, is_efficient=best,
+        PricedPoint(model=name, value=value, low=value - 0.1, high=value + 0.1, usd=cost, is_efficient=best,
                     probability=probability)
         for name, value, cost, best, probability in models
     ]  # fmt: skip
@@ -225,9 +225,7 @@ def test_a_chart_without_data_says_so(chart: Chart) -> None:
 
 
 def test_a_model_of_unknown_cost_is_in_the_key_and_never_on_the_axis() -> None:
-    chart = cost_chart(
-        [PricedPoint(model="cheap", value=0.5, usd_per_1000=1.0), PricedPoint(model="secret", value=0.9)]
-    )
+    chart = cost_chart([PricedPoint(model="cheap", value=0.5, usd=1.0), PricedPoint(model="secret", value=0.9)])
     symbols = [node for node in ET.fromstring(chart.svg).iter(f"{SVG}g") if node.find(f"{SVG}title") is not None]
     named = [node[0].text for node in symbols]
     assert (named.count("cheap"), named.count("secret")) == (2, 1)
@@ -236,7 +234,7 @@ def test_a_model_of_unknown_cost_is_in_the_key_and_never_on_the_axis() -> None:
 
 
 def test_long_names_are_shortened_with_the_whole_name_as_tooltip() -> None:
-    chart = cost_chart([PricedPoint(model="lab/" + "x" * 200, value=0.5, usd_per_1000=1.0)])
+    chart = cost_chart([PricedPoint(model="lab/" + "x" * 200, value=0.5, usd=1.0)])
     texts = [node for node in ET.fromstring(chart.svg).iter(f"{SVG}text") if node.find(f"{SVG}title") is not None]
     assert [(node[0].text, "…" in (node[0].tail or "")) for node in texts] == [("lab/" + "x" * 200, True)]
 

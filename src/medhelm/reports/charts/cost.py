@@ -6,6 +6,7 @@ in the key and never drawn at zero.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,12 +15,9 @@ from markupsafe import Markup
 
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain.text import listed, plural
-from medhelm.reports.figures.cost import percent
-from medhelm.reports.formats.tables import Value, number
-from medhelm.reports.leaderboard_fields import shown_name
-from medhelm.web.charts.chart import COMPACT, Chart, Drawing
-from medhelm.web.charts.scales import LinearScale, LogScale, dollars, domain, known, tick_text
-from medhelm.web.charts.svg import (
+from medhelm.reports.charts.chart import COLUMN, COMPACT, EDGE, WIDE, Chart, Drawing
+from medhelm.reports.charts.scales import LinearScale, LogScale, dollars, domain, known, tick_text
+from medhelm.reports.charts.svg import (
     FONT_SIZE,
     SMALL,
     box_paint,
@@ -34,6 +32,8 @@ from medhelm.web.charts.svg import (
     short,
     text_width,
 )
+from medhelm.reports.formats.tables import Value, number
+from medhelm.reports.leaderboard_fields import shown_name
 
 HEADERS = ("no", "model", "usd_per_1000", "macro_average", "low", "high", "efficient", "probability", "note")
 """Columns of the table."""
@@ -50,6 +50,18 @@ LEFT = 60.0
 RADIUS = 9
 """Pixels of a point, large enough for two digits."""
 
+BESIDE = 600
+"""Pixels of a picture from which on the key is beside the plot."""
+
+ROUND_POINTS = "Round points are on the efficient frontier by point estimates: no model is at least as good for less."
+"""Meaning of the two kinds of points."""
+
+AROUND = sorted(((i, j) for i in range(-4, 5) for j in range(-4, 5)), key=lambda step: math.hypot(*step))
+"""Steps from a place to those around it, nearest first."""
+
+LEAST_APART = 13.0
+"""Pixels between the middles of symbols, whose numbers stay readable."""
+
 MOST_BESIDE = 18
 """Most models with the key beside the plot; more are listed below it in columns."""
 
@@ -61,13 +73,13 @@ class PricedPoint:
     model: str
     """Name, which can be any text."""
     value: float
-    """Macro average, 0 to 1."""
+    """Macro average or win rate, 0 to 1."""
     low: float | None = None
     """Lower end of its 95% interval; None if unknown."""
     high: float | None = None
     """Upper end of its 95% interval; None if unknown."""
-    usd_per_1000: float | None = None
-    """Cost of 1,000 completions in US dollars; None if unknown, which is never shown as 0."""
+    usd: float | None = None
+    """Cost in US dollars; None if unknown, which is never shown as 0."""
     is_efficient: bool = False
     """True if it is on the frontier by the point estimates."""
     probability: float | None = None
@@ -77,8 +89,20 @@ class PricedPoint:
 
     @property
     def cost(self) -> float | None:
-        """Cost of 1,000 completions; None if unknown or not finite."""
-        return known(self.usd_per_1000)
+        """Cost in US dollars; None if unknown or not finite."""
+        return known(self.usd)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostAxes:
+    """The axes of the plot."""
+
+    cost: str = "US dollars for 1,000 completions"
+    """Title of the axis of cost."""
+    performance: str = "Macro average"
+    """Title of the other one."""
+    least_ticks: int = 2
+    """Powers of ten and simple multiples on the axis of cost, below which it has evenly spaced ticks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,13 +133,18 @@ def cost_points(board: Leaderboard) -> list[PricedPoint]:
         found.append(
             PricedPoint(
                 model=shown_name(row), value=average.value, low=average.low, high=average.high,
-                usd_per_1000=row.usd_per_1000,
+                usd=row.usd_per_1000,
                 is_efficient=on_frontier.is_efficient if on_frontier else False,
                 probability=on_frontier.probability if on_frontier else None,
                 note="other benchmarks" if priced and board.frontier and not on_frontier else "",
             )
         )  # fmt: skip
-    return sorted(found, key=_sort_key)
+    return in_order(found)
+
+
+def in_order(points: Sequence[PricedPoint]) -> list[PricedPoint]:
+    """Return the points with a known value in the order of their numbers: by cost, then those of unknown cost."""
+    return sorted((one for one in points if known(one.value) is not None), key=_sort_key)
 
 
 def _sort_key(one: PricedPoint) -> tuple[bool, float, float, str]:
@@ -124,23 +153,21 @@ def _sort_key(one: PricedPoint) -> tuple[bool, float, float, str]:
 
 def cost_chart(points: Sequence[PricedPoint]) -> Chart:
     """Return macro averages against the cost of 1,000 completions. Points with an unknown average are left out."""
-    shown = sorted((one for one in points if known(one.value) is not None), key=_sort_key)
+    shown = in_order(points)
     table: list[list[Value]] = [
         [
-            place, one.model, number(one.usd_per_1000), number(one.value), number(one.low), number(one.high),
+            place, one.model, number(one.usd), number(one.value), number(one.low), number(one.high),
             "yes" if one.is_efficient else "no", number(one.probability), _note(one),
         ]
         for place, one in enumerate(shown, start=1)
     ]  # fmt: skip
-    notes = [
-        "Cost of 1,000 completions without judges, on a logarithmic axis; bars are 95% intervals. Round points are "
-        "on the efficient frontier by point estimates: no model is at least as good for less."
-    ]
+    notes = [f"Cost of 1,000 completions without judges, on a logarithmic axis; bars are 95% intervals. {ROUND_POINTS}"]
     if any(one.probability is not None for one in shown):
         notes.append("Percentages in the key are the probability of being on the frontier.")
     return Chart(
-        name="cost", title="Cost and performance", description=_description(shown), draw=partial(_draw, shown),
-        headers=HEADERS, rows=table, notes=notes if shown else [], has_data=bool(shown),
+        name="cost", title="Cost and performance", description=_description(shown),
+        draw=partial(draw_cost, shown, CostAxes()), headers=HEADERS, rows=table, notes=notes if shown else [],
+        has_data=bool(shown),
     )  # fmt: skip
 
 
@@ -164,22 +191,51 @@ def _description(points: Sequence[PricedPoint]) -> str:
     return f"On the efficient frontier, cheapest first: {listed(best, 5)}.{rest}"
 
 
-def _draw(points: Sequence[PricedPoint], width: int) -> Drawing:
-    """Draw the plot of one or more models, with the key beside or below it."""
-    is_beside = width >= COMPACT and len(points) <= MOST_BESIDE
+def percent(probability: float) -> str:
+    """Return a probability in whole percent, never rounded to certainty.
+
+    >>> percent(0.998), percent(0.631), percent(1.0)
+    ('>99%', '63%', '100%')
+    """
+    if 0 < probability < 0.01:
+        return "<1%"
+    return ">99%" if 0.99 < probability < 1 else f"{probability:.0%}"
+
+
+def draw_cost(points: Sequence[PricedPoint], axes: CostAxes, width: int) -> Drawing:
+    """Draw the plot of one or more models `in_order`, with the key beside or below it."""
+    is_beside = width >= BESIDE and len(points) <= MOST_BESIDE
     room = width * 0.36 if is_beside else 0.0
     plot = _plot_area(points, width - room, 300.0 if width < COMPACT else 380.0)
-    body = [_axes(plot, width - room), _frontier(plot, points)] if plot else []
+    body = [_axes(plot, axes, width - room), _frontier(plot, points)] if plot else []
     if plot:
         drawn = [(place, one) for place, one in enumerate(points, start=1) if one.cost is not None]
         drawn.sort(key=lambda pair: (pair[1].is_efficient, pair[1].value))  # efficient models cover the others
         body += [_whisker(plot, one) for _, one in drawn]
-        body += [symbol(plot.x_of(one), plot.y(one.value), place, one) for place, one in drawn]
+        body += _symbols(plot, drawn, width - room)
     below = plot.bottom + 52 if plot else 8.0
     x, top = (width - room + 12, 16.0) if is_beside else (8.0, below)
-    n_columns = 1 if is_beside or width < COMPACT or len(points) <= 5 else 2
+    n_columns = 2 if not is_beside and _has_two_columns(points, width) else 1
     key, bottom = _key(points, x, top, width - 8, n_columns)
     return max(bottom, plot.bottom + 44 if plot else 0.0) + 4, [*body, key]
+
+
+def full_width(points: Sequence[PricedPoint]) -> int:
+    """Return the pixels of a picture with all names in full: for one column of a page, or for its width."""
+    if len(points) <= MOST_BESIDE:
+        return max(COLUMN, _key_width(points) + 2 * EDGE)
+    return max(WIDE, 2 * _key_width(points) + 2 * EDGE)
+
+
+def _key_width(points: Sequence[PricedPoint]) -> int:
+    """Return the pixels of a column of the key with all names in full."""
+    return math.ceil(42 + max(text_width(one.model) + text_width(_key_note(one), SMALL) for one in points))
+
+
+def _has_two_columns(points: Sequence[PricedPoint], width: int) -> bool:
+    """Tell whether a key below the plot has two columns."""
+    is_wide = width >= BESIDE or (width >= COMPACT and 2 * (_key_width(points) + EDGE) <= width)
+    return is_wide and len(points) > 5
 
 
 def _plot_area(points: Sequence[PricedPoint], width: float, height: float) -> _Plot | None:
@@ -191,8 +247,8 @@ def _plot_area(points: Sequence[PricedPoint], width: float, height: float) -> _P
     bottom = height - 48
     y = LinearScale(*domain(ends, low=0.0, high=1.0), bottom - 6, 16.0)
     left = LEFT
-    has_free = any(one.usd_per_1000 == 0 for one in priced)
-    costs = [one.usd_per_1000 for one in priced if one.usd_per_1000]
+    has_free = any(one.usd == 0 for one in priced)
+    costs = [one.usd for one in priced if one.usd]
     start = left + (FREE if has_free else 0) + 14
     if not costs:
         return _Plot(y=y, x=None, free=(left + width) / 2, bottom=bottom)
@@ -201,14 +257,14 @@ def _plot_area(points: Sequence[PricedPoint], width: float, height: float) -> _P
     return _Plot(y=y, x=x, free=left + FREE / 2 if has_free else None, bottom=bottom)
 
 
-def _axes(plot: _Plot, width: float) -> Markup:
+def _axes(plot: _Plot, axes: CostAxes, width: float) -> Markup:
     """Return grid, ticks and titles of both axes, and the column of models without a cost."""
     y, bottom, left = plot.y, plot.bottom, LEFT
     ticks = y.ticks(6)
     grid = [line(left, y(tick), width - 8, y(tick)) for tick in ticks]
     texts = [label(left - 6, y(tick) + 4, tick_text(tick, ticks), anchor="end", size=SMALL) for tick in ticks]
     if plot.x is not None:
-        costs = plot.x.ticks(4 if width < COMPACT else 6)
+        costs = plot.x.ticks(4 if width < COMPACT else 6, axes.least_ticks)
         grid += [line(plot.x(cost), 10, plot.x(cost), bottom) for cost in costs]
         texts += [label(plot.x(cost), bottom + 16, dollars(cost), anchor="middle", size=SMALL) for cost in costs]
     band = Markup("")
@@ -217,9 +273,9 @@ def _axes(plot: _Plot, width: float) -> Markup:
         band = rect(plot.free - FREE / 2, 10, FREE, bottom - 10, **paint("band"))
     axis = [line(left, bottom, width - 8, bottom)]
     middle = (left + width) / 2
-    texts.append(label(middle, bottom + 36, "US dollars for 1,000 completions", anchor="middle", size=SMALL))
+    texts.append(label(middle, bottom + 36, axes.cost, anchor="middle", size=SMALL))
     at = (10 + bottom) / 2
-    turned = element("text", "Macro average", transform=f"translate(13 {at:.0f}) rotate(-90)", text_anchor="middle",
+    turned = element("text", axes.performance, transform=f"translate(13 {at:.0f}) rotate(-90)", text_anchor="middle",
                      font_size=SMALL)  # fmt: skip
     return band + group("grid", grid) + group("axis", axis) + group("soft", [*texts, turned])
 
@@ -243,6 +299,35 @@ def _whisker(plot: _Plot, one: PricedPoint) -> Markup:
     return group("axis", [line(x, plot.y(low), x, plot.y(high), stroke_width=1.5)])
 
 
+def _symbols(plot: _Plot, drawn: Sequence[tuple[int, PricedPoint]], width: float) -> list[Markup]:
+    """Return the symbols of models, the last ones at their places; one that would be covered is beside its dot."""
+    taken: list[tuple[float, float]] = []
+    parts: list[Markup] = []
+    for place, one in reversed(drawn):
+        at = plot.x_of(one), plot.y(one.value)
+        x, y = _free_place(at, taken, (LEFT + RADIUS, width - 8 - RADIUS), (10 + RADIUS, plot.bottom - RADIUS))
+        taken.append((x, y))
+        parts.append(symbol(x, y, place, one))
+        if (x, y) != at:
+            parts.append(
+                group("axis", [line(*at, x, y, stroke_width=1.2)]) + circle(at[0], at[1], 2.5, **paint("mark"))
+            )
+    return parts[::-1]
+
+
+def _free_place(
+    at: tuple[float, float], taken: Sequence[tuple[float, float]], across: tuple[float, float],
+    down: tuple[float, float],
+) -> tuple[float, float]:  # fmt: skip
+    """Return the place nearest to `at` where a symbol covers no other one; `at` itself if there is none."""
+    for i, j in AROUND:
+        x, y = at[0] + i * (2 * RADIUS + 1), at[1] + j * (2 * RADIUS + 1)
+        is_inside = (x, y) == at or (across[0] <= x <= across[1] and down[0] <= y <= down[1])
+        if is_inside and all(abs(x - a) >= LEAST_APART or abs(y - b) >= LEAST_APART for a, b in taken):
+            return x, y
+    return at
+
+
 def symbol(x: float, y: float, place: int, one: PricedPoint) -> Markup:
     """Return the numbered symbol of a model: a disk on the frontier, else a square; dashed if its cost is unknown."""
     size = SMALL - 1 if place < 100 else SMALL - 3
@@ -257,6 +342,11 @@ def symbol(x: float, y: float, place: int, one: PricedPoint) -> Markup:
     return element("g", full, shape, group("ink", [words]))
 
 
+def _key_note(one: PricedPoint) -> str:
+    """Return what the key says after a name."""
+    return _note(one) or ("" if one.probability is None else percent(one.probability))
+
+
 def _key(points: Sequence[PricedPoint], x: float, top: float, right: float, n_columns: int) -> tuple[Markup, float]:
     """Return the names of the models beside their symbols, and the bottom of the last line."""
     per_column = -(-len(points) // n_columns)
@@ -265,7 +355,7 @@ def _key(points: Sequence[PricedPoint], x: float, top: float, right: float, n_co
     for index, one in enumerate(points):
         column, at = divmod(index, per_column)
         left, y = x + column * column_width, top + at * KEY_ROW + 6
-        note = _note(one) or ("" if one.probability is None else percent(one.probability))
+        note = _key_note(one)
         room = column_width - 32 - (text_width(note, SMALL) + 10 if note else 0)
         parts.append(symbol(left + 9, y, index + 1, one))
         names.append(label(left + 24, y + 4, one.model, width=room, size=FONT_SIZE))

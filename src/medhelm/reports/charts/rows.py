@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from medhelm.web.charts.chart import COMPACT
-from medhelm.web.charts.scales import LinearScale, tick_text
-from medhelm.web.charts.svg import FONT_SIZE, SMALL, group, halo, label, line, text_width
+from medhelm.reports.charts.chart import COLUMN, COMPACT
+from medhelm.reports.charts.scales import LinearScale, tick_text
+from medhelm.reports.charts.svg import FONT_SIZE, SMALL, group, halo, label, line, text_width
 
 MARGIN, GAP = 8, 10
 """Pixels at the edges, and between names, marks and numbers."""
@@ -22,6 +22,9 @@ INSET = 6
 
 ROW = 22
 """Pixels of a row of text."""
+
+PLOT = 220
+"""Pixels of a plot between names and numbers in full."""
 
 AXIS = 40
 """Pixels below the rows for ticks and the title of the axis."""
@@ -77,16 +80,34 @@ class RowLayout:
         return LinearScale(*ends, self.left + INSET, self.right - INSET)
 
 
-def lay_out(rows: Sequence[RowText], width: float, *, top: float = 8.0, mark_height: float = ROW) -> RowLayout:
-    """Return the positions of rows. `mark_height`: pixels of the marks, at least ROW in wide pictures."""
+def full_width(rows: Sequence[RowText]) -> int:
+    """Return the pixels of a picture in which names, numbers and headings are in full."""
+    names, texts = _widest(rows)
+    headings = max((text_width(row.group, FONT_SIZE * 1.08) for row in rows), default=0.0)
+    return round(max(COLUMN, names + texts + PLOT + 2 * (MARGIN + GAP), headings + 2 * MARGIN))
+
+
+def _widest(rows: Sequence[RowText]) -> tuple[float, float]:
+    """Return the pixels of the longest name, and of the longest numbers."""
+    names = [text_width(row.name, FONT_SIZE * 1.08) for row in rows]
+    return max(names, default=0.0), max((text_width(row.text, SMALL) for row in rows), default=0.0)
+
+
+def lay_out(
+    rows: Sequence[RowText], width: float, *, top: float = 8.0, mark_height: float = ROW, in_full: bool = False
+) -> RowLayout:
+    """Return the positions of rows.
+
+    Parameters: mark_height, pixels of the marks, at least ROW in wide pictures; in_full, True for the `full_width`, in
+    which nothing is shortened.
+    """
     is_compact = width < COMPACT
     if is_compact:
         left, right = float(MARGIN), width - MARGIN
     else:
-        names = [text_width(row.name, FONT_SIZE * 1.08) for row in rows]
-        texts = [text_width(row.text, SMALL) for row in rows]
-        left = MARGIN + GAP + min(max(names, default=0.0), width * 0.3)
-        right = width - MARGIN - GAP - min(max(texts, default=0.0), width * 0.4)
+        names, texts = _widest(rows)
+        left = MARGIN + GAP + (names if in_full else min(names, width * 0.3))
+        right = width - MARGIN - GAP - (texts if in_full else min(texts, width * 0.4))
     headings: list[float | None] = []
     tops: list[float] = []
     y, previous = top, ""

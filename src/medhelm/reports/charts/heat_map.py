@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.head_to_head import HeadToHead
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
-from medhelm.reports.figures import style
+from medhelm.reports.charts.scales import known
+from medhelm.reports.charts.svg import shorten
 from medhelm.reports.formats.tables import MISSING, Value, as_line, decimal, estimate_text, number, render
 from medhelm.reports.leaderboard import CSV_HEADERS, SEPARATED, head_to_head_list, head_to_head_note
 from medhelm.reports.leaderboard_fields import shown_name
-from medhelm.web.charts.scales import known
 
 SCORE_EDGES = (0.15, 0.3, 0.45, 0.6, 0.75, 0.9)
 """Ends of the seven steps of scores, on the scale from 0 (worst) to 1 (best)."""
@@ -95,7 +95,7 @@ def step(value: float, edges: Sequence[float] = SCORE_EDGES) -> int:
 
 def _name(full: str, key: str) -> ShadedName:
     clean = as_line(full) or "(no name)"
-    return ShadedName(text=style.shorten(clean, LONGEST_NAME), full=clean, key=key)
+    return ShadedName(text=shorten(clean, LONGEST_NAME), full=clean, key=key)
 
 
 def heat_map(board: Leaderboard) -> ShadedTable:

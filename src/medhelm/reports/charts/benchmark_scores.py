@@ -10,12 +10,12 @@ from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.domain import Estimate
 from medhelm.domain.text import listed, plural
+from medhelm.reports.charts.chart import Chart
+from medhelm.reports.charts.intervals import IntervalPlot, IntervalRow, draw_intervals
+from medhelm.reports.charts.scales import known
+from medhelm.reports.charts.svg import short
 from medhelm.reports.formats.tables import Value, decimal, estimate_numbers, number
 from medhelm.reports.leaderboard_fields import shown_name
-from medhelm.web.charts.chart import Chart
-from medhelm.web.charts.intervals import IntervalPlot, IntervalRow, draw_intervals
-from medhelm.web.charts.scales import known
-from medhelm.web.charts.svg import short
 
 HEADERS = ("model", "kind", "score", "low", "high", "n", "n_failed")
 """Columns of the table of models."""

@@ -7,11 +7,20 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from medhelm.reports.charts.svg import SMALL, element, empty_picture, group, label, picture, wrapped
 from medhelm.reports.formats.tables import MISSING, Value, as_line, decimal, render
-from medhelm.web.charts.svg import empty_picture, picture
 
 WIDE, NARROW = 760, 340
 """Pixels of the pictures for large and small screens; texts have the same size in both."""
+
+COLUMN = 480
+"""Pixels of a figure for one column of a page, in which letters of 12 pixels are about 6 points high."""
+
+EDGE = 8
+"""Pixels beside the title and the notes of a figure."""
+
+TITLE = 14.0
+"""Pixels of the letters of a title."""
 
 COMPACT = 480
 """Pixels below which names are above their marks instead of beside them."""
@@ -88,3 +97,22 @@ def cell_text(value: Value) -> str:
     if isinstance(value, int):
         return str(value)
     return f"{value:.3g}" if 0 < abs(value) < 0.1 else decimal(value) or MISSING
+
+
+def headed(width: int, drawing: Drawing, *, title: str, description: str, note: str, warning: str = "") -> Markup:
+    """Return a picture with title and note above, which needs no page around it. `warning`: a line above the title."""
+    height, elements = drawing
+    room = width - 2 * EDGE
+    y, heading, small = 6.0, [], []
+    for paint_name, text, size in (("other", warning, TITLE), ("ink", title, TITLE)):
+        for words in wrapped(text, room, size * 1.08):
+            y += size + 4
+            heading.append(group(paint_name, [label(EDGE, y, words, size=size, bold=True)]))
+    y += 4
+    for words in wrapped(note, room, SMALL):
+        y += SMALL + 3
+        small.append(label(EDGE, y, words, size=SMALL))
+    top = y + 12
+    body = element("g", *elements, transform=f"translate(0 {top:.0f})")
+    return picture(width, round(top) + height, *heading, group("soft", small), body, title=title,
+                   description=description)  # fmt: skip

@@ -13,11 +13,10 @@ from markupsafe import Markup
 
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.domain.text import plural
-from medhelm.reports.formats.tables import Value, decimal, number
-from medhelm.web.charts.chart import COMPACT, Chart, Drawing
-from medhelm.web.charts.rows import MARGIN, RowLayout, RowText, axis_below, lay_out, row_texts
-from medhelm.web.charts.scales import LinearScale
-from medhelm.web.charts.svg import (
+from medhelm.reports.charts.chart import COMPACT, Chart, Drawing
+from medhelm.reports.charts.rows import MARGIN, RowLayout, RowText, axis_below, lay_out, row_texts
+from medhelm.reports.charts.scales import LinearScale
+from medhelm.reports.charts.svg import (
     SMALL,
     box_paint,
     coordinate,
@@ -30,6 +29,7 @@ from medhelm.web.charts.svg import (
     rect,
     short,
 )
+from medhelm.reports.formats.tables import Value, decimal, number
 
 BINS = 20
 """Bins of scores with many values."""

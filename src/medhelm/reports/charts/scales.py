@@ -56,8 +56,11 @@ class LogScale:
         share = math.log(inside / self.low) / math.log(self.high / self.low)
         return self.start + share * (self.end - self.start)
 
-    def ticks(self, most: int = 7) -> list[float]:
-        """Return round numbers within the range, at most `most` unless the range spans more powers of ten."""
+    def ticks(self, most: int = 7, least: int = 2) -> list[float]:
+        """Return round numbers within the range, at most `most` unless the range spans more powers of ten.
+
+        Parameters: least, how many powers of ten and simple multiples must be in the range to be its ticks.
+        """
         powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
         found: list[float] = []
         for steps in LOG_STEPS:
@@ -65,9 +68,9 @@ class LogScale:
             found = [tick for tick in found if self.low * (1 - 1e-9) <= tick <= self.high * (1 + 1e-9)]
             if len(found) <= most:
                 break
-        if len(found) >= 2:
+        if len(found) >= least:
             return found[:: math.ceil(len(found) / most)]
-        return [tick for tick in linear_ticks(self.low, self.high, 4) if tick > 0]
+        return [tick for tick in linear_ticks(self.low, self.high, 2 + least) if tick > 0]
 
 
 def linear_ticks(low: float, high: float, most: int) -> list[float]:

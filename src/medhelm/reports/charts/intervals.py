@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from medhelm.reports.formats.tables import with_interval
-from medhelm.web.charts.chart import Drawing
-from medhelm.web.charts.rows import RowLayout, RowText, axis_below, lay_out, row_texts
-from medhelm.web.charts.scales import LinearScale, domain, known
-from medhelm.web.charts.svg import (
+from medhelm.reports.charts.chart import Drawing
+from medhelm.reports.charts.rows import RowLayout, RowText, axis_below, full_width, lay_out, row_texts
+from medhelm.reports.charts.scales import LinearScale, domain, known
+from medhelm.reports.charts.svg import (
     SMALL,
     circle,
     coordinate,
@@ -22,6 +21,7 @@ from medhelm.web.charts.svg import (
     line,
     paint,
 )
+from medhelm.reports.formats.tables import with_interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +64,8 @@ class IntervalPlot:
     """Texts below the left and the right half of the axis, instead of its title."""
     is_signed: bool = False
     """True to write a plus sign before positive numbers."""
+    in_full: bool = False
+    """True to shorten no name; then the picture needs `width`."""
 
     def text(self, row: IntervalRow) -> str:
         """Return the number of a row with its interval and note."""
@@ -73,11 +75,24 @@ class IntervalPlot:
         number = sign + number.replace("-", "−")
         return f"{number}; {row.note}" if row.note else number
 
+    @property
+    def words(self) -> list[RowText]:
+        """The words of each row."""
+        return [
+            RowText(name=row.name, text=self.text(row), group=row.group, is_strong=row.is_strong) for row in self.rows
+        ]
+
+    @property
+    def width(self) -> int:
+        """Pixels of a picture with all words in full."""
+        return full_width(self.words)
+
 
 def draw_intervals(plot: IntervalPlot, width: int) -> Drawing:
     """Draw the rows, at least one, in a layout for the width."""
-    words = [RowText(name=row.name, text=plot.text(row), group=row.group, is_strong=row.is_strong) for row in plot.rows]
-    layout = lay_out(words, width, top=24.0 if any(text for _, text in plot.references) else 8.0)
+    words = plot.words
+    top = 24.0 if any(text for _, text in plot.references) else 8.0
+    layout = lay_out(words, width, top=top, in_full=plot.in_full)
     ends = [end for row in plot.rows for end in (row.value, row.low, row.high)]
     scale = layout.scale(domain([*ends, *(at for at, _ in plot.references)], low=plot.low, high=plot.high))
     points = [_point(row, scale, top + layout.mark_height / 2) for row, top in zip(plot.rows, layout.tops, strict=True)]

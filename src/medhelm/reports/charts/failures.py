@@ -8,10 +8,10 @@ from functools import partial
 from typing import Literal
 
 from medhelm.domain.text import listed, plural
+from medhelm.reports.charts.chart import Chart, Drawing
+from medhelm.reports.charts.rows import RowText, axis_below, lay_out, row_texts
+from medhelm.reports.charts.svg import group, rect, short
 from medhelm.reports.formats.tables import Value, number
-from medhelm.web.charts.chart import Chart, Drawing
-from medhelm.web.charts.rows import RowText, axis_below, lay_out, row_texts
-from medhelm.web.charts.svg import group, rect, short
 
 MOST_ROWS = 60
 """Most bars; the table has all."""
