@@ -71,7 +71,6 @@ ALLOWED = {
     ("src/medhelm/scoring/jury/prompts.py", "stands"),
     ("src/medhelm/scoring/jury/prompts.py", "is no "),
     ("src/medhelm/scoring/jury/prompts.py", "are no "),
-    ("src/medhelm/scoring/jury/prompt_injection.py", "shall"),  # a word of texts that address a judge
     ("docs/explanation/context_windows.md", "sitting"),  # a key of `run.json`
     ("docs/reference/store.md", "sitting"),
     ("docs/explanation/jury.md", "suspicions"),  # a column of `records.parquet`

@@ -24,7 +24,7 @@ from filelock import FileLock, Timeout
 from medhelm.errors import StoreError
 from medhelm.io.output_folder import atomic_file
 from medhelm.io.shared_files import make_shared_folder
-from medhelm.storage.json_form import TUPLE, JsonForm
+from medhelm.storage.json_form import TUPLE, JsonForm, key_map
 from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
@@ -148,62 +148,25 @@ class EvaluationStatus:
     """The servers of pools that were used."""
 
 
-JUDGE = JsonForm(JudgeProgress, {"judge": "judge", "expected": "expected", "missing": "missing"})
+JUDGE = JsonForm(JudgeProgress, key_map("judge expected missing"))
 """The JSON form of the progress of a judge."""
 
 RUN = JsonForm(
     RunProgress,
-    {
-        "model": "model",
-        "benchmark": "benchmark",
-        "state": "state",
-        "n": "n",
-        "done": "done",
-        "failed": "failed",
-        "failures": "failures",
-        "cached": "cached",
-        "input_tokens": "input_tokens",
-        "output_tokens": "output_tokens",
-        "cost_usd": "cost_usd",
-        "rate_per_s": "rate_per_s",
-        "unusable": "is_unusable",
-        "judges": "judges",
-    },
+    key_map(
+        "model benchmark state n done failed failures cached input_tokens output_tokens cost_usd rate_per_s "
+        "unusable=is_unusable judges"
+    ),
     nested={"judges": JUDGE.many},
 )
 """The JSON form of the progress of a run."""
 
-SERVER = JsonForm(
-    ServerProgress,
-    {
-        "model": "model",
-        "address": "address",
-        "state": "state",
-        "in_flight": "in_flight",
-        "limit": "limit",
-        "done": "done",
-        "reason": "reason",
-    },
-)
+SERVER = JsonForm(ServerProgress, key_map("model address state in_flight limit done reason"))
 """The JSON form of the progress of a server."""
 
 STATUS = JsonForm(
     EvaluationStatus,
-    {
-        "id": "id",
-        "pid": "pid",
-        "host": "host",
-        "command": "command",
-        "folder": "folder",
-        "started": "started",
-        "updated": "updated",
-        "state": "state",
-        "reason": "reason",
-        "spent_usd": "spent_usd",
-        "max_cost_usd": "max_cost_usd",
-        "runs": "runs",
-        "servers": "servers",
-    },
+    key_map("id pid host command folder started updated state reason spent_usd max_cost_usd runs servers"),
     nested={"command": TUPLE, "runs": RUN.many, "servers": SERVER.many},
     not_if_empty=("servers",),
 )

@@ -18,6 +18,7 @@ import platform
 import secrets
 import time
 import uuid
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -51,7 +52,9 @@ class StoreHost:
         try:
             # Written first: of two machines that start together, at least one sees the other.
             self._write()
-            _refuse_others(store, self._path)
+            now = self._path.stat().st_mtime  # by the clock of the file system, not of this machine
+            for old in refuse_if_used_elsewhere(store, now):
+                old.unlink(missing_ok=True)
         except OSError as error:
             raise error_class(error, StoreError)(
                 f"{self._path} cannot be written: {error.strerror or error}. Nothing was sent."
@@ -93,27 +96,25 @@ def kernel_id() -> str:
     return f"{uuid.getnode():012x}"
 
 
-def _refuse_others(store: Store, own: Path) -> None:
-    """Remove files that no longer count. Raises: StoreError for one of another machine that counts."""
-    now = own.stat().st_mtime  # by the clock of the file system, not of this machine
-    for path in refuse_if_used_elsewhere(store, now):
-        with suppress(OSError):
-            path.unlink()
+def _marks(store: Store, now: float) -> Iterator[tuple[Path, float, str, int, bool]]:
+    """Yield the path, age, machine and process of each file, and whether it is of this kernel.
+
+    A file that cannot be read was removed in between, or is being written.
+    """
+    for path in (store.folder / "locks").glob("host-*.json"):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            age = max(0.0, now - path.stat().st_mtime)
+            about = json.loads(path.read_text(encoding="utf-8"))
+            yield path, age, str(about["host"]), int(about["pid"]), str(about["kernel"]) == kernel_id()
 
 
 def refuse_if_used_elsewhere(store: Store, now: float) -> list[Path]:
     """Return the files that no longer count at a time. Raises: StoreError for one of another machine that counts."""
     old = []
-    for path in (store.folder / "locks").glob("host-*.json"):
-        try:
-            age = max(0.0, now - path.stat().st_mtime)
-            about = json.loads(path.read_text(encoding="utf-8"))
-            kernel, host, pid = str(about["kernel"]), str(about["host"]), int(about["pid"])
-        except (OSError, ValueError, KeyError, TypeError):
-            continue  # removed in between, or being written
+    for path, age, host, pid, is_here in _marks(store, now):
         if age >= FRESH_S:
             old.append(path)
-        elif kernel != kernel_id() and host != platform.node():
+        elif not is_here and host != platform.node():
             raise StoreError(
                 f"{store.folder} is in use on another machine, {host!r} (process {pid}, active {age:.0f} s ago), and "
                 "one machine at a time can use a store. Wait until it ends, or give each machine a --store of its own: "
@@ -125,17 +126,11 @@ def refuse_if_used_elsewhere(store: Store, now: float) -> list[Path]:
 
 def processes_in(store: Store) -> list[str]:
     """Return the processes that have the cache of a store open, by their marks; those of this machine must be alive."""
-    found = []
-    for path in (store.folder / "locks").glob("host-*.json"):
-        try:
-            age = time.time() - path.stat().st_mtime
-            about = json.loads(path.read_text(encoding="utf-8"))
-            kernel, host, pid = str(about["kernel"]), str(about["host"]), int(about["pid"])
-            if age < FRESH_S and not (kernel == kernel_id() and _has_ended(pid)):
-                found.append(f"process {pid} on {host}")
-        except (OSError, ValueError, KeyError, TypeError):
-            continue  # removed in between
-    return found
+    return [
+        f"process {pid} on {host}"
+        for _, age, host, pid, is_here in _marks(store, time.time())
+        if age < FRESH_S and not (is_here and _has_ended(pid))
+    ]
 
 
 def _has_ended(pid: int) -> bool:

@@ -1,8 +1,8 @@
 """Recognizes verdicts that a judge copied from the texts it read, in whatever spelling.
 
 The texts and the explanations of a verdict are compared in every form in which one can become the other: as written,
-with escapes and encodings undone piece by piece, and as a careful reader would decode them (`visible_text`). So it
-makes no difference whether a judge copies a planted verdict byte by byte, decodes it or encodes it again.
+with each escape undone, and with encoded words decoded, too (`visible_text`). So it makes no difference whether a judge
+copies a planted verdict byte by byte, decodes it or encodes it again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from medhelm.io.lazy_regex import lazy_regex
-from medhelm.scoring.jury.visible_text import ALIKE, decoded_text, visible_text
+from medhelm.scoring.jury.visible_text import ALIKE, decoded_text
 
 LEAST = 6
 """Fewest letters and digits from which the first half of an explanation is compared alone."""
@@ -55,7 +55,8 @@ def _has_grades(text: str, grades: Mapping[str, float], keys: Sequence[str]) -> 
 @lru_cache(maxsize=256)
 def _forms(text: str) -> tuple[str, ...]:
     """Return all forms of a text in folded case, each once."""
-    forms = (text, decoded_text(text), decoded_text(text, pieces=True), visible_text(text))
+    runs = (decoded_text(text, runs=True, joined=joined) for joined in (True, False))
+    forms = (text, decoded_text(text), *runs)
     return tuple(dict.fromkeys(form.casefold() for form in forms))
 
 
