@@ -212,6 +212,8 @@ TWO = (
     "{a}/{b}",
     '```json\n["{a}", "{b}"]\n```',
     "{a}, {b}\nStroke is not present.",
+    "{a}; {b}; (no stroke)",
+    "{a}; {b}; stroke isn't",
     "- {a}\n- {b}\n- Stroke: not present",
     "- {a}\n- {b}\n- Stroke (ruled out)",
     "- {a}: present\n- {b}: present\n- Stroke: absent",

@@ -123,6 +123,12 @@ _CONDITION = lazy_regex(
     re.IGNORECASE,
 )
 """A condition under which a code would be assigned: "if confirmed, I21.4"."""
+_DENIED_CONDITION = lazy_regex(
+    r"\b(?:(?:no|without)\s(?:any\s)?(?:clear\s)?(?:evidence|signs?|mention|documentation|indication)\s(?:of|for)|denie[sd])"
+    r"\s(?!(?:\w+\s)?(?:disease|recurrence|malignancy)\b)[^.;:()\[\n]{1,60}[(\[]\s*\Z",
+    re.IGNORECASE,
+)
+"""A condition that is denied before its code: "no evidence of pneumonia (J18.9)"."""
 _REJECTING_KEY = lazy_regex(
     r"[\"'][\w\s-]*(?:exclu|reject|ruled|omit|not[_\s]|unsupported|considered)[\w\s-]*[\"']\s?:\s?(?:\[[^\]]*|\{[^}]*)\Z",
     re.IGNORECASE,
@@ -136,7 +142,7 @@ _REJECTING_CLAUSE = lazy_regex(
 )
 _PREDICATE = (
     r"(?:be(?:en)?\s)?(?:coded|applicable|assigned|used|included|supported|documented|correct|right|needed|indicated|appropriate"
-    r"|reported|billable|present|valid|selected|required|relevant|necessary|listed|accurate|warranted|justified|apply|fit"
+    r"|reported|billable|present|valid|selected|required|relevant|necessary|listed|accurate|warranted|justified|apply|fit|exist"
     r"|part\sof|the\s(?:right|correct)\scode)\b"
 )
 _REJECTED_AFTER = lazy_regex(
@@ -226,7 +232,7 @@ def _rejection(text: str, token: re.Match[str], previous: str, between: str) -> 
         text, max(0, token.start() - _SEEN_IN_LIST), token.start()
     ):
         return "heading"
-    if _CONDITION.search(before):
+    if _CONDITION.search(before) or _DENIED_CONDITION.search(before):
         return "word"
     clause = _CLAUSE_BEFORE.search(before)
     if clause and _REJECTING_CLAUSE.fullmatch(clause[0]):

@@ -123,8 +123,8 @@ _CUT = lazy_regex(
     re.IGNORECASE | re.DOTALL,
 )
 _NOT_LABEL = lazy_regex(
-    r"\s*(?:but\s|and\s)?(?:not|no|because|since|as(?!\swell)|due\sto|given|based\son|which)\s.*|\s*there\s(?:is|are)\sno\b.*"
-    r"|.*\b(?:do|does)\snot\s(?:mention|see)\b.*|\s*(?:i\s(?:think|believe|guess)|obviously|clearly|thank\syou|end\sof\s\w+)\W*|.*\sis\snot\s.*|.*\s(?:is|was|were|has\sbeen)\s(?:ruled\sout|excluded|absent|unlikely|denied)\W*"
+    r"[\s(\[]*(?:but\s|and\s)?(?:not|no|because|since|as(?!\swell)|due\sto|given|based\son|which)\s.*|\s*there\s(?:is|are)\sno\b.*"
+    r"|.*\b(?:do|does)\snot\s(?:mention|see)\b.*|\s*(?:i\s(?:think|believe|guess)|obviously|clearly|thank\syou|end\sof\s\w+)\W*|.*\s(?:is|are|was|were)(?:\snot|n't)\b.*|.*\s(?:is|was|were|has\sbeen)\s(?:ruled\sout|excluded|absent|unlikely|denied)\W*"
     r"|\s*(?:i\scan(?:'t|not)|i'm\ssorry|sorry|i\sam\s(?:sorry|unable))\b.*",
     re.IGNORECASE | re.DOTALL,
 )
