@@ -499,7 +499,7 @@ def _with_constant_scores(
     for name, column in columns.items():
         if name in has_run or column.constant_baseline is None:
             continue
-        from medhelm.results.constant_scores import constant_scores  # lazy: few leaderboards lack the baseline
+        from medhelm.results.runs.constant_scores import constant_scores  # lazy: few leaderboards lack the baseline
 
         scores = constant_scores(prompts[name], baselines[name], column.metric, rule)
         found[name] = replace(column, constant_scores=scores)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from medhelm.domain import RULES, ConstantBaseline
-from medhelm.results.constant_scores import constant_scores
+from medhelm.results.runs.constant_scores import constant_scores
 from medhelm.results.leaderboard import leaderboard, read_inputs
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import open_store
