@@ -16,7 +16,7 @@ from medhelm.cli.common.shared import Shared, load, shared_options
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.rating_sample import RatingSample
     from medhelm.domain import Rule
-    from medhelm.results.runs.run_filter import RunFilter
+    from medhelm.results.options import RunFilter
 
 
 class _RatingsOrCommand(click.Group):

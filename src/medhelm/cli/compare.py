@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from medhelm.analysis.comparison.multiple_testing import Adjustment
     from medhelm.analysis.comparison.two_models import Comparison
     from medhelm.domain import Rule, Tier
-    from medhelm.results.runs.run_filter import RunFilter
+    from medhelm.results.options import RunFilter
 
 
 @click.command()

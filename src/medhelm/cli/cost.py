@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from medhelm.analysis.cost.bill import CostRule, GroupBy
     from medhelm.domain import Rule
     from medhelm.results.budget import BudgetState
-    from medhelm.results.runs.run_filter import RunFilter
+    from medhelm.results.options import RunFilter
 
 
 @click.command()

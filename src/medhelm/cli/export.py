@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from medhelm.domain import Benchmark, Rule, Tier
     from medhelm.reports.exchange import ExportResult
     from medhelm.results.export_selection import ExportRequest
-    from medhelm.results.runs.run_filter import RunFilter
+    from medhelm.results.options import RunFilter
     from medhelm.storage.export_tables import Format
 
 SOME_FAILED = 1

@@ -22,7 +22,7 @@ from medhelm.errors import UserError
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule, Tier
-    from medhelm.results.runs.run_filter import RunFilter
+    from medhelm.results.options import RunFilter
 
 
 @click.command()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import Leaderboard
     from medhelm.domain import Rule, Tier
     from medhelm.results.leaderboard import CalibrationOptions
-    from medhelm.results.runs.run_filter import RunFilter
+    from medhelm.results.options import RunFilter
 
 PUBLISHED = "published"
 """Name of the panel of all published models."""

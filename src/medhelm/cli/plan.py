@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from medhelm.analysis.comparison.power import PowerDesign
     from medhelm.benchmarks.data.dataset import Dataset
     from medhelm.domain import Rule, Tier
-    from medhelm.results.runs.run_filter import RunFilter
+    from medhelm.results.options import RunFilter
 
 
 @click.command()

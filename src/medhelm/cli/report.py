@@ -22,8 +22,8 @@ from medhelm.cli.common.shared import Shared, load, pricing_of, shared_options
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule, Tier
+    from medhelm.results.options import RunFilter
     from medhelm.results.paper.write import WrittenReport
-    from medhelm.results.runs.run_filter import RunFilter
 
 
 @click.command()

@@ -27,8 +27,8 @@ from medhelm.errors import UserError
 if TYPE_CHECKING:
     from medhelm.domain import Rule
     from medhelm.domain.run_folder import Removal, RemovalEffect, RunOnDisk
+    from medhelm.results.options import RunFilter
     from medhelm.results.runs.purge import Purge
-    from medhelm.results.runs.run_filter import RunFilter
     from medhelm.results.runs.stored import RunListFilter
 
 _filter_options = add_options(

@@ -19,7 +19,7 @@ from medhelm.errors import UserError
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule, Tier
-    from medhelm.results.runs.run_filter import RunFilter
+    from medhelm.results.options import RunFilter
     from medhelm.web.site import Site
 
 site_options = add_options(

@@ -22,8 +22,9 @@ from medhelm.domain.remark import LeftOut
 from medhelm.errors import UserError, suggestion
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.leaderboard import LeaderboardInputs, read_inputs, renamed_inputs
+from medhelm.results.options import EVERY_RUN, RunFilter
 from medhelm.results.runs.remarks import unfinished_remarks
-from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter, match_name, matching_names
+from medhelm.results.runs.run_filter import match_name, matching_names
 from medhelm.results.suites import resolve_suite
 
 

@@ -15,8 +15,9 @@ from medhelm.errors import StoreError, UserError
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.comparable.run_selection import default_tier, select_runs
 from medhelm.results.leaderboard import leaderboard, read_inputs, with_judges_in_verdict
+from medhelm.results.options import EVERY_RUN, RunFilter
 from medhelm.results.runs.remarks import cached_completions_text, jury_remarks, unfinished_remarks
-from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter
+from medhelm.results.runs.run_filter import filter_runs
 from medhelm.results.spending import Pricing, repriced
 from medhelm.results.suites import suite_sort_key
 from medhelm.storage.privacy.deletions import table_rows
@@ -65,7 +66,7 @@ def select_for_export(folder: Path, wanted: ExportRequest) -> ExportSelection:
     if not stored:
         cached = cached_completions_text([folder])
         raise UserError(f"the store {folder} holds no run. `medhelm run` makes some. {cached}".rstrip())
-    own = wanted.runs.apply(stored, lambda run: run)
+    own = filter_runs(wanted.runs, stored, lambda run: run)
     tier = wanted.tier or default_tier(own)
     own = [run for run in own if run.tier == tier]
     if not own:

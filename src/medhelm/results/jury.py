@@ -19,9 +19,10 @@ from medhelm.errors import UserError, suggestion
 from medhelm.models.model_names import family_of
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.comparable.run_selection import SelectedRuns, default_tier, judges_under_test, select_runs
+from medhelm.results.options import EVERY_RUN, RunFilter
 from medhelm.results.runs.injection_effects import injection_effects, injection_remarks
 from medhelm.results.runs.remarks import cached_completions_text
-from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter, load_filtered
+from medhelm.results.runs.run_filter import load_filtered
 from medhelm.results.spending import Pricing, repriced
 from medhelm.results.suites import suite_sort_key
 from medhelm.storage.judgments import mean_grades, read_judgments

@@ -24,6 +24,7 @@ from medhelm.errors import UserError
 from medhelm.evaluation.run_remarks import cut_text_remarks, drift_remarks, truncation_remarks
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.comparable.run_selection import default_tier, select_runs
+from medhelm.results.options import EVERY_RUN, RunFilter
 from medhelm.results.runs.cells import cell_of, column_of, latest_floors, with_floors
 from medhelm.results.runs.injection_effects import injection_effects, injection_remarks
 from medhelm.results.runs.names import names_in, with_names
@@ -37,7 +38,7 @@ from medhelm.results.runs.remarks import (
     unfinished_remarks,
     unknown_metric_remarks,
 )
-from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter, load_filtered
+from medhelm.results.runs.run_filter import load_filtered
 from medhelm.results.spending import Pricing, model_finder, repriced
 from medhelm.results.suites import resolve_suite, suite_sort_key
 from medhelm.storage.constant_baselines import read_baseline

@@ -22,7 +22,8 @@ from medhelm.errors import MedHelmError, StoreError, UserError
 from medhelm.models.prices import price_of
 from medhelm.models.providers import answers_in_process
 from medhelm.results.comparable.run_selection import default_tier, select_runs, store_label
-from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter
+from medhelm.results.options import EVERY_RUN, RunFilter
+from medhelm.results.runs.run_filter import filter_runs
 from medhelm.storage.recovery.damaged_runs import intact_runs
 from medhelm.storage.runs import load_runs, load_shards
 from medhelm.storage.store import Store, open_store
@@ -136,7 +137,7 @@ def read_spending(stores: Sequence[Path], pricing: Pricing, wanted: RunFilter = 
     if not items:
         raise UserError(f"nothing was run in {', '.join(map(str, stores))}. `medhelm run` makes runs.")
     if not wanted.is_empty:
-        runs = wanted.apply(runs, lambda pair: pair[1])
+        runs = filter_runs(wanted, runs, lambda pair: pair[1])
         kept = {id(run) for _, run in runs}
         items = [item for item in items if id(item.run) in kept]
     place = {id(run): number for number, (_, run) in enumerate(runs)}

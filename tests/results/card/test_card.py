@@ -15,7 +15,7 @@ import pytest
 from medhelm.domain import Model, Origin, Price
 from medhelm.results.card.card import export_card
 from medhelm.results.export_selection import ExportRequest
-from medhelm.results.runs.run_filter import RunFilter
+from medhelm.results.options import RunFilter
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import make_benchmark

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from medhelm.domain import RULES, ConstantBaseline
-from medhelm.results.runs.constant_scores import constant_scores
 from medhelm.results.leaderboard import leaderboard, read_inputs
+from medhelm.results.runs.constant_scores import constant_scores
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import make_benchmark

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from datetime import datetime
-from functools import wraps
+from dataclasses import Field, fields, replace
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
 from medhelm.cli.common import shell_completion
 from medhelm.cli.common.printing import warn
 from medhelm.cli.common.shared import Shared
+from medhelm.domain.options import Option, option_of
+from medhelm.results.options import RunFilter
 
 FORMATS = click.Choice(["table", "json", "csv", "md", "latex"])
 _PATH = click.Path(path_type=Path)
@@ -102,69 +104,105 @@ def _parse_panel(text: str) -> tuple[str, ...]:
     return names
 
 
-_model_filter = add_options(
-    click.option(
-        "--model",
-        "only_models",
-        metavar="MODEL",
-        multiple=True,
-        shell_complete=shell_completion.stored_models,
-        help="Only runs of this model; the beginning of its name is enough; repeatable.",
-    ),
-    click.option(
-        "--exclude",
-        "excluded",
-        metavar="MODEL",
-        multiple=True,
-        shell_complete=shell_completion.stored_models,
-        help="Exclude runs of this model; repeatable.",
-    ),
-)
-_benchmark_filter = click.option(
-    "--benchmark",
-    "only_benchmarks",
-    metavar="BENCHMARK",
-    multiple=True,
-    shell_complete=shell_completion.stored_benchmarks,
-    help="Only runs on this benchmark; repeatable.",
-)
-_since_filter = click.option(
-    "--since",
-    type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]),
-    metavar="DATE",
-    help="Only runs that started on this day or later, in UTC, such as 2026-11-01 or 2026-11-01T14:30.",
-)
+_DATES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]
 
 
-def run_filter_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the options that select runs of a store; the command gets a `RunFilter` as `wanted`."""
-    return add_options(_model_filter, _benchmark_filter, _since_filter)(_with_filter(command))
+def options_of(kind: type[Any], name: str, *which: str) -> Callable[[_Command], _Command]:
+    """Add the options of a dataclass to a command, which gets them as one object called `name`.
+
+    `which`: fields or groups of options; none for all. Several of these decorators fill one object, so that help lists
+    other options between them.
+    """
+    chosen = [
+        (f"{name}_{one.name}_{part.name}" if part is not one else f"{name}_{one.name}", one, part)
+        for one in fields(kind)
+        for part in (fields(one.metadata["nested"]) if "nested" in one.metadata else (one,))
+        if (form := option_of(part)) and (not which or {one.name, form.group} & {*which})
+    ]
+
+    def add(command: _Command) -> _Command:
+        @wraps(command)
+        def collected(*args: Any, **given: Any) -> int:
+            values: dict[str, Any] = {}
+            for target, one, part in chosen:
+                value = given.pop(target)
+                if part is one:
+                    values[one.name] = value
+                else:
+                    values.setdefault(one.name, {})[part.name] = value
+            for one in fields(kind):
+                if "nested" in one.metadata and one.name in values:
+                    values[one.name] = one.metadata["nested"](**values[one.name])
+            given[name] = replace(given[name], **values) if name in given else kind(**values)
+            return cast("int", command(*args, **given))
+
+        return add_options(*(_click_option(part, target) for target, _, part in chosen))(cast("_Command", collected))
+
+    return add
 
 
-def model_filter_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the options that select runs by model and time, for a command about one benchmark."""
-    return add_options(_model_filter, _since_filter)(_with_filter(command))
+def option_from(kind: type[Any], name: str) -> Callable[[_Command], _Command]:
+    """Add the option of one field to a command, which gets its value under the name of the field."""
+    return _click_option(next(one for one in fields(kind) if one.name == name), name)
 
 
-def _with_filter(command: Callable[..., int]) -> Callable[..., int]:
-    """Combine the values of the options that select runs into one `wanted`."""
+def is_given(name: str) -> bool:
+    """Return whether the user chose an option, instead of its default. `name`: that of the object and of the field."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source is not click.core.ParameterSource.DEFAULT
 
-    @wraps(command)
-    def with_filter(
-        *args: Any,
-        only_models: tuple[str, ...],
-        excluded: tuple[str, ...],
-        only_benchmarks: tuple[str, ...] = (),
-        since: datetime | None,
-        **options: Any,
-    ) -> int:
-        from medhelm.results.runs.run_filter import RunFilter
 
-        wanted = RunFilter(models=only_models, excluded=excluded, benchmarks=only_benchmarks, since=since)
-        return command(*args, wanted=wanted, **options)
+def _click_option(one: Field[Any], target: str) -> Callable[[_Command], _Command]:
+    """Return the decorator that adds the option of a field."""
+    form = option_of(one)
+    assert form is not None, f"{one.name} is not an option"
+    settings: dict[str, Any] = {"help": form.help, "metavar": form.metavar, "envvar": form.variable}
+    if form.completes:
+        settings["shell_complete"] = getattr(shell_completion, form.completes)
+    if form.parse:
+        settings["callback"] = partial(_parsed, form.parse, one.default)
+    elif str(one.type) == "bool":
+        settings |= {"is_flag": True, "default": one.default}
+    elif isinstance(one.default, tuple):
+        settings |= {"multiple": True, "type": _click_type(one, form)}
+    else:
+        settings |= {"type": _click_type(one, form), "default": one.default, "show_default": bool(one.default)}
+    return click.option(form.flag, target, **settings)
 
-    return with_filter
 
+def _parsed(
+    parse: Callable[[str], Any], default: Any, _context: click.Context, _one: click.Parameter, text: Any
+) -> Any:
+    """Parse a text; the default without one. Raises: click.BadParameter."""
+    try:
+        return parse(text) if text else default
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def _click_type(one: Field[Any], form: Option) -> Any:
+    """Return the type of an option, from that of its field."""
+    if form.choices:
+        return click.Choice(form.choices)
+    if form.kind:
+        return {"dollars": Dollars()}[form.kind]
+    lowest = form.least if form.above is None else form.above
+    match str(one.type).removeprefix("tuple[").partition(" ")[0].rstrip(",").partition(",")[0]:
+        case "int" if lowest is not None:
+            return click.IntRange(int(lowest), form.most)
+        case "float":
+            return click.FloatRange(lowest, min_open=form.above is not None)
+        case "Path":
+            return _PATH
+        case "datetime":
+            return click.DateTime(_DATES)
+    return None
+
+
+run_filter_options = options_of(RunFilter, "wanted")
+"""The options that select runs of a store; the command gets a `RunFilter` as `wanted`."""
+model_filter_options = options_of(RunFilter, "wanted", "models", "excluded", "since")
+"""Those that select runs by model and time, for a command about one benchmark."""
 
 completers_option = click.option(
     "--completers-only",

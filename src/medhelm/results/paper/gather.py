@@ -20,12 +20,13 @@ from medhelm.reports.paper.figures import FlaggedScores
 from medhelm.results.comparable.conditions import BASELINE
 from medhelm.results.comparable.run_selection import select_runs
 from medhelm.results.leaderboard import CalibrationOptions, leaderboard, leaderboard_from_scores
+from medhelm.results.options import EVERY_RUN, RunFilter
 from medhelm.results.published.boards import MARK, leaderboard_with_published, published_leaderboard
 from medhelm.results.published.cells import published_costs
 from medhelm.results.published.data import load_results
 from medhelm.results.reference_filter import split_score
 from medhelm.results.runs.names import names_in, with_names, without_address
-from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter, days_in_words, refuse_filter
+from medhelm.results.runs.run_filter import days_in_words, refuse_filter
 from medhelm.results.spending import Pricing, UsageItem, read_spending
 from medhelm.results.suites import resolve_suite
 from medhelm.storage.reference_filters import read_marks

@@ -25,6 +25,7 @@ from medhelm.results.leaderboard import (
     read_inputs,
     renamed_inputs,
 )
+from medhelm.results.options import EVERY_RUN, RunFilter
 from medhelm.results.published.cells import published_cells
 from medhelm.results.published.data import load_results
 from medhelm.results.published.remarks import (
@@ -36,7 +37,6 @@ from medhelm.results.published.remarks import (
     table_1_remarks,
 )
 from medhelm.results.runs.remarks import unfinished_remarks
-from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter
 from medhelm.results.spending import Pricing
 from medhelm.results.suites import resolve_suite
 
