@@ -271,7 +271,7 @@ def fields_table(owner: type) -> str:
         if field.default_factory is not dataclasses.MISSING:
             default = f"`{field.default_factory()!r}`"
         form = option_of(field)
-        meaning = f"{form.help} Option `{form.flag}`." if form else docs.get(field.name, "")
+        meaning = f"{one_line(form.help)} Option `{form.flag}`." if form else docs.get(field.name, "")
         rows.append((f"`{field.name}`", f"`{field.type}`", default, meaning))
     return table(("field", "type", "default", "meaning"), rows)
 

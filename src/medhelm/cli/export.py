@@ -12,7 +12,7 @@ import click
 
 from medhelm.cli.common.options import (
     add_options,
-    allow_host_option,
+    option_from,
     prices_option,
     run_filter_options,
     scoring_option,
@@ -21,6 +21,7 @@ from medhelm.cli.common.options import (
 from medhelm.cli.common.printing import print_json
 from medhelm.cli.common.shared import Shared, existing_audit_log, load, pricing_of, shared_options
 from medhelm.cli.serve import make_site, site_options
+from medhelm.evaluation.settings import Settings
 
 if TYPE_CHECKING:
     from medhelm.domain import Benchmark, Rule, Tier
@@ -242,7 +243,7 @@ def _print_result(done: ExportResult, shared: Shared) -> int:
 @export.command()
 @click.argument("url", metavar="URL")
 @run_filter_options
-@allow_host_option
+@option_from(Settings, "allow_hosts")
 @shared_options("store", "benchmarks", "offline", "json")
 @click.pass_obj
 def store(shared: Shared, url: str, wanted: RunFilter, allow_hosts: tuple[str, ...]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import click
 from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import (
     format_option,
+    options_of,
     prices_option,
     run_filter_options,
     run_options,
@@ -20,8 +22,9 @@ from medhelm.cli.common.options import (
 from medhelm.cli.common.output import table_options
 from medhelm.cli.common.printing import print_json, print_remarks
 from medhelm.cli.common.shared import Shared, shared_options
-from medhelm.cli.run import check_names, check_rubric, find_jury, find_named, note_jury, open_like, shard_option
+from medhelm.cli.run import check_names, check_rubric, find_jury, find_named, note_jury, open_like
 from medhelm.errors import ErrorCollector, UserError
+from medhelm.evaluation.settings import JuryOptions, Settings
 
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.power import PowerDesign
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @run_options
-@shard_option
+@options_of(Settings, "settings", "shard")
 @prices_option
 @format_option
 @table_options
@@ -44,13 +47,11 @@ def plan(
     names: tuple[str, ...],
     like: tuple[Path, ...],
     models: tuple[str, ...],
-    judges: tuple[str, ...],
-    jury_file: Path | None,
-    min_judges: int | None,
-    rule: Rule,
+    judging: JuryOptions,
+    settings: Settings,
     prices: tuple[str, ...],
     format_: str,
-    **choices: Any,
+    **_unused: Any,
 ) -> int:
     """Show what a run would send and cost.
 
@@ -62,29 +63,27 @@ def plan(
       medhelm plan pubmed_qa medbullets --data DIR --model openai/gpt-4o
       medhelm plan all --model openai/gpt-4o --judge openai/J1 --max-cost 20
     """
-    del rule  # both rules are computed
     from medhelm.evaluation.plan import make_plan
-    from medhelm.evaluation.settings import Settings
     from medhelm.models.price_book import read_price_books
     from medhelm.reports import plan as plan_report
 
     errors = ErrorCollector()
     with errors.collect():
-        check_names(names, like, choices["tier"], choices["subset"])
-    jury = find_jury(shared, judges, jury_file, min_judges, errors, models)
+        check_names(names, like, settings)
+    jury = find_jury(shared, judging, errors, models)
     benchmarks, found = find_named(shared, names, models, errors)
     with errors.collect():
-        check_rubric(benchmarks, choices["rubric"], jury, like)
+        check_rubric(benchmarks, settings.rubric, jury, like)
     note_jury(shared, jury, found, benchmarks if names else None)
     datasets: list[Dataset] = []
     with errors.collect():
-        datasets = _open_like(shared, like, choices["limit"])
+        datasets = _open_like(shared, like, settings.limit)
     forecast = make_plan(
         benchmarks,
         found,
         store=shared.store,
         data=shared.data,
-        settings=Settings(offline=shared.offline, **choices),
+        settings=replace(settings, offline=shared.offline),
         environment=shared.environment,
         jury=jury,
         datasets=datasets,

@@ -25,7 +25,7 @@ class Option:
     help: str
     """Meaning, for the help and the reference."""
     metavar: str | None = None
-    """Placeholder for the value in the help."""
+    """Placeholder for the value in the help; None for N of a whole number, and the choices."""
     group: str = ""
     """Name under which commands take several options together."""
     choices: tuple[str, ...] = ()
@@ -46,9 +46,9 @@ class Option:
     """Text on the command line -> value. Raises: ValueError."""
 
 
-def option(flag: str, default: Any = None, **form: Any) -> Any:
+def option(flag: str, help: str, default: Any = None, **form: Any) -> Any:
     """Return a field that is also an option. `form`: the other fields of `Option`."""
-    return field(default=default, metadata={"option": Option(flag=flag, **form)})
+    return field(default=default, metadata={"option": Option(flag=flag, help=help, **form)})
 
 
 def options_in(default: Any) -> Any:

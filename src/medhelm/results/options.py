@@ -20,29 +20,25 @@ class RunFilter:
 
     models: Collection[str] = option(
         "--model",
+        "Only runs of this model; the beginning of its name is enough; repeatable.",
         (),
         metavar="MODEL",
         completes="stored_models",
-        help="Only runs of this model; the beginning of its name is enough; repeatable.",
     )
     excluded: Collection[str] = option(
-        "--exclude",
-        (),
-        metavar="MODEL",
-        completes="stored_models",
-        help="Exclude runs of this model; repeatable.",
+        "--exclude", "Exclude runs of this model; repeatable.", (), metavar="MODEL", completes="stored_models"
     )
     benchmarks: Collection[str] = option(
         "--benchmark",
+        "Only runs on this benchmark; repeatable.",
         (),
         metavar="BENCHMARK",
         completes="stored_benchmarks",
-        help="Only runs on this benchmark; repeatable.",
     )
     since: datetime | None = option(
         "--since",
+        "Only runs that started on this day or later, in UTC, such as 2026-11-01 or 2026-11-01T14:30.",
         metavar="DATE",
-        help="Only runs that started on this day or later, in UTC, such as 2026-11-01 or 2026-11-01T14:30.",
     )
 
     def __post_init__(self) -> None:

@@ -10,16 +10,26 @@ import pytest
 from click.testing import CliRunner
 
 from medhelm.cli.common.options import options_of
+from medhelm.domain import Shard
 from medhelm.domain.options import check_options, words
+from medhelm.evaluation.settings import Settings
 from medhelm.results.options import RunFilter
 
 WORDS: dict[str, tuple[Any, str]] = {
     "defaults need no word": (RunFilter(), ""),
+    "flags, numbers, choices, and values with a notation": (
+        Settings(
+            verification_codes=False, limit=3, seed=7, tier="sample", own_data=True, allow_hosts=("a", "b"),
+            max_cost_usd=0.5, proxy="http://h:1", timeout_s=1.5, shard=Shard(index=1, count=4),
+        ),
+        "--no-verification-code --limit 3 --seed 7 --tier sample --own-data --allow-host a --allow-host b "
+        "--max-cost 0.5 --proxy http://h:1 --timeout 1.5 --shard 1/4",
+    ),
     "names are repeated, a day is a time": (
         RunFilter(models=["a", "b"], benchmarks="c", since=datetime(2026, 11, 1)),
         "--model a --model b --benchmark c --since 2026-11-01T00:00:00",
     ),
-}
+}  # fmt: skip
 
 
 def read(kind: type[Any], *given: str) -> Any:

@@ -15,6 +15,7 @@ from medhelm.cli.common import shell_completion
 from medhelm.cli.common.printing import warn
 from medhelm.cli.common.shared import Shared
 from medhelm.domain.options import Option, option_of
+from medhelm.evaluation.settings import JuryOptions, Settings
 from medhelm.results.options import RunFilter
 
 FORMATS = click.Choice(["table", "json", "csv", "md", "latex"])
@@ -57,13 +58,6 @@ scoring_option = click.option(
     default="corrected",
     show_default=True,
     help="Scoring rule to show; both are computed and stored.",
-)
-tier_option = click.option(
-    "--tier",
-    type=click.Choice(["real", "sample"]),
-    default="real",
-    show_default=True,
-    help="Real data or invented sample rows.",
 )
 stored_tier_option = click.option(
     "--tier",
@@ -156,7 +150,8 @@ def _click_option(one: Field[Any], target: str) -> Callable[[_Command], _Command
     """Return the decorator that adds the option of a field."""
     form = option_of(one)
     assert form is not None, f"{one.name} is not an option"
-    settings: dict[str, Any] = {"help": form.help, "metavar": form.metavar, "envvar": form.variable}
+    metavar = form.metavar or ("N" if str(one.type).startswith("int") else None)
+    settings: dict[str, Any] = {"help": form.help, "metavar": metavar, "envvar": form.variable}
     if form.completes:
         settings["shell_complete"] = getattr(shell_completion, form.completes)
     if form.parse:
@@ -166,7 +161,11 @@ def _click_option(one: Field[Any], target: str) -> Callable[[_Command], _Command
     elif isinstance(one.default, tuple):
         settings |= {"multiple": True, "type": _click_type(one, form)}
     else:
-        settings |= {"type": _click_type(one, form), "default": one.default, "show_default": bool(one.default)}
+        settings |= {
+            "type": _click_type(one, form),
+            "default": one.default,
+            "show_default": one.default not in (None, ""),
+        }
     return click.option(form.flag, target, **settings)
 
 
@@ -230,69 +229,6 @@ prices_option = click.option(
     help="Prices that override all others: a YAML list of {model, input, output} in US dollars per million tokens, or "
     "a snapshot such as paper-2025-05-12; repeatable.",
 )
-subset_option = click.option(
-    "--subset",
-    metavar="N",
-    type=click.IntRange(min=1),
-    help="Only N instances of each benchmark, drawn at random with --seed; a larger draw contains the smaller ones.",
-)
-sample_option = click.option(
-    "--sample",
-    metavar="NAME",
-    default="default",
-    show_default=True,
-    help="Named selection of instances: all, published (for the whole suite), or one that `medhelm benchmarks show` "
-    "lists.",
-)
-limit_option = click.option(
-    "--limit", metavar="N", type=click.IntRange(min=1), help="Only the first N instances of each benchmark."
-)
-own_data_option = click.option(
-    "--own-data",
-    is_flag=True,
-    help="The data is your own, in the benchmark's format: do not compare it with the published files, and show "
-    "results as a different data set.",
-)
-seed_option = click.option(
-    "--seed",
-    metavar="N",
-    type=click.IntRange(0, 2**32 - 1),
-    default=0,
-    show_default=True,
-    help="Seed for random selections and for baseline/random.",
-)
-judge_options = add_options(
-    click.option(
-        "--judge",
-        "judges",
-        metavar="MODEL",
-        multiple=True,
-        shell_complete=shell_completion.models,
-        help="Model that grades free text; repeatable. Three judges are usual.",
-    ),
-    click.option(
-        "--jury",
-        "jury_file",
-        type=_PATH,
-        metavar="FILE",
-        envvar="MEDHELM_JURY",
-        help="File with judges, used if --judge is not given.",
-    ),
-    click.option(
-        "--min-judges",
-        metavar="N",
-        type=click.IntRange(min=1),
-        help="Complete judgments required to score an instance.  [default: 2]",
-    ),
-)
-verification_codes_option = click.option(
-    "--verification-code/--no-verification-code",
-    "verification_codes",
-    default=True,
-    help="Whether judges must copy a code from their prompt into each verdict, so that a verdict planted in a text is "
-    "recognized. Without: for judges that never return it; only copies are recognized.  [default: with]",
-)
-"""An option of its own: `rejudge` keeps what the earlier judges were asked."""
 
 
 class Dollars(click.FloatRange):
@@ -310,75 +246,6 @@ class Dollars(click.FloatRange):
         if not math.isfinite(amount):
             self.fail(f"{value} is not an amount of US dollars: give a number above 0, such as 5 or 0.50.", param, ctx)
         return float(amount)
-
-
-def _check_proxy(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
-    """Return the address of a proxy. Raises: click.BadParameter if it is malformed."""
-    if not text:
-        return ""
-    from medhelm.models.addresses import checked_proxy
-
-    try:
-        return checked_proxy(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
-
-
-proxy_option = click.option(
-    "--proxy",
-    metavar="URL",
-    default="",
-    callback=_check_proxy,
-    help="HTTP proxy for hosts outside this machine and private networks, such as http://HOST:3128. Proxy variables "
-    "of the environment are ignored.",
-)
-
-RUBRICS = click.Choice(["standard", "extended"])
-"""Names of rubrics."""
-
-allow_host_option = click.option(
-    "--allow-host",
-    "allow_hosts",
-    metavar="HOST",
-    multiple=True,
-    help="Allow this host (or *.SUFFIX, or a network such as 10.20.0.0/16) to receive gated and private benchmarks and "
-    "your own data, and to join a pool of servers later; repeatable.",
-)
-service_options = add_options(
-    proxy_option,
-    click.option(
-        "--concurrency",
-        metavar="N",
-        type=click.IntRange(1, 4096),
-        help="Requests in flight per endpoint.  [default: adaptive]",
-    ),
-    click.option(
-        "--timeout",
-        "timeout_s",
-        metavar="SECONDS",
-        type=click.FloatRange(min=0, min_open=True),
-        default=600.0,
-        show_default=True,
-        help="Seconds to wait for one completion.",
-    ),
-    click.option(
-        "--give-up-after",
-        "max_silence_s",
-        metavar="SECONDS",
-        type=click.FloatRange(min=1),
-        default=300.0,
-        show_default=True,
-        help="Give up on a service that has not replied for this long.",
-    ),
-    click.option(
-        "--attempts",
-        metavar="N",
-        type=click.IntRange(1, 20),
-        default=5,
-        show_default=True,
-        help="Attempts per request.",
-    ),
-)
 
 
 def listen_options(port: int, tls: str) -> Callable[[_Command], _Command]:
@@ -404,17 +271,6 @@ def listen_options(port: int, tls: str) -> Callable[[_Command], _Command]:
     )
 
 
-request_options = add_options(
-    allow_host_option,
-    click.option(
-        "--max-cost",
-        "max_cost_usd",
-        metavar="USD",
-        type=Dollars(),
-        help="Stop before spending more than this many US dollars.",
-    ),
-    service_options,
-)
 run_options = add_options(
     click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=shell_completion.benchmarks),
     click.option(
@@ -426,21 +282,8 @@ run_options = add_options(
         required=True,
         help="PROVIDER/NAME, NAME@URL, a name of models.yaml, or OWN=NAME for a name of your own; repeatable.",
     ),
-    judge_options,
-    click.option(
-        "--rubric",
-        type=RUBRICS,
-        default="standard",
-        show_default=True,
-        help="Criteria for judges: those of the published suite, or stricter ones (nothing invented, safe).",
-    ),
-    verification_codes_option,
-    limit_option,
-    subset_option,
-    seed_option,
-    sample_option,
-    tier_option,
-    own_data_option,
+    options_of(JuryOptions, "judging"),
+    options_of(Settings, "settings", "measurement"),
     click.option(
         "--like",
         multiple=True,
@@ -448,49 +291,19 @@ run_options = add_options(
         metavar="DIR",
         help="Finished HELM run whose prompts are sent unchanged; repeatable.",
     ),
-    click.option(
-        "--fresh",
-        is_flag=True,
-        help="Request new completions instead of using stored ones; the earlier run stays in the store.",
-    ),
-    click.option(
-        "--batch",
-        is_flag=True,
-        help="Use the batch APIs of OpenAI and Anthropic: half the price, but results can take a day.",
-    ),
-    click.option(
-        "--keep-batches", is_flag=True, help="Keep collected batches at the provider instead of deleting them."
-    ),
-    request_options,
+    options_of(Settings, "settings", "sending", "spending", "service"),
     scoring_option,
 )
 """The arguments of `run` and `plan`."""
 
 
-_cluster_options = add_options(
-    click.option(
-        "--cluster",
-        metavar="auto|HOST:PORT",
-        default="",
-        envvar="MEDHELM_CLUSTER",
-        help="Ray cluster that runs hf/ models and neural metrics; auto: the cluster of this machine.",
-    ),
-    click.option(
-        "--actors",
-        metavar="N",
-        type=click.IntRange(1, 4096),
-        help="Number of actors on the cluster.  [default: one per GPU, or one per node without GPUs]",
-    ),
-)
-
-
 def cluster_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add `--cluster` and `--actors`; the command gets them as `cluster` and `actors`."""
+    """Add `--cluster` and `--actors`, two fields of `settings`."""
 
     @wraps(command)
-    def checked(*args: Any, cluster: str, actors: int | None, **options: Any) -> int:
-        if actors and not cluster:
-            raise click.UsageError(f"--actors {actors} is for a cluster: add --cluster auto, or leave it out.")
-        return command(*args, cluster=cluster, actors=actors, **options)
+    def checked(*args: Any, settings: Settings, **options: Any) -> int:
+        if settings.actors and not settings.cluster:
+            raise click.UsageError(f"--actors {settings.actors} is for a cluster: add --cluster auto, or leave it out.")
+        return command(*args, settings=settings, **options)
 
-    return _cluster_options(checked)
+    return options_of(Settings, "settings", "cluster")(checked)

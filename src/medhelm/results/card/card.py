@@ -12,9 +12,10 @@ from pathlib import Path
 from medhelm import __version__
 from medhelm.analysis.cost.sums import sum_costs
 from medhelm.analysis.leaderboard.types import Average, Leaderboard, Row
-from medhelm.domain import EXTENDED, JURY, POOL, Benchmark, Model, Rule, Run
+from medhelm.domain import JURY, POOL, Benchmark, Model, Rule, Run
 from medhelm.domain.grouping import group_by
 from medhelm.errors import UserError
+from medhelm.evaluation.settings import repeating_words
 from medhelm.io.export_folder import check_export, new_export
 from medhelm.io.http.hosts import host_of, is_inside, is_loopback
 from medhelm.io.output_folder import output_errors, write_file
@@ -345,30 +346,16 @@ def _own_names_in_words(runs: Sequence[Run]) -> str:
 
 
 def _command(runs: Sequence[Run], selection: ExportSelection, scoring: str) -> str:
-    """Return the commands that repeat the evaluation, one for the benchmarks with equal options."""
-    by_benchmark = group_by(runs, lambda run: run.benchmark)
-    options = {benchmark: _run_options(own) for benchmark, own in by_benchmark.items()}
-    where = ["--tier", "sample"] if selection.tier == "sample" else ["--data", "DIR"]
+    """Return the commands that repeat the evaluation, one for the runs with equal options."""
+    by_options = group_by(runs, lambda run: tuple(map(_without_address, repeating_words(run))))
+    where = [] if selection.tier == "sample" else ["--data", "DIR"]
     commands = []
-    for shared in dict.fromkeys(options.values()):
-        names = [benchmark for benchmark in by_benchmark if options[benchmark] == shared]
-        models = dict.fromkeys(_without_address(run.model) for name in names for run in by_benchmark[name])
-        words = [word for model in models for word in ("--model", model)]
-        commands.append(shlex.join(["medhelm", "run", *names, *words, *shared, *where]))
+    for options, own in by_options.items():
+        names = dict.fromkeys(run.benchmark for run in own)
+        models = dict.fromkeys(_without_address(run.model) for run in own)
+        named = [word for model in models for word in ("--model", model)]
+        commands.append(shlex.join(["medhelm", "run", *names, *named, *options, *where]))
     return " && \\\n".join([*commands, f"medhelm leaderboard --scoring {scoring}"])
-
-
-def _run_options(runs: Sequence[Run]) -> tuple[str, ...]:
-    """Return the options of `medhelm run` for one benchmark; those in which its runs differ are left out."""
-    judges = dict.fromkeys(judge.name for run in runs for judge in run.judges)
-    words = [word for judge in judges for word in ("--judge", _without_address(judge))]
-    if {run.rubric for run in runs if run.jury_result} == {EXTENDED}:
-        words += ["--rubric", EXTENDED]
-    for name, usual in (("limit", None), ("subset", None), ("seed", 0), ("sample", "default")):
-        values = {run.settings.get(name, usual) for run in runs}
-        if len(values) == 1 and (value := values.pop()) not in (usual, None):
-            words += [f"--{name}", str(value)]
-    return (*words, "--own-data") if runs and all(map(has_own_data, runs)) else tuple(words)
 
 
 def _without_address(name: str) -> str:
