@@ -9,28 +9,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from medhelm.cli.common import shell_completion
-from medhelm.cli.common.options import (
-    format_option,
-    options_of,
-    prices_option,
-    run_filter_options,
-    run_options,
-    scoring_option,
-    stored_tier_option,
-    suite_option,
-)
+from medhelm.cli.common.options import format_option, options_of, prices_option, run_options
 from medhelm.cli.common.output import table_options
 from medhelm.cli.common.printing import print_json, print_remarks
-from medhelm.cli.common.shared import Shared, shared_options
+from medhelm.cli.common.shared import Shared, board_options, shared_options
 from medhelm.cli.run import check_names, check_rubric, find_jury, find_named, note_jury, open_like
 from medhelm.errors import ErrorCollector, UserError
 from medhelm.evaluation.settings import JuryOptions, Settings
+from medhelm.results.options import BoardOptions
 
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.power import PowerDesign
     from medhelm.benchmarks.data.dataset import Dataset
-    from medhelm.domain import Rule, Tier
-    from medhelm.results.options import RunFilter
 
 
 @click.command()
@@ -170,10 +160,7 @@ _PROBABILITY = click.FloatRange(0, 1, min_open=True, max_open=True)
     show_default=True,
     help="Without a store: factor by which clustering increases the variance.",
 )
-@suite_option
-@run_filter_options
-@stored_tier_option
-@scoring_option
+@options_of(BoardOptions, "options", "suite", "wanted", "tier", "rule")
 @format_option
 @table_options
 @shared_options("store", "benchmarks", "json")
@@ -190,11 +177,8 @@ def power(
     sd: float | None,
     instances: int | None,
     design_effect: float,
-    suite: str,
-    wanted: RunFilter,
+    options: BoardOptions,
     format_: str,
-    tier: Tier | None,
-    rule: Rule,
 ) -> int:
     """Show which differences can be detected.
 
@@ -214,7 +198,7 @@ def power(
 
     design = PowerDesign(power=power, alpha=alpha, comparisons=pairs)
     if disagreement is not None or sd is not None:
-        if not wanted.is_empty:
+        if not options.wanted.is_empty:
             raise UserError(
                 "--model, --exclude, --benchmark and --since need a store. Leave out --disagreement and --sd."
             )
@@ -230,14 +214,9 @@ def power(
     found = measure_power(
         shared.all_stores,
         models,
-        rule=rule,
-        tier=tier,
-        suite=suite,
+        board_options(shared, options, format_),
         design=design,
         difference=difference,
-        benchmark_folders=shared.benchmark_folders,
-        wanted=wanted,
-        short_names=format_ != "json",
     )
     if format_ == "json":
         print_json(power_report.as_json(found))

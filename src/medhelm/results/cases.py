@@ -22,8 +22,9 @@ from medhelm.errors import UserError, suggestion
 from medhelm.results.comparable.run_selection import default_tier, select_runs, store_label
 from medhelm.results.options import EVERY_RUN, RunFilter
 from medhelm.results.runs.cells import column_of
+from medhelm.results.runs.pricing import Pricing
 from medhelm.results.runs.run_filter import filter_runs
-from medhelm.results.spending import Pricing, is_local, run_day
+from medhelm.results.spending import is_local, run_day
 from medhelm.storage.cases import (
     HALF,
     CaseRow,

@@ -19,6 +19,7 @@ from medhelm.reports.figures.rendering import render
 from medhelm.reports.figures.win_rates import KNOWN
 from medhelm.reports.paper import figures
 from medhelm.reports.paper.figures import PaperFigure
+from medhelm.results.options import BoardOptions
 from medhelm.results.paper.compose import taxonomy_titles
 from medhelm.results.paper.gather import ReportRequest, gather_inputs
 from tests.support.leaderboards import HOSTILE, published, toy_board, toy_costs
@@ -238,7 +239,7 @@ def test_shades_of_a_heat_map_are_even_steps_with_any_color_vision(sight: np.nda
 def test_color_is_combined_with_a_shape_or_sign() -> None:
     """Color-blind readers have a shape or a sign."""
     board = published()
-    found = gather_inputs(ReportRequest(published="only", suite="paper35"))
+    found = gather_inputs(ReportRequest(published="only", options=BoardOptions(suite="paper35")))
     for figure in (figures.figure_5(board, found.costs), figures.figure_win_rates(board)):
         assert figure is not None
         for node in nodes(figure.spec):

@@ -22,6 +22,7 @@ from medhelm.reports.formats.tables import SAMPLE_WARNING
 from medhelm.reports.leaderboard import shown_name
 from medhelm.reports.paper import figures
 from medhelm.reports.paper.figures import PaperFigure
+from medhelm.results.options import BoardOptions
 from medhelm.results.paper.compose import FIGURES, compose_figures, taxonomy_titles
 from medhelm.results.paper.gather import ReportInputs, ReportRequest, gather_inputs
 from tests.support.leaderboards import HOSTILE, published, toy_board, toy_costs
@@ -127,7 +128,7 @@ def test_a_missing_value_is_marked() -> None:
 
 
 def test_the_frontier_has_the_efficient_models() -> None:
-    found = gather_inputs(ReportRequest(published="only", suite="paper35"))
+    found = gather_inputs(ReportRequest(published="only", options=BoardOptions(suite="paper35")))
     figure = figures.figure_5(found.board, found.costs)
     assert figure is not None
     points = [row for row in data_of(figure) if "cost_usd" in row and "kind" in row]

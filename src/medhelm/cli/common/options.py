@@ -16,7 +16,7 @@ from medhelm.cli.common.printing import warn
 from medhelm.cli.common.shared import Shared
 from medhelm.domain.options import Option, option_of
 from medhelm.evaluation.settings import JuryOptions, Settings
-from medhelm.results.options import RunFilter
+from medhelm.results.options import BoardOptions, RunFilter
 
 FORMATS = click.Choice(["table", "json", "csv", "md", "latex"])
 _PATH = click.Path(path_type=Path)
@@ -49,53 +49,6 @@ def format_option(command: Callable[..., int]) -> Callable[..., int]:
     return click.option(
         "--format", "format_", type=FORMATS, default="table", show_default=True, help="Format of the output."
     )(with_format)
-
-
-scoring_option = click.option(
-    "--scoring",
-    "rule",
-    type=click.Choice(["corrected", "published"]),
-    default="corrected",
-    show_default=True,
-    help="Scoring rule to show; both are computed and stored.",
-)
-stored_tier_option = click.option(
-    "--tier",
-    type=click.Choice(["real", "sample"]),
-    help="Results on real data or on sample rows.  [default: real, if there are any]",
-)
-suite_option = click.option(
-    "--suite",
-    metavar="NAME|FILE",
-    default="all",
-    show_default=True,
-    shell_complete=shell_completion.suites,
-    help="Benchmarks that count: all, paper35, suite37, public, gated, private, a category, a subcategory, or a file "
-    "with one benchmark per line (YAML: with weights).",
-)
-shared_benchmarks_option = click.option(
-    "--shared", "shared_only", is_flag=True, help="Only benchmarks on which every model has a score."
-)
-rank_baselines_option = click.option(
-    "--rank-baselines", is_flag=True, help="Rank baselines with the models instead of showing them below."
-)
-
-panel_option = click.option(
-    "--panel",
-    metavar="MODEL,...",
-    default="",
-    callback=lambda _context, _parameter, text: _parse_panel(text),
-    help="Models to compare with for win shares and win rates, so that the numbers do not change when other models are "
-    "added; `published`: the nine published models.  [default: all other models on the leaderboard]",
-)
-
-
-def _parse_panel(text: str) -> tuple[str, ...]:
-    """Return the model names in a comma-separated list, each once."""
-    names = tuple(dict.fromkeys(filter(None, (name.strip() for name in text.split(",")))))
-    if text and not names:
-        raise click.BadParameter("the list names no model.")
-    return names
 
 
 _DATES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]
@@ -135,9 +88,9 @@ def options_of(kind: type[Any], name: str, *which: str) -> Callable[[_Command], 
     return add
 
 
-def option_from(kind: type[Any], name: str) -> Callable[[_Command], _Command]:
-    """Add the option of one field to a command, which gets its value under the name of the field."""
-    return _click_option(next(one for one in fields(kind) if one.name == name), name)
+def option_from(kind: type[Any], name: str, target: str = "") -> Callable[[_Command], _Command]:
+    """Add the option of one field to a command, which gets its value as `target`, or as the field is called."""
+    return _click_option(next(one for one in fields(kind) if one.name == name), target or name)
 
 
 def is_given(name: str) -> bool:
@@ -200,35 +153,10 @@ def _click_type(one: Field[Any], form: Option) -> Any:
 
 run_filter_options = options_of(RunFilter, "wanted")
 """The options that select runs of a store; the command gets a `RunFilter` as `wanted`."""
-model_filter_options = options_of(RunFilter, "wanted", "models", "excluded", "since")
-"""Those that select runs by model and time, for a command about one benchmark."""
 
-completers_option = click.option(
-    "--completers-only",
-    is_flag=True,
-    help="Leave out refusals and exhausted limits instead of counting them as the worst answer.",
-)
+scoring_option = option_from(BoardOptions, "rule")
 
-resample_option = click.option(
-    "--resample",
-    type=click.Choice(["instances", "benchmarks", "none"]),
-    help="Unit to resample for intervals and tests; none: do not read records.  "
-    "[default: instances, if their scores are known]",
-)
-published_options = add_options(
-    click.option(
-        "--scores", type=_PATH, metavar="FILE", help="CSV file of published scores to use instead of a store."
-    ),
-    click.option("--with-published", is_flag=True, help="Include the nine published models."),
-    click.option("--published-only", is_flag=True, help="Only the nine published models; needs no store."),
-)
-prices_option = click.option(
-    "--prices",
-    multiple=True,
-    metavar="FILE|SNAPSHOT",
-    help="Prices that override all others: a YAML list of {model, input, output} in US dollars per million tokens, or "
-    "a snapshot such as paper-2025-05-12; repeatable.",
-)
+prices_option = option_from(BoardOptions, "pricing", "prices")
 
 
 class Dollars(click.FloatRange):

@@ -12,7 +12,7 @@ from pathlib import Path
 from medhelm import __version__
 from medhelm.analysis.cost.sums import sum_costs
 from medhelm.analysis.leaderboard.types import Average, Leaderboard, Row
-from medhelm.domain import JURY, POOL, Benchmark, Model, Rule, Run
+from medhelm.domain import JURY, POOL, Benchmark, Model, Run
 from medhelm.domain.grouping import group_by
 from medhelm.errors import UserError
 from medhelm.evaluation.settings import repeating_words
@@ -35,7 +35,6 @@ from medhelm.results.card.digests import digests_by_model
 from medhelm.results.card.sentences import findings, limits
 from medhelm.results.comparable.conditions import has_own_data
 from medhelm.results.export_selection import (
-    ExportRequest,
     ExportSelection,
     export_leaderboard,
     folder_size,
@@ -43,6 +42,7 @@ from medhelm.results.export_selection import (
 )
 from medhelm.results.export_tables import judges_cost
 from medhelm.results.jury import total_tallies
+from medhelm.results.options import USUAL, BoardOptions
 from medhelm.results.runs.names import renamed, short_names, with_names
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.releases import prompts_digest
@@ -58,9 +58,8 @@ DOCUMENTS = (".pdf", ".docx", ".doc", ".odt", ".rtf", ".xlsx", ".csv", ".txt", "
 def export_card(
     store: Path,
     place: Path,
+    options: BoardOptions = USUAL,
     *,
-    rule: Rule = "corrected",
-    wanted: ExportRequest | None = None,
     definitions: Mapping[str, Benchmark] | None = None,
     today: datetime.date | None = None,
 ) -> ExportResult:
@@ -80,11 +79,10 @@ def export_card(
         check_export(place, "card")
     elif place.exists() and not _is_card(place):
         raise UserError(f"{place} exists and is not an evaluation card written by medhelm. Choose another file.")
-    wanted = wanted or ExportRequest()
-    selection = select_for_export(store, wanted)
+    selection = select_for_export(store, options)
     if not selection.counted:
         raise UserError("\n".join(["No finished run to report.", *map(str, selection.remarks)]))
-    board = export_leaderboard(store, selection, wanted, rule)
+    board = export_leaderboard(store, selection, options)
     card = card_of(selection, board, definitions or {}, today or datetime.datetime.now(datetime.UTC).date())
     texts = {
         ".md": to_markdown(card),
@@ -94,12 +92,14 @@ def export_card(
     if alone:
         _write_one_file(place, texts[place.suffix])
     else:
-        with new_export(place, "card", {"medhelm": __version__, "scoring": rule, "tier": selection.tier}) as new:
+        with new_export(
+            place, "card", {"medhelm": __version__, "scoring": options.rule, "tier": selection.tier}
+        ) as new:
             for suffix, text in texts.items():
                 (new / f"card{suffix}").write_text(text, encoding="utf-8")
     files, size = (1, place.stat().st_size) if alone else folder_size(place)
     counts = {"models": len(card.models), "benchmarks": len(card.benchmarks), "runs": len(selection.counted)}
-    return ExportResult(kind="card", place=place, files=files, bytes=size, counts=counts, scoring=rule)
+    return ExportResult(kind="card", place=place, files=files, bytes=size, counts=counts, scoring=options.rule)
 
 
 def _is_card(path: Path) -> bool:
