@@ -16,7 +16,7 @@ from medhelm.cli.common.shared import Shared, board_options, shared_options
 from medhelm.cli.run import check_names, check_rubric, find_jury, find_named, note_jury, open_like
 from medhelm.errors import ErrorCollector, UserError
 from medhelm.evaluation.settings import JuryOptions, Settings
-from medhelm.results.options import BoardOptions
+from medhelm.results.options import FILTER_FLAGS, BoardOptions
 
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.power import PowerDesign
@@ -199,9 +199,7 @@ def power(
     design = PowerDesign(power=power, alpha=alpha, comparisons=pairs)
     if disagreement is not None or sd is not None:
         if not options.wanted.is_empty:
-            raise UserError(
-                "--model, --exclude, --benchmark and --since need a store. Leave out --disagreement and --sd."
-            )
+            raise UserError(f"{FILTER_FLAGS} need a store. Leave out --disagreement and --sd.")
         _calculate(models, disagreement, sd, design_effect, design, difference, instances, format_)
         return 0
     if instances is not None or design_effect != 1:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, ge
 
 from medhelm.domain import RULES, Benchmark, Rule, Tier
 from medhelm.domain.arguments import AnyNames, AnyPath, AnyPaths, as_names, as_paths, shortened
-from medhelm.domain.options import option, options_in
+from medhelm.domain.options import option, option_of, options_in
 from medhelm.domain.score import Resample
+from medhelm.domain.text import listed
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
@@ -60,11 +61,14 @@ class RunFilter:
     @property
     def is_empty(self) -> bool:
         """True if every run meets it."""
-        return not (self.models or self.excluded or self.benchmarks or self.since)
+        return self == EVERY_RUN
 
 
 EVERY_RUN = RunFilter()
 """The filter without conditions."""
+
+FILTER_FLAGS = listed([form.flag for one in fields(RunFilter) if (form := option_of(one))])
+"""The options that filter runs, for messages."""
 
 
 def _parse_panel(text: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from medhelm.domain.text import listed
 from medhelm.errors import UserError, suggestion
 from medhelm.models.model_names import plain_name
 from medhelm.results.comparable.run_selection import store_label
-from medhelm.results.options import EVERY_RUN, RunFilter
+from medhelm.results.options import EVERY_RUN, FILTER_FLAGS, RunFilter
 from medhelm.results.runs.names import without_address
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import file_name, open_store
@@ -89,8 +89,7 @@ def refuse_filter(wanted: RunFilter) -> None:
     """Raise UserError for conditions on runs where no store is read."""
     if not wanted.is_empty:
         raise UserError(
-            "--model, --exclude, --benchmark and --since select runs of a store. Leave them out, or leave out "
-            "--published-only and --scores."
+            f"{FILTER_FLAGS} select runs of a store. Leave them out, or leave out --published-only and --scores."
         )
 
 
