@@ -32,6 +32,7 @@ from medhelm.benchmarks.schema import DefinitionShape
 from medhelm.benchmarks.taxonomy import load_taxonomy
 from medhelm.cli import cli
 from medhelm.domain.display import Displayable
+from medhelm.domain.options import option_of
 from medhelm.errors import MedHelmError
 from medhelm.models.cache import COLUMNS as CACHE
 from medhelm.models.example_models import example_models
@@ -262,14 +263,16 @@ def signature(function: Callable[..., Any]) -> str:
 
 
 def fields_table(owner: type) -> str:
-    """Return the fields of a dataclass as a table."""
+    """Return the fields of a dataclass as a table; an option has the meaning that its help gives."""
     docs = attribute_docs(owner)
     rows = []
     for field in dataclasses.fields(owner):
         default = "" if field.default is dataclasses.MISSING else f"`{field.default!r}`"
         if field.default_factory is not dataclasses.MISSING:
             default = f"`{field.default_factory()!r}`"
-        rows.append((f"`{field.name}`", f"`{field.type}`", default, docs.get(field.name, "")))
+        form = option_of(field)
+        meaning = f"{one_line(form.help)} Option `{form.flag}`." if form else docs.get(field.name, "")
+        rows.append((f"`{field.name}`", f"`{field.type}`", default, meaning))
     return table(("field", "type", "default", "meaning"), rows)
 
 

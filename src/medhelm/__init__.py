@@ -22,15 +22,16 @@ if TYPE_CHECKING:
     from medhelm.evaluation.settings import Evaluation, Settings
     from medhelm.models.catalog import find_models
     from medhelm.results.comparison import compare
-    from medhelm.results.leaderboard import CalibrationOptions, leaderboard
+    from medhelm.results.leaderboard import leaderboard
+    from medhelm.results.options import BoardOptions, CalibrationOptions, RunFilter
     from medhelm.results.published.boards import published_leaderboard
     from medhelm.results.published.cells import published_scores
     from medhelm.results.runs.data_frames import load_runs, read_judgments, read_records
-    from medhelm.results.runs.run_filter import RunFilter
 
 __version__ = "0.2.0"
 
 __all__ = [
+    "BoardOptions",
     "CalibrationOptions",
     "ComparedPairs",
     "Comparison",
@@ -70,11 +71,11 @@ _MODULES = {
     "evaluation.settings": "Evaluation Settings",
     "models.catalog": "find_models",
     "results.comparison": "compare",
-    "results.leaderboard": "CalibrationOptions leaderboard",
+    "results.leaderboard": "leaderboard",
     "results.published.boards": "published_leaderboard",
     "results.published.cells": "published_scores",
     "results.runs.data_frames": "load_runs read_judgments read_records",
-    "results.runs.run_filter": "RunFilter",
+    "results.options": "BoardOptions CalibrationOptions RunFilter",
 }
 """Module -> the public names that it defines. Loaded on first use, so that the command line starts at once."""
 

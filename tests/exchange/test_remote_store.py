@@ -12,7 +12,7 @@ import pytest
 from medhelm.errors import MissingError, StoreError, UserError
 from medhelm.exchange.remote_store import copy_of, publish
 from medhelm.io.object_store.store import ObjectStore
-from medhelm.results.runs.run_filter import RunFilter
+from medhelm.results.options import RunFilter
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.library import benchmark
 from tests.support.cli import Medhelm

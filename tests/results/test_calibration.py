@@ -22,7 +22,8 @@ from medhelm.analysis.leaderboard.cells import Cell
 from medhelm.errors import ConfigError, UserError
 from medhelm.evaluation import run_recorder as run_in_progress
 from medhelm.evaluation.evaluate import evaluate
-from medhelm.results.leaderboard import CalibrationOptions, leaderboard
+from medhelm.results.leaderboard import leaderboard
+from medhelm.results.options import CalibrationOptions
 from tests.support.benchmarks.choice import chat
 from tests.support.benchmarks.judged import CRITERIA, jury, mock, number, open_benchmark, verdict
 from tests.support.cli import Medhelm

@@ -22,6 +22,7 @@ from medhelm.results.comparison import (
     measure_power,
 )
 from medhelm.results.leaderboard import leaderboard, read_inputs
+from medhelm.results.options import BoardOptions
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.benchmarks.choice import rows as toy_rows
 from tests.support.cli import Medhelm
@@ -40,7 +41,7 @@ def store(medhelm: Medhelm, tmp_path: Path) -> Path:
 
 
 def test_every_pair_of_a_store_agrees_with_its_leaderboard(store: Path) -> None:
-    found = compare_all_models([store], rule="corrected")
+    found = compare_all_models([store])
     board = leaderboard([store], rule="corrected")
     macro = {row.model: row.macro_average.value for row in board.rows if row.macro_average}
     shares = {row.model: row.win_share.value for row in board.rows if row.win_share}
@@ -162,32 +163,28 @@ def test_naming_models_of_a_board_keeps_the_family_wise_error(n_models: int, n: 
 
 
 def test_both_rules_can_be_compared(store: Path) -> None:
-    assert compare_all_models([store], rule="published").scoring == "published"
-    pair = compare_models([store], *MODELS[:2], rule="published", adjustment="bh")
+    assert compare_all_models([store], options=BoardOptions(rule="published")).scoring == "published"
+    pair = compare_models([store], *MODELS[:2], options=BoardOptions(rule="published"), adjustment="bh")
     assert pair.adjustment == "bh"
 
 
 def test_effects_are_those_of_the_cells(store: Path) -> None:
-    finished = read_inputs([store], "corrected", None)
-    assert dict(compare_all_models([store], rule="corrected").effects) == detectable_effects(
-        finished.cells, finished.columns
-    )
+    finished = read_inputs([store])
+    assert dict(compare_all_models([store]).effects) == detectable_effects(finished.cells, finished.columns)
 
 
 def test_models_of_two_stores_are_different_models(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
     medhelm("run", tmp_path / "toy", "--model", MODELS[0], "--store", tmp_path / "theirs")
-    found = compare_models(
-        [store, tmp_path / "theirs"], f"{MODELS[0]} [store]", f"{MODELS[0]} [theirs]", rule="corrected"
-    )
+    found = compare_models([store, tmp_path / "theirs"], f"{MODELS[0]} [store]", f"{MODELS[0]} [theirs]")
     assert (found.macro_average.difference.p_value, found.n_benchmarks) == (1, 1)
     assert abs(found.macro_average.difference.value) < 0.01, "equal on what both have; one has more benchmarks"
-    assert len(compare_all_models([store, tmp_path / "theirs"], rule="corrected").all_pairs.pairs) == 6
+    assert len(compare_all_models([store, tmp_path / "theirs"]).all_pairs.pairs) == 6
 
 
 def test_weights_of_a_suite_weigh_the_macro_average(store: Path, tmp_path: Path) -> None:
     suite = tmp_path / "mine.yaml"
     suite.write_text("name: mine\nbenchmarks:\n  toy_two: 3\n  toy: 1\n", encoding="utf-8")
-    pair = compare_models([store], *MODELS[:2], rule="corrected", suite=str(suite))
+    pair = compare_models([store], *MODELS[:2], options=BoardOptions(suite=suite))
     by_name = {one.column.benchmark: one.difference.value for one in pair.benchmarks}
     assert list(by_name) == ["toy_two", "toy"]
     assert pair.macro_average.difference.value == pytest.approx(0.75 * by_name["toy_two"] + 0.25 * by_name["toy"])
@@ -196,18 +193,16 @@ def test_weights_of_a_suite_weigh_the_macro_average(store: Path, tmp_path: Path)
 def test_a_suite_that_names_nothing_known_is_refused(store: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("tyo\n", encoding="utf-8")
     with pytest.raises((UserError, ConfigError)):
-        compare_all_models([store], rule="corrected", suite=str(tmp_path / "mine.txt"))
+        compare_all_models([store], options=BoardOptions(suite=tmp_path / "mine.txt"))
     with pytest.raises(UserError, match=r"no model was run on its benchmarks\. Benchmarks with runs: toy, toy_two"):
-        compare_all_models([store], rule="corrected", suite="paper35")
+        compare_all_models([store], options=BoardOptions(suite="paper35"))
 
 
 def test_an_unfinished_run_is_named(medhelm: Medhelm, store: Path) -> None:
     for file in store.glob("runs/toy/*random*/run.json"):
         text = file.read_text(encoding="utf-8")
         file.write_text(text.replace('"status": "complete"', '"status": "partial"'), encoding="utf-8")
-    assert any(
-        "toy with baseline/random" in remark for remark in texts(compare_all_models([store], rule="corrected").remarks)
-    )
+    assert any("toy with baseline/random" in remark for remark in texts(compare_all_models([store]).remarks))
 
 
 def test_published_models_are_known_by_name() -> None:
@@ -232,12 +227,12 @@ def test_cells_of_any_origin_can_be_compared() -> None:
 
 
 def test_power_of_a_store_has_its_benchmarks_and_models(store: Path) -> None:
-    found = measure_power([store], rule="corrected", design=PowerDesign(), difference=0.1)
+    found = measure_power([store], design=PowerDesign(), difference=0.1)
     assert len(found.models) == 3
     assert [one.column.benchmark for one in found.benchmarks] == ["toy", "toy_two"]
-    pair = measure_power([store], MODELS[:2], rule="corrected", design=PowerDesign())
+    pair = measure_power([store], MODELS[:2], design=PowerDesign())
     assert set(pair.models) == set(MODELS[:2])
     with pytest.raises(UserError, match="named twice"):
-        measure_power([store], [MODELS[0], MODELS[0]], rule="corrected", design=PowerDesign())
+        measure_power([store], [MODELS[0], MODELS[0]], design=PowerDesign())
     with pytest.raises(UserError, match="Did you mean `baseline/majority`"):
-        measure_power([store], ["baseline/majorty", MODELS[0]], rule="corrected", design=PowerDesign())
+        measure_power([store], ["baseline/majorty", MODELS[0]], design=PowerDesign())

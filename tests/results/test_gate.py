@@ -10,7 +10,8 @@ import pytest
 
 from medhelm.errors import MissingError, StoreError, UserError
 from medhelm.results.gate import GateOptions, gate
-from medhelm.results.releases import LeaderboardOptions, freeze
+from medhelm.results.options import BoardOptions
+from medhelm.results.releases import freeze
 from medhelm.storage.recovery.damaged_runs import DamagedRunWarning
 from medhelm.storage.store import create
 from tests.support.stores import make_store
@@ -157,7 +158,7 @@ def test_only_damaged_runs_that_are_needed_stop_the_gate(tmp_path: Path, side: i
 
 def test_the_runs_behind_a_release_are_compared(tmp_path: Path) -> None:
     places = stores(tmp_path, {"toy": {MODEL: SAME}}, {"toy": {MODEL: WORSE}})
-    freeze(places[0], "v1", LeaderboardOptions())
+    freeze(places[0], "v1", BoardOptions())
     found = gate(places[1], str(places[0] / "releases" / "v1"), GateOptions())
     assert found.exit_code == 1
     assert found.tests[0].change.is_paired
@@ -165,7 +166,7 @@ def test_the_runs_behind_a_release_are_compared(tmp_path: Path) -> None:
 
 def test_a_release_of_the_store_needs_a_new_run(tmp_path: Path) -> None:
     store = make_store(tmp_path / "s", {"toy": {"openai/old": SAME}})
-    freeze(store, "v1", LeaderboardOptions())
+    freeze(store, "v1", BoardOptions())
     with pytest.raises(MissingError, match="nothing was measured since"):
         gate(store, "v1", GateOptions())
     make_store(store, {"toy": {"openai/new": WORSE}})
@@ -178,7 +179,7 @@ def test_a_release_of_the_store_needs_a_new_run(tmp_path: Path) -> None:
 def test_a_release_without_its_runs_is_compared_by_means(tmp_path: Path) -> None:
     new = [0.0] * 200 + [1.0] * 200
     places = stores(tmp_path, {"toy": {MODEL: SAME}}, {"toy": {MODEL: new}})
-    freeze(places[0], "v1", LeaderboardOptions())
+    freeze(places[0], "v1", BoardOptions())
     shutil.copytree(places[0] / "releases" / "v1", tmp_path / "kept")
     shutil.rmtree(places[0])
     found = gate(places[1], str(tmp_path / "kept"), GateOptions(margin=0.1))
@@ -192,7 +193,7 @@ def test_a_release_without_its_runs_is_compared_by_means(tmp_path: Path) -> None
 
 def test_a_release_of_other_data_is_not_compared(tmp_path: Path) -> None:
     places = stores(tmp_path, {"toy": {MODEL: SAME}}, {"toy": {MODEL: SAME}}, data_digest="f" * 64)
-    freeze(places[0], "v1", LeaderboardOptions())
+    freeze(places[0], "v1", BoardOptions())
     shutil.copytree(places[0] / "releases" / "v1", tmp_path / "kept")
     with pytest.raises(MissingError, match="another version or selection of the data"):
         gate(places[1], str(tmp_path / "kept"), GateOptions())

@@ -19,6 +19,7 @@ from medhelm.evaluation.evaluate import evaluate
 from medhelm.models.model_names import family_of
 from medhelm.results.jury import analyze_judges, judged_benchmarks
 from medhelm.results.leaderboard import leaderboard, read_inputs
+from medhelm.results.options import BoardOptions
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.judgments import read_judgments
 from medhelm.storage.runs import load_runs
@@ -199,7 +200,7 @@ def test_models_of_two_stores_are_analyzed_together(tmp_path: Path) -> None:
 def test_real_and_sample_data_are_never_mixed(store: Path) -> None:
     add_judged_runs(store, "toy", grades(0, 8))
     add_judged_runs(store, "toy", grades(0, 5), models=["local/other"], tier="sample")
-    real, sample = analyze_judges([store]), analyze_judges([store], tier="sample")
+    real, sample = analyze_judges([store]), analyze_judges([store], options=BoardOptions(tier="sample"))
     assert (real.benchmarks[0].n_instances, sample.benchmarks[0].models) == (8, ("local/other",))
     assert any("Sample tier" in warning for warning in texts(sample.remarks))
 
@@ -259,7 +260,9 @@ def test_by_the_published_rule_grades_are_whole_and_one_judge_is_enough(store: P
     table = np.clip(table, 1, 5)
     table[:2, :, 0] = np.nan
     add_judged_runs(store, "toy", table)
-    corrected, published = (analyze_judges([store], rule=rule) for rule in ("corrected", "published"))
+    corrected, published = (
+        analyze_judges([store], options=BoardOptions(rule=rule)) for rule in ("corrected", "published")
+    )
     whole = np.trunc(table)
     assert published.benchmarks[0].ranking
     full = published.benchmarks[0].ranking.panels[0]
@@ -278,7 +281,9 @@ def test_by_the_published_rule_grades_are_whole_and_one_judge_is_enough(store: P
 def test_criteria_with_the_lowest_grade_as_the_best_are_read_from_the_store(store: Path) -> None:
     table = grades(0, 12)
     add_judged_runs(store, "toy", table, lower_is_better=["clarity"])
-    corrected, published = (analyze_judges([store], rule=rule).benchmarks[0] for rule in ("corrected", "published"))
+    corrected, published = (
+        analyze_judges([store], options=BoardOptions(rule=rule)).benchmarks[0] for rule in ("corrected", "published")
+    )
     as_given = table.copy()
     as_given[..., 2] = 6 - as_given[..., 2]
     for own, expected in ((corrected, table), (published, as_given)):
@@ -369,7 +374,7 @@ def test_judges_of_points_are_compared_by_the_points_they_give(
     store: Path, runs_in_points: dict[str, Run], rule: Rule
 ) -> None:
     families = {"judge-1": "Ours", "short": "Ours"}
-    (own,) = analyze_judges([store], rule=rule, families=families).benchmarks
+    (own,) = analyze_judges([store], options=BoardOptions(rule=rule), families=families).benchmarks
     shares = np.array([[[share(judge, m, n) for n in QUESTIONS] for m in LENGTHS] for judge in JURY_OF_POINTS])
     jury = np.where((~np.isnan(shares)).sum(axis=0) < 2, np.nan, np.nanmean(shares, axis=0))
     assert (own.form, own.low, own.high, [part.on for part in own.agreement]) == ("points", 0, 1, ["met", "score"])
@@ -413,7 +418,7 @@ def test_the_leaderboard_warns_of_the_same_benchmarks(store: Path, turned: tuple
     assert f"({guessed.value:.2f})" in warning.replace("ICC(3,1) ", "")
     assert warning.startswith("Do not use the ranking on Guessed: the judges are not shown to agree better than chance")
     assert leaderboard(store).verdict[0] == warning
-    for name, one in read_inputs([store], "corrected", None).judge_agreement.items():
+    for name, one in read_inputs([store]).judge_agreement.items():
         own = found[name]
         assert one and own
         assert [one.one_judge.value, one.one_judge.low] == pytest.approx([own.value, own.low])
@@ -421,5 +426,5 @@ def test_the_leaderboard_warns_of_the_same_benchmarks(store: Path, turned: tuple
 
 def test_a_single_judge_is_no_reason_for_a_warning(store: Path) -> None:
     add_judged_runs(store, "toy", grades(0, 40)[:1], judges=JUDGES[:1])
-    assert read_inputs([store], "corrected", None).judge_agreement == {}
+    assert read_inputs([store]).judge_agreement == {}
     assert not any("better than chance" in one for one in leaderboard(store).verdict)

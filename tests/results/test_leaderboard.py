@@ -14,7 +14,8 @@ from medhelm.domain import Taxonomy
 from medhelm.domain.remark import Remark
 from medhelm.errors import ConfigError, StoreError, UserError
 from medhelm.results.comparison import compare_all_models
-from medhelm.results.leaderboard import leaderboard, leaderboard_from_scores
+from medhelm.results.leaderboard import leaderboard, leaderboard_of_scores
+from medhelm.results.options import BoardOptions
 from medhelm.results.runs.cells import UNKNOWN
 from medhelm.storage.recovery.damaged_runs import DamagedRunWarning, no_damaged_runs
 from medhelm.web.selection import BoardSelection, board_of
@@ -86,8 +87,8 @@ def test_remarks_are_those_on_the_benchmarks_and_models_shown(store: Path, tmp_p
     assert sorted(truncated(leaderboard([store]).remarks)) == ["lab/x@https://a.example", "z"]
     assert sorted(truncated(leaderboard([store], short_names=True).remarks)) == ["lab/x", "z"]
     assert truncated(leaderboard([store], suite=str(suite)).remarks) == []
-    assert truncated(compare_all_models([store], ["y", "z"], rule="corrected").remarks) == ["z"]
-    assert truncated(compare_all_models([store], ["x", "y"], rule="corrected").remarks) == []
+    assert truncated(compare_all_models([store], ["y", "z"]).remarks) == ["z"]
+    assert truncated(compare_all_models([store], ["x", "y"]).remarks) == []
     site = Site(stores=[store])
     for benchmark, expected in {"long_qa": ["lab/x", "z"], "pubmed_qa": []}.items():
         board = board_of(site, BoardSelection(benchmark=benchmark))
@@ -201,7 +202,7 @@ def test_a_store_in_which_everything_failed_says_so(tmp_path: Path) -> None:
 
 
 def test_published_tables_take_suites_and_resampling() -> None:
-    board = leaderboard_from_scores(PUBLISHED, suite="paper35")
+    board = leaderboard_of_scores(PUBLISHED, BoardOptions(suite="paper35"))
     assert (len(board.columns), board.interval_method) == (35, "benchmarks")
     assert board.rows[0].model == "DeepSeek R1"
     assert [row.rank for row in board.rows] == [1, 2, 3, 3, 5, 6, 7, 8, 9], "rounding made a tie"
@@ -209,10 +210,10 @@ def test_published_tables_take_suites_and_resampling() -> None:
     assert spans[0][0] == 1
     assert all(low is not None and high is not None and low <= high for low, high in spans)
     assert (spans[0][1] or 0) >= 4, "the first five are not resolved"
-    assert len(leaderboard_from_scores(PUBLISHED, suite="administration_and_workflow").columns) == 5
-    assert leaderboard_from_scores(PUBLISHED, resample="none").rows[0].rank_low is None
+    assert len(leaderboard_of_scores(PUBLISHED, BoardOptions(suite="administration_and_workflow")).columns) == 5
+    assert leaderboard_of_scores(PUBLISHED, BoardOptions(resample="none")).rows[0].rank_low is None
     with pytest.raises(UserError, match="instances cannot be resampled"):
-        leaderboard_from_scores(PUBLISHED, resample="instances")
+        leaderboard_of_scores(PUBLISHED, BoardOptions(resample="instances"))
 
 
 def test_the_python_api_selects_suites_and_units(store: Path) -> None:

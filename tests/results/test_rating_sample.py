@@ -29,8 +29,8 @@ from medhelm.errors import ConfigError, UserError
 from medhelm.io.spreadsheet_cells import LONGEST_CELL
 from medhelm.reports.agreement import sample_to_csv
 from medhelm.results.agreement import draw_rating_sample
+from medhelm.results.options import RunFilter
 from medhelm.results.ratings import RatedBenchmark, read_ratings
-from medhelm.results.runs.run_filter import RunFilter
 from tests.support.cli import Medhelm
 from tests.support.stores import make_run, write_run
 

@@ -23,7 +23,8 @@ from medhelm.evaluation.rescore import JuryChange, rejudge
 from medhelm.evaluation.settings import Evaluation
 from medhelm.models.price_book import read_price_books
 from medhelm.results.cost import make_bill
-from medhelm.results.spending import Pricing, read_spending
+from medhelm.results.runs.pricing import Pricing
+from medhelm.results.spending import read_spending
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.recovery.damaged_runs import DamagedRunWarning
 from medhelm.storage.run_file import write_run

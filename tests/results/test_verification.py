@@ -28,7 +28,8 @@ from medhelm.evaluation.run_recorder import NullListener, RunRecorder
 from medhelm.exchange.helm.importer import import_helm
 from medhelm.io.parquet import connect, sql_text
 from medhelm.models.catalog import find_models
-from medhelm.results.releases import LeaderboardOptions, current_release, find_release, freeze
+from medhelm.results.options import BoardOptions
+from medhelm.results.releases import current_release, find_release, freeze
 from medhelm.results.verification import verify
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.run_file import NAME
@@ -67,7 +68,7 @@ def ask(tmp_path: Path, place: Path, *, answer: Callable[[dict[str, Any]], Answe
 
 
 def check(tmp_path: Path, release: Release | None = None, *, folders: list[Path] | None = None) -> Verification:
-    options = LeaderboardOptions(folders=tuple(folders or [tmp_path / "definitions"]))
+    options = BoardOptions(benchmark_folders=tuple(folders or [tmp_path / "definitions"]))
     return verify(tmp_path / "store", options, data=tmp_path / "none", release=release)
 
 
@@ -116,8 +117,8 @@ def test_a_release_from_before_columns_were_comparable_is_reproduced_byte_for_by
         few = replace(open_model(server, "few"), name="openai/few")
         evaluate([benchmark_of(toy)], [few], store=tmp_path / "store", settings=Settings(limit=4))
     store = tmp_path / "store"
-    freeze(store, "old", LeaderboardOptions(comparable_only=False))
-    freeze(store, "new", LeaderboardOptions())
+    freeze(store, "old", BoardOptions(comparable_only=False))
+    freeze(store, "new", BoardOptions())
     old, new = (store / "releases" / name for name in ("old", "new"))
     rewrite(old / "leaderboard.json", lambda board: board.pop("left_out"))
     rewrite(old / "release.json", lambda manifest: manifest["options"].pop("comparable_only"))
@@ -137,7 +138,7 @@ def test_a_judged_store_is_reproduced_byte_for_byte_without_requests(tmp_path: P
     benchmark = open_benchmark(tmp_path / "definitions", n=6)
     evaluate([benchmark], [open_model(server)], store=tmp_path / "store", jury=jury(server))
     asked = server.count
-    frozen = freeze(tmp_path / "store", "first", LeaderboardOptions())
+    frozen = freeze(tmp_path / "store", "first", BoardOptions())
     found = check(tmp_path, frozen)
     assert (found.same, found.exit_code, server.count) == (True, 0, asked)
     (basis,) = frozen.provenance
@@ -185,7 +186,7 @@ class _Interrupting(NullListener):
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_verification_finds_no_difference(tmp_path: Path, toy: Path, number: int) -> None:
-    options = LeaderboardOptions(folders=(tmp_path / "definitions",))
+    options = BoardOptions(benchmark_folders=(tmp_path / "definitions",))
     with pytest.raises(Interrupted, match="Nothing was verified") as caught:
         verify(tmp_path / "store", options, data=tmp_path / "none", listener=_Interrupting(number))
     assert caught.value.exit_code == 130
@@ -245,7 +246,7 @@ def test_an_unknown_definition_is_not_a_difference(tmp_path: Path, toy: Path) ->
     found = check(tmp_path, folders=[])
     assert found.same is True
     shutil.move(toy.parent, tmp_path / "away")
-    found = verify(tmp_path / "store", LeaderboardOptions())
+    found = verify(tmp_path / "store", BoardOptions())
     assert found.same is True
     assert of(found).not_derived.startswith("its definition is not known: ")
 
@@ -282,7 +283,7 @@ def test_versions_prices_and_snapshots_are_notes_and_not_differences(tmp_path: P
 
 
 def test_a_release_names_runs_that_came_went_and_were_made_again(tmp_path: Path, toy: Path) -> None:
-    frozen = freeze(tmp_path / "store", "first", LeaderboardOptions())
+    frozen = freeze(tmp_path / "store", "first", BoardOptions())
     assert check(tmp_path, frozen).same
     shutil.rmtree(run_folder(tmp_path, "openai/two"))
     with Server() as server:
@@ -298,10 +299,10 @@ def test_a_release_names_runs_that_came_went_and_were_made_again(tmp_path: Path,
 
 
 def test_a_release_that_was_made_with_another_limit_keeps_what_it_was_asked_for(tmp_path: Path, toy: Path) -> None:
-    frozen = freeze(tmp_path / "store", "published", LeaderboardOptions(scoring="published"))
+    frozen = freeze(tmp_path / "store", "published", BoardOptions(rule="published"))
     found = verify(
         tmp_path / "store",
-        LeaderboardOptions(scoring="corrected", folders=(toy.parent,)),
+        BoardOptions(rule="corrected", benchmark_folders=(toy.parent,)),
         release=find_release(tmp_path / "store", "published"),
     )
     assert found.same is True
@@ -321,9 +322,9 @@ def test_a_store_without_runs_is_refused(tmp_path: Path, toy: Path) -> None:
 def test_the_floor_is_that_of_the_run_with_the_most_instances(tmp_path: Path, toy: Path) -> None:
     """The first run read has four instances, of which three are `A`; all nine hold six."""
     evaluate([benchmark_of(toy)], baseline("lexical"), store=tmp_path / "few", settings=Settings(limit=4))
-    (few,) = current_release(tmp_path / "few", LeaderboardOptions()).leaderboard["benchmarks"]
+    (few,) = current_release(tmp_path / "few", BoardOptions()).leaderboard["benchmarks"]
     evaluate([benchmark_of(toy)], baseline("majority"), store=tmp_path / "few")
-    (both,) = current_release(tmp_path / "few", LeaderboardOptions()).leaderboard["benchmarks"]
+    (both,) = current_release(tmp_path / "few", BoardOptions()).leaderboard["benchmarks"]
     assert (few["floor"], both["floor"]) == (0.75, 0.666667)
 
 
@@ -331,7 +332,7 @@ def test_the_file_of_a_suite_is_frozen_with_the_release(tmp_path: Path, toy: Pat
     file = tmp_path / "ours.yaml"
     file.write_text("name: ours\nbenchmarks: {toy: 3}\n", encoding="utf-8")
     own = (toy.parent,)
-    frozen = freeze(tmp_path / "store", "weighted", LeaderboardOptions(suite=str(file), folders=own))
+    frozen = freeze(tmp_path / "store", "weighted", BoardOptions(suite=str(file), benchmark_folders=own))
     assert (frozen.leaderboard["suite"], frozen.leaderboard["benchmarks"][0]["weight"]) == ("ours", 3.0)
     file.unlink()
     again = find_release(tmp_path / "store", "weighted")
@@ -347,7 +348,7 @@ def test_imported_runs_are_verified_with_their_stored_instances(tmp_path: Path) 
         if run.name.startswith(("WARD", "mimiciv", "pubmed", "med_dialog")):
             shutil.copytree(run, tmp_path / "helm" / "runs" / suite.name / run.name)
     import_helm(tmp_path / "helm", store=store, processes=1)
-    published = LeaderboardOptions(scoring="published")
+    published = BoardOptions(rule="published")
     names = sorted({run.benchmark for run in load_runs(open_store(store))})
     before = verify(store, published)
     assert not any(run.differences or run.not_derived for run in before.runs)
@@ -355,4 +356,4 @@ def test_imported_runs_are_verified_with_their_stored_instances(tmp_path: Path) 
     unknown = unknown_benchmarks(open_store(store), load_runs(open_store(store)), ())
     for rule in RULES:
         rejudge([*library, *unknown], JuryChange(), store=store)
-        assert verify(store, LeaderboardOptions(scoring=rule)).same is True
+        assert verify(store, BoardOptions(rule=rule)).same is True

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from medhelm.domain import Taxonomy
-from medhelm.results.releases import LeaderboardOptions, freeze
+from medhelm.results.options import BoardOptions
+from medhelm.results.releases import freeze
 from medhelm.web.export import export_site
 from medhelm.web.site import Site
 from tests.support.stores import make_store
@@ -40,7 +41,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     store = make_board_store(tmp_path_factory.mktemp("browser") / "store")
-    freeze(store, "2026-10", LeaderboardOptions())
+    freeze(store, "2026-10", BoardOptions())
     changed = {"pubmed_qa": {"openai/model-3@http://127.0.0.1:9/v1": [1.0] * 40}}
     taxonomy = Taxonomy(category="medical_research_assistance", subcategory="some_work")
     make_store(store, changed, started="2026-02-01T00:00:00+00:00", taxonomy=taxonomy)

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medhelm.cli.common.options import format_option, run_filter_options, seed_option
+from medhelm.cli.common.options import format_option, option_from, run_filter_options
 from medhelm.cli.common.output import table_options
 from medhelm.cli.common.printing import print_json
 from medhelm.cli.common.shared import Shared, load, shared_options
+from medhelm.evaluation.settings import Settings
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.rating_sample import RatingSample
     from medhelm.domain import Rule
-    from medhelm.results.runs.run_filter import RunFilter
+    from medhelm.results.options import RunFilter
 
 
 class _RatingsOrCommand(click.Group):
@@ -143,7 +144,7 @@ def agreement(
     show_default=True,
     help="Completions to draw for each model on each benchmark.",
 )
-@seed_option
+@option_from(Settings, "seed")
 @click.option(
     "--raters",
     metavar="N",

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 import click
 
 from medhelm.cli.common import shell_completion
-from medhelm.cli.common.options import FORMATS, limit_option, own_data_option, sample_option, tier_option
+from medhelm.cli.common.options import FORMATS, option_from
 from medhelm.cli.common.output import output_option, table_options
 from medhelm.cli.common.printing import print_json
 from medhelm.cli.common.shared import Shared, load, open_datasets, shared_options
+from medhelm.evaluation.settings import Settings
 
 if TYPE_CHECKING:
     from medhelm.domain import Tier
@@ -162,9 +163,9 @@ def new(shared: Shared, name: str, out: Path, table: Path | None, answer: str) -
 @click.option(
     "--count", metavar="N", type=click.IntRange(min=1), default=3, show_default=True, help="Number of prompts."
 )
-@sample_option
-@tier_option
-@own_data_option
+@option_from(Settings, "sample")
+@option_from(Settings, "tier")
+@option_from(Settings, "own_data")
 @shared_options("data", "benchmarks", "trust", "json")
 @click.pass_obj
 def preview(shared: Shared, name: str, count: int, sample: str, tier: Tier, own_data: bool) -> int:
@@ -190,10 +191,10 @@ def preview(shared: Shared, name: str, count: int, sample: str, tier: Tier, own_
 
 @benchmarks.command()
 @click.argument("name", metavar="BENCHMARK", shell_complete=shell_completion.benchmarks)
-@limit_option
-@sample_option
-@tier_option
-@own_data_option
+@option_from(Settings, "limit")
+@option_from(Settings, "sample")
+@option_from(Settings, "tier")
+@option_from(Settings, "own_data")
 @shared_options("data", "benchmarks", "trust")
 @click.pass_obj
 def instances(shared: Shared, name: str, limit: int | None, sample: str, tier: Tier, own_data: bool) -> int:
@@ -230,9 +231,9 @@ def instances(shared: Shared, name: str, limit: int | None, sample: str, tier: T
     metavar="PIPELINE",
     help="Also look for names, places and numbers with Presidio and this spaCy pipeline, such as en_core_web_lg.",
 )
-@sample_option
-@tier_option
-@own_data_option
+@option_from(Settings, "sample")
+@option_from(Settings, "tier")
+@option_from(Settings, "own_data")
 @output_option
 @shared_options("data", "benchmarks", "trust", "models", "json")
 @click.pass_obj

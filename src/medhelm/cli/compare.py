@@ -7,25 +7,18 @@ from typing import TYPE_CHECKING
 import click
 
 from medhelm.cli.common import shell_completion
-from medhelm.cli.common.options import (
-    format_option,
-    run_filter_options,
-    scoring_option,
-    stored_tier_option,
-    suite_option,
-)
+from medhelm.cli.common.options import format_option, options_of
 from medhelm.cli.common.output import table_options
 from medhelm.cli.common.printing import as_shown, print_json, print_remarks
-from medhelm.cli.common.shared import Shared, shared_options
+from medhelm.cli.common.shared import Shared, board_options, shared_options
 from medhelm.cli.release import print_release_comparison
 from medhelm.errors import UserError
+from medhelm.results.options import BoardOptions
 
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.all_pairs import ComparedPairs
     from medhelm.analysis.comparison.multiple_testing import Adjustment
     from medhelm.analysis.comparison.two_models import Comparison
-    from medhelm.domain import Rule, Tier
-    from medhelm.results.runs.run_filter import RunFilter
 
 
 @click.command()
@@ -50,11 +43,9 @@ if TYPE_CHECKING:
 @click.option(
     "--published-only", is_flag=True, help="Compare the published models by their means; nothing else is known."
 )
-@suite_option
-@run_filter_options
+@options_of(BoardOptions, "options", "suite", "wanted")
 @format_option
-@stored_tier_option
-@scoring_option
+@options_of(BoardOptions, "options", "tier", "rule")
 @table_options
 @shared_options("store", "benchmarks", "json")
 @click.pass_obj
@@ -66,11 +57,8 @@ def compare(
     adjustment: Adjustment,
     by: str | None,
     published_only: bool,
-    suite: str,
-    wanted: RunFilter,
+    options: BoardOptions,
     format_: str,
-    tier: Tier | None,
-    rule: Rule,
 ) -> int:
     """Test whether models differ significantly.
 
@@ -97,38 +85,18 @@ def compare(
     if len(models) == 1:
         raise UserError(f"one model cannot be compared: {models[0]}. Name a second model, or none for every pair.")
     if published_only:
-        refuse_filter(wanted)
+        refuse_filter(options.wanted)
         if by in ("benchmark", "test"):
             raise UserError(f"--by {by} needs scores of instances, which are not published. Use --by overall.")
-        _print_pairs(compare_published_models(models, suite=suite), adjustment, by, format_)
+        _print_pairs(compare_published_models(models, suite=str(options.suite)), adjustment, by, format_)
         return 0
-    stores, folders = shared.all_stores, shared.benchmark_folders
+    stores, options = shared.all_stores, board_options(shared, options, format_)
     if len(models) != 2:
-        found = compare_all_models(
-            stores,
-            models,
-            rule=rule,
-            tier=tier,
-            suite=suite,
-            benchmark_folders=folders,
-            wanted=wanted,
-            short_names=format_ != "json",
-        )
-        _print_pairs(found, adjustment, by, format_)
+        _print_pairs(compare_all_models(stores, models, options), adjustment, by, format_)
         return 0
     if by is not None:
         raise UserError("--by needs more than two models: two models are always shown benchmark by benchmark.")
-    pair = compare_models(
-        stores,
-        *models,
-        rule=rule,
-        tier=tier,
-        suite=suite,
-        adjustment=adjustment,
-        benchmark_folders=folders,
-        wanted=wanted,
-        short_names=format_ != "json",
-    )
+    pair = compare_models(stores, *models, options, adjustment=adjustment)
     _print_pair(pair, format_)
     return 0
 

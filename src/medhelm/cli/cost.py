@@ -10,20 +10,17 @@ import click
 from medhelm.cli.common.options import (
     Dollars,
     format_option,
+    options_of,
     prices_option,
-    run_filter_options,
-    scoring_option,
-    suite_option,
 )
 from medhelm.cli.common.output import table_options
 from medhelm.cli.common.printing import print_json, print_remarks
 from medhelm.cli.common.shared import Shared, pricing_of, shared_options
+from medhelm.results.options import BoardOptions
 
 if TYPE_CHECKING:
     from medhelm.analysis.cost.bill import CostRule, GroupBy
-    from medhelm.domain import Rule
     from medhelm.results.budget import BudgetState
-    from medhelm.results.runs.run_filter import RunFilter
 
 
 @click.command()
@@ -50,9 +47,7 @@ if TYPE_CHECKING:
     metavar="DATE",
     help="Use the prices of this day.  [default: day of the run]",
 )
-@suite_option
-@run_filter_options
-@scoring_option
+@options_of(BoardOptions, "options", "suite", "wanted", "rule")
 @format_option
 @table_options
 @shared_options("store", "models", "json")
@@ -65,9 +60,7 @@ def cost(
     cost_rule: CostRule,
     prices: tuple[str, ...],
     at: datetime | None,
-    suite: str,
-    wanted: RunFilter,
-    rule: Rule,
+    options: BoardOptions,
 ) -> int:
     """Show what was spent, by model or benchmark.
 
@@ -86,7 +79,8 @@ def cost(
     from medhelm.results.runs.names import renamed, short_names
 
     pricing = pricing_of(shared, prices, at.date() if at else None)
-    bill = make_bill(shared.all_stores, pricing, by=by, rule=cost_rule, scoring=rule, suite=suite, runs=wanted)
+    scoring, suite, wanted = options.rule, str(options.suite), options.wanted
+    bill = make_bill(shared.all_stores, pricing, by=by, rule=cost_rule, scoring=scoring, suite=suite, runs=wanted)
     if format_ == "json":
         print_json(cost_report.as_json(bill))
         return 0

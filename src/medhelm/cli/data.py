@@ -8,11 +8,12 @@ from pathlib import Path
 import click
 
 from medhelm.cli.common import shell_completion
-from medhelm.cli.common.options import proxy_option
+from medhelm.cli.common.options import option_from
 from medhelm.cli.common.output import table_options
 from medhelm.cli.common.printing import print_json
 from medhelm.cli.common.shared import Shared, existing_audit_log, load, shared_options
 from medhelm.errors import UserError
+from medhelm.evaluation.settings import Settings
 
 _names = click.argument("names", nargs=-1, metavar="[BENCHMARK|GROUP]...", shell_complete=shell_completion.benchmarks)
 
@@ -84,7 +85,7 @@ def verify(shared: Shared, names: tuple[str, ...]) -> int:
 
 @data.command()
 @_names
-@proxy_option
+@option_from(Settings, "proxy")
 @shared_options("store", "data", "benchmarks", "offline", "json")
 @click.pass_obj
 def fetch(shared: Shared, names: tuple[str, ...], proxy: str) -> int:

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from medhelm.cli.common.options import (
-    add_options,
-    allow_host_option,
-    prices_option,
-    run_filter_options,
-    scoring_option,
-    stored_tier_option,
-)
+from medhelm.cli.common.options import option_from, options_of, run_filter_options
 from medhelm.cli.common.printing import print_json
-from medhelm.cli.common.shared import Shared, existing_audit_log, load, pricing_of, shared_options
+from medhelm.cli.common.shared import Shared, board_options, existing_audit_log, load, shared_options
 from medhelm.cli.serve import make_site, site_options
+from medhelm.evaluation.settings import Settings
+from medhelm.results.options import BoardOptions
 
 if TYPE_CHECKING:
-    from medhelm.domain import Benchmark, Rule, Tier
+    from medhelm.domain import Benchmark, Rule
     from medhelm.reports.exchange import ExportResult
-    from medhelm.results.export_selection import ExportRequest
-    from medhelm.results.runs.run_filter import RunFilter
+    from medhelm.results.options import RunFilter
     from medhelm.storage.export_tables import Format
 
 SOME_FAILED = 1
@@ -49,17 +40,8 @@ def export() -> None:
     """
 
 
-def selection_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the options that select runs; the command gets an `ExportRequest` as `wanted`."""
-
-    @wraps(command)
-    def with_selection(*args: Any, wanted: RunFilter, tier: Tier | None, **options: Any) -> int:
-        from medhelm.results.export_selection import ExportRequest
-
-        return command(*args, wanted=ExportRequest(runs=wanted, tier=tier), **options)
-
-    return add_options(run_filter_options, stored_tier_option)(with_selection)
-
+selection_options = options_of(BoardOptions, "options", "wanted", "tier")
+"""The options that select runs."""
 
 folder_argument = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 
@@ -78,7 +60,7 @@ folder_argument = click.argument("folder", metavar="DIR", type=click.Path(path_t
 @selection_options
 @shared_options("store", "benchmarks", "json")
 @click.pass_obj
-def helm(shared: Shared, folder: Path, wanted: ExportRequest, rule: Rule, suite: str) -> int:
+def helm(shared: Shared, folder: Path, options: BoardOptions, rule: Rule, suite: str) -> int:
     """Write HELM's files.
 
     Writes the prompts, completions, judgments and scores of the runs that count for the leaderboard. If prompts or
@@ -94,7 +76,7 @@ def helm(shared: Shared, folder: Path, wanted: ExportRequest, rule: Rule, suite:
     from medhelm.exchange.helm.export import export_helm
 
     done = export_helm(
-        shared.store_to_read, folder, rule=rule, suite=suite, wanted=wanted, definitions=_definitions(shared)
+        shared.store_to_read, folder, rule=rule, suite=suite, options=options, definitions=_definitions(shared)
     )
     return _print_result(done, shared)
 
@@ -111,10 +93,10 @@ text_option = click.option(
 @folder_argument
 @text_option
 @selection_options
-@prices_option
+@options_of(BoardOptions, "options", "pricing")
 @shared_options("store", "benchmarks", "models", "json")
 @click.pass_obj
-def csv(shared: Shared, folder: Path, wanted: ExportRequest, texts: bool, prices: tuple[str, ...]) -> int:
+def csv(shared: Shared, folder: Path, options: BoardOptions, texts: bool) -> int:
     """Write CSV tables with a data dictionary.
 
     The tables hold runs, records, judgments and the leaderboard.
@@ -123,17 +105,17 @@ def csv(shared: Shared, folder: Path, wanted: ExportRequest, texts: bool, prices
     Example:
       medhelm export csv tables --benchmark pubmed_qa
     """
-    return _export_tables(shared, folder, "csv", _priced(shared, wanted, prices), texts)
+    return _export_tables(shared, folder, "csv", options, texts)
 
 
 @export.command()
 @folder_argument
 @text_option
 @selection_options
-@prices_option
+@options_of(BoardOptions, "options", "pricing")
 @shared_options("store", "benchmarks", "models", "json")
 @click.pass_obj
-def parquet(shared: Shared, folder: Path, wanted: ExportRequest, texts: bool, prices: tuple[str, ...]) -> int:
+def parquet(shared: Shared, folder: Path, options: BoardOptions, texts: bool) -> int:
     """Write Parquet tables with a data dictionary.
 
     The tables are those of `medhelm export csv`.
@@ -142,17 +124,16 @@ def parquet(shared: Shared, folder: Path, wanted: ExportRequest, texts: bool, pr
     Example:
       medhelm export parquet tables
     """
-    return _export_tables(shared, folder, "parquet", _priced(shared, wanted, prices), texts)
+    return _export_tables(shared, folder, "parquet", options, texts)
 
 
 @export.command()
 @click.argument("place", metavar="DIR|FILE", type=click.Path(path_type=Path))
 @selection_options
-@scoring_option
-@prices_option
+@options_of(BoardOptions, "options", "rule", "pricing")
 @shared_options("store", "benchmarks", "models", "json")
 @click.pass_obj
-def card(shared: Shared, place: Path, wanted: ExportRequest, rule: Rule, prices: tuple[str, ...]) -> int:
+def card(shared: Shared, place: Path, options: BoardOptions) -> int:
     """Write a one-page evaluation card.
 
     The card lists models, data, methods and results. In DIR, it is written as Markdown, HTML (for printing) and JSON.
@@ -164,8 +145,8 @@ def card(shared: Shared, place: Path, wanted: ExportRequest, rule: Rule, prices:
     """
     from medhelm.results.card.card import export_card
 
-    wanted = _priced(shared, wanted, prices)
-    done = export_card(shared.store_to_read, place, rule=rule, wanted=wanted, definitions=_definitions(shared))
+    options = board_options(shared, options)
+    done = export_card(shared.store_to_read, place, options, definitions=_definitions(shared))
     return _print_result(done, shared)
 
 
@@ -201,15 +182,11 @@ def site(shared: Shared, /, folder: Path, texts: bool, most_cases: int, **conten
     return _print_result(export_site(made, folder, most_cases=most_cases), shared)
 
 
-def _priced(shared: Shared, wanted: ExportRequest, prices: tuple[str, ...]) -> ExportRequest:
-    """Return the request with the prices of `--prices`, if any are given."""
-    return replace(wanted, pricing=pricing_of(shared, prices)) if prices else wanted
-
-
-def _export_tables(shared: Shared, folder: Path, format: Format, wanted: ExportRequest, texts: bool) -> int:
+def _export_tables(shared: Shared, folder: Path, format: Format, options: BoardOptions, texts: bool) -> int:
     from medhelm.results.export_tables import export_tables
 
-    return _print_result(export_tables(shared.store_to_read, folder, format, wanted=wanted, texts=texts), shared)
+    options = board_options(shared, options)
+    return _print_result(export_tables(shared.store_to_read, folder, format, options, texts=texts), shared)
 
 
 def _definitions(shared: Shared) -> dict[str, Benchmark]:
@@ -242,7 +219,7 @@ def _print_result(done: ExportResult, shared: Shared) -> int:
 @export.command()
 @click.argument("url", metavar="URL")
 @run_filter_options
-@allow_host_option
+@option_from(Settings, "allow_hosts")
 @shared_options("store", "benchmarks", "offline", "json")
 @click.pass_obj
 def store(shared: Shared, url: str, wanted: RunFilter, allow_hosts: tuple[str, ...]) -> int:

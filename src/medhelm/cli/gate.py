@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from medhelm.cli.common import shell_completion
-from medhelm.cli.common.options import stored_tier_option
+from medhelm.cli.common.options import option_from
 from medhelm.cli.common.output import write_output
 from medhelm.cli.common.shared import Shared, shared_options
+from medhelm.results.options import BoardOptions
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
     type=click.Choice(["corrected", "published"]),
     help="Scoring rule.  [default: that of the release, or corrected]",
 )
-@stored_tier_option
+@option_from(BoardOptions, "tier")
 @click.option(
     "--format",
     "format_",

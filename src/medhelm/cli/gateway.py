@@ -7,15 +7,16 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from medhelm.cli.common import shell_completion
-from medhelm.cli.common.options import Dollars, allow_host_option, listen_options, service_options
+from medhelm.cli.common.options import Dollars, listen_options, options_of
 from medhelm.cli.common.printing import print_json, warn
 from medhelm.cli.common.shared import Shared, load, pricing_of, shared_options
 from medhelm.errors import MedHelmError, UserError
+from medhelm.evaluation.settings import Settings
 from medhelm.models.gateway import GATEWAY_VARIABLE, without_gateway
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from medhelm.domain import Model
     from medhelm.evaluation.session import Session
-    from medhelm.evaluation.settings import Settings
     from medhelm.models.gateway.server import Gateway
     from medhelm.storage.store import Store
 
@@ -73,8 +73,7 @@ gateway_option = click.option(
     help="File with the accepted tokens, one per line, optionally after a name for the audit log.  "
     "[default: STORE/gateway.token, created if missing]",
 )
-@allow_host_option
-@service_options
+@options_of(Settings, "settings", "allow_hosts", "service")
 @shared_options("store", "models", "benchmarks", "offline", "json")
 @click.pass_obj
 def gateway(
@@ -87,7 +86,7 @@ def gateway(
     host: str,
     certificate: tuple[Path, Path] | None,
     token_file: Path | None,
-    **choices: Any,
+    settings: Settings,
 ) -> int:
     """Call models for other processes and machines.
 
@@ -101,11 +100,10 @@ def gateway(
       medhelm gateway --host 0.0.0.0 --tls cert.pem key.pem --tokens FILE
     """
     from medhelm.evaluation.preparation import check_models
-    from medhelm.evaluation.settings import Settings
     from medhelm.results.budget import set_budget
     from medhelm.storage.store import create
 
-    settings = Settings(offline=shared.offline, **choices)
+    settings = replace(settings, offline=shared.offline)
     environment = without_gateway(os.environ)
     where = _ListenAddress(host, port, socket_file, certificate or None)
     where.check()

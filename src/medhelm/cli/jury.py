@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
 from medhelm.cli.common import shell_completion
-from medhelm.cli.common.options import (
-    format_option,
-    prices_option,
-    run_filter_options,
-    scoring_option,
-    stored_tier_option,
-)
+from medhelm.cli.common.options import format_option, options_of
 from medhelm.cli.common.output import table_options
 from medhelm.cli.common.printing import as_shown, print_json, print_remarks
-from medhelm.cli.common.shared import Shared, load, pricing_of, shared_options
+from medhelm.cli.common.shared import Shared, board_options, load, shared_options
 from medhelm.errors import UserError
-
-if TYPE_CHECKING:
-    from medhelm.domain import Rule, Tier
-    from medhelm.results.runs.run_filter import RunFilter
+from medhelm.results.options import BoardOptions
 
 
 @click.command()
@@ -34,10 +24,7 @@ if TYPE_CHECKING:
     metavar="NAME=FAMILY",
     help="Developer of a judge or model whose name does not show it; repeatable.",
 )
-@run_filter_options
-@stored_tier_option
-@scoring_option
-@prices_option
+@options_of(BoardOptions, "options", "wanted", "tier", "rule", "pricing")
 @format_option
 @table_options
 @shared_options("store", "benchmarks", "models", "json")
@@ -46,12 +33,9 @@ def jury(
     context: click.Context,
     /,
     names: tuple[str, ...],
-    wanted: RunFilter,
+    options: BoardOptions,
     format_: str,
-    tier: Tier | None,
     families: tuple[str, ...],
-    rule: Rule,
-    prices: tuple[str, ...],
 ) -> int:
     """Measure the quality of the judges.
 
@@ -72,11 +56,8 @@ def jury(
     analysis = analyze_judges(
         shared.all_stores,
         _benchmark_ids(shared, names),
-        rule=rule,
-        tier=tier,
+        board_options(shared, options),
         families=_parse_families(families),
-        pricing=pricing_of(shared, prices) if prices else None,
-        wanted=wanted,
     )
     if format_ == "json":
         print_json(jury_report.as_json(analysis))

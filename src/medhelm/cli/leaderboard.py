@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from medhelm.cli.common.options import (
-    completers_option,
-    format_option,
-    panel_option,
-    prices_option,
-    published_options,
-    rank_baselines_option,
-    resample_option,
-    run_filter_options,
-    scoring_option,
-    shared_benchmarks_option,
-    stored_tier_option,
-    suite_option,
-)
+from medhelm.cli.common.options import format_option, is_given, options_of
 from medhelm.cli.common.output import table_options
 from medhelm.cli.common.printing import as_shown, print_json, print_remarks
-from medhelm.cli.common.shared import Shared, load, pricing_of, shared_options
+from medhelm.cli.common.shared import Shared, board_options, load, shared_options
 from medhelm.errors import UserError
+from medhelm.results.options import BoardOptions, CalibrationOptions, SourceOptions
 
 if TYPE_CHECKING:
-    from medhelm.analysis.leaderboard.build import Resample
     from medhelm.analysis.leaderboard.types import Leaderboard
-    from medhelm.domain import Rule, Tier
-    from medhelm.results.leaderboard import CalibrationOptions
-    from medhelm.results.runs.run_filter import RunFilter
 
 PUBLISHED = "published"
 """Name of the panel of all published models."""
@@ -46,12 +30,8 @@ PUBLISHED = "published"
     show_default=True,
     help="Columns of the table; head-to-head: how often each model beats each of the others.",
 )
-@published_options
-@shared_benchmarks_option
-@resample_option
-@rank_baselines_option
-@panel_option
-@completers_option
+@options_of(SourceOptions, "source")
+@options_of(BoardOptions, "options", "ranking")
 @click.option(
     "--ratings",
     metavar="FILE",
@@ -65,11 +45,7 @@ PUBLISHED = "published"
     show_default=True,
     help="With --ratings: fit a line or a rising curve.",
 )
-@suite_option
-@run_filter_options
-@stored_tier_option
-@scoring_option
-@prices_option
+@options_of(BoardOptions, "options", "suite", "wanted", "tier", "rule", "pricing")
 @format_option
 @table_options
 @shared_options("store", "benchmarks", "models", "json")
@@ -79,21 +55,10 @@ def leaderboard(
     /,
     format_: str,
     by: str,
-    scores: Path | None,
-    with_published: bool,
-    published_only: bool,
-    suite: str,
-    shared_only: bool,
-    wanted: RunFilter,
-    resample: Resample | None,
-    rank_baselines: bool,
-    panel: tuple[str, ...],
-    completers_only: bool,
-    tier: Tier | None,
+    source: SourceOptions,
+    options: BoardOptions,
     ratings: Path | None,
     calibration: str,
-    rule: Rule,
-    prices: tuple[str, ...],
 ) -> int:
     """Rank models by macro average.
 
@@ -112,38 +77,24 @@ def leaderboard(
       medhelm leaderboard --panel openai/gpt-4o,openai/o3-mini
       medhelm leaderboard --by head-to-head
     """
-    others = {"rank_baselines": rank_baselines, "completers_only": completers_only, "ratings": ratings}
-    _check_sources(with_published, published_only, scores, panel, prices, others)
-    pricing = pricing_of(shared, prices) if prices else None
+    _check_sources(source, options, ratings)
+    rule = options.rule if is_given("options_rule") else None
+    options = replace(board_options(shared, options, format_), clinicians=_clinicians(shared, ratings, calibration))
     from medhelm.results import leaderboard as results
+    from medhelm.results.published.boards import leaderboard_with_published, published_leaderboard
     from medhelm.results.runs.run_filter import refuse_filter
 
-    is_text = format_ != "json"
-    if published_only or scores:
-        refuse_filter(wanted)
-    if with_published or published_only or PUBLISHED in panel:
-        stores = None if published_only else shared
-        of_runs: dict[str, Any] = {"shared": shared_only, "pricing": pricing, "wanted": wanted, "short_names": is_text}
-        board = _published_leaderboard(stores, rule, suite, tier, resample, panel=panel, **of_runs)
-    elif scores is not None:
-        board = results.leaderboard_from_scores(scores, suite=suite, resample=resample, shared=shared_only, panel=panel)
+    if source.has_no_runs:
+        refuse_filter(options.wanted)
+    if source.published_only:
+        chosen: dict[str, Any] = {name: getattr(options, name) for name in ("suite", "tier", "resample", "panel")}
+        board = published_leaderboard(rule=rule, **chosen)
+    elif source.with_published or PUBLISHED in options.panel:
+        board = leaderboard_with_published(shared.all_stores, options, rule=rule)
+    elif source.scores is not None:
+        board = results.leaderboard_of_scores(source.scores, options)
     else:
-        board = results.leaderboard(
-            shared.all_stores,
-            rule=rule,
-            tier=tier,
-            suite=suite,
-            resample=resample,
-            shared=shared_only,
-            clinicians=_clinicians(shared, ratings, calibration),
-            rank_baselines=rank_baselines,
-            completers_only=completers_only,
-            panel=panel,
-            benchmark_folders=shared.benchmark_folders,
-            pricing=pricing,
-            wanted=wanted,
-            short_names=is_text,
-        )
+        board = results.leaderboard_of(shared.all_stores, options)
     wide = click.get_current_context().params["wide"]
     print_leaderboard(board, by=by, format_=format_, wide=wide)
     return 0
@@ -151,61 +102,30 @@ def leaderboard(
 
 def _clinicians(shared: Shared, ratings: Path | None, calibration: str) -> CalibrationOptions | None:
     """Return the options for calibrating jury scores; None without ratings."""
-    from medhelm.results.leaderboard import CalibrationOptions
-
     if ratings is None:
         return None
     definitions = load(shared, ["open", "additional"])
     return CalibrationOptions(ratings=ratings, definitions=definitions, curve=calibration == "curve")
 
 
-def _published_leaderboard(
-    stores: Shared | None,
-    rule: Rule,
-    suite: str,
-    tier: Tier | None,
-    resample: Resample | None,
-    *,
-    panel: tuple[str, ...],
-    **of_runs: Any,
-) -> Leaderboard:
-    """Return the leaderboard of the published results, with those of `stores` if given.
-
-    The default rule is the published one. `of_runs`: further arguments of `leaderboard_with_published`.
-    """
-    from medhelm.results.published.boards import leaderboard_with_published, published_leaderboard
-
-    source = click.get_current_context().get_parameter_source("rule")
-    chosen = None if source is click.core.ParameterSource.DEFAULT else rule
-    if stores is None:
-        return published_leaderboard(suite=suite, tier=tier, resample=resample, rule=chosen, panel=panel)
-    return leaderboard_with_published(
-        stores.all_stores,
-        suite=suite,
-        tier=tier,
-        resample=resample,
-        rule=chosen,
-        panel=panel,
-        benchmark_folders=stores.benchmark_folders,
-        **of_runs,
-    )
-
-
-def _check_sources(
-    with_published: bool,
-    published_only: bool,
-    scores: Path | None,
-    panel: tuple[str, ...],
-    prices: tuple[str, ...],
-    others: Mapping[str, object],
-) -> None:
+def _check_sources(source: SourceOptions, options: BoardOptions, ratings: Path | None) -> None:
     """Raise UserError for sources that exclude each other, and for options that published results exclude."""
-    if prices and (published_only or scores):
+    others: dict[str, object] = {
+        "rank_baselines": options.rank_baselines,
+        "completers_only": options.completers_only,
+        "ratings": ratings,
+    }
+    if options.pricing and source.has_no_runs:
         raise UserError("--prices are for runs in a store. Leave it out, or leave out --published-only and --scores.")
-    if with_published or published_only or scores:
-        _check_at_most_one(with_published=with_published, published_only=published_only, scores=scores, **others)
-    if PUBLISHED in panel:
-        _check_at_most_one(**{f"panel {PUBLISHED}": True, "scores": scores}, **others)
+    if source != SourceOptions():
+        _check_at_most_one(
+            with_published=source.with_published,
+            published_only=source.published_only,
+            scores=source.scores,
+            **others,
+        )
+    if PUBLISHED in options.panel:
+        _check_at_most_one(**{f"panel {PUBLISHED}": True, "scores": source.scores}, **others)
 
 
 def _check_at_most_one(**options: object) -> None:

@@ -16,7 +16,7 @@ from medhelm.errors import UserError
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule
-    from medhelm.results.runs.run_filter import RunFilter
+    from medhelm.results.options import RunFilter
 
 
 @click.command()
@@ -43,6 +43,7 @@ def merge(shared: Shared, /, folders: tuple[Path, ...], wanted: RunFilter, rule:
     """
     from medhelm.evaluation.settings import Evaluation
     from medhelm.evaluation.shards import complete_runs, find_shards, merge_shards
+    from medhelm.results.runs.run_filter import filter_runs
     from medhelm.storage.store import create, open_store
 
     started = perf_counter()
@@ -51,7 +52,7 @@ def merge(shared: Shared, /, folders: tuple[Path, ...], wanted: RunFilter, rule:
         raise UserError(
             f"no shards in {', '.join(map(str, folders))}. `medhelm run --shard I/N` writes them. Nothing was merged."
         )
-    groups = complete_runs(wanted.apply(shards, lambda one: one.run))
+    groups = complete_runs(filter_runs(wanted, shards, lambda one: one.run))
     names = sorted({own[0].run.benchmark for own in groups})
     merged = merge_shards(groups, load(shared, names), create(shared.store), note=shared.note)
     seconds = round(perf_counter() - started, 3)

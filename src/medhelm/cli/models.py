@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 import click
 
 from medhelm.cli.common import shell_completion
-from medhelm.cli.common.options import proxy_option
+from medhelm.cli.common.options import option_from
 from medhelm.cli.common.output import table_options
 from medhelm.cli.common.printing import print_json, warn
 from medhelm.cli.common.shared import Shared, existing_audit_log, shared_options
+from medhelm.evaluation.settings import Settings
 
 if TYPE_CHECKING:
     from medhelm.domain import Model
@@ -91,7 +92,7 @@ def _with_prices_and_windows(models: Sequence[Model]) -> list[Model]:
 
 @models.command("check")
 @click.argument("names", nargs=-1, required=True, metavar="MODEL...", shell_complete=shell_completion.models)
-@proxy_option
+@option_from(Settings, "proxy")
 @shared_options("store", "models", "offline", "json")
 @click.pass_obj
 def check_models(shared: Shared, /, names: tuple[str, ...], proxy: str) -> int:

@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from medhelm.cli.common import shell_completion
-from medhelm.cli.common.options import (
-    format_option,
-    prices_option,
-    run_filter_options,
-    run_options,
-    scoring_option,
-    stored_tier_option,
-    suite_option,
-)
+from medhelm.cli.common.options import format_option, options_of, prices_option, run_options
 from medhelm.cli.common.output import table_options
 from medhelm.cli.common.printing import print_json, print_remarks
-from medhelm.cli.common.shared import Shared, shared_options
-from medhelm.cli.run import check_names, check_rubric, find_jury, find_named, note_jury, open_like, shard_option
+from medhelm.cli.common.shared import Shared, board_options, shared_options
+from medhelm.cli.run import check_names, check_rubric, find_jury, find_named, note_jury, open_like
 from medhelm.errors import ErrorCollector, UserError
+from medhelm.evaluation.settings import JuryOptions, Settings
+from medhelm.results.options import FILTER_FLAGS, BoardOptions
 
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.power import PowerDesign
     from medhelm.benchmarks.data.dataset import Dataset
-    from medhelm.domain import Rule, Tier
-    from medhelm.results.runs.run_filter import RunFilter
 
 
 @click.command()
 @run_options
-@shard_option
+@options_of(Settings, "settings", "shard")
 @prices_option
 @format_option
 @table_options
@@ -44,13 +37,11 @@ def plan(
     names: tuple[str, ...],
     like: tuple[Path, ...],
     models: tuple[str, ...],
-    judges: tuple[str, ...],
-    jury_file: Path | None,
-    min_judges: int | None,
-    rule: Rule,
+    judging: JuryOptions,
+    settings: Settings,
     prices: tuple[str, ...],
     format_: str,
-    **choices: Any,
+    **_unused: Any,
 ) -> int:
     """Show what a run would send and cost.
 
@@ -62,29 +53,27 @@ def plan(
       medhelm plan pubmed_qa medbullets --data DIR --model openai/gpt-4o
       medhelm plan all --model openai/gpt-4o --judge openai/J1 --max-cost 20
     """
-    del rule  # both rules are computed
     from medhelm.evaluation.plan import make_plan
-    from medhelm.evaluation.settings import Settings
     from medhelm.models.price_book import read_price_books
     from medhelm.reports import plan as plan_report
 
     errors = ErrorCollector()
     with errors.collect():
-        check_names(names, like, choices["tier"], choices["subset"])
-    jury = find_jury(shared, judges, jury_file, min_judges, errors, models)
+        check_names(names, like, settings)
+    jury = find_jury(shared, judging, errors, models)
     benchmarks, found = find_named(shared, names, models, errors)
     with errors.collect():
-        check_rubric(benchmarks, choices["rubric"], jury, like)
+        check_rubric(benchmarks, settings.rubric, jury, like)
     note_jury(shared, jury, found, benchmarks if names else None)
     datasets: list[Dataset] = []
     with errors.collect():
-        datasets = _open_like(shared, like, choices["limit"])
+        datasets = _open_like(shared, like, settings.limit)
     forecast = make_plan(
         benchmarks,
         found,
         store=shared.store,
         data=shared.data,
-        settings=Settings(offline=shared.offline, **choices),
+        settings=replace(settings, offline=shared.offline),
         environment=shared.environment,
         jury=jury,
         datasets=datasets,
@@ -171,10 +160,7 @@ _PROBABILITY = click.FloatRange(0, 1, min_open=True, max_open=True)
     show_default=True,
     help="Without a store: factor by which clustering increases the variance.",
 )
-@suite_option
-@run_filter_options
-@stored_tier_option
-@scoring_option
+@options_of(BoardOptions, "options", "suite", "wanted", "tier", "rule")
 @format_option
 @table_options
 @shared_options("store", "benchmarks", "json")
@@ -191,11 +177,8 @@ def power(
     sd: float | None,
     instances: int | None,
     design_effect: float,
-    suite: str,
-    wanted: RunFilter,
+    options: BoardOptions,
     format_: str,
-    tier: Tier | None,
-    rule: Rule,
 ) -> int:
     """Show which differences can be detected.
 
@@ -215,10 +198,8 @@ def power(
 
     design = PowerDesign(power=power, alpha=alpha, comparisons=pairs)
     if disagreement is not None or sd is not None:
-        if not wanted.is_empty:
-            raise UserError(
-                "--model, --exclude, --benchmark and --since need a store. Leave out --disagreement and --sd."
-            )
+        if not options.wanted.is_empty:
+            raise UserError(f"{FILTER_FLAGS} need a store. Leave out --disagreement and --sd.")
         _calculate(models, disagreement, sd, design_effect, design, difference, instances, format_)
         return 0
     if instances is not None or design_effect != 1:
@@ -231,14 +212,9 @@ def power(
     found = measure_power(
         shared.all_stores,
         models,
-        rule=rule,
-        tier=tier,
-        suite=suite,
+        board_options(shared, options, format_),
         design=design,
         difference=difference,
-        benchmark_folders=shared.benchmark_folders,
-        wanted=wanted,
-        short_names=format_ != "json",
     )
     if format_ == "json":
         print_json(power_report.as_json(found))

@@ -5,24 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
 from medhelm.cli.common import shell_completion
-from medhelm.cli.common.options import (
-    limit_option,
-    request_options,
-    sample_option,
-    scoring_option,
-    seed_option,
-    tier_option,
-)
+from medhelm.cli.common.options import options_of, scoring_option
 from medhelm.cli.common.printing import print_json, warn
 from medhelm.cli.common.shared import Shared, load, shared_options
 from medhelm.cli.gateway import gateway_option
 from medhelm.cli.run import find_judges
 from medhelm.errors import ErrorCollector
+from medhelm.evaluation.settings import JuryOptions, Settings
 
 if TYPE_CHECKING:
     from medhelm.domain import Benchmark, Model, Rule
@@ -39,17 +34,13 @@ if TYPE_CHECKING:
     help="Model that reads prompt and reference; repeatable: the majority decides. `paper`: the paper's judge, "
     "openai/gpt-4o-mini-2024-07-18. Without judges, nothing is sent and the stored marks are shown.",
 )
-@limit_option
-@seed_option
-@sample_option
-@tier_option
-@request_options
+@options_of(Settings, "settings", "limit", "seed", "sample", "tier", "spending", "service")
 @gateway_option
 @scoring_option
 @shared_options("store", "data", "benchmarks", "trust", "models", "offline", "json")
 @click.pass_obj
 def filter_references(
-    shared: Shared, /, names: tuple[str, ...], judges: tuple[str, ...], rule: Rule, **choices: Any
+    shared: Shared, /, names: tuple[str, ...], judges: tuple[str, ...], rule: Rule, settings: Settings
 ) -> int:
     """Mark references the prompt cannot support.
 
@@ -64,7 +55,6 @@ def filter_references(
       medhelm filter-references race_bias mtsamples --data DIR --judge paper
       medhelm filter-references mimic_rrs --data DIR
     """
-    from medhelm.evaluation.settings import Settings
     from medhelm.reports import reference_filter as filter_report
     from medhelm.results.reference_filter import filter_references as mark_and_compare
 
@@ -77,7 +67,7 @@ def filter_references(
             found,
             store=shared.store,
             data=shared.data,
-            settings=Settings(offline=shared.offline, **choices),
+            settings=replace(settings, offline=shared.offline),
             rule=rule,
             environment=shared.environment,
             note=warn,
@@ -105,7 +95,7 @@ def _find_benchmarks_and_judges(
     benchmarks: list[Benchmark] = []
     left_out: list[str] = []
     with errors.collect():
-        if judges and (jury := find_judges(shared, judges, None, None, quiet=True)):
+        if judges and (jury := find_judges(shared, JuryOptions(judges=tuple(judges)), quiet=True)):
             found = jury.judges
     with errors.collect():
         benchmarks, left_out = filterable(load(shared, names), names)

@@ -5,43 +5,25 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from medhelm.cli.common import shell_completion
-from medhelm.cli.common.options import (
-    add_options,
-    completers_option,
-    format_option,
-    panel_option,
-    rank_baselines_option,
-    resample_option,
-    scoring_option,
-    shared_benchmarks_option,
-    stored_tier_option,
-    suite_option,
-)
+from medhelm.cli.common.options import add_options, format_option, options_of
 from medhelm.cli.common.output import progress_options, table_options
 from medhelm.cli.common.printing import as_shown, print_json
 from medhelm.cli.common.shared import Shared, shared_options
 from medhelm.errors import UserError
+from medhelm.results.options import BoardOptions
 
 if TYPE_CHECKING:
-    from medhelm.domain import Rule
     from medhelm.io.ssh_signatures import Signer
-    from medhelm.results.releases import LeaderboardOptions
 
 _leaderboard_options = add_options(
-    suite_option,
-    shared_benchmarks_option,
-    resample_option,
-    rank_baselines_option,
-    panel_option,
-    completers_option,
-    stored_tier_option,
-    scoring_option,
+    options_of(BoardOptions, "options", "suite"), options_of(BoardOptions, "options", "ranking", "tier", "rule")
 )
 
 
@@ -60,7 +42,9 @@ _leaderboard_options = add_options(
 @table_options
 @shared_options("store", "benchmarks", "json")
 @click.pass_obj
-def release(shared: Shared, /, name: str | None, note: str, key: Path | None, format_: str, **choices: Any) -> int:
+def release(
+    shared: Shared, /, name: str | None, note: str, key: Path | None, format_: str, options: BoardOptions
+) -> int:
     """Freeze the leaderboard under a name.
 
     Without a name, lists the releases. A release holds the leaderboard, byte for byte, and for each run the digests of
@@ -79,7 +63,15 @@ def release(shared: Shared, /, name: str | None, note: str, key: Path | None, fo
     if key and not name:
         raise UserError("--sign signs a new release. Give its name.")
     if name:
-        made = [freeze(shared.store, name, _options(shared, **choices), note=note, key=key)]
+        made = [
+            freeze(
+                shared.store,
+                name,
+                replace(options, benchmark_folders=tuple(shared.benchmark_folders)),
+                note=note,
+                key=key,
+            )
+        ]
     else:
         store = open_store(shared.store_to_read)
         made = [read_release(store, known) for known in release_names(store)]
@@ -148,7 +140,7 @@ def print_release_comparison(shared: Shared, first: str, second: str, format_: s
 @progress_options
 @shared_options("store", "data", "benchmarks", "trust", "json")
 @click.pass_obj
-def verify(shared: Shared, /, name: str | None, signers: Path | None, format_: str, **choices: Any) -> int:
+def verify(shared: Shared, /, name: str | None, signers: Path | None, format_: str, options: BoardOptions) -> int:
     """Recompute the leaderboard and compare.
 
     Scores every stored completion again with the current definitions, data and code, and compares the result, byte for
@@ -169,7 +161,7 @@ def verify(shared: Shared, /, name: str | None, signers: Path | None, format_: s
     with _signals_as_ctrl_c(), progress_listener(shared) as listener:
         found = recompute(
             shared.store_to_read,
-            _options(shared, **choices),
+            replace(options, benchmark_folders=tuple(shared.benchmark_folders)),
             data=shared.data,
             release=find_release(shared.store_to_read, name) if name else None,
             listener=listener,
@@ -208,11 +200,3 @@ def _signals_as_ctrl_c() -> Iterator[None]:
     finally:
         for number in numbers:
             signal.signal(number, before[number] or signal.SIG_DFL)
-
-
-def _options(shared: Shared, *, rule: Rule, shared_only: bool, **choices: Any) -> LeaderboardOptions:
-    """Return the leaderboard options from the command line."""
-    from medhelm.results.releases import LeaderboardOptions
-
-    folders = tuple(shared.benchmark_folders)
-    return LeaderboardOptions(scoring=rule, shared=shared_only, folders=folders, **choices)

@@ -10,20 +10,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medhelm.cli.common.options import (
-    prices_option,
-    published_options,
-    run_filter_options,
-    stored_tier_option,
-    suite_option,
-)
+from medhelm.cli.common.options import options_of
 from medhelm.cli.common.printing import print_json
-from medhelm.cli.common.shared import Shared, load, pricing_of, shared_options
+from medhelm.cli.common.shared import Shared, board_options, load, shared_options
+from medhelm.results.options import BoardOptions, SourceOptions
 
 if TYPE_CHECKING:
-    from medhelm.domain import Rule, Tier
+    from medhelm.domain import Rule
     from medhelm.results.paper.write import WrittenReport
-    from medhelm.results.runs.run_filter import RunFilter
 
 
 @click.command()
@@ -44,33 +38,26 @@ if TYPE_CHECKING:
 @click.option(
     "--ratings", metavar="FILE", type=click.Path(path_type=Path), help="File of clinicians' ratings, for table 2."
 )
-@published_options
-@suite_option
-@run_filter_options
-@stored_tier_option
+@options_of(SourceOptions, "source")
+@options_of(BoardOptions, "options", "suite", "wanted", "tier")
 @click.option(
     "--scoring",
     "rule",
     type=click.Choice(["corrected", "published"]),
     help="Scoring rule to show.  [default: corrected; published if published results are included]",
 )
-@prices_option
+@options_of(BoardOptions, "options", "pricing")
 @shared_options("store", "benchmarks", "models", "json")
 @click.pass_obj
 def report(
     shared: Shared,
     folder: Path,
-    scores: Path | None,
-    with_published: bool,
-    published_only: bool,
-    suite: str,
-    wanted: RunFilter,
+    source: SourceOptions,
+    options: BoardOptions,
     ratings: Path | None,
     only: Sequence[str],
     formats: Sequence[str],
-    tier: Tier | None,
     rule: Rule | None,
-    prices: tuple[str, ...],
 ) -> int:
     """Write the paper's tables and figures.
 
@@ -88,20 +75,16 @@ def report(
     from medhelm.results.paper.write import ReportContents, make_report
     from medhelm.results.runs.names import without_address
 
-    if with_published and published_only:
+    if source.with_published and source.published_only:
         raise click.UsageError("--with-published and --published-only cannot be combined: use one of them.")
     request = ReportRequest(
         stores=shared.all_stores,
-        scores=scores,
-        published="only" if published_only else "beside" if with_published else "no",
-        suite=suite,
+        scores=source.scores,
+        published="only" if source.published_only else "beside" if source.with_published else "no",
+        options=board_options(shared, options),
         rule=rule,
-        tier=tier,
         ratings=ratings,
-        benchmark_folders=shared.benchmark_folders,
         definitions=load(shared, ["open", "additional"]) if ratings else (),
-        pricing=pricing_of(shared, prices) if prices else None,
-        wanted=wanted,
     )
     contents = ReportContents(
         only=_split_at_commas(only),

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, get_args
 
 import click
 
 from medhelm.cli.common import shell_completion
-from medhelm.cli.common.options import RUBRICS, cluster_options, judge_options, request_options, scoring_option
+from medhelm.cli.common.options import cluster_options, options_of, scoring_option
 from medhelm.cli.common.output import progress_options, table_options
 from medhelm.cli.common.printing import warn
 from medhelm.cli.common.shared import Shared, load, shared_options
 from medhelm.cli.gateway import gateway_option
 from medhelm.cli.run import find_judges, note_jury, print_runs
+from medhelm.domain import RubricName
 from medhelm.domain.text import listed
 from medhelm.errors import ConfigError, UserError
+from medhelm.evaluation.settings import JuryOptions, Settings
 
 if TYPE_CHECKING:
-    from medhelm.domain import Benchmark, RubricName, Rule
+    from medhelm.domain import Benchmark, Rule
     from medhelm.evaluation.rescore import JuryChange
 
 _MODELS = click.option(
@@ -41,8 +43,12 @@ _WITHOUT = click.option(
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=shell_completion.benchmarks)
-@judge_options
-@click.option("--rubric", type=RUBRICS, help="Criteria for judges.  [default: those of the earlier judges]")
+@options_of(JuryOptions, "judging")
+@click.option(
+    "--rubric",
+    type=click.Choice(get_args(RubricName)),
+    help="Criteria for judges.  [default: those of the earlier judges]",
+)
 @click.option(
     "--verification-code/--no-verification-code",
     "verification_codes",
@@ -52,7 +58,7 @@ _WITHOUT = click.option(
 @click.option("--only", is_flag=True, help="Replace all earlier judges.")
 @_WITHOUT
 @_MODELS
-@request_options
+@options_of(Settings, "settings", "spending", "service")
 @cluster_options
 @gateway_option
 @scoring_option
@@ -64,16 +70,14 @@ def rejudge(
     shared: Shared,
     /,
     names: tuple[str, ...],
-    judges: tuple[str, ...],
-    jury_file: Path | None,
-    min_judges: int | None,
+    judging: JuryOptions,
     rubric: RubricName | None,
     verification_codes: bool | None,
     only: bool,
     without: tuple[str, ...],
     models: tuple[str, ...],
     rule: Rule,
-    **limits: Any,
+    settings: Settings,
 ) -> int:
     """Grade stored completions with other judges.
 
@@ -87,7 +91,7 @@ def rejudge(
     """
     from medhelm.evaluation.rescore import JuryChange, judged_only
 
-    jury = find_judges(shared, judges, jury_file, None, quiet=not only)
+    jury = find_judges(shared, replace(judging, min_judges=None), quiet=not only)
     if jury is None:
         raise UserError("no judges were given. Name them with --judge or --jury. Nothing was sent.")
     benchmarks = _load_stored(shared, names)
@@ -99,11 +103,11 @@ def rejudge(
         judges=jury.judges,
         only=only,
         without=without,
-        at_least=min_judges,
+        at_least=judging.min_judges,
         rubric=rubric,
         verification_codes=verification_codes,
     )
-    return _rejudge_and_print(shared, judged_only(benchmarks), change, models, rule, limits)
+    return _rejudge_and_print(shared, judged_only(benchmarks), change, models, rule, settings)
 
 
 @click.command()
@@ -130,7 +134,7 @@ def rescore(
     min_judges: int | None,
     models: tuple[str, ...],
     rule: Rule,
-    **options: Any,
+    settings: Settings,
 ) -> int:
     """Recompute scores of stored completions.
 
@@ -145,7 +149,7 @@ def rescore(
     from medhelm.evaluation.rescore import JuryChange
 
     change = JuryChange(without=without, at_least=min_judges)
-    return _rejudge_and_print(shared, _load_stored(shared, names), change, models, rule, options)
+    return _rejudge_and_print(shared, _load_stored(shared, names), change, models, rule, settings)
 
 
 def _load_stored(shared: Shared, names: Sequence[str]) -> list[Benchmark]:
@@ -193,10 +197,9 @@ def _rejudge_and_print(
     change: JuryChange,
     models: Sequence[str],
     rule: Rule,
-    limits: dict[str, Any],
+    settings: Settings,
 ) -> int:
     from medhelm.cli.common.progress import progress_listener
-    from medhelm.evaluation.evaluate import Settings
     from medhelm.evaluation.rescore import rejudge as judge_again
 
     with progress_listener(shared) as listener:
@@ -206,7 +209,7 @@ def _rejudge_and_print(
             store=shared.store,
             models=models,
             data=shared.data,
-            settings=Settings(offline=shared.offline, **limits),
+            settings=replace(settings, offline=shared.offline),
             environment=shared.environment,
             listener=listener,
         )

@@ -5,47 +5,30 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from medhelm.cli.common.options import cluster_options, run_options, scoring_option
+from medhelm.cli.common.options import cluster_options, options_of, run_options, scoring_option
 from medhelm.cli.common.output import progress_options, table_options
 from medhelm.cli.common.printing import print_json, warn
 from medhelm.cli.common.shared import Shared, load, shared_options
 from medhelm.cli.gateway import gateway_option
 from medhelm.cli.leaderboard import print_leaderboard
 from medhelm.errors import ErrorCollector, UserError
+from medhelm.evaluation.settings import JuryOptions, Settings
 
 if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset
-    from medhelm.domain import Benchmark, Jury, Model, Rule, Run, Shard, Tier
-    from medhelm.evaluation.settings import Evaluation, Settings
+    from medhelm.domain import Benchmark, Jury, Model, Rule, Run
+    from medhelm.evaluation.settings import Evaluation
     from medhelm.storage.store import Store
-
-
-def _parse_shard(_context: click.Context, _parameter: click.Parameter, text: str | None) -> Shard | None:
-    """Parse `I/N`."""
-    from medhelm.domain import Shard
-
-    try:
-        return Shard.parse(text) if text else None
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
-
-
-shard_option = click.option(
-    "--shard",
-    metavar="I/N",
-    callback=_parse_shard,
-    help="Only part I of N of each benchmark's instances, selected by their ids; `medhelm merge` combines the parts.",
-)
 
 
 @click.command()
 @run_options
 @cluster_options
-@shard_option
+@options_of(Settings, "settings", "shard")
 @gateway_option
 @table_options
 @progress_options
@@ -57,11 +40,9 @@ def run(
     names: tuple[str, ...],
     like: tuple[Path, ...],
     models: tuple[str, ...],
-    judges: tuple[str, ...],
-    jury_file: Path | None,
-    min_judges: int | None,
+    judging: JuryOptions,
+    settings: Settings,
     rule: Rule,
-    **choices: Any,
 ) -> int:
     """Evaluate models on benchmarks.
 
@@ -74,13 +55,11 @@ def run(
       medhelm run medbullets --model openai/NAME@http://127.0.0.1:8000/v1
       medhelm run aci_bench --model openai/gpt-4o --judge J1 --judge J2
     """
-    from medhelm.evaluation.evaluate import Settings
-
     errors = ErrorCollector()
     with errors.collect():
-        check_names(names, like, choices["tier"], choices["subset"])
-    jury = find_jury(shared, judges, jury_file, min_judges, errors, models)
-    settings = Settings(offline=shared.offline, **choices)
+        check_names(names, like, settings)
+    jury = find_jury(shared, judging, errors, models)
+    settings = replace(settings, offline=shared.offline)
     done = _evaluate(shared, names, models, settings, errors, jury, like)
     said = print_runs(shared, done, rule)
     _print_ranking(shared, done, settings, rule, said)
@@ -102,8 +81,6 @@ def demo(shared: Shared, rule: Rule) -> int:
     Example:
       medhelm demo --store /tmp/demo
     """
-    from medhelm.evaluation.evaluate import Settings
-
     baselines = ["baseline/majority", "baseline/lexical", "baseline/random"]
     names = [benchmark.name for benchmark in load(shared, ["all"]) if not benchmark.package]
     settings = Settings(tier="sample", offline=True)
@@ -118,13 +95,13 @@ def demo(shared: Shared, rule: Rule) -> int:
     return done.exit_code
 
 
-def check_names(names: Sequence[str], like: Sequence[Path], tier: Tier, subset: int | None) -> None:
+def check_names(names: Sequence[str], like: Sequence[Path], settings: Settings) -> None:
     """Check that there is something to evaluate. Raises: UserError."""
     if not names and not like:
         raise UserError("name a BENCHMARK, or a HELM run with --like. `medhelm benchmarks list` shows all benchmarks.")
-    if like and tier == "sample":
+    if like and settings.tier == "sample":
         raise UserError("--like and --tier sample cannot be combined: a HELM run has no sample rows.")
-    if like and subset:
+    if like and settings.subset:
         raise UserError("--like and --subset cannot be combined: the prompts of a HELM run are its selection.")
 
 
@@ -149,14 +126,17 @@ def open_like(shared: Shared, folders: Sequence[Path], store: Store, limit: int 
     return like_helm(folders, library_of(shared.benchmark_folders), store, limit=limit, data=shared.data)
 
 
-def find_judges(
-    shared: Shared, names: Sequence[str], file: Path | None, at_least: int | None, *, quiet: bool = False
-) -> Jury | None:
+def find_judges(shared: Shared, judging: JuryOptions, *, quiet: bool = False) -> Jury | None:
     """Return the jury of `--judge` or `--jury`; None without judges. Prints its warnings unless `quiet`."""
     from medhelm.models.jury import find_jury
 
     jury, warnings = find_jury(
-        names, file=file, at_least=at_least, models_file=shared.models_file, environment=shared.environment, note=warn
+        judging.judges,
+        file=judging.jury_file,
+        at_least=judging.min_judges,
+        models_file=shared.models_file,
+        environment=shared.environment,
+        note=warn,
     )
     for warning in () if quiet else warnings:
         shared.note(warning)
@@ -175,14 +155,7 @@ def note_jury(
             shared.note(warning)
 
 
-def find_jury(
-    shared: Shared,
-    names: Sequence[str],
-    file: Path | None,
-    at_least: int | None,
-    errors: ErrorCollector,
-    models: Sequence[str] = (),
-) -> Jury | None:
+def find_jury(shared: Shared, judging: JuryOptions, errors: ErrorCollector, models: Sequence[str] = ()) -> Jury | None:
     """Return the jury as `find_judges` does; with problems, which are collected, the judges that can be found.
 
     `models`: as named with `--model`; a judge may be one that is defined there, as in `NAME=MODEL`.
@@ -190,9 +163,9 @@ def find_jury(
     from medhelm.domain import Jury
     from medhelm.models.catalog import with_given_names
 
-    names = with_given_names(names, models)
+    names = with_given_names(judging.judges, models)
     with errors.collect():
-        return find_judges(shared, names, file, at_least)
+        return find_judges(shared, replace(judging, judges=tuple(names)))
     return Jury(judges=tuple(ErrorCollector().found(lambda some: _find_models(shared, some), names)))
 
 

@@ -14,7 +14,7 @@ from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import (
     add_options,
     format_option,
-    model_filter_options,
+    options_of,
     run_filter_options,
     scoring_option,
 )
@@ -23,12 +23,12 @@ from medhelm.cli.common.printing import print_json
 from medhelm.cli.common.shared import Shared, shared_options
 from medhelm.domain.text import listed, plural
 from medhelm.errors import UserError
+from medhelm.results.options import RunFilter
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule
     from medhelm.domain.run_folder import Removal, RemovalEffect, RunOnDisk
     from medhelm.results.runs.purge import Purge
-    from medhelm.results.runs.run_filter import RunFilter
     from medhelm.results.runs.stored import RunListFilter
 
 _filter_options = add_options(
@@ -521,7 +521,7 @@ def _print_effect(shared: Shared, effect: RemovalEffect) -> None:
 @click.command()
 @click.argument("benchmark", shell_complete=shell_completion.benchmarks)
 @click.argument("instance")
-@model_filter_options
+@options_of(RunFilter, "wanted", "models", "excluded", "since")
 @scoring_option
 @output_option
 @shared_options("store", "json")

@@ -7,19 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from medhelm.cli.common.options import (
-    add_options,
-    listen_options,
-    run_filter_options,
-    scoring_option,
-    stored_tier_option,
-)
+from medhelm.cli.common.options import add_options, listen_options, options_of
 from medhelm.cli.common.shared import Shared, shared_options
 from medhelm.errors import UserError
+from medhelm.results.options import BoardOptions
 
 if TYPE_CHECKING:
-    from medhelm.domain import Rule, Tier
-    from medhelm.results.runs.run_filter import RunFilter
     from medhelm.web.site import Site
 
 site_options = add_options(
@@ -44,9 +37,7 @@ site_options = add_options(
         metavar="DIR",
         help="Folder of a release in another store to offer for comparison; repeatable.",
     ),
-    run_filter_options,
-    stored_tier_option,
-    scoring_option,
+    options_of(BoardOptions, "options", "wanted", "tier", "rule"),
 )
 """The options of `make_site`."""
 
@@ -126,14 +117,12 @@ def make_site(
     suites: tuple[Path, ...],
     with_published: bool,
     releases: tuple[Path, ...],
-    wanted: RunFilter,
-    tier: Tier | None,
-    rule: Rule,
+    options: BoardOptions,
     with_text: bool = True,
 ) -> Site:
     """Return the site of the stores, its files checked.
 
-    Raises: UserError for names in `wanted` that no run has; StoreError for a folder that is not a store, and for a
+    Raises: UserError for models and benchmarks that no run has; StoreError for a folder that is not a store, and for a
     damaged release; ConfigError for a suite or a definition.
     """
     from medhelm.benchmarks.suites import read_suite
@@ -143,13 +132,13 @@ def make_site(
 
     for store in shared.all_stores:
         open_store(store)
-    if not wanted.is_empty:
-        load_filtered(shared.all_stores, wanted)
+    if not options.wanted.is_empty:
+        load_filtered(shared.all_stores, options.wanted)
     site = Site(
         stores=shared.all_stores,
-        rule=rule,
-        tier=tier,
-        wanted=wanted,
+        rule=options.rule,
+        tier=options.tier,
+        wanted=options.wanted,
         benchmark_folders=shared.benchmark_folders,
         data=shared.data,
         suites={path.stem: path for path in suites},

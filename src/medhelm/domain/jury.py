@@ -10,6 +10,9 @@ from medhelm.domain.benchmark import Floor, RubricForm
 from medhelm.domain.completion import Completion, Failure, Model, Usage
 from medhelm.domain.score import Estimate, Score
 
+AT_LEAST = 2
+"""Complete judges that an instance needs, unless the user sets another number."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jury:
@@ -17,7 +20,7 @@ class Jury:
 
     judges: tuple[Model, ...]
     """The judges, each once."""
-    min_judges: int = 2
+    min_judges: int = AT_LEAST
     """Complete judges an instance needs for a score. Never more than there are judges."""
     has_codes: bool = False
     """True if every verdict must contain the verification code of its prompt; False for judges asked by versions up to

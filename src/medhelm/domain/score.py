@@ -14,6 +14,9 @@ Rule = Literal["corrected", "published"]
 RULES: tuple[Rule, ...] = ("corrected", "published")
 """Both rules, the default one first."""
 
+Resample = Literal["instances", "benchmarks", "none"]
+"""Unit to resample for intervals and tests of scores."""
+
 Parts = Mapping[str, tuple[float, float]]
 """Label -> numerator and denominator. The metric is the mean over labels of the ratios of sums."""
 

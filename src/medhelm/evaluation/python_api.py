@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
-from math import inf
 from os import PathLike
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 from warnings import warn
 
-from medhelm.domain import Benchmark, Jury, Model, Tier
-from medhelm.domain.arguments import AnyPath, AnyPaths, as_list, as_path, as_paths, check_choice, shortened
+from medhelm.domain import Benchmark, Jury, Model
+from medhelm.domain.arguments import AnyPath, AnyPaths, as_list, as_path, as_paths, shortened
+from medhelm.domain.jury import AT_LEAST
+from medhelm.domain.options import check_options
 from medhelm.errors import ErrorCollector, UserError
 from medhelm.evaluation.settings import Evaluation, Settings
 from medhelm.models.gateway import OFFLINE_VARIABLE
@@ -25,9 +25,6 @@ AnyBenchmarks = str | PathLike[str] | Benchmark | Iterable[str | PathLike[str] |
 
 AnyModels = str | Model | Iterable[str | Model]
 """Models or names of models: one or several."""
-
-_LEAST = {"limit": 1, "subset": 1, "concurrency": 1, "attempts": 1, "actors": 1, "max_cost_usd": 0, "timeout_s": 0}
-"""Setting -> its lowest value."""
 
 
 def evaluate(
@@ -184,7 +181,7 @@ def jury_of(jury: Jury | AnyModels | None, environment: Mapping[str, str]) -> Ju
     """Return the jury of these judges; None without any. Raises: UserError for a model that cannot judge."""
     if jury is None or isinstance(jury, Jury):
         return jury
-    from medhelm.models.jury import AT_LEAST, find_jury
+    from medhelm.models.jury import find_jury
 
     judges = as_list(jury, (str, Model), "jury", "a medhelm.Jury, or a model or its name")
     if all(isinstance(judge, str) for judge in judges):
@@ -194,16 +191,7 @@ def jury_of(jury: Jury | AnyModels | None, environment: Mapping[str, str]) -> Ju
 
 
 def check_settings(settings: Settings) -> None:
-    """Raise UserError for settings outside their range."""
+    """Raise UserError for anything but settings, and for values that they cannot have."""
     if not isinstance(settings, Settings):
         raise UserError(f"`settings` must be medhelm.Settings(...). This is not: {shortened(settings)}.")
-    check_choice(settings.tier, get_args(Tier), "tier")
-    for field in fields(settings):
-        value, least = getattr(settings, field.name), _LEAST.get(field.name)
-        if least is None or value is None:
-            continue
-        is_whole = "int" in str(field.type)
-        kinds = int if is_whole else (int, float)
-        if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value < inf:
-            kind = "a whole number" if is_whole else "a number"
-            raise UserError(f"`{field.name}` must be {kind} of at least {least}. This is not: {shortened(value)}.")
+    check_options(settings)

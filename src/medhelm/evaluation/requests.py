@@ -13,7 +13,7 @@ from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import Benchmark, Instance, Model, Prompt, Request
 from medhelm.domain.completion import REASONING_TOKENS
-from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, Settings
+from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, Settings, stored_settings
 from medhelm.models.prompt_caching import CachePrices, cache_prices, order_by_shared_prefix
 
 if TYPE_CHECKING:
@@ -100,12 +100,7 @@ def model_request(
 def run_settings(dataset: Dataset, model: Model, options: Settings) -> dict[str, Any]:
     """Return the settings of a run's requests, which identify the run; those of a fresh run get its start as well."""
     return {
-        "sample": options.sample,
-        "limit": options.limit,
-        **({"subset": options.subset} if options.subset else {}),
-        **({"own_data": True} if options.own_data else {}),
-        **({} if options.verification_codes else {"verification_codes": False}),
-        "seed": options.seed,
+        **stored_settings(options),
         "max_tokens": completion_limit(dataset.benchmark, model),
         **dataset.settings,
         "temperature": temperature_of(dataset, model),

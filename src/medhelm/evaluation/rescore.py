@@ -32,7 +32,6 @@ from medhelm.domain import (
     RubricName,
     Run,
     Score,
-    Tier,
 )
 from medhelm.domain.text import listed
 from medhelm.errors import UserError, suggestion
@@ -42,7 +41,7 @@ from medhelm.evaluation.imported_benchmarks import stored_dataset
 from medhelm.evaluation.preparation import check_consent, check_models, open_datasets, with_prices, without_deleted
 from medhelm.evaluation.run_recorder import NullListener, ProgressListener, RunRecorder
 from medhelm.evaluation.runner import EvaluationRunner
-from medhelm.evaluation.settings import Evaluation, Settings
+from medhelm.evaluation.settings import Evaluation, Settings, measured_as, settings_of
 from medhelm.models.client import ClientResult
 from medhelm.scoring.metric import Metric, group_parts
 from medhelm.scoring.metrics import METRIC_NAMES, metrics_of
@@ -154,7 +153,16 @@ def rescored(
         if benchmark.name in asked:  # imports the metrics, so that a broken plug-in is reported now
             metrics_of(benchmark, judged=False, harness="lm_eval")
     runners = [
-        _runner(group, benchmarks, change, (source, target), data, kind.settings(settings), environment or {}, listener)
+        _runner(
+            group,
+            benchmarks,
+            change,
+            (source, target),
+            data,
+            measured_as(settings, kind.measured),
+            environment or {},
+            listener,
+        )
         for kind, group in _by_kind(runs, change).items()
     ]
     for runner in runners:
@@ -182,60 +190,30 @@ def _run_intact(runner: EvaluationRunner) -> Evaluation:
 class _Kind:
     """The common properties of runs that one runner scores."""
 
-    tier: Tier
-    sample: str
-    limit: int | None
-    seed: int
+    measured: Settings
+    """The settings that change what is measured."""
     jury: tuple[str, ...]
     at_least: int
     imported: str = ""
     """The benchmark and data digest of a run from another harness; else empty."""
-    subset: int | None = None
-    """Size of a random draw; None without one."""
-    own_data: bool = False
-    """True for runs on the user's own data."""
-    rubric: str = STANDARD
-    """Name of the rubric, for benchmarks that have two."""
     has_codes: bool = False
     """True if the judges that are kept were asked for verification codes."""
-    verification_codes: bool = True
-    """False if judges are asked for no verification codes."""
     copy: int = 0
     """Number among runs of the same model on the same instances: they are scored one after another."""
-
-    def settings(self, given: Settings) -> Settings:
-        """Return the settings of these runs."""
-        return replace(
-            given,
-            tier=self.tier,
-            sample=self.sample,
-            limit=self.limit,
-            subset=self.subset,
-            seed=self.seed,
-            own_data=self.own_data,
-            rubric=self.rubric,
-            verification_codes=self.verification_codes,
-        )
 
 
 def _by_kind(runs: Iterable[Run], change: JuryChange) -> dict[_Kind, list[Run]]:
     found: dict[_Kind, list[Run]] = {}
     for run in runs:
-        chosen, jury = run.settings, change.applied(run.jury_result.jury if run.jury_result else None)
-        names = tuple(judge.name for judge in jury.judges) if jury else ()
+        jury = change.applied(run.jury_result.jury if run.jury_result else None)
+        before = settings_of(run)
+        codes = _asks_codes(before, change)
         kind = _Kind(
-            run.tier,
-            chosen.get("sample", "default"),
-            chosen.get("limit"),
-            chosen.get("seed", 0),
-            names,
+            replace(before, rubric=change.rubric or before.rubric, verification_codes=codes),
+            tuple(judge.name for judge in jury.judges) if jury else (),
             jury.min_judges if jury else 0,
             f"{run.benchmark} {run.data_digest}" if run.has_imported_prompts else "",
-            chosen.get("subset"),
-            chosen.get("own_data", False),
-            change.rubric or run.rubric or STANDARD,
             run.jury_result.jury.has_codes if run.jury_result else False,
-            _asks_codes(run, change),
         )
         while any((run.model, run.benchmark) == (other.model, other.benchmark) for other in found.get(kind, ())):
             kind = replace(kind, copy=kind.copy + 1)
@@ -243,11 +221,11 @@ def _by_kind(runs: Iterable[Run], change: JuryChange) -> dict[_Kind, list[Run]]:
     return found
 
 
-def _asks_codes(run: Run, change: JuryChange) -> bool:
+def _asks_codes(before: Settings, change: JuryChange) -> bool:
     """Return whether judges are asked for verification codes: as the change says, or as those that are kept were."""
     if change.verification_codes is not None:
         return change.verification_codes
-    return change.only or bool(run.settings.get("verification_codes", True))
+    return change.only or before.verification_codes
 
 
 def _latest(runs: Iterable[Run]) -> list[Run]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal, get_args
 
-from medhelm.domain import STANDARD, Run, Shard, Tier
+from medhelm.domain import STANDARD, Jury, RubricName, Run, Shard, Tier
 from medhelm.domain.display import Displayable
+from medhelm.domain.jury import AT_LEAST
+from medhelm.domain.options import option, option_of, words
 
 FIRST_IN_FLIGHT, MAXIMUM_IN_FLIGHT = 16, 128
 """Requests in flight per endpoint, at first and at most, unless the user sets a limit."""
@@ -15,55 +18,210 @@ StopReason = Literal["", "budget", "interrupt"]
 """Reason for an early end; empty if there was none."""
 
 
+def _checked_proxy(text: str) -> str:
+    """Return the address of a proxy. Raises: ValueError if it is malformed."""
+    from medhelm.models.addresses import checked_proxy  # lazy: the help needs none
+
+    return checked_proxy(text)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Options of an evaluation that the user chooses."""
 
-    tier: Tier = "real"
-    """Real data, or the sample rows that ship with each benchmark."""
-    sample: str = "default"
-    """Name of the selection of instances that is evaluated, for benchmarks that define several."""
-    limit: int | None = None
-    """Evaluate only the first so many instances of each selection; None: all."""
-    subset: int | None = None
-    """Evaluate only a random draw of so many instances of each selection; None: all."""
-    shard: Shard | None = None
-    """Evaluate only this part of the selected instances; `medhelm merge` combines the parts. None: all."""
-    own_data: bool = False
-    """The data is the user's own instead of the published files: neither checksums nor counts are compared."""
-    rubric: str = STANDARD
-    """Name of the rubric that judges use, for benchmarks that have two."""
-    verification_codes: bool = True
-    """Judges copy a code from their prompt into each verdict, which a verdict planted in a text cannot have."""
-    seed: int = 0
-    """Seed of the selection and of the random baseline."""
-    concurrency: int | None = None
-    """Requests in flight per endpoint, from the start; None: grows from 16 to 128 while that helps."""
-    max_cost_usd: float | None = None
-    """Stop when this much has been spent."""
-    timeout_s: float = 600.0
-    """Longest wait for one response."""
-    max_silence_s: float = 300.0
-    """Longest time without any reply from a service before it is given up."""
-    attempts: int = 5
-    """Most attempts for one request."""
-    batch: bool = False
-    """Send requests through the provider's batch API first, where there is one: slower, at a lower price."""
-    keep_batches: bool = False
-    """Leave collected requests and completions at the batch API until it deletes them itself."""
-    fresh: bool = False
-    """Request new completions, whatever the cache holds; an interrupted fresh run continues."""
+    rubric: str = option(
+        "--rubric",
+        "Criteria for judges: those of the published suite, or stricter ones (nothing invented, safe).",
+        STANDARD,
+        group="measurement",
+        choices=get_args(RubricName),
+    )
+    verification_codes: bool = option(
+        "--verification-code/--no-verification-code",
+        "Whether judges must copy a code from their prompt into each verdict, so that a verdict planted in a "
+        "text is recognized. Without: for judges that never return it; only copies are recognized.  [default: "
+        "with]",
+        True,
+        group="measurement",
+    )
+    limit: int | None = option("--limit", "Only the first N instances of each benchmark.", group="measurement", least=1)
+    subset: int | None = option(
+        "--subset",
+        "Only N instances of each benchmark, drawn at random with --seed; a larger draw contains the smaller ones.",
+        group="measurement",
+        least=1,
+    )
+    seed: int = option(
+        "--seed",
+        "Seed for random selections and for baseline/random.",
+        0,
+        group="measurement",
+        least=0,
+        most=2**32 - 1,
+    )
+    sample: str = option(
+        "--sample",
+        "Named selection of instances: all, published (for the whole suite), or one that `medhelm benchmarks "
+        "show` lists.",
+        "default",
+        group="measurement",
+        metavar="NAME",
+    )
+    tier: Tier = option(
+        "--tier", "Real data or invented sample rows.", "real", group="measurement", choices=get_args(Tier)
+    )
+    own_data: bool = option(
+        "--own-data",
+        "The data is your own, in the benchmark's format: do not compare it with the published files, and show "
+        "results as a different data set.",
+        False,
+        group="measurement",
+    )
+    fresh: bool = option(
+        "--fresh",
+        "Request new completions instead of using stored ones; the earlier run stays in the store.",
+        False,
+        group="sending",
+    )
+    batch: bool = option(
+        "--batch",
+        "Use the batch APIs of OpenAI and Anthropic: half the price, but results can take a day.",
+        False,
+        group="sending",
+    )
+    keep_batches: bool = option(
+        "--keep-batches", "Keep collected batches at the provider instead of deleting them.", False, group="sending"
+    )
+    allow_hosts: tuple[str, ...] = option(
+        "--allow-host",
+        "Allow this host (or *.SUFFIX, or a network such as 10.20.0.0/16) to receive gated and private "
+        "benchmarks and your own data, and to join a pool of servers later; repeatable.",
+        (),
+        group="spending",
+        metavar="HOST",
+    )
+    max_cost_usd: float | None = option(
+        "--max-cost",
+        "Stop before spending more than this many US dollars.",
+        group="spending",
+        metavar="USD",
+        above=0,
+        kind="dollars",
+    )
+    proxy: str = option(
+        "--proxy",
+        "HTTP proxy for hosts outside this machine and private networks, such as http://HOST:3128. Proxy "
+        "variables of the environment are ignored.",
+        "",
+        group="service",
+        metavar="URL",
+        parse=_checked_proxy,
+    )
+    concurrency: int | None = option(
+        "--concurrency",
+        "Requests in flight per endpoint.  [default: adaptive]",
+        group="service",
+        least=1,
+        most=4096,
+    )
+    timeout_s: float = option(
+        "--timeout", "Seconds to wait for one completion.", 600.0, group="service", metavar="SECONDS", above=0
+    )
+    max_silence_s: float = option(
+        "--give-up-after",
+        "Give up on a service that has not replied for this long.",
+        300.0,
+        group="service",
+        metavar="SECONDS",
+        least=1,
+    )
+    attempts: int = option("--attempts", "Attempts per request.", 5, group="service", least=1, most=20)
+    cluster: str = option(
+        "--cluster",
+        "Ray cluster that runs hf/ models and neural metrics; auto: the cluster of this machine.",
+        "",
+        group="cluster",
+        metavar="auto|HOST:PORT",
+        variable="MEDHELM_CLUSTER",
+    )
+    actors: int | None = option(
+        "--actors",
+        "Number of actors on the cluster.  [default: one per GPU, or one per node without GPUs]",
+        group="cluster",
+        least=1,
+        most=4096,
+    )
+    shard: Shard | None = option(
+        "--shard",
+        "Only part I of N of each benchmark's instances, selected by their ids; `medhelm merge` combines the parts.",
+        metavar="I/N",
+        parse=Shard.parse,
+    )
     offline: bool = False
     """Send requests to this machine only."""
-    proxy: str = ""
-    """Address of the proxy for hosts outside this machine and private networks; empty: none."""
-    cluster: str = ""
-    """Ray cluster that computes models of this process and neural metrics: `auto` or HOST:PORT; empty: none."""
-    actors: int | None = None
-    """Number of actors on the cluster; None: one for each GPU, or without GPUs one for each node."""
-    allow_hosts: tuple[str, ...] = ()
-    """Hosts, `*.ENDING` and networks that may get gated and private benchmarks and the user's own data, and whose
-    servers may join a pool later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JuryOptions:
+    """Options that choose the judges."""
+
+    judges: tuple[str, ...] = option(
+        "--judge",
+        "Model that grades free text; repeatable. Three judges are usual.",
+        (),
+        metavar="MODEL",
+        completes="models",
+    )
+    jury_file: Path | None = option(
+        "--jury", "File with judges, used if --judge is not given.", metavar="FILE", variable="MEDHELM_JURY"
+    )
+    min_judges: int | None = option(
+        "--min-judges", "Complete judgments required to score an instance.  [default: 2]", least=1
+    )
+
+
+# --- what a run stores, and the options that repeat it ----------------------------------------------------------------
+
+MEASUREMENT = tuple(
+    one.name for one in fields(Settings) if (form := option_of(one)) is not None and form.group == "measurement"
+)
+"""Settings that change what is measured: a run stores them, and a command that repeats it names them."""
+
+_ALWAYS_STORED = ("sample", "limit", "seed")
+"""Those that a run always stores, in this order around the later ones, which it stores where they are not the default.
+It holds the tier and the rubric as fields of its own."""
+
+
+def stored_settings(settings: Settings) -> dict[str, Any]:
+    """Return the settings of an evaluation that identify its runs."""
+    usual, (sample, limit, seed) = Settings(), _ALWAYS_STORED
+    later = [name for name in MEASUREMENT if name not in ("tier", "rubric", *_ALWAYS_STORED)]
+    chosen = [name for name in later if getattr(settings, name) != getattr(usual, name)]
+    return {name: getattr(settings, name) for name in (sample, limit, *chosen, seed)}
+
+
+def settings_of(run: Run) -> Settings:
+    """Return the settings of a stored run that change what is measured; the others have their defaults."""
+    stored = {name: run.settings[name] for name in MEASUREMENT if name in run.settings}
+    return Settings(tier=run.tier, rubric=run.rubric or STANDARD, **stored)
+
+
+def measured_as(settings: Settings, measured: Settings) -> Settings:
+    """Return settings that measure what others do."""
+    return replace(settings, **{name: getattr(measured, name) for name in MEASUREMENT})
+
+
+def jury_options(run: Run) -> JuryOptions:
+    """Return the options that choose the judges of a stored run."""
+    jury = run.jury_result.jury if run.jury_result else Jury(judges=())
+    is_usual = jury.min_judges == min(AT_LEAST, len(jury.judges)) or not jury.judges
+    names = tuple(judge.name for judge in jury.judges)
+    return JuryOptions(judges=names, min_judges=None if is_usual else jury.min_judges)
+
+
+def repeating_words(run: Run) -> tuple[str, ...]:
+    """Return the options of `medhelm run` that measure again what a run did, without its benchmark and its model."""
+    return (*words(jury_options(run)), *words(settings_of(run)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

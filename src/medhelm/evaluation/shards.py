@@ -23,7 +23,6 @@ from medhelm import __version__
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.data.sampling import InstanceSelection
 from medhelm.domain import (
-    EXTENDED,
     JURY,
     RULES,
     Benchmark,
@@ -41,6 +40,7 @@ from medhelm.domain.grouping import group_by
 from medhelm.domain.text import listed, plural
 from medhelm.errors import StoreError, UserError
 from medhelm.evaluation.run_recorder import RunRecorder
+from medhelm.evaluation.settings import repeating_words
 from medhelm.io.encryption.places import open_file
 from medhelm.io.shared_files import file_mode
 from medhelm.models.cache import Cache
@@ -175,20 +175,7 @@ def _version_text(versions: Mapping[str, str]) -> str:
 
 def _command(run: Run, index: int, store: Path) -> str:
     """Return the command that evaluates a shard, as far as a run records its options; the data folder it does not."""
-    words = ["medhelm", "run", run.benchmark, "--model", run.model]
-    for judge in run.judges:
-        words += ["--judge", judge.name]
-    if run.rubric == EXTENDED:
-        words += ["--rubric", EXTENDED]
-    if not run.settings.get("verification_codes", True):
-        words += ["--no-verification-code"]
-    for name, usual in (("sample", "default"), ("limit", None), ("subset", None), ("seed", 0)):
-        if (value := run.settings.get(name, usual)) != usual:
-            words += [f"--{name}", str(value)]
-    if run.settings.get("own_data"):
-        words += ["--own-data"]
-    if run.tier == "sample":
-        words += ["--tier", "sample"]
+    words = ["medhelm", "run", run.benchmark, "--model", run.model, *repeating_words(run)]
     count = run.shard.count if run.shard else 1
     return shlex.join([*words, "--shard", f"{index}/{count}", "--store", str(store)])
 

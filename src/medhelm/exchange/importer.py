@@ -36,6 +36,7 @@ from medhelm.domain import (
     Usage,
 )
 from medhelm.domain.imported_run import ImportedRun
+from medhelm.domain.jury import AT_LEAST
 from medhelm.errors import UserError
 from medhelm.evaluation.imported_benchmarks import imported_benchmark
 from medhelm.evaluation.request_totals import CompletionCounter, make_jury_result
@@ -43,7 +44,6 @@ from medhelm.evaluation.run_recorder import identity, make_run
 from medhelm.exchange.fields import model_of
 from medhelm.io.parquet import ColumnWriter
 from medhelm.io.work_folders import delete_folder
-from medhelm.models.jury import AT_LEAST
 from medhelm.scoring.metric import is_unreadable
 from medhelm.scoring.metrics import METRICS, metrics_of
 from medhelm.storage.imported_instances import instances_digest, write_instances

@@ -25,7 +25,8 @@ from medhelm.io.output_folder import atomic_file, atomic_folder
 from medhelm.io.work_folders import delete_folder
 from medhelm.results.comparable.conditions import has_own_data
 from medhelm.results.export_selection import benchmarks_with_record_numbers
-from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter
+from medhelm.results.options import EVERY_RUN, RunFilter
+from medhelm.results.runs.run_filter import filter_runs
 from medhelm.storage.audit_log import AuditLog
 from medhelm.storage.imported_instances import instances_file
 from medhelm.storage.recovery.damaged_runs import no_damaged_runs
@@ -85,10 +86,10 @@ def publish(
     Parameters: definitions, of the benchmarks that are known, others count as private; allowed, hosts that may get
     gated and private data.
     Raises: UserError, before anything is sent, for private data without consent, for a run or release that was
-    published with other content, and as `RunFilter.apply`; StoreError; MissingError if the object store cannot be used.
+    published with other content, and as `filter_runs`; StoreError; MissingError if the object store cannot be used.
     """
     with no_damaged_runs():
-        runs = wanted.apply([run for run in load_runs(store) if run.is_complete], lambda run: run)
+        runs = filter_runs(wanted, [run for run in load_runs(store) if run.is_complete], lambda run: run)
     if problem := _missing_consent(runs, definitions, remote.host, allowed):
         raise UserError(problem)
     parts = [*(_run_part(store, run) for run in runs), *(_release_part(store, name) for name in release_names(store))]

@@ -6,13 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from medhelm.domain import Jury, Model, Prompt, Request
+from medhelm.domain.jury import AT_LEAST
 from medhelm.domain.text import plural
 from medhelm.errors import ConfigError, Problem, UserError
 from medhelm.models.catalog import find_models
 from medhelm.models.model_names import plain_name
-
-AT_LEAST = 2
-"""Complete judges that an instance needs, unless the user sets another number."""
 
 _CANNOT_JUDGE = {
     "baseline": "a baseline picks words from the question; it cannot judge.",

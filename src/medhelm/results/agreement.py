@@ -37,8 +37,9 @@ from medhelm.domain.text import listed
 from medhelm.errors import UserError
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.comparable.run_selection import SelectedRuns, select_runs
+from medhelm.results.options import EVERY_RUN, RunFilter
 from medhelm.results.ratings import RatedBenchmark, Ratings, hidden_name, read_ratings
-from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter
+from medhelm.results.runs.run_filter import filter_runs
 from medhelm.storage.judgments import read_judgments
 from medhelm.storage.recovery.damaged_runs import intact_runs
 from medhelm.storage.runs import load_runs, read_columns, read_prompt, score_column
@@ -71,7 +72,7 @@ def agreement(
     Parameters: store, which need not exist if the file has the jury's grades; benchmarks, whose rubrics are known;
     scale, the lowest and highest grade of the file if they are not the rubric's; draws, of the bootstrap; wanted, the
     runs whose ratings count.
-    Raises: ConfigError with all problems of the file; UserError as `RunFilter.apply`; StoreError.
+    Raises: ConfigError with all problems of the file; UserError as `filter_runs`; StoreError.
     """
     chosen = judged_runs(store) if (store / "store.json").exists() else {}
     runs = {(benchmark, model): run for one in chosen.values() for (model, benchmark), run in one.runs.items()}
@@ -106,22 +107,22 @@ class _RatedRun:
 
 
 def _of_wanted_runs(ratings: Ratings, wanted: RunFilter, runs: Runs) -> Ratings:
-    """Return only ratings of runs that meet the conditions. Raises: UserError as `RunFilter.apply`."""
+    """Return only ratings of runs that meet the conditions. Raises: UserError as `filter_runs`."""
     if wanted.is_empty:
         return ratings
     keys = dict.fromkeys((row.benchmark, row.model) for row in ratings.rows)
     rated = [_RatedRun(*key, started=runs[key].started if key in runs else "") for key in keys]
-    kept = {(run.benchmark, run.model) for run in wanted.apply(rated, lambda run: run)}
+    kept = {(run.benchmark, run.model) for run in filter_runs(wanted, rated, lambda run: run)}
     rows = tuple(row for row in ratings.rows if (row.benchmark, row.model) in kept)
     names = {row.benchmark for row in rows}
     return replace(ratings, rows=rows, benchmarks={k: v for k, v in ratings.benchmarks.items() if k in names})
 
 
 def judged_runs(store: Path, wanted: RunFilter = EVERY_RUN) -> dict[str, SelectedRuns]:
-    """Select the judged runs of each benchmark; on real data, if there are any. Raises: as `RunFilter.apply`."""
+    """Select the judged runs of each benchmark; on real data, if there are any. Raises: as `filter_runs`."""
     found = list(intact_runs(run for run in load_runs(open_store(store)) if run.jury_result))
     chosen = {}
-    for name, runs in group_by(wanted.apply(found, lambda run: run), lambda run: run.benchmark).items():
+    for name, runs in group_by(filter_runs(wanted, found, lambda run: run), lambda run: run.benchmark).items():
         real = [run for run in runs if run.tier == "real"]
         chosen[name] = select_runs((("", run) for run in real or runs), comparable_only=False)
     return chosen
@@ -328,7 +329,7 @@ def draw_rating_sample(
     Parameters: by_score, True to draw rare scores more often; same_instances, True to draw the same instances for all
     models, whose names then do not count; show_models, True to show names of models instead of codes;
     include_baselines, True to draw from baselines too, as from those that `wanted` names.
-    Raises: UserError if there is nothing to draw from, and as `RunFilter.apply`; StoreError.
+    Raises: UserError if there is nothing to draw from, and as `filter_runs`; StoreError.
     """
     chosen = judged_runs(store, wanted) if (store / "store.json").exists() else {}
     runs = {

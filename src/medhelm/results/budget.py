@@ -10,7 +10,8 @@ from typing import Any
 
 from medhelm.analysis.cost.sums import sum_costs
 from medhelm.errors import UserError
-from medhelm.results.spending import Pricing, read_spending
+from medhelm.results.runs.pricing import Pricing
+from medhelm.results.spending import read_spending
 from medhelm.storage.budget_ledger import Balance, Ledger
 from medhelm.storage.live_status import known_evaluations
 from medhelm.storage.store import Store, create, open_store

@@ -20,9 +20,11 @@ from medhelm.domain.reasoning import strip_reasoning
 from medhelm.domain.text import listed, without_servers
 from medhelm.errors import UserError, suggestion
 from medhelm.results.comparable.run_selection import default_tier, select_runs, store_label
+from medhelm.results.options import EVERY_RUN, RunFilter
 from medhelm.results.runs.cells import column_of
-from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter
-from medhelm.results.spending import Pricing, is_local, run_day
+from medhelm.results.runs.pricing import Pricing
+from medhelm.results.runs.run_filter import filter_runs
+from medhelm.results.spending import is_local, run_day
 from medhelm.storage.cases import (
     HALF,
     CaseRow,
@@ -467,7 +469,7 @@ def find_instance(
     counted = _counted_folders((label, run) for label, _, run in runs)
     completions = []
     prompt: Mapping[str, Any] | None = None
-    for label, store, run in wanted.apply(runs, lambda one: one[2]):
+    for label, store, run in filter_runs(wanted, runs, lambda one: one[2]):
         if (record := read_record(run, instance_id)) is None:
             continue
         prompt = prompt or read_prompt(

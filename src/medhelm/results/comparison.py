@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Required, TypedDict, Unpack, get_args
+from typing import get_args
 
 from medhelm.analysis.comparison.all_pairs import ComparedPairs, compare_all_pairs
 from medhelm.analysis.comparison.minimum_detectable_effect import detectable_effects
@@ -16,28 +16,16 @@ from medhelm.analysis.comparison.power_of_suite import SuitePower, suite_power
 from medhelm.analysis.comparison.two_models import Comparison, compare_two_models
 from medhelm.analysis.leaderboard.build import rank_models, without_baselines
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.domain import RULES, Rule, Tier
+from medhelm.domain import Rule, Tier
 from medhelm.domain.arguments import AnyNames, AnyPath, AnyPaths, as_names, as_paths, check_choice
+from medhelm.domain.options import check_options
 from medhelm.domain.remark import LeftOut
 from medhelm.errors import UserError, suggestion
 from medhelm.results.comparable.left_out import left_out_remarks
-from medhelm.results.leaderboard import LeaderboardInputs, read_inputs, renamed_inputs
+from medhelm.results.leaderboard import LeaderboardInputs, read_inputs, renamed_inputs, suite_of
+from medhelm.results.options import EVERY_RUN, USUAL, BoardOptions, RunFilter
 from medhelm.results.runs.remarks import unfinished_remarks
-from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter, match_name, matching_names
-from medhelm.results.suites import resolve_suite
-
-
-class InputOptions(TypedDict, total=False):
-    """Options that select the runs to compare, as in `leaderboard`."""
-
-    rule: Required[Rule]
-    """Scoring rule."""
-    tier: Tier | None
-    """Real data or sample rows; None for real data, or the sample rows if there is nothing else."""
-    benchmark_folders: Sequence[Path]
-    """Folders with further benchmarks that a suite file may name."""
-    wanted: RunFilter
-    """Only these runs are read."""
+from medhelm.results.runs.run_filter import match_name, matching_names
 
 
 def compare(
@@ -79,33 +67,30 @@ def compare(
     """
     names, paths = as_names(models, "models"), as_paths(stores, "stores")
     folders = as_paths(benchmark_folders, "benchmark_folders")
-    check_choice(rule, RULES, "rule")
-    check_choice(tier or "real", get_args(Tier), "tier")
+    options = BoardOptions(rule=rule, tier=tier, suite=suite, benchmark_folders=folders, wanted=wanted)
+    check_options(options)
     check_choice(adjustment, get_args(Adjustment), "adjustment")
     if len(names) == 1:
         raise UserError(f"one model cannot be compared: {names[0]}. Name a second model, or none for every pair.")
-    options: InputOptions = {"rule": rule, "tier": tier, "benchmark_folders": folders, "wanted": wanted}
     if len(names) == 2:
-        return compare_models(paths, *names, suite=str(suite), adjustment=adjustment, **options)
-    return replace(compare_all_models(paths, names, suite=str(suite), **options), adjustment=adjustment)
+        return compare_models(paths, names[0], names[1], options, adjustment=adjustment)
+    return replace(compare_all_models(paths, names, options), adjustment=adjustment)
 
 
 def compare_models(
     stores: Sequence[Path],
     first: str,
     second: str,
+    options: BoardOptions = USUAL,
     *,
-    suite: str = "all",
     adjustment: Adjustment = "holm",
-    short_names: bool = False,
-    **options: Unpack[InputOptions],
 ) -> Comparison:
     """Return the paired differences between two models of the stores.
 
     Parameters: as in `leaderboard`.
     Raises: UserError for a model without a finished run, for one model given twice, or if the two share no instance.
     """
-    finished, (first, second) = _selected_inputs(stores, [first, second], suite, short_names=short_names, **options)
+    finished, (first, second) = _selected_inputs(stores, [first, second], options)
     return compare_inputs(finished, first, second, adjustment=adjustment)
 
 
@@ -126,23 +111,25 @@ def compare_inputs(
 def compare_all_models(
     stores: Sequence[Path],
     names: Sequence[str] = (),
-    *,
-    suite: str = "all",
-    short_names: bool = False,
-    **options: Unpack[InputOptions],
+    options: BoardOptions = USUAL,
 ) -> ComparedPairs:
     """Compare every pair of the models of the stores, or of the named ones.
 
     Parameters: as in `leaderboard`.
     Raises: UserError for a model without a finished run, or if there is no pair to compare.
     """
-    finished, names = _selected_inputs(stores, names, suite, short_names=short_names, **options)
+    finished, names = _selected_inputs(stores, names, options)
     found = compare_cells(finished.cells, finished.columns, finished.rule, names=names)
     left_out = _left_out_of(finished, names)
     remarks = [*found.remarks, *left_out_remarks(left_out), *finished.remarks_on(finished.columns, names)]
     remarks += unfinished_remarks(finished.unfinished)
     return replace(
-        found, suite=suite, scoring=finished.rule, tier=finished.tier, left_out=left_out, remarks=tuple(remarks)
+        found,
+        suite=str(options.suite),
+        scoring=finished.rule,
+        tier=finished.tier,
+        left_out=left_out,
+        remarks=tuple(remarks),
     )
 
 
@@ -155,7 +142,7 @@ def compare_published_models(names: Sequence[str] = (), *, suite: str = "all") -
 
     cells, columns = published_cells()
     _refuse_names(names, {cell.model for cell in cells}, "no published results of")
-    found = compare_cells(cells, _columns_of_suite(columns, suite), "published", names=names)
+    found = compare_cells(cells, _columns_of_suite(columns, BoardOptions(suite=suite)), "published", names=names)
     return replace(found, suite=suite, scoring="published")
 
 
@@ -208,12 +195,10 @@ def _competing(cells: Sequence[Cell], names: Sequence[str]) -> list[Cell]:
 def measure_power(
     stores: Sequence[Path],
     names: Sequence[str] = (),
+    options: BoardOptions = USUAL,
     *,
-    suite: str = "all",
     design: PowerDesign,
     difference: float | None = None,
-    short_names: bool = False,
-    **options: Unpack[InputOptions],
 ) -> SuitePower:
     """Estimate the power of the benchmarks in the stores, for two models or for all of them.
 
@@ -221,7 +206,7 @@ def measure_power(
     the rest as in `leaderboard`.
     Raises: UserError for a model without a finished run, or if no two models share two independent instances.
     """
-    finished, names = _selected_inputs(stores, names, suite, short_names=short_names, **options)
+    finished, names = _selected_inputs(stores, names, options)
     cells = [cell for cell in finished.cells if not names or cell.model in names]
     found = suite_power(without_baselines(cells, keep=names), finished.columns, design=design, difference=difference)
     if not found.benchmarks:
@@ -235,28 +220,20 @@ def measure_power(
 
 
 def _selected_inputs(
-    stores: Sequence[Path],
-    names: Sequence[str],
-    suite: str,
-    *,
-    rule: Rule,
-    tier: Tier | None = None,
-    benchmark_folders: Sequence[Path] = (),
-    wanted: RunFilter = EVERY_RUN,
-    short_names: bool = False,
+    stores: Sequence[Path], names: Sequence[str], options: BoardOptions
 ) -> tuple[LeaderboardInputs, list[str]]:
     """Read the results of all models on the benchmarks of a suite; also return the full names of the named ones.
 
     Raises: UserError for a name that is unknown or given twice, or if no model was run on the suite.
     """
-    finished = read_inputs(stores, rule, tier, wanted=wanted)
+    finished = read_inputs(stores, options)
     names = _full_names(names, finished)
     left_out = _left_out_of(finished, names)
     _refuse_names(names, {cell.model for cell in finished.cells}, "no finished run of", left_out)
-    if short_names:
+    if options.short_names:
         names = [finished.short_names[name] for name in names]
         finished = renamed_inputs(finished, finished.short_names)
-    columns = _columns_of_suite(finished.columns, suite, benchmark_folders)
+    columns = _columns_of_suite(finished.columns, options)
     shown = {column.benchmark for column in columns}
     cells = [cell for cell in finished.cells if cell.benchmark in shown]
     return replace(finished, columns=columns, cells=cells), names
@@ -283,15 +260,16 @@ def _refuse_names(names: Sequence[str], known: Collection[str], what: str, left_
         raise UserError("\n".join([*lines, *map(str, left_out_remarks(x for x in left_out if x.model in named))]))
 
 
-def _columns_of_suite(columns: Sequence[Column], suite: str, folders: Sequence[Path] = ()) -> list[Column]:
+def _columns_of_suite(columns: Sequence[Column], options: BoardOptions) -> list[Column]:
     """Return the benchmarks of a suite that are among these, with its weights. Raises: UserError if there is none."""
-    weights = resolve_suite(suite, columns, folders).weights
+    weights = suite_of(options, columns).weights
     if weights is None:
         return list(columns)
     known = {column.benchmark: column for column in columns}
     kept = [replace(known[name], weight=weight) for name, weight in weights.items() if name in known]
     if not kept:
         raise UserError(
-            f"--suite {suite}: no model was run on its benchmarks. Benchmarks with runs: {', '.join(sorted(known))}."
+            f"--suite {options.suite}: no model was run on its benchmarks. Benchmarks with runs: "
+            f"{', '.join(sorted(known))}."
         )
     return kept

@@ -26,9 +26,10 @@ from medhelm.domain.grouping import group_by
 from medhelm.domain.remark import Remark
 from medhelm.domain.text import plural
 from medhelm.results.leaderboard import leaderboard
+from medhelm.results.options import EVERY_RUN, RunFilter
 from medhelm.results.runs.cells import column_of
-from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter
-from medhelm.results.spending import Pricing, Spending, UsageItem, is_local, read_spending
+from medhelm.results.runs.pricing import Pricing
+from medhelm.results.spending import Spending, UsageItem, is_local, read_spending
 from medhelm.results.suites import resolve_suite, suite_sort_key
 
 

@@ -9,32 +9,22 @@ from pathlib import Path
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.benchmarks.personal_identifiers import are_record_numbers
-from medhelm.domain import Rule, Run, Tier
+from medhelm.domain import Run, Tier
 from medhelm.domain.remark import LeftOut, Remark
 from medhelm.errors import StoreError, UserError
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.comparable.run_selection import default_tier, select_runs
-from medhelm.results.leaderboard import leaderboard, read_inputs, with_judges_in_verdict
+from medhelm.results.leaderboard import leaderboard_of, read_inputs, with_judges_in_verdict
+from medhelm.results.options import BoardOptions
+from medhelm.results.runs.pricing import read_pricing
 from medhelm.results.runs.remarks import cached_completions_text, jury_remarks, unfinished_remarks
-from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter
-from medhelm.results.spending import Pricing, repriced
+from medhelm.results.runs.run_filter import filter_runs
+from medhelm.results.spending import repriced
 from medhelm.results.suites import suite_sort_key
 from medhelm.storage.privacy.deletions import table_rows
 from medhelm.storage.recovery.damaged_runs import damaged, intact_runs, run_tables
 from medhelm.storage.runs import load_runs, records_path
 from medhelm.storage.store import Store, open_store
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportRequest:
-    """Filter of the runs to export."""
-
-    runs: RunFilter = EVERY_RUN
-    """Conditions on runs."""
-    tier: Tier | None = None
-    """Real data or sample rows; None: real data, or the sample rows if there is nothing else."""
-    pricing: Pricing | None = None
-    """Prices to compute costs with; None for the costs that the runs recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +45,7 @@ class ExportSelection:
     """Models that do not count on a benchmark, because they were measured under other conditions."""
 
 
-def select_for_export(folder: Path, wanted: ExportRequest) -> ExportSelection:
+def select_for_export(folder: Path, options: BoardOptions) -> ExportSelection:
     """Select the runs to export, and those of them that a leaderboard counts.
 
     Raises: UserError for unknown names, or if no run is selected; StoreError naming every file that cannot be read.
@@ -65,15 +55,15 @@ def select_for_export(folder: Path, wanted: ExportRequest) -> ExportSelection:
     if not stored:
         cached = cached_completions_text([folder])
         raise UserError(f"the store {folder} holds no run. `medhelm run` makes some. {cached}".rstrip())
-    own = wanted.runs.apply(stored, lambda run: run)
-    tier = wanted.tier or default_tier(own)
+    own = filter_runs(options.wanted, stored, lambda run: run)
+    tier = options.tier or default_tier(own)
     own = [run for run in own if run.tier == tier]
     if not own:
         raise UserError(f"the store {folder} holds no run on {tier} data with these names.")
     if problems := damaged(path for run in own for path in run_tables(run)):
         raise StoreError("\n".join(map(str, problems)))
-    if wanted.pricing is not None:
-        own = repriced(own, wanted.pricing)
+    if (pricing := read_pricing(options.pricing)) is not None:
+        own = repriced(own, pricing)
     own.sort(key=lambda run: (*suite_sort_key(run.benchmark), run.model, run.started, run.id))
     choice = select_runs(("", run) for run in stored if run.tier == tier)  # as the leaderboard of the whole store
     names = {(run.model, run.benchmark) for run in own}
@@ -109,17 +99,18 @@ def folder_size(folder: Path) -> tuple[int, int]:
     return len(sizes), sum(sizes)
 
 
-def export_leaderboard(store: Path, selection: ExportSelection, wanted: ExportRequest, rule: Rule) -> Leaderboard:
+def export_leaderboard(store: Path, selection: ExportSelection, options: BoardOptions) -> Leaderboard:
     """Return the leaderboard of the selected benchmarks and models, as `medhelm leaderboard` shows it."""
-    if wanted.runs.is_empty:
-        return leaderboard([store], rule=rule, tier=selection.tier, pricing=wanted.pricing)
-    finished = read_inputs([store], rule, selection.tier, pricing=wanted.pricing)
+    whole = BoardOptions(rule=options.rule, tier=selection.tier, pricing=options.pricing)
+    if options.wanted.is_empty:
+        return leaderboard_of([store], whole)
+    finished = read_inputs([store], whole)
     cells = [cell for cell in finished.cells if (cell.model, cell.benchmark) in selection.counted]
     names = {cell.benchmark for cell in cells}
     board = build_leaderboard(
         cells,
         [column for column in finished.columns if column.benchmark in names],
-        scoring=rule,
+        scoring=options.rule,
         tier=selection.tier,
     )
     board = replace(board, left_out=tuple(selection.left_out), remarks=(*board.remarks, *selection.remarks))

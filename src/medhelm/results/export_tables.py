@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,13 @@ from medhelm.reports.formats.fields import columns_of, file_rows
 from medhelm.reports.formats.json_output import select
 from medhelm.reports.leaderboard_fields import CSV_FIRST, model_fields
 from medhelm.results.export_selection import (
-    ExportRequest,
     ExportSelection,
     benchmarks_with_record_numbers,
     export_leaderboard,
     folder_size,
     select_for_export,
 )
+from medhelm.results.options import USUAL, BoardOptions
 from medhelm.results.runs.counted_failures import counted_runs
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.export_tables import (
@@ -51,7 +52,7 @@ _TYPES: Mapping[Kind, str] = {
 
 
 def export_tables(
-    store: Path, folder: Path, format: Format, *, wanted: ExportRequest | None = None, texts: bool = False
+    store: Path, folder: Path, format: Format, options: BoardOptions = USUAL, *, texts: bool = False
 ) -> ExportResult:
     """Write the selected runs of a store as tables, and `dictionary.csv` and `dictionary.md`.
 
@@ -61,11 +62,11 @@ def export_tables(
     Raises: UserError, StoreError, StoreFullError.
     """
     check_export(folder, format)
-    wanted = wanted or ExportRequest()
-    selection = select_for_export(store, wanted)
+    selection = select_for_export(store, options)
     metrics = _metrics(selection)
     described = dictionary(map(_describe, metrics), texts=texts)
-    boards = [export_leaderboard(store, selection, wanted, rule) for rule in RULES] if selection.counted else []
+    by_rule = [replace(options, rule=rule) for rule in RULES if selection.counted]
+    boards = [export_leaderboard(store, selection, one) for one in by_rule]
     counts: dict[str, int] = {}
     with new_export(folder, format, {"medhelm": __version__, "texts": texts, "tier": selection.tier}) as new:
 

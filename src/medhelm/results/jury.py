@@ -19,10 +19,12 @@ from medhelm.errors import UserError, suggestion
 from medhelm.models.model_names import family_of
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.comparable.run_selection import SelectedRuns, default_tier, judges_under_test, select_runs
+from medhelm.results.options import USUAL, BoardOptions
 from medhelm.results.runs.injection_effects import injection_effects, injection_remarks
+from medhelm.results.runs.pricing import read_pricing
 from medhelm.results.runs.remarks import cached_completions_text
-from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter, load_filtered
-from medhelm.results.spending import Pricing, repriced
+from medhelm.results.runs.run_filter import load_filtered
+from medhelm.results.spending import repriced
 from medhelm.results.suites import suite_sort_key
 from medhelm.storage.judgments import mean_grades, read_judgments
 from medhelm.storage.recovery.damaged_runs import intact_runs
@@ -41,12 +43,9 @@ def judged_benchmarks(stores: Sequence[Path]) -> set[str]:
 def analyze_judges(
     stores: Sequence[Path],
     benchmarks: Sequence[str] = (),
+    options: BoardOptions = USUAL,
     *,
-    rule: Rule = "corrected",
-    tier: Tier | None = None,
     families: Mapping[str, str] | None = None,
-    pricing: Pricing | None = None,
-    wanted: RunFilter = EVERY_RUN,
 ) -> JuryAnalysis:
     """Analyze the judges of the finished runs of some stores.
 
@@ -59,17 +58,11 @@ def analyze_judges(
         Folders of the stores.
     benchmarks
         Benchmarks to analyze; empty for all.
-    rule
-        How judgments become scores. By the published rule grades are cut to whole numbers, one judge is enough, and
-        the lowest grade is never the best. Points count as by the corrected rule.
-    tier
-        None for real data, or the sample rows if there is nothing else.
+    options
+        Runs that count, and how judgments become scores. By the published rule grades are cut to whole numbers, one
+        judge is enough, and the lowest grade is never the best. Points count as by the corrected rule.
     families
         Judge or model -> its family, where its name does not show it.
-    pricing
-        Prices to compute the judges' costs with; None for the costs that the runs recorded.
-    wanted
-        Only these runs are read.
 
     Raises
     ------
@@ -78,7 +71,8 @@ def analyze_judges(
     UserError
         If nothing was judged, or for an unknown name.
     """
-    choice, tier = _select_judged(stores, benchmarks, tier, pricing, wanted)
+    choice, tier = _select_judged(stores, benchmarks, options)
+    rule = options.rule
     by_benchmark: dict[str, dict[str, Run]] = {}
     for model, benchmark in sorted(choice.runs, key=lambda key: (suite_sort_key(key[1]), key)):
         by_benchmark.setdefault(benchmark, {})[model] = choice.runs[model, benchmark]
@@ -134,12 +128,12 @@ def judges_on_benchmark(runs: Sequence[tuple[Run, RunScores]]) -> JuryReliabilit
 
 
 def _select_judged(
-    stores: Sequence[Path], benchmarks: Sequence[str], tier: Tier | None, pricing: Pricing | None, runs: RunFilter
+    stores: Sequence[Path], benchmarks: Sequence[str], options: BoardOptions
 ) -> tuple[SelectedRuns, Tier]:
     """Return the judged runs that count, and their tier; parameters and errors as `analyze_judges`."""
-    stored = load_filtered(stores, runs)
+    stored, pricing = load_filtered(stores, options.wanted), read_pricing(options.pricing)
     found = [(label, run) for label, run in stored if run.jury_result]
-    tier = tier or default_tier(run for _, run in found)
+    tier = options.tier or default_tier(run for _, run in found)
     kept = {run.folder for run in intact_runs(run for _, run in found if run.tier == tier)}
     found = [(label, run) for label, run in found if run.folder in kept]
     known = {run.benchmark for _, run in found}

@@ -6,27 +6,30 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack, get_args
+from typing import TYPE_CHECKING
 
-from medhelm.analysis.leaderboard.build import Resample, build_leaderboard
+from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.constant_answers import MAJORITY
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.leaderboard.verdict import with_doubts
 from medhelm.analysis.statistics.numbers_cache import NumbersCache
 from medhelm.benchmarks.suites import load_suite
-from medhelm.domain import JURY, RULES, Benchmark, ConstantBaseline, InjectionEffect, Rule, Run, Tier
-from medhelm.domain.arguments import AnyNames, AnyPath, AnyPaths, as_names, as_path, as_paths, check_choice
+from medhelm.domain import JURY, ConstantBaseline, InjectionEffect, Rule, Run, Tier
+from medhelm.domain.arguments import AnyPaths, as_names, as_path, as_paths
 from medhelm.domain.completion_counts import completion_remarks
+from medhelm.domain.options import check_options
 from medhelm.domain.remark import LeftOut, Remark
 from medhelm.domain.suite import Suite
 from medhelm.errors import UserError
 from medhelm.evaluation.run_remarks import cut_text_remarks, drift_remarks, truncation_remarks
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.comparable.run_selection import default_tier, select_runs
+from medhelm.results.options import USUAL, BoardOptions, CalibrationOptions, by_keywords, folders_of
 from medhelm.results.runs.cells import cell_of, column_of, latest_floors, with_floors
 from medhelm.results.runs.injection_effects import injection_effects, injection_remarks
 from medhelm.results.runs.names import names_in, with_names
+from medhelm.results.runs.pricing import Pricing, read_pricing
 from medhelm.results.runs.remarks import (
     cached_completions_text,
     cluster_remarks,
@@ -37,8 +40,8 @@ from medhelm.results.runs.remarks import (
     unfinished_remarks,
     unknown_metric_remarks,
 )
-from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter, load_filtered
-from medhelm.results.spending import Pricing, model_finder, repriced
+from medhelm.results.runs.run_filter import load_filtered
+from medhelm.results.spending import repriced
 from medhelm.results.suites import resolve_suite, suite_sort_key
 from medhelm.storage.constant_baselines import read_baseline
 from medhelm.storage.derived.number_files import number_files
@@ -56,49 +59,8 @@ PUBLISHED = "published"
 """Name of the panel of all published models."""
 
 
-class RankingOptions(TypedDict, total=False):
-    """Options of the ranking; defaults as in `build_leaderboard`."""
-
-    resample: Resample | None
-    """Unit of intervals and tests; None for the default."""
-    shared: bool
-    """True to use only benchmarks that all models have."""
-    rank_baselines: bool
-    """True to rank baselines among the models."""
-    panel: Sequence[str]
-    """Models against which win shares and win rates are computed; none for the other models."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CalibrationOptions:
-    """Ratings to calibrate jury scores with."""
-
-    ratings: AnyPath
-    """The ratings file."""
-    definitions: Sequence[Benchmark] = ()
-    """Benchmarks whose rubrics are known."""
-    curve: bool = False
-    """True if grades are mapped through a rising curve instead of a straight line."""
-
-
-def leaderboard(
-    stores: AnyPaths,
-    *,
-    rule: Rule = "corrected",
-    tier: Tier | None = None,
-    suite: AnyPath = "all",
-    resample: Resample | None = None,
-    shared: bool = False,
-    clinicians: CalibrationOptions | None = None,
-    rank_baselines: bool = False,
-    completers_only: bool = False,
-    comparable_only: bool = True,
-    panel: AnyNames = (),
-    benchmark_folders: AnyPaths = (),
-    pricing: Pricing | AnyPaths | None = None,
-    wanted: RunFilter = EVERY_RUN,
-    short_names: bool = False,
-) -> Leaderboard:
+@by_keywords(BoardOptions)
+def leaderboard(stores: AnyPaths, options: BoardOptions) -> Leaderboard:
     """Build the leaderboard of one or more stores.
 
     If a model has more than one run on a benchmark, the one with the most instances counts, then the latest.
@@ -108,34 +70,8 @@ def leaderboard(
     ----------
     stores
         Folder of a store, or a list of folders.
-    rule
-        `corrected`, or `published` for the rules of the reference implementation.
-    tier
-        `real` or `sample`; None for real data, or the sample rows if there is nothing else.
-    suite
-        `all`, `paper35`, or the path of a suite file.
-    resample
-        Unit of intervals and tests: `instances` within benchmarks, `benchmarks`, or `none`; None for the default.
-    shared
-        True to use only benchmarks that all models have.
-    clinicians
-        Ratings with which jury scores are also calibrated. Jury scores still determine the ranks.
-    rank_baselines
-        True to rank baselines among the models.
-    completers_only
-        True to leave out failures that the model caused, which otherwise count as the worst answer.
-    comparable_only
-        False to include runs under other conditions, as leaderboards released before 0.2.0 did.
-    panel
-        Fixed models against which win shares and win rates are computed: one name or more.
-    benchmark_folders
-        Folders with further benchmarks that a suite file may name.
-    pricing
-        Files of prices to compute costs with; None for the costs that the runs recorded.
-    wanted
-        Only these runs are read.
-    short_names
-        True for names of models without addresses of servers.
+
+    The others are the fields of `BoardOptions`.
 
     Raises
     ------
@@ -146,48 +82,22 @@ def leaderboard(
     ConfigError
         For a wrong file of ratings, prices or a suite.
     """
-    stores, suite, panel = as_paths(stores, "stores"), str(suite), as_names(panel, "panel")
-    check_choice(rule, RULES, "rule")
-    check_choice(tier or "real", get_args(Tier), "tier")
-    check_choice(resample or "none", get_args(Resample), "resample")
+    return leaderboard_of(as_paths(stores, "stores"), options)
+
+
+def leaderboard_of(stores: Sequence[Path], options: BoardOptions = USUAL) -> Leaderboard:
+    """Build a leaderboard, as `leaderboard`, with options in one object."""
+    check_options(options)
     if not stores:
         raise UserError("`stores` is empty: name the folder of a store.")
-    if clinicians and resample == "none":
+    if options.clinicians and options.resample == "none":
         raise UserError("ratings need single scores, which --resample none does not read. Leave one of them out.")
-    finished = read_inputs(
-        stores,
-        rule,
-        tier,
-        single_scores=resample != "none",
-        completers_only=completers_only,
-        comparable_only=comparable_only,
-        pricing=_read_pricing(pricing),
-        wanted=wanted,
-    )
-    if clinicians:
-        finished = _calibrated(finished, clinicians, stores)
-    if short_names:
+    finished = read_inputs(stores, options, single_scores=options.resample != "none")
+    if options.clinicians:
+        finished = _calibrated(finished, options.clinicians, stores)
+    if options.short_names:
         finished = renamed_inputs(finished, finished.short_names)
-    return leaderboard_from_inputs(
-        finished,
-        suite=suite,
-        benchmark_folders=as_paths(benchmark_folders, "benchmark_folders"),
-        resample=resample,
-        shared=shared,
-        rank_baselines=rank_baselines,
-        panel=panel,
-    )
-
-
-def _read_pricing(prices: Pricing | AnyPaths | None) -> Pricing | None:
-    """Return the prices in some files. Raises: ConfigError for a wrong file."""
-    if prices is None or isinstance(prices, Pricing):
-        return prices
-    from medhelm.models.catalog import find_models
-    from medhelm.models.price_book import read_price_books
-
-    files = [str(path) for path in as_paths(prices, "pricing")]
-    return Pricing(books=read_price_books(files), find_model=model_finder(find_models))
+    return leaderboard_from_inputs(finished, options)
 
 
 def _calibrated(
@@ -205,18 +115,12 @@ def _calibrated(
     return replace(finished, cells=found.cells, remarks=[*finished.remarks, *found.remarks], calibration=found)
 
 
-def leaderboard_from_inputs(
-    finished: LeaderboardInputs,
-    *,
-    suite: str,
-    benchmark_folders: Sequence[Path],
-    **options: Unpack[RankingOptions],
-) -> Leaderboard:
+def leaderboard_from_inputs(finished: LeaderboardInputs, options: BoardOptions = USUAL) -> Leaderboard:
     """Build the leaderboard of runs that were read before, with the remarks on their selection.
 
-    Parameters: as in `leaderboard`. Raises: UserError as `resolve_suite` and `build_leaderboard`.
+    Raises: UserError as `resolve_suite` and `build_leaderboard`.
     """
-    if PUBLISHED in options.get("panel", ()):
+    if PUBLISHED in as_names(options.panel, "panel"):
         raise UserError(
             f"--panel {PUBLISHED}: published results are means by the published rule, which this leaderboard does not "
             "include. Name models that it shows, or use `medhelm leaderboard --panel published`."
@@ -224,11 +128,11 @@ def leaderboard_from_inputs(
     board = leaderboard_from_cells(
         finished.cells,
         finished.columns,
-        resolve_suite(suite, finished.columns, benchmark_folders),
+        suite_of(options, finished.columns),
+        options,
         scoring=finished.rule,
         tier=finished.tier,
         cache=finished.numbers,
-        **options,
     )
     left_out = finished.left_out_of(board.columns)
     remarks = [*left_out_remarks(left_out), *finished.remarks_on(board.columns)]
@@ -259,19 +163,25 @@ def with_judges_in_verdict(board: Leaderboard, agreement: Mapping[str, JuryRelia
     return replace(board, verdict=with_doubts(board, sentences))
 
 
+def suite_of(options: BoardOptions, columns: Iterable[Column]) -> Suite:
+    """Return the suite of a leaderboard of these benchmarks. Raises: as `resolve_suite`."""
+    return resolve_suite(str(options.suite), columns, folders_of(options))
+
+
 def leaderboard_from_cells(
     cells: Sequence[Cell],
     columns: Sequence[Column],
     suite: Suite,
+    options: BoardOptions,
     *,
     scoring: Rule,
     tier: Tier = "real",
     cache: NumbersCache | None = None,
-    **options: Unpack[RankingOptions],
 ) -> Leaderboard:
     """Build a leaderboard of these cells on the benchmarks of a suite, with its weights.
 
-    Parameters: columns, of all benchmarks of the cells; the rest as `build_leaderboard`. Raises: UserError.
+    Parameters: columns, of all benchmarks of the cells; options, those of the ranking; the rest as
+    `build_leaderboard`. Raises: UserError.
     """
     weights = suite.weights or {}
     board = build_leaderboard(
@@ -282,12 +192,15 @@ def leaderboard_from_cells(
         scoring=scoring,
         tier=tier,
         cache=cache,
-        **options,
+        shared=options.shared,
+        resample=options.resample,
+        rank_baselines=options.rank_baselines,
+        panel=as_names(options.panel, "panel"),
     )
     return replace(board, suite_description=suite.description)
 
 
-def leaderboard_from_scores(scores: Path, *, suite: str = "all", **options: Unpack[RankingOptions]) -> Leaderboard:
+def leaderboard_of_scores(scores: Path, options: BoardOptions = USUAL) -> Leaderboard:
     """Build the leaderboard of a published table of scores, a CSV file with the reference's header."""
     from medhelm.results.scores_csv import read_scores as read_published  # lazy: few leaderboards show others' scores
 
@@ -295,9 +208,9 @@ def leaderboard_from_scores(scores: Path, *, suite: str = "all", **options: Unpa
     board = leaderboard_from_cells(
         published.cells,
         published.columns,
-        resolve_suite(suite, published.columns),
+        resolve_suite(str(options.suite), published.columns),
+        options,
         scoring="published",
-        **options,
     )
     rows = tuple(replace(row, published=True) for row in board.rows)
     return replace(board, rows=rows, remarks=(*published.remarks, *board.remarks))
@@ -358,37 +271,20 @@ class LeaderboardInputs:
 
 
 def read_inputs(
-    stores: Sequence[Path],
-    rule: Rule,
-    tier: Tier | None,
-    *,
-    single_scores: bool = True,
-    completers_only: bool = False,
-    comparable_only: bool = True,
-    pricing: Pricing | None = None,
-    wanted: RunFilter = EVERY_RUN,
+    stores: Sequence[Path], options: BoardOptions = USUAL, *, single_scores: bool = True
 ) -> LeaderboardInputs:
     """Read the runs that count, and their scores. Runs whose scores cannot be read are left out with a warning.
 
     Parameters: single_scores, False to open no records, so that only means are known; the rest as in `leaderboard`.
     Raises: UserError if there is no finished run.
     """
-    found = load_filtered(stores, wanted)
+    found, pricing = load_filtered(stores, options.wanted), read_pricing(options.pricing)
     if single_scores or pricing is not None:
         kept = set(map(id, intact_runs(run for _, run in found)))
         found = [(label, run) for label, run in found if id(run) in kept]
     while True:
         try:
-            return _inputs_of(
-                found,
-                stores,
-                rule,
-                tier,
-                single_scores=single_scores,
-                completers_only=completers_only,
-                comparable_only=comparable_only,
-                pricing=pricing,
-            )
+            return _inputs_of(found, stores, options, pricing, single_scores=single_scores)
         except DamagedRunError as error:
             found = [(label, run) for label, run in found if run.folder != error.folder]
             leave_out([error], (run for _, run in found))
@@ -397,20 +293,18 @@ def read_inputs(
 def _inputs_of(
     found: Sequence[tuple[str, Run]],
     stores: Sequence[Path],
-    rule: Rule,
-    tier: Tier | None,
+    options: BoardOptions,
+    pricing: Pricing | None,
     *,
     single_scores: bool,
-    completers_only: bool,
-    comparable_only: bool,
-    pricing: Pricing | None,
 ) -> LeaderboardInputs:
     """Select the runs that count, and read their scores; parameters and errors as `read_inputs`.
 
     Raises: DamagedRunError for a run whose records cannot be read.
     """
-    tier = tier or default_tier(run for _, run in found)
-    choice = select_runs(((label, run) for label, run in found if run.tier == tier), comparable_only=comparable_only)
+    rule, tier = options.rule, options.tier or default_tier(run for _, run in found)
+    of_tier = ((label, run) for label, run in found if run.tier == tier)
+    choice = select_runs(of_tier, comparable_only=options.comparable_only)
     chosen: Mapping[tuple[str, str], Run] = choice.runs
     if pricing is not None:
         chosen = dict(zip(chosen, repriced(list(chosen.values()), pricing), strict=True))
@@ -432,7 +326,7 @@ def _inputs_of(
     scores: Iterable[tuple[Run, RunScores | None]] = (
         read_all(runs, rule) if single_scores else ((run, None) for run in runs)
     )
-    as_worst = rule == "corrected" and not completers_only
+    as_worst = rule == "corrected" and not options.completers_only
     floors = latest_floors(runs)
     cells = []
     judged: dict[str, list[tuple[Run, RunScores]]] = {}
@@ -499,7 +393,7 @@ def _with_constant_scores(
     for name, column in columns.items():
         if name in has_run or column.constant_baseline is None:
             continue
-        from medhelm.results.constant_scores import constant_scores  # lazy: few leaderboards lack the baseline
+        from medhelm.results.runs.constant_scores import constant_scores  # lazy: few leaderboards lack the baseline
 
         scores = constant_scores(prompts[name], baselines[name], column.metric, rule)
         found[name] = replace(column, constant_scores=scores)

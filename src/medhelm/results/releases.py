@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
 from medhelm import __version__
-from medhelm.analysis.leaderboard.build import Resample
-from medhelm.domain import Rule, Tier
+from medhelm.domain.arguments import as_names, as_path
+from medhelm.domain.options import check_options
 from medhelm.domain.release import Release
 from medhelm.errors import StoreError, UserError
 from medhelm.reports import leaderboard as leaderboard_report
-from medhelm.results.leaderboard import leaderboard, read_inputs
+from medhelm.results.leaderboard import leaderboard_of, read_inputs
+from medhelm.results.options import USUAL, BoardOptions
 from medhelm.storage.json_form import JsonForm, Nested, key_map
 from medhelm.storage.recovery.damaged_runs import no_damaged_runs
 from medhelm.storage.releases import basis_of, board_bytes, read_release, write_release
@@ -27,42 +26,19 @@ CURRENT = "current"
 """Name of the store's current leaderboard, in place of a release."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaderboardOptions:
-    """Options of a leaderboard."""
-
-    scoring: Rule = "corrected"
-    """Scoring rule."""
-    tier: Tier | None = None
-    """Real data or sample rows; None: real data, if there is any."""
-    suite: str = "all"
-    """Benchmarks and their weights; may be a file."""
-    resample: Resample | None = None
-    """Unit to resample for intervals; None: instances if their scores are known, else benchmarks."""
-    shared: bool = False
-    """True if only benchmarks count on which every model has a score."""
-    rank_baselines: bool = False
-    """True if baselines compete for ranks."""
-    completers_only: bool = False
-    """True if failures that the model caused are left out instead of counted as the worst answer."""
-    comparable_only: bool = True
-    """True if only runs with the same prompts, references, instances and sampling share a column."""
-    panel: tuple[str, ...] = ()
-    """Models that win shares and win rates are against; empty: the other models on the leaderboard."""
-    folders: tuple[Path, ...] = ()
-    """Folders with further benchmarks, which a suite's file may name; not part of the release."""
-
-
 OPTIONS = JsonForm(
-    LeaderboardOptions,
-    key_map("scoring tier suite resample shared rank_baselines completers_only comparable_only panel"),
-    nested={"panel": Nested(lambda names: list(names) or None, lambda names: tuple(names or ()))},
-    not_stored=("folders",),
+    BoardOptions,
+    key_map("scoring=rule tier suite resample shared rank_baselines completers_only comparable_only panel"),
+    nested={
+        "suite": Nested(str, lambda suite: suite),
+        "panel": Nested(lambda names: list(names) or None, lambda names: tuple(names or ())),
+    },
+    not_stored=("wanted", "pricing", "clinicians", "benchmark_folders", "short_names"),
 )
 """The options in the manifest of a release."""
 
 
-def freeze(store: Path, name: str, options: LeaderboardOptions, *, note: str = "", key: Path | None = None) -> Release:
+def freeze(store: Path, name: str, options: BoardOptions, *, note: str = "", key: Path | None = None) -> Release:
     """Freeze the leaderboard of a store under a name. `key`: the SSH key that signs the release.
 
     Raises: UserError if the name is taken, there is nothing to rank, or the key cannot sign; StoreError if a run is
@@ -76,10 +52,10 @@ def freeze(store: Path, name: str, options: LeaderboardOptions, *, note: str = "
     return release
 
 
-def current_release(store: Path, options: LeaderboardOptions, *, name: str = CURRENT, note: str = "") -> Release:
+def current_release(store: Path, options: BoardOptions = USUAL, *, name: str = CURRENT, note: str = "") -> Release:
     """Build a release from the current leaderboard of a store, without writing it."""
     place = open_store(store)
-    finished = read_inputs([store], options.scoring, options.tier, comparable_only=options.comparable_only)
+    finished = read_inputs([store], options)
     board = leaderboard_json(store, options)
     file = Path(options.suite)
     asked = OPTIONS.write(options)
@@ -98,38 +74,26 @@ def current_release(store: Path, options: LeaderboardOptions, *, name: str = CUR
     )
 
 
-def leaderboard_json(store: Path, options: LeaderboardOptions) -> dict[str, Any]:
+def leaderboard_json(store: Path, options: BoardOptions) -> dict[str, Any]:
     """Return the leaderboard of a store, as `leaderboard --format json` prints it."""
-    board = leaderboard(
-        [store],
-        rule=options.scoring,
-        tier=options.tier,
-        suite=options.suite,
-        resample=options.resample,
-        shared=options.shared,
-        rank_baselines=options.rank_baselines,
-        completers_only=options.completers_only,
-        comparable_only=options.comparable_only,
-        panel=options.panel,
-        benchmark_folders=options.folders,
-    )
-    return leaderboard_report.as_json(board)
+    return leaderboard_report.as_json(leaderboard_of([store], options))
 
 
-def released_options(release: Release, scratch: Path, folders: Sequence[Path] = ()) -> LeaderboardOptions:
+def released_options(release: Release, scratch: Path, folders: Sequence[Path] = ()) -> BoardOptions:
     """Return the options of a release; the file of its suite is written into `scratch`."""
     # Releases that do not say so were made when baselines always competed, failures were always left out, and a column
     # held everything with the same metric and jury.
     before = {"rank_baselines": True, "completers_only": True, "comparable_only": False}
     try:
-        read = OPTIONS.read({**before, **release.options}, folders=tuple(folders))
-        options = TypeAdapter(LeaderboardOptions).validate_python(asdict(read))
-    except (TypeError, ValidationError) as error:
+        options = OPTIONS.read({**before, **release.options}, benchmark_folders=tuple(folders))
+        check_options(options)
+        suite, _ = as_path(options.suite, "suite"), as_names(options.panel, "panel")
+    except (TypeError, UserError) as error:
         text = f"the options of release `{release.name[:80]}` are not valid. Restore its files from a copy."
         raise StoreError(text) from error
-    file = scratch / PurePath(options.suite).name
+    file = scratch / suite.name
     if not release.suite_text:
-        if file.name != options.suite:
+        if file.name != str(options.suite):
             text = f"the release `{release.name[:80]}` names the file of a suite without its content."
             raise StoreError(f"{text} Restore its files from a copy.")
         return options
@@ -139,4 +103,4 @@ def released_options(release: Release, scratch: Path, folders: Sequence[Path] = 
 
 def find_release(store: Path, name: str) -> Release:
     """Return a release by its name or path; for `current` the store's current leaderboard with default options."""
-    return current_release(store, LeaderboardOptions()) if name == CURRENT else read_release(open_store(store), name)
+    return current_release(store) if name == CURRENT else read_release(open_store(store), name)

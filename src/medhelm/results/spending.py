@@ -7,7 +7,7 @@ belongs to the first run that holds it. The cache knows purchases that no run ho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -15,29 +15,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medhelm.analysis.cost.token_costs import CostCeiling, cost_ceiling, cost_with_batches
-from medhelm.domain import Model, Price, Run, Usage
+from medhelm.domain import Price, Run, Usage
 from medhelm.domain.remark import Remark
 from medhelm.domain.text import plural
-from medhelm.errors import MedHelmError, StoreError, UserError
-from medhelm.models.prices import price_of
+from medhelm.errors import StoreError, UserError
 from medhelm.models.providers import answers_in_process
 from medhelm.results.comparable.run_selection import default_tier, select_runs, store_label
-from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter
+from medhelm.results.options import EVERY_RUN, RunFilter
+from medhelm.results.runs.pricing import Pricing
+from medhelm.results.runs.run_filter import filter_runs
 from medhelm.storage.recovery.damaged_runs import intact_runs
 from medhelm.storage.runs import load_runs, load_shards
 from medhelm.storage.store import Store, open_store
 from medhelm.storage.token_usage import RequestUsage, UsageShare, read_usage
 
 if TYPE_CHECKING:
-    from medhelm.models.price_book import PriceBook
-
-ModelFinder = Callable[[str], Model | None]
-"""Name of a model -> the model as configured now; None if unknown."""
-
-
-def find_no_model(_: str) -> Model | None:
-    """Find no model."""
-    return None
+    pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,26 +79,6 @@ class Spending:
         return [item for item in self.items if item.run is run]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pricing:
-    """Prices to use for the bill."""
-
-    books: Sequence[PriceBook] = ()
-    """Prices given by the user; they take precedence."""
-    day: date | None = None
-    """Date of the prices; None: the day of each run."""
-    find_model: ModelFinder = find_no_model
-    """Finds the models of runs that do not record them."""
-
-    def price(self, model: Model, then: date) -> Price | None:
-        """Return the price of a model: from the books, from its run, or from the price lists of the day."""
-        recorded = model.price
-        # Prices in models.yaml have no date; others are looked up again for another day.
-        if self.day is not None and recorded is not None and recorded.source != "models.yaml":
-            recorded = None
-        return price_of(replace(model, price=recorded), self.day or then, self.books)
-
-
 def read_spending(stores: Sequence[Path], pricing: Pricing, wanted: RunFilter = EVERY_RUN) -> Spending:
     """Compute all purchases of these stores.
 
@@ -136,7 +109,7 @@ def read_spending(stores: Sequence[Path], pricing: Pricing, wanted: RunFilter = 
     if not items:
         raise UserError(f"nothing was run in {', '.join(map(str, stores))}. `medhelm run` makes runs.")
     if not wanted.is_empty:
-        runs = wanted.apply(runs, lambda pair: pair[1])
+        runs = filter_runs(wanted, runs, lambda pair: pair[1])
         kept = {id(run) for _, run in runs}
         items = [item for item in items if id(item.run) in kept]
     place = {id(run): number for number, (_, run) in enumerate(runs)}
@@ -392,15 +365,3 @@ def _remarks(items: Sequence[UsageItem], n_damaged: Mapping[Path, int]) -> Itera
 def _single_name(names: Collection[str]) -> str:
     """Return the name if there is only one, else an empty string."""
     return next(iter(names)) if len(names) == 1 else ""
-
-
-def model_finder(find: Callable[[Sequence[str]], Sequence[Model]]) -> ModelFinder:
-    """Return a finder that gives None where `find` raises for an unknown name."""
-
-    def find_model(name: str) -> Model | None:
-        try:
-            return find([name])[0]
-        except MedHelmError:
-            return None
-
-    return find_model

@@ -42,7 +42,8 @@ from medhelm.evaluation.settings import Settings
 from medhelm.io.work_folders import temporary_folder
 from medhelm.models.prices import price_of
 from medhelm.results.leaderboard import read_inputs
-from medhelm.results.releases import LeaderboardOptions, current_release, leaderboard_json, released_options
+from medhelm.results.options import BoardOptions, folders_of
+from medhelm.results.releases import current_release, leaderboard_json, released_options
 from medhelm.scoring.installed_plugins import changed_since
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.privacy.deletions import DELETED, read_deletions
@@ -65,7 +66,7 @@ DERIVED = ("n_failed", "failures", "usage", "cost_usd", "groups", "not_computed"
 
 def verify(
     store: Path,
-    options: LeaderboardOptions,
+    options: BoardOptions,
     *,
     data: Path | None = None,
     release: Release | None = None,
@@ -73,27 +74,27 @@ def verify(
 ) -> Verification:
     """Rebuild the leaderboard of a store and compare it with a release, or by default with the store's own.
 
-    Parameters: options, of the leaderboard, with a release only `folders` is used; data, the folder with one folder per
-    benchmark.
+    Parameters: options, of the leaderboard, with a release only `benchmark_folders` is used; data, the folder with one
+    folder per benchmark.
     Raises: StoreError for a folder that is not a store and for a damaged run, UserError if there is nothing to rank,
     Interrupted.
     """
     source = open_store(store)
     with no_damaged_runs(), temporary_folder(store) as scratch:
-        asked = released_options(release, scratch.path, options.folders) if release else options
+        asked = released_options(release, scratch.path, folders_of(options)) if release else options
         return _verify(source, asked, data, release, create(scratch.path / "store"), listener or NullListener())
 
 
 def _verify(
     source: Store,
-    options: LeaderboardOptions,
+    options: BoardOptions,
     data: Path | None,
     release: Release | None,
     target: Store,
     listener: ProgressListener,
 ) -> Verification:
     """Verify as `verify`. `target`: an empty store for the rescored runs."""
-    finished = read_inputs([source.folder], options.scoring, options.tier, comparable_only=options.comparable_only)
+    finished = read_inputs([source.folder], options)
     now = current_release(source.folder, options)
     bases = {(basis.model, basis.benchmark): basis for basis in now.provenance}
     runs = {key: run for key, run in finished.runs.items() if key in bases}
@@ -108,7 +109,7 @@ def _verify(
         for key, basis in (frozen or {}).items()
         if key not in runs
     ]
-    benchmarks = _check_inputs(runs, checked, source, data, options.folders)
+    benchmarks = _check_inputs(runs, checked, source, data, folders_of(options))
     _rescore_runs(runs, checked, benchmarks, source=source, target=target, data=data, listener=listener)
     # Only runs that share a column are derived, some by the definitions of today, some not at all.
     derived = leaderboard_json(target.folder, replace(options, tier=finished.tier, comparable_only=False))

@@ -13,6 +13,7 @@ from medhelm.benchmarks.suites import load_suite
 from medhelm.domain.titles import group_title
 from medhelm.errors import UserError
 from medhelm.results.leaderboard import LeaderboardInputs, leaderboard_from_inputs
+from medhelm.results.options import BoardOptions
 from medhelm.results.published.boards import board_of_own_and_published, published_leaderboard
 from medhelm.results.published.cells import published_cells
 from medhelm.web.page import PageRequest, Values
@@ -197,10 +198,10 @@ def board_of(site: Site, selection: BoardSelection) -> Leaderboard:
             only = _selected_benchmarks(site, selection, published_cells()[1])
             return published_leaderboard(suite=str(suite), only=only)
         inputs = selected_inputs(site, selection)
-        folders = site.benchmark_folders
+        options = BoardOptions(suite=suite, benchmark_folders=site.benchmark_folders)
         if selection.results == "all":
-            board = board_of_own_and_published(inputs, suite=str(suite), benchmark_folders=folders)
+            board = board_of_own_and_published(inputs, options)
             return replace(board, remarks=tuple(replace(one, text=site.shortened(one.text)) for one in board.remarks))
-        return leaderboard_from_inputs(inputs, suite=str(suite), benchmark_folders=folders)
+        return leaderboard_from_inputs(inputs, options)
 
     return site.keep(("leaderboard", replace(selection, results_in_url=None)), build)

@@ -15,9 +15,10 @@ from medhelm.benchmarks.catalog import all_names, load_benchmarks
 from medhelm.domain import Benchmark, Rule, Run, Tier
 from medhelm.errors import MedHelmError, UserError
 from medhelm.results.leaderboard import LeaderboardInputs, read_inputs, renamed_inputs
+from medhelm.results.options import EVERY_RUN, BoardOptions, RunFilter
 from medhelm.results.release_comparison import KnownRelease, find_releases, released_models
 from medhelm.results.runs.names import ADDRESS, short_names, with_names
-from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter, load_filtered
+from medhelm.results.runs.run_filter import load_filtered
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.releases import MANIFEST
 from medhelm.storage.run_file import NAME
@@ -110,7 +111,7 @@ class Site:
         """Read the runs that count. The most frequent correct answer is a text of the data."""
 
         def read() -> LeaderboardInputs:
-            found = read_inputs(self.stores, rule, self.tier, wanted=self.wanted)
+            found = read_inputs(self.stores, BoardOptions(rule=rule, tier=self.tier, wanted=self.wanted))
             columns = [
                 column if self.shows_text_of(column.benchmark) else replace(column, constant_answer="")
                 for column in found.columns

@@ -10,8 +10,9 @@ import pytest
 
 from medhelm.analysis.cost.frontier import CostFrontier
 from medhelm.analysis.cost.use import RunUse
-from medhelm.analysis.leaderboard.build import Resample, build_leaderboard
+from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.domain.score import Resample
 
 BENCHMARKS = ("a", "b")
 N = 200

@@ -20,7 +20,6 @@ import yaml
 
 from medhelm.domain import Estimate, Instance, Message, Prompt
 from medhelm.exchange.helm.export import export_helm
-from medhelm.results.export_selection import ExportRequest
 from medhelm.storage.runs import load_runs, write_prompts
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import answers_with, make_benchmark, perfect
@@ -191,7 +190,7 @@ def test_the_order_of_a_sum_makes_no_winner(tmp_path: Path) -> None:
     for run in load_runs(opened):
         prompts = [(Instance(id=f"i{i}", fields={}, references=()), Prompt((Message("user", "?"),))) for i in range(4)]
         write_prompts(opened.prompts_file("letters", run.benchmark_digest, run.data_digest), prompts)
-    export_helm(tmp_path / "store", tmp_path / "helm", wanted=ExportRequest(), definitions={})
+    export_helm(tmp_path / "store", tmp_path / "helm", definitions={})
     found = {mean(folder, "jury_score") for folder in (tmp_path / "helm" / "runs" / "medhelm").iterdir()}
     assert found == {0.3}
 

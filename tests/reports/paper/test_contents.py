@@ -22,6 +22,7 @@ from medhelm.reports.leaderboard import as_json
 from medhelm.reports.paper import appendix, contents
 from medhelm.reports.paper.contents import ModelCost
 from medhelm.reports.paper.tables import PaperTable, write
+from medhelm.results.options import BoardOptions
 from medhelm.results.paper.compose import suite_listings, taxonomy_titles
 from medhelm.results.paper.gather import ReportRequest, gather_inputs
 from tests.support.leaderboards import HOSTILE, TABLE_1, TABLE_3, published, toy_board, toy_costs
@@ -50,7 +51,7 @@ def test_table_1_of_the_paper_comes_out_to_its_printed_digits(model: str) -> Non
 
 
 def test_table_3_of_the_paper_comes_out_to_its_printed_digits() -> None:
-    found = gather_inputs(ReportRequest(published="only", suite="paper35"))
+    found = gather_inputs(ReportRequest(published="only", options=BoardOptions(suite="paper35")))
     table = contents.table_3(found.costs, found.board)
     shown = {row["model"]: row for row in rows_of(table)}
     assert list(shown) == [row.model for row in found.board.rows]

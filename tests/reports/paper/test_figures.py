@@ -20,6 +20,7 @@ from medhelm.reports.leaderboard_fields import shown_name
 from medhelm.reports.paper import figures
 from medhelm.reports.paper.contents import ModelCost
 from medhelm.reports.paper.figures import BETTER, TIED, WORSE, PaperFigure
+from medhelm.results.options import BoardOptions
 from medhelm.results.paper.compose import FIGURES, compose_figures, taxonomy_titles
 from medhelm.results.paper.gather import ReportInputs, ReportRequest, gather_inputs
 from tests.support.leaderboards import HOSTILE, published, toy_board, toy_costs
@@ -214,7 +215,7 @@ def symbols(figure: PaperFigure | None) -> list[tuple[str, bool]]:
 
 
 def test_the_frontier_has_the_efficient_models() -> None:
-    found = gather_inputs(ReportRequest(published="only", suite="paper35"))
+    found = gather_inputs(ReportRequest(published="only", options=BoardOptions(suite="paper35")))
     figure = figures.figure_5(found.board, found.costs)
     # By hand from tables 1 and 3: cheapest first, each better than all before it.
     best = ["GPT-4o mini", "Gemini 2.0 Flash", "GPT-4o", "Claude 3.7 Sonnet", "o3-mini", "DeepSeek R1"]

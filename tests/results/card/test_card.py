@@ -14,8 +14,7 @@ import pytest
 
 from medhelm.domain import Model, Origin, Price
 from medhelm.results.card.card import export_card
-from medhelm.results.export_selection import ExportRequest
-from medhelm.results.runs.run_filter import RunFilter
+from medhelm.results.options import BoardOptions, RunFilter
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import make_benchmark
@@ -35,7 +34,7 @@ def store(medhelm: Medhelm, tmp_path: Path, tmp_path_factory: pytest.TempPathFac
 def card(store: Path, **options: Any) -> dict[str, Any]:
     """The card of a store, as JSON."""
     place = store.parent / "card.json"
-    export_card(store, place, today=TODAY, **options)
+    export_card(store, place, BoardOptions(**options), today=TODAY)
     content: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
     return content
 
@@ -348,7 +347,7 @@ def test_a_card_may_be_replaced_and_another_file_may_not(medhelm: Medhelm, store
 
 
 def test_only_the_selected_benchmark_is_in_the_card(store: Path) -> None:
-    found = card(store, wanted=ExportRequest(runs=RunFilter(benchmarks=["toy"])))
+    found = card(store, wanted=RunFilter(benchmarks=["toy"]))
     assert [benchmark["id"] for benchmark in found["benchmarks"]] == ["toy"]
     assert found["judges"] == []
     assert {model["n_benchmarks"] for model in found["models"]} == {1}

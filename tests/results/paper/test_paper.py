@@ -19,6 +19,7 @@ from medhelm.errors import StoreError, UserError
 from medhelm.reports.paper import appendix
 from medhelm.reports.paper.contents import ModelCost
 from medhelm.reports.paper.figures import FlaggedScores
+from medhelm.results.options import BoardOptions
 from medhelm.results.paper.compose import (
     FIGURES,
     NO_MARKS,
@@ -111,10 +112,10 @@ def test_an_own_model_with_a_published_name_keeps_its_costs(tmp_path: Path) -> N
 
 def test_a_suite_leaves_out_runs_and_their_costs(store: Path, tmp_path: Path) -> None:
     (tmp_path / "ward.txt").write_text("ward_qa\n", encoding="utf-8")
-    found = gather_inputs(ReportRequest(stores=[store], suite=str(tmp_path / "ward.txt")))
+    found = gather_inputs(ReportRequest(stores=[store], options=BoardOptions(suite=str(tmp_path / "ward.txt"))))
     assert [column.benchmark for column in found.board.columns] == ["ward_qa"]
     assert found.suite == ["ward_qa"]
-    paper = gather_inputs(ReportRequest(stores=[store], suite="paper35"))
+    paper = gather_inputs(ReportRequest(stores=[store], options=BoardOptions(suite="paper35")))
     assert [column.benchmark for column in paper.board.columns] == ["pubmed_qa"]
     assert paper.suite is not None and len(paper.suite) == 35
 
@@ -141,7 +142,7 @@ def test_tokens_that_a_provider_did_not_count_are_unknown(medhelm: Medhelm, serv
 
 
 def test_a_file_of_scores_needs_no_store() -> None:
-    found = gather_inputs(ReportRequest(scores=PUBLISHED_CSV, suite="paper35"))
+    found = gather_inputs(ReportRequest(scores=PUBLISHED_CSV, options=BoardOptions(suite="paper35")))
     assert (len(found.board.rows), found.costs) == (9, [])
     assert found.dates.endswith("published_leaderboard.csv, means only")
 
@@ -151,10 +152,10 @@ def test_a_file_of_scores_needs_no_store() -> None:
     [
         (ReportRequest(scores=PUBLISHED_CSV, published="only"), "cannot be combined"),
         (ReportRequest(scores=PUBLISHED_CSV, rule="corrected"), "published means"),
-        (ReportRequest(scores=PUBLISHED_CSV, tier="sample"), "published means"),
+        (ReportRequest(scores=PUBLISHED_CSV, options=BoardOptions(tier="sample")), "published means"),
         (ReportRequest(stores=[Path("a"), Path("b")], ratings=Path("r.csv")), "one --store"),
-        (ReportRequest(published="only", tier="sample"), "--tier sample"),
-        (ReportRequest(published="only", suite="nothing"), "--suite nothing"),
+        (ReportRequest(published="only", options=BoardOptions(tier="sample")), "--tier sample"),
+        (ReportRequest(published="only", options=BoardOptions(suite="nothing")), "--suite nothing"),
     ],
 )
 def test_contradictory_options_are_refused(request_: ReportRequest, words: str) -> None:
@@ -277,7 +278,8 @@ def test_names_are_known_whatever_their_case_and_order() -> None:
 
 def test_a_report_lists_its_files(tmp_path: Path) -> None:
     contents = ReportContents(only=["table1", "pairs"], formats=["md", "svg"], command="medhelm report x")
-    made = make_report(tmp_path / "out", ReportRequest(published="only", suite="paper35"), contents)
+    request = ReportRequest(published="only", options=BoardOptions(suite="paper35"))
+    made = make_report(tmp_path / "out", request, contents)
     assert sorted(made.files) == ["README.md", "figures/pairs.svg", "index.html", "report.json", "tables/table1.md"]
     assert all((tmp_path / "out" / name).is_file() for name in made.files)
     assert made.missing is None and made.not_made == {}
@@ -291,7 +293,7 @@ def test_the_same_report_twice_differs_in_nothing_but_its_time(tmp_path: Path) -
     contents = ReportContents(formats=["md", "csv", "latex", "svg"])
     texts = []
     for name in ("one", "two"):
-        make_report(tmp_path / name, ReportRequest(published="only", suite="paper35"), contents)
+        make_report(tmp_path / name, ReportRequest(published="only", options=BoardOptions(suite="paper35")), contents)
         found = {
             path.relative_to(tmp_path / name).as_posix(): path.read_text(encoding="utf-8")
             for path in (tmp_path / name).rglob("*")
@@ -382,9 +384,9 @@ def test_tables_mark_published_scores(beside: ReportInputs) -> None:
     first, third, places = tables
     shown = {str(row[list(first.headers).index("Model")]) for row in first.rows}
     assert {"lab/good", "GPT-4o †"} <= shown and "GPT-4o" not in shown
-    at = list(first.csv_headers).index("scores")
+    at = list(first.csv_headers).index("source")
     sources = {str(row[4]): row[at] for row in first.csv_rows}
-    assert sources["GPT-4o"] == "published" and sources["lab/good"] == "measured here"
+    assert sources["GPT-4o"] == "published" and sources["lab/good"] == "measured"
     assert {row[third.headers.index("Basis")] for row in third.rows} == {"ceiling", "bill"}
     assert any("Costs cover the evaluated instances" in note for note in third.notes)
     assert "DeepSeek R1 †" in places.headers

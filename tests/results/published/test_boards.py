@@ -18,6 +18,7 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Origin, Tier
 from medhelm.errors import UserError
 from medhelm.results.leaderboard import read_inputs
+from medhelm.results.options import BoardOptions
 from medhelm.results.published.boards import leaderboard_with_published, published_leaderboard
 from medhelm.results.published.cells import published_cells, published_costs
 from medhelm.results.published.data import load_results
@@ -202,7 +203,7 @@ def test_beside_own_runs_only_common_benchmarks_count(store: Path) -> None:
 
 
 def test_own_values_follow_the_published_rule(store: Path) -> None:
-    finished = read_inputs([store], "published", None)
+    finished = read_inputs([store], BoardOptions(rule="published"))
     expected = {(c.model, c.benchmark): c.value for c in finished.cells if c.benchmark != "toy"}
     board = leaderboard_with_published([store])
     found = {(row.model, name): cell.value for row in board.baselines for name, cell in row.cells.items()}
@@ -317,7 +318,7 @@ def test_a_benchmark_without_any_own_score_is_left_out(store: Path) -> None:
 
 
 def test_without_drawing_anything_there_are_no_intervals(store: Path) -> None:
-    board = leaderboard_with_published([store], resample="none")
+    board = leaderboard_with_published([store], BoardOptions(resample="none"))
     assert all(row.win_rate and row.win_rate.low is None for row in board.rows)
     assert all(row.win_rate and row.win_rate.low is None for row in published_leaderboard(resample="none").rows)
 
@@ -356,7 +357,7 @@ def test_a_benchmark_that_goes_by_another_metric_is_left_out(store: Path) -> Non
 
 
 def test_a_suite_narrows_the_common_benchmarks(store: Path) -> None:
-    board = leaderboard_with_published([store], suite="paper35")
+    board = leaderboard_with_published([store], BoardOptions(suite="paper35"))
     assert [column.benchmark for column in board.columns] == ["pubmed_qa"]
     assert "1 of 35 published benchmarks" in told(board, "Rows marked †")
 
@@ -373,7 +374,7 @@ def test_sample_rows_are_not_compared_with_published_results(medhelm: Medhelm, t
     choices: tuple[Tier | None, ...] = (None, "sample")
     for tier in choices:
         with pytest.raises(UserError, match="sample rows only, which are invented"):
-            leaderboard_with_published([tmp_path / "mine"], tier=tier)
+            leaderboard_with_published([tmp_path / "mine"], BoardOptions(tier=tier))
 
 
 def test_corrected_scores_are_not_compared_with_published_ones(store: Path) -> None:

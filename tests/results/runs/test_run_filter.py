@@ -9,7 +9,8 @@ import pytest
 
 from medhelm.domain import Run
 from medhelm.errors import UserError
-from medhelm.results.runs.run_filter import RunFilter, match_name
+from medhelm.results.options import RunFilter
+from medhelm.results.runs.run_filter import filter_runs, match_name
 from tests.support.stores import make_run
 
 RUNS = [
@@ -21,7 +22,7 @@ RUNS = [
 
 
 def apply(**conditions: Any) -> list[int]:
-    found: list[Run] = RunFilter(**conditions).apply(RUNS, lambda run: run)
+    found: list[Run] = filter_runs(RunFilter(**conditions), RUNS, lambda run: run)
     return [RUNS.index(run) for run in found]
 
 
@@ -76,18 +77,18 @@ def test_every_wrong_name_is_in_one_message() -> None:
 
 def test_aliases_of_benchmarks_are_accepted() -> None:
     runs = [make_run("adhd_medeffects"), make_run("medec")]
-    found = RunFilter(benchmarks=["shc_sei_med"]).apply(runs, lambda run: run)
+    found = filter_runs(RunFilter(benchmarks=["shc_sei_med"]), runs, lambda run: run)
     assert [run.benchmark for run in found] == ["adhd_medeffects"]
 
 
 def test_a_folder_that_spells_a_model_is_found_by_the_name_of_the_model() -> None:
     runs = [make_run(model="openai_gpt-4o"), make_run(model="openai/gpt-4o"), make_run(model="openai_other")]
-    assert RunFilter(models=["openai/gpt-4o"]).apply(runs, lambda run: run) == runs[:2]
-    assert RunFilter(models=["openai/other"]).apply(runs, lambda run: run) == runs[2:]
+    assert filter_runs(RunFilter(models=["openai/gpt-4o"]), runs, lambda run: run) == runs[:2]
+    assert filter_runs(RunFilter(models=["openai/other"]), runs, lambda run: run) == runs[2:]
 
 
 def test_nothing_is_wrong_with_a_filter_where_there_are_no_runs() -> None:
-    assert RunFilter(models=["x"]).apply([], lambda run: run) == []
+    assert filter_runs(RunFilter(models=["x"]), [], lambda run: run) == []
 
 
 def test_a_name_means_itself_first() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from medhelm.domain import RULES, Completion, Failure, Record, Rule, Score
 from medhelm.results.leaderboard import read_inputs
+from medhelm.results.options import BoardOptions
 from medhelm.results.runs.score_details import ScoreDetails, score_details
 from tests.support.stores import TIMEOUT, make_record, scored_run, write_run
 
@@ -43,7 +44,7 @@ def store(tmp_path: Path) -> Path:
 
 
 def details(store: Path, rule: Rule = "corrected", *, with_subgroups: bool = True) -> ScoreDetails:
-    inputs = read_inputs([store], rule, None)
+    inputs = read_inputs([store], BoardOptions(rule=rule))
     ((_, found),) = score_details(list(inputs.runs.values()), inputs.columns[0], rule, with_subgroups=with_subgroups)
     return found
 

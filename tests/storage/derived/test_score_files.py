@@ -17,8 +17,8 @@ from medhelm.analysis.leaderboard import benchmark_numbers
 from medhelm.domain import Run
 from medhelm.reports.leaderboard import as_json
 from medhelm.results.leaderboard import leaderboard
+from medhelm.results.options import RunFilter
 from medhelm.results.runs.encryption import encrypt_store
-from medhelm.results.runs.run_filter import RunFilter
 from medhelm.storage import run_scores
 from medhelm.storage.derived import folder as derived
 from medhelm.storage.derived import number_files, run_index, score_files

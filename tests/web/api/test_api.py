@@ -15,7 +15,8 @@ from schemathesis.engine import events
 from starlette.testclient import TestClient
 
 from medhelm.domain import Taxonomy
-from medhelm.results.releases import LeaderboardOptions, freeze
+from medhelm.results.options import BoardOptions
+from medhelm.results.releases import freeze
 from medhelm.storage.live_status import EvaluationStatus, JudgeProgress, RunProgress, StatusFile, new_id
 from medhelm.storage.store import open_store
 from medhelm.web import security as security_module
@@ -54,7 +55,7 @@ REAL = {
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = make_board_store(tmp_path_factory.mktemp("api"))
-    freeze(place, "2026-10", LeaderboardOptions())
+    freeze(place, "2026-10", BoardOptions())
     changed = {"pubmed_qa": {"openai/model-3@http://127.0.0.1:9/v1": [1.0] * 40}}
     taxonomy = Taxonomy(category="medical_research_assistance", subcategory="some_work")
     make_store(place, changed, started="2026-02-01T00:00:00+00:00", taxonomy=taxonomy)

@@ -14,7 +14,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from medhelm.domain import Taxonomy
-from medhelm.results.releases import LeaderboardOptions, freeze
+from medhelm.results.options import BoardOptions
+from medhelm.results.releases import freeze
 from medhelm.storage.releases import board_bytes
 from medhelm.web.export import export_site
 from medhelm.web.site import Site
@@ -35,10 +36,10 @@ def add_run(store: Path, model: str, scores: Sequence[float], benchmark: str = "
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with two releases: then one model got 34 cases more and lost one, and another model is new."""
     place = make_board_store(tmp_path_factory.mktemp("releases"))
-    freeze(place, "2026-10", LeaderboardOptions(), note="<b>first</b>")
+    freeze(place, "2026-10", BoardOptions(), note="<b>first</b>")
     add_run(place, MODEL, [0.0] + [1.0] * 37 + [0.0] * 2)
     add_run(place, "openai/new", [1.0] * 40)
-    freeze(place, "2026-11", LeaderboardOptions())
+    freeze(place, "2026-11", BoardOptions())
     return place
 
 
@@ -100,9 +101,9 @@ def test_a_store_without_releases_says_how_to_make_one(tmp_path: Path) -> None:
 def test_ids_of_secret_data_are_left_out_of_an_export(tmp_path: Path) -> None:
     store = tmp_path / "store"
     make_store(store, {"wards": {"openai/a": [1.0, 0.0] * 9, "openai/b": [0.0] * 18}}, taxonomy=TAXONOMY)
-    freeze(store, "one", LeaderboardOptions())
+    freeze(store, "one", BoardOptions())
     add_run(store, "openai/a", [0.0, 1.0] * 9, "wards")
-    freeze(store, "two", LeaderboardOptions())
+    freeze(store, "two", BoardOptions())
     export_site(Site(stores=[store], with_text=False), tmp_path / "site")
     texts = [path.read_text(encoding="utf-8") for path in tmp_path.glob("site/compare/releases*")]
     assert any("Ids of cases are left out" in text for text in texts)

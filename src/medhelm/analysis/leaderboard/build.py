@@ -31,7 +31,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 
@@ -57,13 +56,11 @@ from medhelm.analysis.leaderboard.verdict import verdict
 from medhelm.analysis.leaderboard.win_rates import has_any_value
 from medhelm.analysis.statistics.numbers_cache import NumbersCache
 from medhelm.domain import Rule, Tier
+from medhelm.domain.score import Resample
 from medhelm.errors import UserError
 
 BASELINE = "baseline/"
 """Beginning of the names of baselines."""
-
-Resample = Literal["instances", "benchmarks", "none"]
-"""Unit to resample."""
 
 
 def build_leaderboard(

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from datetime import datetime
-from functools import wraps
+from dataclasses import Field, fields, replace
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
 from medhelm.cli.common import shell_completion
 from medhelm.cli.common.printing import warn
 from medhelm.cli.common.shared import Shared
+from medhelm.domain.options import Option, option_of
+from medhelm.evaluation.settings import JuryOptions, Settings
+from medhelm.results.options import BoardOptions, RunFilter
 
 FORMATS = click.Choice(["table", "json", "csv", "md", "latex"])
 _PATH = click.Path(path_type=Path)
@@ -48,213 +51,112 @@ def format_option(command: Callable[..., int]) -> Callable[..., int]:
     )(with_format)
 
 
-scoring_option = click.option(
-    "--scoring",
-    "rule",
-    type=click.Choice(["corrected", "published"]),
-    default="corrected",
-    show_default=True,
-    help="Scoring rule to show; both are computed and stored.",
-)
-tier_option = click.option(
-    "--tier",
-    type=click.Choice(["real", "sample"]),
-    default="real",
-    show_default=True,
-    help="Real data or invented sample rows.",
-)
-stored_tier_option = click.option(
-    "--tier",
-    type=click.Choice(["real", "sample"]),
-    help="Results on real data or on sample rows.  [default: real, if there are any]",
-)
-suite_option = click.option(
-    "--suite",
-    metavar="NAME|FILE",
-    default="all",
-    show_default=True,
-    shell_complete=shell_completion.suites,
-    help="Benchmarks that count: all, paper35, suite37, public, gated, private, a category, a subcategory, or a file "
-    "with one benchmark per line (YAML: with weights; .conf: run entries of HELM).",
-)
-shared_benchmarks_option = click.option(
-    "--shared", "shared_only", is_flag=True, help="Only benchmarks on which every model has a score."
-)
-rank_baselines_option = click.option(
-    "--rank-baselines", is_flag=True, help="Rank baselines with the models instead of showing them below."
-)
-
-panel_option = click.option(
-    "--panel",
-    metavar="MODEL,...",
-    default="",
-    callback=lambda _context, _parameter, text: _parse_panel(text),
-    help="Models to compare with for win shares and win rates, so that the numbers do not change when other models are "
-    "added; `published`: the nine published models.  [default: all other models on the leaderboard]",
-)
+_DATES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]
 
 
-def _parse_panel(text: str) -> tuple[str, ...]:
-    """Return the model names in a comma-separated list, each once."""
-    names = tuple(dict.fromkeys(filter(None, (name.strip() for name in text.split(",")))))
-    if text and not names:
-        raise click.BadParameter("the list names no model.")
-    return names
+def options_of(kind: type[Any], name: str, *which: str) -> Callable[[_Command], _Command]:
+    """Add the options of a dataclass to a command, which gets them as one object called `name`.
+
+    `which`: fields or groups of options; none for all. Several of these decorators fill one object, so that help lists
+    other options between them.
+    """
+    chosen = [
+        (f"{name}_{one.name}_{part.name}" if part is not one else f"{name}_{one.name}", one, part)
+        for one in fields(kind)
+        for part in (fields(one.metadata["nested"]) if "nested" in one.metadata else (one,))
+        if (form := option_of(part)) and (not which or {one.name, form.group} & {*which})
+    ]
+
+    def add(command: _Command) -> _Command:
+        @wraps(command)
+        def collected(*args: Any, **given: Any) -> int:
+            values: dict[str, Any] = {}
+            for target, one, part in chosen:
+                value = given.pop(target)
+                if part is one:
+                    values[one.name] = value
+                else:
+                    values.setdefault(one.name, {})[part.name] = value
+            for one in fields(kind):
+                if "nested" in one.metadata and one.name in values:
+                    values[one.name] = one.metadata["nested"](**values[one.name])
+            given[name] = replace(given[name], **values) if name in given else kind(**values)
+            return cast("int", command(*args, **given))
+
+        return add_options(*(_click_option(part, target) for target, _, part in chosen))(cast("_Command", collected))
+
+    return add
 
 
-_model_filter = add_options(
-    click.option(
-        "--model",
-        "only_models",
-        metavar="MODEL",
-        multiple=True,
-        shell_complete=shell_completion.stored_models,
-        help="Only runs of this model; the beginning of its name is enough; repeatable.",
-    ),
-    click.option(
-        "--exclude",
-        "excluded",
-        metavar="MODEL",
-        multiple=True,
-        shell_complete=shell_completion.stored_models,
-        help="Exclude runs of this model; repeatable.",
-    ),
-)
-_benchmark_filter = click.option(
-    "--benchmark",
-    "only_benchmarks",
-    metavar="BENCHMARK",
-    multiple=True,
-    shell_complete=shell_completion.stored_benchmarks,
-    help="Only runs on this benchmark; repeatable.",
-)
-_since_filter = click.option(
-    "--since",
-    type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]),
-    metavar="DATE",
-    help="Only runs that started on this day or later, in UTC, such as 2026-11-01 or 2026-11-01T14:30.",
-)
+def option_from(kind: type[Any], name: str, target: str = "") -> Callable[[_Command], _Command]:
+    """Add the option of one field to a command, which gets its value as `target`, or as the field is called."""
+    return _click_option(next(one for one in fields(kind) if one.name == name), target or name)
 
 
-def run_filter_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the options that select runs of a store; the command gets a `RunFilter` as `wanted`."""
-    return add_options(_model_filter, _benchmark_filter, _since_filter)(_with_filter(command))
+def is_given(name: str) -> bool:
+    """Return whether the user chose an option, instead of its default. `name`: that of the object and of the field."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source is not click.core.ParameterSource.DEFAULT
 
 
-def model_filter_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the options that select runs by model and time, for a command about one benchmark."""
-    return add_options(_model_filter, _since_filter)(_with_filter(command))
+def _click_option(one: Field[Any], target: str) -> Callable[[_Command], _Command]:
+    """Return the decorator that adds the option of a field."""
+    form = option_of(one)
+    assert form is not None, f"{one.name} is not an option"
+    metavar = form.metavar or ("N" if str(one.type).startswith("int") else None)
+    settings: dict[str, Any] = {"help": form.help, "metavar": metavar, "envvar": form.variable}
+    if form.completes:
+        settings["shell_complete"] = getattr(shell_completion, form.completes)
+    if form.parse:
+        settings["callback"] = partial(_parsed, form.parse, one.default)
+    elif str(one.type) == "bool":
+        settings |= {"is_flag": True, "default": one.default}
+    elif isinstance(one.default, tuple):
+        settings |= {"multiple": True, "type": _click_type(one, form)}
+    else:
+        settings |= {
+            "type": _click_type(one, form),
+            "default": one.default,
+            "show_default": one.default not in (None, ""),
+        }
+    return click.option(form.flag, target, **settings)
 
 
-def _with_filter(command: Callable[..., int]) -> Callable[..., int]:
-    """Combine the values of the options that select runs into one `wanted`."""
-
-    @wraps(command)
-    def with_filter(
-        *args: Any,
-        only_models: tuple[str, ...],
-        excluded: tuple[str, ...],
-        only_benchmarks: tuple[str, ...] = (),
-        since: datetime | None,
-        **options: Any,
-    ) -> int:
-        from medhelm.results.runs.run_filter import RunFilter
-
-        wanted = RunFilter(models=only_models, excluded=excluded, benchmarks=only_benchmarks, since=since)
-        return command(*args, wanted=wanted, **options)
-
-    return with_filter
+def _parsed(
+    parse: Callable[[str], Any], default: Any, _context: click.Context, _one: click.Parameter, text: Any
+) -> Any:
+    """Parse a text; the default without one. Raises: click.BadParameter."""
+    try:
+        return parse(text) if text else default
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
-completers_option = click.option(
-    "--completers-only",
-    is_flag=True,
-    help="Leave out refusals and exhausted limits instead of counting them as the worst answer.",
-)
+def _click_type(one: Field[Any], form: Option) -> Any:
+    """Return the type of an option, from that of its field."""
+    if form.choices:
+        return click.Choice(form.choices)
+    if form.kind:
+        return {"dollars": Dollars()}[form.kind]
+    lowest = form.least if form.above is None else form.above
+    match str(one.type).removeprefix("tuple[").partition(" ")[0].rstrip(",").partition(",")[0]:
+        case "int" if lowest is not None:
+            return click.IntRange(int(lowest), form.most)
+        case "float":
+            return click.FloatRange(lowest, min_open=form.above is not None)
+        case "Path":
+            return _PATH
+        case "datetime":
+            return click.DateTime(_DATES)
+    return None
 
-resample_option = click.option(
-    "--resample",
-    type=click.Choice(["instances", "benchmarks", "none"]),
-    help="Unit to resample for intervals and tests; none: do not read records.  "
-    "[default: instances, if their scores are known]",
-)
-published_options = add_options(
-    click.option(
-        "--scores", type=_PATH, metavar="FILE", help="CSV file of published scores to use instead of a store."
-    ),
-    click.option("--with-published", is_flag=True, help="Include the nine published models."),
-    click.option("--published-only", is_flag=True, help="Only the nine published models; needs no store."),
-)
-prices_option = click.option(
-    "--prices",
-    multiple=True,
-    metavar="FILE|SNAPSHOT",
-    help="Prices that override all others: a YAML list of {model, input, output} in US dollars per million tokens, or "
-    "a snapshot such as paper-2025-05-12; repeatable.",
-)
-subset_option = click.option(
-    "--subset",
-    metavar="N",
-    type=click.IntRange(min=1),
-    help="Only N instances of each benchmark, drawn at random with --seed; a larger draw contains the smaller ones.",
-)
-sample_option = click.option(
-    "--sample",
-    metavar="NAME",
-    default="default",
-    show_default=True,
-    help="Named selection of instances: all, published (for the whole suite), or one that `medhelm benchmarks show` "
-    "lists.",
-)
-limit_option = click.option(
-    "--limit", metavar="N", type=click.IntRange(min=1), help="Only the first N instances of each benchmark."
-)
-own_data_option = click.option(
-    "--own-data",
-    is_flag=True,
-    help="The data is your own, in the benchmark's format: do not compare it with the published files, and show "
-    "results as a different data set.",
-)
-seed_option = click.option(
-    "--seed",
-    metavar="N",
-    type=click.IntRange(0, 2**32 - 1),
-    default=0,
-    show_default=True,
-    help="Seed for random selections and for baseline/random.",
-)
-judge_options = add_options(
-    click.option(
-        "--judge",
-        "judges",
-        metavar="MODEL",
-        multiple=True,
-        shell_complete=shell_completion.models,
-        help="Model that grades free text; repeatable. Three judges are usual.",
-    ),
-    click.option(
-        "--jury",
-        "jury_file",
-        type=_PATH,
-        metavar="FILE",
-        envvar="MEDHELM_JURY",
-        help="File with judges, used if --judge is not given.",
-    ),
-    click.option(
-        "--min-judges",
-        metavar="N",
-        type=click.IntRange(min=1),
-        help="Complete judgments required to score an instance.  [default: 2]",
-    ),
-)
-verification_codes_option = click.option(
-    "--verification-code/--no-verification-code",
-    "verification_codes",
-    default=True,
-    help="Whether judges must copy a code from their prompt into each verdict, so that a verdict planted in a text is "
-    "recognized. Without: for judges that never return it; only copies are recognized.  [default: with]",
-)
-"""An option of its own: `rejudge` keeps what the earlier judges were asked."""
+
+run_filter_options = options_of(RunFilter, "wanted")
+"""The options that select runs of a store; the command gets a `RunFilter` as `wanted`."""
+
+scoring_option = option_from(BoardOptions, "rule")
+
+prices_option = option_from(BoardOptions, "pricing", "prices")
 
 
 class Dollars(click.FloatRange):
@@ -272,75 +174,6 @@ class Dollars(click.FloatRange):
         if not math.isfinite(amount):
             self.fail(f"{value} is not an amount of US dollars: give a number above 0, such as 5 or 0.50.", param, ctx)
         return float(amount)
-
-
-def _check_proxy(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
-    """Return the address of a proxy. Raises: click.BadParameter if it is malformed."""
-    if not text:
-        return ""
-    from medhelm.models.addresses import checked_proxy
-
-    try:
-        return checked_proxy(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
-
-
-proxy_option = click.option(
-    "--proxy",
-    metavar="URL",
-    default="",
-    callback=_check_proxy,
-    help="HTTP proxy for hosts outside this machine and private networks, such as http://HOST:3128. Proxy variables "
-    "of the environment are ignored.",
-)
-
-RUBRICS = click.Choice(["standard", "extended"])
-"""Names of rubrics."""
-
-allow_host_option = click.option(
-    "--allow-host",
-    "allow_hosts",
-    metavar="HOST",
-    multiple=True,
-    help="Allow this host (or *.SUFFIX, or a network such as 10.20.0.0/16) to receive gated and private benchmarks and "
-    "your own data, and to join a pool of servers later; repeatable.",
-)
-service_options = add_options(
-    proxy_option,
-    click.option(
-        "--concurrency",
-        metavar="N",
-        type=click.IntRange(1, 4096),
-        help="Requests in flight per endpoint.  [default: adaptive]",
-    ),
-    click.option(
-        "--timeout",
-        "timeout_s",
-        metavar="SECONDS",
-        type=click.FloatRange(min=0, min_open=True),
-        default=600.0,
-        show_default=True,
-        help="Seconds to wait for one completion.",
-    ),
-    click.option(
-        "--give-up-after",
-        "max_silence_s",
-        metavar="SECONDS",
-        type=click.FloatRange(min=1),
-        default=300.0,
-        show_default=True,
-        help="Give up on a service that has not replied for this long.",
-    ),
-    click.option(
-        "--attempts",
-        metavar="N",
-        type=click.IntRange(1, 20),
-        default=5,
-        show_default=True,
-        help="Attempts per request.",
-    ),
-)
 
 
 def listen_options(port: int, tls: str) -> Callable[[_Command], _Command]:
@@ -366,17 +199,6 @@ def listen_options(port: int, tls: str) -> Callable[[_Command], _Command]:
     )
 
 
-request_options = add_options(
-    allow_host_option,
-    click.option(
-        "--max-cost",
-        "max_cost_usd",
-        metavar="USD",
-        type=Dollars(),
-        help="Stop before spending more than this many US dollars.",
-    ),
-    service_options,
-)
 run_options = add_options(
     click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=shell_completion.benchmarks),
     click.option(
@@ -388,21 +210,8 @@ run_options = add_options(
         required=True,
         help="PROVIDER/NAME, NAME@URL, a name of models.yaml, or OWN=NAME for a name of your own; repeatable.",
     ),
-    judge_options,
-    click.option(
-        "--rubric",
-        type=RUBRICS,
-        default="standard",
-        show_default=True,
-        help="Criteria for judges: those of the published suite, or stricter ones (nothing invented, safe).",
-    ),
-    verification_codes_option,
-    limit_option,
-    subset_option,
-    seed_option,
-    sample_option,
-    tier_option,
-    own_data_option,
+    options_of(JuryOptions, "judging"),
+    options_of(Settings, "settings", "measurement"),
     click.option(
         "--like",
         multiple=True,
@@ -410,49 +219,19 @@ run_options = add_options(
         metavar="DIR",
         help="Finished HELM run whose prompts are sent unchanged; repeatable.",
     ),
-    click.option(
-        "--fresh",
-        is_flag=True,
-        help="Request new completions instead of using stored ones; the earlier run stays in the store.",
-    ),
-    click.option(
-        "--batch",
-        is_flag=True,
-        help="Use the batch APIs of OpenAI and Anthropic: half the price, but results can take a day.",
-    ),
-    click.option(
-        "--keep-batches", is_flag=True, help="Keep collected batches at the provider instead of deleting them."
-    ),
-    request_options,
+    options_of(Settings, "settings", "sending", "spending", "service"),
     scoring_option,
 )
 """The arguments of `run` and `plan`."""
 
 
-_cluster_options = add_options(
-    click.option(
-        "--cluster",
-        metavar="auto|HOST:PORT",
-        default="",
-        envvar="MEDHELM_CLUSTER",
-        help="Ray cluster that runs hf/ models and neural metrics; auto: the cluster of this machine.",
-    ),
-    click.option(
-        "--actors",
-        metavar="N",
-        type=click.IntRange(1, 4096),
-        help="Number of actors on the cluster.  [default: one per GPU, or one per node without GPUs]",
-    ),
-)
-
-
 def cluster_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add `--cluster` and `--actors`; the command gets them as `cluster` and `actors`."""
+    """Add `--cluster` and `--actors`, two fields of `settings`."""
 
     @wraps(command)
-    def checked(*args: Any, cluster: str, actors: int | None, **options: Any) -> int:
-        if actors and not cluster:
-            raise click.UsageError(f"--actors {actors} is for a cluster: add --cluster auto, or leave it out.")
-        return command(*args, cluster=cluster, actors=actors, **options)
+    def checked(*args: Any, settings: Settings, **options: Any) -> int:
+        if settings.actors and not settings.cluster:
+            raise click.UsageError(f"--actors {settings.actors} is for a cluster: add --cluster auto, or leave it out.")
+        return command(*args, settings=settings, **options)
 
-    return _cluster_options(checked)
+    return options_of(Settings, "settings", "cluster")(checked)

@@ -6,7 +6,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,7 +19,8 @@ from medhelm.models.gateway import GATEWAY_VARIABLE, OFFLINE_VARIABLE, without_g
 if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset
     from medhelm.domain import Benchmark, Tier
-    from medhelm.results.spending import Pricing
+    from medhelm.results.options import BoardOptions
+    from medhelm.results.runs.pricing import Pricing
     from medhelm.storage.audit_log import AuditLog
 
 _PATH = click.Path(path_type=Path)
@@ -240,11 +241,25 @@ def open_datasets(
         yield open_dataset(benchmark, data=shared.data, tier=tier, sample=sample, limit=limit, own_data=own_data)
 
 
+def board_options(shared: Shared, options: BoardOptions, format_: str = "table") -> BoardOptions:
+    """Return options of a leaderboard with what shared options and the format add.
+
+    Raises: ConfigError for a malformed file of prices.
+    """
+    prices: Any = options.pricing
+    return replace(
+        options,
+        benchmark_folders=shared.benchmark_folders,
+        pricing=pricing_of(shared, prices) if prices else None,
+        short_names=format_ != "json",
+    )
+
+
 def pricing_of(shared: Shared, prices: Sequence[str], day: date | None = None) -> Pricing:
     """Return the prices in `--prices`, in models.yaml, and of a day. Raises: ConfigError for a malformed price file."""
     from medhelm.models.catalog import find_models
     from medhelm.models.price_book import read_price_books
-    from medhelm.results.spending import Pricing, model_finder
+    from medhelm.results.runs.pricing import Pricing, model_finder
 
     environment = without_gateway(os.environ)
     find = model_finder(lambda names: find_models(names, file=shared.models_file, environment=environment))

@@ -17,7 +17,8 @@ from medhelm.exchange.helm.writer import HelmRun, write_helm_run
 from medhelm.io.export_folder import check_export, new_export
 from medhelm.io.parquet import connect
 from medhelm.reports.exchange import ExportResult
-from medhelm.results.export_selection import ExportRequest, ExportSelection, folder_size, select_for_export
+from medhelm.results.export_selection import ExportSelection, folder_size, select_for_export
+from medhelm.results.options import USUAL, BoardOptions
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.privacy.export_log import record_export
 from medhelm.storage.recovery.damaged_runs import damage
@@ -34,7 +35,7 @@ def export_helm(
     *,
     rule: Rule = "published",
     suite: str = SUITE,
-    wanted: ExportRequest,
+    options: BoardOptions = USUAL,
     definitions: Mapping[str, Benchmark],
 ) -> ExportResult:
     """Write the leaderboard's runs to `folder`/runs/SUITE/RUN, with the files that `helm-summarize` needs.
@@ -48,7 +49,7 @@ def export_helm(
     if not suite or suite.startswith(".") or any(c in suite for c in "/\\\0"):
         raise UserError(f"--suite {suite}: use the name of a folder, without a slash.")
     check_export(folder, "helm")
-    selection = select_for_export(store, wanted)
+    selection = select_for_export(store, options)
     exported, left_out = [], []
     for run in selection.counted.values():
         if reason := _reason_not_exported(run, rule, _prompts_file(selection.store, run)):

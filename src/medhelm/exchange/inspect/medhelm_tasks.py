@@ -20,6 +20,7 @@ from medhelm.benchmarks.data.sampling import InstanceSelection
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import Benchmark, Completion, Failure, Instance, JudgeReply, Jury, Model, Origin, Run
 from medhelm.domain.imported_run import ImportedRun
+from medhelm.domain.jury import AT_LEAST
 from medhelm.domain.reasoning import strip_reasoning
 from medhelm.errors import MissingError, UserError
 from medhelm.evaluation.completion_source import CompletionSource, PendingCompletion
@@ -29,7 +30,6 @@ from medhelm.evaluation.runner import EvaluationRunner
 from medhelm.evaluation.settings import Settings
 from medhelm.exchange.fields import model_of
 from medhelm.models.client import ClientResult
-from medhelm.models.jury import AT_LEAST
 from medhelm.storage.run_file import write_run
 from medhelm.storage.store import Store
 

@@ -12,9 +12,10 @@ from pathlib import Path
 from medhelm import __version__
 from medhelm.analysis.cost.sums import sum_costs
 from medhelm.analysis.leaderboard.types import Average, Leaderboard, Row
-from medhelm.domain import EXTENDED, JURY, POOL, Benchmark, Model, Rule, Run
+from medhelm.domain import JURY, POOL, Benchmark, Model, Run
 from medhelm.domain.grouping import group_by
 from medhelm.errors import UserError
+from medhelm.evaluation.settings import repeating_words
 from medhelm.io.export_folder import check_export, new_export
 from medhelm.io.http.hosts import host_of, is_inside, is_loopback
 from medhelm.io.output_folder import output_errors, write_file
@@ -34,7 +35,6 @@ from medhelm.results.card.digests import digests_by_model
 from medhelm.results.card.sentences import findings, limits
 from medhelm.results.comparable.conditions import has_own_data
 from medhelm.results.export_selection import (
-    ExportRequest,
     ExportSelection,
     export_leaderboard,
     folder_size,
@@ -42,6 +42,7 @@ from medhelm.results.export_selection import (
 )
 from medhelm.results.export_tables import judges_cost
 from medhelm.results.jury import total_tallies
+from medhelm.results.options import USUAL, BoardOptions
 from medhelm.results.runs.names import renamed, short_names, with_names
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.releases import prompts_digest
@@ -57,9 +58,8 @@ DOCUMENTS = (".pdf", ".docx", ".doc", ".odt", ".rtf", ".xlsx", ".csv", ".txt", "
 def export_card(
     store: Path,
     place: Path,
+    options: BoardOptions = USUAL,
     *,
-    rule: Rule = "corrected",
-    wanted: ExportRequest | None = None,
     definitions: Mapping[str, Benchmark] | None = None,
     today: datetime.date | None = None,
 ) -> ExportResult:
@@ -79,11 +79,10 @@ def export_card(
         check_export(place, "card")
     elif place.exists() and not _is_card(place):
         raise UserError(f"{place} exists and is not an evaluation card written by medhelm. Choose another file.")
-    wanted = wanted or ExportRequest()
-    selection = select_for_export(store, wanted)
+    selection = select_for_export(store, options)
     if not selection.counted:
         raise UserError("\n".join(["No finished run to report.", *map(str, selection.remarks)]))
-    board = export_leaderboard(store, selection, wanted, rule)
+    board = export_leaderboard(store, selection, options)
     card = card_of(selection, board, definitions or {}, today or datetime.datetime.now(datetime.UTC).date())
     texts = {
         ".md": to_markdown(card),
@@ -93,12 +92,14 @@ def export_card(
     if alone:
         _write_one_file(place, texts[place.suffix])
     else:
-        with new_export(place, "card", {"medhelm": __version__, "scoring": rule, "tier": selection.tier}) as new:
+        with new_export(
+            place, "card", {"medhelm": __version__, "scoring": options.rule, "tier": selection.tier}
+        ) as new:
             for suffix, text in texts.items():
                 (new / f"card{suffix}").write_text(text, encoding="utf-8")
     files, size = (1, place.stat().st_size) if alone else folder_size(place)
     counts = {"models": len(card.models), "benchmarks": len(card.benchmarks), "runs": len(selection.counted)}
-    return ExportResult(kind="card", place=place, files=files, bytes=size, counts=counts, scoring=rule)
+    return ExportResult(kind="card", place=place, files=files, bytes=size, counts=counts, scoring=options.rule)
 
 
 def _is_card(path: Path) -> bool:
@@ -345,30 +346,16 @@ def _own_names_in_words(runs: Sequence[Run]) -> str:
 
 
 def _command(runs: Sequence[Run], selection: ExportSelection, scoring: str) -> str:
-    """Return the commands that repeat the evaluation, one for the benchmarks with equal options."""
-    by_benchmark = group_by(runs, lambda run: run.benchmark)
-    options = {benchmark: _run_options(own) for benchmark, own in by_benchmark.items()}
-    where = ["--tier", "sample"] if selection.tier == "sample" else ["--data", "DIR"]
+    """Return the commands that repeat the evaluation, one for the runs with equal options."""
+    by_options = group_by(runs, lambda run: tuple(map(_without_address, repeating_words(run))))
+    where = [] if selection.tier == "sample" else ["--data", "DIR"]
     commands = []
-    for shared in dict.fromkeys(options.values()):
-        names = [benchmark for benchmark in by_benchmark if options[benchmark] == shared]
-        models = dict.fromkeys(_without_address(run.model) for name in names for run in by_benchmark[name])
-        words = [word for model in models for word in ("--model", model)]
-        commands.append(shlex.join(["medhelm", "run", *names, *words, *shared, *where]))
+    for options, own in by_options.items():
+        names = dict.fromkeys(run.benchmark for run in own)
+        models = dict.fromkeys(_without_address(run.model) for run in own)
+        named = [word for model in models for word in ("--model", model)]
+        commands.append(shlex.join(["medhelm", "run", *names, *named, *options, *where]))
     return " && \\\n".join([*commands, f"medhelm leaderboard --scoring {scoring}"])
-
-
-def _run_options(runs: Sequence[Run]) -> tuple[str, ...]:
-    """Return the options of `medhelm run` for one benchmark; those in which its runs differ are left out."""
-    judges = dict.fromkeys(judge.name for run in runs for judge in run.judges)
-    words = [word for judge in judges for word in ("--judge", _without_address(judge))]
-    if {run.rubric for run in runs if run.jury_result} == {EXTENDED}:
-        words += ["--rubric", EXTENDED]
-    for name, usual in (("limit", None), ("subset", None), ("seed", 0), ("sample", "default")):
-        values = {run.settings.get(name, usual) for run in runs}
-        if len(values) == 1 and (value := values.pop()) not in (usual, None):
-            words += [f"--{name}", str(value)]
-    return (*words, "--own-data") if runs and all(map(has_own_data, runs)) else tuple(words)
 
 
 def _without_address(name: str) -> str:

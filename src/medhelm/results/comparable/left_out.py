@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from medhelm.domain import EXTENDED, Run
+from medhelm.domain import Run
 from medhelm.domain.grouping import group_by
+from medhelm.domain.options import words
 from medhelm.domain.remark import LeftOut, Remark, Remedy
 from medhelm.domain.text import listed
+from medhelm.evaluation.settings import JuryOptions, Settings, jury_options, repeating_words, settings_of
 from medhelm.results.comparable.conditions import (
     BASELINE,
     CONTENT,
@@ -18,7 +20,6 @@ from medhelm.results.comparable.conditions import (
     ConditionsComparison,
     Difference,
     Part,
-    has_own_data,
 )
 
 RESCORED: frozenset[Part] = frozenset({"metric", "answer key", "definition", "rubric"})
@@ -114,12 +115,14 @@ def _find_remedy(one: Candidate, group: RunGroup, parts: set[Part]) -> Remedy:
 def _jury_remedy(one: Candidate, group: RunGroup) -> Remedy:
     """Return the command that gives stored completions the jury of the group; only missing judges are asked."""
     mine, theirs = one.conditions, group.conditions
-    missing = [judge for judge in _judge_names(group) if judge not in mine.judges]
+    wanted = jury_options(group.example) if theirs.judges else JuryOptions()
+    missing = tuple(judge for judge in wanted.judges if judge not in mine.judges)
+    needed = wanted.min_judges
+    if mine.judges:
+        needed = theirs.min_judges if mine.min_judges != theirs.min_judges else None
     options = (
-        *_repeat_option("--judge", missing),
+        *words(JuryOptions(judges=missing, min_judges=needed)),
         *_repeat_option("--without", [judge for judge in mine.judges if judge not in theirs.judges]),
-        *(_min_judges_option(group) if not mine.judges else ()),
-        *(("--min-judges", str(theirs.min_judges)) if mine.judges and mine.min_judges != theirs.min_judges else ()),
     )
     action: Literal["rejudge", "rescore"] = "rejudge" if missing else "rescore"
     return Remedy(action=action, models=(one.run.model,), options=options, sends_nothing=not missing)
@@ -137,41 +140,21 @@ def _run_remedy(run: Run, group: RunGroup, *, sends_nothing: bool) -> Remedy:
         like = f"{HELM_RUNS}/{example.origin.run}"
     elif not group.is_current:
         models = tuple(sorted({run.model, *(one.model for one in group.runs.values())}))
-    options = _jury_options(group)
-    if group.conditions.rubric == EXTENDED:
-        options += ("--rubric", EXTENDED)
-    if limit := example.settings.get("limit"):
-        options += ("--limit", str(limit))
-    for name, usual in (("subset", None), ("seed", 0), ("sample", "default")):
-        if (value := example.settings.get(name, usual)) not in (usual, None):
-            options += (f"--{name}", str(value))
-    if has_own_data(example):
-        options += ("--own-data",)
-    if example.tier == "sample":
-        options += ("--tier", "sample")
+    options = repeating_words(example)
     return Remedy(action="run", models=models, options=options, like=like, sends_nothing=sends_nothing)
 
 
-def _judge_names(group: RunGroup) -> list[str]:
-    """Return the judges of the group, in the order of its jury."""
-    return [judge.name for judge in group.example.judges] if group.conditions.judges else []
-
-
-def _min_judges_option(group: RunGroup) -> tuple[str, ...]:
-    """Return the option with the judges that an instance needs, unless that is the default."""
-    judges, least = group.conditions.judges, group.conditions.min_judges
-    return ("--min-judges", str(least)) if judges and least != min(2, len(judges)) else ()
-
-
 def _jury_options(group: RunGroup) -> tuple[str, ...]:
-    names = _judge_names(group)
-    codes = ("--no-verification-code",) if names and not _asks_codes(group.example) else ()
-    return (*_repeat_option("--judge", names), *_min_judges_option(group), *codes)
+    """Return the options of `rejudge` that give the jury of the group."""
+    if not group.conditions.judges:
+        return ()
+    codes = Settings(verification_codes=_asks_codes(group.example))
+    return (*words(jury_options(group.example)), *words(codes))
 
 
 def _asks_codes(run: Run) -> bool:
     """Return whether the judges of a run were asked for verification codes, as far as the user chose."""
-    return bool(run.settings.get("verification_codes", True))
+    return settings_of(run).verification_codes
 
 
 def _repeat_option(option: str, values: Iterable[str]) -> tuple[str, ...]:

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from medhelm.analysis.cost.sums import sum_costs
-from medhelm.domain import Benchmark, Rule, Run, Tier
+from medhelm.domain import Benchmark, Rule, Run
 from medhelm.domain.grouping import group_by
 from medhelm.domain.remark import Remark
 from medhelm.domain.suite import Suite
@@ -19,15 +19,16 @@ from medhelm.reports.paper.contents import ModelCost
 from medhelm.reports.paper.figures import FlaggedScores
 from medhelm.results.comparable.conditions import BASELINE
 from medhelm.results.comparable.run_selection import select_runs
-from medhelm.results.leaderboard import CalibrationOptions, leaderboard, leaderboard_from_scores
+from medhelm.results.leaderboard import leaderboard_of, leaderboard_of_scores, suite_of
+from medhelm.results.options import USUAL, BoardOptions, CalibrationOptions
 from medhelm.results.published.boards import MARK, leaderboard_with_published, published_leaderboard
 from medhelm.results.published.cells import published_costs
 from medhelm.results.published.data import load_results
 from medhelm.results.reference_filter import split_score
 from medhelm.results.runs.names import names_in, with_names, without_address
-from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter, days_in_words, refuse_filter
-from medhelm.results.spending import Pricing, UsageItem, read_spending
-from medhelm.results.suites import resolve_suite
+from medhelm.results.runs.pricing import Pricing, read_pricing
+from medhelm.results.runs.run_filter import days_in_words, refuse_filter
+from medhelm.results.spending import UsageItem, read_spending
 from medhelm.storage.reference_filters import read_marks
 from medhelm.storage.run_file import stored_folder
 from medhelm.storage.store import Store
@@ -47,22 +48,14 @@ class ReportRequest:
     """File with scores of other models to read instead."""
     published: Literal["no", "beside", "only"] = "no"
     """Published results: left out, beside own ones, or alone."""
-    suite: str = "all"
-    """Selection of benchmarks."""
+    options: BoardOptions = USUAL
+    """Options of the leaderboard, without its rule."""
     rule: Rule | None = None
     """Scoring rule; None: `published` for published results, else `corrected`."""
-    tier: Tier | None = None
-    """Real data or sample rows; None: real, if there is any."""
     ratings: Path | None = None
     """Clinicians' ratings of some completions."""
-    benchmark_folders: Sequence[Path] = ()
-    """Folders with further benchmarks, which the file of a suite may name."""
     definitions: Sequence[Benchmark] = ()
     """Benchmarks whose rubrics are known, for the ratings."""
-    pricing: Pricing | None = None
-    """Prices of tokens; None for those that the runs recorded."""
-    wanted: RunFilter = EVERY_RUN
-    """Runs of the stores to read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +100,9 @@ def gather_inputs(request: ReportRequest, *, with_costs: bool = True) -> ReportI
     remarks: Sequence[Remark] = ()
     dates: list[str] = []
     if not _has_no_runs(request):
-        spending = read_spending(request.stores, request.pricing or Pricing(), request.wanted)
+        spending = read_spending(
+            request.stores, read_pricing(request.options.pricing) or Pricing(), request.options.wanted
+        )
         runs = _labeled_runs(spending.items)
         counted = _counted_runs(runs, board)
         dates += _run_dates(counted.values())
@@ -134,12 +129,12 @@ def gather_inputs(request: ReportRequest, *, with_costs: bool = True) -> ReportI
 def _refuse_contradictions(request: ReportRequest) -> None:
     if request.scores and request.published != "no":
         raise UserError("--scores cannot be combined with published results. Leave one of them out.")
-    if request.scores and (request.rule == "corrected" or request.tier == "sample"):
+    if request.scores and (request.rule == "corrected" or request.options.tier == "sample"):
         raise UserError("--scores has published means on real data. Leave out --scoring corrected and --tier sample.")
-    if request.pricing is not None and _has_no_runs(request):
+    if request.options.pricing and _has_no_runs(request):
         raise UserError("--prices are for runs in a store. Leave it out, or leave out --published-only and --scores.")
     if _has_no_runs(request):
-        refuse_filter(request.wanted)
+        refuse_filter(request.options.wanted)
     if request.ratings and len(request.stores) > 1:
         raise UserError("--ratings rate the completions of one store. Give one --store.")
 
@@ -152,28 +147,22 @@ def _has_no_runs(request: ReportRequest) -> bool:
 def read_leaderboard(request: ReportRequest) -> Leaderboard:
     """Return the leaderboard of a report."""
     if request.published == "only":
-        return published_leaderboard(suite=request.suite, tier=request.tier, rule=request.rule)
+        return published_leaderboard(suite=request.options.suite, tier=request.options.tier, rule=request.rule)
     if request.scores:
-        return leaderboard_from_scores(request.scores, suite=request.suite)
-    of_runs: dict[str, Any] = {
-        "suite": request.suite,
-        "tier": request.tier,
-        "benchmark_folders": request.benchmark_folders,
-        "pricing": request.pricing,
-        "wanted": request.wanted,
-        "short_names": True,
-    }
-    if request.published == "beside":
-        return leaderboard_with_published(request.stores, rule=request.rule, **of_runs)
+        return leaderboard_of_scores(request.scores, request.options)
     rule = request.rule or "corrected"
+    options = replace(request.options, rule=rule, short_names=True)
+    if request.published == "beside":
+        return leaderboard_with_published(request.stores, options, rule=request.rule)
     if request.ratings and rule == "corrected" and len(request.stores) == 1:
-        of_runs["clinicians"] = CalibrationOptions(ratings=request.ratings, definitions=request.definitions)
-    return leaderboard(request.stores, rule=rule, **of_runs)
+        clinicians = CalibrationOptions(ratings=request.ratings, definitions=request.definitions)
+        options = replace(options, clinicians=clinicians)
+    return leaderboard_of(request.stores, options)
 
 
 def _suite_benchmarks(request: ReportRequest, board: Leaderboard) -> list[str] | None:
     """Return the benchmarks of the suite, with or without results; None for all."""
-    weights = resolve_suite(request.suite, board.columns, request.benchmark_folders).weights
+    weights = suite_of(request.options, board.columns).weights
     return None if weights is None else list(weights)
 
 

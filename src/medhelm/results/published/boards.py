@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Unpack
 
-from medhelm.analysis.leaderboard.build import Resample
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.leaderboard.verdict import verdict
 from medhelm.domain import Rule, Tier
 from medhelm.domain.arguments import AnyNames, AnyPath, as_names
 from medhelm.domain.remark import Remark
+from medhelm.domain.score import Resample
 from medhelm.domain.suite import Suite
 from medhelm.errors import UserError
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.leaderboard import (
     PUBLISHED,
     LeaderboardInputs,
-    RankingOptions,
     leaderboard_from_cells,
     read_inputs,
     renamed_inputs,
+    suite_of,
 )
+from medhelm.results.options import USUAL, BoardOptions
 from medhelm.results.published.cells import published_cells
 from medhelm.results.published.data import load_results
 from medhelm.results.published.remarks import (
@@ -36,8 +36,6 @@ from medhelm.results.published.remarks import (
     table_1_remarks,
 )
 from medhelm.results.runs.remarks import unfinished_remarks
-from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter
-from medhelm.results.spending import Pricing
 from medhelm.results.suites import resolve_suite
 
 MARK = "[published]"
@@ -87,7 +85,8 @@ def published_leaderboard(
         chosen = _limited_to(columns, chosen)
     models = {cell.model for cell in cells}
     names = _panel_members(panel, models)
-    board = leaderboard_from_cells(cells, columns, chosen, resample=resample, panel=names, scoring="published")
+    options = BoardOptions(resample=resample, panel=names)
+    board = leaderboard_from_cells(cells, columns, chosen, options, scoring="published")
     remarks = [*cost_remarks(), *known_error_remarks(column.benchmark for column in columns)]
     # With other benchmarks or another panel, no win rate is the one in the paper.
     if chosen.name == "paper35" and only is None and set(names) in (set(), models):
@@ -96,42 +95,25 @@ def published_leaderboard(
 
 
 def leaderboard_with_published(
-    stores: Sequence[Path],
-    *,
-    suite: str = "all",
-    tier: Tier | None = None,
-    rule: Rule | None = None,
-    benchmark_folders: Sequence[Path] = (),
-    pricing: Pricing | None = None,
-    wanted: RunFilter = EVERY_RUN,
-    short_names: bool = False,
-    **options: Unpack[RankingOptions],
+    stores: Sequence[Path], options: BoardOptions = USUAL, *, rule: Rule | None = None
 ) -> Leaderboard:
     """Return a leaderboard of own and published models on the benchmarks that both have, by the published rule.
 
     Benchmarks without own results, or with another metric, are left out; remarks give their number.
 
-    Parameters: panel, models that win rates are against, none for all other models; `published` means the nine
-    published models, which give every own model the win rate that it would have in the published table; the rest as in
-    `leaderboard`, for own runs.
+    Parameters: options, of the own runs; `published` in their panel means the nine published models, which give every
+    own model the win rate that it would have in the published table; rule, None or `published`.
     Raises: UserError for the corrected rule, the sample tier, and without a benchmark in common; StoreError for a
     folder that is not a store.
     """
     _refuse_corrected(rule)
-    single_scores = options.get("resample") != "none"
-    finished = read_inputs(stores, "published", tier, single_scores=single_scores, pricing=pricing, wanted=wanted)
-    if short_names:
+    finished = read_inputs(stores, replace(options, rule="published"), single_scores=options.resample != "none")
+    if options.short_names:
         finished = renamed_inputs(finished, finished.short_names)
-    return board_of_own_and_published(finished, suite=suite, benchmark_folders=benchmark_folders, **options)
+    return board_of_own_and_published(finished, options)
 
 
-def board_of_own_and_published(
-    finished: LeaderboardInputs,
-    *,
-    suite: str = "all",
-    benchmark_folders: Sequence[Path] = (),
-    **options: Unpack[RankingOptions],
-) -> Leaderboard:
+def board_of_own_and_published(finished: LeaderboardInputs, options: BoardOptions = USUAL) -> Leaderboard:
     """Return the leaderboard of runs that were read by the published rule, and of the published models.
 
     Parameters and errors: as `leaderboard_with_published`.
@@ -141,16 +123,16 @@ def board_of_own_and_published(
             "the store has results on sample rows only, which are invented and cannot be compared with published "
             "results. Run a benchmark on its real data first, or see `medhelm leaderboard --published-only`."
         )
-    chosen = resolve_suite(suite, finished.columns, benchmark_folders)
+    chosen = suite_of(options, finished.columns)
     common = _common_benchmarks(finished, chosen)
     published = {cell.model for cell in common.published}
-    options["panel"] = _panel_members(options.get("panel", ()), published)
+    members = _panel_members(as_names(options.panel, "panel"), published)
     board = leaderboard_from_cells(
         [*common.own, *common.published],
         common.columns,
         _limited_to(common.columns, chosen),
+        replace(options, panel=members),
         scoring="published",
-        **options,
     )
     left_out = finished.left_out_of(common.columns)
     remarks = [

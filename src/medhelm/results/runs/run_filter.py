@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import Run
-from medhelm.domain.arguments import as_names, shortened
 from medhelm.domain.text import listed
 from medhelm.errors import UserError, suggestion
 from medhelm.models.model_names import plain_name
 from medhelm.results.comparable.run_selection import store_label
+from medhelm.results.options import EVERY_RUN, FILTER_FLAGS, RunFilter
 from medhelm.results.runs.names import without_address
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import file_name, open_store
@@ -42,85 +41,55 @@ class RunFacts(Protocol):
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunFilter:
-    """Conditions on runs. Names may be shortened to a prefix that no other name has."""
+def filter_runs(wanted: RunFilter, items: Sequence[T], facts: Callable[[T], RunFacts]) -> list[T]:
+    """Return the items whose run meets all conditions.
 
-    models: Collection[str] = ()
-    """Only runs of these models; none for all."""
-    excluded: Collection[str] = ()
-    """No runs of these models."""
-    benchmarks: Collection[str] = ()
-    """Only runs on these benchmarks, by name or alias; none for all."""
-    since: datetime | None = None
-    """Only runs that started at this time or later, UTC if it has no zone."""
-
-    def __post_init__(self) -> None:
-        """Accept one name in place of several. Raises: UserError for values that are not names or a time."""
-        for name in ("models", "excluded", "benchmarks"):
-            object.__setattr__(self, name, tuple(as_names(getattr(self, name), name)))
-        if self.since is not None and not isinstance(self.since, datetime):
-            raise UserError(f"`since` must be a datetime. This is not: {shortened(self.since)}.")
-
-    @property
-    def is_empty(self) -> bool:
-        """True if every run meets it."""
-        return not (self.models or self.excluded or self.benchmarks or self.since)
-
-    def apply(self, items: Sequence[T], facts: Callable[[T], RunFacts]) -> list[T]:
-        """Return the items whose run meets all conditions.
-
-        Parameters: facts, item -> its run.
-        Raises: UserError for names that no run has, or that several have; and if nothing is left of some runs.
-        """
-        if self.is_empty or not items:
-            return list(items)
-        runs = [facts(item) for item in items]
-        models, benchmarks = {run.model for run in runs}, {run.benchmark for run in runs}
-        aliases = {entry.alias: entry.name for entry in load_suite() if entry.alias}
-        problems: list[str] = []
-        wanted = _full_names("--model", self.models, models, problems)
-        excluded = _full_names("--exclude", self.excluded, models, problems)
-        named = [aliases.get(name, name) for name in self.benchmarks]
-        chosen = _full_names("--benchmark", named, benchmarks, problems)
-        if problems:
-            raise UserError("\n".join(problems))
-        since = self.since and _in_utc(self.since)
-        found = [
-            item
-            for item, run in zip(items, runs, strict=True)
-            if (not wanted or run.model in wanted)
-            and run.model not in excluded
-            and (not chosen or run.benchmark in chosen)
-            and (since is None or _is_since(run.started, since))
-        ]
-        if not found:
-            raise UserError(
-                f"no run meets these conditions. Models: {listed(sorted(models), _NAMED)}. Benchmarks: "
-                f"{listed(sorted(benchmarks), _NAMED)}. Started: {days_in_words(run.started for run in runs)}."
-            )
-        return found
-
-
-EVERY_RUN = RunFilter()
-"""The filter without conditions."""
+    Parameters: facts, item -> its run.
+    Raises: UserError for names that no run has, or that several have; and if nothing is left of some runs.
+    """
+    if wanted.is_empty or not items:
+        return list(items)
+    runs = [facts(item) for item in items]
+    models, benchmarks = {run.model for run in runs}, {run.benchmark for run in runs}
+    aliases = {entry.alias: entry.name for entry in load_suite() if entry.alias}
+    problems: list[str] = []
+    named = _full_names("--model", wanted.models, models, problems)
+    excluded = _full_names("--exclude", wanted.excluded, models, problems)
+    full = [aliases.get(name, name) for name in wanted.benchmarks]
+    chosen = _full_names("--benchmark", full, benchmarks, problems)
+    if problems:
+        raise UserError("\n".join(problems))
+    since = wanted.since and _in_utc(wanted.since)
+    found = [
+        item
+        for item, run in zip(items, runs, strict=True)
+        if (not named or run.model in named)
+        and run.model not in excluded
+        and (not chosen or run.benchmark in chosen)
+        and (since is None or _is_since(run.started, since))
+    ]
+    if not found:
+        raise UserError(
+            f"no run meets these conditions. Models: {listed(sorted(models), _NAMED)}. Benchmarks: "
+            f"{listed(sorted(benchmarks), _NAMED)}. Started: {days_in_words(run.started for run in runs)}."
+        )
+    return found
 
 
 def load_filtered(stores: Sequence[Path], wanted: RunFilter = EVERY_RUN) -> list[tuple[str, Run]]:
     """Read the runs of some stores that meet the conditions, each with the label of its store.
 
-    Raises: UserError as `RunFilter.apply`; StoreError as `load_runs`.
+    Raises: UserError as `filter_runs`; StoreError as `load_runs`.
     """
     found = [(store_label(path, stores), run) for path in stores for run in load_runs(open_store(path))]
-    return wanted.apply(found, lambda pair: pair[1])
+    return filter_runs(wanted, found, lambda pair: pair[1])
 
 
 def refuse_filter(wanted: RunFilter) -> None:
     """Raise UserError for conditions on runs where no store is read."""
     if not wanted.is_empty:
         raise UserError(
-            "--model, --exclude, --benchmark and --since select runs of a store. Leave them out, or leave out "
-            "--published-only and --scores."
+            f"{FILTER_FLAGS} select runs of a store. Leave them out, or leave out --published-only and --scores."
         )
 
 

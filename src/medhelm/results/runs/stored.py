@@ -15,7 +15,8 @@ from medhelm.errors import StoreError, UserError
 from medhelm.models.cache_reader import CacheReader
 from medhelm.reports.runs import run_cost
 from medhelm.results.comparable.run_selection import select_runs
-from medhelm.results.runs.run_filter import RunFilter, match_name
+from medhelm.results.options import RunFilter
+from medhelm.results.runs.run_filter import filter_runs, match_name
 from medhelm.results.suites import suite_sort_key
 from medhelm.storage.releases import read_release, release_names
 from medhelm.storage.run_folders import read_removals, read_run_folders
@@ -43,10 +44,10 @@ class RunListFilter:
         return self.wanted.is_empty and not self.statuses and self.tier is None
 
     def apply(self, runs: Sequence[RunOnDisk]) -> list[RunOnDisk]:
-        """Return the runs that meet all conditions. Raises: UserError as `RunFilter.apply`."""
+        """Return the runs that meet all conditions. Raises: UserError as `filter_runs`."""
         found = [
             one
-            for one in self.wanted.apply(runs, lambda one: one)
+            for one in filter_runs(self.wanted, runs, lambda one: one)
             if (not self.statuses or one.status in self.statuses)
             and (self.tier is None or (one.run is not None and one.run.tier == self.tier))
         ]
@@ -77,7 +78,7 @@ def find_run(runs: Sequence[RunOnDisk], names: Sequence[str]) -> RunOnDisk:
         return match_id(runs, names[0])
     benchmark, model = names
     wanted = RunFilter(benchmarks=[benchmark], models=[model])
-    found = wanted.apply(runs, lambda one: one)
+    found = filter_runs(wanted, runs, lambda one: one)
     if not found:
         raise UserError("the store holds no run. `medhelm run` makes some.")
     if len(found) > 1:

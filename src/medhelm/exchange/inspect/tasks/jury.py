@@ -27,10 +27,10 @@ from medhelm.domain import (
     Model,
     Prompt,
 )
+from medhelm.domain.jury import AT_LEAST
 from medhelm.errors import UserError
 from medhelm.exchange.fields import model_of
 from medhelm.exchange.inspect.tasks.completions import completion_of
-from medhelm.models.jury import AT_LEAST
 from medhelm.models.model_names import reasons
 from medhelm.scoring.jury.aggregation import JudgeVerdict, is_judged, jury_verdict, shown_texts
 from medhelm.scoring.jury.panel import judge_max_tokens

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from medhelm.domain import RULES, ConstantBaseline
-from medhelm.results.constant_scores import constant_scores
 from medhelm.results.leaderboard import leaderboard, read_inputs
+from medhelm.results.runs.constant_scores import constant_scores
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import make_benchmark
@@ -62,12 +62,12 @@ def test_the_scores_are_those_that_the_baseline_gets(medhelm: Medhelm, tmp_path:
     model = write_replies(tmp_path, "near", 0.72, 1)
     assert medhelm("run", place, "--model", model, "--store", "one").code == 0
     assert medhelm("run", place, "--model", "baseline/majority", "--store", "two").code == 0
-    (column,) = read_inputs([Path("one")], "corrected", None).columns
-    (cell,) = read_inputs([Path("two")], "corrected", None).cells
+    (column,) = read_inputs([Path("one")]).columns
+    (cell,) = read_inputs([Path("two")]).cells
     assert cell.scores is not None
     assert column.constant_scores == dict(zip(cell.ids, cell.scores.tolist(), strict=True))
-    assert read_inputs([Path("two")], "corrected", None).columns[0].constant_scores is None, "it was run"
-    means = read_inputs([Path("one")], "corrected", None, single_scores=False)
+    assert read_inputs([Path("two")]).columns[0].constant_scores is None, "it was run"
+    means = read_inputs([Path("one")], single_scores=False)
     assert means.columns[0].constant_scores is None, "no scores are read"
 
 

@@ -1,0 +1,205 @@
+"""The options of commands and functions that read a store: which runs they read, and how they rank models.
+
+Light: the command line makes its options of these fields, and shell completion reads them at every press of a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from functools import wraps
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, get_args
+
+from medhelm.domain import RULES, Benchmark, Rule, Tier
+from medhelm.domain.arguments import AnyNames, AnyPath, AnyPaths, as_names, as_paths, shortened
+from medhelm.domain.options import option, option_of, options_in
+from medhelm.domain.score import Resample
+from medhelm.domain.text import listed
+from medhelm.errors import UserError
+
+if TYPE_CHECKING:
+    from medhelm.results.runs.pricing import Pricing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFilter:
+    """Conditions on runs. Names may be shortened to a prefix that no other name has."""
+
+    models: Collection[str] = option(
+        "--model",
+        "Only runs of this model; the beginning of its name is enough; repeatable.",
+        (),
+        metavar="MODEL",
+        completes="stored_models",
+    )
+    excluded: Collection[str] = option(
+        "--exclude", "Exclude runs of this model; repeatable.", (), metavar="MODEL", completes="stored_models"
+    )
+    benchmarks: Collection[str] = option(
+        "--benchmark",
+        "Only runs on this benchmark; repeatable.",
+        (),
+        metavar="BENCHMARK",
+        completes="stored_benchmarks",
+    )
+    since: datetime | None = option(
+        "--since",
+        "Only runs that started on this day or later, in UTC, such as 2026-11-01 or 2026-11-01T14:30.",
+        metavar="DATE",
+    )
+
+    def __post_init__(self) -> None:
+        """Accept one name in place of several. Raises: UserError for values that are not names or a time."""
+        for name in ("models", "excluded", "benchmarks"):
+            object.__setattr__(self, name, tuple(as_names(getattr(self, name), name)))
+        if self.since is not None and not isinstance(self.since, datetime):
+            raise UserError(f"`since` must be a datetime. This is not: {shortened(self.since)}.")
+
+    @property
+    def is_empty(self) -> bool:
+        """True if every run meets it."""
+        return self == EVERY_RUN
+
+
+EVERY_RUN = RunFilter()
+"""The filter without conditions."""
+
+FILTER_FLAGS = listed([form.flag for one in fields(RunFilter) if (form := option_of(one))])
+"""The options that filter runs, for messages."""
+
+
+def _parse_panel(text: str) -> tuple[str, ...]:
+    """Return the model names in a comma-separated list, each once. Raises: ValueError."""
+    names = tuple(dict.fromkeys(filter(None, (name.strip() for name in text.split(",")))))
+    if not names:
+        raise ValueError("the list names no model.")
+    return names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibrationOptions:
+    """Ratings to calibrate jury scores with."""
+
+    ratings: AnyPath
+    """The ratings file."""
+    definitions: Sequence[Benchmark] = ()
+    """Benchmarks whose rubrics are known."""
+    curve: bool = False
+    """True if grades are mapped through a rising curve instead of a straight line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoardOptions:
+    """Options of a leaderboard, and of everything that reads the runs that count on it."""
+
+    shared: bool = option("--shared", "Only benchmarks on which every model has a score.", False, group="ranking")
+    resample: Resample | None = option(
+        "--resample",
+        "Unit to resample for intervals and tests; none: do not read records.  [default: instances, if their scores "
+        "are known]",
+        group="ranking",
+        choices=get_args(Resample),
+    )
+    rank_baselines: bool = option(
+        "--rank-baselines", "Rank baselines with the models instead of showing them below.", False, group="ranking"
+    )
+    panel: AnyNames = option(
+        "--panel",
+        "Models to compare with for win shares and win rates, so that the numbers do not change when other models are "
+        "added; `published`: the nine published models.  [default: all other models on the leaderboard]",
+        (),
+        group="ranking",
+        metavar="MODEL,...",
+        parse=_parse_panel,
+    )
+    completers_only: bool = option(
+        "--completers-only",
+        "Leave out refusals and exhausted limits instead of counting them as the worst answer.",
+        False,
+        group="ranking",
+    )
+    suite: AnyPath = option(
+        "--suite",
+        "Benchmarks that count: all, paper35, suite37, public, gated, private, a category, a subcategory, or a file "
+        "with one benchmark per line (YAML: with weights; .conf: run entries of HELM).",
+        "all",
+        metavar="NAME|FILE",
+        completes="suites",
+    )
+    wanted: RunFilter = options_in(EVERY_RUN)
+    """Only these runs are read."""
+    tier: Tier | None = option(
+        "--tier", "Results on real data or on sample rows.  [default: real, if there are any]", choices=get_args(Tier)
+    )
+    rule: Rule = option("--scoring", "Scoring rule to show; both are computed and stored.", "corrected", choices=RULES)
+    pricing: Pricing | AnyPaths | None = option(
+        "--prices",
+        "Prices that override all others: a YAML list of {model, input, output} in US dollars per million tokens, or a "
+        "snapshot such as paper-2025-05-12; repeatable.",
+        (),
+        metavar="FILE|SNAPSHOT",
+    )
+    clinicians: CalibrationOptions | None = None
+    """Ratings with which jury scores are also calibrated. Jury scores still determine the ranks."""
+    comparable_only: bool = True
+    """False to include runs under other conditions, as leaderboards released before 0.2.0 did."""
+    benchmark_folders: AnyPaths = ()
+    """Folders with further benchmarks that a suite file may name."""
+    short_names: bool = False
+    """True for names of models without addresses of servers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """Options that choose other results than those of stores, or beside them."""
+
+    scores: Path | None = option("--scores", "CSV file of published scores to use instead of a store.", metavar="FILE")
+    with_published: bool = option("--with-published", "Include the nine published models.", False)
+    published_only: bool = option("--published-only", "Only the nine published models; needs no store.", False)
+
+    @property
+    def has_no_runs(self) -> bool:
+        """True if no store is read."""
+        return self.published_only or self.scores is not None
+
+
+USUAL = BoardOptions()
+"""The defaults."""
+
+
+def folders_of(options: BoardOptions) -> list[Path]:
+    """Return the folders with further benchmarks. Raises: UserError for anything but paths."""
+    return as_paths(options.benchmark_folders, "benchmark_folders")
+
+
+A = TypeVar("A")
+K = TypeVar("K")
+R = TypeVar("R")
+P = ParamSpec("P")
+
+
+def by_keywords(kind: Callable[P, K]) -> Callable[[Callable[[A, K], R]], Callable[Concatenate[A, P], R]]:
+    """Let a function of a value and of options, an object of this dataclass, take the options as keywords."""
+
+    def add(function: Callable[[A, K], R]) -> Callable[Concatenate[A, P], R]:
+        plain = signature(function)
+        name = next(iter(plain.parameters))
+        apply: Callable[..., R] = function
+        make: Any = kind
+
+        @wraps(function)
+        def call(*values: Any, **given: Any) -> R:
+            values = (given.pop(name),) if name in given and not values else values
+            return apply(*values, make(**given))
+
+        chosen = [
+            Parameter(one.name, Parameter.KEYWORD_ONLY, default=one.default, annotation=one.type)
+            for one in fields(make)
+        ]
+        call.__signature__ = plain.replace(parameters=[plain.parameters[name], *chosen])  # type: ignore[attr-defined]
+        return cast("Callable[Concatenate[A, P], R]", call)
+
+    return add
