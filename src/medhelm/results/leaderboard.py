@@ -13,7 +13,6 @@ from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.constant_answers import MAJORITY
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.leaderboard.verdict import with_doubts
-from medhelm.analysis.statistics.numbers_cache import NumbersCache
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import JURY, RULES, Benchmark, ConstantBaseline, InjectionEffect, Rule, Run, Tier
 from medhelm.domain.arguments import AnyNames, AnyPath, AnyPaths, as_names, as_path, as_paths, check_choice
@@ -41,7 +40,6 @@ from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter, load_filtered
 from medhelm.results.spending import Pricing, model_finder, repriced
 from medhelm.results.suites import resolve_suite, suite_sort_key
 from medhelm.storage.constant_baselines import read_baseline
-from medhelm.storage.derived.number_files import number_files
 from medhelm.storage.recovery.damaged_runs import intact_runs, leave_out
 from medhelm.storage.run_file import DamagedRunError
 from medhelm.storage.run_scores import read_all
@@ -227,7 +225,6 @@ def leaderboard_from_inputs(
         resolve_suite(suite, finished.columns, benchmark_folders),
         scoring=finished.rule,
         tier=finished.tier,
-        cache=finished.numbers,
         **options,
     )
     left_out = finished.left_out_of(board.columns)
@@ -266,7 +263,6 @@ def leaderboard_from_cells(
     *,
     scoring: Rule,
     tier: Tier = "real",
-    cache: NumbersCache | None = None,
     **options: Unpack[RankingOptions],
 ) -> Leaderboard:
     """Build a leaderboard of these cells on the benchmarks of a suite, with its weights.
@@ -281,7 +277,6 @@ def leaderboard_from_cells(
         suite=suite.name,
         scoring=scoring,
         tier=tier,
-        cache=cache,
         **options,
     )
     return replace(board, suite_description=suite.description)
@@ -331,8 +326,6 @@ class LeaderboardInputs:
     """Benchmark with more than one judge -> its judges beside each other."""
     calibration: Calibration | None = None
     """Clinicians' ratings of these runs; None without."""
-    numbers: NumbersCache | None = None
-    """Numbers kept in the store of these runs; None for more than one store."""
     injection_effects: Sequence[InjectionEffect] = ()
     """Completions with signs of a prompt injection, and the mean jury score with and without them."""
 
@@ -452,7 +445,6 @@ def _inputs_of(
         left_out=choice.left_out,
         short_names=names_in(found),
         judge_agreement=_judge_agreement(judged) if rule == "corrected" else {},
-        numbers=number_files(stores[0]) if len(stores) == 1 else None,
         injection_effects=injection_effects(chosen, rule),
     )
 

@@ -152,11 +152,7 @@ class _Benchmark:
                 one.save()
             # The scores just saved are mapped into memory, in place of those that were read.
             found = [mapped or scores for mapped, scores in zip(self._find(), read, strict=True)]
-        return [
-            file.with_source(scores, run, identity) if file else scores
-            for scores, run, (file, identity) in zip(found, self.runs, self._places, strict=True)
-            if scores
-        ]
+        return [scores for scores in found if scores]
 
     def _with_records(self, found: Sequence[RunScores | None], database: Callable[[], Any]) -> list[RunScores]:
         """Return all scores; those that are missing are read from records and added to the derived files."""

@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 
 from bench.tools.leaderboard_store import Size, write
-from medhelm.analysis.cost import use
-from medhelm.analysis.leaderboard import benchmark_numbers
 from medhelm.domain import Run
 from medhelm.reports.leaderboard import as_json
 from medhelm.results.leaderboard import leaderboard
@@ -21,7 +19,7 @@ from medhelm.results.runs.encryption import encrypt_store
 from medhelm.results.runs.run_filter import RunFilter
 from medhelm.storage import run_scores
 from medhelm.storage.derived import folder as derived
-from medhelm.storage.derived import number_files, run_index, score_files
+from medhelm.storage.derived import run_index, score_files
 from medhelm.storage.derived.array_file import read_arrays, write_arrays
 from medhelm.storage.run_file import read_run, write_run
 from medhelm.storage.run_folders import delete_runs, purge, read_removals, read_run_folders, remove_runs, restore_runs
@@ -44,9 +42,6 @@ def store(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     """Copy the store, and keep everything however small and young it is."""
     for module in (score_files, run_index):
         monkeypatch.setattr(module, "LEAST_RUNS", 1)
-    for module in (benchmark_numbers, use):
-        monkeypatch.setattr(module, "LEAST_KEPT", 1)
-    monkeypatch.setattr(benchmark_numbers, "SCORES_PER_PAIR", 0)
     monkeypatch.setattr(derived, "YOUNG_S", 0.0)
     return Path(shutil.copytree(written, tmp_path / "store"))
 
@@ -177,7 +172,7 @@ def empty(store: Path) -> None:
 
 def exchange_benchmarks(store: Path) -> None:
     """Give each benchmark the files of another one."""
-    for kind in ("scores", "numbers", "index"):
+    for kind in ("scores", "index"):
         first, second = kept_files(store, kind)[-2:]
         contents = second.read_bytes(), first.read_bytes()
         first.write_bytes(contents[0])
@@ -224,7 +219,7 @@ def test_kept_scores_equal_the_records_after_any_change(
 ) -> None:
     monkeypatch.setattr(score_files, "MOST_SINGLE", most_single)
     before = numbers(store)
-    assert [len(kept_files(store, kind)) for kind in ("scores", "numbers", "index")] == [n_files, 3, 2]
+    assert [len(kept_files(store, kind)) for kind in ("scores", "index")] == [n_files, 2]
     change(store)
     expected = from_records(store, tmp_path / "copy")
     assert numbers(store) == expected
@@ -260,8 +255,6 @@ def test_what_is_kept_is_used_for_unchanged_runs(store: Path, monkeypatch: pytes
     expected = numbers(store)
     for used in ("storage.run_scores._read_records", "storage.derived.run_index.read_run"):
         monkeypatch.setattr(f"medhelm.{used}", lambda *_: pytest.fail("a run was read"))
-    for used in ("analysis.leaderboard.benchmark_numbers._compute_numbers", "analysis.cost.use.pooled_times"):
-        monkeypatch.setattr(f"medhelm.{used}", lambda *_, **__: pytest.fail("numbers were computed"))
     assert numbers(store) == expected
 
 
@@ -327,30 +320,6 @@ def test_nothing_is_kept_at_the_end_of_small_runs_and_of_records_that_cannot_be_
     for run in runs[:2]:
         keep_scores(run)
     assert not kept_files(store, "scores")
-
-
-def test_only_the_benchmark_that_changed_is_computed_again(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    numbers(store)
-    replace_records(store)
-    compute = benchmark_numbers._compute_numbers
-    computed: list[int] = []
-
-    def watched(*given: Any, **options: Any) -> Any:
-        computed.append(1)
-        return compute(*given, **options)
-
-    monkeypatch.setattr(benchmark_numbers, "_compute_numbers", watched)
-    numbers(store)
-    assert len(computed) == 1
-
-
-def test_the_oldest_numbers_are_removed(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(number_files, "MOST_SLOTS", 2)
-    for names in ("01", "02"), ("01",), ("01", "02", "03"):
-        numbers(store, wanted=RunFilter(models=[f"lab/model-{name}" for name in names]))
-    benchmark = records_of(store, 0).parent.parent.name
-    kept = [path.stem for path in kept_files(store, "numbers") if path.name.startswith(benchmark)]
-    assert [name[-7:] for name in kept] == ["pairs-1", "pairs-3"]
 
 
 def test_nothing_is_kept_in_an_encrypted_store(store: Path, store_key: str) -> None:

@@ -17,7 +17,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,14 +86,6 @@ class ScoreFiles:
                 return _entries(found, self._known)
         return []
 
-    def with_source(self, scores: RunScores, run: Run, identity: Identity | None) -> RunScores:
-        """Return the scores of a run with what identifies them: nothing if its records are too young."""
-        if identity is None or is_young(identity):
-            return replace(scores, source="")
-        if scores.source:
-            return scores
-        return replace(scores, source=_source(_folder_name(run), score_column(run.main_metric, self._rule), identity))
-
     def find(self, run: Run, identity: Identity | None) -> RunScores | None:
         """Return the scores of a run; None if they are not kept, or its records were written since."""
         entry = self._by_key.get((_folder_name(run), score_column(run.main_metric, self._rule)))
@@ -149,11 +141,6 @@ class ScoreFiles:
     def _file_of(self, run_folder: str) -> Path:
         """Return the file of one run."""
         return self._folder / f"{self._stem}-{sha256(run_folder.encode()).hexdigest()[:16]}.scores"
-
-
-def _source(folder: str, column: str, identity: Identity) -> str:
-    """Return what identifies the scores of a run within its store."""
-    return f"{folder} {column} {identity}"
 
 
 def _n_records(entries: Iterable[_Entry]) -> int:
@@ -240,7 +227,6 @@ def _entries(found: ArrayFile, known: dict[str, Any]) -> list[_Entry]:
             failure_codes=failures
             and CodedTexts(arrays["failures"][failures["start"] : failures["start"] + n], failures["names"]),
             seconds=arrays["seconds"][some],
-            source=_source(one["folder"], one["column"], identity),
         )
         entries.append(_Entry(one["folder"], one["column"], identity, scores))
     return entries
