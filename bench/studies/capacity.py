@@ -5,9 +5,9 @@
 
 Requests and records are those of the last `make bench` (`bench/results.json`). Leaderboards are measured on a synthetic
 store with short completions, which is written into DIR if it does not exist: 120 million records take 25 minutes and
-1.7 GB, and 3.5 GB of kept scores. Each leaderboard is a process of its own: the first one of runs that were imported or
-written by an older version, the first one of runs that kept their scores at their end, another one, and one
-after a run was replaced.
+1.7 GB, and 2 GB of kept scores. Each leaderboard is a process of its own: the first one of runs that were imported or
+written by an older version, the first one of runs that kept their scores at their end, another one, and one after a run
+was replaced.
 """
 
 from __future__ import annotations
