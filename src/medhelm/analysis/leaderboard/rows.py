@@ -38,7 +38,7 @@ from medhelm.analysis.leaderboard.win_rates import (
     win_rate_sd,
     win_shares,
 )
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.statistics.cluster_bootstrap import Floats, cluster_codes
 from medhelm.analysis.statistics.means import estimate, row_means
 from medhelm.analysis.statistics.threads import in_threads
 from medhelm.domain import Estimate, Rule
@@ -485,17 +485,15 @@ def _share(found: Sequence[tuple[Cell, Floats]]) -> Estimate | None:
     `found`: each cell with one number per instance, nan if it is not known.
     """
     flags: list[Floats] = []
-    clusters: list[str] = []
+    codes: list[NDArray[np.intp]] = []
+    n_clusters = 0
     for cell, own in found:
         known = ~np.isnan(own)
+        own_codes, k = cluster_codes(cell.clusters, len(own))
         flags.append(own[known])
-        names = (
-            cell.ids
-            if cell.clusters is None
-            else [cluster or name for cluster, name in zip(cell.clusters, cell.ids, strict=True)]
-        )
-        clusters += [f"{cell.benchmark} {names[place]}" for place in np.flatnonzero(known).tolist()]
-    return estimate(np.concatenate(flags), clusters, low=0.0, high=1.0) if flags else None
+        codes.append(own_codes[known] + n_clusters)
+        n_clusters += k
+    return estimate(np.concatenate(flags), np.concatenate(codes), low=0.0, high=1.0) if flags else None
 
 
 def _total_cost(cells: Mapping[str, Cell]) -> float | None:

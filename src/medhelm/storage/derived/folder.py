@@ -36,7 +36,7 @@ VERSION = b"kept 3"
 CHECKSUM = 16
 """Bytes of a checksum."""
 
-LEAST_RUNS = 50
+LEAST_RUNS = 20
 """Runs of a benchmark from which something is kept: fewer are read at once."""
 
 YOUNG_S = 2.0
