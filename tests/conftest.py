@@ -34,7 +34,7 @@ SLOW = {
     *("analysis/leaderboard/test_build", "analysis/leaderboard/test_win_rates"),
     *("benchmarks/library", "benchmarks/sample_data"),  # every benchmark that ships
     "benchmarks/test_personal_identifiers",  # spaCy
-    "benchmarks/test_plugin_scaffold",  # processes
+    "benchmarks/test_plugin_template",  # processes
     *(f"benchmarks/data/test_{name}" for name in ("arrow_parquet", "dataset", "readers")),
     *(f"io/test_{name}" for name in ("office", "plugins", "report_kill")),
     "models/batch",

@@ -17,7 +17,6 @@ import numpy as np
 from medhelm.analysis.agreement.calibrated_pairs import ScoredModel, calibrated_pairs
 from medhelm.analysis.agreement.calibration import CalibratedMean, prediction_powered
 from medhelm.analysis.agreement.correlation import pearson
-from medhelm.analysis.agreement.icc_sample_size import verdict_size
 from medhelm.analysis.agreement.jury_vs_clinicians import standardized_icc
 from medhelm.analysis.agreement.raters import average_over_pairs
 from medhelm.analysis.agreement.rating_sample import draw_completions
@@ -217,13 +216,16 @@ def _called_as_good(raters: int, n: int, correlation: float, clusters: int, shar
     return float(np.mean(found))
 
 
-def plan_table(runs: int) -> str:
-    """Return the planned number of completions, and how often it shows a jury that is one more clinician."""
-    rows: list[list[Value]] = []
-    for raters, correlation in ((2, 0.5), (3, 0.5), (5, 0.5), (2, 0.75), (3, 0.75), (3, 0.3)):
-        n = verdict_size(correlation, SHARE, raters)
-        assert n, "these correlations are not 0"
-        rows.append([raters, correlation, n, f"{_called_as_good(raters, n, correlation, 0, 1.0, runs):.3f}"])
+SIZES = ((2, 0.5, 353), (3, 0.5, 242), (5, 0.5, 180), (2, 0.75, 67), (3, 0.75, 53), (3, 0.3, 970))
+"""Clinicians, correlation of two clinicians, and the completions with which about 80% of good juries are found."""
+
+
+def size_table(runs: int) -> str:
+    """Return how often so many completions show a jury that is one more clinician to be as good as one."""
+    rows: list[list[Value]] = [
+        [raters, correlation, n, f"{_called_as_good(raters, n, correlation, 0, 1.0, runs):.3f}"]
+        for raters, correlation, n in SIZES
+    ]
     return render(rows, ["Clinicians", "Two clinicians", "Completions", "Shown"], format="md")
 
 
@@ -328,7 +330,7 @@ TABLES = (
     agreement_table,
     difference_table,
     verdict_table,
-    plan_table,
+    size_table,
     rater_table,
     selection_table,
     ceiling_table,

@@ -8,9 +8,9 @@ from bench.studies.clinicians import (
     difference_table,
     judge_table,
     pairs_table,
-    plan_table,
     rater_table,
     selection_table,
+    size_table,
     verdict_table,
 )
 
@@ -22,7 +22,7 @@ def test_every_table_has_its_rows() -> None:
         (rater_table, 9, 12),
         (selection_table, 6, 12),
         (verdict_table, 6, 4),
-        (plan_table, 6, 2),
+        (size_table, 6, 2),
         (ceiling_table, 8, 12),
         (pairs_table, 6, 2),
         (judge_table, 4, 2),

@@ -12,8 +12,6 @@ import pytest
 from bench.studies import expert_judgments as expert_judgements
 from bench.studies.expert_data import Graded, Notes, claims, graded_sets, note_preferences
 from bench.studies.expert_judgments import BEGIN, END, PAGE, hits, kappa_by_rank, scorers, shared_words, tables
-from medhelm.analysis.agreement.icc_sample_size import icc_sample_sizes
-from medhelm.reports.agreement import SampleSizeAnswer, plan_to_table
 from medhelm.reports.formats.tables import with_interval
 from medhelm.results.agreement import agreement
 from tests.support.benchmarks.library import benchmark
@@ -149,12 +147,6 @@ def test_the_example_on_the_page_gives_the_numbers_beside_it(tmp_path: Path) -> 
     lines.append(f"| clinicians, ICC(3,k) | {among.value:.3f} |")
     lines.append(f"| completions, raters | {found.n_instances}, {len(found.raters)} |")
     assert [line for line in lines if line not in page()] == []
-
-
-def test_the_plan_on_the_page(tmp_path: Path) -> None:
-    rows = icc_sample_sizes([0.2, 0.3, 0.4], population=500)
-    table = plan_to_table(SampleSizeAnswer(rows=rows, expected=0.75, raters=2, assurance=0.8, population=500), "md")
-    assert table.partition("\n\n")[2] in page()
 
 
 def test_without_data_nothing_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

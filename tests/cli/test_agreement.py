@@ -96,32 +96,12 @@ def test_grades_on_another_scale(medhelm: Medhelm, tmp_path: Path) -> None:
     assert converted["combined"]["jury_vs_clinicians"] == same["combined"]["jury_vs_clinicians"]
 
 
-def test_planning_needs_no_file(medhelm: Medhelm) -> None:
-    outcome = medhelm("agreement", "--plan", "0.2", "--plan", "0.4", "--population", "500", "--json")
-    assert outcome.code == 0
-    narrow, wide = outcome.json["plans"]
-    assert (narrow["width"], wide["width"]) == (0.2, 0.4)
-    assert narrow["icc3k"] > wide["icc3k"] > 1
-    assert outcome.json["expected_icc"] == 0.75
-    assert outcome.json["verdict"] == {"completions": 67, "share": 0.8}
-    assert "67 completions" in medhelm("agreement", "--plan", "0.2").out
-    assert medhelm("agreement", "--plan", "0.2", "--expected-icc", "0").code == 0
-    assert "if the ICC is 0.6" in medhelm(
-        "agreement", "--plan", "0.2", "--expected-icc", "0.6", "--raters", "3", "--assurance", "0.9"
-    ).out.replace("\n", " ")
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "give either a file of ratings or --plan WIDTH"),
-        (["x.csv", "--plan", "0.2"], "give either a file of ratings or --plan WIDTH"),
+        ([], "Missing argument 'RATINGS'"),
         (["none.csv"], "none.csv: the file does not exist."),
         (["x.csv", "--scale", "5", "1"], "the lowest grade must be below the highest"),
-        (["--plan", "0"], "--plan"),
-        (["--plan", "0.2", "--expected-icc", "1.5"], "--plan: the expected coefficient"),
-        (["--plan", "0.2", "--raters", "1"], "--raters"),
-        (["--plan", "0.2", "--assurance", "0.1"], "assurance"),
     ],
 )
 def test_bad_options(medhelm: Medhelm, arguments: list[str], words: str) -> None:

@@ -17,7 +17,6 @@ Refuse = Callable[[int], None]
 OUTPUTS = {
     "benchmarks new": ("benchmarks", "new", "sepsis", "--out", "place"),
     "benchmarks new --from": ("benchmarks", "new", "sepsis", "--out", "place", "--from", "rows.csv"),
-    "plugins new": ("plugins", "new", "acme", "--kind", "metric", "--out", "place"),
     "data sample": ("data", "sample", "pubmed_qa", "--out", "place"),
     "export csv": ("export", "csv", "place/out"),
     "export parquet": ("export", "parquet", "place/out"),
@@ -74,7 +73,7 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(
     assert list(place.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["benchmarks new", "benchmarks new --from", "plugins new", "data sample"])
+@pytest.mark.parametrize("name", ["benchmarks new", "benchmarks new --from", "data sample"])
 def test_a_disk_that_fills_up_leaves_nothing_half_written(
     place: Path, medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -11,7 +11,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from medhelm.analysis.agreement.icc_sample_size import icc_sample_sizes
 from medhelm.analysis.agreement.jury_vs_clinicians import (
     JuryAgreement,
     RatingMatrix,
@@ -21,7 +20,7 @@ from medhelm.analysis.agreement.jury_vs_clinicians import (
 from medhelm.analysis.agreement.reliability import JuryAndRaters, RaterAgreement
 from medhelm.domain import Estimate
 from medhelm.domain.remark import Remark
-from medhelm.reports.agreement import SampleSizeAnswer, as_json, plan_as_json, plan_to_table, to_table, verdict
+from medhelm.reports.agreement import as_json, to_table, verdict
 
 Ends = tuple[float, float] | None
 
@@ -270,33 +269,3 @@ def test_undefined_numbers_are_dashes_in_the_table() -> None:
     assert len(of_the_jury) == 8
     assert {row[name] for name in of_the_jury} == {""}
     assert "nan" not in to_table(found) + str(as_json(found))
-
-
-def planned(population: int | None) -> SampleSizeAnswer:
-    rows = icc_sample_sizes([0.2, 0.4], expected=0.7, k=3, assurance=0.9, population=population)
-    return SampleSizeAnswer(rows=rows, expected=0.7, raters=3, assurance=0.9, population=population, verdict=77)
-
-
-def test_a_plan() -> None:
-    found = planned(500)
-    content = json.loads(json.dumps(plan_as_json(found)))
-    assert (content["expected_icc"], content["raters"], content["assurance"], content["population"]) == (
-        0.7,
-        3,
-        0.9,
-        500,
-    )
-    assert [row["width"] for row in content["plans"]] == [0.2, 0.4]
-    first = found.rows[0]
-    assert content["plans"][0] == {
-        "width": 0.2, "bonett": first.bonett, "zou": first.zou, "icc31": first.one_rater, "icc3k": first.mean,
-    }  # fmt: skip
-    text = plan_to_table(found)
-    assert text.startswith("How many of the 500 completions all 3 raters must rate, for each width of the 95% interval")
-    assert content["verdict"] == {"completions": 77, "share": 0.8}
-    assert "can be used in place of a clinician: 77 completions (probability 90%)" in " ".join(text.split())
-    table = plan_to_table(found, "csv")
-    assert table.splitlines()[-2].split(",") == [
-        str(x) for x in (0.2, first.mean, first.one_rater, first.zou, first.bonett)
-    ]
-    assert plan_to_table(planned(None)).startswith("How many completions all 3 raters must rate")

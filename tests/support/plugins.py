@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -10,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.benchmarks.plugin_scaffold import KINDS, scaffold_plugin
 from medhelm.io import plugins
+
+TEMPLATE = Path(__file__).parents[2] / "docs" / "how-to" / "plugin_template"
+"""The package that users copy: a provider, a metric and a benchmark, all of which are named `ward`."""
 
 Groups = Mapping[str, Mapping[str, str]]
 """Group of entry points -> name -> where it leads."""
@@ -32,10 +35,12 @@ def write_metadata(site: Path, package: str, version: str, groups: Groups) -> No
     (folder / "entry_points.txt").write_text("\n".join(lines), encoding="utf-8")
 
 
-def install_example(site: Path, package: Path) -> None:
-    """Install a package as `pip install --editable` does: its metadata in `site`, its code where it is."""
+def install_template(site: Path, package: Path) -> Path:
+    """Copy the template to `package`, and install it as `pip install --editable` does: its metadata in `site`."""
+    shutil.copytree(TEMPLATE, package, ignore=shutil.ignore_patterns("__pycache__"))
     project = tomllib.loads((package / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     write_metadata(site, project["name"], project["version"], project["entry-points"])
+    return package
 
 
 def module_name() -> str:
@@ -79,9 +84,8 @@ def install(site: Path) -> Install:
 
 @pytest.fixture
 def example(site: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Install a package that `medhelm plugins new ward` makes, with one plug-in of each kind; its folder of code."""
-    package = scaffold_plugin("ward", KINDS, tmp_path_factory.mktemp("example"))
-    install_example(site, package)
+    """Install a copy of the template, with one plug-in of each kind; its folder of code."""
+    package = install_template(site, tmp_path_factory.mktemp("example") / "medhelm-ward")
     monkeypatch.syspath_prepend(package / "src")
     for name in [name for name in sys.modules if name.partition(".")[0] == "medhelm_ward"]:
         monkeypatch.delitem(sys.modules, name)

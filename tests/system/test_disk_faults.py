@@ -19,7 +19,7 @@ def disturb(folder: Path, trials: int, commands: list[str], kinds: list[str]) ->
 
 
 def test_errors_kills_and_signals_lose_nothing(tmp_path: Path) -> None:
-    disturb(tmp_path, 22, ["rescore", "plugins new"], [])
+    disturb(tmp_path, 22, ["rescore", "benchmarks new"], [])
 
 
 @pytest.mark.long

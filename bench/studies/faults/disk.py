@@ -139,9 +139,6 @@ COMMANDS: Mapping[str, Command] = {
     "benchmarks new --from": Command(
         words=("benchmarks", "new", "sepsis", "--out", "out", "--from", "rows.csv"), prepared="whole", is_once=True
     ),
-    "plugins new": Command(
-        words=("plugins", "new", "acme", "--kind", "metric", "--out", "out"), prepared="whole", is_once=True
-    ),
 }
 """Name -> a command that writes."""
 

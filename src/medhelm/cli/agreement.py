@@ -40,46 +40,13 @@ class _RatingsArgument(click.Argument):
 
 
 @click.group(cls=_RatingsOrCommand, invoke_without_command=True, subcommand_metavar="| sample [OPTIONS] FILE")
-@click.argument("ratings", cls=_RatingsArgument, type=click.Path(path_type=Path), required=False)
+@click.argument("ratings", cls=_RatingsArgument, type=click.Path(path_type=Path))
 @click.option(
     "--scale",
     type=float,
     nargs=2,
     metavar="LOW HIGH",
     help="Lowest and highest grade in the file, if they differ from the rubric's.",
-)
-@click.option(
-    "--plan",
-    "widths",
-    type=click.FloatRange(min=0, min_open=True),
-    multiple=True,
-    metavar="WIDTH",
-    help="Instead of RATINGS: number of completions to rate for an interval of this width, and for the verdict.",
-)
-@click.option(
-    "--expected-icc", metavar="ICC", type=float, default=0.75, show_default=True, help="With --plan: expected ICC."
-)
-@click.option(
-    "--raters",
-    metavar="N",
-    type=click.IntRange(min=2),
-    default=2,
-    show_default=True,
-    help="With --plan: raters per completion.",
-)
-@click.option(
-    "--assurance",
-    metavar="P",
-    type=float,
-    default=0.8,
-    show_default=True,
-    help="With --plan: probability that the interval is at most this wide.",
-)
-@click.option(
-    "--population",
-    metavar="N",
-    type=click.IntRange(min=2),
-    help="With --plan: total number of completions.  [default: unlimited]",
 )
 @click.option(
     "--scoring",
@@ -96,14 +63,9 @@ class _RatingsArgument(click.Argument):
 @click.pass_context
 def agreement(
     context: click.Context,
-    ratings: Path | None,
+    ratings: Path,
     format_: str,
     scale: tuple[float, float] | None,
-    widths: Sequence[float],
-    expected_icc: float,
-    raters: int,
-    assurance: float,
-    population: int | None,
     rule: Rule,
     wanted: RunFilter,
 ) -> int:
@@ -111,23 +73,16 @@ def agreement(
 
     RATINGS is a CSV or .xlsx file with the columns rater, instance_id, benchmark, model, and the rubric's criteria:
     accuracy, completeness, clarity. The jury's grades come from the store, or from the columns jury_accuracy,
-    jury_completeness and jury_clarity. With --plan instead of RATINGS: how many ratings to collect. The command
-    `sample` draws the completions to rate.
+    jury_completeness and jury_clarity. The command `sample` draws the completions to rate.
 
     \b
     Examples:
-      medhelm agreement --plan 0.2 --population 500
       medhelm agreement sample --size 50 ratings.csv
       medhelm agreement ratings.csv
     """
     if context.invoked_subcommand:
         return 0
     shared: Shared = context.obj
-    if widths and ratings is None:
-        _print_plan(widths, expected_icc, raters, assurance, population, format_)
-        return 0
-    if widths or ratings is None:
-        raise click.UsageError("give either a file of ratings or --plan WIDTH.")
     if scale and not scale[0] < scale[1]:
         raise click.UsageError(f"--scale {scale[0]:g} {scale[1]:g}: the lowest grade must be below the highest.")
     _print_agreement(shared, ratings, scale, format_, rule, wanted, wide=context.params["wide"])
@@ -276,25 +231,3 @@ def _print_agreement(
         print_json(agreement_report.as_json(found))
     else:
         click.echo(agreement_report.to_table(found, format_, rule, wide=wide), nl=False)
-
-
-def _print_plan(
-    widths: Sequence[float], expected: float, raters: int, assurance: float, population: int | None, format_: str
-) -> None:
-    from medhelm.analysis.agreement.icc_sample_size import icc_sample_sizes, verdict_size
-    from medhelm.analysis.agreement.verdict import SHARE
-    from medhelm.errors import UserError
-    from medhelm.reports import agreement as agreement_report
-
-    try:
-        rows = icc_sample_sizes(widths, expected=expected, k=raters, assurance=assurance, population=population)
-        enough = verdict_size(expected, SHARE, raters, assurance)
-    except ValueError as error:
-        raise UserError(f"--plan: {error}.") from None
-    found = agreement_report.SampleSizeAnswer(
-        rows=rows, expected=expected, raters=raters, assurance=assurance, population=population, verdict=enough
-    )
-    if format_ == "json":
-        print_json(agreement_report.plan_as_json(found))
-    else:
-        click.echo(agreement_report.plan_to_table(found, format_), nl=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,6 @@ from medhelm.reports.formats.json_output import select
 from medhelm.reports.formats.tables import Value, decimal, estimate_text, number, render, with_interval
 
 if TYPE_CHECKING:
-    from medhelm.analysis.agreement.icc_sample_size import SampleSizes
     from medhelm.analysis.agreement.jury_vs_clinicians import (
         AgreementWithClinicians,
         BenchmarkAgreement,
@@ -357,56 +355,3 @@ def sample_to_csv(found: RatingSample, raters: Sequence[str]) -> str:
         for one in found.completions
     ]
     return render(rows, headers, format="csv")
-
-
-# --- sample sizes -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SampleSizeAnswer:
-    """Sample sizes for a study, with the assumptions behind them."""
-
-    rows: Sequence[SampleSizes]
-    """One row per width of the interval."""
-    expected: float
-    """Expected ICC."""
-    raters: int
-    """Raters per completion."""
-    assurance: float
-    """Probability that the interval is at most that wide."""
-    population: int | None
-    """Number of completions in all; None for unlimited."""
-    verdict: int | None = None
-    """Completions that show a jury as good as one more clinician to be so, if the ICC is that of two clinicians; None
-    if no number does."""
-
-
-def plan_as_json(found: SampleSizeAnswer) -> dict[str, Any]:
-    """Return the output of `medhelm agreement --plan --json`."""
-    return {
-        **select(found, "expected_icc=expected raters assurance population"),
-        "plans": [select(row, "width bonett zou icc31=one_rater icc3k=mean") for row in found.rows],
-        "verdict": {"completions": found.verdict, "share": SHARE},
-    }
-
-
-def plan_to_table(found: SampleSizeAnswer, format: str = "table") -> str:
-    """Return one row per width: the number of completions that every rater must rate."""
-    headers = ["Width", "ICC(3,k)", "ICC(3,1)", "ICC(3,1), Zou 2012", "ICC(3,1), Bonett 2002"]
-    among = f"of the {found.population:,} " if found.population else ""
-    who = "both raters" if found.raters == 2 else f"all {found.raters} raters"
-    caption = (
-        f"How many {among}completions {who} must rate, for each width of the 95% interval, if the ICC is "
-        f"{found.expected:g} (with probability {found.assurance:.0%}; Bonett: on average)"
-    )
-    cells: list[list[Value]] = [[row.width, row.mean, row.one_rater, row.zou, row.bonett] for row in found.rows]
-    table = render(cells, headers, format=format, caption=caption)
-    if format in ("csv", "latex") or found.verdict is None:
-        return table
-    enough = "" if found.population is None or found.verdict <= found.population else " There are not so many."
-    sentence = (
-        f"For the verdict that a jury can be used in place of a clinician: {found.verdict:,} completions "
-        f"(probability {found.assurance:.0%}), if the jury agrees with a clinician as well as another clinician does "
-        f"and the correlation of two clinicians is {found.expected:g}.{enough}"
-    )
-    return f"{table}\n{fill(sentence, 120)}\n"

@@ -13,7 +13,6 @@ from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.constant_answers import MAJORITY
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.leaderboard.verdict import with_doubts
-from medhelm.analysis.statistics.numbers_cache import NumbersCache
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import JURY, ConstantBaseline, InjectionEffect, Rule, Run, Tier
 from medhelm.domain.arguments import AnyPaths, as_names, as_path, as_paths
@@ -44,7 +43,6 @@ from medhelm.results.runs.run_filter import load_filtered
 from medhelm.results.spending import repriced
 from medhelm.results.suites import resolve_suite, suite_sort_key
 from medhelm.storage.constant_baselines import read_baseline
-from medhelm.storage.derived.number_files import number_files
 from medhelm.storage.recovery.damaged_runs import intact_runs, leave_out
 from medhelm.storage.run_file import DamagedRunError
 from medhelm.storage.run_scores import read_all
@@ -132,7 +130,6 @@ def leaderboard_from_inputs(finished: LeaderboardInputs, options: BoardOptions =
         options,
         scoring=finished.rule,
         tier=finished.tier,
-        cache=finished.numbers,
     )
     left_out = finished.left_out_of(board.columns)
     remarks = [*left_out_remarks(left_out), *finished.remarks_on(board.columns)]
@@ -176,7 +173,6 @@ def leaderboard_from_cells(
     *,
     scoring: Rule,
     tier: Tier = "real",
-    cache: NumbersCache | None = None,
 ) -> Leaderboard:
     """Build a leaderboard of these cells on the benchmarks of a suite, with its weights.
 
@@ -191,7 +187,6 @@ def leaderboard_from_cells(
         suite=suite.name,
         scoring=scoring,
         tier=tier,
-        cache=cache,
         shared=options.shared,
         resample=options.resample,
         rank_baselines=options.rank_baselines,
@@ -244,8 +239,6 @@ class LeaderboardInputs:
     """Benchmark with more than one judge -> its judges beside each other."""
     calibration: Calibration | None = None
     """Clinicians' ratings of these runs; None without."""
-    numbers: NumbersCache | None = None
-    """Numbers kept in the store of these runs; None for more than one store."""
     injection_effects: Sequence[InjectionEffect] = ()
     """Completions with signs of a prompt injection, and the mean jury score with and without them."""
 
@@ -346,7 +339,6 @@ def _inputs_of(
         left_out=choice.left_out,
         short_names=names_in(found),
         judge_agreement=_judge_agreement(judged) if rule == "corrected" else {},
-        numbers=number_files(stores[0]) if len(stores) == 1 else None,
         injection_effects=injection_effects(chosen, rule),
     )
 

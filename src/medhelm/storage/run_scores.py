@@ -1,4 +1,4 @@
-"""Reads the scores of many runs at once: from derived files, or with one query for runs with the same columns."""
+"""Reads the scores of many runs at once: from kept files, or with one query for runs with the same columns."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from medhelm.domain import Parts, Rule, Run
 from medhelm.errors import StoreError
 from medhelm.io.encryption.places import address
 from medhelm.io.parquet import connect, open_engine, sql_name, sql_text
-from medhelm.storage.derived.array_file import Identity
-from medhelm.storage.derived.folder import derived_folder
-from medhelm.storage.derived.score_files import ScoreFiles, identity_of
+from medhelm.storage.derived.folder import derived_folder, identity_of
+from medhelm.storage.derived.score_file import ScoreFile
 from medhelm.storage.recovery.damaged_runs import damaged_file
 from medhelm.storage.runs import (
+    RECORDS,
     CodedTexts,
     RunScores,
     parts_column,
@@ -96,9 +96,7 @@ class ScoreColumns(NamedTuple):
 def read_all(runs: Sequence[Run], rule: Rule) -> Iterator[tuple[Run, RunScores]]:
     """Yield each run with its scores by its main metric; runs of one benchmark should be adjacent.
 
-    If the records have not changed, scores are taken from derived files, which are mapped into memory. Other scores are
-    read from the records and kept in such files. Memory does not grow with the number of runs, unless the caller keeps
-    the scores.
+    If the records have not changed, scores are taken from kept files. Other scores are read from the records and kept.
     Raises: StoreError for records that are missing, damaged, or without this metric.
     """
     benchmarks = [_Benchmark(list(group), rule) for _, group in groupby(runs, key=lambda run: run.benchmark)]
@@ -120,57 +118,34 @@ def read_all(runs: Sequence[Run], rule: Rule) -> Iterator[tuple[Run, RunScores]]
 
 
 class _Benchmark:
-    """The runs of one benchmark, and their scores in derived files."""
+    """The runs of one benchmark, and their kept scores."""
 
     def __init__(self, runs: Sequence[Run], rule: Rule) -> None:
-        """Find the scores in derived files."""
+        """Find the kept scores."""
         self.runs, self._rule = runs, rule
-        parents = {run.folder.parent if run.folder else None: run.folder for run in runs}
+        parents = {run.folder.parent: run.folder for run in runs if run.folder}
         folders = {parent: derived_folder(folder) for parent, folder in parents.items()}
-        files = {folder: ScoreFiles(folder, runs[0].benchmark, rule) for folder in set(folders.values()) if folder}
-        self._files = list(files.values())
-        self._places: list[tuple[ScoreFiles | None, Identity | None]] = []
-        for run in runs:
-            folder = folders[run.folder.parent if run.folder else None]
-            self._places.append((files[folder] if folder else None, identity_of(run)))
-        self._kept = self._find()
+        files = {parent: ScoreFile(place, runs[0].benchmark, rule) for parent, place in folders.items() if place}
+        self._files = [files.get(run.folder.parent) if run.folder else None for run in runs]
+        self._identities = [identity_of(f"{run.folder}/{RECORDS}") for run in runs]
+        places = zip(runs, self._files, self._identities, strict=True)
+        self._kept = [file.find(run, identity) if file else None for run, file, identity in places]
         self.missing = [run for run, scores in zip(runs, self._kept, strict=True) if scores is None]
         """Runs whose scores must be read from their records."""
 
-    def _find(self) -> list[RunScores | None]:
-        places = zip(self.runs, self._places, strict=True)
-        return [file.find(run, identity) if file else None for run, (file, identity) in places]
-
     def read(self, database: Callable[[], Any]) -> list[RunScores]:
         """Return the scores of all runs. `database`: opens the engine, which is needed only to read records."""
-        found = self._kept
-        if self.missing:
-            for one in self._files:
-                one.read_single(self.missing)
-            read = self._with_records(self._find(), database)
-            for one in self._files:
-                one.save()
-            # The scores just saved are mapped into memory, in place of those that were read.
-            found = [mapped or scores for mapped, scores in zip(self._find(), read, strict=True)]
-        return [
-            file.with_source(scores, run, identity) if file else scores
-            for scores, run, (file, identity) in zip(found, self.runs, self._places, strict=True)
-            if scores
-        ]
-
-    def _with_records(self, found: Sequence[RunScores | None], database: Callable[[], Any]) -> list[RunScores]:
-        """Return all scores; those that are missing are read from records and added to the derived files."""
-        missing = [run for run, scores in zip(self.runs, found, strict=True) if scores is None]
-        if not missing:
-            return [scores for scores in found if scores]
-        known = next((scores for scores in found if scores), None)
-        read = _read_records(database(), missing, self._rule, known)
-        filled = []
-        for run, (file, identity), scores in zip(self.runs, self._places, found, strict=True):
-            filled.append(scores or next(read))
-            if file and not scores:
-                file.add(run, identity, filled[-1])
-        return filled
+        known = next((scores for scores in self._kept if scores), None)
+        read = _read_records(database(), self.missing, self._rule, known) if self.missing else iter(())
+        found = [kept or next(read) for kept in self._kept]
+        for run, file, identity, kept, scores in zip(
+            self.runs, self._files, self._identities, self._kept, found, strict=True
+        ):
+            if file and not kept:
+                file.add(run, identity, scores)
+        for file in {file for file in self._files if file}:
+            file.save()
+        return found
 
 
 def keep_scores(run: Run) -> None:
@@ -181,11 +156,11 @@ def keep_scores(run: Run) -> None:
     folder = derived_folder(run.folder)
     if folder is None or not LEAST_AT_END <= run.n <= MOST_AT_END:
         return
-    files, identity = ScoreFiles(folder, run.benchmark, RULE_AT_END), identity_of(run)
+    file, identity = ScoreFile(folder, run.benchmark, RULE_AT_END), identity_of(f"{run.folder}/{RECORDS}")
     with suppress(StoreError):
         for scores in _read_records(connect(), [run], RULE_AT_END, None):
-            files.add(run, identity, scores, is_own=True)
-    files.save_single()
+            file.add(run, identity, scores, is_own=True)
+    file.save()
 
 
 def _read_records(database: Any, runs: Sequence[Run], rule: Rule, known: RunScores | None) -> Iterator[RunScores]:

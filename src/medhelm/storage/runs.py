@@ -281,8 +281,6 @@ class RunScores:
     """Code of the failure of each instance, "" for none; None if no instance failed, or it was not read."""
     seconds: np.ndarray | None = None
     """Seconds of each request whose completion arrived, nan for batches and unknown times; None if it was not read."""
-    source: str = ""
-    """Identity of the records and of the score within their store; empty if the records are not identified."""
 
 
 def read_scores(run: Run, metric: str, rule: Rule) -> RunScores:

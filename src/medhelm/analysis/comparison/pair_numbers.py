@@ -1,24 +1,20 @@
 """Sums of the paired differences of every two models on one benchmark: all that tests over several benchmarks need.
 
-They are small beside the scores of many instances, depend on one benchmark only, and are plain arrays, so that they can
-be kept in files. Tests that need single differences get them from the scores.
+They are small beside the scores of many instances. Tests that need single differences get them from the scores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from medhelm.analysis.comparison.paired import Ints, PairedDifferences, PairedScores, pair_indices
+from medhelm.analysis.comparison.paired import Ints, PairedDifferences, PairedScores
 from medhelm.analysis.leaderboard.alignment import AlignedScores
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import row_means
-from medhelm.analysis.statistics.numbers_cache import Arrays
 from medhelm.analysis.statistics.threads import in_threads
 
 
@@ -37,19 +33,6 @@ class PairSums:
     """True for independent 0/1 scores."""
     n_instances: int
     """Instances of the benchmark."""
-
-    def expanded(self, places: Ints, n_pairs: int) -> PairSums:
-        """Return the sums of `n_pairs` pairs: these pairs at `places`, and others that share nothing."""
-        found: dict[str, Any] = {}
-        for name in SUMS:
-            own = getattr(self, name)
-            found[name] = np.full(n_pairs, 1 if name == "df" else 0, dtype=own.dtype)
-            found[name][places] = own
-        return replace(self, **found)
-
-
-SUMS = [one.name for one in fields(PairSums) if one.name not in ("is_binary", "n_instances")]
-"""Fields that are arrays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -70,53 +53,6 @@ class PairNumbers:
     """Mean win share, 0 for none."""
     mde: float | None
     """Minimum detectable effect, mean over pairs."""
-
-    def expanded(self, rows: Sequence[int], n_models: int) -> PairNumbers:
-        """Return the numbers of `n_models` models: these models at `rows`, and others without scores."""
-        if len(rows) == n_models:
-            return self
-        first, second = pair_indices(n_models)
-        place = np.zeros((n_models, n_models), dtype=np.intp)
-        place[first, second] = np.arange(len(first))
-        here = np.array(rows, dtype=np.intp)
-        own_first, own_second = pair_indices(len(rows))
-        places = place[here[own_first], here[own_second]]
-        lacking, lacking_shares = np.ones((2, n_models))
-        mean, mean_share = np.zeros((2, n_models))
-        lacking[here], lacking_shares[here] = self.lacking, self.lacking_shares
-        mean[here], mean_share[here] = self.mean, self.mean_share
-        return PairNumbers(
-            scores=self.scores.expanded(places, len(first)),
-            shares=self.shares.expanded(places, len(first)),
-            lacking=lacking,
-            lacking_shares=lacking_shares,
-            mean=mean,
-            mean_share=mean_share,
-            mde=self.mde,
-        )
-
-    def as_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the numbers as arrays, see `from_arrays`."""
-        found = {f"pairs_{name}": getattr(self, name) for name in BY_MODEL}
-        for kind, sums in (("scores", self.scores), ("shares", self.shares)):
-            found |= {f"{kind}_{name}": getattr(sums, name) for name in SUMS}
-            found[f"{kind}_facts"] = np.array([sums.is_binary, sums.n_instances], dtype=np.int64)
-        return {**found, "mde": np.array([np.nan if self.mde is None else self.mde])}
-
-    @classmethod
-    def from_arrays(cls, arrays: Arrays) -> PairNumbers:
-        """Return the numbers in some arrays. Raises: KeyError."""
-        found: dict[str, Any] = {name: arrays[f"pairs_{name}"] for name in BY_MODEL}
-        for kind in ("scores", "shares"):
-            is_binary, n_instances = arrays[f"{kind}_facts"].tolist()
-            own: dict[str, Any] = {name: arrays[f"{kind}_{name}"] for name in SUMS}
-            found[kind] = PairSums(is_binary=bool(is_binary), n_instances=n_instances, **own)
-        mde = float(arrays["mde"][0])
-        return cls(**found, mde=None if np.isnan(mde) else mde)
-
-
-BY_MODEL = ("lacking", "lacking_shares", "mean", "mean_share")
-"""Fields with one number for each model."""
 
 
 class PairedBenchmark:

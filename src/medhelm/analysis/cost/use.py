@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.numbers_cache import NumbersCache, digest
-
-ALL = "all"
-"""In place of the name of a benchmark: times are pooled over all."""
-
-LEAST_KEPT, MOST_KEPT = 20_000, 10_000
-"""Completions of a model from which its times are kept, and most models and selections of runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -32,8 +25,6 @@ class RunUse:
     seconds: Floats | None = None
     """Seconds of each request without waits and retries, shape (n,): nan for batches and where the time is not known.
     None if no time is known."""
-    source: str = ""
-    """Identity of what `seconds` were read from; empty if it is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,45 +62,10 @@ def pooled_times(runs: Sequence[RunUse]) -> tuple[float, float] | None:
     return float(np.median(seconds)), float(seconds.mean())
 
 
-Times = Callable[[Sequence[RunUse]], tuple[float, float] | None]
-"""A function as `pooled_times`."""
-
-
-class KeptTimes:
-    """Works as `pooled_times`, and keeps the results for other processes."""
-
-    def __init__(self, cache: NumbersCache | None) -> None:
-        """`cache`: None to keep nothing."""
-        self._cache, self._known, self._is_changed = cache, dict[bytes, Floats](), False
-        found = cache and cache.find(ALL, "seconds", digest("seconds"))
-        if found and {"keys", "times"} <= found.keys():
-            self._known = {key.tobytes(): times for key, times in zip(found["keys"], found["times"], strict=False)}
-
-    def __call__(self, runs: Sequence[RunUse]) -> tuple[float, float] | None:
-        """Return the median and the mean seconds of a completion of some runs."""
-        if self._cache is None or sum(run.completions for run in runs) < LEAST_KEPT or not all(r.source for r in runs):
-            return pooled_times(runs)
-        key = bytes.fromhex(digest([run.source for run in runs]))
-        if key not in self._known:
-            self._known[key] = np.array(pooled_times(runs) or (np.nan, np.nan))
-            self._is_changed = True
-        median, mean = self._known[key].tolist()
-        return None if np.isnan(median) else (median, mean)
-
-    def save(self) -> None:
-        """Keep what is new, in place of the oldest results if there are many."""
-        if self._cache is not None and self._is_changed:
-            kept = dict(list(self._known.items())[-MOST_KEPT:])
-            keys = np.array([np.frombuffer(key, np.uint8) for key in kept])
-            self._cache.add(ALL, "seconds", digest("seconds"), {"keys": keys, "times": np.array(list(kept.values()))})
-
-
-def pooled_use(
-    runs: Iterable[RunUse | None], cost_usd: float | None, times: Times = pooled_times
-) -> CompletionUse | None:
+def pooled_use(runs: Iterable[RunUse | None], cost_usd: float | None) -> CompletionUse | None:
     """Pool the runs of one model.
 
-    Parameters: runs, one per benchmark; cost_usd, of all of them together; times, pools their seconds.
+    Parameters: runs, one per benchmark; cost_usd, of all of them together.
     Returns: None if a run's use is unknown, or no run has a completion.
 
     >>> pooled_use([RunUse(completions=2, input_tokens=30, output_tokens=10)], 0.5).usd_per_1000
@@ -120,7 +76,7 @@ def pooled_use(
     completions = sum(run.completions for run in known)
     if len(known) < len(found) or not completions:
         return None
-    seconds = times([run for run in known if run.completions])
+    seconds = pooled_times([run for run in known if run.completions])
     known_cost = cost_usd if all(run.has_known_cost for run in known) else None
     return CompletionUse(
         completions=completions,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -50,27 +50,18 @@ class AlignedScores:
             self._cached_shares.append(found)
         return found
 
-    def completed(self, row: int, score: float) -> AlignedScores:
-        """Return a copy with a score, 0..1, for each missing one of a model."""
-
-        def filled(values: Floats) -> Floats:
-            copy = values.copy()
-            copy[row] = np.nan_to_num(copy[row], nan=score)
-            return copy
-
-        return self._map_scores(filled)
-
     def reordered(self, order: Sequence[int]) -> AlignedScores:
         """Return a copy with the models in another order, or some of them."""
-        if list(order) == list(range(len(self.scores))):
+        rows = list(order)
+        if rows == list(range(len(self.scores))):
             return self
-        found = self._map_scores(lambda values: values[list(order)])
-        limits = self.ratio_limits
-        return replace(found, ratio_limits=None if limits is None else limits[:, list(order)], _cached_shares=[])
-
-    def _map_scores(self, change: Callable[[Floats], Floats]) -> AlignedScores:
-        ratio_values = None if self.ratio_values is None else change(self.ratio_values)
-        return replace(self, scores=change(self.scores), ratio_values=ratio_values, _cached_shares=[])
+        return replace(
+            self,
+            scores=self.scores[rows],
+            ratio_values=None if self.ratio_values is None else self.ratio_values[rows],
+            ratio_limits=None if self.ratio_limits is None else self.ratio_limits[:, rows],
+            _cached_shares=[],
+        )
 
 
 def _ratio_limits(cells: Mapping[str, Cell], column: Column, models: Sequence[str]) -> Floats:

@@ -66,14 +66,6 @@ class ScoreMeans(NamedTuple):
         """Return the means without invented instances."""
         return BenchmarkMeans(self.mean, self.variance, self.df, self.extra_below, self.extra_above)
 
-    def expanded(self, rows: Sequence[int], n_models: int) -> ScoreMeans:
-        """Return the means of `n_models` models: these models at `rows`, and others without scores."""
-        empty = (np.nan, 1 / 12, 1.0, 0.0, True, self.is_independent.all(), 0.0, 0.0)
-        found = [np.full(n_models, value) for value in empty]
-        for new, own in zip(found, self, strict=True):
-            new[list(rows)] = own
-        return ScoreMeans(*found)
-
 
 class Averages(NamedTuple):
     """Averages of all models: arrays of shape (n_models,), nan for a model without a value."""

@@ -35,7 +35,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from medhelm.analysis.comparison.all_pairs import MOST_MODELS, AlignedBenchmark, AllPairs, compare_aligned
-from medhelm.analysis.cost.use import KeptTimes
 from medhelm.analysis.leaderboard.benchmark_numbers import BenchmarkNumbers, ScoredBenchmarks
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.frontier import cost_frontier
@@ -54,7 +53,6 @@ from medhelm.analysis.leaderboard.rows import (
 from medhelm.analysis.leaderboard.types import IntervalUnit, Leaderboard, RankedBy, Row
 from medhelm.analysis.leaderboard.verdict import verdict
 from medhelm.analysis.leaderboard.win_rates import has_any_value
-from medhelm.analysis.statistics.numbers_cache import NumbersCache
 from medhelm.domain import Rule, Tier
 from medhelm.domain.score import Resample
 from medhelm.errors import UserError
@@ -75,7 +73,6 @@ def build_leaderboard(
     suite: str = "all",
     scoring: Rule = "corrected",
     tier: Tier = "real",
-    cache: NumbersCache | None = None,
 ) -> Leaderboard:
     """Rank the models. The order of cells and columns does not change a number.
 
@@ -83,8 +80,7 @@ def build_leaderboard(
     the order to show them, None for all; shared, whether to keep only those on which every model has a value; resample,
     the unit of intervals and tests, None for instances where all scores are known, else benchmarks; rank_baselines,
     whether baselines compete, as they do where there is nothing else; panel, models that win shares and win rates are
-    against, empty for the other models on the board; suite, scoring and tier, shown with the result; cache, keeps the
-    numbers of single benchmarks.
+    against, empty for the other models on the board; suite, scoring and tier, shown with the result.
     Raises: UserError for two cells or columns of the same place, a cell without a column, an invalid scale or weight,
     instances as the unit where scores are not known, models that share no benchmark, or an unknown panel model.
     """
@@ -92,7 +88,7 @@ def build_leaderboard(
     table, models = selection.table, selection.models
     columns = sorted(selection.columns, key=lambda column: column.benchmark)
     # Averages, win shares and their variances, from the scores of one benchmark at a time
-    all_numbers = ScoredBenchmarks(models, columns, table, cache).numbers(with_pairs=True)
+    all_numbers = ScoredBenchmarks(models, columns, table).numbers(with_pairs=True)
     measures = measure(models, columns, table)
     unit = _interval_unit(resample, measures, table, all_numbers)
     numbers = all_numbers if unit == "instances within benchmarks" else []
@@ -103,7 +99,7 @@ def build_leaderboard(
     if panel:
         members = find_members(panel, models, selection.baselines)
         measures = measure_instances(measure(models, columns, table, members), numbers)
-    rows, ranked_by = _ranked_rows(measures, table, unit, scoring, cache)
+    rows, ranked_by = _ranked_rows(measures, table, unit, scoring)
     board = Leaderboard(
         rows=tuple(add_ranks(rows, pairs) if is_tested else rows),
         columns=selection.columns,
@@ -113,7 +109,7 @@ def build_leaderboard(
         pairs=pairs,
         panel=tuple(dict.fromkeys(panel)) or None,
         frontier=cost_frontier(rows, columns, numbers, pairs, unit if is_tested else "nothing"),
-        baselines=_baseline_rows(selection.baselines, columns, unit, cache),
+        baselines=_baseline_rows(selection.baselines, columns, unit),
         suite=suite,
         scoring=scoring,
         tier=tier,
@@ -127,12 +123,9 @@ def _ranked_rows(
     table: Mapping[str, Mapping[str, Cell]],
     unit: IntervalUnit,
     scoring: Rule,
-    cache: NumbersCache | None,
 ) -> tuple[list[Row], RankedBy]:
     """Make one row per model, in order of rank, and return what ranks them."""
-    times = KeptTimes(cache)
-    rows, ranked_by = make_rows(measures, table, unit, scoring, times)
-    times.save()
+    rows, ranked_by = make_rows(measures, table, unit, scoring)
     bounds = rank_bounds(measures, table, scoring)
     return [replace(row, rank_bounds=bounds.get(row.model)) for row in rows], ranked_by
 
@@ -237,9 +230,7 @@ def without_baselines(cells: Sequence[Cell], *, keep: Sequence[str] = ()) -> lis
     return [*competing, *named] if competing else list(cells)
 
 
-def _baseline_rows(
-    cells: Sequence[Cell], columns: Sequence[Column], unit: IntervalUnit, cache: NumbersCache | None
-) -> tuple[Row, ...]:
+def _baseline_rows(cells: Sequence[Cell], columns: Sequence[Column], unit: IntervalUnit) -> tuple[Row, ...]:
     """Return rows of baselines on the benchmarks of the board, by macro average: no ranks, win shares or win rates."""
     by_benchmark = _cells_by_benchmark(cells)
     table = {column.benchmark: by_benchmark.get(column.benchmark, {}) for column in columns}
@@ -247,7 +238,7 @@ def _baseline_rows(
     if not models:
         return ()
     measures = measure(models, columns, table)
-    numbers = ScoredBenchmarks(models, columns, table, cache).numbers(with_pairs=False)
+    numbers = ScoredBenchmarks(models, columns, table).numbers(with_pairs=False)
     if unit == "instances within benchmarks":
         if all(one is not None for one, row in zip(numbers, table.values(), strict=True) if row):
             measures = measure_instances(measures, numbers)

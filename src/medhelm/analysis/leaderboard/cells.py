@@ -104,8 +104,6 @@ class Cell:
     """Estimated mean clinician rating, in the same unit; None if there are too few ratings."""
     floors: Mapping[Floor, Floats] = field(default_factory=dict)
     """Floor of the rubric -> 1.0 for each instance whose completion is below it, else 0.0; nan if it is not known."""
-    source: str = ""
-    """Identity of what ids, scores and clusters were made from: equal only if these are. Empty if it is not known."""
     completion_counts: CompletionCounts | None = None
     """Completions without a readable answer; None if unknown, or for a baseline."""
     dates: tuple[str, str] | None = None

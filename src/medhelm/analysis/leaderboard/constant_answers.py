@@ -70,11 +70,12 @@ def _test_all(
     majority = next((row.cells for row in (*rows, *baselines) if _is_majority(row)), {})
     found: dict[tuple[str, str], tuple[float, float, float, float]] = {}
     for column in columns:
+        constant = _Rival(majority.get(column.benchmark), column)
         for row in rows:
             cell = row.cells.get(column.benchmark)
             if cell is None or cell.value is None or _is_majority(row):
                 continue
-            test = _paired_test(cell, majority.get(column.benchmark), column) or _test_of_mean(cell, column)
+            test = _paired_test(cell, constant, column) or _test_of_mean(cell, column)
             if test is not None:
                 found[row.model, column.benchmark] = (*test, cell.value)
     adjusted = holm([p for p, *_ in found.values()])
@@ -86,14 +87,27 @@ def _test_all(
     }
 
 
-def _paired_test(cell: Cell, majority: Cell | None, column: Column) -> tuple[float, float, float] | None:
+class _Rival:
+    """The scores of the constant answer on one benchmark."""
+
+    def __init__(self, majority: Cell | None, column: Column) -> None:
+        self._known: Mapping[str, float] = column.constant_scores or {}
+        if majority is not None and majority.scores is not None:
+            self._known = dict(zip(majority.ids, majority.scores.tolist(), strict=True))
+        self._by_list: dict[int, Floats] = {}
+
+    def scores(self, ids: Sequence[str]) -> Floats:
+        """Return the scores on some instances, nan if not known. Models mostly share one list of ids."""
+        if id(ids) not in self._by_list:
+            self._by_list[id(ids)] = np.array([self._known.get(name, np.nan) for name in ids], dtype=float)
+        return self._by_list[id(ids)]
+
+
+def _paired_test(cell: Cell, constant: _Rival, column: Column) -> tuple[float, float, float] | None:
     """Return p-value, difference, and mean of the constant answer; None if its scores are not known."""
     if cell.scores is None:
         return None
-    known: Mapping[str, float] = column.constant_scores or {}
-    if majority is not None and majority.scores is not None:
-        known = dict(zip(majority.ids, majority.scores.tolist(), strict=True))
-    rival: Floats = np.array([known.get(name, np.nan) for name in cell.ids], dtype=float)
+    rival = constant.scores(cell.ids)
     if (np.isnan(rival) | np.isnan(cell.scores)).all():
         return None
     found = paired_difference(column.normalize(cell.scores), column.normalize(rival), cell.clusters)

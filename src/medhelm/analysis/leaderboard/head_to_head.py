@@ -128,8 +128,9 @@ def _shares(aligned: AlignedScores) -> tuple[Floats, Ints, Floats]:
         won = (win(rounded[i] - rounded[i + 1 :]) + 1) / 2
         here = ~np.isnan(won)
         known = here.sum(axis=1)
-        mean = np.divide(np.nan_to_num(won).sum(axis=1), known, out=np.full(n - i - 1, np.nan), where=known > 0)
-        spread = np.where(here, (won - mean[:, None]) ** 2, 0.0).sum(axis=1) / np.maximum(known, 1)
+        won[~here] = 0.0
+        mean = np.divide(won.sum(axis=1), known, out=np.full(n - i - 1, np.nan), where=known > 0)
+        spread = np.einsum("mn,mn->m", won, won) / np.maximum(known, 1) - np.nan_to_num(mean) ** 2
         share[i, i + 1 :], share[i + 1 :, i] = mean, 1 - mean
         counts[i, i + 1 :] = counts[i + 1 :, i] = known
         variance[i, i + 1 :] = variance[i + 1 :, i] = spread

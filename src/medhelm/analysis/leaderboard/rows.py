@@ -13,7 +13,7 @@ from medhelm.analysis.comparison.adjusted_means import Design, selection_gain
 from medhelm.analysis.comparison.all_pairs import AllPairs
 from medhelm.analysis.comparison.paired import t_quantiles
 from medhelm.analysis.cost.sums import sum_costs
-from medhelm.analysis.cost.use import CompletionUse, Times, pooled_times, pooled_use
+from medhelm.analysis.cost.use import CompletionUse, pooled_use
 from medhelm.analysis.leaderboard.averages import (
     Averages,
     BenchmarkMeans,
@@ -38,7 +38,7 @@ from medhelm.analysis.leaderboard.win_rates import (
     win_rate_sd,
     win_shares,
 )
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.statistics.cluster_bootstrap import Floats, cluster_codes
 from medhelm.analysis.statistics.means import estimate, row_means
 from medhelm.analysis.statistics.threads import in_threads
 from medhelm.domain import Estimate, Rule
@@ -165,11 +165,11 @@ def _benchmark_shares(
 
 
 def make_rows(
-    measures: LeaderboardMeasures, table: Table, method: IntervalUnit, scoring: Rule, times: Times = pooled_times
+    measures: LeaderboardMeasures, table: Table, method: IntervalUnit, scoring: Rule
 ) -> tuple[list[Row], RankedBy]:
     """Make the rows in order of rank, and say which number ranks them; without any value there are no ranks.
 
-    Parameters: table, benchmark -> model -> cell; method, unit of the intervals; times, as of `pooled_use`.
+    Parameters: table, benchmark -> model -> cell; method, unit of the intervals.
     """
     models, columns, values = measures.models, measures.columns, measures.values
     share, rate, macro = _averages(measures, table, method)
@@ -185,7 +185,7 @@ def make_rows(
     cells_of_models = [
         {c.benchmark: table[c.benchmark][models[i]] for c in columns if models[i] in table[c.benchmark]} for i in order
     ]
-    uses = _completion_uses(cells_of_models, times)
+    uses = _completion_uses(cells_of_models)
     rows = []
     for place, i, cells, use in zip(places, order, cells_of_models, uses, strict=True):
         has = ~np.isnan(values[i])
@@ -220,11 +220,11 @@ def make_rows(
     return rows, ranking.by
 
 
-def _completion_uses(rows: Sequence[Mapping[str, Cell]], times: Times) -> Iterator[CompletionUse | None]:
+def _completion_uses(rows: Sequence[Mapping[str, Cell]]) -> Iterator[CompletionUse | None]:
     """Yield cost, tokens and time of the completions of each model. `rows`: its cells by benchmark."""
 
     def use_of(cells: Mapping[str, Cell]) -> CompletionUse | None:
-        return pooled_use((cell.use for cell in cells.values()), _total_cost(cells), times)
+        return pooled_use((cell.use for cell in cells.values()), _total_cost(cells))
 
     return in_threads(use_of, rows, size=max((sum(len(c.ids) for c in cells.values()) for cells in rows), default=0))
 
@@ -485,17 +485,15 @@ def _share(found: Sequence[tuple[Cell, Floats]]) -> Estimate | None:
     `found`: each cell with one number per instance, nan if it is not known.
     """
     flags: list[Floats] = []
-    clusters: list[str] = []
+    codes: list[NDArray[np.intp]] = []
+    n_clusters = 0
     for cell, own in found:
         known = ~np.isnan(own)
+        own_codes, k = cluster_codes(cell.clusters, len(own))
         flags.append(own[known])
-        names = (
-            cell.ids
-            if cell.clusters is None
-            else [cluster or name for cluster, name in zip(cell.clusters, cell.ids, strict=True)]
-        )
-        clusters += [f"{cell.benchmark} {names[place]}" for place in np.flatnonzero(known).tolist()]
-    return estimate(np.concatenate(flags), clusters, low=0.0, high=1.0) if flags else None
+        codes.append(own_codes[known] + n_clusters)
+        n_clusters += k
+    return estimate(np.concatenate(flags), np.concatenate(codes), low=0.0, high=1.0) if flags else None
 
 
 def _total_cost(cells: Mapping[str, Cell]) -> float | None:

@@ -46,7 +46,6 @@ def cell_of(model: str, run: Run, column: Column, scored: RunScores | None, *, r
         clusters=scored.clusters if scored else None,
         cost_usd=run.cost_usd,
         use=_use(run, scored),
-        source=scored.source if scored else "",
         completion_counts=counts_of(run),
         dates=(min(run.completion_days), max(run.completion_days)) if run.completion_days else None,
     )
@@ -64,7 +63,6 @@ def _use(run: Run, scored: RunScores | None) -> RunUse:
         input_tokens=run.usage.input if is_metered else None,
         output_tokens=run.usage.output if is_metered else None,
         seconds=scored.seconds if scored else None,
-        source=scored.source if scored else "",
     )
 
 
@@ -92,7 +90,6 @@ def _with_failures_as_worst(cell: Cell, run: Run, column: Column, scored: RunSco
         n_failed=int(np.isnan(scored.values).sum()),
         completers=cell.estimate,
         scores=values,
-        source=cell.source and f"{cell.source} failures as worst",
         tested=comparison_values(scores, parts) if parts else None,
         parts=parts,
     )

@@ -1,11 +1,7 @@
 """Files made from the runs of a store: they save time, and can be deleted at any time.
 
-    BENCHMARK-DIGEST-RULE.scores     scores of the runs of a benchmark (`score_files`)
-    BENCHMARK-DIGEST-RULE-RUN.scores scores of one large run, until they are put into the file of all runs
-    BENCHMARK-DIGEST-SLOT.numbers    numbers that a leaderboard computed from them (`number_files`)
-    BENCHMARK-DIGEST-runs.index      content of their `run.json` (`run_index`)
-    all-DIGEST-seconds.numbers       median times of models (`analysis.cost.use`)
-    checked.json                     files whose checksums were right
+    BENCHMARK-DIGEST-RULE.npz    scores of the runs of a benchmark (`score_file`)
+    BENCHMARK-DIGEST-runs.npz    content of their `run.json` (`run_index`)
 
 Each is used only for files of runs whose size, times and number did not change.
 """

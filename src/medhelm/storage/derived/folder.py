@@ -1,24 +1,27 @@
-"""The folder of what is made from the runs of a store, and the rules for it.
+"""The folder of what is made from the runs of a store, and its files.
 
-Nothing is kept in an encrypted store, nor from files so young that a file system may give two versions of them the same
-time.
+A file is a `.npz` with a checksum behind it. It is used only if that is right: damaged files, and those of another
+version, are ignored and written again. Nothing is kept in an encrypted store, nor from files so young that a file
+system may give two versions of them the same time.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from hashlib import sha256
+from hashlib import blake2b, sha256
+from io import BytesIO
 from pathlib import Path
-from threading import Lock
 from time import time_ns
 from typing import TYPE_CHECKING, Any
+
+from pydantic_core import from_json
 
 from medhelm.io.encryption.places import key_of
 from medhelm.io.output_folder import atomic_file
 from medhelm.io.shared_files import file_mask
-from medhelm.storage.derived.array_file import ArrayFile, Identity, read_arrays, write_arrays
 from medhelm.storage.store import file_name
 
 if TYPE_CHECKING:
@@ -27,18 +30,20 @@ if TYPE_CHECKING:
 FOLDER = "derived"
 """Folder of a store with these files."""
 
-LEAST_RUNS = 50
-"""Runs of a benchmark from which something is kept: fewer are read at once."""
+VERSION = b"kept 3"
+"""Version of the content of all files, part of their checksums."""
 
-CHECKED = "checked.json"
-"""File with the identity that each file had when its checksum was right: it takes long to compute."""
+CHECKSUM = 16
+"""Bytes of a checksum."""
+
+LEAST_RUNS = 20
+"""Runs of a benchmark from which something is kept: fewer are read at once."""
 
 YOUNG_S = 2.0
 """Age of records below which their scores are not kept, in seconds."""
 
-
-_remembering = Lock()
-"""Held while `CHECKED` is read and written again: benchmarks are read in several threads."""
+Identity = tuple[int, int, int, int]
+"""Size, times and number of a file: another content has another identity."""
 
 
 def derived_folder(run_folder: Path | None) -> Path | None:
@@ -55,43 +60,18 @@ def clear_derived(store: Path, benchmarks: Iterable[str]) -> None:
             path.unlink(missing_ok=True)
 
 
-def read_kept(path: Path) -> ArrayFile | None:
-    """Map a file of the folder into memory; None if it is missing, damaged, or of another layout."""
-    intact = _checked(path.parent).get(path.name)
-    found = read_arrays(path, intact)
-    if found is not None and found.identity != intact:
-        _remember(path, found.identity)
-    return found
-
-
-def write_kept(path: Path, about: Any, arrays: Mapping[str, Sequence[np.ndarray]], *, is_short: bool = False) -> None:
-    """Write a file of the folder, see `write_arrays`. A store that cannot be written is left alone.
-
-    `is_short`: its checksum is computed whenever it is read.
-    """
-    with suppress(OSError):
-        mask = file_mask(path.parents[1])
-        path.parent.mkdir(mode=0o770 & ~mask, exist_ok=True)
-        identity = write_arrays(path, about, arrays, mode=0o660 & ~mask)
-        if not is_short:
-            _remember(path, identity)
-
-
-def _checked(folder: Path) -> dict[str, Identity]:
-    """Return the identities of files whose checksums were right, by name."""
+def identity_of(path: str) -> Identity | None:
+    """Return the identity of a file; None if it is missing."""
     try:
-        found = json.loads((folder / CHECKED).read_text(encoding="utf-8"))
-        return {name: tuple(identity) for name, identity in found.items()}
-    except (OSError, ValueError, AttributeError, TypeError):
-        return {}
+        found = os.stat(path)  # noqa: PTH116 - faster, for thousands of runs
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
 
 
-def _remember(path: Path, identity: Identity) -> None:
-    """Note that the checksum is right of the file with this identity."""
-    folder = path.parent
-    with suppress(OSError), _remembering, atomic_file(folder / CHECKED) as new:
-        new.write_text(json.dumps({**_checked(folder), path.name: identity}), encoding="utf-8")
-        new.chmod(0o660 & ~file_mask(folder.parent))
+def is_young(identity: Identity) -> bool:
+    """Return whether a file may be written again within the precision of its times."""
+    return time_ns() - max(identity[1:3]) < YOUNG_S * 1e9
 
 
 def stem_of(benchmark: str) -> str:
@@ -99,6 +79,37 @@ def stem_of(benchmark: str) -> str:
     return f"{file_name(benchmark)}-{sha256(benchmark.encode()).hexdigest()[:10]}"
 
 
-def is_young(identity: Identity) -> bool:
-    """Return whether a file may be written again within the precision of its times."""
-    return time_ns() - max(identity[1:3]) < YOUNG_S * 1e9
+def read_kept(path: Path) -> tuple[Any, Mapping[str, np.ndarray]] | None:
+    """Return the JSON value and the arrays in a file; None if it is missing, damaged, or of another version."""
+    import numpy as np
+
+    try:
+        content = memoryview(path.read_bytes())
+    except OSError:
+        return None
+    if _checksum(content[:-CHECKSUM]) != content[-CHECKSUM:]:
+        return None
+    with np.load(BytesIO(content[:-CHECKSUM]), allow_pickle=False) as arrays:
+        found = dict(arrays)
+    return from_json(found.pop("about").tobytes()), found
+
+
+def write_kept(path: Path, about: Any, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write a file with a JSON value and arrays, renamed into place. A store that cannot be written is left alone.
+
+    If several processes do so at once, the file of one of them stays.
+    """
+    import numpy as np
+
+    content = BytesIO()
+    np.savez(content, about=np.frombuffer(json.dumps(about).encode(), np.uint8), **arrays)  # type: ignore[arg-type]
+    with suppress(OSError):
+        mask = file_mask(path.parents[1])
+        path.parent.mkdir(mode=0o770 & ~mask, exist_ok=True)
+        with atomic_file(path) as new, new.open("wb") as file:
+            new.chmod(0o660 & ~mask)
+            file.writelines([content.getbuffer(), _checksum(content.getbuffer())])
+
+
+def _checksum(content: memoryview) -> bytes:
+    return blake2b(content, digest_size=CHECKSUM, person=VERSION).digest()

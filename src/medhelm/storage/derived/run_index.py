@@ -1,6 +1,6 @@
 """Keeps the content of the `run.json` files of a benchmark in one file, so that a large store is listed fast.
 
-STORE/derived/BENCHMARK-DIGEST-runs.index holds what the files hold. A run is taken from it only if its file has the
+STORE/derived/BENCHMARK-DIGEST-runs.npz holds what the files hold. A run is taken from it only if its file has the
 size, the times and the number (inode) that it had before it was read. Files younger than `YOUNG_S`, and those of
 encrypted stores, are not kept.
 """
@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from os import stat
 from pathlib import Path
 
 from medhelm.domain import Run
-from medhelm.storage.derived.array_file import Identity, file_identity
-from medhelm.storage.derived.folder import LEAST_RUNS, derived_folder, is_young, read_kept, stem_of, write_kept
+from medhelm.storage.derived.folder import (
+    LEAST_RUNS,
+    Identity,
+    derived_folder,
+    identity_of,
+    is_young,
+    read_kept,
+    stem_of,
+    write_kept,
+)
 from medhelm.storage.run_file import NAME, RUN, DamagedRunError, read_run
-
-VERSION = 1
-"""Version of the file. Those of another version are made again."""
 
 
 def read_runs(folders: Sequence[Path]) -> tuple[list[Run], list[DamagedRunError]]:
@@ -28,7 +32,7 @@ def read_runs(folders: Sequence[Path]) -> tuple[list[Run], list[DamagedRunError]
     a newer version.
     """
     store = derived_folder(folders[0]) if len(folders) >= LEAST_RUNS else None
-    index = store / f"{stem_of(folders[0].parent.name)}-runs.index" if store else None
+    index = store / f"{stem_of(folders[0].parent.name)}-runs.npz" if store else None
     known = _read_index(index, folders[0].parent) if index else {}
     identities = {folder: identity for folder in folders if (identity := _identity_of(folder))}
     runs, is_changed = [], False
@@ -58,28 +62,23 @@ def _lacks_file(folder: Path) -> bool:
 
 
 def _identity_of(folder: Path) -> Identity | None:
-    try:
-        return file_identity(stat(f"{folder}/{NAME}"))  # noqa: PTH116 - faster
-    except OSError:
-        return None
+    return identity_of(f"{folder}/{NAME}")
 
 
 def _read_index(path: Path, place: Path) -> Mapping[str, tuple[Identity, Run]]:
-    """Return name of a folder -> identity of its file, and the run; nothing from a damaged index."""
+    """Return name of a folder -> identity of its file, and the run; nothing from the index of another version."""
     if (found := read_kept(path)) is not None:
         with suppress(ValueError, KeyError, TypeError, AttributeError, IndexError):
-            about = found.about
-            if about["version"] == VERSION:
-                runs = RUN.read_many(about["runs"], [{"folder": place / name} for name in about["names"]])
-                identities = (tuple(identity) for identity in about["identities"])
-                return dict(zip(about["names"], zip(identities, runs, strict=True), strict=True))
+            about = found[0]
+            runs = RUN.read_many(about["runs"], [{"folder": place / name} for name in about["names"]])
+            identities = (tuple(identity) for identity in about["identities"])
+            return dict(zip(about["names"], zip(identities, runs, strict=True), strict=True))
     return {}
 
 
 def _write_index(path: Path, kept: Sequence[tuple[Identity, Run]]) -> None:
     """Write the file."""
     about = {
-        "version": VERSION,
         "names": [run.folder.name for _, run in kept if run.folder],
         "identities": [identity for identity, _ in kept],
         "runs": RUN.write_many([run for _, run in kept]),

@@ -7,13 +7,13 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bench.tools.leaderboard_store import Size, write
-from medhelm.analysis.cost import use
-from medhelm.analysis.leaderboard import benchmark_numbers
 from medhelm.domain import Run
 from medhelm.reports.leaderboard import as_json
 from medhelm.results.leaderboard import leaderboard
@@ -21,8 +21,8 @@ from medhelm.results.options import RunFilter
 from medhelm.results.runs.encryption import encrypt_store
 from medhelm.storage import run_scores
 from medhelm.storage.derived import folder as derived
-from medhelm.storage.derived import number_files, run_index, score_files
-from medhelm.storage.derived.array_file import read_arrays, write_arrays
+from medhelm.storage.derived import run_index, score_file
+from medhelm.storage.derived.folder import read_kept, write_kept
 from medhelm.storage.run_file import read_run, write_run
 from medhelm.storage.run_folders import delete_runs, purge, read_removals, read_run_folders, remove_runs, restore_runs
 from medhelm.storage.run_scores import keep_scores
@@ -42,11 +42,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def store(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Copy the store, and keep everything however small and young it is."""
-    for module in (score_files, run_index):
+    for module in (score_file, run_index):
         monkeypatch.setattr(module, "LEAST_RUNS", 1)
-    for module in (benchmark_numbers, use):
-        monkeypatch.setattr(module, "LEAST_KEPT", 1)
-    monkeypatch.setattr(benchmark_numbers, "SCORES_PER_PAIR", 0)
     monkeypatch.setattr(derived, "YOUNG_S", 0.0)
     return Path(shutil.copytree(written, tmp_path / "store"))
 
@@ -62,7 +59,8 @@ def from_records(store: Path, place: Path, **options: Any) -> object:
 
 
 def kept_files(store: Path, kind: str = "*") -> list[Path]:
-    return sorted(path for path in (store / "derived").glob(f"*.{kind}") if path.name != derived.CHECKED)
+    """Files of scores (`corrected`), of the content of `run.json` (`runs`), or both."""
+    return sorted((store / "derived").glob(f"*-{kind}.npz"))
 
 
 def records_of(store: Path, place: int) -> Path:
@@ -138,36 +136,30 @@ def cut(store: Path) -> None:
 def change_byte(store: Path) -> None:
     for path in kept_files(store):
         content = bytearray(path.read_bytes())
-        content[-200] ^= 1
+        content[len(content) // 2] ^= 1
         path.write_bytes(content)
 
 
 def other_version(store: Path) -> None:
     for path in kept_files(store):
-        found = read_arrays(path)
-        assert found is not None
-        arrays = {name: [one + 1 if one.dtype.kind == "f" else one] for name, one in found.arrays.items()}
-        write_arrays(path, {**found.about, "version": 99}, arrays, mode=0o600)
+        about, arrays = read_kept(path) or (None, {})
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(derived, "VERSION", b"another")
+            write_kept(path, about, {name: one + 1 for name, one in arrays.items()})
 
 
-def other_structure(store: Path) -> None:
+def foreign(store: Path) -> None:
+    """Put pickled objects, which run code when they are read, into the place of kept files."""
     for path in kept_files(store):
-        write_arrays(path, {"version": score_files.VERSION, "runs": [{}]}, {}, mode=0o600)
-
-
-def without_arrays(store: Path) -> None:
-    for path in kept_files(store):
-        found = read_arrays(path)
-        assert found is not None
-        write_arrays(path, found.about, {}, mode=0o600)
+        with path.open("wb") as file:
+            np.savez(file, about=np.array([print], dtype=object))
 
 
 def other_entries(store: Path) -> None:
-    for path in kept_files(store, "index"):
-        found = read_arrays(path)
-        assert found is not None
-        runs = {**found.about["runs"], "n": [["forty"], [0] * len(found.about["names"]), None]}
-        write_arrays(path, {**found.about, "runs": runs}, {}, mode=0o600)
+    for path in kept_files(store, "runs"):
+        about, _ = read_kept(path) or ({}, {})
+        runs = {**about["runs"], "n": [["forty"], [0] * len(about["names"]), None]}
+        write_kept(path, {**about, "runs": runs}, {})
 
 
 def empty(store: Path) -> None:
@@ -177,7 +169,7 @@ def empty(store: Path) -> None:
 
 def exchange_benchmarks(store: Path) -> None:
     """Give each benchmark the files of another one."""
-    for kind in ("scores", "numbers", "index"):
+    for kind in ("corrected", "runs"):
         first, second = kept_files(store, kind)[-2:]
         contents = second.read_bytes(), first.read_bytes()
         first.write_bytes(contents[0])
@@ -202,29 +194,19 @@ CHANGES: tuple[Callable[[Path], None], ...] = (
     cut,
     change_byte,
     other_version,
-    other_structure,
-    without_arrays,
+    foreign,
     other_entries,
     empty,
     exchange_benchmarks,
 )
 
 
-@pytest.mark.parametrize(
-    ("most_single", "n_files"), [(0.05, 2), pytest.param(1.0, 6, marks=pytest.mark.long)], ids=["together", "single"]
-)
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
 def test_kept_scores_equal_the_records_after_any_change(
-    change: Callable[[Path], None],
-    most_single: float,
-    n_files: int,
-    store: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[Path], None], store: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(score_files, "MOST_SINGLE", most_single)
     before = numbers(store)
-    assert [len(kept_files(store, kind)) for kind in ("scores", "numbers", "index")] == [n_files, 3, 2]
+    assert [len(kept_files(store, kind)) for kind in ("corrected", "runs")] == [2, 2]
     change(store)
     expected = from_records(store, tmp_path / "copy")
     assert numbers(store) == expected
@@ -260,8 +242,6 @@ def test_what_is_kept_is_used_for_unchanged_runs(store: Path, monkeypatch: pytes
     expected = numbers(store)
     for used in ("storage.run_scores._read_records", "storage.derived.run_index.read_run"):
         monkeypatch.setattr(f"medhelm.{used}", lambda *_: pytest.fail("a run was read"))
-    for used in ("analysis.leaderboard.benchmark_numbers._compute_numbers", "analysis.cost.use.pooled_times"):
-        monkeypatch.setattr(f"medhelm.{used}", lambda *_, **__: pytest.fail("numbers were computed"))
     assert numbers(store) == expected
 
 
@@ -269,10 +249,10 @@ def test_what_is_kept_is_used_for_unchanged_runs(store: Path, monkeypatch: pytes
 def test_a_few_runs_are_kept_if_they_have_enough_records(
     store: Path, monkeypatch: pytest.MonkeyPatch, least: int, n_files: int
 ) -> None:
-    monkeypatch.setattr(score_files, "LEAST_RUNS", 1_000)
-    monkeypatch.setattr(score_files, "LEAST_RECORDS", least)
+    monkeypatch.setattr(score_file, "LEAST_RUNS", 1_000)
+    monkeypatch.setattr(score_file, "LEAST_RECORDS", least)
     numbers(store)
-    assert len(kept_files(store, "scores")) == n_files
+    assert len(kept_files(store, "corrected")) == n_files
 
 
 def keep_at_end(store: Path) -> None:
@@ -288,11 +268,9 @@ def test_scores_kept_at_the_end_of_runs_are_used_however_young_they_are(
     monkeypatch.setattr(run_scores, "LEAST_AT_END", 1)
     monkeypatch.setattr(derived, "YOUNG_S", 3600.0)
     keep_at_end(store)
-    assert len(kept_files(store, "scores")) == 6
+    assert len(kept_files(store)) == 2, "one file for each benchmark"
     with monkeypatch.context() as patch:
         patch.setattr(run_scores, "_read_records", lambda *_: pytest.fail("a run was read"))
-        assert numbers(store) == expected
-        assert len(kept_files(store, "scores")) == 2, "one file for each benchmark"
         assert numbers(store) == expected
     replace_records(store)
     assert numbers(store) == from_records(store, tmp_path / "changed") != expected
@@ -300,20 +278,16 @@ def test_scores_kept_at_the_end_of_runs_are_used_however_young_they_are(
     assert numbers(store) == from_records(store, tmp_path / "kept_again")
 
 
-def test_a_few_new_runs_leave_the_file_of_all_others_alone(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    numbers(store)
-    before = {path: path.stat().st_ino for path in kept_files(store, "scores")}
-    monkeypatch.setattr(score_files, "MOST_SINGLE", 0.4)
-    replace_records(store)
-    expected = numbers(store)
-    (new,) = set(kept_files(store, "scores")) - before.keys()
-    assert {path: path.stat().st_ino for path in before} == before
-    monkeypatch.setattr(run_scores, "_read_records", lambda *_: pytest.fail("a run was read"))
-    assert numbers(store) == expected
-    monkeypatch.setattr(score_files, "MOST_SINGLE", 0.05)
-    assert numbers(store) == expected
-    assert not new.exists(), "put into the file of all others"
-    assert numbers(store) == expected
+def test_writers_at_the_same_time_leave_a_whole_file(store: Path) -> None:
+    path = store / "derived" / "any-runs.npz"
+    writers = [Thread(target=write_kept, args=(path, place, {"x": np.full(10_000, place)})) for place in range(8)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    about, arrays = read_kept(path) or (None, {})
+    assert (arrays["x"] == about).all()
+    assert list(path.parent.iterdir()) == [path]
 
 
 def test_nothing_is_kept_at_the_end_of_small_runs_and_of_records_that_cannot_be_read(
@@ -326,31 +300,7 @@ def test_nothing_is_kept_at_the_end_of_small_runs_and_of_records_that_cannot_be_
     records_of(store, 1).unlink()
     for run in runs[:2]:
         keep_scores(run)
-    assert not kept_files(store, "scores")
-
-
-def test_only_the_benchmark_that_changed_is_computed_again(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    numbers(store)
-    replace_records(store)
-    compute = benchmark_numbers._compute_numbers
-    computed: list[int] = []
-
-    def watched(*given: Any, **options: Any) -> Any:
-        computed.append(1)
-        return compute(*given, **options)
-
-    monkeypatch.setattr(benchmark_numbers, "_compute_numbers", watched)
-    numbers(store)
-    assert len(computed) == 1
-
-
-def test_the_oldest_numbers_are_removed(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(number_files, "MOST_SLOTS", 2)
-    for names in ("01", "02"), ("01",), ("01", "02", "03"):
-        numbers(store, wanted=RunFilter(models=[f"lab/model-{name}" for name in names]))
-    benchmark = records_of(store, 0).parent.parent.name
-    kept = [path.stem for path in kept_files(store, "numbers") if path.name.startswith(benchmark)]
-    assert [name[-7:] for name in kept] == ["pairs-1", "pairs-3"]
+    assert not kept_files(store, "corrected")
 
 
 def test_nothing_is_kept_in_an_encrypted_store(store: Path, store_key: str) -> None:
@@ -389,6 +339,6 @@ def test_store_that_cannot_be_written_is_read(store: Path, monkeypatch: pytest.M
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError("read-only")
 
-    monkeypatch.setattr(derived, "write_arrays", refuse)
+    monkeypatch.setattr(derived, "atomic_file", refuse)
     expected = numbers(store)
     assert numbers(store) == expected
