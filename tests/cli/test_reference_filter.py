@@ -226,14 +226,14 @@ def test_what_was_received_before_a_stop_is_not_paid_for_again(
     first.send_signal(number)
     if number == signal.SIGINT:
         server.release()
-    out, err = first.communicate(timeout=60)
+    out, err = first.communicate(timeout=600)
     server.release()
     assert first.returncode == code
     if number == signal.SIGINT:
         assert json.loads(out)["benchmarks"][0]["status"] == "partial"
         assert "stopping" in err
     second = start()
-    out, _ = second.communicate(timeout=60)
+    out, _ = second.communicate(timeout=600)
     (found,) = json.loads(out)["benchmarks"]
     assert (second.returncode, found["status"], found["ids"]["set_aside"]) == (0, "complete", ["r3"])
     times = [report_number(body) for body in server.bodies]

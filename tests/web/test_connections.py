@@ -49,7 +49,7 @@ def serving(app: Any = hello, certificate: tuple[Path, Path] | None = None) -> I
         yield listening.getsockname()[1]
     finally:
         server.should_exit = server.force_exit = True
-        thread.join(30)
+        thread.join(600)
         listening.close()
 
 
@@ -138,7 +138,7 @@ def test_a_response_may_take_longer() -> None:
 
     with serving(slow) as port, connected(port) as one:
         one.sendall(WHOLE)
-        assert begun.wait(30)
+        assert begun.wait(600)
         with connected(port) as other:  # closed when the time of the first would have ended as well
             assert rest_of(other) == b""
         may_end.set()
@@ -159,7 +159,7 @@ def test_a_response_that_nobody_reads_is_given_up(monkeypatch: pytest.MonkeyPatc
 
     with serving(endless) as port, connected(port) as one:
         one.sendall(WHOLE)
-        assert ended.wait(30)
+        assert ended.wait(600)
 
 
 @pytest.mark.usefixtures("short")

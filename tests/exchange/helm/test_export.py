@@ -418,7 +418,7 @@ def helm_server(medhelm: Medhelm, store: Path, tools: Path) -> Iterator[str]:
             running.kill()
 
 
-def fetched(address: str, patience_s: float = 60.0) -> bytes:
+def fetched(address: str, patience_s: float = 600.0) -> bytes:
     """A page of a server that may still be starting."""
     end = time.monotonic() + patience_s
     while True:

@@ -104,7 +104,7 @@ def test_the_first_exchange_is_given_up_with_a_reason(scheme: str, answer: Answe
             if scheme == "http":
                 found.match(reason)
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), 600))
 
 
 @pytest.mark.usefixtures("short")
@@ -121,7 +121,7 @@ def test_a_connection_that_is_never_opened_is_given_up(answer: Answer, tmp_path:
             with pytest.raises(ModelUnusable, match=r"the gateway http://127\.0\.0\.1:.* cannot be reached"):
                 await ask(url, tmp_path, max_silence_s=0.05)
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), 600))
 
 
 @pytest.mark.usefixtures("short")
@@ -141,7 +141,7 @@ def test_no_redirect_is_followed(status: int, tmp_path: Path) -> None:
                 with pytest.raises(ModelUnusable, match=rf"sent a redirect \(status {status}\) to {other.url}/x\. "):
                     await ask(url, tmp_path, max_silence_s=5.0)
 
-        asyncio.run(asyncio.wait_for(main(), 60))
+        asyncio.run(asyncio.wait_for(main(), 600))
         assert other.received == []
 
 

@@ -64,7 +64,7 @@ def served(site: Site) -> Iterator[tuple[str, str]]:
         root = f"http://127.0.0.1:{port}"
         yield root, f"{root}/login#t={security.token}"
         server.should_exit = True
-        thread.join(10)
+        thread.join(600)
 
 
 @dataclass
