@@ -48,16 +48,6 @@ def test_a_file_with_the_published_header_works_as_it_is(medhelm: Medhelm, tmp_p
     assert outcome.json["jury_from"] == "file"
 
 
-def test_the_table_for_people(medhelm: Medhelm, tmp_path: Path) -> None:
-    outcome = medhelm("agreement", published_like(tmp_path))
-    assert outcome.code == 0
-    assert "aci_bench" in outcome.out
-    assert "Combined" in outcome.out
-    assert "jury, completeness" not in outcome.out
-    assert "jury, completeness" in medhelm("agreement", published_like(tmp_path), "--wide").out
-    assert medhelm("agreement", published_like(tmp_path), "--format", "csv").out.startswith("Benchmark,Completions,")
-
-
 def test_only_some_benchmarks_count(medhelm: Medhelm, tmp_path: Path) -> None:
     found = medhelm("agreement", published_like(tmp_path), "--benchmark", "aci_bench", "--json").json
     assert list(found["datasets"]) == ["aci_bench"]
@@ -96,21 +86,6 @@ def test_grades_on_another_scale(medhelm: Medhelm, tmp_path: Path) -> None:
     assert converted["combined"]["jury_vs_clinicians"] == same["combined"]["jury_vs_clinicians"]
 
 
-def test_planning_needs_no_file(medhelm: Medhelm) -> None:
-    outcome = medhelm("agreement", "--plan", "0.2", "--plan", "0.4", "--population", "500", "--json")
-    assert outcome.code == 0
-    narrow, wide = outcome.json["plans"]
-    assert (narrow["width"], wide["width"]) == (0.2, 0.4)
-    assert narrow["icc3k"] > wide["icc3k"] > 1
-    assert outcome.json["expected_icc"] == 0.75
-    assert outcome.json["verdict"] == {"completions": 67, "share": 0.8}
-    assert "67 completions" in medhelm("agreement", "--plan", "0.2").out
-    assert medhelm("agreement", "--plan", "0.2", "--expected-icc", "0").code == 0
-    assert "if the ICC is 0.6" in medhelm(
-        "agreement", "--plan", "0.2", "--expected-icc", "0.6", "--raters", "3", "--assurance", "0.9"
-    ).out.replace("\n", " ")
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -130,19 +105,6 @@ def test_bad_options(medhelm: Medhelm, arguments: list[str], words: str) -> None
     assert words in outcome.err
 
 
-def test_the_published_rule_is_shown_on_request(medhelm: Medhelm, tmp_path: Path) -> None:
-    path = published_like(tmp_path)
-    corrected, published = (
-        medhelm("agreement", path, "--scoring", rule, "--wide") for rule in ("corrected", "published")
-    )
-    assert "Lowest to" not in corrected.out
-    assert "Lowest to" in published.out
-    assert "Published rule" in published.out
-    found = medhelm("agreement", path, "--json").json
-    assert " ".join(corrected.out.split()).startswith(found["verdict"][0])
-    assert found["datasets"]["aci_bench"]["conclusion"] == "too_few"
-
-
 def test_a_file_named_like_the_subcommand_is_read_with_its_folder(medhelm: Medhelm, tmp_path: Path) -> None:
     published_like(tmp_path).rename(tmp_path / "sample")
     assert medhelm("agreement", tmp_path / "sample", "--json").code == 0
@@ -157,9 +119,3 @@ def test_a_sample_needs_a_judged_run(medhelm: Medhelm, tmp_path: Path) -> None:
     assert outcome.code == 2
     assert "has no run whose judges gave grades" in outcome.err
     assert not (tmp_path / "draw.csv").exists()
-
-
-def test_help_has_an_example(medhelm: Medhelm) -> None:
-    outcome = medhelm("agreement", "--help")
-    assert outcome.code == 0
-    assert "medhelm agreement ratings.csv" in outcome.out

@@ -194,12 +194,6 @@ def test_the_open_benchmarks_are_filtered_on_invented_rows(medhelm: Medhelm, ser
         assert one["tier"] == "sample"
 
 
-def test_help_shows_an_example(medhelm: Medhelm) -> None:
-    shown = medhelm("filter-references", "--help")
-    assert shown.code == 0
-    assert "medhelm filter-references mimic_rrs" in shown.out.partition("Example")[2]
-
-
 # --- stopped and gone on ----------------------------------------------------------------------------------------------
 
 
