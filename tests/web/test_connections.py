@@ -22,8 +22,6 @@ from tests.support.servers.proxy import make_certificates
 HALF = b"GET / HTTP/1.1\r\nHost: x\r\nX-A: "
 WHOLE = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
-App = Callable[[Mapping[str, Any], Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
-
 
 async def hello(scope: Mapping[str, Any], receive: object, send: Callable[[Any], Awaitable[None]]) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"5")]})
