@@ -277,7 +277,8 @@ def judge_table(found: JudgedRun) -> str:
     for name, judge in found.run["jury"]["judges"].items():
         reasons, grades = _counts(judge["failures"]) or None, _counts(found.grades[name]) or None
         rows.append([name, judge["expected"], judge["failed"], reasons, grades])
-    jury = metrics["jury"]
+    nothing = {"value": None, "low": None, "high": None, "n": 0, "n_failed": found.run["n"]}
+    jury = metrics.get("jury", nothing)  # missing if no judge was read on any completion
     return (
         f"{found.run['n']} questions, {found.run['n_failed']} completions failed, {found.truncated} ended at the token "
         f"limit. ROUGE-L with the reference answers: {_estimate(metrics['rouge_l'])}. Jury score: {_estimate(jury)}, "

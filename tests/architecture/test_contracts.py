@@ -53,44 +53,81 @@ def in_each_format(*command: str) -> list[tuple[str, ...]]:
 COMMANDS: dict[str, list[tuple[str, ...]]] = {
     "leaderboard": [
         *in_each_format("leaderboard"),
-        *[("leaderboard", "--by", by) for by in ("category", "subcategory", "benchmark")],
+        *[
+            ("leaderboard", "--by", by, "--format", format_)
+            for by in ("category", "subcategory", "benchmark", "head-to-head")
+            for format_ in FORMATS[:-1]
+        ],
         ("leaderboard", "--wide"),
         ("leaderboard", "--shared", "--scoring", "published"),
         ("leaderboard", "--published-only"),
     ],
-    "compare": [*in_each_format("compare", "{a}", "{b}"), ("compare", "--all"), ("compare", "--all", "--json")],
-    "cost": [*in_each_format("cost"), *[("cost", "--by", by) for by in ("benchmark", "judge")]],
-    "power": in_each_format("power"),
-    "jury": in_each_format("jury"),
-    "agreement": in_each_format("agreement", "ratings.csv"),
+    "compare": [
+        *in_each_format("compare", "{a}", "{b}"),
+        ("compare", "{a}", "{b}", "--wide", "--adjust", "bh"),
+        *[
+            ("compare", "--by", by, "--format", format_)
+            for by in ("overall", "benchmark", "test")
+            for format_ in FORMATS
+        ],
+        ("compare", "--wide", "--adjust", "bh"),
+    ],
+    "cost": [
+        *in_each_format("cost"),
+        *[("cost", "--by", by, "--format", format_) for by in ("benchmark", "judge", "run") for format_ in FORMATS[:2]],
+        ("cost", "--rule", "ceiling"),
+    ],
+    "power": [
+        *in_each_format("power"),
+        *in_each_format("power", "--difference", "0.05"),
+        ("power", "--difference", "0.05", "--wide"),
+    ],
+    "jury": [
+        *in_each_format("jury"),
+        *[("jury", "--wide", "--format", format_) for format_ in ("table", "md", "latex")],
+    ],
+    "agreement": [
+        *in_each_format("agreement", "ratings.csv"),
+        *[("agreement", "ratings.csv", "--wide", "--scoring", rule) for rule in ("corrected", "published")],
+        ("agreement", "ratings.csv", "--scoring", "published", "--format", "csv"),
+        *in_each_format("agreement", "--plan", "0.2", "--plan", "0.4", "--population", "500", "--raters", "3"),
+    ],
     "runs": [*in_each_format("runs", "list"), ("runs", "show", "{run}"), ("runs", "show", "{run}", "--json")],
     "show": [("show", "{benchmark}", "{instance}"), ("show", "{benchmark}", "{instance}", "--json")],
     "release": [
         ("release", "first"),
         ("release", "second"),
+        *in_each_format("release"),
         *in_each_format("diff", "first", "second"),
         ("verify", "first"),
         ("verify", "first", "--json"),
     ],
     "gate": [
         ("release", "main"),
-        ("gate", "--against", "main"),
-        ("gate", "--against", "main", "--json"),
+        *[("gate", "--against", "main", "--format", format_) for format_ in ("table", "md", "junit", "github", "json")],
     ],
     "batches": [("batches",), ("batches", "--json")],
     "budget": [("budget", "set", "20"), ("budget", "show"), ("budget", "show", "--json")],
     "audit": [("audit", "show"), ("audit", "verify"), ("audit", "verify", "--json")],
     "report": [("report", "out")],
-    "export": [*[("export", kind, "out") for kind in ("csv", "parquet", "helm", "card")], ("export", "site", "site")],
+    "export": [
+        *[
+            ("export", kind, "out", *flags)
+            for kind in ("csv", "parquet", "helm", "card")
+            for flags in ((), ("--json",))
+        ],
+        ("export", "site", "site"),
+    ],
 }
 """What is approved together -> commands, in order, on a copy of each store."""
 
 CATALOG: list[tuple[str, ...]] = [
     *[("benchmarks", "list", "medec", "aci_bench", *flags) for flags in ((), ("--json",))],
-    *[("benchmarks", verb, "medcalc_bench") for verb in ("show", "rules")],
+    ("benchmarks", "show", "medcalc_bench"),
+    *in_each_format("benchmarks", "rules", "medcalc_bench"),
     ("benchmarks", "show", "aci_bench", "--json"),
     ("benchmarks", "preview", "pubmed_qa", "--tier", "sample"),
-    ("benchmarks", "check", "medec", "--tier", "sample"),
+    *[("benchmarks", "check", "medec", "--tier", "sample", *flags) for flags in ((), ("--json",))],
     *[("data", "status", "medec", "ehrshot", *flags) for flags in ((), ("--json",))],
     ("taxonomy",),
     *[
@@ -103,7 +140,7 @@ CATALOG: list[tuple[str, ...]] = [
 _VARIES = (
     (re.compile(r"\b20\d\d-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?)?( UTC|Z|\+00:00)?)?"), "DATE"),
     (re.compile(r"\b\d+\.\d+ s\b"), "0.0 s"),
-    (re.compile(r'"(seconds|version|generated|created)": ("[^"]*"|[\d.e+-]+)'), r'"\1": "VARIES"'),
+    (re.compile(r'"(seconds|version|generated|created|bytes)": ("[^"]*"|[\d.e+-]+)'), r'"\1": "VARIES"'),
     (re.compile(r"\b[0-9a-f]{64}\b|(?<=-)[0-9a-f]{10}\b"), "HASH"),
     (re.compile(r"medhelm (version )?\d+\.\d+\.\d+\S*"), "medhelm VERSION"),
     (re.compile(r"-?\d+\.\d{7,}(e-?\d+)?"), lambda number: f"{float(number[0]):.6g}"),
@@ -130,11 +167,13 @@ def make(name: str, folder: Path) -> Path:
 
 
 def _write_ratings(path: Path) -> None:
-    """Grades of three clinicians, of whom the first two see what the judges see."""
-    given = grades(0, 24, judges=("r1", "r2", "r3"))
+    """Grades of three clinicians on both benchmarks, of whom the first two see what the judges see."""
+    raters = ("r1", "r2", "r3")
     lines = [
-        ",".join((rater, f"i{n}", "notes", model, *(str(int(grade)) for grade in given[j, m, n])))
-        for j, rater in enumerate(("r1", "r2", "r3"))
+        ",".join((rater, f"i{n}", benchmark, model, *(str(int(grade)) for grade in given[j, m, n])))
+        for place, benchmark in enumerate(("notes", "letters"))
+        for given in [grades(place, 24, judges=raters)]
+        for j, rater in enumerate(raters)
         for m, model in enumerate(MODELS)
         for n in range(24)
     ]
@@ -169,7 +208,7 @@ def _pretty(text: str) -> str:
 
 
 def _files(folder: Path) -> Iterator[str]:
-    """Each file that a command wrote: rows of Parquet, the start of text, the digest of pages and pictures."""
+    """Each file that a command wrote: the card, columns and the digest of rows of Parquet, the digest of other text."""
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         name = path.relative_to(folder.parent)
         if path.suffix == ".parquet":
@@ -177,6 +216,8 @@ def _files(folder: Path) -> Iterator[str]:
                 relation = database.sql(f"select * from '{path}'")
                 kinds = [f"{column} {kind}" for column, kind in zip(relation.columns, relation.types, strict=True)]
                 yield f"{name}: {', '.join(kinds)}; rows {_digest(repr(relation.fetchall()))}"
+        elif path.name == "card.md":
+            yield f"{name}:\n{path.read_text(encoding='utf-8')}"
         elif path.suffix in (".html", ".md", ".csv", ".json", ".tex", ".txt", ".svg", ".js", ".css"):
             text = path.read_text(encoding="utf-8")
             yield f"{name}: {len(text.splitlines())} lines, {_digest(_masked(text, folder.parent))}"

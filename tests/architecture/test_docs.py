@@ -258,7 +258,7 @@ def test_the_example_of_a_provider_works(server: Server) -> None:
     async def ask() -> tuple[Completion, list[ProviderError]]:
         model = Model(name="ward/x", provider="ward", remote_name="x", base_url=server.url)
         request = Request(model=model, prompt=Prompt((Message("user", "Q"),)), max_tokens=1)
-        http = HttpClient(EgressPolicy(offline=True), timeout_s=20.0)
+        http = HttpClient(EgressPolicy(offline=True), timeout_s=600)
         provider = names["open_ward"](model, ProviderContext(http=http, environment={}, seed=0, aliases={}))
         try:
             completion = await provider.complete(request)

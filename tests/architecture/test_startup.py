@@ -35,7 +35,7 @@ def test_everything_is_written_before_the_process_ends(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     running = process(*command)
-    written = running.communicate(timeout=60)
+    written = running.communicate(timeout=600)
     assert running.returncode == code
     assert out in written[0]
     assert err in written[1]
@@ -48,7 +48,7 @@ def test_a_reader_that_has_had_enough_is_no_error() -> None:
     assert running.stderr is not None
     running.stdout.close()
     assert "Traceback" not in running.stderr.read()
-    running.wait(60)
+    running.wait(600)
     running.stderr.close()
 
 

@@ -49,7 +49,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def says(server: Server, **body: Any) -> str:
     """What the server's model answers."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=600)
     asked = {"messages": [{"role": "user", "content": "Question: so?"}], **body}
     connection.request("POST", "/v1/chat/completions", json.dumps(asked), {"Content-Type": "application/json"})
     reply: Any = json.loads(connection.getresponse().read())

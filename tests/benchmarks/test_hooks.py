@@ -82,14 +82,14 @@ def test_others_keep_their_environment_while_a_hook_runs(tmp_path: Path, monkeyp
 
     def rows() -> Iterator[Mapping[str, object]]:
         started.set()  # the hook is running now: it asked for a row
-        checked.wait(60)
+        checked.wait(600)
         yield {}
 
     path = written(tmp_path, "import os\ndef rows(rows):\n    for _ in rows: yield {'seen': list(os.environ.copy())}\n")
     hook = load_hook(path)
     with ThreadPoolExecutor(1) as pool:
         found = pool.submit(lambda: list(run_hook(hook, rows(), path)))
-        assert started.wait(60)
+        assert started.wait(600)
         copied = os.environ.copy()
         checked.set()
         assert copied["OPENAI_API_KEY"] == "key"

@@ -48,16 +48,6 @@ def test_a_file_with_the_published_header_works_as_it_is(medhelm: Medhelm, tmp_p
     assert outcome.json["jury_from"] == "file"
 
 
-def test_the_table_for_people(medhelm: Medhelm, tmp_path: Path) -> None:
-    outcome = medhelm("agreement", published_like(tmp_path))
-    assert outcome.code == 0
-    assert "aci_bench" in outcome.out
-    assert "Combined" in outcome.out
-    assert "jury, completeness" not in outcome.out
-    assert "jury, completeness" in medhelm("agreement", published_like(tmp_path), "--wide").out
-    assert medhelm("agreement", published_like(tmp_path), "--format", "csv").out.startswith("Benchmark,Completions,")
-
-
 def test_only_some_benchmarks_count(medhelm: Medhelm, tmp_path: Path) -> None:
     found = medhelm("agreement", published_like(tmp_path), "--benchmark", "aci_bench", "--json").json
     assert list(found["datasets"]) == ["aci_bench"]
@@ -110,19 +100,6 @@ def test_bad_options(medhelm: Medhelm, arguments: list[str], words: str) -> None
     assert words in outcome.err
 
 
-def test_the_published_rule_is_shown_on_request(medhelm: Medhelm, tmp_path: Path) -> None:
-    path = published_like(tmp_path)
-    corrected, published = (
-        medhelm("agreement", path, "--scoring", rule, "--wide") for rule in ("corrected", "published")
-    )
-    assert "Lowest to" not in corrected.out
-    assert "Lowest to" in published.out
-    assert "Published rule" in published.out
-    found = medhelm("agreement", path, "--json").json
-    assert " ".join(corrected.out.split()).startswith(found["verdict"][0])
-    assert found["datasets"]["aci_bench"]["conclusion"] == "too_few"
-
-
 def test_a_file_named_like_the_subcommand_is_read_with_its_folder(medhelm: Medhelm, tmp_path: Path) -> None:
     published_like(tmp_path).rename(tmp_path / "sample")
     assert medhelm("agreement", tmp_path / "sample", "--json").code == 0
@@ -137,9 +114,3 @@ def test_a_sample_needs_a_judged_run(medhelm: Medhelm, tmp_path: Path) -> None:
     assert outcome.code == 2
     assert "has no run whose judges gave grades" in outcome.err
     assert not (tmp_path / "draw.csv").exists()
-
-
-def test_help_has_an_example(medhelm: Medhelm) -> None:
-    outcome = medhelm("agreement", "--help")
-    assert outcome.code == 0
-    assert "medhelm agreement ratings.csv" in outcome.out

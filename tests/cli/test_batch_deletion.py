@@ -160,7 +160,7 @@ def test_a_run_killed_between_the_cache_and_the_deletion_deletes_when_it_comes_b
     benchmark = make_benchmark(tmp_path, n=N)
     die = "import os, signal\nasync def die(*_): os.kill(os.getpid(), signal.SIGKILL)\njob.BatchJob._delete = die"
     process = command(models, benchmark, f"{vendor.provider}-m", before=die)
-    process.communicate(timeout=60)
+    process.communicate(timeout=600)
     assert process.returncode == -signal.SIGKILL
     assert services.deleted == []
     assert [one["state"] for one in medhelm("batches", "--json").json] == ["collected"]
@@ -216,7 +216,7 @@ def test_a_file_uploaded_by_a_process_that_was_killed_is_deleted_by_the_next(
         "OpenAIBatches._post = die"
     )
     process = command(models, benchmark, "openai-m", before=die)
-    process.communicate(timeout=60)
+    process.communicate(timeout=600)
     assert [batch.state for batch in kept(tmp_path)] == ["intended"]
     assert lying(services) == {"file-theirs", "file-1"}
     done = medhelm(*arguments(benchmark, models, "openai-m"), "--batch")

@@ -215,7 +215,7 @@ def test_ctrl_c_leaves_the_batch_at_its_service(
     process = command(models, benchmark, "openai-m")
     services.wait_for_a_look()
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=600)
     assert process.returncode == 130
     assert "continue at their service" in err
     assert "Traceback" not in err
@@ -623,7 +623,7 @@ def test_two_processes_share_one_batch(medhelm: Medhelm, models: Path, services:
     assert second.stderr is not None
     assert "waiting for it" in second.stderr.readline()
     services.looks = 0
-    ends = [process.communicate(timeout=60)[0] for process in (first, second)]
+    ends = [process.communicate(timeout=600)[0] for process in (first, second)]
     assert [first.returncode, second.returncode] == [0, 0]
     assert [json.loads(out)["runs"][0]["cost_usd"] for out in ends] == pytest.approx([N * COST_USD / 2] * 2)
     assert set(services.handed_over.values()) == {1}
@@ -795,7 +795,7 @@ def test_a_second_ctrl_c_does_not_wait_for_a_handing_over_that_hangs(
     assert process.stderr is not None
     assert "continue at their service" in process.stderr.readline()
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=600)
     assert process.returncode == 130
     assert "Traceback" not in err
     services.release()

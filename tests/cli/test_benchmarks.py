@@ -25,16 +25,6 @@ def test_list_shows_what_there_is_and_whether_its_data_is_here(medhelm: Medhelm,
     assert {benchmark["name"] for benchmark in listed} >= set(PUBLIC_EIGHT)
 
 
-@pytest.mark.parametrize("name", PUBLIC_EIGHT)
-def test_show_and_preview_work_without_data(medhelm: Medhelm, name: str) -> None:
-    shown = medhelm("benchmarks", "show", name)
-    assert shown.code == 0
-    assert "max_tokens" in shown.out
-    preview = medhelm("benchmarks", "preview", name, "--tier", "sample", "--count", "2")
-    assert preview.code == 0
-    assert preview.out.count(f"--- {name} / ") == 2
-
-
 LARGE = {"head_qa", "med_mcqa", "med_qa", "medcalc_bench", "medhallu", "pubmed_qa"}
 """Questions with options, as those of `medbullets` are, but a thousand or more; for `medcalc_bench` see below."""
 
@@ -163,15 +153,6 @@ def test_prompts_that_a_model_cannot_read_are_found(medhelm: Medhelm, tmp_path: 
     unknown = medhelm("benchmarks", "check", place, "--model", "openai/nothing@http://127.0.0.1:1/v1")
     assert unknown.code == 2
     assert "the context window of" in unknown.err
-
-
-@pytest.mark.parametrize("format", ["md", "csv", "table", "latex", "json"])
-def test_rules_are_shown_in_every_format(medhelm: Medhelm, format: str) -> None:
-    outcome = medhelm("benchmarks", "rules", "medec", "--format", format)
-    assert outcome.code == 0
-    assert "CORRECT" in outcome.out
-    if format == "json":
-        assert set(outcome.json["benchmarks"][0]) == {"benchmark", "published", "corrected", "why"}
 
 
 @pytest.mark.parametrize("name", ["mtsamples", "ehrsql", "med_conf_info", "mediqa_qa"])

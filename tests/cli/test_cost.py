@@ -59,57 +59,6 @@ def test_the_table_says_what_bill_and_spent_are(store: Path, medhelm: Medhelm) -
     assert "- prices of cheap, dear, judge-1, judge-2: models.yaml" in done.out
 
 
-@pytest.mark.parametrize(
-    ("by", "names"),
-    [
-        ("model", ["cheap", "dear", "total"]),
-        ("benchmark", ["letters", "total"]),
-        ("judge", ["judge-1", "judge-2", "models under test", "total"]),
-        ("run", ["letters", "letters", "total"]),
-    ],
-)
-def test_rows_and_columns_for_scripts(store: Path, medhelm: Medhelm, by: str, names: list[str]) -> None:
-    done = medhelm("cost", "--by", by, "--format", "csv")
-    found = rows(done.out)
-    first = "benchmark" if by == "run" else by
-    assert [row[first] for row in found] == names
-    assert float(found[-1]["spent USD"]) == pytest.approx(0.2583)
-    assert "USD expected" in done.err
-    assert "USD expected" not in done.out
-
-
-def test_json(store: Path, medhelm: Medhelm) -> None:
-    found = medhelm("cost", "--json").json
-    assert found == medhelm("cost", "--format", "json").json
-    assert set(found) == {"by", "rule", "rows", "total", "worth", "frontier", "update", "prices", "warnings"}
-    cheap = found["rows"][0]
-    assert (cheap["model"], cheap["benchmark"], cheap["of"], cheap["runs"]) == ("cheap", None, "runs", 1)
-    assert cheap["tokens"] == {"input": 9 * 20, "cached_input": 0, "output": 9, "reasoning": 0, "cache_write": 0}
-    assert (cheap["requests"], cheap["requests_bought"]) == (9, 9)
-    assert (cheap["bill_usd"], cheap["at_least"]) == (pytest.approx(0.0693), {})
-    assert found["total"]["spent_usd"] == pytest.approx(0.2583)
-    assert found["update"]["cost"] == {
-        "expected": pytest.approx(0.1323),
-        "low": pytest.approx(0.0693),
-        "high": pytest.approx(0.1953),
-    }
-    assert [one["is_efficient"] for one in found["worth"] if one["model"] == "dear"] == [False]
-    worth = {one["model"]: one for one in found["worth"]}
-    assert (worth["dear"]["use_usd"], worth["dear"]["judges_usd"]) == (pytest.approx(0.189), pytest.approx(0.0063))
-    assert worth["dear"]["use"]["usd_per_1000"] == pytest.approx(63.0)
-    assert (worth["dear"]["use"]["input_tokens"], worth["dear"]["use"]["output_tokens"]) == (20.0, 1.0)
-    assert 0 < worth["dear"]["use"]["seconds"] < 60
-    assert (found["frontier"]["efficient"], found["frontier"]["steps"]) == (["cheap"], [])
-
-
-@pytest.mark.parametrize("format_", ["md", "latex"])
-def test_other_formats(store: Path, medhelm: Medhelm, format_: str) -> None:
-    done = medhelm("cost", "--format", format_)
-    assert done.code == 0
-    assert "0.2583" in done.out
-    assert {"md": "| model |", "latex": r"\toprule"}[format_] in done.out
-
-
 def test_the_published_rule_beside_the_bill(store: Path, medhelm: Medhelm) -> None:
     found = rows(medhelm("cost", "--rule", "ceiling", "--format", "csv").out)
     # 60 input and 150 output tokens at 1000; for one judge 210 in and 4096 x 3 out at 100; the other is free.
@@ -201,9 +150,3 @@ def test_a_price_file_with_mistakes_shows_all_of_them(store: Path, medhelm: Medh
     done = medhelm("cost", "--prices", "bad.yaml")
     assert (done.code, done.out) == (2, "")
     assert "bad.yaml has 4 problems" in done.err
-
-
-def test_help_has_examples(medhelm: Medhelm) -> None:
-    done = medhelm("cost", "--help")
-    assert "medhelm cost --by benchmark" in done.out
-    assert "paper-2025-05-12" in done.out

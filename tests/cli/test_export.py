@@ -26,30 +26,6 @@ def store(medhelm: Medhelm, tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-@pytest.mark.parametrize("kind", ["", *KINDS])
-def test_every_command_has_an_example(medhelm: Medhelm, kind: str) -> None:
-    done = medhelm("export", *filter(None, [kind]), "--help")
-    assert done.code == 0
-    assert f"medhelm export {kind}".rstrip() in done.out
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_one_line_says_what_was_written(medhelm: Medhelm, store: Path, kind: str) -> None:
-    done = medhelm("export", kind, "out", "--store", store)
-    assert done.code == 0
-    assert done.out.startswith(f"{kind}: ")
-    assert done.out.endswith(": out\n")
-    assert done.out.count("\n") == 1
-    assert "2 runs" in done.out or "2 models" in done.out
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_result_as_json_has_the_same_keys(medhelm: Medhelm, store: Path, kind: str) -> None:
-    found = medhelm("export", kind, "out", "--store", store, "--json").json
-    assert {"kind", "path", "files", "bytes", "counts", "left_out"} <= set(found)
-    assert ("scoring" in found) == (kind in ("helm", "card"))
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_wrong_is_said_before_anything_is_written(medhelm: Medhelm, store: Path, kind: str) -> None:
     cases = [

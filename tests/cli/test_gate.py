@@ -98,12 +98,6 @@ def test_a_report_is_written_beside_the_verdict(medhelm: Medhelm, stores: Path) 
     assert medhelm(*command, "-o", stores).code == 2
 
 
-def test_annotations_and_markdown_go_to_standard_output(medhelm: Medhelm, stores: Path) -> None:
-    command = ("gate", "--store", stores / "worse", "--against", stores / "reference", "--format")
-    assert medhelm(*command, "github").out.startswith("::error title=MedHELM gate::Worse than ")
-    assert medhelm(*command, "md").out.startswith("## MedHELM gate failed: worse\n")
-
-
 def test_a_release_is_a_reference(medhelm: Medhelm, stores: Path) -> None:
     assert medhelm("release", "v1", "--store", stores / "reference").code == 0
     release = stores / "reference" / "releases" / "v1"

@@ -91,11 +91,6 @@ def test_commands_that_read_stores_take_imported_runs(medhelm: Medhelm) -> None:
     assert "Import the run again" in outcome.err
 
 
-def test_help_has_an_example(medhelm: Medhelm) -> None:
-    assert "medhelm import helm benchmark_output/runs/v1 --rescore" in medhelm("import", "helm", "--help").out
-    assert "--like" in medhelm("run", "--help").out
-
-
 def test_invented_rows_of_ours_stay_invented_on_their_way_through_helms_files(medhelm: Medhelm) -> None:
     medhelm("run", "pubmed_qa", "--tier", "sample", "--model", "baseline/majority")
     assert medhelm("export", "helm", "out").code == 0

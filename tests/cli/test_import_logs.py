@@ -139,11 +139,6 @@ def test_invented_rows_never_stand_beside_real_data(medhelm: Medhelm, tmp_path: 
     assert "the benchmark my_own is unknown (use --benchmarks DIR" in unknown.err
 
 
-def test_help_has_an_example(medhelm: Medhelm) -> None:
-    for command in ("inspect", "lm-eval"):
-        assert f"medhelm import {command} " in medhelm("import", command, "--help").out
-
-
 LETTERED = "Which drug irreversibly inhibits COX?\nA. Warfarin\nB. Aspirin\nAnswer:"
 
 

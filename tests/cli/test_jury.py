@@ -7,7 +7,6 @@ from statistics import fmean
 
 import pytest
 
-from medhelm.reports import jury as jury_report
 from tests.support.benchmarks.judged import CRITERIA, DEFINITION, JUDGES, court, grades_of, verdict, write_benchmark
 from tests.support.cli import Medhelm
 from tests.support.made_once import made_once
@@ -27,28 +26,6 @@ def store(medhelm: Medhelm, tmp_path: Path) -> Path:
 
     made_once(tmp_path, __name__, make)
     return tmp_path / "store"
-
-
-def test_json_is_the_documented_one(medhelm: Medhelm, store: Path) -> None:
-    for option in (["--json"], ["--format", "json"]):
-        outcome = medhelm("jury", "--store", store, *option)
-        assert (outcome.code, outcome.err) == (0, "")
-        assert set(outcome.json["benchmarks"]) == {"aci_bench", "toy"}
-        for key in outcome.json:
-            assert key in (jury_report.__doc__ or "")
-
-
-@pytest.mark.parametrize("shape", ["table", "md", "latex", "csv"])
-def test_every_format_names_every_judge(medhelm: Medhelm, store: Path, shape: str) -> None:
-    outcome = medhelm("jury", "toy", "--store", store, "--format", shape)
-    assert outcome.code == 0
-    for name in ("openai/gpt-4o", "anthropic/claude-3-7-sonnet", "together/llama-3.3-70b"):
-        assert name in outcome.out
-    aside = shape in ("csv", "latex")
-    assert ("both a judge and a model under test" in outcome.err, "a model under test" in outcome.out) == (
-        aside,
-        not aside,
-    )
 
 
 def test_benchmarks_may_be_named_by_alias_and_group(medhelm: Medhelm, store: Path) -> None:
@@ -83,12 +60,6 @@ def test_a_family_can_be_set(medhelm: Medhelm, store: Path) -> None:
 
 def test_the_rule_can_be_chosen(medhelm: Medhelm, store: Path) -> None:
     assert medhelm("jury", "--store", store, "--scoring", "published", "--json").json["scoring"] == "published"
-
-
-def test_help_shows_an_example(medhelm: Medhelm) -> None:
-    outcome = medhelm("jury", "--help")
-    assert outcome.code == 0
-    assert "medhelm jury aci_bench" in outcome.out
 
 
 # --- the whole road ---------------------------------------------------------------------------------------------------

@@ -33,31 +33,6 @@ def store(medhelm: Medhelm, tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-def test_leaderboard_json_has_the_keys_of_the_contract(medhelm: Medhelm, store: Path) -> None:
-    board = medhelm("leaderboard", "--store", store, "--format", "json").json
-    assert set(board) >= {"models", "benchmarks", "suite", "scoring", "tier"}
-    model = board["models"][0]
-    assert set(model) >= {
-        "model", "rank", "tie_group", "win_rate", "win_rate_sd", "macro_average", "macro_sd", "n_benchmarks",
-        "cost_usd", "benchmarks", "categories", "subcategories",
-    }  # fmt: skip
-    assert set(model["win_rate"]) >= {"value", "low", "high"}
-    assert set(model["benchmarks"]["toy"]) >= {"value", "low", "high", "n", "n_failed", "metric"}
-    assert set(board["benchmarks"][0]) >= {"id", "title", "category", "subcategory", "metric", "mde"}
-    assert model["model"] == "baseline/majority"
-    assert (model["rank"], model["n_benchmarks"], model["cost_usd"]) == (1, 2, 0.0)
-    assert model["categories"]["clinical_decision_support"]["value"] == pytest.approx(20 / 30)
-
-
-@pytest.mark.parametrize("shape", ["table", "csv", "md", "latex"])
-@pytest.mark.parametrize("by", ["overall", "category", "subcategory", "benchmark", "head-to-head"])
-def test_every_format_names_every_model(medhelm: Medhelm, store: Path, shape: str, by: str) -> None:
-    outcome = medhelm("leaderboard", "--store", store, "--format", shape, "--by", by)
-    assert outcome.code == 0
-    assert "baseline/majority" in outcome.out.replace("\\_", "_")
-    assert "\x1b" not in outcome.out
-
-
 def test_numbers_against_a_panel_stay_when_a_model_comes(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
     panel = ("--store", store, "--rank-baselines", "--panel", "baseline/majority", "--json")
     before = medhelm("leaderboard", *panel)
@@ -162,16 +137,6 @@ def test_an_unfinished_run_is_named_and_not_counted(medhelm: Medhelm, store: Pat
     assert any("toy with baseline/random" in warning for warning in board["warnings"])
 
 
-def test_show_gives_prompt_completions_and_scores(medhelm: Medhelm, store: Path) -> None:
-    outcome = medhelm("show", "toy", "q2", "--store", store)
-    assert outcome.code == 0
-    assert "Question number 2?\nA. good\nB. bad\nAnswer:" in outcome.out
-    assert "=== baseline/majority" in outcome.out
-    assert "exact_match (corrected) 0" in outcome.out
-    case = medhelm("show", "toy", "q2", "--store", store, "--json").json
-    assert {c["model"]: c["completion"] for c in case["completions"]}["baseline/majority"] == "A"
-
-
 def test_show_does_not_let_a_model_drive_the_terminal(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
     server.answer_with(answers_with(lambda n: "\x1b[2J\u202egone" + perfect(n)))
     medhelm("run", make_benchmark(tmp_path), "--model", f"openai/mock@{server.url}/v1")
@@ -185,36 +150,6 @@ def test_show_helps_with_unknown_names(medhelm: Medhelm, store: Path, arguments:
     outcome = medhelm("show", *arguments, "--store", store)
     assert outcome.code == 2
     assert said in outcome.err
-
-
-def test_compare_shows_paired_differences(medhelm: Medhelm, store: Path) -> None:
-    outcome = medhelm("compare", "baseline/majority", "baseline/random", "--store", store)
-    assert outcome.code == 0
-    assert "baseline/majority minus baseline/random" in outcome.out
-    found = medhelm("compare", "baseline/majority", "baseline/random", "--store", store, "--json").json
-    assert [benchmark["id"] for benchmark in found["benchmarks"]] == ["toy", "toy_two"]
-    for benchmark in found["benchmarks"]:
-        assert benchmark["low"] <= benchmark["difference"] <= benchmark["high"]
-        assert benchmark["p_adjusted"] >= benchmark["p_value"]
-        assert benchmark["n"] == 30
-    board = medhelm("leaderboard", "--store", store, "--json").json["models"]
-    macro = {model["model"]: model["macro_average"]["value"] for model in board}
-    expected = macro["baseline/majority"] - macro["baseline/random"]
-    assert found["overall"]["difference"] == pytest.approx(expected, abs=1e-5)
-
-
-@pytest.mark.parametrize("shape", ["csv", "md", "latex"])
-def test_compare_has_the_formats_of_the_leaderboard(medhelm: Medhelm, store: Path, shape: str) -> None:
-    outcome = medhelm("compare", "baseline/majority", "baseline/random", "--store", store, "--format", shape)
-    assert outcome.code == 0
-    assert "toy" in outcome.out
-
-
-def test_compare_helps_with_unknown_names(medhelm: Medhelm, store: Path) -> None:
-    outcome = medhelm("compare", "baseline/majorty", "nobody", "--store", store)
-    assert outcome.code == 2
-    assert "Did you mean `baseline/majority`?" in outcome.err
-    assert "nobody" in outcome.err
 
 
 def test_an_empty_store_and_a_store_without_such_data_are_told_apart(

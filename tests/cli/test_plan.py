@@ -79,20 +79,6 @@ def test_the_same_arguments_as_run(medhelm: Medhelm, server: Server, command: li
     assert again["cost_usd"]["max"] == 0.0
 
 
-def test_the_table_and_its_grounds(medhelm: Medhelm, command: list[str]) -> None:
-    done = medhelm("plan", *command)
-    assert done.code == 0
-    assert done.out.startswith("Tokens and costs cover only requests that would be sent")
-    assert "4 characters per token (within 33%), 4 rows" in done.out
-    assert "60 tokens for each criterion, 2 rows" in done.out
-    total = next(line for line in done.out.splitlines() if line.startswith("total"))
-    assert total.split()[3] == "15"
-    for format_ in ("csv", "md", "latex"):
-        shown = medhelm("plan", *command, "--format", format_)
-        assert shown.code == 0
-        assert "letters" in shown.out
-
-
 def test_missing_data_and_keys_end_with_4_after_the_plan(medhelm: Medhelm, command: list[str]) -> None:
     done = medhelm("plan", "cdi_qa", "./toy", "--model", "openai/gpt-4o", "--json")
     assert done.code == 4

@@ -127,14 +127,6 @@ def test_an_interrupted_verification_leaves_nothing_and_ends_with_130(
     assert [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)] == handlers
 
 
-def test_every_table_format_is_written(medhelm: Medhelm, place: Path) -> None:
-    medhelm("release", "2026-11")
-    medhelm("run", place, "--model", "baseline/random")
-    for format_, start in (("md", "| Release |"), ("csv", "Release,Created"), ("latex", "\\begin{tabular}")):
-        assert start in medhelm("release", "--format", format_).out
-        assert medhelm("diff", "2026-11", "--format", format_).code == 0
-
-
 def test_a_store_that_is_none_is_refused(medhelm: Medhelm, tmp_path: Path) -> None:
     for command in (["release"], ["release", "x"], ["diff", "x"], ["verify"]):
         refused = medhelm(*command, "--store", tmp_path / "nowhere")

@@ -103,24 +103,6 @@ def test_what_matches_nothing_names_what_there_is(
     assert words in done.err
 
 
-def test_the_list_for_people_scripts_and_json(store: Path, medhelm: Medhelm) -> None:
-    table = medhelm("runs", "list").out.splitlines()
-    heads = "run benchmark model tier status n failed metric score cost USD started judges from size"
-    assert " ".join(table[0].split()) == heads
-    (line,) = [line for line in table if "other/x" in line]
-    assert "import (helm)" in line
-    assert "1.000 [0.000, 1.000]" in line
-    found = {(row["benchmark"], row["model"]): row for row in rows(medhelm("runs", "list", "--format", "csv").out)}
-    judged = found["aci_bench", "openai/a"]
-    assert judged["judges"].split("; ") == list(JUDGES)
-    assert float(judged["cost USD"]) == pytest.approx(0.001 * 12 * 3)
-    entry = medhelm("runs", "list", "--json", "--model", "openai/b", "--benchmark", "pubmed_qa").json["runs"][0]
-    assert (entry["n"], entry["n_failed"], entry["status"], entry["problem"]) == (2, 1, "complete", None)
-    assert entry["score"] == {"value": 1.0, "low": 0.0, "high": 1.0, "n": 1, "n_failed": 1}
-    assert entry["bytes"] > 0
-    assert entry["run_dir"].endswith(entry["short_id"])
-
-
 def test_several_stores_and_none(store: Path, medhelm: Medhelm, tmp_path: Path) -> None:
     make_store(tmp_path / "theirs", {"medec": {"z/z": [1.0]}})
     done = medhelm("runs", "list", "--store", STORE, "--store", "theirs", "--benchmark", "medec", "--format", "csv")

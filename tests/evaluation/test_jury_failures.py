@@ -75,7 +75,7 @@ def test_a_fault_in_one_judgment_of_six_changes_coverage_and_not_the_estimate(
     tmp_path: Path, server: Server, whole: Estimate, fault: str | Answer
 ) -> None:
     server.answer_with(court(lambda judge, n, _: fault if is_hit(judge, n, 6) else None))
-    hit = run(tmp_path, server, "hit", timeout_s=1.5 if fault == FAULTS["too late"] else 60.0)
+    hit = run(tmp_path, server, "hit", timeout_s=1.5 if fault == FAULTS["too late"] else 600.0)
     estimate = hit.estimates["corrected"]["jury"]
     n_hit = sum(is_hit(judge, n, 6) for judge in JUDGES for n in range(N))
     n_below = sum(sum(is_hit(judge, n, 6) for judge in JUDGES) > 1 for n in range(N))

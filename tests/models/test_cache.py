@@ -25,7 +25,7 @@ from medhelm.models.cache_reader import CacheReader
 
 YES = Completion(text="yes", finish_reason="stop", usage=Usage(input=300, output=1), latency_s=0.25)
 REFUSAL = Completion(failure=Failure("provider", "refusal", "I cannot help with that."), finish_reason="stop")
-PATIENCE_S = 30.0
+PATIENCE_S = 600.0
 
 
 def digest(number: int) -> bytes:

@@ -266,87 +266,31 @@ def test_the_order_is_kept_and_nothing_comes_twice() -> None:
     assert [model.name for model in found] == ["baseline/random", "openai/gpt-4o", "baseline/majority"]
 
 
-@table(
-    ("name", "hidden"),
-    [
-        ("o1", True),
-        ("o1-mini", True),
-        ("o3-mini-2025-01-31", True),
-        ("o4-mini-2025-04-16", True),
-        ("openai/o3", True),
-        ("codex-mini-latest", True),
-        ("gpt-5", True),
-        ("gpt-5-mini-2025-08-07", True),
-        ("gpt-5.1-chat-latest", True),
-        ("gpt-5.6-sol", True),
-        ("gpt-6", True),
-        ("gpt-oss-120b", True),
-        ("deepseek-ai/DeepSeek-R1", True),
-        ("deepseek-r1-distill-llama-70b", True),
-        ("deepseek-reasoner", True),
-        ("QwQ-32B", True),
-        ("Qwen3-235B-A22B-Thinking-2507", True),
-        ("gemini-2.5-pro", True),
-        ("gemini-2.5-flash-preview-05-20", True),
-        ("gemini-3-pro-preview", True),
-        ("gemini-3.5-flash", True),
-        ("claude-sonnet-5", True),
-        ("claude-opus-5-5", True),
-        ("claude-fable-5-1", True),
-        ("anthropic/claude-haiku-5-5", True),
-        ("us.anthropic.claude-sonnet-5-v1:0", True),
-        ("us.deepseek.r1-v1:0", True),
-        ("openai.gpt-oss-120b-1:0", True),
-        ("gemini-2.5-flash-lite", False),
-        ("gemini-2.0-flash", False),
-        ("gemini-1.5-pro-002", False),
-        ("claude-opus-4-8", False),
-        ("claude-sonnet-4-5-20250929", False),
-        ("claude-3-5-sonnet-20241022", False),
-        ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", False),
-        ("amazon.nova-lite-v1:0", False),
-        ("gpt-5-chat-latest", False),
-        ("gpt-5-chat", False),
-        ("gpt-4o-2024-05-13", False),
-        ("gpt-4.1", False),
-        ("gpt-35-turbo", False),
-        ("olmo-2", False),
-        ("o", False),
-        ("o200k", False),
-        ("deepseek-chat", False),
-        ("llama-3.3-70b-instruct", False),
-        ("my-o3-mini", False),
-        ("kimi-k2.5", True),
-        ("accounts/fireworks/models/kimi-k2p6", True),
-        ("moonshotai/Kimi-K2-Instruct", False),
-        ("GLM-4.6", True),
-        ("zai-org/glm-5", True),
-        ("glm-4-9b-chat", False),
-        ("Qwen/Qwen3-8B", True),
-        ("qwen3:8b", True),
-        ("Qwen3.5-9B", True),
-        ("Qwen/Qwen3-4B-Instruct-2507", False),
-        ("Qwen3-Coder-30B-A3B-Instruct", False),
-        ("Qwen2.5-7B-Instruct", False),
-        ("deepseek-v4-flash", True),
-        ("deepseek-v3.1", False),
-        ("grok-4", True),
-        ("grok-3-mini", True),
-        ("grok-4-fast-non-reasoning", False),
-        ("grok-3", False),
-        ("MiniMaxAI/MiniMax-M2", True),
-        ("medgemma-1.5-4b-it", True),
-        ("medgemma-27b-text-it", False),
-        ("nvidia/Nemotron-3-Nano", True),
-        ("Olmo-3-7B-Think", True),
-        ("ByteDance-Seed/Seed-OSS-36B-Instruct", True),
-        ("HuatuoGPT-o1-8B", True),
-        ("baichuan-inc/Baichuan-M2-32B", True),
-        ("II-Medical-8B", True),
-        ("Apriel-1.5-15b-Thinker", True),
-        ("Llama-3.3-70B-Instruct", False),
-    ],
-)
+HIDDEN = """
+    o1  o1-mini  o3-mini-2025-01-31  o4-mini-2025-04-16  openai/o3  codex-mini-latest  gpt-5
+    gpt-5-mini-2025-08-07  gpt-5.1-chat-latest  gpt-5.6-sol  gpt-6  gpt-oss-120b  deepseek-ai/DeepSeek-R1
+    deepseek-r1-distill-llama-70b  deepseek-reasoner  QwQ-32B  Qwen3-235B-A22B-Thinking-2507  gemini-2.5-pro
+    gemini-2.5-flash-preview-05-20  gemini-3-pro-preview  gemini-3.5-flash  claude-sonnet-5  claude-opus-5-5
+    claude-fable-5-1  anthropic/claude-haiku-5-5  us.anthropic.claude-sonnet-5-v1:0  us.deepseek.r1-v1:0
+    openai.gpt-oss-120b-1:0  kimi-k2.5  accounts/fireworks/models/kimi-k2p6  GLM-4.6  zai-org/glm-5
+    Qwen/Qwen3-8B  qwen3:8b  Qwen3.5-9B  deepseek-v4-flash  grok-4  grok-3-mini  MiniMaxAI/MiniMax-M2
+    medgemma-1.5-4b-it  nvidia/Nemotron-3-Nano  Olmo-3-7B-Think  ByteDance-Seed/Seed-OSS-36B-Instruct
+    HuatuoGPT-o1-8B  baichuan-inc/Baichuan-M2-32B  II-Medical-8B  Apriel-1.5-15b-Thinker
+"""
+"""Names of models that reason unseen before they answer."""
+
+OPEN = """
+    gemini-2.5-flash-lite  gemini-2.0-flash  gemini-1.5-pro-002  claude-opus-4-8  claude-sonnet-4-5-20250929
+    claude-3-5-sonnet-20241022  us.anthropic.claude-sonnet-4-5-20250929-v1:0  amazon.nova-lite-v1:0
+    gpt-5-chat-latest  gpt-5-chat  gpt-4o-2024-05-13  gpt-4.1  gpt-35-turbo  olmo-2  o  o200k  deepseek-chat
+    llama-3.3-70b-instruct  my-o3-mini  moonshotai/Kimi-K2-Instruct  glm-4-9b-chat  Qwen/Qwen3-4B-Instruct-2507
+    Qwen3-Coder-30B-A3B-Instruct  Qwen2.5-7B-Instruct  deepseek-v3.1  grok-4-fast-non-reasoning  grok-3
+    medgemma-27b-text-it  Llama-3.3-70B-Instruct
+"""
+"""Names that look like theirs."""
+
+
+@table(("name", "hidden"), [*((name, True) for name in HIDDEN.split()), *((name, False) for name in OPEN.split())])
 def test_reasoning_models_are_known_by_name(name: str, hidden: bool) -> None:
     assert reasons(name) == hidden
     assert find(f"openai/{name}").reasoning == hidden

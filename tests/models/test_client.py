@@ -142,7 +142,7 @@ def run(
 
     async def main() -> T:
         time, budget = Time(), Budget(limit_usd)
-        http = HttpClient(EgressPolicy(offline=True), timeout_s=20.0, max_reply_bytes=4096)
+        http = HttpClient(EgressPolicy(offline=True), timeout_s=600.0, max_reply_bytes=4096)
         cache = Cache(path) if path else None
         settings: dict[str, Any] = {"clock": time.clock, "sleep": time.sleep, "random": lambda: 1.0, **options}
         client = Client(cache=cache, budget=budget, **settings)
@@ -837,7 +837,7 @@ def test_an_answer_that_has_arrived_is_kept_although_its_request_is_cancelled(
     insert = cache_module._insert
 
     def slow(*arguments: Any) -> None:
-        assert go_on.wait(30)
+        assert go_on.wait(600)
         insert(*arguments)
 
     monkeypatch.setattr(cache_module, "_insert", slow)

@@ -37,35 +37,40 @@ def find(name: str, environment: Mapping[str, str]) -> Model:
     return model
 
 
+OWN_HOSTS = {
+    "anthropic ANTHROPIC_API_KEY": ["api.anthropic.com/v1"],
+    "google GEMINI_API_KEY": ["generativelanguage.googleapis.com/v1beta"],
+    "vertex GOOGLE_ACCESS_TOKEN": ["us-central1-aiplatform.googleapis.com/v1/projects/p",
+                                   "aiplatform.googleapis.com/v1/projects/p", "aiplatform.eu.rep.googleapis.com/v1"],
+    "bedrock AWS_ACCESS_KEY_ID": ["bedrock-runtime.us-east-1.amazonaws.com",
+                                  "bedrock-runtime-fips.us-gov-west-1.amazonaws.com",
+                                  "bedrock-runtime.us-east-1.api.aws",
+                                  "vpce-1.bedrock-runtime.us-east-2.vpce.amazonaws.com"],
+}  # fmt: skip
+"""Provider and the variable of its key -> addresses of its own hosts."""
+
+
+PREFIXED = {
+    "anthropic": "https://notapi.anthropic.com/v1",
+    "google": "https://evil-generativelanguage.googleapis.com/v1beta",
+    "vertex": "https://evil.com-aiplatform.googleapis.com/v1",
+    "bedrock": "https://bucket.s3.amazonaws.com",
+}
+"""Provider -> an address that ends like one of its own."""
+
+
 @pytest.mark.parametrize(
-    ("provider", "address", "variable"),
-    [
-        ("anthropic", "https://api.anthropic.com/v1", "ANTHROPIC_API_KEY"),
-        ("anthropic", "https://api.anthropic.com.evil.com/v1", "MEDHELM_API_KEY"),
-        ("anthropic", "https://notapi.anthropic.com/v1", "MEDHELM_API_KEY"),
-        ("anthropic", "https://evil.com/api.anthropic.com/v1", "MEDHELM_API_KEY"),
-        ("anthropic", "https://api.openai.com/v1", "MEDHELM_API_KEY"),
-        ("openai", "https://api.anthropic.com/v1", "MEDHELM_API_KEY"),
-        ("google", "https://generativelanguage.googleapis.com/v1beta", "GEMINI_API_KEY"),
-        ("google", "https://generativelanguage.googleapis.com.evil.com/v1beta", "MEDHELM_API_KEY"),
-        ("google", "https://evil-generativelanguage.googleapis.com/v1beta", "MEDHELM_API_KEY"),
-        ("google", "https://us-central1-aiplatform.googleapis.com/v1", "MEDHELM_API_KEY"),
-        ("vertex", "https://us-central1-aiplatform.googleapis.com/v1/projects/p", "GOOGLE_ACCESS_TOKEN"),
-        ("vertex", "https://aiplatform.googleapis.com/v1/projects/p", "GOOGLE_ACCESS_TOKEN"),
-        ("vertex", "https://aiplatform.eu.rep.googleapis.com/v1/projects/p", "GOOGLE_ACCESS_TOKEN"),
-        ("vertex", "https://aiplatform.googleapis.com.evil.com/v1/projects/p", "MEDHELM_API_KEY"),
-        ("vertex", "https://evil.com-aiplatform.googleapis.com/v1", "MEDHELM_API_KEY"),
-        ("bedrock", "https://bedrock-runtime.us-east-1.amazonaws.com", "AWS_ACCESS_KEY_ID"),
-        ("bedrock", "https://bedrock-runtime-fips.us-gov-west-1.amazonaws.com", "AWS_ACCESS_KEY_ID"),
-        ("bedrock", "https://bedrock-runtime.us-east-1.api.aws", "AWS_ACCESS_KEY_ID"),
-        ("bedrock", "https://vpce-1.bedrock-runtime.us-east-2.vpce.amazonaws.com", "AWS_ACCESS_KEY_ID"),
-        ("bedrock", "https://bedrock-runtime.us-east-1.amazonaws.com.evil.com", "MEDHELM_API_KEY"),
-        ("bedrock", "https://bucket.s3.amazonaws.com", "MEDHELM_API_KEY"),
-        ("bedrock", "http://bedrock-runtime.us-east-1.amazonaws.com", "MEDHELM_API_KEY"),
-    ],
+    ("provider", "variable", "host"),
+    [(*whose.split(), host) for whose, hosts in OWN_HOSTS.items() for host in hosts],
 )
-def test_each_key_goes_only_where_it_belongs(provider: str, address: str, variable: str) -> None:
-    assert key_variable(provider, address, KEYS) == variable
+def test_each_key_goes_only_where_it_belongs(provider: str, variable: str, host: str) -> None:
+    """Not to a host that only contains the name, not to another provider's, and not without encryption."""
+    assert key_variable(provider, f"https://{host}", KEYS) == variable
+    name, _, path = host.partition("/")
+    others = [f"https://{name}.evil.com/{path}", f"https://evil.com/{host}", f"http://{host}", PREFIXED[provider]]
+    for address in (*others, "https://api.openai.com/v1"):
+        assert key_variable(provider, address, KEYS) == "MEDHELM_API_KEY", address
+    assert key_variable("openai", f"https://{host}", KEYS) == "MEDHELM_API_KEY"
 
 
 @pytest.mark.parametrize("provider", ["openai", "azure", "anthropic", "google", "vertex", "bedrock"])
@@ -116,32 +121,18 @@ def test_what_is_missing_is_named(name: str, said: str) -> None:
 
 
 STRANGERS = [
-    (
-        "openai/m",
-        "sk-ant-api03-secret",
-        "it begins with `sk-ant-`. Use a key for OpenAI; this one belongs in ANTHROPIC_API_KEY.",
-    ),
-    (
-        "openai/m",
-        "AIzaSecret",
-        "it begins with `AIza`. Use a key for OpenAI; this one belongs in GEMINI_API_KEY.",
-    ),
+    ("openai/m", "sk-ant-api03-secret",
+     "it begins with `sk-ant-`. Use a key for OpenAI; this one belongs in ANTHROPIC_API_KEY."),
     ("openai/m", "sk-or-v1-secret", "a key for OpenRouter: it begins with `sk-or-`. Use a key for OpenAI."),
-    (
-        "anthropic/m",
-        "sk-proj-secret",
-        "a key for OpenAI: it begins with `sk-`. Use a key for Anthropic; this one belongs in OPENAI_API_KEY.",
-    ),
+    ("anthropic/m", "sk-proj-secret",
+     "a key for OpenAI: it begins with `sk-`. Use a key for Anthropic; this one belongs in OPENAI_API_KEY."),
     ("anthropic/m", "gsk_secret", "a key for Groq: it begins with `gsk_`. Use a key for Anthropic."),
-    (
-        "google/m",
-        "ya29.secret",
-        "it begins with `ya29.`. Use a key for Google Gemini; this one belongs in GOOGLE_ACCESS_TOKEN.",
-    ),
+    ("google/m", "ya29.secret",
+     "it begins with `ya29.`. Use a key for Google Gemini; this one belongs in GOOGLE_ACCESS_TOKEN."),
     ("vertex/m", "AIzaSecret", "a key for Google Gemini"),
     ("vertex/m", "AQ.AbSecret", "begins with `AQ.`. Use a key for Google Vertex AI"),
     ("bedrock/m", "sk-ant-secret", "a key for Anthropic"),
-]
+]  # fmt: skip
 
 
 @table(("name", "key", "said"), STRANGERS)
@@ -153,32 +144,23 @@ def test_a_key_of_another_service_is_recognised_and_not_repeated(name: str, key:
     assert "ecret" not in (found or "").replace("AWS_SECRET", "")
 
 
-@pytest.mark.parametrize(
-    ("form", "said"),
-    [
-        (
-            "\N{LEFT DOUBLE QUOTATION MARK}{}\N{RIGHT DOUBLE QUOTATION MARK}",
-            "has a quotation mark at its beginning or end",
-        ),
-        ('"{}"', "has a quotation mark at its beginning or end"),
-        ("{}'", "has a quotation mark at its beginning or end"),
-        ("Bearer {}", "begins with `Bearer`, which medhelm adds itself"),
-        ("OPENAI_API_KEY={}", "begins with `OPENAI_API_KEY=`, the name of a variable"),
-        ("export OPENAI_API_KEY={}", "begins with `export OPENAI_API_KEY=`, the name of a variable"),
-        ("{}\n{}", "has more than one word or line"),
-        ("{} {}", "has more than one word or line"),
-        ("{}\N{EN DASH}0", "contains characters that keys never have"),
-        ("{}\x00", "contains characters that keys never have"),
-        ("your-api-key-here", "is a placeholder"),
-        ("<YOUR_KEY>", "is a placeholder"),
-        ("$OPENAI_API_KEY", "is a placeholder"),
-        ("sk-...", "is a placeholder"),
-        ("xxxxxxxx", "is a placeholder"),
-    ],
-)
-@pytest.mark.parametrize(
-    "name", ["openai/m", "azure/m@https://a.openai.azure.com", "anthropic/m", "google/m", "vertex/m"]
-)
+NO_KEYS = {
+    "\N{LEFT DOUBLE QUOTATION MARK}{}\N{RIGHT DOUBLE QUOTATION MARK}": "has a quotation mark at its beginning or end",
+    "{}'": "has a quotation mark at its beginning or end",
+    "Bearer {}": "begins with `Bearer`, which medhelm adds itself",
+    "OPENAI_API_KEY={}": "begins with `OPENAI_API_KEY=`, the name of a variable",
+    "export OPENAI_API_KEY={}": "begins with `export OPENAI_API_KEY=`, the name of a variable",
+    "{}\n{}": "has more than one word or line",
+    "{} {}": "has more than one word or line",
+    "{}\N{EN DASH}0": "contains characters that keys never have",
+    "{}\x00": "contains characters that keys never have",
+    **dict.fromkeys(("your-api-key-here", "<YOUR_KEY>", "$OPENAI_API_KEY", "sk-...", "xxxxxxxx"), "is a placeholder"),
+}
+"""What stands in the variable -> what is said of it."""
+
+
+@pytest.mark.parametrize(("form", "said"), NO_KEYS.items())
+@pytest.mark.parametrize("name", ["openai/m", "azure/m@https://a.openai.azure.com", "vertex/m"])
 def test_what_is_no_key_says_what_to_do_and_is_not_repeated(name: str, form: str, said: str) -> None:
     secret = "QwErTy0123456789"
     model, key = find(name, {}), form.replace("{}", secret)
@@ -195,10 +177,9 @@ def test_what_is_no_key_says_what_to_do_and_is_not_repeated(name: str, form: str
         (
             "AWS_ACCESS_KEY_ID",
             "ABSKsecret",
-            "begins with `ABSK`. Use a key for Amazon Bedrock; this one belongs in AWS_BEARER_",
+            "begins with `ABSK`. Use a key for Amazon Bedrock; this one belongs in A",
         ),
         ("AWS_BEARER_TOKEN_BEDROCK", "AKIAsecret", "this one belongs in AWS_ACCESS_KEY_ID."),
-        ("AWS_BEARER_TOKEN_BEDROCK", "sk-ant-secret", "this one belongs in ANTHROPIC_API_KEY."),
     ],
 )
 def test_the_two_keys_of_bedrock_are_told_apart(variable: str, key: str, said: str) -> None:
@@ -218,20 +199,13 @@ def test_a_key_id_and_its_secret_that_are_exchanged_are_recognized() -> None:
 @table(
     ("name", "key"),
     [
-        ("openai/m", "sk-proj-x"),
-        ("openai/m", "none"),
-        ("openai/m@http://127.0.0.1:4000/v1", "EMPTY"),
-        ("openai/m@http://127.0.0.1:4000/v1", "key=value"),
-        ("openai/m@http://127.0.0.1:4000/v1", "my-key"),
-        ("openai/m", "anything"),
-        ("anthropic/m", "sk-ant-x"),
-        ("google/m", "AIzaX"),
-        ("google/m", "AQ.new-form"),
-        ("vertex/m", "ya29.x"),
-        ("bedrock/m", "AKIAX"),
-        ("bedrock/m", "ASIAX"),
-        ("openai/m@http://127.0.0.1:4000/v1", "sk-ant-a-gateway-of-ones-own"),
+        *[("openai/m", key) for key in ("sk-proj-x", "none", "anything")],
+        *[("openai/m@http://127.0.0.1:4000/v1", key) for key in ("EMPTY", "key=value", "sk-ant-a-gateway-of-ones-own")],
         ("openai/m@https://gateway.example/v1", "hf_x"),
+        *[("google/m", key) for key in ("AIzaX", "AQ.new-form")],
+        *[("bedrock/m", key) for key in ("AKIAX", "ASIAX")],
+        ("anthropic/m", "sk-ant-x"),
+        ("vertex/m", "ya29.x"),
     ],
 )
 def test_other_keys_are_let_through(name: str, key: str) -> None:

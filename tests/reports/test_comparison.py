@@ -12,9 +12,8 @@ from medhelm.analysis.comparison.multiple_testing import Adjustment
 from medhelm.analysis.comparison.two_models import compare_two_models
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.errors import UserError
-from medhelm.reports.comparison import in_words, p_text, pairs_as_json, pairs_to_table, pairs_verdict, to_table, verdict
+from medhelm.reports.comparison import in_words, p_text, pairs_as_json, pairs_to_table, pairs_verdict, verdict
 from medhelm.reports.formats.json_output import probability
-from medhelm.reports.formats.tables import fitted
 from medhelm.results.comparison import compare_cells
 
 
@@ -42,9 +41,6 @@ def cells_of(scores: dict[str, list[list[float]]]) -> tuple[list[Cell], list[Col
             own, ids = np.array(row), [f"i{j}" for j in range(len(row))]
             cells.append(Cell(model=model, benchmark=f"b{b}", value=float(np.nanmean(own)), ids=ids, scores=own))
     return cells, [column(f"b{b}") for b in range(len(next(iter(scores.values()))))]
-
-
-TWO_MODELS = cells_of({"m0": [[1.0] * 30, [0.0, 1.0] * 15], "m1": [[0.0] * 20 + [1.0] * 10, [1.0, 0.0] * 15]})
 
 
 @pytest.mark.parametrize(
@@ -164,22 +160,6 @@ def test_models_that_share_no_benchmark_are_not_called_inseparable() -> None:
     assert ("good ranks first and is significantly better than poor; it shares no benchmark with alone." in said) or (
         "alone ranks first" in said
     )
-
-
-def test_only_wide_tables_show_more_than_one_overall_test() -> None:
-    found = compared([0.3, 0.32, 0.95])
-    short = pairs_to_table(found, "holm")
-    with fitted(None, wide=True):
-        wide = pairs_to_table(found, "holm")
-    assert ("Win share" in short, "Win share" in wide) == (False, True)
-    assert pairs_to_table(found, "holm", format="csv").startswith("Model,Compared with,Benchmarks,Win share difference")
-    pair = compare_two_models(*TWO_MODELS, "m0", "m1")
-    assert pair is not None
-    short = to_table(pair)
-    with fitted(None, wide=True):
-        wide = to_table(pair)
-    assert ("Win share" in short, "Macro average" in short) == (False, True)
-    assert ("Win share" in wide, "Macro average" in wide) == (True, True)
 
 
 def test_without_scores_of_instances_the_resampled_unit_is_named() -> None:

@@ -5,25 +5,11 @@ from __future__ import annotations
 import csv
 import io
 
-import numpy as np
 import pytest
 
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.reports.leaderboard import MOST_HEAD_TO_HEAD, MOST_SHOWN, as_json, to_table
-from tests.support.leaderboards import UNEVEN, plain_columns, published, score_cell, toy_board
-
-DECIDED = [score_cell(m, b, np.full(40, v)) for m, v in (("good", 1.0), ("bad", 0.0)) for b in ("a", "b")]
-
-
-def test_the_matrix_marks_pairs_that_are_separated() -> None:
-    text = to_table(build_leaderboard(DECIDED, plain_columns("a", "b")), "head-to-head")
-    assert text.splitlines()[2:] == [
-        "No.  Model  1      2",
-        "---  -----  -----  -----",
-        "  1  good   –      1.00*",
-        "  2  bad    0.00*  –",
-    ]
-    assert "Share of instances on which the row's model beats the column's, a tie counting one half; *" in text
+from tests.support.leaderboards import UNEVEN, plain_columns, published, toy_board
 
 
 @pytest.mark.parametrize("format", ["table", "md", "latex"])

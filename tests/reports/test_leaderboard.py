@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import doctest
 import io
 import json
 from dataclasses import replace
@@ -17,7 +16,6 @@ from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.statistics.means import estimate
 from medhelm.domain import Tier
 from medhelm.errors import UserError
-from medhelm.reports import leaderboard as leaderboard_report
 from medhelm.reports.formats.tables import FORMATS, fitted, number
 from medhelm.reports.leaderboard import as_json, to_table
 
@@ -66,54 +64,21 @@ def crowd(models: int) -> Leaderboard:
     return build_leaderboard(cells, [QA, NOTES])
 
 
-def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(leaderboard_report).failed == 0
-
-
 # --- JSON -------------------------------------------------------------------------------------------------------------
 
 
-def test_json_keeps_the_contract() -> None:
+def test_missing_scores_and_an_unknown_price_are_told_by_hand() -> None:
     found = json.loads(json.dumps(as_json(tiny()), allow_nan=False))
-    assert {"models", "benchmarks", "suite", "scoring", "tier"} <= set(found)
-    assert (found["suite"], found["scoring"], found["tier"]) == ("mine", "corrected", "real")
     first, second = found["models"]
-    keys = {"model", "rank", "tie_group", "win_rate", "win_rate_sd", "macro_average", "macro_sd", "n_benchmarks"}
-    keys |= {"cost_usd", "benchmarks", "categories", "subcategories", "coverage"}
-    keys |= {"rank_low", "rank_high", "guarded_win_rate", "published"}
-    keys |= {"win_share", "guarded_win_share", "macro_bounds", "rank_bounds"}
-    keys |= {"adjusted_average", "ranking_value", "worst_answers"}
-    keys |= {"win_share_over_benchmarks", "macro_average_over_benchmarks"}
-    keys |= {"usd_per_1000", "seconds_per_completion", "mean_seconds_per_completion", "tokens_per_completion"}
-    keys |= {"output_tokens_per_completion", "frontier_probability", "completion_dates"}
-    assert keys == set(first) == set(second)
-    assert (first["rank_low"], first["rank_high"], second["rank_low"], second["rank_high"]) == (1, 1, 2, 2)
-    assert (first["guarded_win_rate"], second["guarded_win_rate"]) == (1.0, 0.0)
-    assert (first["model"], first["rank"], first["tie_group"], first["n_benchmarks"]) == ("lab/big_model", 1, 1, 2)
-    assert set(first["win_rate"]) == {"value", "low", "high"} == set(first["macro_average"])
-    assert first["win_rate"] == {"value": 1.0, "low": None, "high": None}
     (pair,) = found["pairs"]
-    assert (pair["a"], pair["b"], pair["benchmark"]) == ("lab/big_model", "small", None)
-    assert (pair["separated"], pair["survives_failures"]) == (True, True)
     # One of the 20 scores of the first is missing, and 18 of the others are 1; the second has 4 of 20.
     assert (pair["worst_case"], pair["best_case"]) == pytest.approx((18 / 20 - 4 / 20, 19 / 20 - 4 / 20), abs=2e-6)
-    assert (first["rank_bounds"], second["rank_bounds"]) == ([1, 1], None)
-    assert found["verdict"][0].startswith("lab/big_model leads (macro average 0.947)")
     assert first["adjusted_average"]["value"] == first["ranking_value"] == pytest.approx(18 / 19, abs=1e-6)
-    assert pair["macro_average"]["value"] > 0
     assert first["macro_average"]["value"] == pytest.approx((18 / 19 + 0.75) / 2, abs=1e-6)
     assert (first["cost_usd"], second["cost_usd"], second["coverage"]) == (2.5, None, 0.5)
-    assert second["macro_sd"] is None
     # The cost of the second is unknown: there is nothing to compare, and no probability.
     assert (first["frontier_probability"], second["usd_per_1000"], found["frontier"]) == (None, None, None)
-    assert second["tie_group"] == 2
-    assert [b["id"] for b in found["benchmarks"]] == ["qa", "notes"]
-    assert {"id", "title", "category", "subcategory", "metric", "mde"} <= set(found["benchmarks"][0])
-    assert found["benchmarks"][1]["mde"] is None
-    assert found["benchmarks"][0]["mde"] > 0
-    assert [b["weight"] for b in found["benchmarks"]] == [1.0, 1.0]
-    assert found["told_apart"] == found["told_apart_adjusted"] == [["lab/big_model", "small"]]
-    assert (found["interval_method"], found["suite_description"]) == ("instances within benchmarks", "")
+    assert [benchmark["mde"] is None for benchmark in found["benchmarks"]] == [False, True]
 
 
 def test_json_values_are_in_the_metrics_own_unit_and_missing_ones_are_absent() -> None:
@@ -149,88 +114,6 @@ def test_nan_and_infinity_are_null(value: float | None) -> None:
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
-
-OVERALL = """\
-2 models, 2 benchmarks (suite: mine), corrected scoring, real data
-
-                                                                                                                                                               SD
-                                                                                                                                                             over
-   Rank  Model                 Macro average     Worst answers  Failed  Benchmarks  Cost USD           Own average     SD             Win share  Win rate  rivals  Coverage
--------  -------------  --------------------  ----------------  ------  ----------  --------  --------------------  -----  --------------------  --------  ------  --------
-1 (1-1)  lab/big_model  0.947 [0.776, 1.000]  0.0% [0.0, 49.0]       1           2      2.50  0.849 [0.678, 0.976]  0.140  0.895 [0.715, 0.999]     1.000   0.000      100%
-2 (2-2)  small          0.200 [0.073, 0.427]                 –       –           1         –  0.200 [0.081, 0.416]      –  0.105 [0.021, 0.327]     0.000   0.000       50%
-"""  # noqa: E501
-
-
-def test_the_overall_table_to_the_letter() -> None:
-    board = tiny()
-    assert to_table(board, wide=True) == OVERALL
-    short = [line[:93].rstrip() for line in OVERALL.splitlines()]
-    assert to_table(board).splitlines() == [short[0], "", *short[4:]]
-
-
-BENCHMARKS_MD = """\
-2 models, 2 benchmarks (suite: mine), corrected scoring, real data. In parentheses: the score if all missing scores \
-were the worst, and the best
-
-| Benchmark | Metric | lab/big_model | small |
-| --- | --- | ---: | ---: |
-| Q & A | EM | 0.947 [0.754, 0.991] (0.900 to 0.950) | 0.200 [0.081, 0.416] |
-| Notes | jury | 4.00 [2.54, 4.74] | – |
-"""
-
-
-def test_benchmarks_side_by_side_to_the_letter() -> None:
-    assert to_table(tiny(), "benchmark", "md") == BENCHMARKS_MD
-
-
-CATEGORIES_LATEX = r"""\begin{table}
-\centering
-\caption{2 models, 2 benchmarks (suite: mine), corrected scoring, real data}
-\begin{tabular}{rlrr}
-\toprule
-Rank & Model & Research & Documentation \\
-\midrule
-1 & lab/big\_model & 0.947 & 0.750 \\
-2 & small & 0.200 & -- \\
-\bottomrule
-\end{tabular}
-\end{table}
-"""
-
-
-def test_categories_to_the_letter() -> None:
-    assert to_table(tiny(), "category", "latex") == CATEGORIES_LATEX
-
-
-SUBCATEGORIES_CSV = """\
-subcategory,model,value,n_benchmarks,scoring,tier,source
-reading_papers,lab/big_model,0.947368,1,corrected,real,measured
-reading_papers,small,0.2,1,corrected,real,measured
-visits,lab/big_model,0.75,1,corrected,real,measured
-visits,small,,0,corrected,real,measured
-"""
-
-
-def test_subcategories_to_the_letter() -> None:
-    assert to_table(tiny(), "subcategory", "csv") == SUBCATEGORIES_CSV
-    assert "Reading" in to_table(tiny(), "subcategory")
-
-
-def test_csv_has_one_number_a_field() -> None:
-    board = tiny()
-    first, second = csv.DictReader(io.StringIO(to_table(board, format="csv")))
-    assert (first["model"], first["win_rate"], first["cost_usd"], first["tier"]) == (
-        "lab/big_model",
-        "1.0",
-        "2.5",
-        "real",
-    )
-    assert (second["macro_average_sd"], second["cost_usd"], second["coverage"]) == ("", "", "0.5")
-    cells = list(csv.DictReader(io.StringIO(to_table(board, "benchmark", "csv"))))
-    assert len(cells) == 4
-    assert (cells[0]["benchmark"], cells[0]["n"], cells[0]["n_failed"]) == ("qa", "19", "1")
-    assert [cells[3][key] for key in ("benchmark", "model", "value", "n")] == ["notes", "small", "", ""]
 
 
 def test_many_models_are_rows() -> None:

@@ -263,19 +263,6 @@ def test_a_folder_with_other_content_is_refused(medhelm: Medhelm, store: Path, t
     assert [path.name for path in own.iterdir()] == ["thesis.txt"]
 
 
-def test_the_result_as_json_counts_rows(medhelm: Medhelm, store: Path) -> None:
-    found = medhelm("export", "parquet", "out", "--store", store, "--json").json
-    assert found["kind"] == "parquet"
-    assert found["counts"] == {
-        "runs": 6, "estimates": 32, "groups": 8, "judges": 6, "leaderboard": 4, "records": 54, "judgments": 144,
-    }  # fmt: skip
-
-
-def test_the_result_as_text_says_what_was_counted(medhelm: Medhelm, store: Path) -> None:
-    said = medhelm("export", "csv", "out", "--store", store).out
-    assert said.startswith("csv: 6 runs, 32 estimates, 8 groups, 6 judges, 4 rows of the leaderboard, 54 records, ")
-
-
 def test_a_store_of_baselines_has_no_remarks_on_judgments(medhelm: Medhelm, tmp_path: Path) -> None:
     medhelm("run", make_benchmark(tmp_path), "--model", "baseline/majority", "--store", tmp_path / "store")
     folder = written(medhelm, tmp_path / "store", "parquet")

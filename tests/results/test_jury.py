@@ -45,36 +45,26 @@ def judge_named(name: str, own: JurySummary) -> JudgeSummary:
 # --- families ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "family"),
-    [
-        ("openai/gpt-4o-2024-05-13", "OpenAI"),
-        ("openai/o3-mini", "OpenAI"),
-        ("openai/o1", "OpenAI"),
-        ("azure/chatgpt-4o-latest", "OpenAI"),
-        ("openai/gpt-oss-120b@http://127.0.0.1:8000/v1", "OpenAI"),
-        ("EleutherAI/gpt-neo-2.7B", "gpt-neo-2.7b"),
-        ("EleutherAI/gpt-j-6b", "gpt-j-6b"),
-        ("microsoft/BioGPT-Large", "biogpt-large"),
-        ("anthropic/claude-3-7-sonnet-20250219", "Anthropic"),
-        ("meta/llama-3.3-70b-instruct", "Meta"),
-        ("openai/Meta-Llama-3-8B@http://10.0.0.1/v1", "Meta"),
-        ("google/gemini-2.0-flash", "Google"),
-        ("hf/google/medgemma-27b-text-it", "Google"),
-        ("google/gemma-2-9b", "Google"),
-        ("local/Qwen2.5-7B", "Alibaba"),
-        ("openai/qwen@http://gpt.example.org/v1", "Alibaba"),
-        ("mistral/Mixtral-8x7B", "Mistral"),
-        ("mistralai/Mistral-Large", "Mistral"),
-        ("deepseek/DeepSeek-R1", "DeepSeek"),
-        ("deepseek/DeepSeek-R1-Distill-Llama-70B", "DeepSeek"),
-        ("microsoft/phi-4", "Microsoft"),
-        ("local/dolphin-2", "dolphin-2"),
-        ("nvidia/Llama-3.1-Nemotron-70B", "Meta"),
-        ("local/our-model", "our-model"),
-        ("ours", "ours"),
-    ],
-)
+FAMILIES = {
+    "OpenAI": "openai/gpt-4o-2024-05-13 openai/o3-mini openai/o1 azure/chatgpt-4o-latest openai/gpt-oss-120b@http://127.0.0.1:8000/v1",
+    "gpt-neo-2.7b": "EleutherAI/gpt-neo-2.7B",
+    "gpt-j-6b": "EleutherAI/gpt-j-6b",
+    "biogpt-large": "microsoft/BioGPT-Large",
+    "Anthropic": "anthropic/claude-3-7-sonnet-20250219",
+    "Meta": "meta/llama-3.3-70b-instruct openai/Meta-Llama-3-8B@http://10.0.0.1/v1 nvidia/Llama-3.1-Nemotron-70B",
+    "Google": "google/gemini-2.0-flash hf/google/medgemma-27b-text-it google/gemma-2-9b",
+    "Alibaba": "local/Qwen2.5-7B openai/qwen@http://gpt.example.org/v1",
+    "Mistral": "mistral/Mixtral-8x7B mistralai/Mistral-Large",
+    "DeepSeek": "deepseek/DeepSeek-R1 deepseek/DeepSeek-R1-Distill-Llama-70B",
+    "Microsoft": "microsoft/phi-4",
+    "dolphin-2": "local/dolphin-2",
+    "our-model": "local/our-model",
+    "ours": "ours",
+}
+"""Family -> names of its models."""
+
+
+@pytest.mark.parametrize(("name", "family"), [(name, one) for one, names in FAMILIES.items() for name in names.split()])
 def test_the_family_follows_from_the_name(name: str, family: str) -> None:
     assert family_of(name) == family
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-LIMIT_S = 60
+LIMIT_S = 600
 
 
 def start(folder: Path, *command: str, **variables: str) -> subprocess.Popen[str]:

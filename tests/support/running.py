@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from medhelm.storage.live_status import EvaluationStatus, KnownEvaluation, RunProgress, StatusFile, known_evaluations
+from medhelm.storage.live_status import EvaluationStatus, RunProgress, StatusFile
 from medhelm.storage.store import Store, create
 from tests.support.servers.openai import PATIENCE_S, Server
 
@@ -98,9 +98,3 @@ def running(store: Path, benchmark: Path, server: Server, model: str = "mock") -
             yield process
         finally:
             process.kill()
-
-
-def only_evaluation(store: Path) -> KnownEvaluation:
-    """Wait for the status of an evaluation, and return it."""
-    (found,) = eventually(lambda: known_evaluations(Store(store)))
-    return found

@@ -56,7 +56,7 @@ def commands(page: str, word: str) -> str:
 
 def run(script: str, folder: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["bash", "-ec", script], cwd=folder, env=environment, capture_output=True, text=True, timeout=300
+        ["bash", "-ec", script], cwd=folder, env=environment, capture_output=True, text=True, timeout=600
     )
 
 
@@ -110,19 +110,19 @@ def test_servers_on_slurm_list_their_addresses_while_they_run(tmp_path: Path, en
     file = tmp_path / "endpoints.txt"
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL) as cluster:
         try:
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 600
             while not (file.exists() and len(file.read_text().splitlines()) == 2):
                 assert cluster.poll() is None and time.monotonic() < deadline, logs(tmp_path)
                 time.sleep(0.05)
             for address in file.read_text().split():
-                with urlopen(f"{address}/models", timeout=10) as reply:
+                with urlopen(f"{address}/models", timeout=600) as reply:
                     assert json.load(reply)["data"][0]["id"] == "tiny"
             model = f"openai/tiny@{file.read_text().split()[0]}"
             checked = run(f"medhelm models check {model}", tmp_path, environment)
             assert checked.returncode == 0, checked.stderr
         finally:
             cluster.send_signal(signal.SIGTERM)
-            cluster.wait(60)
+            cluster.wait(600)
     assert file.read_text() == ""
 
 

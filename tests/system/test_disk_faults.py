@@ -9,24 +9,20 @@ import pytest
 from bench.studies.faults import disk
 
 
-def disturb(folder: Path, trials: int, commands: list[str], kinds: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("trials", "commands", "kinds"),
+    [
+        pytest.param(22, ["rescore", "benchmarks new"], [], id="errors, kills and signals"),
+        pytest.param(len(disk.FAULTS) * len(disk.COMMANDS), [], [], id="every command", marks=pytest.mark.long),
+        pytest.param(320, ["rescore"], ["EIO"], id="an error at any change", marks=pytest.mark.long),
+    ],
+)
+def test_faults_while_commands_write_lose_nothing(
+    tmp_path: Path, trials: int, commands: list[str], kinds: list[str]
+) -> None:
     try:
-        table, good = disk.study(trials, 1, folder, commands, kinds)
+        table, good = disk.study(trials, 1, tmp_path, commands, kinds)
     except disk.Unavailable as error:
         pytest.skip(f"faults cannot be injected: {error}")
     assert good, table
     assert table.splitlines()[-1].replace(" ", "").startswith(f"|all|{trials}|")
-
-
-def test_errors_kills_and_signals_lose_nothing(tmp_path: Path) -> None:
-    disturb(tmp_path, 22, ["rescore", "benchmarks new"], [])
-
-
-@pytest.mark.long
-def test_no_command_loses_anything_at_many_of_its_changes(tmp_path: Path) -> None:
-    disturb(tmp_path, len(disk.FAULTS) * len(disk.COMMANDS), [], [])
-
-
-@pytest.mark.long
-def test_an_error_in_one_run_loses_no_other_at_any_change(tmp_path: Path) -> None:
-    disturb(tmp_path, 320, ["rescore"], ["EIO"])

@@ -41,7 +41,7 @@ def run(benchmark: Path, server: Server) -> list[object]:
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=600)
     return process.returncode, out + err
 
 

@@ -47,7 +47,7 @@ def records(store: Path) -> list[dict[str, object]]:
 
 
 def finish(process: subprocess.Popen[str]) -> int:
-    process.communicate(timeout=120)
+    process.communicate(timeout=600)
     return process.returncode
 
 
@@ -160,7 +160,7 @@ def test_a_disk_that_fills_up_stops_the_run_and_loses_nothing(tmp_path: Path, se
         capture_output=True,
         text=True,
         encoding="utf-8",
-        timeout=120,
+        timeout=600,
         preexec_fn=with_small_files,
     )
     assert limited.returncode == 4

@@ -43,7 +43,7 @@ def test_two_evaluations_are_shown_and_one_is_stopped_and_resumed_and_one_killed
         assert first.stderr is not None
         assert "stopped from the site" in first.stderr.readline()
         server.release()
-        assert "partial" in first.communicate(timeout=60)[0]
+        assert "partial" in first.communicate(timeout=600)[0]
         assert first.returncode == 130
     (run,) = load_runs(open_store(store))
     assert (run.status, len(list(read_records(run)))) == ("partial", ANSWERED + IN_FLIGHT)
@@ -51,7 +51,7 @@ def test_two_evaluations_are_shown_and_one_is_stopped_and_resumed_and_one_killed
     assert (left["state"], left["reason"], left["done"]) == ("stopped", "site", ANSWERED + IN_FLIGHT)
     assert [path.suffix for path in (store / "running").iterdir()] == [".json"]
     with running(store, benchmark, server) as again:
-        again.communicate(timeout=60)
+        again.communicate(timeout=600)
         assert again.returncode == 0
     assert list((store / "running").iterdir()) == []
     assert server.count == 60 + 4  # nothing was sent twice; four requests were those of the killed process

@@ -123,7 +123,7 @@ def start(nodes: RayNodes, benchmark: Path, store: Path, *options: str, model: s
 
 def run(nodes: RayNodes, benchmark: Path, store: Path, *options: str, model: str = "ward/x") -> tuple[int, str, str]:
     process = start(nodes, benchmark, store, *options, model=model)
-    out, err = process.communicate(timeout=300)
+    out, err = process.communicate(timeout=600)
     return process.returncode, out, err
 
 

@@ -47,7 +47,7 @@ def test_the_printed_address_opens_the_leaderboard(tmp_path: Path) -> None:
             assert browser.get(root, headers={"host": "evil.test"}).status_code == 403
             assert "openai/model-1 leads" in sign_in(browser, address).text
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
+        assert process.wait(600) == 0
         assert process.stderr is not None
         assert "Traceback" not in process.stderr.read()
 
@@ -60,7 +60,7 @@ def test_a_socket_file_serves_the_same(tmp_path: Path) -> None:
             found = browser.post("http://localhost:1234/login", data={"token": token})
             assert "openai/model-1 leads" in found.text
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
+        assert process.wait(600) == 0
     assert not path.exists()
 
 
@@ -81,7 +81,7 @@ def test_with_a_certificate_the_same_is_encrypted(tmp_path: Path) -> None:
             (cookie,) = browser.cookies.jar
             assert cookie.secure
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
+        assert process.wait(600) == 0
 
 
 @pytest.mark.parametrize(

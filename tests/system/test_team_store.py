@@ -55,7 +55,7 @@ def as_user(user: int, folder: Path, *commands: tuple[str, ...], group: int = GR
     usual = {name: value for name, value in os.environ.items() if not name.startswith(("MEDHELM_", "OPENAI_"))}
     environment = {**usual, "HOME": str(folder), "MEDHELM_API_KEY": "sk-test-0123456789", "TMPDIR": str(folder)}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, given], env=environment, capture_output=True, text=True, check=True, timeout=300
+        [sys.executable, "-c", PROGRAM, given], env=environment, capture_output=True, text=True, check=True, timeout=600
     )
     found: list[Any] = json.loads(done.stdout)
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 from typing import get_args
 
@@ -60,10 +59,6 @@ def by_hand(table: Floats, form: Form) -> tuple[float, float, float]:
         n * (msr - lower * mse) / (lower * rest + n * msr),
         n * (upper * msr - mse) / (rest + n * upper * msr),
     )
-
-
-def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(reliability).failed == 0
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from collections.abc import Callable
 from typing import get_args
 
@@ -12,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from medhelm.analysis.agreement import kappa_and_alpha
 from medhelm.analysis.agreement.kappa_and_alpha import (
     Level,
     Weights,
@@ -101,10 +99,6 @@ def alpha_by_hand(table: Floats, level: Level) -> float | None:
 def same(found: float | None, expected: float | None) -> bool:
     """Whether both are missing, or equal but for rounding."""
     return found == expected if expected is None else found == pytest.approx(expected, abs=1e-9)
-
-
-def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(kappa_and_alpha).failed == 0
 
 
 # --- kappa ------------------------------------------------------------------------------------------------------------

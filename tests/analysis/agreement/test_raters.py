@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import doctest
 from itertools import combinations
 
 import numpy as np
 import pytest
 
-from medhelm.analysis.agreement import raters
 from medhelm.analysis.agreement.correlation import pearson
 from medhelm.analysis.agreement.icc import icc
 from medhelm.analysis.agreement.jury_vs_clinicians import standardized_icc
@@ -25,10 +23,6 @@ def some_ratings(seed: int, n: int, k: int, missing: float) -> Floats:
     table = np.clip(np.round(3 + generator.normal(size=(n, 1)) + generator.normal(size=(n, k))), 1, 5)
     table[generator.random((n, k)) < missing] = NAN
     return table
-
-
-def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(raters).failed == 0
 
 
 def test_pairs_are_measured_on_what_both_have_rated_and_count_the_same() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 from collections.abc import Callable
 from itertools import combinations
@@ -57,10 +56,6 @@ def difference(a: Floats, b: Floats, clusters: Clusters = None) -> PairedDiffere
     found = paired_difference(a, b, clusters)
     assert found is not None
     return found
-
-
-def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(paired).failed == 0
 
 
 # --- two models -------------------------------------------------------------------------------------------------------

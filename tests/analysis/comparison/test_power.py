@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 
 import numpy as np
@@ -11,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from medhelm.analysis.comparison import power
 from medhelm.analysis.comparison.power import (
     Noise,
     ObservedNoise,
@@ -31,10 +29,6 @@ from tests.support.sign_flips import sign_flip_test
 
 quick = settings(max_examples=80, deadline=None, database=None)
 USUAL = PowerDesign()
-
-
-def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(power).failed == 0
 
 
 # --- formulas ---------------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 from functools import partial
 
@@ -12,7 +11,7 @@ from scipy.stats import norm, t
 
 from medhelm.analysis.agreement.correlation import resampled_spearman, spearman
 from medhelm.analysis.agreement.icc import resampled_icc
-from medhelm.analysis.statistics import bootstrap, cluster_bootstrap
+from medhelm.analysis.statistics import cluster_bootstrap
 from medhelm.analysis.statistics.bootstrap import MIN_RESAMPLES, bootstrap_statistic, percentile_interval
 from medhelm.analysis.statistics.cluster_bootstrap import (
     Floats,
@@ -31,10 +30,6 @@ def mean(values: Floats, counts: Floats) -> Floats:
     """Mean of each resample."""
     means: Floats = counts @ values / counts.sum(axis=1)
     return means
-
-
-def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(bootstrap).failed == 0
 
 
 @pytest.mark.parametrize("k", [None, 8], ids=["independent", "clustered"])

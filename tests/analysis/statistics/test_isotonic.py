@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from itertools import pairwise
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medhelm.analysis.statistics import isotonic
 from medhelm.analysis.statistics.isotonic import Curve, isotonic_curve
 
 quick = settings(max_examples=100, deadline=None, database=None)
@@ -30,10 +28,6 @@ def minimax(points: list[tuple[int, int]]) -> dict[int, float]:
         knot: max(min(mean(start, end) for end in knots if end >= knot) for start in knots if start <= knot)
         for knot in knots
     }
-
-
-def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(isotonic).failed == 0
 
 
 @quick

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 
 from bench.studies.coverage import Scenario, balanced, coverage, groups, macro_f1, shifted
 from medhelm.analysis.comparison.paired import paired_difference
-from medhelm.analysis.statistics import ratio_metrics as ratios_module
 from medhelm.analysis.statistics.distributions import t_quantile
 from medhelm.analysis.statistics.means import estimate, wilson_interval
 from medhelm.analysis.statistics.ratio_metrics import comparison_values, estimate_ratios, linearized
@@ -126,10 +124,6 @@ def test_balanced_accuracy_of_always_no_is_a_half() -> None:
 
 def hits_of(label: str, scores: Sequence[float]) -> list[Parts]:
     return [{label: (score, 1.0)} for score in scores]
-
-
-def test_the_doctests_hold() -> None:
-    assert doctest.testmod(ratios_module).failed == 0
 
 
 def test_three_correct_queries_among_five_hundred_are_three() -> None:

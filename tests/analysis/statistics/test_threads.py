@@ -12,7 +12,7 @@ from medhelm.analysis.statistics.threads import in_threads
 
 def test_results_come_in_order_from_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "cpu_count", lambda: 2)
-    both = threading.Barrier(2, timeout=10)
+    both = threading.Barrier(2, timeout=600)
 
     def square(item: int) -> int:
         both.wait()  # passes only with two at a time

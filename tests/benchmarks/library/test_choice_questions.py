@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, timedelta
@@ -17,70 +16,19 @@ import numpy as np
 import pytest
 
 from medhelm.errors import DataError
-from tests.support.benchmarks.library import LIBRARY, benchmark, hook, prompt_text, real, sample_tier
+from tests.support.benchmarks.library import LIBRARY, hook, prompt_text, real, sample_tier
 from tests.support.cases import table
-
-NAMES = ("pubmed_qa", "medcalc_bench", "medbullets", "head_qa", "med_qa", "med_mcqa", "medhallu", "race_bias")
-CHOICE = tuple(name for name in NAMES if name != "medcalc_bench")
-EXACT = [
-    "exact_match",
-    "quasi_exact_match",
-    "prefix_exact_match",
-    "quasi_prefix_exact_match",
-    "choice_extracted",
-]
-
-each = pytest.mark.parametrize("name", NAMES)
-
 
 # --- definitions ------------------------------------------------------------------------------------------------------
 
 
-@table(
-    ("name", "metrics", "max_tokens", "ends"),
-    [
-        ("pubmed_qa", EXACT, 1, "\nC. maybe\nAnswer:"),
-        ("medcalc_bench", ["medcalc_accuracy", *EXACT[:-1]], 10, ":"),
-        ("medbullets", EXACT, 1, "\nAnswer:"),
-        ("head_qa", EXACT, 1, "\nAnswer:"),
-        ("med_qa", EXACT, 1, ":"),
-        ("med_mcqa", EXACT, 1, ":"),
-        ("medhallu", EXACT, 5, "\n\nYour Judgment:"),
-        ("race_bias", EXACT, 1, ":"),
-    ],
-)
-def test_a_prompt_closes_with_a_cue_for_the_reply(name: str, metrics: list[str], max_tokens: int, ends: str) -> None:
-    assert list(benchmark(name).metrics) == metrics
-    assert benchmark(name).max_tokens == max_tokens
-    assert all(prompt_text(name, instance).endswith(ends) for instance in sample_tier(name))
-
-
 # --- the sample tier --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", CHOICE)
-def test_every_label_is_the_right_one_somewhere(name: str) -> None:
-    instances = sample_tier(name)
-    labels = Counter(instance.expected for instance in instances)
-    assert set(labels) == set(instances[0].labels)
-    for instance in instances:
-        assert sum(reference.correct for reference in instance.references) == 1
-        assert tuple(reference.text for reference in instance.references) == instance.choices
-        assert len(set(instance.choices)) == len(instance.choices)
 
 
 def test_an_option_that_is_missing_is_shown_as_not_applicable() -> None:
     shown = [instance for instance in sample_tier("medbullets") if "Not applicable" in instance.choices]
     assert len(shown) == 1
     assert "\nE. Not applicable\nAnswer:" in prompt_text("medbullets", shown[0])
-
-
-def test_medhallu_shows_no_options_because_the_instruction_has_the_labels() -> None:
-    first, second = sample_tier("medhallu")[:2]
-    assert (first.id, second.id) == ("0/true", "0/hallucinated")
-    assert (first.expected, second.expected) == ("0", "1")
-    assert (first.cluster, second.cluster) == ("0", "0")
-    assert not re.search(r"^[01A]$|^A\. ", prompt_text("medhallu", first), re.MULTILINE)
 
 
 # --- the invented MedCalc rows are right ------------------------------------------------------------------------------

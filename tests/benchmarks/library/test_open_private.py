@@ -21,8 +21,6 @@ from medhelm.errors import DataError, MissingError
 from medhelm.scoring.metrics import METRICS
 from tests.support.benchmarks.library import LIBRARY, benchmark, hook, prompt_text, sample_tier
 
-BERTSCORE = ["bertscore", "bertscore_precision", "bertscore_recall"]
-OPEN = ["jury", "rouge_l", "rouge_1", "rouge_2", *BERTSCORE, "coverage", "density", "compression"]
 NAMES = ("note_extract", "patient_instruct", "mental_health", "med_dialog", "mimic_rrs", "mimic_bhc")
 CASE = ("Diagnosis", "ActualProcedure", "HistoryPhysicalNoteText", "OperativeNoteText", "DischargeInstructionNoteText")
 TURN = ("context", "gold_counselor_response", "topic", "dialogue_type")
@@ -73,27 +71,6 @@ def ids(dataset: Dataset) -> list[str]:
 
 
 # --- definitions ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "metrics", "max_tokens", "size", "cue"),
-    [
-        ("note_extract", ["jury", "coverage", "density", "compression"], 768, None, "Completed form:"),
-        ("patient_instruct", OPEN, 256, None, "Patient Instructions:"),
-        ("mental_health", OPEN, 512, None, "Counselor response:"),
-        ("med_dialog", OPEN, 80, 1000, "Summary:"),
-        ("mimic_rrs", OPEN, 128, 1000, "Impression:"),
-        ("mimic_bhc", OPEN, 1024, 100, "Brief Hospital Course:"),
-    ],
-)
-def test_metrics_limits_and_cues_are_those_of_the_task(
-    name: str, metrics: list[str], max_tokens: int, size: int | None, cue: str
-) -> None:
-    ours = benchmark(name)
-    assert (list(ours.metrics), ours.max_tokens, ours.sample.size) == (metrics, max_tokens, size)
-    assert ours.prompt.rstrip().endswith(f"\n\n{cue}")
-    assert not ours.stop
-    assert not ours.choices
 
 
 @each
@@ -212,13 +189,6 @@ def test_all_columns_that_are_missing_are_named(
     put_csv(tmp_path, name, columns, [["x"] * len(columns)])
     with pytest.raises(DataError, match=message):
         opened(tmp_path, name)
-
-
-def test_the_form_has_its_headings() -> None:
-    headings = (
-        r"Complaint|Onset|Provoking/Palliating|Quality|Region/Radiation|Severity \(1-10\)|Timing|Related Symptoms"
-    )
-    assert len(re.findall(rf"(?:{headings})[\w ]*:\n", benchmark("note_extract").prompt)) == 8
 
 
 def test_a_copy_of_the_note_covers_it_and_an_empty_form_does_not() -> None:

@@ -63,12 +63,6 @@ def test_prompts_have_the_published_parts_and_limits(
         assert instance.expected not in prompt_text(name, instance)
 
 
-def test_a_note_of_aci_bench_is_asked_for_with_four_titled_sections() -> None:
-    prompt = prompt_text("aci_bench", sample_tier("aci_bench")[0])
-    titles = ["HISTORY OF PRESENT ILLNESS", "PHYSICAL EXAM", "RESULTS", "ASSESSMENT AND PLAN"]
-    assert re.findall(r"^\d\. (.+)$", prompt, re.MULTILINE) == titles
-
-
 # --- reports: what is the reference, and what stays -------------------------------------------------------------------
 
 

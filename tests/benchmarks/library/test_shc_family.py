@@ -17,9 +17,8 @@ import pytest
 
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
 from medhelm.errors import DataError, MissingError
-from medhelm.io.strict_yaml import load_yaml
 from medhelm.scoring.metrics import METRICS
-from tests.support.benchmarks.library import BENCHMARKS, LIBRARY, benchmark, prompt_text, sample_tier
+from tests.support.benchmarks.library import LIBRARY, benchmark, prompt_text, sample_tier
 from tests.support.cli import Medhelm
 
 NAMES = (
@@ -39,7 +38,10 @@ EVERY_ROW_COUNTS = ("clinic_referral", "ent_referral")
 DRAWN = ("med_conf_info", "hospice_referral", "cdi_qa", "ent_referral")
 
 each = pytest.mark.parametrize("name", NAMES)
-without_ent = pytest.mark.parametrize("name", [name for name in NAMES if name != "ent_referral"])
+each_layout = pytest.mark.parametrize(
+    "name", ("adhd_behavior", "proxy_sender", "cdi_qa", "clinic_referral", "ent_referral")
+)
+"""Two options and three, a draw and none, every row and different ones; the others are read like one of these."""
 
 Row = tuple[str, str, str]
 """Question, context, label."""
@@ -82,7 +84,7 @@ TRICKY = {
 }
 
 
-@each
+@each_layout
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
 def test_texts_are_unchanged(name: str, encoding: str, tmp_path: Path) -> None:
     rows = [(f"Is this, or is it not, {kind}?", text, "AB"[i % 2]) for i, (kind, text) in enumerate(TRICKY.items())]
@@ -94,7 +96,7 @@ def test_texts_are_unchanged(name: str, encoding: str, tmp_path: Path) -> None:
         assert f"Question: {question}\n\nContext: {context}\n\nWrite A for yes" in prompt
 
 
-@each
+@each_layout
 def test_labels_in_lower_case_or_with_spaces_are_read(name: str, tmp_path: Path) -> None:
     labels = ["a", " A", "b ", "\tB\n"] + (["c", " C "] if name in THREE_OPTIONS else [])
     rows = [(f"Question {i}?", "Note.", label) for i, label in enumerate(labels)]
@@ -102,7 +104,7 @@ def test_labels_in_lower_case_or_with_spaces_are_read(name: str, tmp_path: Path)
     assert [instance.expected for instance in dataset] == [label.strip().upper() for label in labels]
 
 
-@each
+@each_layout
 def test_every_label_that_is_no_option_is_named_with_its_row(name: str, tmp_path: Path) -> None:
     bad = ["D", "yes", "AB", "1", "A."]
     bad[0] = "D" if name in THREE_OPTIONS else "C"
@@ -117,7 +119,7 @@ def test_every_label_that_is_no_option_is_named_with_its_row(name: str, tmp_path
         assert "A `yes`, B `no`" in line
 
 
-@without_ent
+@pytest.mark.parametrize("name", ["adhd_behavior", "proxy_sender", "clinic_referral"])
 @pytest.mark.parametrize("label", ["", "  "])
 def test_a_row_without_a_label_is_an_error(name: str, label: str, tmp_path: Path) -> None:
     rows = [("One?", "Note.", "A"), ("Two?", "Note.", label), ("Three?", "Note.", "B")]
@@ -142,7 +144,7 @@ REPEATING: Sequence[Row] = [
 ]
 
 
-@each
+@each_layout
 def test_a_repeated_row_counts_once_and_a_contradicting_one_is_kept(name: str, tmp_path: Path) -> None:
     dataset = load(name, write(tmp_path, name, REPEATING))
     kept = ["0", "1", "2", "3", "4", "5"] if name in EVERY_ROW_COUNTS else ["0", "1", "2", "5"]
@@ -162,7 +164,7 @@ def test_check_names_contradictions(name: str, tmp_path: Path, medhelm: Medhelm)
     assert "the same prompt as another instance, but another answer: " in outcome.out
 
 
-@each
+@each_layout
 def test_without_contradictions_the_published_reading_takes_the_same_rows(name: str, tmp_path: Path) -> None:
     """It keys rows by their text, where the last label wins, or keeps them all."""
     rows = [(f"Question {i % 700}?", f"Note {i % 4}.", "AB"[i % 4 == 0]) for i in range(1500)]
@@ -172,7 +174,7 @@ def test_without_contradictions_the_published_reading_takes_the_same_rows(name: 
     assert [(i.fields["question"], i.fields["context"], i.expected) for i in dataset] == table
 
 
-@each
+@each_layout
 def test_the_draw_is_that_of_the_published_scores(name: str, tmp_path: Path) -> None:
     rows = [("Question?", f"Note {i}.", "AB"[i % 2]) for i in range(1100)]
     ids = [instance.id for instance in load(name, write(tmp_path, name, rows))]
@@ -215,18 +217,6 @@ def test_missing_data_says_whose_it_is_and_how_a_file_of_ones_own_looks(name: st
 
 
 @each
-def test_a_definition_agrees_with_the_suite(name: str) -> None:
-    ours = benchmark(name)
-    (entry,) = (entry for entry in load_yaml(BENCHMARKS / "suite.yaml").data["benchmarks"] if entry["name"] == name)
-    assert (ours.title, ours.access, ours.aliases) == (entry["title"], entry["access"], (entry["alias"],))
-    assert (ours.taxonomy.category, ours.taxonomy.subcategory) == (entry["category"], entry["subcategory"])
-    assert ours.taxonomy.task
-    assert ours.citation.startswith("https://doi.org/10.")
-    assert (ours.source.kind, dict(ours.source.files), ours.source.expected_count) == ("csv", {"data.csv": ""}, None)
-    assert all((ours.rules.published, ours.rules.corrected, ours.rules.why))
-
-
-@each
 def test_one_letter_is_asked_for_and_scored(name: str) -> None:
     ours = benchmark(name)
     assert ours.max_tokens == 1
@@ -244,43 +234,11 @@ def test_one_letter_is_asked_for_and_scored(name: str) -> None:
 
 
 @each
-def test_a_prompt_holds_its_parts_once_and_in_order(name: str) -> None:
-    any_of = " or ".join([", ".join(letters(name)[:-1]), letters(name)[-1]])
-    for instance in sample_tier(name):
-        question, context, prompt = instance.fields["question"], instance.fields["context"], prompt_text(name, instance)
-        options = "".join(f"{x}. {text}\n" for x, text in zip(letters(name), benchmark(name).choices, strict=True))
-        parts = (f"Answer with {any_of}.\n\n", question, context, "Write A for yes", "and nothing else.\n" + options)
-        assert [prompt.count(part) for part in parts] == [1] * len(parts)
-        places = [prompt.index(part) for part in parts]
-        assert places == sorted(places)
-        assert places[0] == 0
-        assert prompt.endswith(options + "Answer:")
-
-
-@each
 def test_a_prompt_has_no_leftover_markup(name: str) -> None:
     for instance in sample_tier(name):
         prompt = prompt_text(name, instance)
         assert not re.search(r"[{}<>]|\*\*|``|&\w+;|\\|\bnan\b|\bNone\b|\[\]|[ \t]\n|\n{3}|\t|\r|  ", prompt)
         assert not re.search(r"^: |\n:$|^[A-C]\. [A-C]$", prompt, re.MULTILINE)
-
-
-@pytest.mark.parametrize(
-    ("name", "sentences"),
-    [
-        (
-            "adhd_behavior",
-            ["You review clinical notes of children with attention-deficit/hyperactivity disorder (ADHD)"],
-        ),
-        ("adhd_medeffects", ["You review clinical notes", "What counts:", "What does not count:"]),
-        ("proxy_sender", ["You review messages", "or C for cannot be told"]),
-        ("privacy_detection", ["You review messages from a patient portal for confidential content."]),
-        ("ent_referral", ["or C for not mentioned"]),
-    ],
-)
-def test_the_prompt_contains_what_the_benchmark_needs(name: str, sentences: list[str]) -> None:
-    words = " ".join(prompt_text(name, sample_tier(name)[0]).split())
-    assert all(sentence in words for sentence in sentences)
 
 
 # --- the invented rows ------------------------------------------------------------------------------------------------
@@ -330,7 +288,7 @@ def test_the_length_of_a_text_does_not_tell_its_label(name: str) -> None:
 
 
 @pytest.mark.long
-@without_ent
+@pytest.mark.parametrize("name", DRAWN[:-1])
 def test_the_published_selection_is_that_of_the_published_program(name: str, tmp_path: Path) -> None:
     """A dictionary from prompt to label, in which the last label wins, and then a draw of 1,000."""
     draws = np.random.default_rng(1)

@@ -57,7 +57,7 @@ def at_tls_server(context: ssl.SSLContext, act: Callable[[HttpClient, int], Awai
         writer.close()
 
     async def go() -> None:
-        http = HttpClient(EgressPolicy(offline=True), timeout_s=30)
+        http = HttpClient(EgressPolicy(offline=True), timeout_s=600)
         try:
             async with await asyncio.start_server(reply, "127.0.0.1", 0, ssl=context) as listening:
                 await act(http, listening.sockets[0].getsockname()[1])
@@ -174,7 +174,7 @@ def test_what_is_no_web_server() -> None:
         async def ask() -> ProviderError:
             listener.setblocking(False)
             greeting = asyncio.create_task(greet())
-            http = HttpClient(EgressPolicy(offline=True), timeout_s=30)
+            http = HttpClient(EgressPolicy(offline=True), timeout_s=600)
             try:
                 with pytest.raises(ProviderError) as raised:
                     await http.post_json(f"http://127.0.0.1:{listener.getsockname()[1]}/x", headers={}, payload={})

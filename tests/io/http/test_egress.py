@@ -74,7 +74,7 @@ class Notes:
 
 def post(url: str, policy: EgressPolicy, audit: Notes | None = None) -> HttpResponse:
     async def main() -> HttpResponse:
-        http = HttpClient(policy, audit=audit, timeout_s=20)
+        http = HttpClient(policy, audit=audit, timeout_s=600)
         try:
             return await http.post(url, headers={}, body=b'{"n": 1}')
         finally:

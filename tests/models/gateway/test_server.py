@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(main, 30))
+    asyncio.run(asyncio.wait_for(main, 600))
 
 
 RICH = Completion(

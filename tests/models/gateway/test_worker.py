@@ -74,9 +74,13 @@ async def listening(answer: Answer) -> AsyncIterator[str]:
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     assert worker.REPLY_S <= 30, "as long as a model server may stay silent"
-    monkeypatch.setattr(worker, "REPLY_S", 0.3)
     monkeypatch.setattr(worker, "FIRST_WAIT_S", 0.0)
     monkeypatch.setattr(worker, "HEARTBEAT_S", 0.1)
+
+
+def given_up_after(answer: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for a reply only briefly where none comes; a busy machine may close a connection late."""
+    monkeypatch.setattr(worker, "REPLY_S", 600.0 if answer is closing else 1.0)
 
 
 def environment(url: str) -> dict[str, str]:
@@ -87,14 +91,18 @@ def environment(url: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (silent, r"(it did not reply within 0\.3 s|it does not reply)"),
-        (byte_by_byte, r"(it did not reply within 0\.3 s|it does not reply)"),
-        (headers_byte_by_byte, r"(it did not reply within 0\.3 s|it does not reply)"),
+        (silent, r"(it did not reply within 1 s|it does not reply)"),
+        (byte_by_byte, r"(it did not reply within 1 s|it does not reply)"),
+        (headers_byte_by_byte, r"(it did not reply within 1 s|it does not reply)"),
         (closing, "Server disconnected"),
     ],
 )
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_the_first_exchange_is_given_up_with_a_reason(scheme: str, answer: Answer, reason: str) -> None:
+def test_the_first_exchange_is_given_up_with_a_reason(
+    scheme: str, answer: Answer, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_up_after(answer, monkeypatch)
+
     async def main() -> None:
         async with listening(answer) as url:
             named = environment(url.replace("http:", f"{scheme}:"))
@@ -104,12 +112,16 @@ def test_the_first_exchange_is_given_up_with_a_reason(scheme: str, answer: Answe
             if scheme == "http":
                 found.match(reason)
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), 600))
 
 
 @pytest.mark.usefixtures("short")
 @pytest.mark.parametrize("answer", [silent, byte_by_byte, headers_byte_by_byte, closing])
-def test_a_connection_that_is_never_opened_is_given_up(answer: Answer, tmp_path: Path) -> None:
+def test_a_connection_that_is_never_opened_is_given_up(
+    answer: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_up_after(answer, monkeypatch)
+
     async def only_known(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if path == "/v1/medhelm/known":
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
@@ -121,10 +133,9 @@ def test_a_connection_that_is_never_opened_is_given_up(answer: Answer, tmp_path:
             with pytest.raises(ModelUnusable, match=r"the gateway http://127\.0\.0\.1:.* cannot be reached"):
                 await ask(url, tmp_path, max_silence_s=0.05)
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), 600))
 
 
-@pytest.mark.usefixtures("short")
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_no_redirect_is_followed(status: int, tmp_path: Path) -> None:
     with ObjectServer() as other:
@@ -139,9 +150,9 @@ def test_no_redirect_is_followed(status: int, tmp_path: Path) -> None:
         async def main() -> None:
             async with listening(leading_away) as url:
                 with pytest.raises(ModelUnusable, match=rf"sent a redirect \(status {status}\) to {other.url}/x\. "):
-                    await ask(url, tmp_path, max_silence_s=5.0)
+                    await ask(url, tmp_path, max_silence_s=600.0)
 
-        asyncio.run(asyncio.wait_for(main(), 60))
+        asyncio.run(asyncio.wait_for(main(), 600))
         assert other.received == []
 
 

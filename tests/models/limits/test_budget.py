@@ -17,6 +17,7 @@ from medhelm.errors import BudgetError, Interrupted, ProviderError
 from medhelm.models.limits.budget import Budget, charged, is_metered
 from medhelm.models.limits.spending_limit import largest_cost_usd, largest_usage
 from medhelm.models.provider import BilledError
+from tests.support import virtual_time
 from tests.support.cases import table
 
 PRICE = Price(input=2.0, output=8.0, cached_input=0.5)
@@ -161,7 +162,7 @@ def test_a_request_that_does_not_fit_waits_and_the_last_is_rejected() -> None:
             event.set()
         await asyncio.gather(*tasks)
 
-    asyncio.run(main())
+    virtual_time.run(main())
     assert events == ["0 sent", "1 sent", "reply", "reply", "2 rejected", "reply"]
     assert budget.spent_usd == 2 * MOST
 

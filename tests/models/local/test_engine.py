@@ -23,7 +23,7 @@ transformers = pytest.importorskip("transformers", reason="transformers comes wi
 
 pytestmark = pytest.mark.usefixtures("no_network")
 
-PATIENCE_S = 30.0
+PATIENCE_S = 600.0
 """How long a test waits for something that must happen."""
 
 

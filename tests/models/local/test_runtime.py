@@ -36,7 +36,7 @@ def test_none_waits_for_another_and_no_error_is_lost() -> None:
         assert machine.shared(0, lambda: Started(started)) is started[0]
         assert machine.opened(Started) == started
         with pytest.raises(OSError, match="no way"):
-            await asyncio.wait_for(machine.close(), 30)
+            await asyncio.wait_for(machine.close(), 600)
         await machine.close()
         assert [each.ended for each in started] == [1, 1, 1]
 

@@ -28,7 +28,7 @@ from medhelm.models.providers.vllm import Vllm
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes")
 
 STAND_IN = Path(__file__).parents[2] / "support" / "servers" / "fake_vllm.py"
-PATIENCE_S = 20.0
+PATIENCE_S = 600.0
 """How long a test waits for something that must happen."""
 
 

@@ -36,7 +36,6 @@ COLUMN = Column(benchmark="b", title="Bench <b>", category="c", subcategory="s",
 
 NAMES = st.text(max_size=60) | st.sampled_from(HOSTILE)
 NUMBERS = st.floats(-0.5, 1.5) | st.none() | st.sampled_from([math.nan, math.inf, -math.inf, 0.0, 1.0])
-IntervalTuple = tuple[str, float | None, float | None, float | None, bool, bool]
 COSTS = st.floats(1e-9, 1e9) | st.sampled_from([None, 0.0, math.nan])
 FEW = settings(max_examples=60, deadline=None)
 

@@ -86,4 +86,4 @@ def killed(process: subprocess.Popen[str]) -> Iterator[None]:
     """Once what is waited for within it has come, the process is killed: it has no chance to clear anything up."""
     yield
     process.kill()
-    process.communicate(timeout=60)
+    process.communicate(timeout=600)

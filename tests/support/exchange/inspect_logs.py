@@ -59,7 +59,7 @@ def evaluated(folder: Path, *arguments: str) -> dict[str, Any]:
 def process(folder: Path, *command: str, fails: bool = False) -> str:
     """Run a program in Inspect's environment, and return what it wrote."""
     done = subprocess.run(
-        command, cwd=folder, env=environment(folder), capture_output=True, encoding="utf-8", timeout=300, check=False
+        command, cwd=folder, env=environment(folder), capture_output=True, encoding="utf-8", timeout=600, check=False
     )
     assert (done.returncode != 0) == fails, done.stdout + done.stderr
     return done.stdout + done.stderr

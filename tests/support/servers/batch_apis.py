@@ -122,12 +122,12 @@ class BatchServer(Server):
     def wait_for_batches(self, n: int) -> None:
         """Block until so many batches were taken in all."""
         with self._changed:
-            assert self._changed.wait_for(lambda: len(self.taken) >= n, 30.0), f"{len(self.taken)} of {n} batches"
+            assert self._changed.wait_for(lambda: len(self.taken) >= n, 600.0), f"{len(self.taken)} of {n} batches"
 
     def wait_for_a_look(self) -> None:
         """Block until somebody has looked where a batch stands."""
         with self._changed:
-            assert self._changed.wait_for(lambda: any(batch["looks"] for batch in self.batches.values()), 30.0)
+            assert self._changed.wait_for(lambda: any(batch["looks"] for batch in self.batches.values()), 600.0)
 
     def _delete(self, path: str) -> Answer:
         """What DELETE answers: OpenAI's files go at any time, Anthropic's batches once they have ended."""

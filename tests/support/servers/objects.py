@@ -70,7 +70,7 @@ class ObjectServer:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(10)
+        self._thread.join(600)
 
     @property
     def url(self) -> str:

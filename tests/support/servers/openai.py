@@ -16,7 +16,7 @@ from aiohttp import web
 
 from tests.support.models.verification import verified_response
 
-PATIENCE_S = 30.0
+PATIENCE_S = 600.0
 """How long a test waits for something that must happen before it fails."""
 
 

@@ -8,8 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import uvicorn
@@ -64,7 +63,7 @@ def served(site: Site) -> Iterator[tuple[str, str]]:
         root = f"http://127.0.0.1:{port}"
         yield root, f"{root}/login#t={security.token}"
         server.should_exit = True
-        thread.join(10)
+        thread.join(600)
 
 
 @dataclass
@@ -91,16 +90,3 @@ class Watched:
     def _refuse(self, dialog: Dialog) -> None:
         self.problems.append(f"dialog: {dialog.message}")
         dialog.dismiss()
-
-
-@contextmanager
-def open_browser(*stores: Path, width: int = 1000, color_scheme: Any = "light") -> Iterator[tuple[Page, list[str]]]:
-    """Serve stores and open a page that is signed in, relative to which paths are read; yield it with its problems."""
-    with started_browser() as browser, served(Site(stores=list(stores))) as (root, signing_in):
-        viewport: Any = {"width": width, "height": 800}
-        context = browser.new_context(base_url=root, viewport=viewport, color_scheme=color_scheme)
-        watched = Watched(context.new_page())
-        watched.page.goto(signing_in)
-        watched.page.wait_for_selector("nav")
-        yield watched.page, watched.problems
-        context.close()
