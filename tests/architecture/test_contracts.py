@@ -142,6 +142,7 @@ _VARIES = (
     (re.compile(r"\b\d+\.\d+ s\b"), "0.0 s"),
     (re.compile(r'"(seconds|version|generated|created|bytes)": ("[^"]*"|[\d.e+-]+)'), r'"\1": "VARIES"'),
     (re.compile(r"\b[0-9a-f]{64}\b|(?<=-)[0-9a-f]{10}\b"), "HASH"),
+    (re.compile(r'\b(Python"?:? "?)3\.\d+\.\d+\S*?(?=["\s])'), r"\1VERSION"),
     (re.compile(r"medhelm (version )?\d+\.\d+\.\d+\S*"), "medhelm VERSION"),
     (re.compile(r"-?\d+\.\d{7,}(e-?\d+)?"), lambda number: f"{float(number[0]):.6g}"),
 )
@@ -197,7 +198,8 @@ def _section(medhelm: Medhelm, folder: Path, command: tuple[str, ...]) -> Iterat
     yield f"$ medhelm {' '.join(command)}   -> {done.code}"
     yield from (line for line in (_pretty(done.out), done.err and "[stderr]\n" + done.err) if line)
     for place in ("out", "site"):
-        yield from _files(folder / place)
+        if "--json" not in command:  # the same files once more
+            yield from _files(folder / place)
         shutil.rmtree(folder / place, ignore_errors=True)
 
 

@@ -39,9 +39,9 @@ def test_differing_words_are_marked(first: str, second: str, left: list[str], ri
 def test_long_texts_are_compared_in_part_and_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[int] = []
 
-    def matcher(junk: None, *words: list[str]) -> SequenceMatcher[str]:
-        compared.extend(map(len, words))
-        return SequenceMatcher(junk, *words)
+    def matcher(junk: None, first: list[str], second: list[str]) -> SequenceMatcher[str]:
+        compared.extend((len(first), len(second)))
+        return SequenceMatcher(junk, first, second)
 
     monkeypatch.setattr(text_diff, "SequenceMatcher", matcher)
     first, second = "a b " * MOST_WORDS, "c d " * MOST_WORDS

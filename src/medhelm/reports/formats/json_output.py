@@ -22,7 +22,7 @@ KEYS: Mapping[str, Mapping[str, str]] = {
     "Origin": {"completions_made_here": "asked_here", "is_medhelm_task": "our_task"},
     "Release": {"medhelm_version": "medhelm", "provenance": "bases", "leaderboard": "board"},
 }
-"""Class -> field -> JSON key, for fields whose key differs. `tests/reports/test_json_output.py` holds all keys."""
+"""Class -> field -> JSON key, for fields whose key differs. The approved outputs of the tests hold all keys."""
 
 
 def plain_json(value: Any) -> Any:
