@@ -90,7 +90,6 @@ COMMANDS: dict[str, list[tuple[str, ...]]] = {
         *in_each_format("agreement", "ratings.csv"),
         *[("agreement", "ratings.csv", "--wide", "--scoring", rule) for rule in ("corrected", "published")],
         ("agreement", "ratings.csv", "--scoring", "published", "--format", "csv"),
-        *in_each_format("agreement", "--plan", "0.2", "--plan", "0.4", "--population", "500", "--raters", "3"),
     ],
     "runs": [*in_each_format("runs", "list"), ("runs", "show", "{run}"), ("runs", "show", "{run}", "--json")],
     "show": [("show", "{benchmark}", "{instance}"), ("show", "{benchmark}", "{instance}", "--json")],
