@@ -30,7 +30,7 @@ FAST = {"analysis", "benchmarks", "domain", "io", "models", "reports", "scoring"
 
 SLOW = {
     *("analysis/agreement", "analysis/comparison", "analysis/jury"),  # simulations
-    *(f"analysis/statistics/test_{name}" for name in ("bootstrap", "correlation", "distributions", "means", "ratios")),
+    *(f"analysis/test_{name}" for name in ("bootstrap", "distributions", "means", "ratio_metrics")),
     *("analysis/leaderboard/test_build", "analysis/leaderboard/test_win_rates"),
     *("benchmarks/library", "benchmarks/sample_data"),  # every benchmark that ships
     "benchmarks/test_personal_identifiers",  # spaCy

@@ -15,16 +15,12 @@ from itertools import combinations
 import numpy as np
 
 from medhelm.analysis.agreement.calibrated_pairs import ScoredModel, calibrated_pairs
-from medhelm.analysis.agreement.calibration import CalibratedMean, prediction_powered
-from medhelm.analysis.agreement.correlation import pearson
-from medhelm.analysis.agreement.jury_vs_clinicians import standardized_icc
-from medhelm.analysis.agreement.raters import average_over_pairs
-from medhelm.analysis.agreement.rating_sample import draw_completions
-from medhelm.analysis.agreement.reliability import RaterAgreement, jury_and_raters, one_rater_agreement
-from medhelm.analysis.agreement.severity import rater_effect
-from medhelm.analysis.agreement.verdict import SHARE, Conclusion, conclude
-from medhelm.analysis.jury.reliability import JudgeScores, jury_reliability
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.agreement.calibration import CalibratedMean, draw_completions, prediction_powered
+from medhelm.analysis.agreement.coefficients import average_over_pairs, pearson
+from medhelm.analysis.agreement.jury_vs_clinicians import SHARE, Conclusion, conclude, standardized_icc
+from medhelm.analysis.agreement.reliability import RaterAgreement, jury_and_raters, one_rater_agreement, rater_effect
+from medhelm.analysis.jury.judges import JudgeScores, jury_reliability
+from medhelm.analysis.means import Floats
 from medhelm.reports.formats.tables import Value, render
 
 NAN = float("nan")

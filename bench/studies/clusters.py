@@ -18,8 +18,7 @@ from medhelm.analysis.comparison.non_inferiority import GateTest, decide, paired
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Average, Leaderboard
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.means import NORMAL, estimate
+from medhelm.analysis.means import NORMAL, Floats, estimate
 
 SEED = 23
 """Seed of the simulated scores."""

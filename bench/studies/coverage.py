@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.ratio_metrics import estimate_ratios
+from medhelm.analysis.means import Floats
+from medhelm.analysis.ratios import estimate_ratios
 from medhelm.domain import Parts
 
 SEED = 20

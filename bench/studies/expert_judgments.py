@@ -20,12 +20,9 @@ from pathlib import Path
 import numpy as np
 
 from bench.studies.expert_data import LABELS, Claim, Graded, Notes, claims, graded_sets, note_preferences
-from medhelm.analysis.agreement.correlation import average_ranks, spearman
+from medhelm.analysis.agreement.coefficients import Level, average_ranks, krippendorff_alpha, spearman, weighted_kappa
 from medhelm.analysis.agreement.jury_vs_clinicians import standardized_icc
-from medhelm.analysis.agreement.kappa_and_alpha import Level, krippendorff_alpha, weighted_kappa
-from medhelm.analysis.statistics.bootstrap import bootstrap_statistic
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.means import wilson_interval
+from medhelm.analysis.means import Floats, bootstrap_statistic, wilson_interval
 from medhelm.reports.formats.tables import Value, render, with_interval
 from medhelm.scoring.metrics.rouge import Rouge, rouge, words
 

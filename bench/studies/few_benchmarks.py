@@ -15,7 +15,7 @@ import numpy as np
 
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.statistics.means import estimate
+from medhelm.analysis.means import estimate
 
 SEED = 25
 """Seed of the simulated scores."""

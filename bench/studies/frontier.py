@@ -16,8 +16,8 @@ from itertools import pairwise
 import numpy as np
 
 from medhelm.analysis.cost.frontier import draw_averages, frontier_probabilities, joint_means
-from medhelm.analysis.leaderboard.alignment import AlignedScores
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.leaderboard.cells import AlignedScores
+from medhelm.analysis.means import Floats
 
 SEED = 17
 """Seed of the simulation."""

@@ -21,8 +21,7 @@ from bench.studies.verdicts import SEED, simulated_cells
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.means import estimate
+from medhelm.analysis.means import Floats, estimate
 
 Reason = Literal["chance", "hardest", "worst", "weakest"]
 """Why benchmarks are missing: at random; the hardest ones; those on which the model scored least beside the others by

@@ -23,7 +23,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as `medhelm` does
 
 import numpy as np
 
-from medhelm.analysis.comparison.all_pairs import compare_all_pairs
+from medhelm.analysis.comparison.pairs import compare_all_pairs
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.results.leaderboard import leaderboard

@@ -16,8 +16,8 @@ import numpy as np
 from medhelm.analysis.comparison.non_inferiority import GateTest, decide, ratio_change
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.ratio_metrics import comparison_values, estimate_ratios, linearized
+from medhelm.analysis.means import Floats
+from medhelm.analysis.ratios import comparison_values, estimate_ratios, linearized
 from medhelm.domain import Estimate, Parts
 
 SEED = 24

@@ -19,10 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.studies.verdicts import EqualModels, KnownModels, leaderboard
+from medhelm.analysis.leaderboard.cells import DECIMALS, win_shares
 from medhelm.analysis.leaderboard.rival_panel import overtaken, panel_win_shares
-from medhelm.analysis.leaderboard.win_rates import DECIMALS, win_shares
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.means import row_means
+from medhelm.analysis.means import Floats, row_means
 from medhelm.results.published.boards import published_leaderboard
 
 SEED = 23

@@ -18,8 +18,7 @@ import numpy as np
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.means import estimate
+from medhelm.analysis.means import Floats, estimate
 
 SEED = 21
 """Seed of the simulated leaderboards."""

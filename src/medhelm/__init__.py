@@ -13,8 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from medhelm.analysis.comparison.all_pairs import ComparedPairs
-    from medhelm.analysis.comparison.two_models import Comparison
+    from medhelm.analysis.comparison.pairs import ComparedPairs, Comparison
     from medhelm.analysis.leaderboard.types import Leaderboard
     from medhelm.domain import Jury, Run, Runs
     from medhelm.errors import ConfigError, DataError, MedHelmError, MissingError, StoreError, UserError
@@ -62,8 +61,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "analysis.comparison.all_pairs": "ComparedPairs",
-    "analysis.comparison.two_models": "Comparison",
+    "analysis.comparison.pairs": "ComparedPairs Comparison",
     "analysis.leaderboard.types": "Leaderboard",
     "domain": "Jury Run Runs",
     "errors": "ConfigError DataError MedHelmError MissingError StoreError UserError",

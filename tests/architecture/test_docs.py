@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from medhelm.analysis.comparison.paired import paired_difference
-from medhelm.analysis.statistics.means import wilson_interval
+from medhelm.analysis.means import wilson_interval
 from medhelm.benchmarks.suites import load_suite
 from medhelm.benchmarks.taxonomy import load_taxonomy
 from medhelm.domain import Completion, Instance, Message, Model, Prompt, Request

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from medhelm.analysis.statistics.means import estimate, wilson_interval
+from medhelm.analysis.means import estimate, wilson_interval
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.suites import constructions
 from medhelm.domain import RULES, Benchmark, Completion, Estimate, Failure, Jury, Model, Price, Rule, Run

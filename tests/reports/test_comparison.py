@@ -7,9 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from medhelm.analysis.comparison.all_pairs import ComparedPairs
-from medhelm.analysis.comparison.multiple_testing import Adjustment
-from medhelm.analysis.comparison.two_models import compare_two_models
+from medhelm.analysis.comparison.pairs import ComparedPairs, compare_two_models
+from medhelm.analysis.comparison.tests import Adjustment
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.errors import UserError
 from medhelm.reports.comparison import in_words, p_text, pairs_as_json, pairs_to_table, pairs_verdict, verdict

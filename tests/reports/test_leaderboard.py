@@ -13,7 +13,7 @@ import pytest
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.analysis.statistics.means import estimate
+from medhelm.analysis.means import estimate
 from medhelm.domain import Tier
 from medhelm.errors import UserError
 from medhelm.reports.formats.tables import FORMATS, fitted, number

@@ -7,8 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from medhelm.analysis.comparison.power import Noise, ObservedNoise, PowerDesign, estimate_power
-from medhelm.analysis.comparison.power_of_suite import AdjacentModels, BenchmarkPower, SuitePower
+from medhelm.analysis.comparison.power import (
+    AdjacentModels,
+    BenchmarkPower,
+    Noise,
+    ObservedNoise,
+    PowerDesign,
+    SuitePower,
+    estimate_power,
+)
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.reports.power import as_json, calculated, to_tables
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from medhelm.analysis.comparison.minimum_detectable_effect import detectable_effects
-from medhelm.analysis.comparison.power import PowerDesign
+from medhelm.analysis.comparison.power import PowerDesign, detectable_effects
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.errors import ConfigError, UserError
 from medhelm.reports.comparison import pairs_as_json

@@ -9,7 +9,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from medhelm.analysis.statistics import threads
+from medhelm.analysis import means as threads
 from medhelm.domain import Rule, Run
 from medhelm.errors import StoreError
 from medhelm.storage import run_scores

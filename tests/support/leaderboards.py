@@ -11,7 +11,7 @@ import numpy as np
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.means import Floats
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import Tier
 from medhelm.reports.paper.contents import ModelCost

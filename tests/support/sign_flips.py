@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from medhelm.analysis.comparison.sign_flip_test import sign_flip_tests
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.comparison.tests import sign_flip_tests
+from medhelm.analysis.means import Floats
 
 
 def sign_flip_test(totals: Floats) -> float:

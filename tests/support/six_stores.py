@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from medhelm.analysis.statistics.means import estimate
+from medhelm.analysis.means import estimate
 from medhelm.domain import JURY, RULES, Completion, Failure, Score, Usage
 from medhelm.storage.store import create
 from tests.support.stores import TIMEOUT, jury_of, make_model, make_record, make_run, write_run

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from medhelm.analysis.statistics.means import estimate
+from medhelm.analysis.means import estimate
 from medhelm.domain import (
     JURY,
     RULES,

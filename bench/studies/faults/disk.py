@@ -146,7 +146,7 @@ COMMANDS: Mapping[str, Command] = {
 _IMPORTED = """
 asyncio sqlite3 duckdb numpy scipy.stats aiohttp filelock medhelm.evaluation.runner medhelm.evaluation.rescore
 medhelm.evaluation.evaluate medhelm.evaluation.python_api medhelm.evaluation.shards medhelm.evaluation.constant_baseline
-medhelm.scoring.jury.panel medhelm.analysis.statistics.ratio_metrics medhelm.storage.audit_log
+medhelm.scoring.jury.panel medhelm.analysis.ratios medhelm.storage.audit_log
 medhelm.results.leaderboard medhelm.results.paper medhelm.results.runs.purge medhelm.results.runs.encryption
 medhelm.exchange.helm.importer medhelm.web.export
 """.split()  # noqa: SIM905

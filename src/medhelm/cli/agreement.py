@@ -15,7 +15,7 @@ from medhelm.cli.common.shared import Shared, load, shared_options
 from medhelm.evaluation.settings import Settings
 
 if TYPE_CHECKING:
-    from medhelm.analysis.agreement.rating_sample import RatingSample
+    from medhelm.analysis.agreement.calibration import RatingSample
     from medhelm.domain import Rule
     from medhelm.results.options import RunFilter
 

@@ -16,9 +16,8 @@ from medhelm.errors import UserError
 from medhelm.results.options import BoardOptions
 
 if TYPE_CHECKING:
-    from medhelm.analysis.comparison.all_pairs import ComparedPairs
-    from medhelm.analysis.comparison.multiple_testing import Adjustment
-    from medhelm.analysis.comparison.two_models import Comparison
+    from medhelm.analysis.comparison.pairs import ComparedPairs, Comparison
+    from medhelm.analysis.comparison.tests import Adjustment
 
 
 @click.command()

@@ -68,4 +68,4 @@ class Estimate:
     n_failed: int = 0
     """Instances without a score, not in the mean."""
     method: str = ""
-    """Method of the interval, such as `wilson` or `skew-t`: see `medhelm.analysis.statistics.means`."""
+    """Method of the interval, such as `wilson` or `skew-t`: see `medhelm.analysis.means`."""

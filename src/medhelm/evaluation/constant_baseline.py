@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.ratio_metrics import linearized
+from medhelm.analysis.means import Floats
+from medhelm.analysis.ratios import linearized
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import RULES, Completion, ConstantBaseline, Parts, Rule

@@ -35,7 +35,7 @@ from medhelm.models.reasoning import LENGTH
 from medhelm.scoring.metric import Metric, has_best, is_blank
 
 if TYPE_CHECKING:
-    from medhelm.analysis.statistics.cluster_bootstrap import Clusters
+    from medhelm.analysis.means import Clusters
     from medhelm.scoring.jury.aggregation import JudgeVerdict
 
 DAY_S = 86_400
@@ -270,7 +270,7 @@ class JuryRecorder:
         """Return the jury's result as it is stored. `clusters`: the cluster of each record, in order."""
         import numpy as np
 
-        from medhelm.analysis.statistics.means import estimate
+        from medhelm.analysis.means import estimate
 
         low, high = self.rubric.low, self.rubric.high
         subscores = {}

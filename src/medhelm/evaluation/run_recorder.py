@@ -43,7 +43,7 @@ from medhelm.storage.runs import RunWriter
 from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
-    from medhelm.analysis.statistics.cluster_bootstrap import Clusters
+    from medhelm.analysis.means import Clusters
     from medhelm.models.replicas import ReplicaPool
     from medhelm.scoring.jury.aggregation import JudgeVerdict
 
@@ -304,7 +304,7 @@ class RecordedScores:
         """Return rule -> metric -> estimate; metrics without any score are left out."""
         import numpy as np
 
-        from medhelm.analysis.statistics.ratio_metrics import estimate_ratios
+        from medhelm.analysis.ratios import estimate_ratios
 
         clusters = self.clusters
         found: dict[Rule, dict[str, Estimate]] = {rule: {} for rule in RULES}
@@ -320,7 +320,7 @@ class RecordedScores:
 
     def group_means(self, metric: str) -> dict[str, dict[str, float | None]]:
         """Return the means of a metric by group; empty if the benchmark has no groups."""
-        from medhelm.analysis.statistics.means import group_means  # lazy: not needed before the end
+        from medhelm.analysis.means import group_means  # lazy: not needed before the end
 
         return group_means(self._groups, {rule: self._values[metric, rule] for rule in RULES})
 
@@ -448,7 +448,7 @@ def import_engines() -> None:
         with suppress(ImportError):  # raised again where it is needed
             import duckdb  # noqa: F401
 
-            import medhelm.analysis.statistics.ratio_metrics  # noqa: F401
+            import medhelm.analysis.ratios  # noqa: F401
 
     # Not a daemon: an interpreter that exits during this import would crash, if the user pressed Ctrl-C early.
     threading.Thread(target=load).start()

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from filelock import FileLock
 
-from medhelm.analysis.statistics.means import group_means
+from medhelm.analysis.means import group_means
 from medhelm.domain import (
     JURY,
     RULES,
@@ -520,7 +520,7 @@ def _estimates(joined: JoinedRun, columns: _Columns) -> dict[str, Estimate]:
     """Return the mean of each metric under the published rule, over instances or over groups."""
     import numpy as np
 
-    from medhelm.analysis.statistics.ratio_metrics import estimate_ratios
+    from medhelm.analysis.ratios import estimate_ratios
 
     found = {}
     for name, own in columns.scores.items():

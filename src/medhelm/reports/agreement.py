@@ -7,18 +7,18 @@ from collections.abc import Mapping, Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from medhelm.analysis.agreement.verdict import SHARE, Conclusion, conclude
+from medhelm.analysis.agreement.jury_vs_clinicians import SHARE, Conclusion, conclude
 from medhelm.reports.formats.json_output import select
 from medhelm.reports.formats.tables import Value, decimal, estimate_text, number, render, with_interval
 
 if TYPE_CHECKING:
+    from medhelm.analysis.agreement.calibration import RatingSample
     from medhelm.analysis.agreement.jury_vs_clinicians import (
         AgreementWithClinicians,
         BenchmarkAgreement,
         ClinicianAgreement,
         JuryAgreement,
     )
-    from medhelm.analysis.agreement.rating_sample import RatingSample
     from medhelm.analysis.agreement.reliability import RaterAgreement
     from medhelm.domain import Estimate, Rule
 

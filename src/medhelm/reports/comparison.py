@@ -20,11 +20,10 @@ from medhelm.reports.formats.tables import (
 )
 
 if TYPE_CHECKING:
-    from medhelm.analysis.comparison.all_pairs import AdjustedDifference, ComparedPairs, ModelPair, Unit
-    from medhelm.analysis.comparison.minimum_detectable_effect import DetectableEffect
-    from medhelm.analysis.comparison.multiple_testing import Adjustment
     from medhelm.analysis.comparison.paired import PairedDifference
-    from medhelm.analysis.comparison.two_models import Comparison
+    from medhelm.analysis.comparison.pairs import AdjustedDifference, ComparedPairs, Comparison, ModelPair, Unit
+    from medhelm.analysis.comparison.power import DetectableEffect
+    from medhelm.analysis.comparison.tests import Adjustment
     from medhelm.analysis.leaderboard.cells import Column
 
 ADJUSTED: dict[Adjustment, str] = {"holm": "Holm", "bh": "Benjamini and Hochberg"}

@@ -69,9 +69,8 @@ from medhelm.reports.formats.tables import (
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.reliability import RaterAgreement
-    from medhelm.analysis.jury.agreement import JudgeAgreement
     from medhelm.analysis.jury.bias import LengthBias
-    from medhelm.analysis.jury.judges import JudgeSummary, JuryAnalysis, JurySummary
+    from medhelm.analysis.jury.judges import JudgeAgreement, JudgeSummary, JuryAnalysis, JurySummary
     from medhelm.analysis.jury.ranking import JudgePanelRanking, JuryWithoutNamed, Ranking
     from medhelm.domain import JudgeTally
 

@@ -9,8 +9,7 @@ from medhelm.reports.formats.json_output import select
 from medhelm.reports.formats.tables import Value, decimal, number, render, shows_all, tabulate
 
 if TYPE_CHECKING:
-    from medhelm.analysis.comparison.power import Noise, PowerDesign
-    from medhelm.analysis.comparison.power_of_suite import AdjacentModels, BenchmarkPower, SuitePower
+    from medhelm.analysis.comparison.power import AdjacentModels, BenchmarkPower, Noise, PowerDesign, SuitePower
 
 FEW_NEED = ("SD of differences", "Design effect", "Metric")
 """Columns of benchmarks that only `--wide` and CSV show."""

@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from medhelm.analysis.agreement.rating_sample import DrawnCompletion, RatingSample
+from medhelm.analysis.agreement.calibration import DrawnCompletion, RatingSample
 from medhelm.io.spreadsheet_cells import cell_parts, is_formula
 
 TEXTS = ("prompt", "reference", "completion")

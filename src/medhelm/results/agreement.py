@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from medhelm.analysis.agreement.jury_vs_clinicians import (
-    JuryAgreement,
-    RatingMatrix,
-    measure_agreement,
-    pool_benchmarks,
-)
-from medhelm.analysis.agreement.rating_sample import (
+from medhelm.analysis.agreement.calibration import (
     DrawnCompletion,
     RatingSample,
     Selection,
     draw_completions,
     draw_shared,
 )
-from medhelm.analysis.statistics.means import DRAWS, row_means
+from medhelm.analysis.agreement.jury_vs_clinicians import (
+    JuryAgreement,
+    RatingMatrix,
+    measure_agreement,
+    pool_benchmarks,
+)
+from medhelm.analysis.means import DRAWS, row_means
 from medhelm.domain import JURY, Benchmark, Run
 from medhelm.domain.grouping import group_by
 from medhelm.domain.reasoning import strip_reasoning
@@ -46,7 +46,7 @@ from medhelm.storage.runs import load_runs, read_columns, read_prompt, score_col
 from medhelm.storage.store import Store, open_store
 
 if TYPE_CHECKING:
-    from medhelm.analysis.statistics.cluster_bootstrap import Floats
+    from medhelm.analysis.means import Floats
 
 SEED = 0
 """Seed of the resampling, so that results are reproducible."""

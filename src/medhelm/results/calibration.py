@@ -13,19 +13,19 @@ import numpy as np
 
 from medhelm.analysis.agreement.calibrated_pairs import CalibratedLeaderboard, ScoredModel, calibrated_pairs
 from medhelm.analysis.agreement.calibration import (
+    IMBALANCE,
     CalibratedMean,
+    imbalance,
     isotonic_mapped,
     prediction_powered,
     prediction_powered_pooled,
 )
-from medhelm.analysis.agreement.rating_sample import IMBALANCE, imbalance
-from medhelm.analysis.agreement.reliability import JuryAndRaters, jury_and_raters
-from medhelm.analysis.agreement.severity import RaterEffect, rater_effect
-from medhelm.analysis.agreement.verdict import Conclusion, conclude
+from medhelm.analysis.agreement.jury_vs_clinicians import Conclusion, conclude
+from medhelm.analysis.agreement.reliability import JuryAndRaters, RaterEffect, jury_and_raters, rater_effect
 from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.leaderboard.findings import with_doubts
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.analysis.leaderboard.verdict import with_doubts
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.means import Floats
 from medhelm.domain import Benchmark, Run
 from medhelm.domain.grouping import group_by
 from medhelm.domain.remark import Remark

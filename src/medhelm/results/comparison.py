@@ -8,12 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
-from medhelm.analysis.comparison.all_pairs import ComparedPairs, compare_all_pairs
-from medhelm.analysis.comparison.minimum_detectable_effect import detectable_effects
-from medhelm.analysis.comparison.multiple_testing import Adjustment
-from medhelm.analysis.comparison.power import PowerDesign
-from medhelm.analysis.comparison.power_of_suite import SuitePower, suite_power
-from medhelm.analysis.comparison.two_models import Comparison, compare_two_models
+from medhelm.analysis.comparison.pairs import ComparedPairs, Comparison, compare_all_pairs, compare_two_models
+from medhelm.analysis.comparison.power import PowerDesign, SuitePower, detectable_effects, suite_power
+from medhelm.analysis.comparison.tests import Adjustment
 from medhelm.analysis.leaderboard.build import rank_models, without_baselines
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.domain import Rule, Tier

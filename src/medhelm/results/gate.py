@@ -22,8 +22,8 @@ from medhelm.analysis.comparison.non_inferiority import (
     unpaired_change,
 )
 from medhelm.analysis.leaderboard.cells import Column
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.ratio_metrics import label_scores
+from medhelm.analysis.means import Floats
+from medhelm.analysis.ratios import label_scores
 from medhelm.domain import JURY, Rule, Run, Tier
 from medhelm.domain.grouping import group_by
 from medhelm.domain.release import CellProvenance, Release

@@ -8,11 +8,15 @@ from pathlib import Path
 import numpy as np
 
 from medhelm.analysis.jury.cells import JudgedRun, collect_judgments
-from medhelm.analysis.jury.judges import JudgedBenchmark, JuryAnalysis, summarize_jury
-from medhelm.analysis.jury.overall import sum_tallies, summarize_benchmarks
-from medhelm.analysis.jury.reliability import JudgeScores, JuryReliability, jury_reliability
-from medhelm.analysis.jury.remarks import remarks
-from medhelm.analysis.jury.verdict import verdict
+from medhelm.analysis.jury.findings import remarks, sum_tallies, summarize_benchmarks, verdict
+from medhelm.analysis.jury.judges import (
+    JudgedBenchmark,
+    JudgeScores,
+    JuryAnalysis,
+    JuryReliability,
+    jury_reliability,
+    summarize_jury,
+)
 from medhelm.domain import JURY, JudgeTally, Rule, Run, Tier
 from medhelm.domain.remark import Remark
 from medhelm.errors import UserError, suggestion

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.leaderboard.constant_answers import MAJORITY
+from medhelm.analysis.leaderboard.findings import MAJORITY, with_doubts
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.analysis.leaderboard.verdict import with_doubts
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import JURY, ConstantBaseline, InjectionEffect, Rule, Run, Tier
 from medhelm.domain.arguments import AnyPaths, as_names, as_path, as_paths
@@ -50,7 +49,7 @@ from medhelm.storage.runs import RunScores
 from medhelm.storage.store import open_store
 
 if TYPE_CHECKING:
-    from medhelm.analysis.jury.reliability import JuryReliability
+    from medhelm.analysis.jury.judges import JuryReliability
     from medhelm.results.calibration import Calibration
 
 PUBLISHED = "published"
@@ -153,7 +152,7 @@ def with_judges_in_verdict(board: Leaderboard, agreement: Mapping[str, JuryRelia
     """
     if len(board.rows) < 2 or not agreement:
         return board
-    from medhelm.analysis.jury.verdict import judges_in_words  # lazy, as `_judge_agreement`
+    from medhelm.analysis.jury.findings import judges_in_words  # lazy, as `_judge_agreement`
 
     shown = [column for column in board.columns if column.benchmark in agreement]
     sentences = judges_in_words((column.title, agreement[column.benchmark]) for column in shown)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from medhelm.analysis.agreement.off_scale_grades import Grade, ScaleMismatch, scale_mismatches
+from medhelm.analysis.agreement.reliability import Grade, ScaleMismatch, scale_mismatches
 from medhelm.domain.remark import Remark
 from medhelm.domain.text import value_in_words
 from medhelm.errors import ConfigError, Problem, suggestion

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from medhelm.analysis.leaderboard.win_rates import DECIMALS
-from medhelm.analysis.statistics.ratio_metrics import estimate_ratios
+from medhelm.analysis.leaderboard.cells import DECIMALS
+from medhelm.analysis.ratios import estimate_ratios
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import JURY, Benchmark, Estimate, Model, Rule, Run, RunStatus
 from medhelm.domain.grouping import group_by

@@ -9,11 +9,11 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from medhelm.analysis.comparison.multiple_testing import adjust_p_values
 from medhelm.analysis.comparison.paired import paired_difference
+from medhelm.analysis.comparison.tests import adjust_p_values
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.diff import ChangedCases, ReleaseComparison, diff_leaderboards
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.means import Floats
 from medhelm.domain import Rule, Run
 from medhelm.domain.grouping import group_by
 from medhelm.domain.release import CellProvenance, Release

@@ -11,7 +11,7 @@ from itertools import groupby, pairwise
 from threading import Lock
 from typing import Any, NamedTuple
 
-from medhelm.analysis.statistics.threads import in_threads
+from medhelm.analysis.means import in_threads
 from medhelm.domain import Parts, Rule, Run
 from medhelm.errors import StoreError
 from medhelm.io.encryption.places import address

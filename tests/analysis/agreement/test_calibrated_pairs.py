@@ -15,7 +15,7 @@ from medhelm.analysis.agreement.calibrated_pairs import (
     calibrated_pairs,
 )
 from medhelm.analysis.agreement.calibration import prediction_powered
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.means import Floats
 
 NAN = float("nan")
 NAMES = ("a", "b", "c", "d", "e", "f")

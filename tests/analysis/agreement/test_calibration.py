@@ -16,15 +16,13 @@ from medhelm.analysis.agreement.calibration import (
     LEAST,
     LEAST_FOR_CURVE,
     CalibratedMean,
+    draw_completions,
     isotonic_mapped,
     prediction_powered,
     prediction_powered_pooled,
 )
-from medhelm.analysis.agreement.rating_sample import draw_completions
-from medhelm.analysis.agreement.severity import rater_effect
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.distributions import t_quantile
-from medhelm.analysis.statistics.means import constant_interval
+from medhelm.analysis.agreement.reliability import rater_effect
+from medhelm.analysis.means import Floats, constant_interval, t_quantile
 
 Calibrate = Callable[[Floats, Floats], CalibratedMean]
 

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from medhelm.analysis.agreement.correlation import average_ranks, pearson, spearman
-from medhelm.analysis.agreement.raters import Coefficient
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.agreement.coefficients import Coefficient, average_ranks, pearson, spearman
+from medhelm.analysis.means import Floats
 
 quick = settings(max_examples=100, deadline=None, database=None)
 

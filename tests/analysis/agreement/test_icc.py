@@ -11,9 +11,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from medhelm.analysis.agreement import icc as reliability
-from medhelm.analysis.agreement.icc import Form, icc
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.agreement import coefficients as reliability
+from medhelm.analysis.agreement.coefficients import Form, icc
+from medhelm.analysis.means import Floats
 
 quick = settings(max_examples=100, deadline=None, database=None)
 

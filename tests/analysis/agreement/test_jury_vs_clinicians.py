@@ -19,8 +19,7 @@ from medhelm.analysis.agreement.jury_vs_clinicians import (
     resampled_pair_icc,
     standardized_icc,
 )
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.means import row_means
+from medhelm.analysis.means import Floats, row_means
 from tests.support.remarks import texts
 
 NAN = float("nan")

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from medhelm.analysis.agreement.kappa_and_alpha import (
+from medhelm.analysis.agreement.coefficients import (
     Level,
     Weights,
     krippendorff_alpha,
@@ -19,7 +19,7 @@ from medhelm.analysis.agreement.kappa_and_alpha import (
     resampled_kappa,
     weighted_kappa,
 )
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.means import Floats
 
 quick = settings(max_examples=100, deadline=None, database=None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from medhelm.analysis.agreement.off_scale_grades import Grade, scale_mismatches
+from medhelm.analysis.agreement.reliability import Grade, scale_mismatches
 
 
 def grades(rater: str, values: list[float], low: float = 1, high: float = 5) -> list[Grade]:

@@ -7,12 +7,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from medhelm.analysis.agreement.correlation import pearson
-from medhelm.analysis.agreement.icc import icc
+from medhelm.analysis.agreement.coefficients import average_over_pairs, icc, pearson, weighted_kappa
 from medhelm.analysis.agreement.jury_vs_clinicians import standardized_icc
-from medhelm.analysis.agreement.kappa_and_alpha import weighted_kappa
-from medhelm.analysis.agreement.raters import average_over_pairs
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.means import Floats
 
 NAN = np.nan
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from medhelm.analysis.agreement.rating_sample import IMBALANCE, draw_completions, imbalance
+from medhelm.analysis.agreement.calibration import IMBALANCE, draw_completions, imbalance
 
 NAN = float("nan")
 SCORES = np.concatenate([np.full(8, 1.5), np.full(30, 3.0), np.full(160, 4.8), [NAN, NAN]])

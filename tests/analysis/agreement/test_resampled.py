@@ -12,19 +12,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medhelm.analysis.agreement.correlation import resampled_spearman, spearman
-from medhelm.analysis.agreement.icc import Form, icc, resampled_icc
-from medhelm.analysis.agreement.jury_vs_clinicians import resampled_pair_icc, standardized_icc
-from medhelm.analysis.agreement.kappa_and_alpha import (
+from medhelm.analysis.agreement.coefficients import (
+    Coefficient,
+    Form,
     Level,
     Weights,
+    average_over_pairs,
+    icc,
     krippendorff_alpha,
     resampled_alpha,
+    resampled_icc,
     resampled_kappa,
+    resampled_spearman,
+    spearman,
     weighted_kappa,
 )
-from medhelm.analysis.agreement.raters import Coefficient, average_over_pairs
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.agreement.jury_vs_clinicians import resampled_pair_icc, standardized_icc
+from medhelm.analysis.means import Floats
 
 NAN = float("nan")
 

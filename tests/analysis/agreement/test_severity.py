@@ -7,9 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from medhelm.analysis.agreement.severity import LEAST_RATERS, rater_effect
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.distributions import t_quantile
+from medhelm.analysis.agreement.reliability import LEAST_RATERS, rater_effect
+from medhelm.analysis.means import Floats, t_quantile
 
 NAN = float("nan")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from medhelm.analysis.agreement.jury_vs_clinicians import SHARE, Conclusion, conclude
 from medhelm.analysis.agreement.reliability import JuryAndRaters, RaterAgreement, jury_and_raters
-from medhelm.analysis.agreement.verdict import SHARE, Conclusion, conclude
 
 Ends = tuple[float, float] | None
 

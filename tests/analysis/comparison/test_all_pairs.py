@@ -11,13 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from medhelm.analysis.comparison.all_pairs import AdjustedDifference, AllPairs, ModelPair, compare_all_pairs
-from medhelm.analysis.comparison.multiple_testing import benjamini_hochberg, holm
+from medhelm.analysis.comparison.pairs import AdjustedDifference, AllPairs, ModelPair, compare_all_pairs
+from medhelm.analysis.comparison.tests import benjamini_hochberg, holm
 from medhelm.analysis.leaderboard.build import rank_models
-from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.leaderboard.win_rates import win_shares
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.means import estimate
+from medhelm.analysis.leaderboard.cells import Cell, Column, win_shares
+from medhelm.analysis.means import Floats, estimate
 from medhelm.benchmarks.suites import load_suite
 from medhelm.results.scores_csv import read_scores
 

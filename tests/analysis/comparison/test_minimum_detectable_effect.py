@@ -10,9 +10,9 @@ from statistics import fmean, pstdev
 import numpy as np
 import pytest
 
-from medhelm.analysis.comparison.minimum_detectable_effect import BenchmarkEffects, detectable_effects, published_scale
+from medhelm.analysis.comparison.power import BenchmarkEffects, detectable_effects, published_scale
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.means import Floats
 from tests.support.sign_flips import sign_flip_test
 
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from medhelm.analysis.comparison.multiple_testing import Adjustment, adjust_p_values, benjamini_hochberg, holm
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.comparison.tests import Adjustment, adjust_p_values, benjamini_hochberg, holm
+from medhelm.analysis.means import Floats
 
 quick = settings(max_examples=100, deadline=None, database=None)
 

@@ -18,8 +18,7 @@ from medhelm.analysis.comparison.non_inferiority import (
     unpaired_change,
 )
 from medhelm.analysis.comparison.paired import paired_difference
-from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats
-from medhelm.analysis.statistics.means import wilson_interval
+from medhelm.analysis.means import Clusters, Floats, wilson_interval
 
 MARGIN = 0.05
 Drawn = tuple[Floats, Floats, Clusters]

@@ -22,9 +22,8 @@ from medhelm.analysis.comparison.power import (
     power_at,
     sd_limit_factor,
 )
-from medhelm.analysis.comparison.sign_flip_test import sign_flip_tests
-from medhelm.analysis.leaderboard.alignment import align
-from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.comparison.tests import sign_flip_tests
+from medhelm.analysis.leaderboard.cells import Cell, Column, align
 from tests.support.sign_flips import sign_flip_test
 
 quick = settings(max_examples=80, deadline=None, database=None)

@@ -11,14 +11,15 @@ import pytest
 
 from medhelm.analysis.comparison.power import (
     PowerDesign,
+    SuitePower,
     detectable_difference,
     estimate_power,
     needed_instances,
     power_at,
+    suite_power,
 )
-from medhelm.analysis.comparison.power_of_suite import SuitePower, suite_power
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.means import Floats
 
 AIM = PowerDesign()
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from medhelm.analysis.comparison.multiple_testing import Adjustment
-from medhelm.analysis.comparison.two_models import Comparison, compare_two_models
+from medhelm.analysis.comparison.pairs import Comparison, compare_two_models
+from medhelm.analysis.comparison.tests import Adjustment
 from medhelm.analysis.leaderboard.cells import Cell, Column
 
 

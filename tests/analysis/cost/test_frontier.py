@@ -28,8 +28,8 @@ from medhelm.analysis.cost.frontier import (
     joint_means,
     joint_means_over_benchmarks,
 )
-from medhelm.analysis.leaderboard.alignment import AlignedScores
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.leaderboard.cells import AlignedScores
+from medhelm.analysis.means import Floats
 
 
 def normal_cdf(z: float) -> float:

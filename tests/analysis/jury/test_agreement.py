@@ -7,10 +7,9 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from medhelm.analysis.agreement.icc import icc
-from medhelm.analysis.agreement.kappa_and_alpha import krippendorff_alpha, weighted_kappa
-from medhelm.analysis.jury.agreement import MET, SCORE, JudgeAgreement, average_agreement, judge_agreement
+from medhelm.analysis.agreement.coefficients import icc, krippendorff_alpha, weighted_kappa
 from medhelm.analysis.jury.cells import JudgedRun, JudgmentCells, collect_judgments, judge_scores
+from medhelm.analysis.jury.judges import MET, SCORE, JudgeAgreement, average_agreement, judge_agreement
 from medhelm.domain import Estimate
 
 

@@ -22,9 +22,7 @@ from medhelm.analysis.jury.cells import (
     ratio_estimate,
     shared_judges,
 )
-from medhelm.analysis.statistics.bootstrap import percentile_interval
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.means import estimate
+from medhelm.analysis.means import Floats, estimate, percentile_interval
 from medhelm.domain import Estimate
 
 NAN = math.nan

@@ -12,11 +12,9 @@ import numpy as np
 import pytest
 
 from medhelm.analysis.jury.cells import JudgedRun, collect_judgments
+from medhelm.analysis.jury.findings import remarks, sum_tallies, summarize_benchmarks, verdict
 from medhelm.analysis.jury.judges import JudgedBenchmark, JudgeSummary, JurySummary, summarize_jury
-from medhelm.analysis.jury.overall import sum_tallies, summarize_benchmarks
 from medhelm.analysis.jury.ranking import ALL_JUDGES
-from medhelm.analysis.jury.remarks import remarks
-from medhelm.analysis.jury.verdict import verdict
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.domain import Estimate, JudgeTally, Usage

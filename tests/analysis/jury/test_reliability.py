@@ -8,12 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from medhelm.analysis.jury.judges import JurySummary
-from medhelm.analysis.jury.overall import summarize_benchmarks
-from medhelm.analysis.jury.reliability import JudgeFinding, JudgeScores, JuryReliability, jury_reliability
-from medhelm.analysis.jury.remarks import remarks
-from medhelm.analysis.jury.verdict import judges_in_words, verdict
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.jury.findings import judges_in_words, remarks, summarize_benchmarks, verdict
+from medhelm.analysis.jury.judges import JudgeFinding, JudgeScores, JuryReliability, JurySummary, jury_reliability
+from medhelm.analysis.means import Floats
 from tests.analysis.jury.test_judges import JUDGES, benchmark, numbers_of
 
 pytestmark = pytest.mark.usefixtures("few_draws")

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from medhelm.analysis.leaderboard.alignment import align
-from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.leaderboard.cells import Cell, Column, align
 from medhelm.errors import UserError
 
 COLUMN = Column(benchmark="b", title="B", category="c", subcategory="s", metric="jury", low=1.0, high=5.0)

@@ -13,8 +13,7 @@ from bench.studies.verdicts import leaderboard
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell
 from medhelm.analysis.leaderboard.types import Average, Row
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.means import estimate
+from medhelm.analysis.means import Floats, estimate
 from tests.support.leaderboards import plain_columns
 
 

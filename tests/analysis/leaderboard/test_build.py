@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
-from medhelm.analysis.statistics.ratio_metrics import comparison_values, linearized
+from medhelm.analysis.ratios import comparison_values, linearized
 from medhelm.domain import Estimate
 from medhelm.errors import UserError
 from tests.support.remarks import texts

@@ -9,7 +9,7 @@ import pytest
 
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.leaderboard.constant_answers import MAJORITY, beats_constant_answer, constant_answer_tests
+from medhelm.analysis.leaderboard.findings import MAJORITY, beats_constant_answer, constant_answer_tests
 from medhelm.analysis.leaderboard.types import Leaderboard
 from tests.support.remarks import texts
 

@@ -14,8 +14,7 @@ from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell
 from medhelm.analysis.leaderboard.rival_panel import overtaken
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.means import estimate
+from medhelm.analysis.means import Floats, estimate
 from medhelm.errors import UserError
 from tests.support.leaderboards import UNEVEN, plain_columns, score_cell
 from tests.support.remarks import texts

@@ -11,8 +11,8 @@ import pytest
 from medhelm.analysis.cost.use import RunUse
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.leaderboard.findings import verdict, with_doubts
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.analysis.leaderboard.verdict import verdict, with_doubts
 from tests.support.leaderboards import toy_board
 
 BENCHMARKS = ("a", "b", "c")

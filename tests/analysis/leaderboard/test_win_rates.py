@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from medhelm.analysis.leaderboard.win_rates import (
+from medhelm.analysis.leaderboard.cells import (
     guarded_win_shares,
     ratio_win_shares,
     tie_groups,
@@ -16,8 +16,7 @@ from medhelm.analysis.leaderboard.win_rates import (
     win_rate_sd,
     win_shares,
 )
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.means import row_means
+from medhelm.analysis.means import Floats, row_means
 
 NAN = float("nan")
 

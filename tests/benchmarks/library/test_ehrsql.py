@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medhelm.analysis.statistics.ratio_metrics import linearized
+from medhelm.analysis.ratios import linearized
 from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.hooks import load_hook
 from medhelm.domain import Instance, Rule

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medhelm.analysis.comparison.two_models import compare_two_models
+from medhelm.analysis.comparison.pairs import compare_two_models
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import Estimate

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from medhelm.analysis.agreement.jury_vs_clinicians import JuryAgreement, RatingMatrix, measure_agreement
-from medhelm.analysis.comparison.minimum_detectable_effect import detectable_effects
+from medhelm.analysis.comparison.power import detectable_effects
 from medhelm.analysis.cost.use import CompletionUse
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.benchmarks.suites import load_suite

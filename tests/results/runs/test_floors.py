@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medhelm.analysis.statistics.means import estimate
+from medhelm.analysis.means import estimate
 from medhelm.domain import Floor, Rule
 from medhelm.reports.leaderboard import as_json, to_table
 from medhelm.results.leaderboard import leaderboard

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medhelm.analysis.statistics.ratio_metrics import linearized
+from medhelm.analysis.ratios import linearized
 from medhelm.domain import RULES, Instance, Reference, Rule
 from medhelm.errors import DataError
 from medhelm.scoring.answers.icd_codes import read_codes

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from medhelm.analysis.statistics.ratio_metrics import linearized
+from medhelm.analysis.ratios import linearized
 from medhelm.domain import RULES, Instance, Reference, Rule
 from medhelm.errors import DataError
 from medhelm.scoring.answers.label_list import read_labels

@@ -23,12 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medhelm.analysis.agreement.calibration import LEAST, EstimateParts, degrees_of_freedom, estimate_parts
-from medhelm.analysis.agreement.severity import rater_effect
-from medhelm.analysis.comparison.multiple_testing import holm
+from medhelm.analysis.agreement.reliability import rater_effect
+from medhelm.analysis.comparison.tests import holm
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.distributions import f_cdf, t_quantile
-from medhelm.analysis.statistics.means import constant_variance
+from medhelm.analysis.means import Floats, constant_variance, f_cdf, t_quantile
 from medhelm.domain.text import listed
 
 LEVEL = 0.05

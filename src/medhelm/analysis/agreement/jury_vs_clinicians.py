@@ -1,4 +1,6 @@
-"""Measures agreement of a jury with clinicians, and of clinicians with each other, on the same completions.
+"""The jury against clinicians, and the verdict on it.
+
+Measures agreement of a jury with clinicians, and of clinicians with each other, on the same completions.
 
 The number of the paper: of each completion the mean of its clinicians' composites and the jury's composite, each of the
 two standardized over all completions (mean 0, sample standard deviation 1), then ICC(3,k) with k = 2. For two
@@ -13,34 +15,41 @@ for clinicians who guess, where pairs share few completions.
 
 A composite is the mean of a rating's grades on all criteria; a rating without all grades has none. Nothing is imputed
 and no interval is truncated at 0. A value that cannot be computed is None, and a remark gives the reason.
+
+Decides what ratings say about a jury: whether it agrees with a clinician as well as another clinician does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from medhelm.analysis.agreement.correlation import pearson, resampled_spearman, spearman
-from medhelm.analysis.agreement.icc import Icc, icc
-from medhelm.analysis.agreement.kappa_and_alpha import resampled_kappa, weighted_kappa
-from medhelm.analysis.agreement.raters import (
+from medhelm.analysis.agreement.coefficients import (
     LEAST_SHARED,
     Coefficient,
+    Icc,
     PairwiseCoefficient,
     average_over_pairs,
+    icc,
+    pearson,
     require_finite,
     require_scale,
+    resampled_kappa,
+    resampled_spearman,
+    spearman,
+    weighted_kappa,
 )
 from medhelm.analysis.agreement.reliability import JuryAndRaters, jury_and_raters
-from medhelm.analysis.statistics.bootstrap import BootstrapResult, bootstrap_statistic
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.means import DRAWS, estimate, row_means
+from medhelm.analysis.means import DRAWS, BootstrapResult, Floats, bootstrap_statistic, estimate, row_means
 from medhelm.domain import Estimate
 from medhelm.domain.remark import Remark
+
+# --- jury vs clinicians -----------------------------------------------------------------------------------------------
 
 ROUNDING = 1e-9
 """Shares below this are rounding errors."""
@@ -435,3 +444,47 @@ def _count_and_names(names: Sequence[str], what: str) -> str:
     """Return how many there are, and the first of them."""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return f"{len(names)} {what}{'s' * (len(names) > 1)} ({', '.join(names[:NAMED])}{more})"
+
+
+# --- verdict ----------------------------------------------------------------------------------------------------------
+
+SHARE = 0.8
+"""Share of the agreement of two clinicians that a jury must be shown to exceed to count as good as a clinician.
+
+A share, and not a difference: a correlation 0.1 lower is a tenth of an agreement of 1 and half of one of 0.2.
+"""
+
+
+class Conclusion(StrEnum):
+    """Meaning of the ratings for the use of a jury."""
+
+    AS_GOOD = "as_good"
+    """The jury agrees with a clinician nearly as well as another clinician does: by more than `SHARE` of that."""
+    WORSE = "worse"
+    """It agrees with a clinician, but less than another clinician does."""
+    UNCLEAR = "unclear"
+    """It agrees with a clinician; the interval of the difference leaves open how well by comparison."""
+    NO_COMPARISON = "no_comparison"
+    """It agrees with a clinician; agreement among clinicians is unknown."""
+    NO_YARDSTICK = "no_yardstick"
+    """The clinicians were not shown to agree with each other, so that their ratings cannot validate a jury."""
+    NO_AGREEMENT = "no_agreement"
+    """The jury was not shown to agree with a clinician."""
+    TOO_FEW = "too_few"
+    """There are too few ratings of completions with a jury score."""
+
+
+def conclude(found: JuryAndRaters) -> Conclusion:
+    """Choose the conclusion that all intervals support."""
+    jury, raters, difference = found.jury, found.raters, found.difference
+    if jury.low is None:
+        return Conclusion.TOO_FEW
+    if raters.low is not None and raters.low <= 0:
+        return Conclusion.NO_YARDSTICK
+    if jury.low <= 0:
+        return Conclusion.NO_AGREEMENT
+    if raters.low is None or difference.low is None or difference.high is None:
+        return Conclusion.NO_COMPARISON
+    if found.share.low is not None and found.share.low > SHARE:
+        return Conclusion.AS_GOOD
+    return Conclusion.WORSE if difference.high < 0 else Conclusion.UNCLEAR

@@ -1,4 +1,14 @@
-"""Estimates agreement of one rater with another, and of a jury with one rater, from all ratings at once.
+"""Reliability of judges and clinicians: how severe they are, and grades off their scale.
+
+Detects grades off the scale: single errors, and raters who used another scale.
+
+Estimates how much clinicians differ in severity, from completions that several of them rated.
+
+Other clinicians would have rated otherwise: an estimate for clinicians in general carries the variance between raters,
+divided by the number of raters. Severities come from a least squares fit of ratings on completions and raters; the
+variance of the severities, less what chance adds to it, is that between raters (method of moments).
+
+Estimates agreement of one rater with another, and of a jury with one rater, from all ratings at once.
 
 A rating is the sum of the completion's quality, the rater's severity and an error. The agreement of one rater with
 another, severity set aside, is the share of quality in the variance:
@@ -18,17 +28,155 @@ docs/explanation/agreement.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from medhelm.analysis.agreement.raters import require_finite
-from medhelm.analysis.agreement.severity import ROUNDING
-from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats, cluster_codes
-from medhelm.analysis.statistics.distributions import t_quantile
-from medhelm.analysis.statistics.means import spread_of_sum
+from medhelm.analysis.agreement.coefficients import require_finite
+from medhelm.analysis.means import Clusters, Floats, cluster_codes, spread_of_sum, t_quantile
+
+# --- off scale grades -------------------------------------------------------------------------------------------------
+
+WIDE = 20.0
+"""Minimum width of a scale on which the use of a much narrower one can be detected."""
+
+ENOUGH = 6
+"""Minimum grades of a rater to detect that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grade:
+    """A grade as it was given."""
+
+    rater: str
+    """Name of the rater."""
+    value: float
+    """The grade."""
+    low: float
+    """The lowest grade of the scale it should be on."""
+    high: float
+    """The highest."""
+    line: int
+    """Line in the file."""
+    column: str
+    """Column in the file."""
+
+    @property
+    def is_off(self) -> bool:
+        """Return True if the grade is off the scale."""
+        return not self.low <= self.value <= self.high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleMismatch:
+    """A rater who used another scale."""
+
+    grades: tuple[Grade, ...]
+    """All grades of the rater."""
+    n_off: int
+    """Number of grades off the scale; 0 if the rater used only the lowest tenth of a wide scale."""
+    highest_of_others: float
+    """Highest grade of all other raters; the lowest of the scale if there are none."""
+
+
+def scale_mismatches(grades: Sequence[Grade]) -> tuple[list[ScaleMismatch], list[Grade]]:
+    """Find raters who used another scale, and all other grades off the scale.
+
+    A rater used another scale if at least a quarter of the grades, and at least two, are off the scale; or if none of
+    at least `ENOUGH` grades exceeds the lowest tenth of a scale of at least `WIDE`, while others exceed three tenths.
+    """
+    by_rater: dict[str, list[Grade]] = defaultdict(list)
+    for grade in grades:
+        by_rater[grade.rater].append(grade)
+    others, slips = [], []
+    for rater, mine in by_rater.items():
+        off = [grade for grade in mine if grade.is_off]
+        low, high = mine[0].low, mine[0].high
+        highest = max((grade.value for grade in grades if grade.rater != rater), default=low)
+        width = high - low
+        is_narrow = max(grade.value for grade in mine) <= low + 0.1 * width and highest > low + 0.3 * width
+        if len(off) >= max(2, len(mine) / 4) or (not off and is_narrow and len(mine) >= ENOUGH and width >= WIDE):
+            others.append(ScaleMismatch(grades=tuple(mine), n_off=len(off), highest_of_others=highest))
+        else:
+            slips += off
+    return others, slips
+
+
+# --- severity ---------------------------------------------------------------------------------------------------------
+
+LEAST_RATERS = 3
+"""Minimum raters for a statement on clinicians in general: a variance from two has one degree of freedom."""
+
+ROUNDING = 1e-9
+"""Relative size below which a variance or an eigenvalue is a rounding error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaterEffect:
+    """Differences in severity between raters, and their effect on a mean rating."""
+
+    n_raters: int
+    """Raters whose ratings are part of the mean."""
+    deviation: float | None
+    """Standard deviation of severity between raters; None if unknown: the mean then holds for these raters only."""
+    reach: float
+    """Addition to either side of the 95% interval of the mean, in quadrature; 0 if unknown."""
+
+
+def rater_effect(ratings: Floats, shares: Floats) -> RaterEffect:
+    """Estimate the effect of the choice of raters on a mean rating.
+
+    Parameters: ratings, shape (n, R), nan if missing: all ratings that show differences between raters; shares, shape
+    (R,), what part of the mean each rater's ratings are.
+    Returns: deviation None with fewer than `LEAST_RATERS` raters, and if ratings of the same completions do not connect
+    all raters, so that severity cannot be separated from the choice of completions.
+    Raises: ValueError for infinite ratings.
+
+    >>> table = np.array([[3, 4, 5], [1, 2, 3], [2, 3, 4], [4, 5, 6.0]])
+    >>> found = rater_effect(table, np.full(3, 1 / 3))
+    >>> f"{found.deviation:.1f}"
+    '1.0'
+    """
+    table, parts = np.asarray(ratings, dtype=float), np.asarray(shares, dtype=float)
+    require_finite(table)
+    n_raters = int((parts > 0).sum())
+    active = table[:, (~np.isnan(table)).any(axis=0)]
+    variance = _variance_between(active) if active.shape[1] >= LEAST_RATERS else None
+    if variance is None:
+        return RaterEffect(n_raters=n_raters, deviation=None, reach=0.0)
+    deviation = math.sqrt(variance)
+    error = deviation * math.sqrt(float(parts @ parts))
+    return RaterEffect(n_raters=n_raters, deviation=deviation, reach=t_quantile(0.975, active.shape[1] - 1) * error)
+
+
+def _variance_between(ratings: Floats) -> float | None:
+    """Return the variance of severity between raters, at least 0; None if it cannot be estimated."""
+    there = ~np.isnan(ratings)
+    there = there[there.sum(axis=1) >= 2]
+    values = ratings[(~np.isnan(ratings)).sum(axis=1) >= 2]
+    n, r = values.shape
+    given = there.astype(float)
+    n_each = given.sum(axis=1, keepdims=True)
+    filled = np.where(there, values, 0.0)
+    around = np.where(there, filled - filled.sum(axis=1, keepdims=True) / n_each, 0.0)
+    normal = np.diag(given.sum(axis=0)) - (given / n_each).T @ given
+    eigenvalues, vectors = np.linalg.eigh(normal)
+    usable = eigenvalues > ROUNDING * given.sum()
+    freedom = int(given.sum()) - n - r + 1
+    if int(usable.sum()) < r - 1 or freedom < 1:
+        return None
+    inverse = (vectors[:, usable] / eigenvalues[usable]) @ vectors[:, usable].T
+    right = around.sum(axis=0)
+    severity = inverse @ right
+    error: float = max(0.0, float((around**2).sum() - severity @ right)) / freedom
+    return max(0.0, float(severity.var(ddof=1) - error * np.trace(inverse) / (r - 1)))
+
+
+# --- reliability ------------------------------------------------------------------------------------------------------
 
 LEAST_UNITS = 10
 """Minimum independent units for an interval: with 6 that are nearly all at the end of the scale it covers 81%."""

@@ -34,12 +34,10 @@ from typing import Literal
 
 import numpy as np
 
-from medhelm.analysis.comparison.multiple_testing import holm
 from medhelm.analysis.comparison.paired import ENDLESS, PairedScores, t_quantiles
 from medhelm.analysis.comparison.power import Noise, PowerDesign, estimate_power, needed_instances
-from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats, cluster_codes
-from medhelm.analysis.statistics.distributions import f_cdf
-from medhelm.analysis.statistics.means import MDE_FACTOR, NORMAL, Z95
+from medhelm.analysis.comparison.tests import holm
+from medhelm.analysis.means import MDE_FACTOR, NORMAL, Z95, Clusters, Floats, cluster_codes, f_cdf
 from medhelm.domain.remark import Remark
 
 Outcome = Literal["pass", "worse", "undecided"]

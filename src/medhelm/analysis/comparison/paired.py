@@ -1,4 +1,8 @@
-"""Compares every two models on one benchmark: paired differences with intervals and sign-flip tests.
+"""Paired differences of two models on the same instances.
+
+Sums over clusters that the differences of pairs of models are made from.
+
+Compares every two models on one benchmark: paired differences with intervals and sign-flip tests.
 
 Sums over instances for all pairs are matrix products of the models' scores, so that many models cost little more than a
 few. Instances of a cluster count together. The interval of a difference comes from
@@ -14,23 +18,80 @@ few. Instances of a cluster count together. The interval of a difference comes f
 An interval includes 0 if and only if the test finds no difference. Where the two methods disagree, as with few
 clusters, the limit next to 0 is the test's own, d (1 - z(0.975) / z(1 - p / 2)): Miettinen 1976, Am. J. Epidemiol. 103.
 It goes no farther than just beyond 0, since the interval says how uncertain the size of the difference is.
+
+Sums of the paired differences of every two models on one benchmark: all that tests over several benchmarks need.
+
+They are small beside the scores of many instances. Tests that need single differences get them from the scores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from medhelm.analysis.comparison.cluster_sums import ClusterSums, PartialClusters, power_of
-from medhelm.analysis.comparison.sign_flip_test import BLOCK, LEVEL, SMALLEST_SPREAD, mcnemar_mid_p, sign_flip_p
-from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats, cluster_codes, cluster_totals
-from medhelm.analysis.statistics.means import MDE_FACTOR, NORMAL, Z95, constant_variance, invert_hall
-from medhelm.analysis.statistics.t_quantiles import ENDLESS as ENDLESS
-from medhelm.analysis.statistics.t_quantiles import t_quantiles as t_quantiles
+from medhelm.analysis.comparison.tests import BLOCK, LEVEL, SMALLEST_SPREAD, mcnemar_mid_p, sign_flip_p
+from medhelm.analysis.leaderboard.cells import AlignedScores
+from medhelm.analysis.means import ENDLESS as ENDLESS
+from medhelm.analysis.means import (
+    MDE_FACTOR,
+    NORMAL,
+    Z95,
+    Clusters,
+    Floats,
+    cluster_codes,
+    cluster_totals,
+    constant_variance,
+    in_threads,
+    invert_hall,
+    row_means,
+)
+from medhelm.analysis.means import t_quantiles as t_quantiles
+
+# --- cluster sums -----------------------------------------------------------------------------------------------------
+
+
+def power_of(values: Floats, exponent: int) -> Floats:
+    """Raise to a power of 1 to 4 by multiplication, which is ten times as fast as `**`."""
+    squares = values if exponent == 1 else values * values
+    if exponent < 3:
+        return squares
+    return squares * values if exponent == 3 else squares * squares
+
+
+class ClusterSums(NamedTuple):
+    """Sums over clusters for every pair, shape (n_pairs,) each: see the properties of `paired.PairedScores`."""
+
+    n: Floats
+    n_clusters: Floats
+    total: Floats
+    squares: Floats
+    fourths: Floats
+    total_by_size: Floats
+    sizes_squared: Floats
+
+
+class PartialClusters(NamedTuple):
+    """Differences of some models to all others, each within one cluster of which one of the two lacks instances."""
+
+    models: NDArray[np.intp]
+    """Shape (m,): the models, in order."""
+    totals: Floats
+    """Shape (n_models, m): sum of the differences, with the signs of `models`."""
+    counts: Floats
+    """Shape (n_models, m): number of instances that both have; 0 also if the block of the other model has them."""
+
+    def add_to(self, sums: Floats, values: Floats) -> None:
+        """Add values, shape (n_models, m), to a matrix of sums by model and other model."""
+        first = np.flatnonzero(np.diff(self.models, prepend=-1))
+        sums[self.models[first]] += np.add.reduceat(values, first, axis=1).T
+
+
+# --- paired -----------------------------------------------------------------------------------------------------------
 
 Ints = NDArray[np.intp]
 """Array of whole numbers; each use documents its shape."""
@@ -573,3 +634,102 @@ class PairedScores:
     def _third(self) -> Floats:
         """Sum of the third powers of the differences, of independent instances."""
         return self._combined_entries(self._moment(3, 0), -1) - 3 * self._combined_entries(self._moment(2, 1), -1)
+
+
+# --- pair numbers -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PairSums:
+    """Sums over the instances of one benchmark: arrays of shape (n_pairs,), as the properties of `PairedScores`."""
+
+    n: Ints
+    n_clusters: Ints
+    total: Floats
+    squares: Floats
+    fourths: Floats
+    variance: Floats
+    df: Floats
+    is_binary: bool
+    """True for independent 0/1 scores."""
+    n_instances: int
+    """Instances of the benchmark."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PairNumbers:
+    """Numbers of one benchmark for the tests of all pairs."""
+
+    scores: PairSums
+    """Of the differences of scores."""
+    shares: PairSums
+    """Of the differences of win shares."""
+    lacking: Floats
+    """Shape (n_models,): share of the instances without a score."""
+    lacking_shares: Floats
+    """The same of win shares."""
+    mean: Floats
+    """Mean score, 0 for none."""
+    mean_share: Floats
+    """Mean win share, 0 for none."""
+    mde: float | None
+    """Minimum detectable effect, mean over pairs."""
+
+
+class PairedBenchmark:
+    """The scores and the win shares of one benchmark, loaded when tests need more than sums."""
+
+    def __init__(self, load: Callable[[], AlignedScores]) -> None:
+        """`load`: returns the scores of all models."""
+        self._load = load
+
+    @cached_property
+    def _aligned(self) -> AlignedScores:
+        return self._load()
+
+    @cached_property
+    def scores(self) -> PairedScores:
+        """The scores of all models."""
+        return PairedScores(self._aligned.tested, self._aligned.codes, self._aligned.k)
+
+    @cached_property
+    def shares(self) -> PairedScores:
+        """Their win shares."""
+        return PairedScores(self._aligned.win_shares(), self._aligned.codes, self._aligned.k)
+
+
+def pair_numbers(
+    aligned: AlignedScores, *, single_benchmarks: bool = False
+) -> tuple[PairNumbers, PairedDifferences | None, PairedBenchmark]:
+    """Compute the numbers of one benchmark; with `single_benchmarks` also its differences."""
+    found = PairedBenchmark(lambda: aligned)
+    kinds = [found.scores, found.shares]
+    of_scores, of_shares = in_threads(_sums, kinds, size=aligned.scores.size)
+    mde = found.scores.minimum_detectable_effect()
+    single = found.scores.differences() if single_benchmarks else None
+    for paired in kinds:
+        paired.forget_sums()  # memory stays small for many models
+    numbers = PairNumbers(
+        scores=of_scores,
+        shares=of_shares,
+        lacking=np.isnan(aligned.scores).mean(axis=1),
+        lacking_shares=np.isnan(found.shares.scores).mean(axis=1),
+        mean=np.nan_to_num(row_means(aligned.scores)),
+        mean_share=np.nan_to_num(row_means(found.shares.scores)),
+        mde=mde,
+    )
+    return numbers, single, found
+
+
+def _sums(paired: PairedScores) -> PairSums:
+    return PairSums(
+        n=paired.n,
+        n_clusters=paired.n_clusters,
+        total=paired.total,
+        squares=paired.squares,
+        fourths=paired.fourths,
+        variance=paired.variance,
+        df=paired.df,
+        is_binary=paired.is_binary,
+        n_instances=paired.scores.shape[1],
+    )

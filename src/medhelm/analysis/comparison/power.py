@@ -1,4 +1,19 @@
-"""Power of paired comparisons: sample sizes and detectable differences.
+"""Power: the differences that can be detected on a benchmark and on a suite.
+
+Minimum detectable effect of a benchmark, by the paper's implementation and by a corrected formula.
+
+Both are (1.96 + 0.84) times the standard error of the mean difference between two models, averaged over pairs, with the
+population SD over pairs beside it (Bedi et al. 2025, table E4).
+
+    published   scores above 1 are divided by 5, so that the lowest grade of a jury, exactly 1, stays 1 and counts as
+                the highest; every instance is independent; a pair counts if both models were asked the same instances
+    corrected   scores are put on 0..1 by the scale of their metric, instances of a cluster are taken together, and a
+                pair is compared on the instances that both have a score for
+
+The original pairs scores by their position in two files of equal length. Here they are paired by id: where the files
+hold the same instances in the same order, as they should, the numbers are the same.
+
+Power of paired comparisons: sample sizes and detectable differences.
 
 The test is the sign-flip test of paired differences. If the differences of single instances have variance v and mean d,
 its threshold comes from flipped signs, v + c d^2, and the result scatters with v, so that
@@ -11,20 +26,146 @@ test (Miettinen 1968, Biometrics 24; Connor 1987, Biometrics 43) with the mid-p 
 up to four instances more than the t test does.
 Clusters multiply v by the design effect (Kish 1965, Survey Sampling, section 5.4) and d^2 by c, the mean number of
 instances in the cluster of an instance; one of their own has c = 1.
+
+Power of a suite of benchmarks, from the observed noise between models.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations, pairwise
 
 import numpy as np
 
-from medhelm.analysis.comparison.paired import Pair
-from medhelm.analysis.leaderboard.alignment import AlignedScores
-from medhelm.analysis.statistics.distributions import t_quantile
-from medhelm.analysis.statistics.means import NORMAL, population_standard_error
+from medhelm.analysis.comparison.paired import Pair, PairedScores
+from medhelm.analysis.leaderboard.cells import AlignedScores, Cell, Column, align
+from medhelm.analysis.means import (
+    MDE_FACTOR,
+    NORMAL,
+    Clusters,
+    Floats,
+    cluster_codes,
+    population_standard_error,
+    t_quantile,
+)
+
+# --- minimum detectable effect ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetectableEffect:
+    """Smallest true difference between two models that is detected with a power of 80% at the 5% level."""
+
+    value: float
+    """Mean over pairs of models, on a scale of 0 to 1."""
+    sd: float
+    """Population SD over those pairs; 0 for a single pair."""
+    n_pairs: int
+    """Number of pairs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkEffects:
+    """Detectable effects of one benchmark by both rules."""
+
+    benchmark: str
+    """Id of the benchmark."""
+    n: int
+    """Maximum number of instances that two of the models share."""
+    published: DetectableEffect | None
+    """By the paper's implementation; None if no two models have the same instances."""
+    corrected: DetectableEffect | None
+    """By the corrected formula; None if no two models share two instances."""
+
+
+def detectable_effects(cells: Iterable[Cell], columns: Sequence[Column]) -> dict[str, BenchmarkEffects]:
+    """Compute both effects of every benchmark with instance scores of at least two models, in the order of columns.
+
+    For numbers like those of the paper the scores must follow the published rule as well.
+    """
+    table: dict[str, dict[str, Cell]] = {}
+    for cell in cells:
+        if cell.scores is not None:
+            table.setdefault(cell.benchmark, {})[cell.model] = cell
+    found = {column.benchmark: _effects(table.get(column.benchmark, {}), column) for column in columns}
+    return {name: effects for name, effects in found.items() if effects is not None}
+
+
+def published_scale(scores: Floats) -> Floats:
+    """Scale scores as the paper's script does: those above 1 are divided by 5.
+
+    >>> published_scale(np.array([0.4, 1.0, 2.0, 5.0])).tolist()
+    [0.4, 1.0, 0.4, 1.0]
+    """
+    return np.where(scores > 1, scores / 5, scores)
+
+
+def _effects(cells: Mapping[str, Cell], column: Column) -> BenchmarkEffects | None:
+    """Compute both effects of one benchmark; None if no pair of models shares an instance."""
+    models = sorted(cells)
+    aligned = align(cells, column, models)
+    scored = ~np.isnan(aligned.scores)
+    shared = [int((scored[i] & scored[j]).sum()) for i, j in combinations(range(len(models)), 2)]
+    if max(shared, default=0) == 0:
+        return None
+    return BenchmarkEffects(
+        benchmark=column.benchmark,
+        n=max(shared),
+        published=_over_pairs(_published([cells[model] for model in models])),
+        corrected=_over_pairs(_corrected(aligned.tested, aligned.codes)),
+    )
+
+
+def _published(cells: Sequence[Cell]) -> list[float]:
+    """Compute the effect over all pairs of models with the same instances."""
+    effects = []
+    asked = [frozenset(cell.ids) for cell in cells]
+    by_id = [_in_order_of_ids(cell) for cell in cells]
+    for i, j in combinations(range(len(cells)), 2):
+        if asked[i] != asked[j]:
+            continue
+        difference = by_id[i] - by_id[j]
+        difference = difference[~np.isnan(difference)]
+        if len(difference):
+            effects.append(MDE_FACTOR * float(difference.std()) / math.sqrt(len(difference)))
+    return effects
+
+
+def _corrected(scores: Floats, clusters: Clusters) -> list[float]:
+    """Compute the effect over all pairs of models that share two instances or more.
+
+    (1.96 + 0.84) times the standard error of the paired difference. With independent instances that error is
+    sd / sqrt(n), sd being the population standard deviation of the differences (Bedi et al. 2025, appendix E).
+
+    Parameters: scores, shape (n_models, n), aligned by instance, normalized to 0..1, nan if missing.
+    """
+    codes, k = cluster_codes(clusters, scores.shape[1])
+    effects = []
+    for i, j in combinations(range(len(scores)), 2):
+        difference = scores[i] - scores[j]
+        shared = ~np.isnan(difference)
+        if int(shared.sum()) >= 2:
+            effects.append(MDE_FACTOR * population_standard_error(difference[shared], codes[shared], k))
+    return effects
+
+
+def _in_order_of_ids(cell: Cell) -> Floats:
+    """Return a cell's scores on the published scale, in the order of its ids."""
+    scores = np.empty(0) if cell.scores is None else cell.scores
+    order = np.argsort(np.array(cell.ids, dtype=np.str_), kind="stable")
+    return published_scale(scores[order])
+
+
+def _over_pairs(effects: Sequence[float]) -> DetectableEffect | None:
+    """Compute mean and standard deviation over pairs."""
+    if not effects:
+        return None
+    return DetectableEffect(value=float(np.mean(effects)), sd=float(np.std(effects)), n_pairs=len(effects))
+
+
+# --- power ------------------------------------------------------------------------------------------------------------
 
 MOST = 10**12
 """Largest sample size to report."""
@@ -299,3 +440,166 @@ def _detectable(standard_error: float, clusters: float, design: PowerDesign) -> 
         return None
     found = standard_error * (y + math.sqrt(y**2 + room * (z**2 - y**2))) / room
     return found if found <= 1 else None
+
+
+# --- power of suite ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkPower:
+    """Power of one benchmark."""
+
+    column: Column
+    """The benchmark and its metric."""
+    observed: ObservedNoise
+    """Its instances and the noise between models."""
+    detectable: float | None
+    """Smallest true difference that its instances detect with the desired power; None if none is large enough."""
+    mde: float | None
+    """Minimum detectable effect of the leaderboard for this power and level: it takes no account of how few clusters
+    there are. None if no two models share two instances."""
+    power: float | None
+    """Probability that its instances detect the given difference; None if none was given."""
+    needed: int | None
+    """Instances needed to detect it with the desired power; None if none was given, or no number suffices."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdjacentModels:
+    """Two models adjacent by macro average, or the two named models."""
+
+    first: str
+    """The one with the higher macro average."""
+    second: str
+    """The other."""
+    n_benchmarks: int
+    """Benchmarks on which they share instances."""
+    observed_difference: float
+    """Observed difference of their macro averages over those benchmarks; not negative."""
+    standard_error: float
+    """Standard error of that difference, from the instances."""
+    power_estimate: PowerEstimate
+    """The detectable difference; with a given true difference also the power and the instances needed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuitePower:
+    """Power, benchmark by benchmark and overall."""
+
+    design: PowerDesign
+    """Wanted power and significance level."""
+    difference: float | None
+    """The given true difference; None if none was given."""
+    models: tuple[str, ...]
+    """The models, by macro average, best first."""
+    benchmarks: tuple[BenchmarkPower, ...]
+    """Those on which two of the models share instances."""
+    adjacent_models: tuple[AdjacentModels, ...]
+    """In the order of the models."""
+
+
+def suite_power(
+    cells: Iterable[Cell], columns: Sequence[Column], *, design: PowerDesign, difference: float | None = None
+) -> SuitePower:
+    """Estimate the power of each benchmark and of the comparison of adjacent models.
+
+    Parameters: cells, of all models that count; only those with single scores are looked at. difference, above 0, on a
+    scale where the worst is 0 and the best 1.
+    """
+    table: dict[str, dict[str, Cell]] = {}
+    for cell in cells:
+        if cell.scores is not None:
+            table.setdefault(cell.benchmark, {})[cell.model] = cell
+    used = [column for column in columns if column.benchmark in table]
+    models = sorted({model for row in table.values() for model in row})
+    aligned = {column.benchmark: align(table[column.benchmark], column, models) for column in used}
+    order = _by_macro_average(models, used, aligned)
+    pairs = list(combinations(range(len(models)), 2))
+    found = [(column, observed_noise(aligned[column.benchmark], pairs)) for column in used]
+    near = [_adjacent_models(models, pair, used, aligned, design, difference) for pair in pairwise(order)]
+    return SuitePower(
+        design=design,
+        difference=difference,
+        models=tuple(models[i] for i in order),
+        benchmarks=tuple(
+            _benchmark_power(column, aligned[column.benchmark], observed, design, difference)
+            for column, observed in found
+            if observed is not None
+        ),
+        adjacent_models=tuple(one for one in near if one is not None),
+    )
+
+
+def _by_macro_average(
+    models: Sequence[str], columns: Sequence[Column], aligned: Mapping[str, AlignedScores]
+) -> list[int]:
+    """Return the rows of the models, best macro average first."""
+
+    def average(row: int) -> float:
+        own = [(aligned[c.benchmark].scores[row], c.weight) for c in columns]
+        known = [(float(np.nanmean(scores)), weight) for scores, weight in own if not np.isnan(scores).all()]
+        total = math.fsum(weight for _, weight in known)
+        return math.fsum(value * weight for value, weight in known) / total if known else -1.0
+
+    return sorted(range(len(models)), key=lambda row: (-round(average(row), 12), models[row]))
+
+
+def _benchmark_power(
+    column: Column, aligned: AlignedScores, observed: ObservedNoise, design: PowerDesign, difference: float | None
+) -> BenchmarkPower:
+    """Estimate the power of one benchmark."""
+    mde = PairedScores(aligned.tested, aligned.codes, aligned.k).minimum_detectable_effect()
+    return BenchmarkPower(
+        column=column,
+        observed=observed,
+        detectable=detectable_difference(observed.noise, observed.n, design),
+        mde=None if mde is None else mde * design.errors / PowerDesign().errors,
+        power=None if difference is None else power_at(observed.noise, observed.n, difference, design),
+        needed=None if difference is None else needed_instances(observed.noise, difference, design),
+    )
+
+
+def _adjacent_models(
+    models: Sequence[str],
+    pair: Pair,
+    columns: Sequence[Column],
+    aligned: Mapping[str, AlignedScores],
+    design: PowerDesign,
+    difference: float | None,
+) -> AdjacentModels | None:
+    """Compare two models over all benchmarks; None if they share no instance."""
+    means, variances, weights, clusters = [], [], [], []
+    for column in columns:
+        at = aligned[column.benchmark]
+        values = at.scores[pair[0]] - at.scores[pair[1]]
+        shared = ~np.isnan(values)
+        if not shared.any():
+            continue
+        means.append(float(values[shared].mean()))
+        # A single cluster gives no variance: any difference from -1 to 1 is possible, with a variance of one third.
+        alone = len(np.unique(at.codes[shared])) < 2
+        variances.append(1 / 3 if alone else population_standard_error(values[shared], at.codes[shared], at.k) ** 2)
+        weights.append(column.weight)
+        sizes = np.bincount(at.codes[shared])
+        clusters.append(int(shared.sum()) ** 2 / float(sizes @ sizes))
+    if not means:
+        return None
+    shares = np.array(weights) / sum(weights)
+    observed, error = float(shares @ means), math.sqrt(float(shares**2 @ variances))
+    spread = float(np.std(means, ddof=1)) if len(means) > 1 else None
+    first, second = (models[row] for row in (pair if observed >= 0 else pair[::-1]))
+    return AdjacentModels(
+        first=first,
+        second=second,
+        n_benchmarks=len(means),
+        observed_difference=abs(observed),
+        standard_error=error,
+        power_estimate=estimate_power(
+            difference,
+            error,
+            spread,
+            design,
+            clusters=1 / float(shares**2 @ (1 / np.array(clusters))),
+            n_benchmarks=len(means),
+        ),
+    )

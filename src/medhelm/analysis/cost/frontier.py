@@ -24,9 +24,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from medhelm.analysis.leaderboard.alignment import AlignedScores
-from medhelm.analysis.statistics.cluster_bootstrap import Floats, cluster_totals
-from medhelm.analysis.statistics.means import constant_variance
+from medhelm.analysis.leaderboard.cells import AlignedScores
+from medhelm.analysis.means import Floats, cluster_totals, constant_variance
 
 DRAWS = 10_000
 """Number of draws: a probability is exact to about 0.01."""

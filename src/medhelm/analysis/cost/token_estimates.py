@@ -72,7 +72,7 @@ def learn_token_ratio(characters: Sequence[int], tokens: Sequence[int], basis: s
 @cache
 def _t(df: int) -> float:
     """Return the half-width of a 95% interval in standard errors."""
-    from medhelm.analysis.statistics.distributions import t_quantile  # lazy: a run needs no interval of tokens
+    from medhelm.analysis.means import t_quantile  # lazy: a run needs no interval of tokens
 
     return t_quantile(0.975, df)
 

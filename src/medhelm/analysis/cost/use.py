@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.means import Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

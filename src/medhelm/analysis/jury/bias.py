@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from medhelm.analysis.agreement.correlation import resampled_spearman
+from medhelm.analysis.agreement.coefficients import resampled_spearman
 from medhelm.analysis.jury.cells import (
     Codes,
     JudgmentCells,
@@ -19,9 +19,7 @@ from medhelm.analysis.jury.cells import (
     grades_by_judge,
     ratio_estimate,
 )
-from medhelm.analysis.statistics.bootstrap import percentile_interval
-from medhelm.analysis.statistics.cluster_bootstrap import Floats, resampling_weights
-from medhelm.analysis.statistics.means import DRAWS, constant_interval
+from medhelm.analysis.means import DRAWS, Floats, constant_interval, percentile_interval, resampling_weights
 from medhelm.domain import Estimate
 
 Basis = Literal["within instances", "across instances"]

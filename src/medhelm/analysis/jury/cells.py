@@ -13,9 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from medhelm.analysis.statistics.bootstrap import bootstrap_statistic, percentile_interval
-from medhelm.analysis.statistics.cluster_bootstrap import LARGE, Floats, cluster_codes, draw_means
-from medhelm.analysis.statistics.means import DRAWS, constant_interval
+from medhelm.analysis.means import (
+    DRAWS,
+    LARGE,
+    Floats,
+    bootstrap_statistic,
+    cluster_codes,
+    constant_interval,
+    draw_means,
+    percentile_interval,
+)
 from medhelm.domain import Estimate
 
 Codes = NDArray[np.intp]

@@ -1,32 +1,363 @@
-"""Summaries of judges and juries, by benchmark and overall."""
+"""Judges: their agreement with the others and their reliability.
+
+Agreement of judges on each criterion and on their scores of completions.
+
+Agreement of each judge with the other judges, and the judges whose grades say nothing, or the opposite.
+
+A judge's number is the correlation of its scores with the mean score of the others on the same completions, with a
+jackknife interval over instances (`agreement.reliability`). Judges are named step by step, the lowest number first,
+because one judge who guesses, or grades the wrong way round, lowers the numbers of all:
+
+    constant     it gave every completion the same score, while others did not
+    guesses      the interval holds 0, and the number is less than half of the agreement among the others
+    against      the interval lies below 0
+
+The others are those who are not named. If they are not shown to agree with each other, it is
+unknown who is wrong, and only constant judges are named. The same holds for two judges.
+
+Summaries of judges and juries, by benchmark and overall.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
+from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from medhelm.analysis.agreement.reliability import RaterAgreement
-from medhelm.analysis.comparison.all_pairs import separated_matrix
-from medhelm.analysis.jury.agreement import JudgeAgreement, judge_agreement
+from medhelm.analysis.agreement.coefficients import Level, Weights, resampled_alpha, resampled_icc, resampled_kappa
+from medhelm.analysis.agreement.reliability import (
+    LEAST_UNITS,
+    RaterAgreement,
+    correlation_with_raters,
+    one_rater_agreement,
+)
+from medhelm.analysis.comparison.pairs import separated_matrix
 from medhelm.analysis.jury.bias import LengthBias, judge_severity, length_bias, self_preference
 from medhelm.analysis.jury.cells import (
     Codes,
     JudgmentCells,
+    average_estimates,
+    bootstrap_estimate,
     difference_from_others,
+    grades_by_judge,
     is_judged,
     judge_scores,
     panel_scores,
     shared_judges,
 )
 from medhelm.analysis.jury.ranking import JuryWithoutNamed, Ranking, panel_means, rank_by_panel, reordered_pairs
-from medhelm.analysis.jury.reliability import JudgeFinding, JudgeScores, JuryReliability, jury_reliability
-from medhelm.analysis.leaderboard.alignment import AlignedScores
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.means import estimate
+from medhelm.analysis.leaderboard.cells import AlignedScores
+from medhelm.analysis.means import Floats, estimate, row_means
 from medhelm.domain import Estimate, InjectionEffect, JudgeTally, Rule, Tier
 from medhelm.domain.remark import Remark
+
+# --- agreement --------------------------------------------------------------------------------------------------------
+
+SCORE = "score"
+"""Subject of agreement: each judge's score of a completion, over all criteria."""
+
+MET = "met"
+"""The same for whether criteria of a rubric in points are met."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeAgreement:
+    """Agreement of all judges on one thing, with bootstrap intervals over instances.
+
+    A coefficient is None where it is undefined: for fewer than two completions, or where all grades are the same.
+    """
+
+    on: str
+    """A criterion, or `score`, or `met`."""
+    n: int
+    """Completions, or criteria of completions, that at least two judges graded."""
+    level: Level
+    """Level of measurement for alpha."""
+    icc_2_1: Estimate | None
+    """ICC(2,1): absolute agreement of one judge with another; of completions that all judges graded."""
+    icc_3_k: Estimate | None
+    """ICC(3,k): consistency of the mean of all judges; of the same completions."""
+    kappa: Estimate | None
+    """Cohen's kappa with quadratic weights (`met`: without), mean over pairs of judges."""
+    alpha: Estimate | None
+    """Krippendorff's alpha, for all judges and missing grades."""
+
+
+def judge_agreement(cells: JudgmentCells, scores: Floats, rng: np.random.Generator) -> tuple[JudgeAgreement, ...]:
+    """Measure agreement on each criterion and on scores; empty for a single judge.
+
+    Parameters: scores, shape (J, M, n), from `judge_scores`.
+    """
+    judges, models, _ = cells.shape
+    if judges < 2:
+        return ()
+    joint = scores.reshape(judges, -1)
+    on_scores = _agreement_on(SCORE, joint, np.tile(cells.clusters, models), "interval", "quadratic", rng)
+    if cells.points is not None:
+        # As it was judged: a harm that is there is met.
+        met = replace(cells, grades=np.where(cells.points < 0, 1 - cells.grades, cells.grades))
+        values, instance = grades_by_judge(met)
+        on_met = _agreement_on(MET, values, cells.clusters[instance], "nominal", "none", rng)
+        on_met = replace(on_met, icc_2_1=None, icc_3_k=None)
+        return (on_met, on_scores) if on_scores.n else (on_met,)
+    found = []
+    for place, criterion in enumerate(cells.criteria):
+        values, instance = grades_by_judge(cells, place)
+        found.append(_agreement_on(criterion, values, cells.clusters[instance], "ordinal", "quadratic", rng))
+    return *found, on_scores
+
+
+def _agreement_on(
+    on: str, values: Floats, clusters: Codes, level: Level, weights: Weights, rng: np.random.Generator
+) -> JudgeAgreement:
+    """Compute all coefficients of one table of grades, shape (J, s), whose columns belong to these clusters."""
+    given = (~np.isnan(values)).sum(axis=0)
+    rows, codes = values.T[given > 1], clusters[given > 1]
+    complete = given[given > 1] == len(values)
+
+    every = np.ones(len(rows), dtype=bool)
+
+    def coefficient(
+        statistic: Callable[[Floats, Floats], Floats], wanted: NDArray[np.bool_] = every
+    ) -> Estimate | None:
+        return bootstrap_estimate(partial(statistic, rows[wanted]), codes[wanted], rng)
+
+    return JudgeAgreement(
+        on=on,
+        n=len(rows),
+        level=level,
+        icc_2_1=coefficient(partial(resampled_icc, form="2,1"), complete),
+        icc_3_k=coefficient(partial(resampled_icc, form="3,k"), complete),
+        kappa=coefficient(partial(_mean_kappa, weights=weights)),
+        alpha=coefficient(partial(resampled_alpha, level=level)),
+    )
+
+
+def _mean_kappa(rows: Floats, counts: Floats, weights: Weights) -> Floats:
+    """Compute the mean kappa over the pairs of judges that have one, for many resamples at once."""
+    kappas = [resampled_kappa(a, b, counts, weights=weights) for a, b in combinations(rows.T, 2)]
+    return row_means(np.stack(kappas, axis=1))
+
+
+def average_agreement(found: Sequence[Sequence[JudgeAgreement]]) -> tuple[JudgeAgreement, ...]:
+    """Average agreement on each criterion, and on scores, over the benchmarks on which it was graded."""
+    groups: dict[tuple[str, Level], list[JudgeAgreement]] = {}
+    for parts in found:
+        for part in parts:
+            groups.setdefault((part.on, part.level), []).append(part)
+    return tuple(
+        JudgeAgreement(
+            on=on,
+            n=sum(part.n for part in parts),
+            level=level,
+            icc_2_1=average_estimates([part.icc_2_1 for part in parts]),
+            icc_3_k=average_estimates([part.icc_3_k for part in parts]),
+            kappa=average_estimates([part.kappa for part in parts]),
+            alpha=average_estimates([part.alpha for part in parts]),
+        )
+        for (on, level), parts in sorted(groups.items(), key=lambda item: item[0][0] == SCORE)
+    )
+
+
+# --- reliability ------------------------------------------------------------------------------------------------------
+
+
+class JudgeFinding(StrEnum):
+    """Conclusion about a judge, from the other judges."""
+
+    AGREES = "agrees"
+    """It agrees with the others better than chance."""
+    UNKNOWN = "unknown"
+    """It is not shown to agree, and nothing is shown against it."""
+    GUESSES = "guesses"
+    """It does not agree with the others, who agree with each other."""
+    CONSTANT = "constant"
+    """It gave every completion the same score."""
+    AGAINST = "against"
+    """It grades low what the others grade high."""
+
+    @property
+    def is_named(self) -> bool:
+        """Return True if the verdict names the judge."""
+        return self not in (JudgeFinding.AGREES, JudgeFinding.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeReliability:
+    """One judge beside the others."""
+
+    judge: str
+    """Name of the judge."""
+    agreement: RaterAgreement
+    """Correlation with the mean of the other judges who are not named."""
+    finding: JudgeFinding
+    """Conclusion from that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JuryReliability:
+    """All judges of a jury beside each other."""
+
+    judges: tuple[JudgeReliability, ...]
+    """Each judge with scores."""
+    one_judge: RaterAgreement
+    """Agreement of one judge with another, severity set aside, ICC(3,1)."""
+    without_named: RaterAgreement | None
+    """The same without the judges that are named; None if none are."""
+
+    @property
+    def named(self) -> tuple[JudgeReliability, ...]:
+        """Judges whose scores say nothing, or the opposite."""
+        return tuple(judge for judge in self.judges if judge.finding.is_named)
+
+    def renamed(self, names: Mapping[str, str]) -> JuryReliability:
+        """Return the same with other names of judges."""
+        return replace(self, judges=tuple(replace(one, judge=names.get(one.judge, one.judge)) for one in self.judges))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class JudgeScores:
+    """Scores of J judges for N completions on B benchmarks, each benchmark on a scale of length 1."""
+
+    judges: tuple[str, ...]
+    """Names of the judges."""
+    values: Floats
+    """Shape (J, N), nan if missing."""
+    benchmark: Codes
+    """Shape (N,): number of the benchmark of each completion."""
+    units: Codes
+    """Shape (N,): number of the independent unit of each completion, over all benchmarks."""
+
+    @classmethod
+    def stack(cls, tables: Sequence[tuple[Sequence[str], Floats, Codes]]) -> JudgeScores:
+        """Combine benchmarks.
+
+        Parameters: tables, of each benchmark the names of its judges; their scores on a scale of length 1, shape
+        (J, N), nan if missing; and the number of the independent unit of each completion, shape (N,).
+        """
+        names = tuple(dict.fromkeys(name for judges, _, _ in tables for name in judges))
+        parts, units, start = [], [], 0
+        for judges, scores, codes in tables:
+            part = np.full((len(names), scores.shape[1]), np.nan)
+            part[[names.index(name) for name in judges]] = scores
+            parts.append(part)
+            units.append(codes + start)
+            start += int(codes.max(initial=-1)) + 1
+        sizes = [part.shape[1] for part in parts]
+        return cls(
+            judges=names,
+            values=np.concatenate(parts, axis=1) if parts else np.empty((0, 0)),
+            benchmark=np.repeat(np.arange(len(parts)), sizes),
+            units=np.concatenate(units) if units else np.empty(0, dtype=np.intp),
+        )
+
+    def centered(self) -> Floats:
+        """Return the values less each judge's mean on each benchmark."""
+        found = self.values.copy()
+        for place in np.unique(self.benchmark):
+            own = found[:, self.benchmark == place]
+            there = ~np.isnan(own)
+            count = np.maximum(there.sum(axis=1, keepdims=True), 1)
+            own -= np.where(there, own, 0.0).sum(axis=1, keepdims=True) / count
+            found[:, self.benchmark == place] = own
+        return found
+
+
+FLAT = 1e-9
+"""Spread of scores, on a scale of length 1, below which they are equal."""
+
+
+def jury_reliability(scores: JudgeScores) -> JuryReliability:
+    """Compare each judge with the others, and find those whose grades say nothing or the opposite."""
+    panel = _Panel(scores)
+    named, core = panel.find_named()
+    findings = []
+    for place, judge in enumerate(scores.judges):
+        agreement = panel.with_others(place, core)
+        if place in panel.constant:
+            finding = JudgeFinding.CONSTANT
+        elif agreement.low is None or agreement.high is None:
+            finding = JudgeFinding.UNKNOWN
+        elif place in named and agreement.low <= 0:
+            finding = JudgeFinding.AGAINST if agreement.high < 0 else JudgeFinding.GUESSES
+        else:
+            finding = JudgeFinding.AGREES if agreement.low > 0 else JudgeFinding.UNKNOWN
+        findings.append(JudgeReliability(judge=judge, agreement=agreement, finding=finding))
+    kept = [place for place, one in enumerate(findings) if not one.finding.is_named]
+    return JuryReliability(
+        judges=tuple(findings),
+        one_judge=panel.one_judge(range(len(findings))),
+        without_named=panel.one_judge(kept) if len(kept) < len(findings) else None,
+    )
+
+
+class _Panel:
+    """Judges whose scores are compared."""
+
+    def __init__(self, scores: JudgeScores) -> None:
+        self._scores = scores
+        self._centered = scores.centered()
+        there = ~np.isnan(self._centered)
+        spread = np.array(
+            [np.abs(own[given]).max(initial=0.0) for own, given in zip(self._centered, there, strict=True)]
+        )
+        varying = spread > FLAT
+        units = np.array([len(np.unique(scores.units[given])) for given in there], dtype=np.intp)
+        self.constant = {int(i) for i in np.flatnonzero(~varying & (units >= LEAST_UNITS))} if varying.any() else set()
+        """Places of the judges who gave every completion the same score, while others did not."""
+        self._varying = [int(i) for i in np.flatnonzero(varying)]
+
+    def find_named(self) -> tuple[list[int], list[int]]:
+        """Return the places of judges who do not agree with the rest, and of the rest."""
+        rest, named = list(self._varying), list[int]()
+        while len(rest) > 2:
+            found = {judge: self.with_others(judge, rest) for judge in rest}
+            doubtful = {
+                judge: one.value
+                for judge, one in found.items()
+                if one.value is not None
+                and one.low is not None
+                and one.low <= 0
+                and one.value < self._mean_agreement([other for other in rest if other != judge]) / 2
+            }
+            if not doubtful:
+                break
+            worst = min(doubtful, key=lambda judge: doubtful[judge])
+            rest.remove(worst)
+            named.append(worst)
+        if named:
+            among = self.one_judge(rest)
+            if among.low is None or among.low <= 0:
+                return [], list(self._varying)
+        return named, rest
+
+    def one_judge(self, judges: Sequence[int]) -> RaterAgreement:
+        """Estimate the agreement of one of these judges with another."""
+        return one_rater_agreement(self._centered[list(judges)].T, self._scores.units)
+
+    def with_others(self, judge: int, others: Sequence[int]) -> RaterAgreement:
+        """Correlate a judge with the mean of the others, within benchmarks."""
+        own = [place for place in others if place != judge]
+        there = ~np.isnan(self._centered[own])
+        count = there.sum(axis=0)
+        total = np.where(there, self._centered[own], 0.0).sum(axis=0)
+        mean = np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0)
+        by_benchmark = np.full((len(mean), int(self._scores.benchmark.max(initial=0)) + 1), np.nan)
+        by_benchmark[np.arange(len(mean)), self._scores.benchmark] = mean
+        return correlation_with_raters(by_benchmark, self._scores.values[judge], self._scores.units)
+
+    def _mean_agreement(self, judges: Sequence[int]) -> float:
+        """Return the mean over these judges of the correlation with the others of them; -1 if it is unknown."""
+        values = [self.with_others(judge, judges).value for judge in judges]
+        return float(np.mean([-1.0 if value is None else value for value in values]))
+
+
+# --- judges -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

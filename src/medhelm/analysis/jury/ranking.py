@@ -11,9 +11,8 @@ import numpy as np
 
 from medhelm.analysis.agreement.reliability import RaterAgreement
 from medhelm.analysis.jury.cells import panel_scores
-from medhelm.analysis.leaderboard.win_rates import DECIMALS, competition_ranks
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.means import row_means
+from medhelm.analysis.leaderboard.cells import DECIMALS, competition_ranks
+from medhelm.analysis.means import Floats, row_means
 
 ALL_JUDGES = "all judges"
 """Name of the panel that holds every judge."""

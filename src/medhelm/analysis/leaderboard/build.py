@@ -34,11 +34,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from medhelm.analysis.comparison.all_pairs import MOST_MODELS, AlignedBenchmark, AllPairs, compare_aligned
-from medhelm.analysis.leaderboard.benchmark_numbers import BenchmarkNumbers, ScoredBenchmarks
-from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.comparison.pairs import MOST_MODELS, AlignedBenchmark, AllPairs, compare_aligned
+from medhelm.analysis.leaderboard.averages import BenchmarkNumbers, ScoredBenchmarks
+from medhelm.analysis.leaderboard.cells import Cell, Column, has_any_value
+from medhelm.analysis.leaderboard.findings import RemarkContext, all_remarks, verdict
 from medhelm.analysis.leaderboard.frontier import cost_frontier
-from medhelm.analysis.leaderboard.remarks import RemarkContext, all_remarks
 from medhelm.analysis.leaderboard.rival_panel import find_members
 from medhelm.analysis.leaderboard.rows import (
     LeaderboardMeasures,
@@ -51,8 +51,6 @@ from medhelm.analysis.leaderboard.rows import (
     rank_order,
 )
 from medhelm.analysis.leaderboard.types import IntervalUnit, Leaderboard, RankedBy, Row
-from medhelm.analysis.leaderboard.verdict import verdict
-from medhelm.analysis.leaderboard.win_rates import has_any_value
 from medhelm.domain import Rule, Tier
 from medhelm.domain.score import Resample
 from medhelm.errors import UserError

@@ -1,19 +1,38 @@
-"""Inputs of a leaderboard: columns, one per benchmark, and cells, one per model and benchmark."""
+"""Inputs of a leaderboard: columns, cells, and scores aligned by instance.
+
+Inputs of a leaderboard: columns, one per benchmark, and cells, one per model and benchmark.
+
+Scores of several models on one benchmark, aligned by instance id.
+
+Arrays of win rates, with and without missing values counted as losses, their spread, ranks and groups of ties.
+
+`values` has one row per model and one column per benchmark: normalized so that 1 is best, nan where a model has none.
+`weights` has one number above 0 per benchmark, how much it counts. Two values are equal when they agree to twelve
+decimals, so that the order of a sum cannot make a winner.
+
+A win rate compares a model only with rivals that have a value too. Ranks go by the guarded win rate, in which a missing
+value is below every other value and ties with another missing one. So a model never gains by leaving out a benchmark,
+neither against all rivals nor, where every instance has a score, against one rival.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from medhelm.analysis.cost.use import RunUse
-from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats
+from medhelm.analysis.means import Clusters, Floats, cluster_codes
 from medhelm.domain import CompletionCounts, Estimate, Floor, Parts
+from medhelm.errors import UserError
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.calibration import CalibratedMean
+
+# --- cells ------------------------------------------------------------------------------------------------------------
 
 Value = TypeVar("Value", float, Floats)
 """One number, or an array of them."""
@@ -149,3 +168,312 @@ class Cell:
         ends = (column.low, column.high) if column.higher_is_better else (column.high, column.low)
         worst, best = ((1 - share) * self.value + share * end for end in ends)
         return worst, best
+
+
+# --- alignment --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AlignedScores:
+    """Scores of all models on one benchmark, instance by instance, normalized so that 1 is best."""
+
+    scores: Floats
+    """Shape (n_models, n), nan where a model has no score."""
+    codes: NDArray[np.intp]
+    """Shape (n,): number of each instance's cluster, 0 to k - 1."""
+    k: int
+    """Number of clusters."""
+    same_instances: bool
+    """True if all models that were run at all were asked the same instances."""
+    ratio_values: Floats | None = None
+    """Values to compare models with, as `scores`, on a benchmark whose number is a ratio; see `Cell.tested`."""
+    ratio_limits: Floats | None = None
+    """Shape (2, n_models): limits of the 95% interval of each such number, normalized; nan where they are not known."""
+    _cached_shares: list[Floats] = field(default_factory=list, repr=False)
+    """Win shares among all models, once they were computed."""
+
+    @property
+    def tested(self) -> Floats:
+        """Values whose differences are tested, as `scores`."""
+        return self.scores if self.ratio_values is None else self.ratio_values
+
+    def win_shares(self, panel: NDArray[np.bool_] | None = None) -> Floats:
+        """Return the share of rivals that each model beats, instance by instance; see `win_rates.win_shares`."""
+        if panel is None and self._cached_shares:
+            return self._cached_shares[0]
+        if self.ratio_values is None:
+            found = win_shares(self.scores, panel)
+        else:
+            found = ratio_win_shares(self.ratio_values, panel)
+        if panel is None:
+            self._cached_shares.append(found)
+        return found
+
+    def reordered(self, order: Sequence[int]) -> AlignedScores:
+        """Return a copy with the models in another order, or some of them."""
+        rows = list(order)
+        if rows == list(range(len(self.scores))):
+            return self
+        return replace(
+            self,
+            scores=self.scores[rows],
+            ratio_values=None if self.ratio_values is None else self.ratio_values[rows],
+            ratio_limits=None if self.ratio_limits is None else self.ratio_limits[:, rows],
+            _cached_shares=[],
+        )
+
+
+def _ratio_limits(cells: Mapping[str, Cell], column: Column, models: Sequence[str]) -> Floats:
+    """Return the normalized limits of numbers that are ratios: shape (2, n_models), nan where they are not known."""
+    limits = np.full((2, len(models)), np.nan)
+    for row, model in enumerate(models):
+        own = cells.get(model)
+        if own is not None and own.tested is not None and own.estimate is not None:
+            limits[:, row] = sorted(column.normalize(end) for end in (own.estimate.low, own.estimate.high))
+    return limits
+
+
+def align(cells: Mapping[str, Cell], column: Column, models: Sequence[str]) -> AlignedScores:
+    """Align the scores of all models, instances in the order of their ids.
+
+    Parameters: cells, model -> its cell on the benchmark; models, the rows to make: nan for those without scores.
+    Raises: UserError if ids, scores and clusters of a cell differ in number, an id comes twice, or a score is infinite.
+    """
+    with_scores = [cell for cell in cells.values() if cell.scores is not None]
+    placed = _InstancePositions(with_scores)
+    scores = np.full((len(models), placed.n), np.nan)
+    ratio_values = scores.copy() if any(cell.tested is not None for cell in with_scores) else None
+    names: NDArray[np.object_] | None = None
+    last = (0, 0)
+    for row, model in enumerate(models):
+        own = cells.get(model)
+        if own is None or own.scores is None:
+            continue
+        positions = placed.of(own.ids)
+        scores[row, positions] = column.normalize(own.scores)
+        if ratio_values is not None:
+            ratio_values[row, positions] = column.normalize(own.scores if own.tested is None else own.tested)
+        if own.clusters is None or last == (id(own.ids), id(own.clusters)):
+            continue  # cells that were read together share their lists
+        if names is None:
+            names = np.full(placed.n, "", dtype=object)
+        names[positions], last = own.clusters, (id(own.ids), id(own.clusters))
+    codes, k = cluster_codes(None if names is None else names.astype(np.str_), placed.n)
+    limits = None if ratio_values is None else _ratio_limits(cells, column, models)
+    return AlignedScores(scores, codes, k, placed.same, ratio_values, limits)
+
+
+class _InstancePositions:
+    """Positions of the instances of each cell in the sorted list of all ids."""
+
+    def __init__(self, cells: Sequence[Cell]) -> None:
+        """Looks at every list of ids once: cells that were read together share theirs."""
+        lists: dict[int, Sequence[str]] = {}
+        for cell in cells:
+            _check_scores(cell)
+            if id(cell.ids) not in lists:
+                _check_ids(cell)
+                lists[id(cell.ids)] = cell.ids
+        ids = sorted(set().union(*lists.values()))
+        self._place = {name: position for position, name in enumerate(ids)}
+        self._positions_of: dict[int, NDArray[np.intp]] = {}
+        self.n = len(ids)
+        self.same = all(len(one) == self.n for one in lists.values())
+
+    def of(self, ids: Sequence[str]) -> NDArray[np.intp]:
+        """Return the positions, in the order of `ids`."""
+        if id(ids) not in self._positions_of:
+            found = map(self._place.__getitem__, ids)
+            self._positions_of[id(ids)] = np.fromiter(found, dtype=np.intp, count=len(ids))
+        return self._positions_of[id(ids)]
+
+
+def _check_scores(cell: Cell) -> None:
+    """Raise UserError for a cell whose ids, scores and clusters differ in number, and for infinite scores."""
+    scores = () if cell.scores is None else cell.scores
+    clusters = scores if cell.clusters is None else cell.clusters
+    if not len(cell.ids) == len(scores) == len(clusters):
+        raise UserError(
+            f"{cell.model} on {cell.benchmark}: {len(cell.ids)} ids, {len(scores)} scores and {len(clusters)} clusters "
+            "do not match."
+        )
+    if np.isinf(scores).any():
+        name = cell.ids[int(np.flatnonzero(np.isinf(scores))[0])]
+        raise UserError(
+            f"{cell.model} on {cell.benchmark}: the score of instance {name} is infinite, so it has no mean."
+        )
+
+
+def _check_ids(cell: Cell) -> None:
+    """Raise UserError for a cell in which two instances have the same id."""
+    if len(set(cell.ids)) < len(cell.ids):
+        place = f"{cell.model} on {cell.benchmark}"
+        raise UserError(f"{place}: an instance id comes twice. Give every instance of a benchmark its own id.")
+
+
+# --- win rates --------------------------------------------------------------------------------------------------------
+
+DECIMALS = 12
+"""Decimals to which two means are compared."""
+
+BLOCK = 100_000
+"""Most scores sorted at once: they stay in the processor's cache."""
+
+
+def win_shares(scores: Floats, panel: NDArray[np.bool_] | None = None) -> Floats:
+    """Return the share of rivals that each model beats, column by column; a tie counts one half.
+
+    A column is an instance, or a benchmark with its means: then these are win rates.
+
+    Parameters: scores, shape (n_models, n), nan if missing; panel, shape (n_models,), the models to be beaten; None:
+    all. Where a panel is given, a member's own score counts as one more tie: all models meet the same panel.
+    Returns: shape (n_models, n); nan where a model has no score, or meets no model that has one.
+    """
+    members = np.ones(len(scores)) if panel is None else panel.astype(float)
+    own_ties = 1.0 if panel is None else 0.0
+    if ((scores == 0) | (scores == 1) | np.isnan(scores)).all():
+        return _binary_win_shares(scores, members, own_ties)
+    shares = np.empty_like(scores)
+    block = max(1, BLOCK // max(len(scores), 1))
+    for start in range(0, scores.shape[1], block):
+        some = np.s_[:, start : start + block]
+        shares[some] = _sorted_win_shares(np.ascontiguousarray(scores[some].T), members, own_ties).T
+    return shares
+
+
+def _binary_win_shares(scores: Floats, members: Floats, own_ties: float) -> Floats:
+    """Compute win shares of 0/1 scores: in each column there is one for each score."""
+    is_right = scores == 1
+    right, met = members @ is_right, members @ ~np.isnan(scores)
+    wrong, rivals = met - right, met - own_ties
+    with np.errstate(invalid="ignore", divide="ignore"):
+        of_right = np.where(rivals > 0, (wrong + (right - own_ties) / 2) / rivals, np.nan)
+        of_wrong = np.where(rivals > 0, (wrong - own_ties) / 2 / rivals, np.nan)
+    return np.where(is_right, of_right, np.where(scores == 0, of_wrong, np.nan))
+
+
+def _sorted_win_shares(scores: Floats, members: Floats, own_ties: float) -> Floats:
+    """Compute win shares of any scores: shape (n, n_models), one row per column of `win_shares`.
+
+    Parameters: members, shape (n_models,), 1 for a model to be beaten; own_ties, number of ties that are a model's own.
+    """
+    order = np.argsort(scores, axis=1)
+    ranked = np.round(np.take_along_axis(scores, order, axis=1), DECIMALS)  # missing ones last
+    there = members[order] * ~np.isnan(ranked)
+    starts = np.ones(ranked.shape, dtype=np.bool_)
+    starts[:, 1:] = ranked[:, 1:] != ranked[:, :-1]
+    group = np.cumsum(starts.ravel()) - 1
+    equal = np.bincount(group, weights=there.ravel())
+    before = np.cumsum(there, axis=1) - there
+    below = before.ravel()[np.flatnonzero(starts.ravel())][group].reshape(scores.shape)
+    met = there.sum(axis=1, keepdims=True) - own_ties
+    ties = equal[group].reshape(scores.shape) - own_ties
+    with np.errstate(invalid="ignore", divide="ignore"):
+        won = np.where(np.isnan(ranked) | (met <= 0), np.nan, (below + ties / 2) / met)
+    shares = np.empty_like(scores)
+    np.put_along_axis(shares, order, won, axis=1)
+    return shares
+
+
+def ratio_win_shares(values: Floats, panel: NDArray[np.bool_] | None = None) -> Floats:
+    """Compute win shares on a benchmark whose number is a ratio, such as balanced accuracy: 1/2 plus half the lead.
+
+    A single instance has no score there that could be better or worse than another model's. The mean over instances is
+    one half plus half the lead over the mean of the rivals, as it is for right-or-wrong answers.
+
+    Parameters: values, shape (n_models, n), normalized, with the ratios as their means, nan if missing; panel and
+    returns, as of `win_shares`.
+    """
+    present = ~np.isnan(values)
+    filled = np.nan_to_num(values)
+    members = np.ones(len(values)) if panel is None else panel.astype(float)
+    total, met = members @ filled, members @ present
+    if panel is None:
+        total, met = total - filled, met - present
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(present & (met > 0), 0.5 + (values - total / met) / 2, np.nan)
+
+
+def guarded_win_shares(shares: Floats, values: Floats) -> Floats:
+    """Return win shares among all rivals, a missing value being below all others and equal to another missing one.
+
+    Parameters: shares, shape (n_models, n_benchmarks), against the rivals that have a value; values, alike, nan if
+    missing. Returns: the same shape; nan for benchmarks without any value, and throughout if there is a single model.
+    """
+    n = len(values)
+    if n == 1:
+        return np.full(values.shape, np.nan)
+    present = ~np.isnan(values)
+    rivals = np.maximum(present.sum(axis=0) - 1, 0)
+    lacking = n - 1 - rivals
+    beaten = np.nan_to_num(shares, nan=0.5) * rivals + lacking  # no instance in common: neither won nor lost
+    guarded = np.where(present, beaten, (lacking - 1) / 2) / (n - 1)
+    return np.where(has_any_value(values), guarded, np.nan)
+
+
+def has_any_value(values: Floats) -> NDArray[np.bool_]:
+    """Return which columns hold any value: shape (n_benchmarks,)."""
+    return np.asarray(~np.isnan(values).all(axis=0))
+
+
+def win_rate_sd(values: Floats, weights: Floats | None = None, panel: NDArray[np.bool_] | None = None) -> Floats:
+    """Return the population SD, over rivals, of the share of benchmarks that a model wins strictly.
+
+    Parameters: values, shape (n_models, n_benchmarks). Only benchmarks that both have count, each by its weight; panel,
+    shape (n_models,), the rivals; None: all.
+    Returns: shape (n_models,); nan for a model that shares no benchmark with any rival.
+    """
+    rounded = np.round(values, DECIMALS)
+    present = ~np.isnan(rounded)
+    weights = np.ones(values.shape[1]) if weights is None else weights
+    spread = np.full(len(values), np.nan)
+    for i in range(len(values)):
+        shared = (present[i] & present) @ weights
+        won = (rounded[i] > rounded) @ weights
+        rivals = (shared > 0) if panel is None else (shared > 0) & panel
+        rivals[i] = False
+        if rivals.any():
+            spread[i] = (won[rivals] / shared[rivals]).std()
+    return spread
+
+
+def weighted_sd(values: Floats, weights: Floats) -> float | None:
+    """Return the sample SD of weighted values: sum of w (v - m)^2 over W - (sum of w^2) / W, W being the sum of w.
+
+    For equal weights, of whatever size, it is the SD with divisor n - 1: a weight says how much a benchmark counts, and
+    does not turn one benchmark into two.
+    Parameters: values, shape (n,), without nan. Returns: None for fewer than two.
+    """
+    if len(values) < 2:
+        return None
+    total = weights.sum()
+    mean = values @ weights / total
+    return float(np.sqrt(weights @ (values - mean) ** 2 / (total - weights @ weights / total)))
+
+
+def competition_ranks(keys: Sequence[object]) -> list[int]:
+    """Return the ranks of sorted entries, best first: equal keys share a rank, the next rank is skipped.
+
+    >>> competition_ranks(["a", "b", "b", "c"])
+    [1, 2, 2, 4]
+    """
+    result: list[int] = []
+    for place, key in enumerate(keys):
+        result.append(result[-1] if place and key == keys[place - 1] else place + 1)
+    return result
+
+
+def tie_groups(apart: NDArray[np.bool_]) -> list[int]:
+    """Return groups of models that cannot be separated from the best of the group, numbered from 1.
+
+    Parameters: apart, shape (n_models, n_models), in the order of the ranking.
+    """
+    groups: list[int] = []
+    best = 0
+    for i in range(len(apart)):
+        if i and apart[best, i]:
+            best = i
+            groups.append(groups[-1] + 1)
+        else:
+            groups.append(groups[-1] if groups else 1)
+    return groups

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from medhelm.analysis.comparison.all_pairs import AllPairs
 from medhelm.analysis.comparison.paired import pair_indices
+from medhelm.analysis.comparison.pairs import AllPairs
 from medhelm.analysis.cost.frontier import (
     CostFrontier,
     CostPoint,
@@ -20,10 +20,10 @@ from medhelm.analysis.cost.frontier import (
     frontier_probabilities,
     joint_means_over_benchmarks,
 )
-from medhelm.analysis.leaderboard.benchmark_numbers import BenchmarkNumbers
+from medhelm.analysis.leaderboard.averages import BenchmarkNumbers
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.types import IntervalUnit, Row
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.means import Floats
 
 
 def cost_frontier(

@@ -17,14 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from medhelm.analysis.comparison.all_pairs import AlignedBenchmark, Unit, compare_aligned
 from medhelm.analysis.comparison.paired import Ints
-from medhelm.analysis.comparison.sign_flip_test import LEVEL
-from medhelm.analysis.leaderboard.alignment import AlignedScores, align
-from medhelm.analysis.leaderboard.cells import Column
+from medhelm.analysis.comparison.pairs import AlignedBenchmark, Unit, compare_aligned
+from medhelm.analysis.comparison.tests import LEVEL
+from medhelm.analysis.leaderboard.cells import DECIMALS, AlignedScores, Column, align
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.analysis.leaderboard.win_rates import DECIMALS
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.means import Floats
 from medhelm.domain.remark import Remark
 
 NAMED = 5

@@ -15,10 +15,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from medhelm.analysis.leaderboard.cells import Cell
+from medhelm.analysis.leaderboard.cells import Cell, has_any_value, win_shares
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.analysis.leaderboard.win_rates import has_any_value, win_shares
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.means import Floats
 from medhelm.domain.remark import Remark
 from medhelm.domain.text import listed, plural
 from medhelm.errors import UserError, suggestion

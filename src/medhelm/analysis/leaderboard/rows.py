@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.adjusted_means import Design, selection_gain
-from medhelm.analysis.comparison.all_pairs import AllPairs
 from medhelm.analysis.comparison.paired import t_quantiles
+from medhelm.analysis.comparison.pairs import AllPairs
 from medhelm.analysis.cost.sums import sum_costs
 from medhelm.analysis.cost.use import CompletionUse, pooled_use
 from medhelm.analysis.leaderboard.averages import (
     Averages,
     BenchmarkMeans,
+    BenchmarkNumbers,
     averages_for_benchmarks,
     averages_for_instances,
     macro_means,
@@ -24,12 +25,10 @@ from medhelm.analysis.leaderboard.averages import (
     share_means,
     win_share_means,
 )
-from medhelm.analysis.leaderboard.benchmark_numbers import BenchmarkNumbers
-from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.leaderboard.rival_panel import guarded_panel_shares, panel_win_shares
-from medhelm.analysis.leaderboard.types import Average, GroupMean, IntervalUnit, RankedBy, Row
-from medhelm.analysis.leaderboard.win_rates import (
+from medhelm.analysis.leaderboard.cells import (
     DECIMALS,
+    Cell,
+    Column,
     competition_ranks,
     guarded_win_shares,
     has_any_value,
@@ -38,9 +37,9 @@ from medhelm.analysis.leaderboard.win_rates import (
     win_rate_sd,
     win_shares,
 )
-from medhelm.analysis.statistics.cluster_bootstrap import Floats, cluster_codes
-from medhelm.analysis.statistics.means import estimate, row_means
-from medhelm.analysis.statistics.threads import in_threads
+from medhelm.analysis.leaderboard.rival_panel import guarded_panel_shares, panel_win_shares
+from medhelm.analysis.leaderboard.types import Average, GroupMean, IntervalUnit, RankedBy, Row
+from medhelm.analysis.means import Floats, cluster_codes, estimate, in_threads, row_means
 from medhelm.domain import Estimate, Rule
 
 Table = Mapping[str, Mapping[str, Cell]]

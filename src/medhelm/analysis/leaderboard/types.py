@@ -15,7 +15,7 @@ from medhelm.domain.display import Displayable
 from medhelm.domain.remark import LeftOut, Remark
 
 if TYPE_CHECKING:
-    from medhelm.analysis.comparison.all_pairs import AllPairs
+    from medhelm.analysis.comparison.pairs import AllPairs
 
 IntervalUnit = Literal["instances within benchmarks", "benchmarks", "nothing"]
 """Unit of the intervals of averages and of the tests behind ranks: other instances, or other benchmarks."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from medhelm.analysis.comparison.sign_flip_test import LEVEL
-from medhelm.analysis.comparison.two_models import Comparison
+from medhelm.analysis.comparison.pairs import Comparison
+from medhelm.analysis.comparison.tests import LEVEL
 from medhelm.domain.text import plural
 from medhelm.reports.charts.chart import Chart
 from medhelm.reports.charts.intervals import IntervalPlot, IntervalRow, draw_intervals

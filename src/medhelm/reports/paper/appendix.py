@@ -22,7 +22,7 @@ from medhelm.reports.leaderboard_fields import shown_name
 from medhelm.reports.paper.tables import PaperTable
 
 if TYPE_CHECKING:
-    from medhelm.analysis.comparison.minimum_detectable_effect import BenchmarkEffects, DetectableEffect
+    from medhelm.analysis.comparison.power import BenchmarkEffects, DetectableEffect
     from medhelm.analysis.leaderboard.cells import Column
     from medhelm.analysis.leaderboard.head_to_head import HeadToHead
     from medhelm.analysis.leaderboard.types import Leaderboard

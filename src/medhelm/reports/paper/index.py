@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from medhelm.analysis.leaderboard.remarks import pairs_sentence
+from medhelm.analysis.leaderboard.findings import pairs_sentence
 from medhelm.reports.comparison import p_text
 from medhelm.reports.formats.tables import SAMPLE_WARNING, escape_markdown, estimate_text, render
 from medhelm.reports.leaderboard import caption
@@ -21,7 +21,7 @@ from medhelm.reports.paper.figures import PaperFigure
 from medhelm.reports.paper.tables import ENDINGS, PaperTable, markdown
 
 if TYPE_CHECKING:
-    from medhelm.analysis.comparison.all_pairs import ModelPair
+    from medhelm.analysis.comparison.pairs import ModelPair
     from medhelm.analysis.leaderboard.types import Leaderboard
 
 SHOWN_PAIRS = 10

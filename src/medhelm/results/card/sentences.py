@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from medhelm.analysis.leaderboard.cells import Column
-from medhelm.analysis.leaderboard.constant_answers import beats_constant_answer
-from medhelm.analysis.leaderboard.remarks import lacking_benchmarks, pairs_sentence
+from medhelm.analysis.leaderboard.findings import beats_constant_answer, lacking_benchmarks, pairs_sentence
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import Rule
 from medhelm.domain.failure_code import AS_WORST, CAUSED_BY_MODEL

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from medhelm.analysis.comparison.minimum_detectable_effect import detectable_effects
+from medhelm.analysis.comparison.power import detectable_effects
 from medhelm.analysis.leaderboard.head_to_head import head_to_head
 from medhelm.benchmarks.suites import load_suite
 from medhelm.benchmarks.taxonomy import load_taxonomy

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.leaderboard.findings import verdict
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.analysis.leaderboard.verdict import verdict
 from medhelm.domain import Rule, Tier
 from medhelm.domain.arguments import AnyNames, AnyPath, as_names
 from medhelm.domain.remark import Remark

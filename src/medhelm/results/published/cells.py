@@ -7,7 +7,7 @@ from typing import Any
 
 from medhelm.analysis.cost.token_costs import CostCeiling, cost_ceiling
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.statistics.means import wilson_interval
+from medhelm.analysis.means import wilson_interval
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import JURY, Estimate
 from medhelm.domain.suite import Suite

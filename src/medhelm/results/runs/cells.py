@@ -10,7 +10,7 @@ import numpy as np
 
 from medhelm.analysis.cost.use import RunUse
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.statistics.ratio_metrics import comparison_values, estimate_ratios, linearized
+from medhelm.analysis.ratios import comparison_values, estimate_ratios, linearized
 from medhelm.domain import JURY, ConstantBaseline, Floor, Rule, Run
 from medhelm.domain.completion_counts import counts_of
 from medhelm.domain.failure_code import CAUSED_BY_MODEL

@@ -9,7 +9,7 @@ from string import ascii_uppercase
 
 import numpy as np
 
-from medhelm.analysis.statistics.ratio_metrics import linearized
+from medhelm.analysis.ratios import linearized
 from medhelm.domain import Completion, ConstantBaseline, Instance, Reference, Rule
 from medhelm.errors import StoreError
 from medhelm.scoring.metric import Metric, apply

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from medhelm.analysis.statistics.means import estimate
+from medhelm.analysis.means import estimate
 from medhelm.domain import JURY, RULES, Estimate, JudgeTally, Judgment, Jury, JuryResult, Model, Record, Run
 from medhelm.domain.grouping import group_by
 from medhelm.evaluation.request_totals import CompletionCounter, JudgeRecorder, RequestTotals

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from medhelm.analysis.leaderboard.cells import Column
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.ratio_metrics import estimate_ratios
+from medhelm.analysis.means import Floats
+from medhelm.analysis.ratios import estimate_ratios
 from medhelm.domain import Estimate, Rule, Run
 from medhelm.domain.grouping import group_by
 from medhelm.results.runs.cells import cell_of

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from medhelm.analysis.comparison.paired import PairedDifference
-from medhelm.analysis.comparison.two_models import Comparison
+from medhelm.analysis.comparison.pairs import Comparison
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.reports import comparison as report
 from medhelm.reports.charts.differences import differences_chart

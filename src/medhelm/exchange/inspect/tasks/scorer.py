@@ -193,7 +193,7 @@ def estimate(metric: str, rule: str, low: float, high: float, pooled: bool = Fal
     def compute(scores: list[SampleScore]) -> dict[str, float]:
         import numpy as np
 
-        from medhelm.analysis.statistics.ratio_metrics import estimate_ratios
+        from medhelm.analysis.ratios import estimate_ratios
 
         values = np.array([one.score.as_float() for one in scores], dtype=float)
         parts = [((one.score.metadata or {}).get("parts") or {}).get(name, {}) for one in scores] if pooled else None

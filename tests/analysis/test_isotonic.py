@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medhelm.analysis.statistics.isotonic import Curve, isotonic_curve
+from medhelm.analysis.agreement.calibration import Curve, isotonic_curve
 
 quick = settings(max_examples=100, deadline=None, database=None)
 

@@ -24,17 +24,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats, cluster_codes
-from medhelm.analysis.statistics.distributions import t_quantile
-from medhelm.analysis.statistics.means import (
+from medhelm.analysis.means import (
     BY_CLUSTER,
     FLAT,
+    Clusters,
+    Floats,
     UnitTotals,
     check_scores,
+    cluster_codes,
     effective_units,
     estimate,
     estimate_within,
     ratio_interval,
+    t_quantile,
     unit_totals,
 )
 from medhelm.domain import Estimate, Parts

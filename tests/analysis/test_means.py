@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from bench.studies.coverage import Scenario, ceiling, clustered, overlap, rare_hits, spread_grades
 from bench.studies.coverage import coverage as simulated_coverage
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.means import (
+from medhelm.analysis.means import (
+    Floats,
     constant_interval,
     effective_size,
     estimate,

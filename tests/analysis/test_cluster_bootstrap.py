@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from medhelm.analysis.statistics.cluster_bootstrap import (
+from medhelm.analysis.means import (
     CHUNK,
     LARGE,
     cluster_codes,

@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
-from medhelm.analysis.agreement.correlation import resampled_spearman, spearman
-from medhelm.analysis.agreement.icc import resampled_icc
-from medhelm.analysis.statistics import cluster_bootstrap
-from medhelm.analysis.statistics.bootstrap import MIN_RESAMPLES, bootstrap_statistic, percentile_interval
-from medhelm.analysis.statistics.cluster_bootstrap import (
+from medhelm.analysis import means as cluster_bootstrap
+from medhelm.analysis.agreement.coefficients import resampled_icc, resampled_spearman, spearman
+from medhelm.analysis.means import (
+    MIN_RESAMPLES,
     Floats,
+    bootstrap_statistic,
     cluster_codes,
     cluster_totals,
     draw_means,
+    percentile_interval,
     resampling_weights,
 )
 

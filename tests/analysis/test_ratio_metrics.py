@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from bench.studies.coverage import Scenario, balanced, coverage, groups, macro_f1, shifted
 from medhelm.analysis.comparison.paired import paired_difference
-from medhelm.analysis.statistics.distributions import t_quantile
-from medhelm.analysis.statistics.means import estimate, wilson_interval
-from medhelm.analysis.statistics.ratio_metrics import comparison_values, estimate_ratios, linearized
+from medhelm.analysis.means import estimate, t_quantile, wilson_interval
+from medhelm.analysis.ratios import comparison_values, estimate_ratios, linearized
 
 Parts = Mapping[str, tuple[float, float]]
 

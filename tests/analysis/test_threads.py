@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from medhelm.analysis.statistics import threads
-from medhelm.analysis.statistics.threads import in_threads
+from medhelm.analysis import means as threads
+from medhelm.analysis.means import in_threads
 
 
 def test_results_come_in_order_from_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:

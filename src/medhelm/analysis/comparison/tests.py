@@ -1,4 +1,6 @@
-"""Sign-flip test of a sum of independent totals, each with a random sign under the null hypothesis.
+"""Tests of differences: sign flips, and corrections for many tests.
+
+Sign-flip test of a sum of independent totals, each with a random sign under the null hypothesis.
 
 It is the randomization test of paired differences (Fisher 1935, The Design of Experiments, section 21), with one total
 for each cluster. Nothing is drawn at random, so that a p-value has no Monte Carlo error. The method depends on the
@@ -12,6 +14,8 @@ totals alone:
 
 For the 0/1 scores of two models on independent instances this is the exact test of McNemar. There the mid-p is used
 instead (`mcnemar_mid_p`): it keeps the level and agrees with the interval of the difference.
+
+Adjusts p-values for the number of tests.
 """
 
 from __future__ import annotations
@@ -19,11 +23,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.means import Floats
+
+# --- sign flip test ---------------------------------------------------------------------------------------------------
 
 HALVES = 24
 """Maximum number of totals of different sizes whose sums (2^24) are counted."""
@@ -228,3 +235,47 @@ def sign_flip_p(
             some = rest[start : start + block]
             p_values[some] = sign_flip_tests(shares(some))
     return p_values
+
+
+# --- multiple testing -------------------------------------------------------------------------------------------------
+
+Adjustment = Literal["holm", "bh"]
+"""Method to adjust p-values: `holm` controls the family-wise error rate, `bh` the false discovery rate."""
+
+
+def adjust_p_values(p_values: ArrayLike, way: Adjustment) -> Floats:
+    """Adjust p-values for the number of tests, in the order given."""
+    return holm(p_values) if way == "holm" else benjamini_hochberg(p_values)
+
+
+def holm(p_values: ArrayLike) -> Floats:
+    """Adjust p-values by Holm's method, in the order given (Holm 1979, Scand. J. Stat. 6).
+
+    However the tests depend on each other, the probability of any false finding stays below the level.
+
+    >>> holm([0.01, 0.04, 0.03]).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    given = np.asarray(p_values, dtype=float)
+    order = np.argsort(given, kind="stable")
+    steps = np.minimum(given[order] * np.arange(len(given), 0, -1), 1.0)
+    result = np.empty_like(given)
+    result[order] = np.maximum.accumulate(steps)
+    return result
+
+
+def benjamini_hochberg(p_values: ArrayLike) -> Floats:
+    """Adjust p-values, in the order given, by the method of Benjamini and Hochberg (1995, J. R. Stat. Soc. B).
+
+    The expected share of false findings among all findings stays below the level if the tests are independent or
+    positively dependent (Benjamini and Yekutieli 2001, Ann. Stat. 29).
+
+    >>> benjamini_hochberg([0.01, 0.5, 0.03, 0.04]).round(4).tolist()
+    [0.04, 0.5, 0.0533, 0.0533]
+    """
+    given = np.asarray(p_values, dtype=float)
+    order = np.argsort(-given, kind="stable")
+    steps = np.minimum(given[order] * len(given) / np.arange(len(given), 0, -1), 1.0)
+    result = np.empty_like(given)
+    result[order] = np.minimum.accumulate(steps)
+    return result

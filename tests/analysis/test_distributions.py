@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from medhelm.analysis.statistics.distributions import f_cdf, f_quantile, t_quantile
+from medhelm.analysis.means import f_cdf, f_quantile, t_quantile
 
 quick = settings(max_examples=150, deadline=None, database=None)
 

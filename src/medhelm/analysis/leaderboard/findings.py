@@ -1,0 +1,765 @@
+"""Findings of a leaderboard in sentences: remarks, constant answers and the verdict.
+
+Models against a constant answer: whether they are better than always giving the most frequent correct answer.
+
+Every model is tested on every benchmark, with Holm's correction for all of these tests together: if no model were
+better than a constant answer anywhere, the chance of even one finding would be at most 5%. The test is the two-sided
+paired test on the instances that both have, as between models. The scores of the constant answer come from
+`baseline/majority`, or from the options and references in the store.
+
+Where only the mean of the constant answer is known, how the two vary together is not: then the model's interval must
+lie above that of the mean.
+
+Remarks on a leaderboard: what limits the comparison, and which differences are significant.
+
+The verdict of a leaderboard in a few sentences: leaders, models that cannot be separated from them, and costs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import takewhile
+from math import inf
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medhelm.analysis.comparison.paired import pair_indices, paired_difference
+from medhelm.analysis.comparison.pairs import MOST_MODELS, AllPairs
+from medhelm.analysis.comparison.tests import LEVEL, holm
+from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.leaderboard.rival_panel import panel_remarks
+from medhelm.analysis.leaderboard.types import Leaderboard, Row
+from medhelm.analysis.means import NORMAL, Z95, Floats, wilson_interval
+from medhelm.domain.completion_counts import worst_answers
+from medhelm.domain.remark import Remark
+from medhelm.domain.text import listed, plural
+from medhelm.domain.titles import group_title
+
+# --- constant answers -------------------------------------------------------------------------------------------------
+
+NAMES = 5
+"""Most names written out in one sentence."""
+
+LONGEST_ANSWER = 30
+"""Characters of a constant answer that are shown."""
+
+MAJORITY = "baseline/majority"
+"""The model that always gives the most frequent answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConstantAnswerTest:
+    """One model against the constant answer of one benchmark."""
+
+    is_better: bool
+    """True if the model is significantly better."""
+    value: float
+    """Mean of the model, in the metric's own unit."""
+    constant: float
+    """Mean of the constant answer, in the same unit."""
+    difference: float
+    """Model minus constant answer, on a scale where 1 is best."""
+
+
+def constant_answer_tests(board: Leaderboard) -> Mapping[tuple[str, str], ConstantAnswerTest]:
+    """Return model and benchmark -> test, for the models of a leaderboard where a constant answer is known."""
+    return _test_all(board.rows, board.baselines, board.columns)
+
+
+def beats_constant_answer(board: Leaderboard, row: Row, column: Column) -> bool | None:
+    """Return whether a model is shown to be better than a constant answer; None if that is not known."""
+    found = constant_answer_tests(board).get((row.model, column.benchmark))
+    return None if found is None else found.is_better
+
+
+@lru_cache(maxsize=1)
+def _test_all(
+    rows: tuple[Row, ...], baselines: tuple[Row, ...], columns: tuple[Column, ...]
+) -> dict[tuple[str, str], ConstantAnswerTest]:
+    """Test all models; kept, because verdict, remarks and card of a leaderboard ask for it."""
+    majority = next((row.cells for row in (*rows, *baselines) if _is_majority(row)), {})
+    found: dict[tuple[str, str], tuple[float, float, float, float]] = {}
+    for column in columns:
+        constant = _Rival(majority.get(column.benchmark), column)
+        for row in rows:
+            cell = row.cells.get(column.benchmark)
+            if cell is None or cell.value is None or _is_majority(row):
+                continue
+            test = _paired_test(cell, constant, column) or _test_of_mean(cell, column)
+            if test is not None:
+                found[row.model, column.benchmark] = (*test, cell.value)
+    adjusted = holm([p for p, *_ in found.values()])
+    return {
+        key: ConstantAnswerTest(
+            is_better=bool(p <= LEVEL and difference > 0), value=value, constant=constant, difference=difference
+        )
+        for (key, (_, difference, constant, value)), p in zip(found.items(), adjusted, strict=True)
+    }
+
+
+class _Rival:
+    """The scores of the constant answer on one benchmark."""
+
+    def __init__(self, majority: Cell | None, column: Column) -> None:
+        self._known: Mapping[str, float] = column.constant_scores or {}
+        if majority is not None and majority.scores is not None:
+            self._known = dict(zip(majority.ids, majority.scores.tolist(), strict=True))
+        self._by_list: dict[int, Floats] = {}
+
+    def scores(self, ids: Sequence[str]) -> Floats:
+        """Return the scores on some instances, nan if not known. Models mostly share one list of ids."""
+        if id(ids) not in self._by_list:
+            self._by_list[id(ids)] = np.array([self._known.get(name, np.nan) for name in ids], dtype=float)
+        return self._by_list[id(ids)]
+
+
+def _paired_test(cell: Cell, constant: _Rival, column: Column) -> tuple[float, float, float] | None:
+    """Return p-value, difference, and mean of the constant answer; None if its scores are not known."""
+    if cell.scores is None:
+        return None
+    rival = constant.scores(cell.ids)
+    if (np.isnan(rival) | np.isnan(cell.scores)).all():
+        return None
+    found = paired_difference(column.normalize(cell.scores), column.normalize(rival), cell.clusters)
+    if found is None:
+        return None
+    return found.p_value if found.value > 0 else 1.0, found.value, float(np.nanmean(rival))
+
+
+def _test_of_mean(cell: Cell, column: Column) -> tuple[float, float, float] | None:
+    """Return the same where only the mean of the constant answer is known; the p-value is that of both intervals.
+
+    Intervals of 95% that touch have the p-value 0.05; at other levels they are taken to be proportional to the normal
+    quantile. None if the mean, or the model's interval, is not known.
+    """
+    if column.constant_baseline is None or cell.value is None:
+        return None
+    constant = column.normalize(column.constant_baseline)
+    if cell.scores is not None:
+        found = paired_difference(column.normalize(cell.scores), np.zeros(len(cell.ids)), cell.clusters)
+        if found is None:
+            return None
+        value, low, n = found.value, found.low, float(found.n_clusters)
+    elif cell.estimate is not None:
+        ends = column.normalize(cell.estimate.low), column.normalize(cell.estimate.high)
+        value, low, n = column.normalize(cell.value), min(ends), float(cell.estimate.n)
+    else:
+        return None
+    width = (value - low) + (wilson_interval(constant * n, n)[1] - constant)
+    difference = value - constant
+    p = 1.0 if difference <= 0 else 2 * NORMAL.cdf(-Z95 * difference / width) if width > 0 else 0.0
+    return p, difference, column.constant_baseline
+
+
+def _is_majority(row: Row) -> bool:
+    """Return whether a row is `baseline/majority`, whatever its store."""
+    return row.model.split(" ")[0] == MAJORITY
+
+
+def constant_answer_sentences(board: Leaderboard) -> Iterator[str]:
+    """Yield the benchmarks on which the leader is not shown to be better than always giving one answer."""
+    leader = board.rows[0].model
+    if leader.split("/")[0] == "baseline":
+        return
+    tests = constant_answer_tests(board)
+    found = [
+        (one, test) for one in board.columns if (test := tests.get((leader, one.benchmark))) and not test.is_better
+    ]
+    for words, own in (
+        ("no better", [pair for pair in found if pair[1].difference <= 0]),
+        ("not clearly better", [pair for pair in found if pair[1].difference > 0]),
+    ):
+        if not own:
+            continue
+        numbers = ""
+        if len(own) == 1:
+            ((column, test),) = own
+            value, constant = (_shown(number, column, board) for number in (test.value, test.constant))
+            numbers = f" ({value} against {constant})"
+        titles = listed([column.title or column.benchmark for column, _ in own], NAMES)
+        yield f"On {titles}, {leader} is {words} than always giving the same answer{numbers}."
+
+
+def constant_answer_remarks(board: Leaderboard) -> Iterator[Remark]:
+    """Yield benchmarks on which no model, or only some, are shown to be better than a constant answer."""
+    tests = constant_answer_tests(board)
+    limited: list[tuple[Column, list[ConstantAnswerTest], list[str]]] = []
+    for column in board.columns:
+        own = {row.model: test for row in board.rows if (test := tests.get((row.model, column.benchmark)))}
+        rest = [model for model, test in own.items() if not test.is_better]
+        if rest:
+            limited.append((column, list(own.values()), rest))
+    for column, own_tests, rest in limited[:NAMES]:
+        none = len(rest) == len(own_tests)
+        who = "No model is clearly better." if none else f"Not clearly better: {listed(rest, NAMES)}."
+        code = "constant_baseline_not_beaten" if none else "constant_baseline_partly_beaten"
+        yield Remark(code, "", f"{_constant_answer(column, own_tests, board)} {who}")
+    if more := [column.title or column.benchmark for column, _, _ in limited[NAMES:]]:
+        text = f"On {listed(more, NAMES)}, too, not every model is clearly better than a constant answer."
+        yield Remark("constant_baseline_partly_beaten", "", text)
+
+
+def _constant_answer(column: Column, tests: Sequence[ConstantAnswerTest], board: Leaderboard) -> str:
+    """Return what a constant answer scores on a benchmark, in a sentence."""
+    answer = " ".join(column.constant_answer.split())
+    shown = answer if len(answer) <= LONGEST_ANSWER else answer[:LONGEST_ANSWER] + "..."
+    always = f"always answering `{shown}`" if shown else "a constant answer"
+    constant = column.constant_baseline
+    value = max((test.constant for test in tests), key=column.normalize) if constant is None else constant
+    verb = "is right in" if _is_right_or_wrong(column, board) else "scores"
+    return f"On {column.title or column.benchmark} {always} {verb} {_shown(value, column, board)}."
+
+
+def _shown(value: float, column: Column, board: Leaderboard) -> str:
+    """Return a mean for people: in percent if every answer is right or wrong."""
+    return f"{value:.0%}" if _is_right_or_wrong(column, board) else f"{value:.3f}"
+
+
+def _is_right_or_wrong(column: Column, board: Leaderboard) -> bool:
+    """Return whether all scores on a benchmark are 0 or 1, and 1 is best."""
+    cells = [row.cells[column.benchmark] for row in board.rows if column.benchmark in row.cells]
+    scores = [cell.scores for cell in cells if cell.scores is not None and cell.tested is None]
+    known = bool(scores) and len(scores) == len(cells) and column.higher_is_better
+    return known and all(bool(np.isin(own[~np.isnan(own)], (0.0, 1.0)).all()) for own in scores)
+
+
+# --- remarks ----------------------------------------------------------------------------------------------------------
+
+WIDEST = 0.9
+"""Width of an interval, on a scale of 1, from which it says nothing."""
+
+SAMPLE_TIER = Remark(
+    code="sample_tier",
+    subject="",
+    text="Sample tier: each benchmark has a few invented rows, which say nothing about real performance.",
+)
+"""Comes first wherever numbers are made from sample rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemarkContext:
+    """Findings from building a leaderboard that are not part of it."""
+
+    absent: Sequence[str]
+    """Ids of requested benchmarks without a result, whose titles are not known; the others are named by title."""
+    only_baselines: Sequence[str]
+    """Requested benchmarks that only baselines have, which do not compete."""
+    not_shared: Sequence[str]
+    """Benchmarks that were left out because some model has no value on them."""
+    different_instances: Sequence[str]
+    """Benchmarks on which models were run on different instances."""
+    single_instance: Sequence[str]
+    """Benchmarks with one independent instance."""
+
+
+def all_remarks(board: Leaderboard, context: RemarkContext) -> Iterator[Remark]:
+    """Yield remarks on a board whose rows are in order of rank, the most limiting first."""
+    rows, columns = board.rows, board.columns
+    if board.tier == "sample":
+        yield SAMPLE_TIER
+    if not rows:
+        yield Remark("no_results", "", "There is nothing to rank: none of the requested benchmarks has a result.")
+        return
+    if context.absent:
+        count = len(context.absent) + len(context.only_baselines) + len(columns) + len(context.not_shared)
+        text = f"{len(context.absent)} of {count} requested benchmarks have no result: {_names(context.absent)}."
+        yield Remark("benchmarks_without_result", "", text)
+    if context.only_baselines:
+        verb = "is" if len(context.only_baselines) == 1 else "are"
+        text = f"Only baselines were run on {_names(context.only_baselines)}, which {verb} not counted."
+        yield Remark("only_baselines", "", f"{text} --rank-baselines counts them.")
+    if context.not_shared:
+        count = len(context.not_shared) + len(columns)
+        text = f"Only the {len(columns)} of {count} benchmarks on which every model has a value are counted."
+        yield Remark("benchmarks_not_shared", "", f"{text} Left out: {_names(context.not_shared)}.")
+    if all(row.n_benchmarks == 0 for row in rows):
+        text = f"No model has a {board.scoring} score on any benchmark."
+        yield Remark("no_values", "", text)
+        yield from _failures(board)
+        return
+    yield from _coverage(board)
+    yield from panel_remarks(board)
+    yield from _instances(context)
+    yield from _failures(board)
+    yield from _below_floors(board)
+    yield from constant_answer_remarks(board)
+    yield from _weights(columns)
+    yield from _size(board)
+    if board.pairs is not None:
+        yield from _significance(board.pairs)
+    elif len(rows) > MOST_MODELS:
+        text = f"More than {MOST_MODELS:,} models are not tested against each other: ranks have no ties and no ranges."
+        yield Remark("too_many_models", "", text)
+    yield _interval_basis(board)
+
+
+def _coverage(board: Leaderboard) -> Iterator[Remark]:
+    """Yield models without a value on some benchmarks, and benchmarks with a value of one model or none."""
+    rows, columns = board.rows, board.columns
+    having = {c.benchmark: [row.model for row in rows if _has_value(row, c.benchmark)] for c in columns}
+    titles = _titles(columns)
+    yield from _not_comparable(board)
+    for model, lacking in lacking_benchmarks(board).items():
+        if lacking:
+            text = f"{model} was not run on {_names(lacking)}. Its {board.ranked_by} is estimated from its other "
+            text += "benchmarks and from how hard these were for other models."
+            yield Remark("model_lacks_benchmarks", model, text)
+    fewer = [row for row in board.baselines if any(not _has_value(row, name) for name in having if having[name])]
+    if fewer:
+        counts = sorted({row.n_benchmarks for row in fewer})
+        spread = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+        text = (
+            f"Averages of {_names([row.model for row in fewer])} are over {spread} of {len(columns)} benchmarks: "
+            "do not compare them with those of models."
+        )
+        yield Remark("baseline_lacks_benchmarks", "", text)
+    if unscored := [titles[name] for name, models in having.items() if not models]:
+        verb = "is not counted" if len(unscored) == 1 else "are not counted"
+        text = f"No model has a value on {_names(unscored)}, which {verb}."
+        yield Remark("benchmarks_without_values", "", text)
+    if len(rows) == 1:
+        return
+    if alone := [titles[name] for name, models in having.items() if len(models) == 1]:
+        verb = "is" if len(alone) == 1 else "are"
+        text = f"Only one model was run on {_names(alone)}, which {verb} not counted."
+        yield Remark("only_one_model", "", text)
+
+
+def lacking_benchmarks(board: Leaderboard) -> dict[str, list[str]]:
+    """Return ranked model -> titles of the benchmarks that it lacks and that count in the ranking."""
+    counted = []
+    for column in board.columns:
+        ranked = [row.rank is not None for row in board.rows if _has_value(row, column.benchmark)]
+        if len(ranked) > 1 and any(ranked):
+            counted.append(column)
+    return {
+        row.model: [column.title for column in counted if not _has_value(row, column.benchmark)]
+        for row in board.rows
+        if row.rank is not None
+    }
+
+
+def _not_comparable(board: Leaderboard) -> Iterator[Remark]:
+    """Yield models that were not run on the same benchmarks as others."""
+    unranked = [row.model for row in board.rows if row.rank is None]
+    if unranked:
+        verb, noun = ("was", "has no rank") if len(unranked) == 1 else ("were", "have no rank")
+        text = f"{_names(unranked)} {verb} not run on the same benchmarks as the other models and {noun}."
+        yield Remark("not_comparable", "", text)
+    if board.pairs is None:
+        return
+    apart = [pair for pair in board.pairs.pairs_of(~board.pairs.is_tested) if set(pair).isdisjoint(unranked)]
+    if apart:
+        shown = "; ".join(" and ".join(pair) for pair in apart[:NAMES])
+        more = f" and {len(apart) - NAMES} more pairs" if len(apart) > NAMES else ""
+        text = f"These models were not run on the same benchmarks and are not compared: {shown}{more}."
+        yield Remark("no_shared_benchmark", "", text)
+
+
+def _has_value(row: Row, benchmark: str) -> bool:
+    """Return whether a model has a value on a benchmark."""
+    return benchmark in row.cells and row.cells[benchmark].value is not None
+
+
+def _instances(context: RemarkContext) -> Iterator[Remark]:
+    """Yield benchmarks on which models were run on different instances, or on a single one."""
+    if context.different_instances:
+        text = f"Models were run on different instances of {_names(context.different_instances)}."
+        yield Remark("different_instances", "", text)
+    if context.single_instance:
+        text = f"Only one independent instance: {_names(context.single_instance)}."
+        text += " Differences there cannot be significant."
+        yield Remark("single_instance", "", text)
+
+
+def _titles(columns: Sequence[Column]) -> dict[str, str]:
+    """Return benchmark -> its name for people."""
+    return {column.benchmark: column.title for column in columns}
+
+
+def _weights(columns: Sequence[Column]) -> Iterator[Remark]:
+    """Yield a remark if some benchmarks count more than others."""
+    weights = sorted(column.weight for column in columns)
+    if weights[0] < weights[-1]:
+        text = (
+            f"The suite weights benchmarks between {weights[0]:g} and {weights[-1]:g}, so averages differ from those "
+            "of unweighted tables."
+        )
+        yield Remark("weighted_benchmarks", "", text)
+
+
+def _size(board: Leaderboard) -> Iterator[Remark]:
+    """Yield a remark if there is a single model or a single benchmark."""
+    if len(board.rows) == 1:
+        yield Remark("one_model", board.rows[0].model, "There is one model: win rates need at least two.")
+    elif len(board.columns) == 1:
+        text = "There is one benchmark: these ranks do not generalize to other tasks."
+        yield Remark("one_benchmark", board.columns[0].benchmark, text)
+
+
+A_DIFFERENCE = (
+    "A difference counts if swapping the two models' {what} at random would rarely produce one as large. It may still "
+    "be small."
+)
+"""Says when a difference is significant."""
+
+
+def _interval_basis(board: Leaderboard) -> Remark:
+    """Return a remark on what the intervals of averages and ranks are about."""
+    match board.interval_method:
+        case "nothing":
+            text = (
+                "Nothing was tested, so intervals and the significance of ranks are unknown; all failures are left out."
+            )
+        case "benchmarks" if any(cell.scores is None for row in board.rows for cell in row.cells.values()):
+            text = (
+                "Instance scores are not known for all results, so intervals and tests reflect the choice of "
+                "benchmarks, not the choice of questions."
+            )
+        case "benchmarks":
+            text = "Intervals and tests reflect the choice of benchmarks, not the choice of questions."
+        case "instances within benchmarks":
+            judged = ", not errors of the judges" if any(column.judges for column in board.columns) else ""
+            text = f"Intervals and tests reflect the choice of questions on these benchmarks{judged}."
+            text += _wider_interval(board)
+    if board.pairs is not None:
+        what = "answers" if board.interval_method == "instances within benchmarks" else "scores on a benchmark"
+        text += f" {A_DIFFERENCE.format(what=what)}"
+    return Remark("interval_basis", "", text)
+
+
+def _wider_interval(board: Leaderboard) -> str:
+    """Return a sentence on the first model's average on other benchmarks; empty for one benchmark.
+
+    The wider one of both intervals is meant: with few benchmarks their spread can be small by chance.
+    """
+    first = board.rows[0]
+    here, wider = first.adjusted_average, first.macro_over_benchmarks
+    if wider is None or wider.low is None or wider.high is None or here is None or here.low is None:
+        return ""
+    low, high = min(wider.low, here.low), max(wider.high, here.high or here.value)
+    if high - low > WIDEST:
+        n = first.n_benchmarks
+        return f" With only {n} benchmarks, nothing can be said about other tasks of this kind."
+    return f" On similar benchmarks {first.model} would probably average between {low:.2f} and {high:.2f}."
+
+
+def _failures(board: Leaderboard) -> Iterator[Remark]:
+    """Yield models with failed instances, and the rank they could fall to."""
+    titles = _titles(board.columns)
+    for row in board.rows:
+        caused = {titles.get(name, name): cell for name, cell in row.cells.items() if cell.n_failed_by_model}
+        if caused:
+            failures = sum((Counter(cell.failures_by_model) for cell in caused.values()), Counter[str]())
+            n = sum(cell.n_failed_by_model for cell in caused.values())
+            yield worst_answers(row.model, failures, list(caused), n)
+        missing = {titles.get(name, name): cell.n_missing for name, cell in row.cells.items() if cell.n_missing}
+        if not missing:
+            continue
+        instances = plural(sum(missing.values()), "instance")
+        text = f"{row.model}: {instances} without a score, left out of its means, on {_names(list(missing))}."
+        if row.rank_bounds and row.rank is not None and row.rank_bounds[1] > row.rank:
+            text += f" With the worst score for each, its rank would fall from {row.rank} to {row.rank_bounds[1]}."
+        yield Remark("instances_without_score", row.model, text)
+
+
+def _below_floors(board: Leaderboard) -> Iterator[Remark]:
+    """Yield how many completions of the leading model are below each floor."""
+    row = board.rows[0]
+    for column in board.columns:
+        cell = row.cells.get(column.benchmark)
+        for floor, below in cell.floors.items() if cell else ():
+            known = below[~np.isnan(below)]
+            n = int(known.sum())
+            if not len(known):
+                continue
+            text = f"{n:,} of {plural(len(known), 'completion')} of {row.model} {'is' if n == 1 else 'are'} below the "
+            text += f"floor of {group_title(floor.criterion)} on {column.title} ({floor})."
+            yield Remark("below_floor", row.model, text)
+
+
+def _significance(pairs: AllPairs) -> Iterator[Remark]:
+    """Yield how many pairs of models are separated, and what that means."""
+    tested = int(pairs.is_tested.sum())
+    if tested > 1:
+        text = pairs_sentence(int(pairs.is_separated.sum()), tested)[:-1]
+        yield Remark("significant_pairs", "", f"{text} (all tests together at the 5% level).")
+
+
+def pairs_sentence(separated: int, tested: int) -> str:
+    """Return how many of the tested pairs of models differ significantly.
+
+    >>> pairs_sentence(1, 3)
+    '1 of 3 differences between models is larger than chance explains.'
+    """
+    verb = "is" if separated == 1 else "are"
+    return f"{separated:,} of {tested:,} differences between models {verb} larger than chance explains."
+
+
+def _names(names: Sequence[str], most: int = NAMES) -> str:
+    """Join names with commas, cut after `most`."""
+    text = ", ".join(names[:most])
+    return text if len(names) <= most else f"{text} and {len(names) - most} more"
+
+
+# --- verdict ----------------------------------------------------------------------------------------------------------
+
+SAMPLE_ROWS = "These are invented sample rows, not a measure of real performance."
+"""First sentence on results of the sample tier."""
+
+FEW = 3
+"""Most pairs of models that get a sentence of their own."""
+
+FASTER = 0.9
+"""Largest median time, as a share of the leader's, that is worth a sentence: times vary with server load."""
+
+NOTICED = 0.5
+"""Smallest difference of median times in seconds that is worth a sentence."""
+
+
+def verdict(board: Leaderboard) -> list[str]:
+    """Return what a decision-maker needs first. Every sentence follows from the tests behind the table."""
+    rows = board.rows
+    if not rows or all(row.n_benchmarks == 0 for row in rows):
+        return []
+    found = [] if board.tier == "real" else [SAMPLE_ROWS]
+    found += [] if len(rows) == 1 else _leaders(board)
+    found += constant_answer_sentences(board)
+    if len(rows) > 1:
+        found += _costs(board)
+    return found
+
+
+_ON_RANKS = re.compile(r" leads \(| ranks? first | share the first rank ")
+"""Found in the sentence on the order of the models."""
+
+_WORD = re.compile(r"(No two|Both|All \d+|The two)\b")
+"""Beginning of a sentence on ranks that is not the name of a model."""
+
+
+def with_doubts(board: Leaderboard, doubts: Sequence[str]) -> tuple[str, ...]:
+    """Return the verdict after sentences that speak against the jury: what follows is only what its scores show."""
+    if not doubts:
+        return tuple(board.verdict)
+    source = "By the jury's scores, " if all(column.judges for column in board.columns) else "By these scores, "
+    place = next((place for place, text in enumerate(board.verdict) if _ON_RANKS.search(text)), None)
+    found = list(board.verdict)
+    if place is not None and not found[place].startswith(("By the jury's", "By these")):
+        text = found[place]
+        found[place] = source + (text[0].lower() + text[1:] if _WORD.match(text) else text)
+    return (*doubts, *found)
+
+
+def leaders(board: Leaderboard) -> list[Row]:
+    """Return the first rows of equal rank."""
+    return list(takewhile(lambda row: row.rank == board.rows[0].rank, board.rows))
+
+
+def inseparable(board: Leaderboard) -> list[Row]:
+    """Return the models that share no rank with the leader and do not differ significantly from it.
+
+    A model that was not run on the same benchmarks as the leader is not among them.
+    """
+    rest = list(board.rows[len(leaders(board)) :])
+    if board.pairs is None:
+        return rest
+    known = _relations(board.rows[0].model, board.pairs)
+    return [row for row in rest if row.model in known.equal]
+
+
+class _Relations(NamedTuple):
+    """The other models by how they compare with one model."""
+
+    better: set[str]
+    """Significantly better ones."""
+    worse: set[str]
+    """Significantly worse ones."""
+    equal: set[str]
+    """Those that were compared and do not differ significantly."""
+    unknown: set[str]
+    """Those that share no benchmark with it."""
+
+
+def _relations(model: str, pairs: AllPairs) -> _Relations:
+    """Return how the other models compare with one model."""
+    first, second = pair_indices(len(pairs.models))
+    place = pairs.models.index(model)
+    mine = (first == place) | (second == place)
+    sign = pairs.findings * np.where(first == place, 1, -1)
+    other = np.where(first == place, second, first)
+
+    def names(where: NDArray[np.bool_]) -> set[str]:
+        return {pairs.models[i] for i in other[mine & where].tolist()}
+
+    return _Relations(
+        better=names(sign < 0),
+        worse=names(sign > 0),
+        equal=names((sign == 0) & pairs.is_tested),
+        unknown=names(~pairs.is_tested),
+    )
+
+
+def _leaders(board: Leaderboard) -> Iterator[str]:
+    """Yield who leads, who cannot be separated from the leader, and who was not compared with it."""
+    if board.pairs is None or board.rows[0].rank is None:
+        return
+    first, rest = leaders(board), inseparable(board)
+    ranked = [row for row in board.rows if row.rank is not None]
+    value = first[0].ranking_value
+    number = board.ranked_by + (" against the panel" if board.panel and board.ranked_by == "win rate" else "")
+    number += "" if value is None else f" {value:.3f}"
+    known = _relations(first[0].model, board.pairs)
+    others = [row for row in ranked if row.model in known.worse]
+    if better := [row for row in board.rows if row.model in known.better]:
+        verb = "is" if len(better) == 1 else "are"
+        yield f"{_model_names(first)} ranks first ({number}), but {_model_names(better)} {verb} significantly better."
+    elif len(first) == len(ranked):
+        yield f"{'Both' if len(first) == 2 else f'All {len(first)}'} models share the first rank ({number})."
+    elif not board.pairs.is_separated.any():
+        subject = f"No two of the {len(ranked)} models" if len(ranked) > 2 else "The two models do not"
+        verb = "ranks" if len(first) == 1 else "rank"
+        yield f"{subject} differ significantly. {_model_names(first)} {verb} first ({number})."
+    elif len(first) > 1:
+        yield f"{_model_names(first)} share the first rank ({number}){_not_separated(rest, 'them')}."
+    elif rest:
+        yield f"{first[0].model} leads ({number}), but cannot be separated from {_model_names(rest)}."
+    else:
+        every = "every other model" if len(ranked) == len(board.rows) else "every other ranked model"
+        all_others = "the other model" if len(board.rows) == 2 else every
+        worse = all_others if len(others) == len(ranked) - 1 else _model_names(others)
+        yield f"{first[0].model} leads ({number}) and is significantly better than {worse}."
+    if unknown := [row for row in ranked if row.model in known.unknown]:
+        verb = "was" if len(unknown) == 1 else "were"
+        yield f"{_model_names(unknown)} {verb} not run on the same benchmarks as {first[0].model}."
+    yield from _fragile(board, board.pairs)
+    yield from _opposed(board.pairs)
+
+
+def _not_separated(rest: Sequence[Row], them: str) -> str:
+    """Return the part of a sentence on models that cannot be separated from the leaders; empty for none."""
+    return f"; {_model_names(rest)} cannot be separated from {them}" if rest else ""
+
+
+def _fragile(board: Leaderboard, pairs: AllPairs) -> Iterator[str]:
+    """Yield differences that are significant only if missing scores are ignored."""
+    missing = {row.model: sum(cell.n_missing for cell in row.cells.values()) for row in board.rows}
+    beaten: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for better, worse in pairs.pairs_of(pairs.are_fragile):
+        lacking = tuple(name for name in (better, worse) if missing[name])
+        beaten.setdefault((better, lacking), []).append(worse)
+    found = list(beaten.items())
+    for (better, lacking), others in found[:FEW]:
+        n = sum(missing[name] for name in lacking)
+        scores = f"{plural(n, 'missing score')} of {listed(lacking)} {'is' if n == 1 else 'are'}"
+        yield f"{better} is significantly better than {listed(others, NAMES)} only if {scores} ignored."
+    if more := sum(len(others) for _, others in found[FEW:]):
+        yield f"{more:,} more differences depend on missing scores." if more > 1 else "One more depends on them."
+    if found:
+        yield "Run again to complete the scores."
+
+
+def _opposed(pairs: AllPairs) -> Iterator[str]:
+    """Yield pairs of which one model is better on more questions, but worse on average."""
+    found = list(pairs.pairs_of(pairs.are_opposed))
+    for better, worse in found[:FEW]:
+        yield f"{worse} is better than {better} on more questions, but worse on average: its bad answers are worse."
+    if len(found) > FEW:
+        yield f"{len(found) - FEW:,} more pairs differ in the same way."
+
+
+def _costs(board: Leaderboard) -> Iterator[str]:
+    """Yield what the leader costs, and which models that cannot be separated from it cost least and answer fastest."""
+    if board.tier == "sample":
+        return
+    first = board.rows[0]
+    found = alternatives(board)
+    fast = _faster(first, found)
+    cost, least = "cost", "cost least"
+    if first.published:
+        cost, least = "has a cost ceiling of", "has the lowest ceiling"
+    if not first.cost_usd:
+        if fast:
+            yield f"Of the models that may be as good as {first.model}, {fast}."
+        return
+    yield f"{first.model} {cost} {first.cost_usd:,.2f} US dollars."
+    if found.cheapest is not None:
+        others = "models" if found.is_complete else "models with a comparable cost"
+        text = f"Of the {others} that may be as good, {found.cheapest.model} {least} "
+        text += f"({found.cheapest.cost_usd or 0.0:,.2f})"
+        is_both = found.fastest is not None and found.fastest.model == found.cheapest.model
+        text += f" and {fast.removeprefix(f'{found.cheapest.model} ') if is_both else fast}" if fast else ""
+        yield f"{text}."
+    elif found.is_complete and found.n_models > 1:
+        no_faster = " or answered faster" if found.is_leader_fastest else ""
+        less = "has a lower one" if first.published else "cost less"
+        yield f"None of the models that may be as good {less}{no_faster}."
+        if fast:
+            yield f"Of them, {fast}."
+    elif fast:
+        yield f"Of the models that may be as good, {fast}."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternatives:
+    """Models that cannot be separated from the leader, by cost and speed."""
+
+    cheapest: Row | None
+    """The one that costs least, if it costs less than the leader."""
+    fastest: Row | None
+    """The one that answers fastest, if it takes a tenth and half a second less than the leader."""
+    is_complete: bool
+    """True if the costs of all of them can be compared."""
+    is_leader_fastest: bool
+    """True if the times of all of them are known, and none is shorter than the leader's."""
+    n_models: int
+    """Number of these models, the leader included."""
+
+
+def alternatives(board: Leaderboard) -> Alternatives:
+    """Return which models that cannot be separated from the leader cost less, or answer faster.
+
+    Published costs are ceilings, so they are not compared with those of own runs; costs and times of models on other
+    benchmarks are not compared either.
+    """
+    first = board.rows[0]
+    group = [*leaders(board), *inseparable(board)] if board.pairs is not None else leaders(board)
+    alike = [row for row in group if (row.n_benchmarks, row.published) == (first.n_benchmarks, first.published)]
+    priced = [row for row in alike if row.cost_usd is not None]
+    timed = [row for row in alike if row.use is not None and row.use.seconds is not None]
+    cheapest = min(priced, key=lambda row: (row.cost_usd or 0.0, row.rank or 0), default=first)
+    fastest = min(timed, key=lambda row: (_seconds(row), row.rank or 0), default=first)
+    is_cheaper = bool(cheapest.cost_usd) and first.cost_usd is not None and (cheapest.cost_usd or 0.0) < first.cost_usd
+    own, best = _seconds(first), _seconds(fastest)
+    is_faster = own < inf and best <= FASTER * own and own - best >= NOTICED
+    return Alternatives(
+        cheapest=cheapest if is_cheaper else None,
+        fastest=fastest if is_faster else None,
+        is_complete=len(priced) == len(group),
+        is_leader_fastest=len(timed) == len(group) and best >= own,
+        n_models=len(group),
+    )
+
+
+def _seconds(row: Row) -> float:
+    """Return the median seconds of a completion; infinite if unknown."""
+    return row.use.seconds if row.use is not None and row.use.seconds is not None else inf
+
+
+def _faster(first: Row, found: Alternatives) -> str:
+    """Return which model answers fastest, with both times; empty if it is the leader, or hardly faster."""
+    if found.fastest is None:
+        return ""
+    known = [_seconds(row) for row in (found.fastest, first)]
+    times = [f"{seconds:.0f}" if seconds >= 10 else f"{seconds:.2g}" for seconds in known]
+    return f"{found.fastest.model} answered fastest ({times[0]} s, median; {first.model} {times[1]} s)"
+
+
+def _model_names(rows: Sequence[Row]) -> str:
+    """Join the names of models, cut after `NAMES`."""
+    return listed([row.model for row in rows], NAMES)

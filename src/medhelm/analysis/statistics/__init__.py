@@ -1,1 +1,0 @@
-"""General statistics: means, bootstrap, correlation, distributions."""
