@@ -81,13 +81,14 @@ class BatchSubmitter:
         direct = [name for name, provider in providers.items() if not has_batch_api(provider) and not provider.local]
         if direct:
             self.note(f"{', '.join(direct)}: requests are sent directly, because its service has no batch API")
-        for requests in (self._model_requests, self._roomy_requests):
+        batched = [(model, provider) for model, provider in self.models if has_batch_api(provider)]
+        await self._buy_batches(
+            [BatchTarget(provider, "model", partial(self._model_requests, model)) for model, provider in batched]
+        )
+        again = [(model, provider) for model, provider in batched if next(self._roomy_requests(model), None)]
+        if again:
             await self._buy_batches(
-                [
-                    BatchTarget(provider, "model", partial(requests, model))
-                    for model, provider in self.models
-                    if has_batch_api(provider)
-                ]
+                [BatchTarget(provider, "model", partial(self._roomy_requests, model)) for model, provider in again]
             )
         judges = [provider for provider in self.judges.values() if has_batch_api(provider)]
         if judges and any(self._judged()):
