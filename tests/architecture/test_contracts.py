@@ -278,13 +278,13 @@ def test_a_run_prints_and_stores_what_is_approved(
         for command in (run, (*run, "--json"), ("rescore",), ("rescore", "--json")):
             shown += _section(medhelm, tmp_path, command)
         shown += _stored(tmp_path / "store")
-        port = str(server.port)
-    _approve([line.replace(port, "PORT") for line in shown], tmp_path, "run.txt")
+        address = f":{server.port}/"
+    _approve([line.replace(address, ":PORT/") for line in shown], tmp_path, "run.txt")
 
 
 def _stored(store: Path) -> Iterator[str]:
     """Every run as JSON, and the rows of its tables without what differs each time."""
-    for path in sorted((store / "runs").rglob("run.json"), key=lambda path: json.loads(path.read_text())["model"]):
+    for path in sorted((store / "runs").rglob("run.json"), key=_names_of):
         yield _pretty(path.read_text(encoding="utf-8"))
         for table in sorted(path.parent.glob("*.parquet")):
             with duckdb.connect() as database:
@@ -292,6 +292,11 @@ def _stored(store: Path) -> Iterator[str]:
                 kept = [name for name in relation.columns if not _DIFFERS.search(name)]
                 yield f"{table.name}: {', '.join(relation.columns)}"
                 yield from (repr(row) for row in relation.select(*kept).fetchall())
+
+
+def _names_of(path: Path) -> tuple[str, str]:
+    run = json.loads(path.read_text(encoding="utf-8"))
+    return run["model"], run["benchmark"]
 
 
 def _approve(shown: list[str], folder: Path, name: str) -> None:
