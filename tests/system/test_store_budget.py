@@ -112,7 +112,8 @@ def test_two_processes_and_kills_never_pass_the_budget_of_the_store(tmp_path: Pa
     again = both()
     for process in again:
         process.communicate(timeout=600)
-    assert [process.returncode for process in again] == [3, 3]
+    # What was released may be enough for one of them to finish, but never for both.
+    assert sorted(process.returncode for process in again) in ([0, 3], [3, 3])
     assert server.count > before
     assert budget(tmp_path, "show")["spent_usd"] <= LIMIT_USD
 
