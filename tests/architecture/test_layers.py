@@ -28,6 +28,7 @@ LAYERS = (
     {"exchange"},
     {"web"},
     {"cli"},
+    {"extensions"},
 )
 """Packages, lowest first. A package imports from lower layers and from itself, never from a neighbor."""
 
@@ -37,7 +38,7 @@ ABOVE_ALL = {"", "__main__"}
 WITHIN_A_LAYER = {"domain": {"errors"}, "errors": {"domain"}}
 """Neighbors that may be imported: the types and the exceptions that carry them."""
 
-ROOT_ENTRIES = 15
+ROOT_ENTRIES = 16
 """Most modules and packages at the root, besides `__init__.py`."""
 FOLDER_MODULES, COMMAND_MODULES = 22, 26
 """Most modules of a folder, and of `cli`, where each command has a file."""
@@ -96,6 +97,8 @@ def layer(name: str) -> int:
 def is_allowed(importer: str, imported: str) -> bool:
     """Tell whether the rules let one module import another."""
     a, b = package(importer), package(imported)
+    if a == b == "extensions":
+        return importer.split(".")[1] == imported.split(".")[1]
     if a in ABOVE_ALL or a == b:
         return True
     return layer(a) > layer(b) or b in WITHIN_A_LAYER.get(a, ())
@@ -111,7 +114,11 @@ def test_packages_import_only_from_layers_below() -> None:
 
 @pytest.mark.parametrize(
     ("importer", "imported"),
-    [("io.files", "storage.store"), ("io.files", "analysis.cost"), ("storage.runs", "reports.runs"), ("domain", "io")],
+    [
+        *(("io.files", "storage.store"), ("io.files", "analysis.cost")),
+        *(("storage.runs", "reports.runs"), ("domain", "io"), ("cli.run", "extensions.web.page")),
+        ("extensions.paper.figures", "extensions.web.page"),
+    ],
 )
 def test_the_rule_refuses_neighbors_and_layers_above(importer: str, imported: str) -> None:
     assert not is_allowed(importer, imported)

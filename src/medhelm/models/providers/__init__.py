@@ -30,6 +30,7 @@ _BUILT_IN: LazyMapping[Service] = LazyMapping(
         "llamacpp": "medhelm.models.providers.llamacpp:SERVICE",
         "baseline": "medhelm.models.providers.baseline:SERVICE",
         "replay": "medhelm.models.providers.replay:SERVICE",
+        **plugins.extension_targets(plugins.PROVIDERS),
     }
 )
 """To add a provider: a module in this folder, and a line here."""
