@@ -13,7 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medhelm.io.encryption.places import address, is_active, open_file
+from medhelm.io import files
+from medhelm.io.files import address, open_file
 from medhelm.io.output_folder import put_file
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def _array(kind: str, values: Sequence[Any]) -> Any:
 
 def connect() -> duckdb.DuckDBPyConnection:
     """Open a connection of this process's engine, with temporary tables and views of its own."""
-    return _engine(os.getpid(), is_active()).cursor()
+    return _engine(os.getpid(), files.cipher is not None).cursor()
 
 
 @cache
@@ -203,15 +204,14 @@ def open_engine(*, memory_mb: int, threads: int = 1) -> duckdb.DuckDBPyConnectio
     """Start a private engine with limited memory, no extensions and no network."""
     import duckdb
 
+    cipher = files.cipher
     engine = open_database(
         threads=threads,
-        memory_limit=f"{memory_mb * (MORE_MEMORY if is_active() else 1)}MB",
-        temp_directory="" if is_active() else str(_spill_folder(os.getpid())),
+        memory_limit=f"{memory_mb * (MORE_MEMORY if cipher else 1)}MB",
+        temp_directory="" if cipher else str(_spill_folder(os.getpid())),
     )
-    if is_active():
-        from medhelm.io.encryption.duckdb_files import EncryptedFiles
-
-        engine.register_filesystem(EncryptedFiles())
+    if cipher:
+        engine.register_filesystem(cipher.file_system())
     with suppress(duckdb.Error):  # before DuckDB 1.3 there is no such setting, and no such cache
         engine.execute("SET enable_external_file_cache = false")
     return engine

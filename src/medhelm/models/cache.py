@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Any, Self
 from medhelm.domain import Completion, Failure, FailureCode, Request, Usage
 from medhelm.domain.grouping import group_by
 from medhelm.errors import StoreError
-from medhelm.io.encryption.places import key_of
+from medhelm.io.files import key_of
 from medhelm.io.shared_files import prepare_database
 
 if TYPE_CHECKING:
-    from medhelm.io.encryption.keys import StoreKey
+    from medhelm.io.files import CipherKey
     from medhelm.models.cache_lookup import KnownCompletion
 
 SCHEMA_VERSION = 4
@@ -483,7 +483,7 @@ def read_row(connection: sqlite3.Connection, query: str, *values: bytes | str) -
 
 
 def completion_of_row(
-    digest: bytes, row: Row, *, is_checked: bool = True, key: StoreKey | None = None
+    digest: bytes, row: Row, *, is_checked: bool = True, key: CipherKey | None = None
 ) -> Completion | None:
     """Convert a row of `select` to a completion; None if it is damaged.
 
@@ -525,7 +525,7 @@ _PUBLIC = range(len(COLUMNS) - 1)
 """Positions of the columns that enter the checksum."""
 
 
-def sealed_row(row: Row, key: StoreKey) -> Row:
+def sealed_row(row: Row, key: CipherKey) -> Row:
     """Encrypt a row of `row_of`. The checksum leaves out the texts: it would tell which guess of a text is right."""
     sealed = list(row)
     for place, name in SEALED.items():
@@ -534,7 +534,7 @@ def sealed_row(row: Row, key: StoreKey) -> Row:
     return (*sealed[:-1], _public_checksum(sealed))
 
 
-def opened_row(row: Row, key: StoreKey) -> Row:
+def opened_row(row: Row, key: CipherKey) -> Row:
     """Decrypt a row. Raises: ValueError or TypeError if it is damaged, or not encrypted with this key."""
     if len(row) != len(COLUMNS) or _public_checksum(row) != row[-1]:
         raise ValueError("wrong checksum")

@@ -1,4 +1,4 @@
-"""Lets DuckDB read and write encrypted files: a file system of fsspec for the addresses of `places.address`.
+"""Lets DuckDB read and write encrypted files: a file system of fsspec for the addresses of `io.files.address`.
 
 DuckDB cannot write encrypted Parquet by itself without an extension that it downloads.
 """
@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 from fsspec import AbstractFileSystem
 
 from medhelm.io.encryption.files import plain_size
-from medhelm.io.encryption.places import PROTOCOL, open_file
+from medhelm.io.files import PROTOCOL, open_file
 
 
 class SharedFile:

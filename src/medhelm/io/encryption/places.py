@@ -1,24 +1,26 @@
-"""Encrypted folders of this process, and access to files that may be in one.
+"""The cipher of encrypted stores: their folders in this process, and how the files in them are opened.
 
-A store that was unlocked is registered here. Everything that writes or reads text in a store goes through `open_file`,
-`read_text`, `output_folder.write_confidential`, `temporary_file`, or `address` for files that DuckDB opens. In other
-folders these functions do the same as those of Python.
+`store.json` of an encrypted store has layout version 2, which older versions of medhelm refuse, and a section
+`encryption` with the wrapped key (see `io.encryption.keys`) and the state of its files.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import IO, TYPE_CHECKING, BinaryIO, Literal, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal
 
-from medhelm.io.encryption import given_variables
+from medhelm.errors import StoreError, UserError
+from medhelm.io.encryption.files import encrypted_scratch, open_encrypted
+from medhelm.io.encryption.keys import StoreKey, new_key, new_section, open_section, read_user_keys
+from medhelm.io.files import KEY_VARIABLE, Cipher
 
 if TYPE_CHECKING:
-    from medhelm.io.encryption.keys import StoreKey
+    from medhelm.io.encryption.duckdb_files import EncryptedFiles
 
-PROTOCOL = "medhelm"
-"""DuckDB opens addresses of this protocol through `io.encryption.duckdb_files`."""
+SECTION, STATE = "encryption", "state"
+"""Key of the section in `store.json`, and in the section that of the state: `complete`, `encrypting`, `decrypting`."""
 
 WORK = ".medhelm-"
 """Prefix of the names of working folders, which are not part of a file's role."""
@@ -26,69 +28,92 @@ WORK = ".medhelm-"
 HIDDEN = (".new-", ".old-")
 """Prefixes of the names of run folders that are being written or replaced; their files keep their roles."""
 
-_keys: dict[str, StoreKey] = {}
-"""Absolute path of a folder, with a final separator -> its key."""
 
-_plain: set[Path] = set()
-"""Folders that this process leaves as they are although a key is given."""
+class StoreCipher(Cipher):
+    """Encrypts the files of folders that were registered, each with the key of its folder; see `io.files.Cipher`."""
+
+    def __init__(self) -> None:
+        """No folder is encrypted."""
+        self._keys: dict[str, StoreKey] = {}  # absolute path of a folder, with a final separator -> its key
+
+    def new_sections(self, folder: Path) -> dict[str, Any]:
+        """Return the section of a new store, with the user's key of the environment. Raises: as `read_user_keys`."""
+        keys = read_user_keys(os.environ)
+        refuse_key_inside(folder, os.environ)
+        return {SECTION: {**new_section(keys[0]), STATE: "complete"}}
+
+    def unlock(self, folder: Path, manifest: Mapping[str, Any]) -> None:
+        """Make the files of an encrypted store readable and writable for this process. `manifest`: its `store.json`.
+
+        Raises: StoreError for a wrong key, a damaged section, or a store that is being converted; MissingError without
+        a key, or without the package.
+        """
+        section = manifest.get(SECTION)
+        if not isinstance(section, dict):
+            raise StoreError(
+                f"{folder / 'store.json'} is damaged: it has no section `{SECTION}`. Restore it from a copy."
+            )
+        if (state := section.get(STATE)) != "complete":
+            command = "medhelm decrypt" if state == "decrypting" else "medhelm encrypt"
+            raise StoreError(
+                f"the store {folder} is being converted, or the conversion was interrupted. Wait until `{command}` "
+                "ends, or repeat that command. Nothing is lost."
+            )
+        known = self.key_of(folder / "store.json")
+        if known is None or known.id.hex() != section.get("key_id"):
+            self.register(folder, open_section(section, read_user_keys(os.environ)))
+
+    def register(self, folder: Path, key: StoreKey) -> None:
+        """Encrypt the files that are written in a folder from now on, and decrypt those that are read."""
+        for path in _spellings(folder):
+            self._keys[path] = key
+
+    def protect(self, folder: Path) -> None:
+        """Encrypt the files of a temporary folder, unless it is in an encrypted one, with a key that is not stored."""
+        if self.key_of(folder) is None:
+            self.register(folder, new_key())
+
+    def forget(self, folder: Path) -> None:
+        """Stop encrypting files in a folder that was registered itself."""
+        for path in _spellings(folder):
+            self._keys.pop(path, None)
+
+    def key_of(self, path: Path | str) -> StoreKey | None:
+        """Return the key of the encrypted folder that holds a file; None if there is none."""
+        place = self._place_of(path)
+        return place and place[0]
+
+    def _place_of(self, path: Path | str) -> tuple[StoreKey, str] | None:
+        """Return the key and the role of a file in an encrypted folder; None if it is in none."""
+        whole = os.path.abspath(path)  # noqa: PTH100 - faster, and called for each file
+        holding = [folder for folder in list(self._keys) if whole.startswith(folder)]
+        if not holding:
+            return None
+        folder = max(holding, key=len)
+        return self._keys[folder], role_of(whole.removeprefix(folder))
+
+    def open_file(self, path: Path, mode: Literal["rb", "wb"]) -> BinaryIO:
+        """Open a file, encrypted if its folder is. Raises: OSError; DecryptionError, here or when it is read."""
+        place = self._place_of(path)
+        return path.open(mode) if place is None else open_encrypted(path, mode, *place)
+
+    def encrypted(self, file: IO[bytes]) -> IO[bytes]:
+        """Encrypt a temporary file, opened for reading and writing, with a key of its own."""
+        return encrypted_scratch(file)
+
+    def file_system(self) -> EncryptedFiles:
+        """Return the file system of fsspec through which DuckDB opens encrypted files."""
+        from medhelm.io.encryption.duckdb_files import EncryptedFiles  # lazy: fsspec is slow to import
+
+        return EncryptedFiles()
 
 
-class Place(NamedTuple):
-    """A file in an encrypted folder."""
-
-    key: StoreKey
-    """The folder's key."""
-    role: str
-    """The part of its path that stays the same when the file is put in place, removed or restored."""
-
-
-def must_be_encrypted(folder: Path) -> bool:
-    """Return True if a key is given, so that nothing is read from or written to a store that is not encrypted."""
-    return bool(given_variables(os.environ)) and key_of(folder / "x") is None and folder.absolute() not in _plain
-
-
-def leave_plain(folder: Path) -> None:
-    """Let a store be plain although a key is given, such as a copy of one that is published."""
-    _plain.add(folder.absolute())
-
-
-def register(folder: Path, key: StoreKey) -> None:
-    """Encrypt the files that are written in a folder from now on, and decrypt those that are read."""
-    for path in {os.path.abspath(folder), os.path.realpath(folder)}:  # noqa: PTH100 - faster, and called for each file
-        _keys[os.path.join(path, "")] = key  # noqa: PTH118
-
-
-def forget(folder: Path) -> None:
-    """Stop encrypting files in a folder that was registered itself."""
-    if not _keys:
-        return
-    for path in {os.path.abspath(folder), os.path.realpath(folder)}:  # noqa: PTH100
-        _keys.pop(os.path.join(path, ""), None)  # noqa: PTH118
-
-
-def is_active() -> bool:
-    """Return True if any folder is encrypted. Then no other temporary file may hold plain text either."""
-    return bool(_keys)
-
-
-def key_of(path: Path | str) -> StoreKey | None:
-    """Return the key of the encrypted folder that holds a file; None if there is none."""
-    found = place_of(path) if _keys else None
-    return found and found.key
-
-
-def place_of(path: Path | str) -> Place | None:
-    """Return the place of a file in an encrypted folder; None if it is in none."""
-    whole = os.path.abspath(path)  # noqa: PTH100
-    holding = [folder for folder in list(_keys) if whole.startswith(folder)]
-    if not holding:
-        return None
-    folder = max(holding, key=len)
-    return Place(_keys[folder], role_of(whole.removeprefix(folder)))
+CIPHER = StoreCipher()
+"""The one cipher of this process."""
 
 
 def role_of(relative: str) -> str:
-    """Return the role of a file from its path in the store: at most three names.
+    """Return the role of a file: the part of its path in the store that stays when it is put in place or removed.
 
     >>> role_of("runs/pubmed_qa/.new-gpt-1f/.medhelm-0a/records.parquet")
     'pubmed_qa/gpt-1f/records.parquet'
@@ -99,37 +124,13 @@ def role_of(relative: str) -> str:
     return "/".join(names[-3:])
 
 
-def address(path: Path | str) -> str:
-    """Return the name by which DuckDB opens a file: its path, or its address if it is encrypted."""
-    text = str(path)
-    if not _keys or text.startswith(f"{PROTOCOL}://") or place_of(text) is None:
-        return text
-    return f"{PROTOCOL}://{os.path.abspath(text)}"  # noqa: PTH100
+def refuse_key_inside(folder: Path, environment: Mapping[str, str]) -> None:
+    """Raise UserError for a key that would be copied with the store."""
+    file = Path(environment.get(f"{KEY_VARIABLE}_FILE") or os.devnull).expanduser().resolve()
+    if file.is_relative_to(folder.resolve()):
+        raise UserError(f"{file} is inside the store that it protects. Move the key elsewhere. Nothing was changed.")
 
 
-def open_file(path: Path, mode: Literal["rb", "wb"]) -> BinaryIO:
-    """Open a file that may lie in an encrypted folder. Raises: OSError; DecryptionError."""
-    place = place_of(path) if _keys else None
-    if place is None:
-        return path.open(mode)
-    from medhelm.io.encryption.files import open_encrypted
-
-    return open_encrypted(path, mode, place.key, place.role)
-
-
-def read_text(path: Path) -> str:
-    """Read a UTF-8 text. Raises: OSError; ValueError, such as DecryptionError."""
-    if not _keys:
-        return path.read_text(encoding="utf-8")
-    with open_file(path, "rb") as file:
-        return file.read().decode()
-
-
-def temporary_file(folder: Path | None = None) -> IO[bytes]:
-    """Create an unnamed file to append to and to read, with a key of its own if any folder is encrypted."""
-    file = TemporaryFile(prefix="medhelm-", dir=folder)  # noqa: SIM115 - the caller closes it
-    if not _keys:
-        return file
-    from medhelm.io.encryption.files import encrypted_scratch
-
-    return encrypted_scratch(file)
+def _spellings(folder: Path) -> set[str]:
+    """Return the absolute path of a folder as it is given and without links, with a final separator."""
+    return {os.path.join(path(folder), "") for path in (os.path.abspath, os.path.realpath)}  # noqa: PTH118

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from medhelm.errors import StoreError, UserError
-from medhelm.io.encryption import is_encrypted, keys, places
+from medhelm.io.encryption import keys
 from medhelm.io.encryption.files import open_encrypted
 from medhelm.io.encryption.keys import DecryptionError, StoreKey
-from medhelm.io.encryption.unlock import SECTION, STATE, refuse_key_inside
+from medhelm.io.encryption.places import CIPHER, SECTION, STATE, refuse_key_inside, role_of
+from medhelm.io.files import is_encrypted
 from medhelm.io.output_folder import atomic_file, write_file
 from medhelm.io.shared_files import file_mode, make_shared_folder
 from medhelm.io.system_errors import error_class, store_error
@@ -118,7 +119,7 @@ def decrypt_store(folder: Path, environment: Mapping[str, str]) -> ConvertedStor
         n_files = _convert_files(store, key, encrypting=False)
         n_rows, damaged = _convert_cache(folder, lambda row: _decrypt_row(row, key))
         _write_section(folder, None)
-    places.forget(folder)
+    CIPHER.forget(folder)
     return ConvertedStore(
         state="plain", changed=True, fingerprint="", files=n_files, completions=n_rows, damaged=damaged
     )
@@ -188,7 +189,7 @@ def _text_files(store: Store) -> Iterator[Path]:
 
 
 def _role(store: Store, path: Path) -> str:
-    return places.role_of(str(path.relative_to(store.folder)))
+    return role_of(str(path.relative_to(store.folder)))
 
 
 def _check_files(store: Store, key: StoreKey) -> None:
