@@ -65,7 +65,7 @@ class CipherKey(Protocol):
 class Cipher(Protocol):
     """Encrypts the files of stores, and knows the encrypted folders of this process."""
 
-    def new_sections(self, folder: Path) -> dict[str, Any]:
+    def new_manifest(self, folder: Path) -> dict[str, Any]:
         """Return what the `store.json` of a new encrypted store holds besides its version. Raises: MedHelmError."""
 
     def unlock(self, folder: Path, manifest: Mapping[str, Any]) -> None:
@@ -83,7 +83,7 @@ class Cipher(Protocol):
     def open_file(self, path: Path, mode: Literal["rb", "wb"]) -> BinaryIO:
         """Open a file, encrypted if its folder is. Raises: OSError; ValueError, here or when it is read."""
 
-    def encrypted(self, file: IO[bytes]) -> IO[bytes]:
+    def encrypt_temporary(self, file: IO[bytes]) -> IO[bytes]:
         """Encrypt a temporary file, opened for reading and writing, with a key of its own."""
 
     def file_system(self) -> Any:
@@ -105,12 +105,14 @@ def load_cipher(why: str) -> Cipher:
     from medhelm.io import plugins  # lazy, here and below: few stores are encrypted
     from medhelm.io.lazy_mapping import LazyMapping
 
-    for loaded in LazyMapping[Cipher](plugins.extension_targets(plugins.FILES)).values():
-        return loaded
-    raise MissingError(
-        f"{why}, and the extension that encrypts stores is not installed: {plugins.EXTENSIONS / 'vault'} is missing. "
-        "Install all of medhelm again. Nothing was read or changed."
-    )
+    targets = plugins.extension_targets(plugins.FILES)
+    if not targets:
+        raise MissingError(
+            f"{why}, and the extension that encrypts stores is not installed: {plugins.EXTENSIONS / 'vault'} is "
+            "missing. Install all of medhelm again. Nothing was read or changed."
+        )
+    (loaded,) = LazyMapping[Cipher](targets).values()
+    return loaded
 
 
 def unlock(folder: Path, manifest: Mapping[str, Any]) -> None:
@@ -179,7 +181,7 @@ def address(path: Path | str) -> str:
 def temporary_file(folder: Path | None = None) -> IO[bytes]:
     """Create an unnamed file to append to and to read, encrypted if any folder is."""
     file = TemporaryFile(prefix="medhelm-", dir=folder)  # noqa: SIM115 - the caller closes it
-    return file if cipher is None else cipher.encrypted(file)
+    return file if cipher is None else cipher.encrypt_temporary(file)
 
 
 # --- data files -------------------------------------------------------------------------------------------------------

@@ -213,7 +213,7 @@ def _write_new_manifest(folder: Path) -> None:
     """Write the `store.json` of a new store; that of a process which creates the same one meanwhile counts."""
     content: dict[str, Any] = {"medhelm_store": FORMAT}
     if cipher := required_cipher(folder):
-        content = {"medhelm_store": ENCRYPTED, **cipher.new_sections(folder)}
+        content = {"medhelm_store": ENCRYPTED, **cipher.new_manifest(folder)}
     manifest = folder / "store.json"
     from medhelm.io.work_folders import WorkFolder
 

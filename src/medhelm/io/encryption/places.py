@@ -15,15 +15,13 @@ from medhelm.errors import StoreError, UserError
 from medhelm.io.encryption.files import encrypted_scratch, open_encrypted
 from medhelm.io.encryption.keys import StoreKey, new_key, new_section, open_section, read_user_keys
 from medhelm.io.files import KEY_VARIABLE, Cipher
+from medhelm.io.work_folders import PREFIX
 
 if TYPE_CHECKING:
     from medhelm.io.encryption.duckdb_files import EncryptedFiles
 
 SECTION, STATE = "encryption", "state"
 """Key of the section in `store.json`, and in the section that of the state: `complete`, `encrypting`, `decrypting`."""
-
-WORK = ".medhelm-"
-"""Prefix of the names of working folders, which are not part of a file's role."""
 
 HIDDEN = (".new-", ".old-")
 """Prefixes of the names of run folders that are being written or replaced; their files keep their roles."""
@@ -36,7 +34,7 @@ class StoreCipher(Cipher):
         """No folder is encrypted."""
         self._keys: dict[str, StoreKey] = {}  # absolute path of a folder, with a final separator -> its key
 
-    def new_sections(self, folder: Path) -> dict[str, Any]:
+    def new_manifest(self, folder: Path) -> dict[str, Any]:
         """Return the section of a new store, with the user's key of the environment. Raises: as `read_user_keys`."""
         keys = read_user_keys(os.environ)
         refuse_key_inside(folder, os.environ)
@@ -97,7 +95,7 @@ class StoreCipher(Cipher):
         place = self._place_of(path)
         return path.open(mode) if place is None else open_encrypted(path, mode, *place)
 
-    def encrypted(self, file: IO[bytes]) -> IO[bytes]:
+    def encrypt_temporary(self, file: IO[bytes]) -> IO[bytes]:
         """Encrypt a temporary file, opened for reading and writing, with a key of its own."""
         return encrypted_scratch(file)
 
@@ -118,7 +116,7 @@ def role_of(relative: str) -> str:
     >>> role_of("runs/pubmed_qa/.new-gpt-1f/.medhelm-0a/records.parquet")
     'pubmed_qa/gpt-1f/records.parquet'
     """
-    names = [name for name in Path(relative).parts if not name.startswith(WORK)]
+    names = [name for name in Path(relative).parts if not name.startswith(PREFIX)]
     for start in HIDDEN:
         names = [name.removeprefix(start) for name in names]
     return "/".join(names[-3:])
