@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from medhelm.io import files
+from medhelm.io.encryption.cipher import CIPHER
 from medhelm.io.encryption.keys import KEY_BYTES
-from medhelm.io.encryption.places import CIPHER
 from medhelm.io.files import KEY_VARIABLE, MAGIC
 
 KEYS = tuple(base64.b64encode(bytes([number]) * KEY_BYTES).decode() for number in range(3))

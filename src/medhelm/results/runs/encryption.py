@@ -17,9 +17,9 @@ from typing import Any, Literal
 
 from medhelm.errors import StoreError, UserError
 from medhelm.io.encryption import keys
+from medhelm.io.encryption.cipher import CIPHER, SECTION, STATE, refuse_key_inside, role_of
 from medhelm.io.encryption.files import open_encrypted
 from medhelm.io.encryption.keys import DecryptionError, StoreKey
-from medhelm.io.encryption.places import CIPHER, SECTION, STATE, refuse_key_inside, role_of
 from medhelm.io.files import is_encrypted
 from medhelm.io.output_folder import atomic_file, write_file
 from medhelm.io.shared_files import file_mode, make_shared_folder

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from medhelm.io import files
+from medhelm.io.encryption.cipher import CIPHER, role_of
 from medhelm.io.encryption.duckdb_files import SharedFile
 from medhelm.io.encryption.keys import DecryptionError, new_key
-from medhelm.io.encryption.places import CIPHER, role_of
 from medhelm.io.files import address, key_of, open_file, read_confidential, temporary_file
 from medhelm.io.output_folder import write_confidential
 from medhelm.io.parquet import ColumnWriter, ParquetWriter, connect, open_engine, sql_path
