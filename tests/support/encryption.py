@@ -10,11 +10,9 @@ from pathlib import Path
 import pytest
 
 from medhelm.io import files
-from medhelm.io.encryption.cipher import CIPHER
-from medhelm.io.encryption.keys import KEY_BYTES
 from medhelm.io.files import KEY_VARIABLE, MAGIC
 
-KEYS = tuple(base64.b64encode(bytes([number]) * KEY_BYTES).decode() for number in range(3))
+KEYS = tuple(base64.b64encode(bytes([number]) * 32).decode() for number in range(3))
 """Invented keys, as the environment gives them."""
 
 PARQUET = b"PAR1"
@@ -23,6 +21,8 @@ PARQUET = b"PAR1"
 
 def lock_stores(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget the stores that this process unlocked, as in a process of its own, until the test ends."""
+    from medhelm.io.encryption.cipher import CIPHER  # lazy: the tests of the core run without it
+
     monkeypatch.setattr(files, "cipher", None)
     monkeypatch.setattr(CIPHER, "_keys", {})
 
