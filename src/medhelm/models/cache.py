@@ -305,8 +305,6 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if not tables and not owner and not version:
             create_table(connection)
-            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         elif owner != APPLICATION_ID:
             raise StoreError(
                 f"{path} is a database of another program (application id {owner:#x}, expected {APPLICATION_ID:#x}). "
@@ -340,9 +338,11 @@ def add_columns(path: Path) -> None:
 
 
 def create_table(connection: sqlite3.Connection) -> None:
-    """Create the table of completions."""
+    """Create the table of completions, and mark the file."""
     columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
     connection.execute(f"CREATE TABLE completions ({columns}, CHECK ((text IS NULL) <> (failure_code IS NULL)))")
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
 def add_checksums(connection: sqlite3.Connection) -> None:
@@ -521,10 +521,6 @@ SEALED = {list(COLUMNS).index(name): name.encode() for name in (*TEXTS, *REPORTE
 """Position -> name of the columns that are encrypted, each value on its own, as bytes. The others hold no text."""
 
 
-_PUBLIC = range(len(COLUMNS) - 1)
-"""Positions of the columns that enter the checksum."""
-
-
 def sealed_row(row: Row, key: CipherKey) -> Row:
     """Encrypt a row of `row_of`. The checksum leaves out the texts: it would tell which guess of a text is right."""
     sealed = list(row)
@@ -561,8 +557,7 @@ def refuse_sealed(connection: sqlite3.Connection, path: Path) -> None:
 
 def _public_checksum(row: Sequence[Any]) -> int:
     """Return the checksum of a row without its encrypted values."""
-    public: list[Any] = [None if place in SEALED and isinstance(row[place], bytes) else row[place] for place in _PUBLIC]
-    return checksum(*public)
+    return checksum(*(None if i in SEALED and isinstance(row[i], bytes) else row[i] for i in range(len(COLUMNS) - 1)))
 
 
 def _nowhere(digest: bytes) -> None:

@@ -372,8 +372,13 @@ def test_rows_that_an_earlier_version_encrypted_are_read(
 def test_damaged_rows_are_left_out_of_the_conversion(store: Path) -> None:
     with closing(sqlite3.connect(store / "cache.sqlite")) as database, database:
         database.execute("UPDATE completions SET text = 'other' WHERE rowid IN (1, 2) AND text IS NOT NULL")
+        database.execute("UPDATE completions SET input = 'many' WHERE rowid = 3")
     done = encrypt_store(store, os.environ)
-    assert (done.completions, done.damaged) == (87, 2)
+    assert (done.completions, done.damaged) == (86, 3)
+    with closing(sqlite3.connect(store / "cache.sqlite")) as database, database:
+        database.execute("UPDATE completions SET output = 'many' WHERE rowid = 1")
+    back = decrypt_store(store, os.environ)
+    assert (back.completions, back.damaged) == (85, 1)
 
 
 # --- a new store ------------------------------------------------------------------------------------------------------
