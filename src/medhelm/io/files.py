@@ -69,7 +69,11 @@ class Cipher(Protocol):
         """Return what the `store.json` of a new encrypted store holds besides its version. Raises: MedHelmError."""
 
     def unlock(self, folder: Path, manifest: Mapping[str, Any]) -> None:
-        """Make the files of a store readable and writable. `manifest`: its `store.json`. Raises: MedHelmError."""
+        """Make the files of a store readable and writable, and set `cipher`. `manifest`: content of its `store.json`.
+
+        Raises: StoreError for a wrong key, a damaged section, or a store that is being converted; MissingError without
+        a key, or without a package that it needs.
+        """
 
     def protect(self, folder: Path) -> None:
         """Encrypt the files of a temporary folder, unless it is in an encrypted one, with a key that is not stored."""
@@ -113,18 +117,6 @@ def load_cipher(why: str) -> Cipher:
         )
     (loaded,) = LazyMapping[Cipher](targets).values()
     return loaded
-
-
-def unlock(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Make the files of an encrypted store readable and writable for this process. `manifest`: its `store.json`.
-
-    Raises: StoreError for a wrong key, a damaged section, or a store that is being converted; MissingError without a
-    key, or without the extension or a package that it needs.
-    """
-    global cipher
-    loaded = load_cipher(f"the store {folder} is encrypted")
-    loaded.unlock(folder, manifest)
-    cipher = loaded
 
 
 def given_variables(environment: Mapping[str, str]) -> list[str]:

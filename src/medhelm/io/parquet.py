@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medhelm.io import files
-from medhelm.io.files import address, open_file
 from medhelm.io.output_folder import put_file
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ class ParquetWriter:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._work = WorkFolder(path.parent)
         self._lines = self._work.path / "rows.jsonl"
-        self._file = open_file(self._lines, "wb")
+        self._file = files.open_file(self._lines, "wb")
         self._positions, self._starts = array("q"), array("q")
         self._size = self._longest = 0
         self._in_order = True
@@ -76,7 +75,7 @@ class ParquetWriter:
             parts = ", ".join(sql_path(part) for part in self._in_parts(self._work.path))
             rows = f"read_json([{parts}], format='nd', columns={{{types}}}, maximum_object_size={size})"
             connection.execute(
-                f"COPY (SELECT * FROM {rows}) TO {sql_text(address(new))} "
+                f"COPY (SELECT * FROM {rows}) TO {sql_text(files.address(new))} "
                 f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {n_together}, USE_TMP_FILE false)"
             )
         put_file(new, self._path)
@@ -87,7 +86,7 @@ class ParquetWriter:
         parts = []
         for number, content in enumerate(self._batches()):
             parts.append(folder / f"{number}.jsonl")
-            with open_file(parts[-1], "wb") as file:
+            with files.open_file(parts[-1], "wb") as file:
                 file.write(content)
         return parts
 
@@ -97,7 +96,7 @@ class ParquetWriter:
         places: Sequence[int] = range(len(self._positions))
         if not self._in_order:
             places = sorted(places, key=self._positions.__getitem__)
-        with open_file(self._lines, "rb") as lines:
+        with files.open_file(self._lines, "rb") as lines:
             for place in places:
                 lines.seek(self._starts[place])
                 batch += lines.readline()
@@ -142,7 +141,7 @@ class ColumnWriter:
         options = f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP}, USE_TMP_FILE false)"
         with WorkFolder(path.parent) as work:
             new = work.path / path.name
-            query = f"COPY (SELECT {', '.join(selected)} FROM columns) TO {sql_text(address(new))} {options}"
+            query = f"COPY (SELECT {', '.join(selected)} FROM columns) TO {sql_text(files.address(new))} {options}"
             self._connection.register("columns", table)
             try:
                 self._connection.execute(query)
@@ -238,7 +237,7 @@ def sql_path(path: Path | str) -> str:
     >>> sql_path("ward?/records.parquet")
     "'ward[?]/records.parquet'"
     """
-    return sql_text(re.sub(r"([*?\[])", r"[\1]", address(path)))
+    return sql_text(re.sub(r"([*?\[])", r"[\1]", files.address(path)))
 
 
 def sql_text(value: Path | str) -> str:

@@ -37,7 +37,7 @@ from typing import Any, cast
 
 from medhelm.domain import Shard
 from medhelm.errors import StoreError
-from medhelm.io.files import given_variables, is_encrypted, key_of, required_cipher, unlock
+from medhelm.io.files import given_variables, is_encrypted, key_of, load_cipher, required_cipher
 from medhelm.io.output_folder import output_error
 from medhelm.io.shared_files import make_shared_folder
 from medhelm.storage.run_file import MOVED
@@ -190,7 +190,7 @@ def open_store(folder: Path) -> Store:
     content = _read_manifest(folder)
     store = Store(folder)
     if content["medhelm_store"] == ENCRYPTED:
-        unlock(folder, content)
+        load_cipher(f"the store {folder} is encrypted").unlock(folder, content)
     else:
         _refuse_plain(folder)
     repair(store)

@@ -9,16 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal
+from typing import IO, Any, BinaryIO, Literal
 
 from medhelm.errors import StoreError, UserError
+from medhelm.io import files
 from medhelm.io.encryption.files import encrypted_scratch, open_encrypted
 from medhelm.io.encryption.keys import StoreKey, new_key, new_section, open_section, read_user_keys
 from medhelm.io.files import KEY_VARIABLE, Cipher
 from medhelm.io.work_folders import PREFIX
-
-if TYPE_CHECKING:
-    from medhelm.io.encryption.duckdb_files import EncryptedFiles
 
 SECTION, STATE = "encryption", "state"
 """Key of the section in `store.json`, and in the section that of the state: `complete`, `encrypting`, `decrypting`."""
@@ -41,11 +39,7 @@ class StoreCipher(Cipher):
         return {SECTION: {**new_section(keys[0]), STATE: "complete"}}
 
     def unlock(self, folder: Path, manifest: Mapping[str, Any]) -> None:
-        """Make the files of an encrypted store readable and writable for this process. `manifest`: its `store.json`.
-
-        Raises: StoreError for a wrong key, a damaged section, or a store that is being converted; MissingError without
-        a key, or without the package.
-        """
+        """Make the files of a store readable and writable for this process. Raises: as `Cipher.unlock`."""
         section = manifest.get(SECTION)
         if not isinstance(section, dict):
             raise StoreError(
@@ -63,8 +57,8 @@ class StoreCipher(Cipher):
 
     def register(self, folder: Path, key: StoreKey) -> None:
         """Encrypt the files that are written in a folder from now on, and decrypt those that are read."""
-        for path in _spellings(folder):
-            self._keys[path] = key
+        self._keys.update(dict.fromkeys(_spellings(folder), key))
+        files.cipher = self
 
     def protect(self, folder: Path) -> None:
         """Encrypt the files of a temporary folder, unless it is in an encrypted one, with a key that is not stored."""
@@ -99,7 +93,7 @@ class StoreCipher(Cipher):
         """Encrypt a temporary file, opened for reading and writing, with a key of its own."""
         return encrypted_scratch(file)
 
-    def file_system(self) -> EncryptedFiles:
+    def file_system(self) -> Any:
         """Return the file system of fsspec through which DuckDB opens encrypted files."""
         from medhelm.io.encryption.duckdb_files import EncryptedFiles  # lazy: fsspec is slow to import
 

@@ -77,18 +77,6 @@ class EncryptedFiles(AbstractFileSystem):  # type: ignore[misc] # fsspec has no 
         """Return the time of the last change."""
         return datetime.fromtimestamp(_path(path).stat().st_mtime, UTC)
 
-    def isfile(self, path: str) -> bool:
-        """Return True if it is a file."""
-        return _path(path).is_file()
-
-    def isdir(self, path: str) -> bool:
-        """Return True if it is a folder."""
-        return _path(path).is_dir()
-
-    def exists(self, path: str, **_: Any) -> bool:
-        """Return True if it exists."""
-        return _path(path).exists()
-
 
 def _path(address: str) -> Path:
     return Path(address.removeprefix(f"{PROTOCOL}://"))

@@ -128,10 +128,6 @@ class EncryptedFile(io.RawIOBase):
         self._position = start + offset
         return self._position
 
-    def tell(self) -> int:
-        """Return the position of the next read."""
-        return self._position
-
     @property
     def _size(self) -> int:
         return self._n_full * CHUNK + len(self._tail)

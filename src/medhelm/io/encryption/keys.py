@@ -19,8 +19,8 @@ from typing import Any
 from medhelm.errors import MissingError, StoreError
 from medhelm.io.files import KEY_VARIABLE, given_variables
 
-CIPHER = "AES-256-GCM"
-"""Name of the cipher in `store.json`."""
+ALGORITHM = "AES-256-GCM"
+"""Name of the algorithm in `store.json`."""
 
 KEY_BYTES, NONCE_BYTES, ID_BYTES = 32, 12, 8
 """Sizes of a key, of the random number that makes each message different, and of the id of a store's key."""
@@ -104,7 +104,7 @@ def open_section(section: Mapping[str, Any], user_keys: Sequence[bytes]) -> Stor
 def _section(key: bytes, key_id: bytes, user_key: bytes) -> dict[str, str]:
     wrapped = StoreKey(user_key, b"").encrypt(key, _WRAPPED + key_id)
     return {
-        "cipher": CIPHER,
+        "cipher": ALGORITHM,
         "key_id": key_id.hex(),
         "wrapped_by": fingerprint(user_key),
         "wrapped_key": base64.b64encode(wrapped).decode(),
@@ -115,7 +115,7 @@ def _unwrap(section: Mapping[str, Any], user_keys: Sequence[bytes]) -> bytes:
     try:
         wanted, cipher, key_id = section["wrapped_by"], section["cipher"], bytes.fromhex(section["key_id"])
         wrapped = base64.b64decode(section["wrapped_key"], validate=True)
-        if cipher != CIPHER or len(key_id) != ID_BYTES:
+        if cipher != ALGORITHM or len(key_id) != ID_BYTES:
             raise ValueError(cipher)
     except (KeyError, TypeError, ValueError):
         raise StoreError("store.json is damaged: its section `encryption` cannot be read. Restore it.") from None

@@ -12,7 +12,6 @@ from warnings import warn
 from medhelm.domain import Run
 from medhelm.errors import StoreError
 from medhelm.io import files
-from medhelm.io.files import open_file
 from medhelm.io.parquet import connect, sql_path
 from medhelm.io.system_errors import reason
 from medhelm.storage.run_file import DamagedRunError, stored_folder
@@ -105,7 +104,7 @@ def _end_of(path: str) -> tuple[bytes, int]:
             return os.read(file, _FOOTER_END), size
         finally:
             os.close(file)
-    with open_file(Path(path), "rb") as opened:
+    with files.open_file(Path(path), "rb") as opened:
         opened.seek(-_FOOTER_END, os.SEEK_END)
         return opened.read(), opened.tell()
 
