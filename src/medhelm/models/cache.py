@@ -557,7 +557,8 @@ def refuse_sealed(connection: sqlite3.Connection, path: Path) -> None:
 
 def _public_checksum(row: Sequence[Any]) -> int:
     """Return the checksum of a row without its encrypted values."""
-    return checksum(*(None if i in SEALED and isinstance(row[i], bytes) else row[i] for i in range(len(COLUMNS) - 1)))
+    public: list[Any] = [None if i in SEALED and isinstance(value, bytes) else value for i, value in enumerate(row)]
+    return checksum(*public[: len(COLUMNS) - 1])
 
 
 def _nowhere(digest: bytes) -> None:
