@@ -104,7 +104,7 @@ CIPHER = StoreCipher()
 """The one cipher of this process."""
 
 
-def role_of(relative: str) -> str:
+def role_of(relative: Path | str) -> str:
     """Return the role of a file: the part of its path in the store that stays when it is put in place or removed.
 
     >>> role_of("runs/pubmed_qa/.new-gpt-1f/.medhelm-0a/records.parquet")

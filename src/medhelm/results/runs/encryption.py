@@ -187,17 +187,13 @@ def _text_files(store: Store) -> Iterator[Path]:
         yield from sorted(path for path in store.folder.rglob(pattern) if path.is_file())
 
 
-def _role(store: Store, path: Path) -> str:
-    return role_of(str(path.relative_to(store.folder)))
-
-
 def _check_files(store: Store, key: StoreKey) -> None:
     """Read all files. Raises: StoreError naming all damaged ones."""
     problems = []
     for path in _text_files(store):
         if is_encrypted(path):
             try:
-                with open_encrypted(path, "rb", key, _role(store, path)) as file:
+                with open_encrypted(path, "rb", key, role_of(path.relative_to(store.folder))) as file:
                     while file.read(_PART):
                         pass
             except DecryptionError as error:
@@ -212,7 +208,7 @@ def _convert_files(store: Store, key: StoreKey, *, encrypting: bool) -> int:
     for path in _text_files(store):
         if is_encrypted(path) == encrypting:
             continue
-        role = _role(store, path)
+        role = role_of(path.relative_to(store.folder))
         # Every command clears the folder of the store after a kill, but not the folders of thousands of runs.
         with atomic_file(path, durable=True, hidden_in=store.folder) as new:
             new.touch(mode=0o600)
