@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from medhelm.io.encryption.keys import VARIABLE
+from medhelm.io.files import KEY_VARIABLE
 from medhelm.results.runs.encryption import encrypt_store
 from tests.support.cli import Medhelm
 
@@ -113,7 +113,7 @@ def unpack(file: Path, to: Path) -> str:
     version = file.parent.parent
     store = file.name.partition("-")[0]
     shutil.copytree(version, to, dirs_exist_ok=True, ignore=shutil.ignore_patterns("expected"))
-    if VARIABLE in os.environ:
+    if KEY_VARIABLE in os.environ:
         encrypt_store(to / store, os.environ)
     return store
 

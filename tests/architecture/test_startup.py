@@ -65,6 +65,7 @@ def test_a_reader_that_has_had_enough_is_no_error() -> None:
             "import medhelm.evaluation.evaluate",
             {
                 *("aiohttp", "numpy", "duckdb", "starlette", "cryptography", "fsspec", "pydantic", "yaml"),
+                *("medhelm.io.encryption", "medhelm.extensions"),
                 *("medhelm.evaluation.batch.submit", "medhelm.models.batch", "medhelm.analysis.cost.plan"),
             },
         ),
@@ -77,7 +78,7 @@ def test_what_is_needed_later_is_loaded_later(code: str, later: set[str]) -> Non
     assert later.isdisjoint(done.stdout.split())
 
 
-CORE_LINES = 9_520
+CORE_LINES = 9_500
 """Most lines of code, without blank lines, comments and docstrings, that running an evaluation imports at first. Lower
 this number when the core shrinks; the goal is 9,000."""
 

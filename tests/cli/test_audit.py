@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from medhelm.errors import ProviderError
-from medhelm.io.encryption import places
-from medhelm.io.encryption.keys import VARIABLE
+from medhelm.io.files import KEY_VARIABLE
 from medhelm.io.http.audit import Subject
 from medhelm.models.providers.hosted import HttpProvider
 from medhelm.storage.audit_log import AuditLog
 from tests.support.cli import Medhelm
+from tests.support.encryption import lock_stores
 from tests.support.servers.openai import Answer, Server
 from tests.support.servers.proxy import TlsServer, TunnelProxy, make_certificates
 
@@ -185,8 +185,8 @@ def test_an_auditor_needs_no_key_of_an_encrypted_store(
     store = ("--store", str(tmp_path / "store"))
     assert medhelm("encrypt", *store).code == 0
     AuditLog(tmp_path / "store" / "audit.jsonl").request_all("GET", "https://a.example", [(Subject(), 0)])
-    monkeypatch.delenv(VARIABLE)
-    monkeypatch.setattr(places, "_keys", {})
+    monkeypatch.delenv(KEY_VARIABLE)
+    lock_stores(monkeypatch)
     assert "1 entry, intact" in medhelm("audit", "verify", *store).out
     assert "https://a.example" in medhelm("audit", "show", *store).out
 

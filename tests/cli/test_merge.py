@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from medhelm.io.encryption.keys import VARIABLE
+from medhelm.io.files import KEY_VARIABLE
 from tests.support.benchmarks.choice import answers_with, make_benchmark, perfect
 from tests.support.cli import Medhelm, Outcome
 from tests.support.encryption import plain_files
@@ -243,7 +243,7 @@ def test_stores_without_shards_are_refused(medhelm: Medhelm, place: Path) -> Non
 def test_encrypted_shards_are_merged_into_a_store_that_is_encrypted_from_the_start(
     medhelm: Medhelm, place: Path, server: Server, store_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(VARIABLE, store_key)  # the fixture `medhelm` deletes it
+    monkeypatch.setenv(KEY_VARIABLE, store_key)  # the fixture `medhelm` deletes it
     for shard, store in (("1/2", "a"), ("2/2", "b")):
         assert medhelm("encrypt", "--store", store).code == 0
         assert run(medhelm, place, server, shard, store).code == 0

@@ -9,21 +9,29 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.io.encryption import MAGIC, places
-from medhelm.io.encryption.keys import KEY_BYTES, VARIABLE
+from medhelm.io import files
+from medhelm.io.files import KEY_VARIABLE, MAGIC
 
-KEYS = tuple(base64.b64encode(bytes([number]) * KEY_BYTES).decode() for number in range(3))
+KEYS = tuple(base64.b64encode(bytes([number]) * 32).decode() for number in range(3))
 """Invented keys, as the environment gives them."""
 
 PARQUET = b"PAR1"
 """First bytes of a plain Parquet file."""
 
 
+def lock_stores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget the stores that this process unlocked, as in a process of its own, until the test ends."""
+    from medhelm.io.encryption.cipher import CIPHER  # lazy: the tests of the core run without it
+
+    monkeypatch.setattr(files, "cipher", None)
+    monkeypatch.setattr(CIPHER, "_keys", {})
+
+
 @pytest.fixture
 def store_key(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Set a key in the environment, and forget afterwards the stores that it unlocked."""
-    monkeypatch.setattr(places, "_keys", {})
-    monkeypatch.setenv(VARIABLE, KEYS[0])
+    lock_stores(monkeypatch)
+    monkeypatch.setenv(KEY_VARIABLE, KEYS[0])
     yield KEYS[0]
 
 
@@ -31,7 +39,7 @@ def store_key(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def without_key() -> Iterator[None]:
     """Take the key out of the environment: with a key, plain stores are refused."""
     with pytest.MonkeyPatch.context() as environment:
-        environment.delenv(VARIABLE)
+        environment.delenv(KEY_VARIABLE)
         yield
 
 

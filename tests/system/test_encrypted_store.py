@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.io.encryption.keys import VARIABLE
+from medhelm.io.files import KEY_VARIABLE
 from tests.support.benchmarks.judged import JUDGES, court, write_benchmark
 from tests.support.cli import Medhelm
 from tests.support.encryption import plain_files
@@ -31,7 +31,7 @@ def start(store: Path, *command: object) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         encoding="utf-8",
-        env={**kept, VARIABLE: os.environ[VARIABLE], "TMPDIR": str(store.parent / "tmp")},
+        env={**kept, KEY_VARIABLE: os.environ[KEY_VARIABLE], "TMPDIR": str(store.parent / "tmp")},
     )
 
 

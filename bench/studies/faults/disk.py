@@ -248,7 +248,7 @@ def _fork(work: Callable[[], NoReturn]) -> int:
 
 def _is_encrypted(manifest: Path) -> bool:
     """Return True if a store is encrypted, or being converted."""
-    from medhelm.io.encryption.unlock import SECTION
+    from medhelm.io.encryption.cipher import SECTION
 
     return manifest.is_file() and SECTION in manifest.read_text(encoding="utf-8")
 

@@ -200,7 +200,7 @@ def _definitions(shared: Shared) -> dict[str, Benchmark]:
 
 def _print_result(done: ExportResult, shared: Shared) -> int:
     """Print the result of an export and return the exit code."""
-    from medhelm.io.encryption.places import key_of
+    from medhelm.io.files import key_of
     from medhelm.reports import exchange as exchange_report
 
     if shared.json:

@@ -41,7 +41,7 @@ from medhelm.domain.text import listed, plural
 from medhelm.errors import StoreError, UserError
 from medhelm.evaluation.run_recorder import RunRecorder
 from medhelm.evaluation.settings import repeating_words
-from medhelm.io.encryption.places import open_file
+from medhelm.io.files import open_file
 from medhelm.io.shared_files import file_mode
 from medhelm.models.cache import Cache
 from medhelm.models.cache_reader import CacheReader

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from medhelm.domain import Benchmark, Run
 from medhelm.errors import StoreError, UserError
-from medhelm.io.encryption.places import leave_plain
+from medhelm.io.files import leave_plain
 from medhelm.io.http.egress import ADMINISTRATOR_FILE, read_rules
 from medhelm.io.http.hosts import is_loopback
 from medhelm.io.object_store.store import ObjectStore

@@ -1,7 +1,11 @@
-"""Opens data files, plain or compressed with gzip, as bytes or text, with limits against decompression bombs.
+"""Opens the files of stores, which may be encrypted, and data files, which may be compressed.
 
-A file whose name ends in `.gz` is decompressed while it is read. A file that cannot be opened, decompressed or decoded
-raises a DataError that names the file, the place in it and the fix.
+Everything that writes or reads text in a store goes through `open_file`, `read_confidential`, `temporary_file`,
+`output_folder.write_confidential`, `work_folders.temporary_folder`, or `address` for files that DuckDB opens. In
+folders that are not encrypted these functions do the same as those of Python.
+
+A data file whose name ends in `.gz` is decompressed while it is read, with limits against decompression bombs. One that
+cannot be opened, decompressed or decoded raises a DataError that names the file, the place in it and the fix.
 """
 
 from __future__ import annotations
@@ -9,18 +13,28 @@ from __future__ import annotations
 import codecs
 import gzip
 import io
-import zipfile
+import os
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal, Protocol, TextIO, cast
 
-from medhelm.errors import DataError
+from medhelm.errors import DataError, MissingError
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
+
+KEY_VARIABLE = "MEDHELM_STORE_KEY"
+"""Environment variable with the user's key; with the suffix `_FILE` or `_COMMAND`, with the place to read it from."""
+
+MAGIC = b"MEDHELM\x1a"
+"""First bytes of every encrypted file."""
+
+PROTOCOL = "medhelm"
+"""DuckDB opens addresses of this protocol through `Cipher.file_system`."""
 
 _SUSPICIOUS = 100_000_000
 """Decompressed size that is always accepted, in bytes."""
@@ -33,6 +47,136 @@ _LARGEST_DOCUMENT = 1 << 30
 _LARGEST_WHOLE = 4 << 30
 """Maximum decompressed size of a file that is read as a whole, in bytes."""
 _CHUNK = 1 << 20
+
+
+# --- files of stores --------------------------------------------------------------------------------------------------
+
+
+class CipherKey(Protocol):
+    """The key of an encrypted folder, for single values such as those of the cache."""
+
+    def encrypt(self, content: bytes, about: bytes) -> bytes:
+        """Encrypt a message. `about`: its context, which must be given again to decrypt it."""
+
+    def decrypt(self, message: bytes, about: bytes) -> bytes:
+        """Decrypt a message. Raises: ValueError if it was not encrypted with this key and `about`."""
+
+
+class Cipher(Protocol):
+    """Encrypts the files of stores, and knows the encrypted folders of this process."""
+
+    def new_manifest(self, folder: Path) -> dict[str, Any]:
+        """Return what the `store.json` of a new encrypted store holds besides its version. Raises: MedHelmError."""
+
+    def unlock(self, folder: Path, manifest: Mapping[str, Any]) -> None:
+        """Make the files of a store readable and writable, and set `cipher`. `manifest`: content of its `store.json`.
+
+        Raises: StoreError for a wrong key, a damaged section, or a store that is being converted; MissingError without
+        a key, or without a package that it needs.
+        """
+
+    def protect(self, folder: Path) -> None:
+        """Encrypt the files of a temporary folder, unless it is in an encrypted one, with a key that is not stored."""
+
+    def forget(self, folder: Path) -> None:
+        """Stop encrypting files in a folder that was unlocked or protected itself."""
+
+    def key_of(self, path: Path | str) -> CipherKey | None:
+        """Return the key of the encrypted folder that holds a file; None if there is none."""
+
+    def open_file(self, path: Path, mode: Literal["rb", "wb"]) -> BinaryIO:
+        """Open a file, encrypted if its folder is. Raises: OSError; ValueError, here or when it is read."""
+
+    def encrypt_temporary(self, file: IO[bytes]) -> IO[bytes]:
+        """Encrypt a temporary file, opened for reading and writing, with a key of its own."""
+
+    def file_system(self) -> Any:
+        """Return the file system of fsspec through which DuckDB opens files by their `address`."""
+
+
+cipher: Cipher | None = None
+"""The cipher of the encrypted stores that this process has opened; None if there are none.
+
+With one, no temporary file may hold plain text either.
+"""
+
+_plain: set[Path] = set()
+"""Folders of stores that this process leaves as they are although a key is given."""
+
+
+def load_cipher(why: str) -> Cipher:
+    """Return the cipher of this installation. `why`: the reason, for the message. Raises: MissingError without one."""
+    from medhelm.io import plugins  # lazy, here and below: few stores are encrypted
+    from medhelm.io.lazy_mapping import LazyMapping
+
+    targets = plugins.extension_targets(plugins.FILES)
+    if not targets:
+        raise MissingError(
+            f"{why}, and the extension that encrypts stores is not installed: {plugins.EXTENSIONS / 'vault'} is "
+            "missing. Install all of medhelm again. Nothing was read or changed."
+        )
+    (loaded,) = LazyMapping[Cipher](targets).values()
+    return loaded
+
+
+def given_variables(environment: Mapping[str, str]) -> list[str]:
+    """Return the variables that give the user's key."""
+    return [name for end in ("", "_FILE", "_COMMAND") if environment.get(name := f"{KEY_VARIABLE}{end}")]
+
+
+def required_cipher(folder: Path) -> Cipher | None:
+    """Return the cipher if a key is given, so that a store that is not encrypted must not be used; else None.
+
+    Raises: MissingError if a key is given, and the extension that encrypts is missing.
+    """
+    names = given_variables(os.environ)
+    if not names or key_of(folder / "x") is not None or folder.absolute() in _plain:
+        return None
+    return load_cipher(f"{' and '.join(names)} is set, so that the store {folder} must be encrypted")
+
+
+def leave_plain(folder: Path) -> None:
+    """Let a store be plain although a key is given, such as a copy of one that is published."""
+    _plain.add(folder.absolute())
+
+
+def is_encrypted(path: Path) -> bool:
+    """Return True if a file begins like an encrypted file. Raises: OSError."""
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
+def key_of(path: Path | str) -> CipherKey | None:
+    """Return the key of the encrypted folder that holds a file; None if there is none."""
+    return None if cipher is None else cipher.key_of(path)
+
+
+def open_file(path: Path, mode: Literal["rb", "wb"]) -> BinaryIO:
+    """Open a file that may lie in an encrypted folder. Raises: OSError; ValueError if it cannot be decrypted."""
+    return path.open(mode) if cipher is None else cipher.open_file(path, mode)
+
+
+def read_confidential(path: Path) -> str:
+    """Read a UTF-8 text that may lie in an encrypted folder. Raises: OSError; ValueError, also for damaged files."""
+    with open_file(path, "rb") as file:
+        return file.read().decode()
+
+
+def address(path: Path | str) -> str:
+    """Return the name by which DuckDB opens a file: its path, or its address if it is encrypted."""
+    text = str(path)
+    if cipher is None or text.startswith(f"{PROTOCOL}://") or cipher.key_of(text) is None:
+        return text
+    return f"{PROTOCOL}://{os.path.abspath(text)}"  # noqa: PTH100 - faster, and called for each file
+
+
+def temporary_file(folder: Path | None = None) -> IO[bytes]:
+    """Create an unnamed file to append to and to read, encrypted if any folder is."""
+    file = TemporaryFile(prefix="medhelm-", dir=folder)  # noqa: SIM115 - the caller closes it
+    return file if cipher is None else cipher.encrypt_temporary(file)
+
+
+# --- data files -------------------------------------------------------------------------------------------------------
 
 
 def open_bytes(path: Path) -> BinaryIO:
@@ -123,6 +267,8 @@ def check_zip(path: Path) -> None:
 
     Raises: DataError; zipfile.BadZipFile and others if it is not a valid archive.
     """
+    import zipfile  # lazy: it takes longer to import than all else here
+
     with zipfile.ZipFile(path) as archive:
         size = sum(entry.file_size for entry in archive.infolist())
     packed = path.stat().st_size

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from medhelm.errors import MedHelmError, StoreFullError, UserError
-from medhelm.io.encryption.places import open_file
+from medhelm.io.files import open_file
 from medhelm.io.system_errors import DISK_FULL, error_class, is_database_disk_error, reason
 
 

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medhelm.io.encryption.places import address, is_active, open_file
+from medhelm.io import files
 from medhelm.io.output_folder import put_file
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class ParquetWriter:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._work = WorkFolder(path.parent)
         self._lines = self._work.path / "rows.jsonl"
-        self._file = open_file(self._lines, "wb")
+        self._file = files.open_file(self._lines, "wb")
         self._positions, self._starts = array("q"), array("q")
         self._size = self._longest = 0
         self._in_order = True
@@ -75,7 +75,7 @@ class ParquetWriter:
             parts = ", ".join(sql_path(part) for part in self._in_parts(self._work.path))
             rows = f"read_json([{parts}], format='nd', columns={{{types}}}, maximum_object_size={size})"
             connection.execute(
-                f"COPY (SELECT * FROM {rows}) TO {sql_text(address(new))} "
+                f"COPY (SELECT * FROM {rows}) TO {sql_text(files.address(new))} "
                 f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {n_together}, USE_TMP_FILE false)"
             )
         put_file(new, self._path)
@@ -86,7 +86,7 @@ class ParquetWriter:
         parts = []
         for number, content in enumerate(self._batches()):
             parts.append(folder / f"{number}.jsonl")
-            with open_file(parts[-1], "wb") as file:
+            with files.open_file(parts[-1], "wb") as file:
                 file.write(content)
         return parts
 
@@ -96,7 +96,7 @@ class ParquetWriter:
         places: Sequence[int] = range(len(self._positions))
         if not self._in_order:
             places = sorted(places, key=self._positions.__getitem__)
-        with open_file(self._lines, "rb") as lines:
+        with files.open_file(self._lines, "rb") as lines:
             for place in places:
                 lines.seek(self._starts[place])
                 batch += lines.readline()
@@ -141,7 +141,7 @@ class ColumnWriter:
         options = f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP}, USE_TMP_FILE false)"
         with WorkFolder(path.parent) as work:
             new = work.path / path.name
-            query = f"COPY (SELECT {', '.join(selected)} FROM columns) TO {sql_text(address(new))} {options}"
+            query = f"COPY (SELECT {', '.join(selected)} FROM columns) TO {sql_text(files.address(new))} {options}"
             self._connection.register("columns", table)
             try:
                 self._connection.execute(query)
@@ -176,7 +176,7 @@ def _array(kind: str, values: Sequence[Any]) -> Any:
 
 def connect() -> duckdb.DuckDBPyConnection:
     """Open a connection of this process's engine, with temporary tables and views of its own."""
-    return _engine(os.getpid(), is_active()).cursor()
+    return _engine(os.getpid(), files.cipher is not None).cursor()
 
 
 @cache
@@ -203,15 +203,14 @@ def open_engine(*, memory_mb: int, threads: int = 1) -> duckdb.DuckDBPyConnectio
     """Start a private engine with limited memory, no extensions and no network."""
     import duckdb
 
+    cipher = files.cipher
     engine = open_database(
         threads=threads,
-        memory_limit=f"{memory_mb * (MORE_MEMORY if is_active() else 1)}MB",
-        temp_directory="" if is_active() else str(_spill_folder(os.getpid())),
+        memory_limit=f"{memory_mb * (MORE_MEMORY if cipher else 1)}MB",
+        temp_directory="" if cipher else str(_spill_folder(os.getpid())),
     )
-    if is_active():
-        from medhelm.io.encryption.duckdb_files import EncryptedFiles
-
-        engine.register_filesystem(EncryptedFiles())
+    if cipher:
+        engine.register_filesystem(cipher.file_system())
     with suppress(duckdb.Error):  # before DuckDB 1.3 there is no such setting, and no such cache
         engine.execute("SET enable_external_file_cache = false")
     return engine
@@ -238,7 +237,7 @@ def sql_path(path: Path | str) -> str:
     >>> sql_path("ward?/records.parquet")
     "'ward[?]/records.parquet'"
     """
-    return sql_text(re.sub(r"([*?\[])", r"[\1]", address(path)))
+    return sql_text(re.sub(r"([*?\[])", r"[\1]", files.address(path)))
 
 
 def sql_text(value: Path | str) -> str:

@@ -19,7 +19,7 @@ from time import time
 from types import TracebackType
 from typing import Self
 
-from medhelm.io.encryption.places import forget, is_active, place_of, register
+from medhelm.io import files
 
 try:
     import fcntl
@@ -81,7 +81,8 @@ class WorkFolder:
         lock, self._lock = self._lock, _NO_LOCK
         if lock != _NO_LOCK:
             os.close(lock)
-        forget(self.path)
+        if files.cipher is not None:
+            files.cipher.forget(self.path)
 
     def __enter__(self) -> Self:
         return self
@@ -93,10 +94,8 @@ class WorkFolder:
 def temporary_folder(*parents: Path) -> WorkFolder:
     """Make a working folder in the first of `parents` that can be written, else in the system's temporary folder."""
     work = WorkFolder(*parents, Path(gettempdir()))
-    if is_active() and place_of(work.path) is None:
-        from medhelm.io.encryption.keys import new_key
-
-        register(work.path, new_key())  # what belongs to an encrypted store is not copied as plain text
+    if files.cipher is not None:  # what belongs to an encrypted store is not copied as plain text
+        files.cipher.protect(work.path)
     return work
 
 

@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Any, Self
 from medhelm.domain import Completion, Failure, FailureCode, Request, Usage
 from medhelm.domain.grouping import group_by
 from medhelm.errors import StoreError
-from medhelm.io.encryption.places import key_of
+from medhelm.io.files import key_of
 from medhelm.io.shared_files import prepare_database
 
 if TYPE_CHECKING:
-    from medhelm.io.encryption.keys import StoreKey
+    from medhelm.io.files import CipherKey
     from medhelm.models.cache_lookup import KnownCompletion
 
 SCHEMA_VERSION = 4
@@ -305,8 +305,6 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if not tables and not owner and not version:
             create_table(connection)
-            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         elif owner != APPLICATION_ID:
             raise StoreError(
                 f"{path} is a database of another program (application id {owner:#x}, expected {APPLICATION_ID:#x}). "
@@ -340,9 +338,11 @@ def add_columns(path: Path) -> None:
 
 
 def create_table(connection: sqlite3.Connection) -> None:
-    """Create the table of completions."""
+    """Create the table of completions, and mark the file."""
     columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
     connection.execute(f"CREATE TABLE completions ({columns}, CHECK ((text IS NULL) <> (failure_code IS NULL)))")
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
 def add_checksums(connection: sqlite3.Connection) -> None:
@@ -483,7 +483,7 @@ def read_row(connection: sqlite3.Connection, query: str, *values: bytes | str) -
 
 
 def completion_of_row(
-    digest: bytes, row: Row, *, is_checked: bool = True, key: StoreKey | None = None
+    digest: bytes, row: Row, *, is_checked: bool = True, key: CipherKey | None = None
 ) -> Completion | None:
     """Convert a row of `select` to a completion; None if it is damaged.
 
@@ -521,11 +521,7 @@ SEALED = {list(COLUMNS).index(name): name.encode() for name in (*TEXTS, *REPORTE
 """Position -> name of the columns that are encrypted, each value on its own, as bytes. The others hold no text."""
 
 
-_PUBLIC = range(len(COLUMNS) - 1)
-"""Positions of the columns that enter the checksum."""
-
-
-def sealed_row(row: Row, key: StoreKey) -> Row:
+def sealed_row(row: Row, key: CipherKey) -> Row:
     """Encrypt a row of `row_of`. The checksum leaves out the texts: it would tell which guess of a text is right."""
     sealed = list(row)
     for place, name in SEALED.items():
@@ -534,7 +530,7 @@ def sealed_row(row: Row, key: StoreKey) -> Row:
     return (*sealed[:-1], _public_checksum(sealed))
 
 
-def opened_row(row: Row, key: StoreKey) -> Row:
+def opened_row(row: Row, key: CipherKey) -> Row:
     """Decrypt a row. Raises: ValueError or TypeError if it is damaged, or not encrypted with this key."""
     if len(row) != len(COLUMNS) or _public_checksum(row) != row[-1]:
         raise ValueError("wrong checksum")
@@ -561,8 +557,8 @@ def refuse_sealed(connection: sqlite3.Connection, path: Path) -> None:
 
 def _public_checksum(row: Sequence[Any]) -> int:
     """Return the checksum of a row without its encrypted values."""
-    public: list[Any] = [None if place in SEALED and isinstance(row[place], bytes) else row[place] for place in _PUBLIC]
-    return checksum(*public)
+    public: list[Any] = [None if i in SEALED and isinstance(value, bytes) else value for i, value in enumerate(row)]
+    return checksum(*public[: len(COLUMNS) - 1])
 
 
 def _nowhere(digest: bytes) -> None:

@@ -13,7 +13,7 @@ from typing import Self
 
 from medhelm.domain import Completion, Request, Usage
 from medhelm.errors import StoreError
-from medhelm.io.encryption.places import key_of
+from medhelm.io.files import key_of
 from medhelm.models.cache import (
     ADDED,
     APPLICATION_ID,

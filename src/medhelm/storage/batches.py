@@ -16,7 +16,7 @@ from typing import IO
 from medhelm.domain import Model
 from medhelm.domain.batch import Batch, BatchState
 from medhelm.errors import StoreError
-from medhelm.io.encryption.places import temporary_file
+from medhelm.io.files import temporary_file
 from medhelm.io.output_folder import write_file
 from medhelm.io.system_errors import error_class
 from medhelm.storage.json_form import TUPLE, JsonForm, key_map

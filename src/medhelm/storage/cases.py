@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from medhelm.domain import Run
 from medhelm.errors import StoreError
-from medhelm.io.encryption.places import address
+from medhelm.io.files import address
 from medhelm.io.parquet import connect, sql_name, sql_path, sql_text
 from medhelm.io.system_errors import reason
 from medhelm.storage.recovery.damaged_runs import damaged

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from medhelm.domain import ConstantBaseline
-from medhelm.io.encryption.places import read_text
+from medhelm.io.files import read_confidential
 from medhelm.io.output_folder import write_confidential
 from medhelm.storage.json_form import JsonForm, key_map
 
@@ -21,7 +21,7 @@ def write_baseline(path: Path, baseline: ConstantBaseline | None) -> None:
 def read_baseline(path: Path) -> ConstantBaseline | None:
     """Read a constant baseline; None if there is none, or no file."""
     try:
-        content = json.loads(read_text(path))
+        content = json.loads(read_confidential(path))
     except (OSError, ValueError):
         return None
     return BASELINE.read(content) if content else None

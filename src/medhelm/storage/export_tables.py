@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from medhelm.domain import RULES
 from medhelm.domain.text import SERVERS
-from medhelm.io.encryption.places import address, open_file
+from medhelm.io.files import address, open_file
 from medhelm.io.parquet import connect, sql_name, sql_path, sql_text
 from medhelm.io.spreadsheet_cells import FORMULA, NUMBER
 from medhelm.io.work_folders import WorkFolder

@@ -19,7 +19,7 @@ from filelock import FileLock
 
 from medhelm.domain import Run
 from medhelm.errors import StoreError
-from medhelm.io.encryption.places import read_text
+from medhelm.io.files import read_confidential
 from medhelm.io.output_folder import write_file
 from medhelm.io.system_errors import error_class
 from medhelm.storage.run_file import NAME, read_run
@@ -64,7 +64,7 @@ def latest_start(store: Store, key: RunKey) -> str:
     found = [""]
     for path in (store.folder / "runs" / key.benchmark).glob(f"{file_name(key.model)}-*/{NAME}"):
         try:
-            if '"fresh"' in read_text(path):
+            if '"fresh"' in read_confidential(path):
                 run = read_run(path)
                 if run.is_complete and RunKey.of_run(run) == key:
                     found.append(run.fresh)

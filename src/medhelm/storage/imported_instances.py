@@ -14,7 +14,7 @@ from typing import Any
 
 from medhelm.domain import Criterion, Instance, Message, Reference
 from medhelm.errors import StoreError
-from medhelm.io.encryption.places import read_text
+from medhelm.io.files import read_confidential
 from medhelm.io.output_folder import write_confidential
 from medhelm.io.parquet import ColumnWriter, connect, sql_path
 from medhelm.io.untrusted_json import mapping, number, sequence, text
@@ -102,7 +102,7 @@ def read_about(store: Store, benchmark: str, data_digest: str) -> dict[str, Any]
     """Read the further facts about the benchmark; empty if there are none. Raises: StoreError if they are damaged."""
     note = instances_file(store, benchmark, data_digest).with_suffix(".json")
     try:
-        content = json.loads(read_text(note))
+        content = json.loads(read_confidential(note))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:

@@ -14,7 +14,7 @@ from typing import Any
 from medhelm.domain import Failure, RunStatus
 from medhelm.domain.reference_filter import ReferenceMark, ReferenceMarks, ReferenceOpinion
 from medhelm.errors import StoreError
-from medhelm.io.encryption.places import read_text
+from medhelm.io.files import read_confidential
 from medhelm.io.output_folder import write_confidential
 from medhelm.io.system_errors import error_class
 from medhelm.storage.json_form import TUPLE, JsonForm, Nested, by_name, key_map
@@ -78,7 +78,7 @@ def read_marks(store: Store, benchmark: str, benchmark_digest: str, data_digest:
     """Read the marks of a benchmark on this data; None if there are none. Raises: StoreError if the file is damaged."""
     path = marks_file(store, benchmark, benchmark_digest, data_digest)
     try:
-        content = json.loads(read_text(path))
+        content = json.loads(read_confidential(path))
         return MARKS.read(content)
     except FileNotFoundError:
         return None

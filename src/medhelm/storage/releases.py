@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from medhelm.domain import Run
 from medhelm.domain.release import CellProvenance, Release
 from medhelm.errors import StoreError, UserError, suggestion
-from medhelm.io.encryption.places import open_file
+from medhelm.io.files import open_file
 from medhelm.io.output_folder import atomic_folder
 from medhelm.io.parquet import connect, sql_path
 from medhelm.io.ssh_signatures import Signer, check_signature, sign_file

@@ -23,7 +23,7 @@ from medhelm.domain import (
     Usage,
 )
 from medhelm.errors import StoreError
-from medhelm.io.encryption.places import read_text
+from medhelm.io.files import read_confidential
 from medhelm.io.output_folder import write_confidential
 from medhelm.storage.json_form import TUPLE, JsonForm, Nested, by_name, key_map
 
@@ -177,7 +177,7 @@ def write_run(folder: Path, run: Run) -> None:
 def read_run(path: Path) -> Run:
     """Read the run in a file. Raises: StoreError if it is damaged, or of a newer version."""
     try:
-        content = json.loads(read_text(path))
+        content = json.loads(read_confidential(path))
         if not isinstance(content, dict):
             raise TypeError("it is not a JSON object")
         version = content.pop("format", FORMAT)

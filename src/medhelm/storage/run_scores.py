@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from medhelm.analysis.means import in_threads
 from medhelm.domain import Parts, Rule, Run
 from medhelm.errors import StoreError
-from medhelm.io.encryption.places import address
+from medhelm.io.files import address
 from medhelm.io.parquet import connect, open_engine, sql_name, sql_text
 from medhelm.storage.derived.folder import derived_folder, identity_of
 from medhelm.storage.derived.score_file import ScoreFile

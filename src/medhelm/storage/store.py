@@ -37,8 +37,7 @@ from typing import Any, cast
 
 from medhelm.domain import Shard
 from medhelm.errors import StoreError
-from medhelm.io.encryption import given_variables, is_encrypted
-from medhelm.io.encryption.places import key_of, must_be_encrypted
+from medhelm.io.files import given_variables, is_encrypted, key_of, load_cipher, required_cipher
 from medhelm.io.output_folder import output_error
 from medhelm.io.shared_files import make_shared_folder
 from medhelm.storage.run_file import MOVED
@@ -185,14 +184,13 @@ def open_store(folder: Path) -> Store:
     """Open the store in `folder` for reading; runs whose replacement was interrupted return to their places.
 
     Raises: StoreError if it is missing, a file, or of another version; for a store that is not encrypted although a key
-    is given, or although its files are; for a wrong key. MissingError without the key of an encrypted store.
+    is given, or although its files are; for a wrong key. MissingError without the key of an encrypted store, or
+    without the extension that encrypts.
     """
     content = _read_manifest(folder)
     store = Store(folder)
     if content["medhelm_store"] == ENCRYPTED:
-        from medhelm.io.encryption.unlock import unlock  # lazy: `cryptography` is optional
-
-        unlock(folder, content)
+        load_cipher(f"the store {folder} is encrypted").unlock(folder, content)
     else:
         _refuse_plain(folder)
     repair(store)
@@ -214,10 +212,8 @@ def repair(store: Store) -> None:
 def _write_new_manifest(folder: Path) -> None:
     """Write the `store.json` of a new store; that of a process which creates the same one meanwhile counts."""
     content: dict[str, Any] = {"medhelm_store": FORMAT}
-    if must_be_encrypted(folder):
-        from medhelm.io.encryption.unlock import SECTION, complete_section
-
-        content = {"medhelm_store": ENCRYPTED, SECTION: complete_section(folder)}
+    if cipher := required_cipher(folder):
+        content = {"medhelm_store": ENCRYPTED, **cipher.new_manifest(folder)}
     manifest = folder / "store.json"
     from medhelm.io.work_folders import WorkFolder
 
@@ -234,7 +230,7 @@ def _write_new_manifest(folder: Path) -> None:
 
 def _refuse_plain(folder: Path) -> None:
     """Raise StoreError for a plain store if it must be encrypted, or if some of its files are."""
-    if must_be_encrypted(folder):
+    if required_cipher(folder):
         names = " and ".join(given_variables(os.environ))
         raise StoreError(
             f"the store {folder} is not encrypted, and {names} is set. Encrypt it with `medhelm encrypt --store "

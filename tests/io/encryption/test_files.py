@@ -9,9 +9,10 @@ from typing import IO
 
 import pytest
 
-from medhelm.io.encryption import files, is_encrypted
+from medhelm.io.encryption import files
 from medhelm.io.encryption.files import CHUNK, encrypted_scratch, open_encrypted, plain_size
 from medhelm.io.encryption.keys import DecryptionError, StoreKey, new_key
+from medhelm.io.files import is_encrypted
 
 KEY = new_key()
 ROLE = "toy/model-1f/records.parquet"

@@ -11,7 +11,6 @@ import pytest
 
 from medhelm.errors import MedHelmError, MissingError, StoreError
 from medhelm.io.encryption.keys import (
-    VARIABLE,
     DecryptionError,
     fingerprint,
     new_key,
@@ -20,6 +19,7 @@ from medhelm.io.encryption.keys import (
     read_user_keys,
     wrap_again,
 )
+from medhelm.io.files import KEY_VARIABLE
 
 KEY = bytes(range(32))
 OTHER = bytes(range(1, 33))
@@ -33,28 +33,28 @@ TEXT = base64.b64encode(KEY).decode()
 def test_a_key_comes_from_a_file_in_every_usual_form(content: str | bytes, tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
-    assert read_user_keys({f"{VARIABLE}_FILE": str(file)}) == [KEY]
+    assert read_user_keys({f"{KEY_VARIABLE}_FILE": str(file)}) == [KEY]
 
 
 def test_a_key_comes_from_a_variable_or_a_command(tmp_path: Path) -> None:
     script = tmp_path / "vault client.py"
     script.write_text(f"print({TEXT!r}); print({OTHER.hex()!r})", encoding="utf-8")
-    assert read_user_keys({VARIABLE: TEXT}) == [KEY]
-    assert read_user_keys({f"{VARIABLE}_COMMAND": f"{sys.executable} '{script}'"}) == [KEY, OTHER]
+    assert read_user_keys({KEY_VARIABLE: TEXT}) == [KEY]
+    assert read_user_keys({f"{KEY_VARIABLE}_COMMAND": f"{sys.executable} '{script}'"}) == [KEY, OTHER]
 
 
 @pytest.mark.parametrize(
     ("environment", "words"),
     [
         ({}, "key is missing"),
-        ({VARIABLE: ""}, "key is missing"),
-        ({VARIABLE: TEXT, f"{VARIABLE}_FILE": "key"}, "are both set"),
-        ({VARIABLE: "SECRETSECRET"}, "holds no key"),
-        ({VARIABLE: f"{TEXT} SECRETSECRET"}, "holds no key"),
-        ({f"{VARIABLE}_FILE": "/nowhere/key"}, "/nowhere/key cannot be read"),
-        ({f"{VARIABLE}_COMMAND": f"{sys.executable} -c 'print(\"SECRETSECRET\"); exit(3)'"}, "exit code 3"),
-        ({f"{VARIABLE}_COMMAND": "/nowhere/vault --token SECRETSECRET"}, "cannot be run"),
-        ({f"{VARIABLE}_COMMAND": "'SECRETSECRET"}, "cannot be run"),
+        ({KEY_VARIABLE: ""}, "key is missing"),
+        ({KEY_VARIABLE: TEXT, f"{KEY_VARIABLE}_FILE": "key"}, "are both set"),
+        ({KEY_VARIABLE: "SECRETSECRET"}, "holds no key"),
+        ({KEY_VARIABLE: f"{TEXT} SECRETSECRET"}, "holds no key"),
+        ({f"{KEY_VARIABLE}_FILE": "/nowhere/key"}, "/nowhere/key cannot be read"),
+        ({f"{KEY_VARIABLE}_COMMAND": f"{sys.executable} -c 'print(\"SECRETSECRET\"); exit(3)'"}, "exit code 3"),
+        ({f"{KEY_VARIABLE}_COMMAND": "/nowhere/vault --token SECRETSECRET"}, "cannot be run"),
+        ({f"{KEY_VARIABLE}_COMMAND": "'SECRETSECRET"}, "cannot be run"),
     ],
 )
 def test_a_missing_or_invalid_key_is_explained_and_never_shown(environment: dict[str, str], words: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from medhelm.io.encryption.places import open_file
+from medhelm.io.files import open_file
 from medhelm.io.parquet import connect, sql_path
 from medhelm.models.cache_reader import CacheReader
 from medhelm.storage.privacy.deletions import read_deletions

@@ -17,8 +17,7 @@ import pytest
 from medhelm.domain import Completion, Failure
 from medhelm.errors import StoreError
 from medhelm.io import work_folders
-from medhelm.io.encryption import is_encrypted, places
-from medhelm.io.encryption.keys import VARIABLE
+from medhelm.io.files import KEY_VARIABLE, is_encrypted
 from medhelm.io.output_folder import atomic_file
 from medhelm.models.cache import SEALED, Cache
 from medhelm.models.cache_reader import CacheReader
@@ -27,7 +26,7 @@ from medhelm.results.runs.encryption import ConvertedStore, decrypt_store, encry
 from medhelm.storage.store import Store, _write_new_manifest, create, open_store
 from tests.support.benchmarks.batched import arguments, respond, write_models
 from tests.support.cli import Medhelm
-from tests.support.encryption import KEYS, plain_files, without_key
+from tests.support.encryption import KEYS, lock_stores, plain_files, without_key
 from tests.support.evaluated_store import JUDGES, copy_of_store, make_store
 from tests.support.servers.batch_apis import BatchServer
 from tests.support.servers.openai import Server
@@ -101,8 +100,8 @@ def test_a_key_means_encrypted_or_refused(store: Path, medhelm: Medhelm, monkeyp
     assert medhelm("run", store.parent / "toy", "--model", "baseline/random", "--store", new).code == 0
     assert plain_files(new, *WORDS) == []
     assert medhelm("leaderboard", "--store", new).code == 0
-    monkeypatch.delenv(VARIABLE)
-    monkeypatch.setattr(places, "_keys", {})
+    monkeypatch.delenv(KEY_VARIABLE)
+    lock_stores(monkeypatch)
     assert medhelm("leaderboard", "--store", new).code == 4
     assert medhelm("leaderboard", "--store", store).code == 0
 
@@ -114,9 +113,9 @@ def test_an_older_manifest_does_not_make_an_encrypted_store_a_plain_one(
     plain = (store / "store.json").read_bytes()
     encrypt_store(store, os.environ)
     (store / "store.json").write_bytes(plain)
-    monkeypatch.setattr(places, "_keys", {})
+    lock_stores(monkeypatch)
     if not has_key:
-        monkeypatch.delenv(VARIABLE)
+        monkeypatch.delenv(KEY_VARIABLE)
     before = digests(store)
     for command in (*COMMANDS, ("rescore",), ("run", store.parent / "toy", "--model", "baseline/random")):
         refused = medhelm(*command, "--store", store)
@@ -215,8 +214,8 @@ def test_a_wrong_or_missing_key_is_one_message_and_changes_nothing(
 ) -> None:
     encrypt_store(store, os.environ)
     before = digests(store)
-    for keys, code, words in (({}, 4, "key is missing"), ({VARIABLE: KEYS[1]}, 2, "with the key of fingerprint")):
-        monkeypatch.delenv(VARIABLE, raising=False)
+    for keys, code, words in (({}, 4, "key is missing"), ({KEY_VARIABLE: KEYS[1]}, 2, "with the key of fingerprint")):
+        monkeypatch.delenv(KEY_VARIABLE, raising=False)
         for name, value in keys.items():
             monkeypatch.setenv(name, value)
         for command in (
@@ -239,14 +238,14 @@ def test_a_new_key_opens_the_store_and_the_old_one_does_not(
 ) -> None:
     encrypt_store(store, os.environ)
     before = digests(store)
-    monkeypatch.setenv(VARIABLE, f"{KEYS[1]}\n{KEYS[0]}")
+    monkeypatch.setenv(KEY_VARIABLE, f"{KEYS[1]}\n{KEYS[0]}")
     done = medhelm("encrypt", "--new-key", "--json", "--store", store)
     assert (done.code, done.json["state"]) == (0, "encrypted")
     assert {name for name, digest in digests(store).items() if digest != before[name]} == {"store.json"}
-    monkeypatch.setenv(VARIABLE, KEYS[1])
+    monkeypatch.setenv(KEY_VARIABLE, KEYS[1])
     assert medhelm("leaderboard", "--store", store).code == 0
-    monkeypatch.setenv(VARIABLE, KEYS[0])
-    monkeypatch.setattr(places, "_keys", {})  # as in a process of its own
+    monkeypatch.setenv(KEY_VARIABLE, KEYS[0])
+    lock_stores(monkeypatch)  # as in a process of its own
     assert medhelm("leaderboard", "--store", store).code == 2
 
 
@@ -263,8 +262,8 @@ def test_a_key_in_the_store_or_a_store_in_use_is_refused(
     assert medhelm("encrypt", "--store", store).code == 0
     assert medhelm("decrypt", "--store", store).code == 0
     (store / "key").write_text(KEYS[0])
-    monkeypatch.delenv(VARIABLE)
-    monkeypatch.setenv(f"{VARIABLE}_FILE", str(store / "key"))
+    monkeypatch.delenv(KEY_VARIABLE)
+    monkeypatch.setenv(f"{KEY_VARIABLE}_FILE", str(store / "key"))
     inside = medhelm("encrypt", "--store", store)
     assert (inside.code, "is inside the store" in inside.err) == (2, True)
     assert not [name for name, digest in before.items() if digests(store)[name] != digest and name != "cache.sqlite"]
@@ -373,8 +372,13 @@ def test_rows_that_an_earlier_version_encrypted_are_read(
 def test_damaged_rows_are_left_out_of_the_conversion(store: Path) -> None:
     with closing(sqlite3.connect(store / "cache.sqlite")) as database, database:
         database.execute("UPDATE completions SET text = 'other' WHERE rowid IN (1, 2) AND text IS NOT NULL")
+        database.execute("UPDATE completions SET input = 'many' WHERE rowid = 3")
     done = encrypt_store(store, os.environ)
-    assert (done.completions, done.damaged) == (87, 2)
+    assert (done.completions, done.damaged) == (86, 3)
+    with closing(sqlite3.connect(store / "cache.sqlite")) as database, database:
+        database.execute("UPDATE completions SET output = 'many' WHERE rowid = 1")
+    back = decrypt_store(store, os.environ)
+    assert (back.completions, back.damaged) == (85, 1)
 
 
 # --- a new store ------------------------------------------------------------------------------------------------------

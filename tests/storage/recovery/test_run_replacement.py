@@ -176,7 +176,7 @@ def test_nothing_is_deleted_while_the_disk_does_not_say_which_run_is_whole(
 ) -> None:
     old = moved.with_name(f".old-{moved.name}")
     shutil.copytree(old, moved)
-    monkeypatch.setattr("medhelm.storage.run_file.read_text", fail_to_read)
+    monkeypatch.setattr("medhelm.storage.run_file.read_confidential", fail_to_read)
     with pytest.raises(OSError, match="Input/output error"):
         restore_run(moved)
     assert sorted(path.name for path in moved.iterdir()) == sorted(path.name for path in old.iterdir()) != []

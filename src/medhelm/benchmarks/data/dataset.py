@@ -27,7 +27,7 @@ from medhelm.benchmarks.definition import SAMPLE_ROWS
 from medhelm.benchmarks.sample_data.rows import SAMPLE_SOURCE, sample_rows
 from medhelm.domain import Benchmark, Criterion, Instance, Message, Origin, Reference, SampleRule, Shard, Source, Tier
 from medhelm.errors import DataError, MissingError, StoreFullError, UserError
-from medhelm.io.encryption.places import temporary_file
+from medhelm.io.files import temporary_file
 
 
 class Dataset:

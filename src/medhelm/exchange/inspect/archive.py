@@ -16,7 +16,7 @@ from typing import Any, Self
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from medhelm.errors import DataError
-from medhelm.io.encryption.places import address, open_file
+from medhelm.io.files import address, open_file
 from medhelm.io.parquet import connect, open_engine
 from medhelm.io.work_folders import temporary_folder
 

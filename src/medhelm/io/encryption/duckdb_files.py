@@ -1,4 +1,4 @@
-"""Lets DuckDB read and write encrypted files: a file system of fsspec for the addresses of `places.address`.
+"""Lets DuckDB read and write encrypted files: a file system of fsspec for the addresses of `io.files.address`.
 
 DuckDB cannot write encrypted Parquet by itself without an extension that it downloads.
 """
@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 from fsspec import AbstractFileSystem
 
 from medhelm.io.encryption.files import plain_size
-from medhelm.io.encryption.places import PROTOCOL, open_file
+from medhelm.io.files import PROTOCOL, open_file
 
 
 class SharedFile:
@@ -76,18 +76,6 @@ class EncryptedFiles(AbstractFileSystem):  # type: ignore[misc] # fsspec has no 
     def modified(self, path: str) -> datetime:
         """Return the time of the last change."""
         return datetime.fromtimestamp(_path(path).stat().st_mtime, UTC)
-
-    def isfile(self, path: str) -> bool:
-        """Return True if it is a file."""
-        return _path(path).is_file()
-
-    def isdir(self, path: str) -> bool:
-        """Return True if it is a folder."""
-        return _path(path).is_dir()
-
-    def exists(self, path: str, **_: Any) -> bool:
-        """Return True if it exists."""
-        return _path(path).exists()
 
 
 def _path(address: str) -> Path:

@@ -14,8 +14,8 @@ import struct
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, BinaryIO, Literal, cast
 
-from medhelm.io.encryption import MAGIC
 from medhelm.io.encryption.keys import ID_BYTES, NONCE_BYTES, DecryptionError, StoreKey, new_key
+from medhelm.io.files import MAGIC
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
@@ -126,10 +126,6 @@ class EncryptedFile(io.RawIOBase):
         if start + offset < 0:
             raise OSError(f"negative position {start + offset}")
         self._position = start + offset
-        return self._position
-
-    def tell(self) -> int:
-        """Return the position of the next read."""
         return self._position
 
     @property

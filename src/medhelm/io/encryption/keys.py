@@ -17,13 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.errors import MissingError, StoreError
-from medhelm.io.encryption import KEY_VARIABLE, given_variables
+from medhelm.io.files import KEY_VARIABLE, given_variables
 
-VARIABLE = KEY_VARIABLE
-"""Environment variable with the key."""
-
-CIPHER = "AES-256-GCM"
-"""Name of the cipher in `store.json`."""
+ALGORITHM = "AES-256-GCM"
+"""Name of the algorithm in `store.json`."""
 
 KEY_BYTES, NONCE_BYTES, ID_BYTES = 32, 12, 8
 """Sizes of a key, of the random number that makes each message different, and of the id of a store's key."""
@@ -107,7 +104,7 @@ def open_section(section: Mapping[str, Any], user_keys: Sequence[bytes]) -> Stor
 def _section(key: bytes, key_id: bytes, user_key: bytes) -> dict[str, str]:
     wrapped = StoreKey(user_key, b"").encrypt(key, _WRAPPED + key_id)
     return {
-        "cipher": CIPHER,
+        "cipher": ALGORITHM,
         "key_id": key_id.hex(),
         "wrapped_by": fingerprint(user_key),
         "wrapped_key": base64.b64encode(wrapped).decode(),
@@ -118,7 +115,7 @@ def _unwrap(section: Mapping[str, Any], user_keys: Sequence[bytes]) -> bytes:
     try:
         wanted, cipher, key_id = section["wrapped_by"], section["cipher"], bytes.fromhex(section["key_id"])
         wrapped = base64.b64decode(section["wrapped_key"], validate=True)
-        if cipher != CIPHER or len(key_id) != ID_BYTES:
+        if cipher != ALGORITHM or len(key_id) != ID_BYTES:
             raise ValueError(cipher)
     except (KeyError, TypeError, ValueError):
         raise StoreError("store.json is damaged: its section `encryption` cannot be read. Restore it.") from None
@@ -130,7 +127,7 @@ def _unwrap(section: Mapping[str, Any], user_keys: Sequence[bytes]) -> bytes:
                 raise StoreError("store.json is damaged: its wrapped key was changed. Restore it.") from None
     given = ", ".join(map(fingerprint, user_keys))
     raise StoreError(
-        f"the store is encrypted with the key of fingerprint {wanted}, and {VARIABLE}* gave {given}. "
+        f"the store is encrypted with the key of fingerprint {wanted}, and {KEY_VARIABLE}* gave {given}. "
         "Give the right key. Nothing was changed."
     )
 
@@ -146,13 +143,14 @@ def read_user_keys(environment: Mapping[str, str]) -> list[bytes]:
     named = given_variables(environment)
     if not named:
         raise MissingError(
-            f"the store's key is missing. Set {VARIABLE}_FILE to its file, {VARIABLE}_COMMAND to a command that prints "
-            f"it, or {VARIABLE} to the key itself: 32 random bytes, such as those of `openssl rand -base64 32`."
+            f"the store's key is missing. Set {KEY_VARIABLE}_FILE to its file, {KEY_VARIABLE}_COMMAND to a command "
+            f"that prints it, or {KEY_VARIABLE} to the key itself: 32 random bytes, such as those of "
+            "`openssl rand -base64 32`."
         )
     if len(named) > 1:
         raise StoreError(f"{' and '.join(named)} are both set. Set one of them.")
     name, value = named[0], environment[named[0]]
-    if name == VARIABLE:
+    if name == KEY_VARIABLE:
         content = value.encode()
     elif name.endswith("_FILE"):
         try:

@@ -22,8 +22,8 @@ from typing import Any
 from medhelm import __version__
 from medhelm.domain import DeletedInstances
 from medhelm.errors import StoreError, UserError, suggestion
-from medhelm.io.encryption.places import open_file, read_text
 from medhelm.io.export_folder import check_export
+from medhelm.io.files import open_file, read_confidential
 from medhelm.io.output_folder import put_file, write_confidential
 from medhelm.io.work_folders import WorkFolder, delete_folder
 from medhelm.models.cache_reader import CacheReader
@@ -198,7 +198,7 @@ def _known_names(store: Store) -> Names:
 
 def _read_marks(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(read_text(path))
+        content = json.loads(read_confidential(path))
         return {**content, "by_instance": dict(content["by_instance"])}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{path} is damaged ({error}). Remove it. Nothing was deleted.") from error
@@ -471,7 +471,7 @@ def _rewrite_shared(plan: PlannedDeletion, path: Path) -> None:
 
 def _forget_answer(plan: PlannedDeletion, prompts: Path, baseline: Path, benchmark: str) -> None:
     """Delete a constant baseline whose answer is a text of the deleted instances alone."""
-    answer = str((json.loads(read_text(baseline)) or {}).get("answer", ""))
+    answer = str((json.loads(read_confidential(baseline)) or {}).get("answer", ""))
     own, others = set[str](), set[str]()
     for id_, references in table_rows(prompts, ("instance_id", "references")):
         (own if id_ in plan.ids[benchmark] else others).update(one["text"] for one in json.loads(references or "[]"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
@@ -16,17 +17,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from medhelm.errors import StoreError, UserError
-from medhelm.io.encryption import is_encrypted, keys, places
+from medhelm.io.encryption import keys
+from medhelm.io.encryption.cipher import CIPHER, SECTION, STATE, refuse_key_inside, role_of
 from medhelm.io.encryption.files import open_encrypted
 from medhelm.io.encryption.keys import DecryptionError, StoreKey
-from medhelm.io.encryption.unlock import SECTION, STATE, refuse_key_inside
+from medhelm.io.files import is_encrypted
 from medhelm.io.output_folder import atomic_file, write_file
 from medhelm.io.shared_files import file_mode, make_shared_folder
 from medhelm.io.system_errors import error_class, store_error
 from medhelm.models.cache import (
-    APPLICATION_ID,
     COLUMNS,
-    SCHEMA_VERSION,
     Row,
     add_columns,
     checksum,
@@ -96,7 +96,7 @@ def encrypt_store(folder: Path, environment: Mapping[str, str], *, new_key: bool
     with _locked_store(Store(folder)), _disk_errors(folder):
         _write_section(folder, {**section, STATE: "encrypting"})
         n_files = _convert_files(Store(folder), key, encrypting=True)
-        n_rows, damaged = _convert_cache(folder, lambda row: _encrypt_row(row, key))
+        n_rows, damaged = _convert_cache(folder, lambda row: sealed_row(_intact(row), key))
         if (folder / FOLDER).exists():
             shutil.rmtree(folder / FOLDER)  # it was derived from the plain files
         _write_section(folder, {**section, STATE: "complete"})
@@ -116,9 +116,9 @@ def decrypt_store(folder: Path, environment: Mapping[str, str]) -> ConvertedStor
         _check_files(store, key)
         _write_section(folder, {**section, STATE: "decrypting"})
         n_files = _convert_files(store, key, encrypting=False)
-        n_rows, damaged = _convert_cache(folder, lambda row: _decrypt_row(row, key))
+        n_rows, damaged = _convert_cache(folder, lambda row: opened_row(row, key))
         _write_section(folder, None)
-    places.forget(folder)
+    CIPHER.forget(folder)
     return ConvertedStore(
         state="plain", changed=True, fingerprint="", files=n_files, completions=n_rows, damaged=damaged
     )
@@ -187,17 +187,13 @@ def _text_files(store: Store) -> Iterator[Path]:
         yield from sorted(path for path in store.folder.rglob(pattern) if path.is_file())
 
 
-def _role(store: Store, path: Path) -> str:
-    return places.role_of(str(path.relative_to(store.folder)))
-
-
 def _check_files(store: Store, key: StoreKey) -> None:
     """Read all files. Raises: StoreError naming all damaged ones."""
     problems = []
     for path in _text_files(store):
         if is_encrypted(path):
             try:
-                with open_encrypted(path, "rb", key, _role(store, path)) as file:
+                with open_encrypted(path, "rb", key, role_of(path.relative_to(store.folder))) as file:
                     while file.read(_PART):
                         pass
             except DecryptionError as error:
@@ -212,17 +208,14 @@ def _convert_files(store: Store, key: StoreKey, *, encrypting: bool) -> int:
     for path in _text_files(store):
         if is_encrypted(path) == encrypting:
             continue
-        role = _role(store, path)
+        role = role_of(path.relative_to(store.folder))
         # Every command clears the folder of the store after a kill, but not the folders of thousands of runs.
         with atomic_file(path, durable=True, hidden_in=store.folder) as new:
             new.touch(mode=0o600)
             shutil.copymode(path, new)
-            if encrypting:
-                with path.open("rb") as source, open_encrypted(new, "wb", key, role) as target:
-                    shutil.copyfileobj(source, target, _PART)
-            else:
-                with open_encrypted(path, "rb", key, role) as source, new.open("wb") as target:
-                    shutil.copyfileobj(source, target, _PART)
+            source = path.open("rb") if encrypting else open_encrypted(path, "rb", key, role)
+            with source, open_encrypted(new, "wb", key, role) if encrypting else new.open("wb") as target:
+                shutil.copyfileobj(source, target, _PART)
         n += 1
     return n
 
@@ -230,10 +223,11 @@ def _convert_files(store: Store, key: StoreKey, *, encrypting: bool) -> int:
 # --- the cache --------------------------------------------------------------------------------------------------------
 
 
-def _convert_cache(folder: Path, convert: Callable[[Row], Row | None]) -> tuple[int, int]:
+def _convert_cache(folder: Path, convert: Callable[[Row], Row]) -> tuple[int, int]:
     """Replace the cache by a new file; return the numbers of its completions and of damaged ones that were left out.
 
-    A new file, because the old one keeps what was replaced in free pages and in its log.
+    A new file, because the old one keeps what was replaced in free pages and in its log. `convert`: raises an error for
+    a damaged row.
     """
     path = Store(folder).cache_file
     if not path.is_file() or not path.stat().st_size:
@@ -244,8 +238,9 @@ def _convert_cache(folder: Path, convert: Callable[[Row], Row | None]) -> tuple[
     def converted(rows: Iterator[Row]) -> Iterator[Row]:
         nonlocal n_damaged
         for row in rows:
-            new = convert(row)
-            if new is None:
+            try:
+                new = convert(row)
+            except (TypeError, ValueError, AttributeError, struct.error):
                 n_damaged += 1
             else:
                 yield new
@@ -262,8 +257,6 @@ def _convert_cache(folder: Path, convert: Callable[[Row], Row | None]) -> tuple[
                 shutil.copymode(path, new)
                 target.execute("PRAGMA journal_mode = OFF")  # the file is complete before it is put in place
                 create_table(target)
-                target.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                target.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
                 n = restore(target, converted(old.execute(f"SELECT {', '.join(COLUMNS)} FROM completions")))  # noqa: S608
                 target.close()
     except sqlite3.Error as error:
@@ -271,17 +264,8 @@ def _convert_cache(folder: Path, convert: Callable[[Row], Row | None]) -> tuple[
     return n, n_damaged
 
 
-def _encrypt_row(row: Row, key: StoreKey) -> Row | None:
-    """Encrypt a row of the cache; None if it is damaged."""
-    try:
-        return sealed_row(row, key) if checksum(*row[:-1]) == row[-1] else None
-    except (TypeError, ValueError, AttributeError):
-        return None
-
-
-def _decrypt_row(row: Row, key: StoreKey) -> Row | None:
-    """Decrypt a row of the cache; None if it is damaged."""
-    try:
-        return opened_row(row, key)
-    except (TypeError, ValueError):
-        return None
+def _intact(row: Row) -> Row:
+    """Return a plain row. Raises: ValueError and others if it is damaged."""
+    if checksum(*row[:-1]) != row[-1]:
+        raise ValueError("wrong checksum")
+    return row

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json
 
-from medhelm.io.encryption.places import key_of
+from medhelm.io.files import key_of
 from medhelm.io.output_folder import atomic_file
 from medhelm.io.shared_files import file_mask
 from medhelm.storage.store import file_name

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.errors import StoreError
-from medhelm.io.encryption.places import address
+from medhelm.io.files import address
 from medhelm.io.output_folder import write_file
 from medhelm.io.parquet import connect, sql_name, sql_path, sql_text
 from medhelm.io.system_errors import reason

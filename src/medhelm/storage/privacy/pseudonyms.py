@@ -12,7 +12,7 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
-from medhelm.io.encryption.places import read_text
+from medhelm.io.files import read_confidential
 from medhelm.io.output_folder import write_confidential
 from medhelm.io.shared_files import file_mask
 from medhelm.storage.store import Store
@@ -73,7 +73,7 @@ class Pseudonyms:
 def _read(file: Path) -> bytes:
     """Return the key in a file; empty if the file is missing or damaged."""
     try:
-        key = bytes.fromhex(read_text(file))
+        key = bytes.fromhex(read_confidential(file))
     except (OSError, ValueError):
         return b""
     return key if len(key) == _KEY_BYTES else b""

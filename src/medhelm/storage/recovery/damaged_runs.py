@@ -11,7 +11,7 @@ from warnings import warn
 
 from medhelm.domain import Run
 from medhelm.errors import StoreError
-from medhelm.io.encryption.places import is_active, open_file
+from medhelm.io import files
 from medhelm.io.parquet import connect, sql_path
 from medhelm.io.system_errors import reason
 from medhelm.storage.run_file import DamagedRunError, stored_folder
@@ -97,14 +97,14 @@ def _damage_of_records(run: Run) -> DamagedRunError | None:
 
 def _end_of(path: str) -> tuple[bytes, int]:
     """Return the last bytes of a file and its size. Raises: OSError; ValueError for a damaged encrypted file."""
-    if not is_active():  # faster, for thousands of runs
+    if files.cipher is None:  # faster, for thousands of runs
         file = os.open(path, os.O_RDONLY)
         try:
             size = os.lseek(file, -_FOOTER_END, os.SEEK_END) + _FOOTER_END
             return os.read(file, _FOOTER_END), size
         finally:
             os.close(file)
-    with open_file(Path(path), "rb") as opened:
+    with files.open_file(Path(path), "rb") as opened:
         opened.seek(-_FOOTER_END, os.SEEK_END)
         return opened.read(), opened.tell()
 

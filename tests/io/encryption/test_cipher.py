@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.io.encryption import places
+from medhelm.io import files
+from medhelm.io.encryption.cipher import CIPHER, role_of
 from medhelm.io.encryption.duckdb_files import SharedFile
 from medhelm.io.encryption.keys import DecryptionError, new_key
-from medhelm.io.encryption.places import address, key_of, open_file, read_text, register, role_of, temporary_file
+from medhelm.io.files import address, key_of, open_file, read_confidential, temporary_file
 from medhelm.io.output_folder import write_confidential
 from medhelm.io.parquet import ColumnWriter, ParquetWriter, connect, open_engine, sql_path
 from medhelm.io.system_errors import reason
 from medhelm.io.work_folders import temporary_folder
-from tests.support.encryption import plain_files
+from tests.support.encryption import lock_stores, plain_files
 
 CANARY = "canary-7281"
 COLUMNS = {"position": "INTEGER", "text": "VARCHAR"}
@@ -26,10 +27,11 @@ COLUMNS = {"position": "INTEGER", "text": "VARCHAR"}
 @pytest.fixture
 def encrypted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder whose files are encrypted."""
-    monkeypatch.setattr(places, "_keys", {})
+    lock_stores(monkeypatch)
+    monkeypatch.setattr(files, "cipher", CIPHER)
     folder = tmp_path / "ward? [7]"
     folder.mkdir()
-    register(folder, new_key())
+    CIPHER.register(folder, new_key())
     return folder
 
 
@@ -51,19 +53,19 @@ def test_a_file_keeps_its_role_when_it_is_put_in_place_removed_or_restored(path:
 def test_texts_are_encrypted_in_the_folder_and_plain_elsewhere(encrypted: Path, tmp_path: Path) -> None:
     for folder in (encrypted, tmp_path):
         write_confidential(folder / "text.json", CANARY)
-        assert read_text(folder / "text.json") == CANARY
+        assert read_confidential(folder / "text.json") == CANARY
     assert plain_files(tmp_path, CANARY) == ["text.json"]
     assert key_of(tmp_path / "text.json") is None
     with pytest.raises(DecryptionError, match="is not encrypted"):
         (encrypted / "text.json").write_text(CANARY)
-        read_text(encrypted / "text.json")
+        read_confidential(encrypted / "text.json")
 
 
 def test_a_folder_is_found_by_its_relative_path_and_through_a_link(
     encrypted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "link").symlink_to(encrypted)
-    register(tmp_path / "link", new_key())
+    CIPHER.register(tmp_path / "link", new_key())
     monkeypatch.chdir(tmp_path)
     assert key_of(f"{encrypted.name}/a") is key_of("link/a") is not None
     assert key_of(f"{encrypted.name}-other/a") is None

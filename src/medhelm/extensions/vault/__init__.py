@@ -1,0 +1,1 @@
+"""Encryption at rest: what encrypts the files of stores."""
