@@ -38,7 +38,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "models": ("models:models", "List models and check that they respond."),
         "taxonomy": ("benchmarks:taxonomy", "Show medical tasks and their benchmarks."),
         "plugins": ("plugins:plugins", "List and check installed plug-ins."),
-        "docs": ("serve:docs", "List or print the documentation."),
+        "docs": ("docs:docs", "List or print the documentation."),
     },
     "Results": {
         "leaderboard": ("leaderboard:leaderboard", "Rank models by macro average."),
