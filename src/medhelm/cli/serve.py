@@ -1,4 +1,4 @@
-"""`medhelm serve`."""
+"""`medhelm serve` and `medhelm export site`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 
 from medhelm.cli.common.options import add_options, listen_options, options_of
 from medhelm.cli.common.shared import Shared, shared_options
+from medhelm.cli.export import folder_argument, print_result, text_option
 from medhelm.errors import UserError
 from medhelm.results.options import BoardOptions
 
@@ -109,6 +110,38 @@ def serve(
     except KeyboardInterrupt:
         click.echo("Stopped.", err=True)
     return 0
+
+
+@click.command()
+@folder_argument
+@text_option
+@click.option(
+    "--cases",
+    "most_cases",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=100,
+    show_default=True,
+    help="Cases per benchmark to write, with ids, prompts, references, completions and judgments. Nothing of other "
+    "cases is written, not even in lists.",
+)
+@site_options
+@shared_options("store", "data", "benchmarks", "trust", "json")
+@click.pass_obj
+def site(shared: Shared, /, folder: Path, texts: bool, most_cases: int, **contents: Any) -> int:
+    """Write the pages of `medhelm serve` as files.
+
+    Double-click index.html to open them, or put them on any web server. For benchmarks that are not public, they hold
+    only numbers, unless --with-text is given. They never hold the address of a model server.
+
+    \b
+    Example:
+      medhelm export site board
+    """
+    from medhelm.web.export import export_site
+
+    made = make_site(shared, with_text=texts, **contents)
+    return print_result(export_site(made, folder, most_cases=most_cases), shared)
 
 
 def make_site(
