@@ -15,7 +15,7 @@ from medhelm.results.options import BoardOptions
 
 if TYPE_CHECKING:
     from medhelm.domain import Benchmark
-    from medhelm.reports.exchange import ExportResult
+    from medhelm.reports.export import ExportResult
     from medhelm.storage.export_tables import Format
 
 SOME_FAILED = 1
@@ -131,7 +131,7 @@ def definitions_of(shared: Shared) -> dict[str, Benchmark]:
 def print_result(done: ExportResult, shared: Shared) -> int:
     """Print the result of an export and return the exit code."""
     from medhelm.io.encryption.places import key_of
-    from medhelm.reports import exchange as exchange_report
+    from medhelm.reports import export as exchange_report
 
     if shared.json:
         print_json(exchange_report.export_as_json(done))

@@ -133,7 +133,7 @@ def _print_count(done: int, of: int) -> None:
 
 def _print_imported(shared: Shared, done: ImportSummary, rule: Rule) -> None:
     """Print the imported runs, and what was skipped and why."""
-    from medhelm.reports import exchange as exchange_report
+    from medhelm.reports import export as exchange_report
 
     if shared.json:
         print_json(exchange_report.import_as_json(done.taken, done.skipped, done.remarks))
