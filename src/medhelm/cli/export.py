@@ -131,12 +131,12 @@ def definitions_of(shared: Shared) -> dict[str, Benchmark]:
 def print_result(done: ExportResult, shared: Shared) -> int:
     """Print the result of an export and return the exit code."""
     from medhelm.io.encryption.places import key_of
-    from medhelm.reports import export as exchange_report
+    from medhelm.reports import export as export_report
 
     if shared.json:
-        print_json(exchange_report.export_as_json(done))
+        print_json(export_report.export_as_json(done))
     else:
-        click.echo(exchange_report.export_to_text(done), nl=False)
+        click.echo(export_report.export_to_text(done), nl=False)
     for text in done.remarks:
         click.echo(f"- {text}", err=True)
     for text in done.left_out:
