@@ -35,7 +35,8 @@ def installed_plugins(
     commands, those of the command line.
     """
     found = []
-    for things in (SERVICES, METRICS, *commands):
+    kinds: tuple[WithPlugins[Any], ...] = (SERVICES, METRICS, *commands)
+    for things in kinds:
         wrong = things.problems()
         for plugin in _all(things.group):
             problem = wrong.get(plugin, "")

@@ -1,4 +1,4 @@
-"""What the command line takes from extensions and installed packages: commands, and objects of extensions."""
+"""Take commands from extensions and installed packages, and other objects from extensions."""
 
 from __future__ import annotations
 
