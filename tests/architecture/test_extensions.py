@@ -48,7 +48,7 @@ def test_only_an_extension_imports_its_modules() -> None:
 
 
 def test_each_extension_declares_the_commands_that_the_core_expects_of_it() -> None:
-    declared = {}
+    declared: dict[str, str] = {}
     for path in EXTENSIONS.glob("*/entry_points.txt"):
         points = ConfigParser(delimiters="=")
         points.read(path, encoding="utf-8")
