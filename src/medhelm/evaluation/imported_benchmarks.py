@@ -30,7 +30,6 @@ from medhelm.domain import (
     Taxonomy,
     Tier,
 )
-from medhelm.domain.imported_run import INPUT
 from medhelm.errors import MissingError, UserError
 from medhelm.scoring.metrics import METRIC_NAMES, METRICS
 from medhelm.scoring.metrics.imported import needed_columns
@@ -41,6 +40,10 @@ UNKNOWN = "unknown"
 """Category and subcategory of a benchmark that is not in the catalog."""
 
 _LOW, _HIGH = 1.0, 5.0
+
+
+INPUT = "input"
+"""The field that holds the text of an imported instance."""
 
 
 def library_of(extra: Sequence[Path] = ()) -> dict[str, Benchmark]:
