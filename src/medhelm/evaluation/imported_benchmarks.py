@@ -39,11 +39,10 @@ from medhelm.storage.store import Store
 UNKNOWN = "unknown"
 """Category and subcategory of a benchmark that is not in the catalog."""
 
-_LOW, _HIGH = 1.0, 5.0
-
-
 INPUT = "input"
 """The field that holds the text of an imported instance."""
+
+_LOW, _HIGH = 1.0, 5.0
 
 
 def library_of(extra: Sequence[Path] = ()) -> dict[str, Benchmark]:
