@@ -24,8 +24,8 @@ MODULES_OF = {
     ),
     "web": (
         *("cli.serve", "reports.charts.benchmark_scores", "reports.charts.differences", "reports.charts.distribution"),
-        *("reports.charts.failures", "reports.charts.heat_map", "reports.charts.marks", "results.cases"),
-        *("results.live_status", "storage.cases", "web"),
+        *("reports.charts.failures", "reports.charts.heat_map", "reports.charts.marks", "results.live_status"),
+        *("storage.cases", "web"),
     ),
 }
 """Extension -> its modules and packages outside its folder."""
