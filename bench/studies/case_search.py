@@ -18,7 +18,10 @@ from time import process_time
 
 from bench.tools.leaderboard_store import SENTENCES, Size, list_runs, write
 from medhelm.domain import Instance, Message, Prompt, Reference
-from medhelm.results.cases import (
+from medhelm.storage.cases import CaseSearch
+from medhelm.storage.runs import read_columns, write_prompts
+from medhelm.storage.store import Store
+from medhelm.web.cases import (
     BenchmarkCases,
     CaseList,
     compare_outcomes,
@@ -27,9 +30,6 @@ from medhelm.results.cases import (
     locate_case,
     open_cases,
 )
-from medhelm.storage.cases import CaseSearch
-from medhelm.storage.runs import read_columns, write_prompts
-from medhelm.storage.store import Store
 
 SIZES = (Size(models=9, benchmarks=37, instances=1_000), Size(models=9, benchmarks=1, instances=37_000))
 """The stores."""

@@ -288,3 +288,53 @@ def test_models_check_asks_a_plug_in(medhelm: Medhelm, example: Path, server: Se
     refused = medhelm("models", "check", f"ward/m1@{server.url}")
     assert refused.code == 1
     assert "does not accept this key" in refused.out
+
+
+COMMAND = """
+import click
+from medhelm.errors import UserError
+
+@click.command()
+@click.argument("ward")
+def beds(ward):
+    "Count beds."
+    if ward == "none":
+        raise UserError("there is no such ward")
+    click.echo(f"{ward}: 12 beds")
+    return 1 if ward == "full" else None
+"""
+
+
+def test_a_package_adds_a_command(medhelm: Medhelm, install: Install) -> None:
+    module = install("beds", COMMAND, commands={"ward-beds": "beds", "broken": "gone", "serve": "beds"})
+    assert "ward-beds" not in medhelm("--help").out
+    assert module not in sys.modules
+    assert medhelm("ward-beds", "3").out == "3: 12 beds\n"
+    assert [medhelm("ward-beds", ward).code for ward in ("3", "full", "none")] == [0, 1, 2]
+    assert medhelm("ward-beds", "none").err == "medhelm: there is no such ward\n"
+    assert "Count beds." in medhelm("ward-beds", "--help").out
+    assert "Show the results in a browser." in medhelm("serve", "--help").out
+    assert medhelm("broken").code == 2
+    assert "No such command 'beds'" in medhelm("beds").err
+
+    listed = medhelm("plugins", "--json")
+    assert listed.code == 1
+    assert [(one["kind"], one["name"], one["gives"]) for one in listed.json["plugins"]] == [
+        ("command", "broken", []),
+        ("command", "serve", []),
+        ("command", "ward-beds", ["ward-beds"]),
+    ]
+    problems = [problem for one in listed.json["plugins"] for problem in one["problems"]]
+    assert "cannot be imported: AttributeError" in problems[0]
+    assert "uses the name `serve`, which is already taken" in problems[1]
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "words"),
+    [("X = 5", "beds", "is not a command of click"), (COMMAND + "X = beds", "Beds", "has a name that is not in lower")],
+)
+def test_what_is_no_command_is_refused(medhelm: Medhelm, install: Install, code: str, name: str, words: str) -> None:
+    install("beds", code, commands={name: "X"})
+    done = medhelm(name)
+    assert done.code == 2
+    assert words in done.err

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from medhelm.domain import Message, Reference
-from medhelm.domain.imported_run import ImportedRun
 from medhelm.errors import DataError
+from medhelm.exchange.imported_run import ImportedRun
 from medhelm.exchange.lm_eval import read_lm_eval_samples, sample_files
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "lm_eval"

@@ -11,7 +11,7 @@ import pytest
 
 from medhelm.domain import Completion
 from medhelm.errors import UserError
-from medhelm.reports.exchange import ExportResult
+from medhelm.reports.export import ExportResult
 from medhelm.web.export import NOT_EXPORTED, export_site
 from medhelm.web.site import Site
 from tests.support.case_store import HOSTILE_IDS, make_case_store

@@ -12,10 +12,12 @@ from typing import Any
 import click
 
 from medhelm import __version__
+from medhelm.cli.common.extensions import ExtensibleGroup, accept_command
 from medhelm.cli.common.printing import warn
 from medhelm.cli.common.shared import Shared, shared_options
 from medhelm.errors import Interrupted, MedHelmError, MissingError
 from medhelm.io.lazy_mapping import LazyMapping
+from medhelm.io.plugins import COMMANDS, WithPlugins
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C."""
@@ -27,10 +29,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "plan": ("plan:plan", "Show what a run would send and cost."),
         "rescore": ("rescore:rescore", "Recompute scores of stored completions."),
         "rejudge": ("rescore:rejudge", "Grade stored completions with other judges."),
-        "filter-references": ("reference_filter:filter_references", "Mark references the prompt cannot support."),
+        "filter-references": ("paper", "Mark references the prompt cannot support."),
         "batches": ("batches:batches", "List batches that are not collected yet."),
-        "gateway": ("gateway:gateway", "Call models for other processes and machines."),
-        "merge": ("merge:merge", "Merge shards into complete runs."),
+        "gateway": ("cluster", "Call models for other processes and machines."),
+        "merge": ("cluster", "Merge shards into complete runs."),
     },
     "Benchmarks, data and models": {
         "benchmarks": ("benchmarks:benchmarks", "List, preview and check benchmarks."),
@@ -38,16 +40,16 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "models": ("models:models", "List models and check that they respond."),
         "taxonomy": ("benchmarks:taxonomy", "Show medical tasks and their benchmarks."),
         "plugins": ("plugins:plugins", "List and check installed plug-ins."),
-        "docs": ("serve:docs", "List or print the documentation."),
+        "docs": ("docs:docs", "List or print the documentation."),
     },
     "Results": {
         "leaderboard": ("leaderboard:leaderboard", "Rank models by macro average."),
-        "serve": ("serve:serve", "Show the results in a browser."),
+        "serve": ("web", "Show the results in a browser."),
         "compare": ("compare:compare", "Test whether models differ significantly."),
         "show": ("runs:show", "Show one instance and its completions."),
         "cost": ("cost:cost", "Show what was spent, by model or benchmark."),
         "power": ("plan:power", "Show which differences can be detected."),
-        "report": ("report:report", "Write the paper's tables and figures."),
+        "report": ("paper", "Write the paper's tables and figures."),
     },
     "Judges": {
         "jury": ("jury:jury", "Measure the quality of the judges."),
@@ -64,30 +66,51 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "budget": ("cost:budget", "Limit what is spent in a store."),
         "audit": ("audit:audit", "Show and verify what was sent."),
         "purge": ("runs:purge_store", "Delete text from a store for good."),
-        "encrypt": ("encrypt:encrypt", "Encrypt a store, or create an encrypted one."),
-        "decrypt": ("encrypt:decrypt", "Convert an encrypted store to plain files."),
+        "encrypt": ("vault", "Encrypt a store, or create an encrypted one."),
+        "decrypt": ("vault", "Convert an encrypted store to plain files."),
     },
     "Exchange with other tools": {
-        "import": ("import_:import_", "Import runs of HELM, Inspect or lm-eval."),
+        "import": ("exchange", "Import runs of HELM, Inspect or lm-eval."),
         "export": ("export:export", "Export tables, HELM files, a card or a site."),
     },
 }
-"""Heading in the help -> command -> its function, as `module:function` in this package, and its summary."""
+"""Heading in the help -> command -> where it comes from, and its summary.
+
+It comes from a function, as `module:function` in this package, or from the extension of this name.
+"""
+
+_PLACES = {name: place for commands in GROUPS.values() for name, (place, _) in commands.items()}
 
 
-class GroupedCommands(click.Group):
-    """A group whose help lists the commands under headings."""
+class GroupedCommands(ExtensibleGroup):
+    """All commands: built-in ones, whose help is listed under headings, and those of installed packages."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write one section per heading, all with the same column widths."""
+        """Write one section per heading, all with the same column widths, without commands of missing extensions."""
         del ctx
         width = max(map(len, self.commands))
         for heading, names in GROUPS.items():
-            with formatter.section(heading):
-                formatter.write_dl([(f"{name:<{width}}", summary) for name, (_, summary) in names.items()])
+            rows = [(f"{name:<{width}}", summary) for name, (_, summary) in names.items() if name in self.commands]
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command. Only names that are not built in search the installed packages."""
+        command = super().get_command(ctx, cmd_name)
+        if command is None:
+            command = PLUGIN_COMMANDS.if_usable(cmd_name) if ctx.resilient_parsing else PLUGIN_COMMANDS.get(cmd_name)
+        return command
 
 
-@click.group(cls=GroupedCommands, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True)
+@click.group(
+    cls=GroupedCommands,
+    # A command's module is imported when it is called, so that the help imports none.
+    commands=LazyMapping({name: f"{__name__}.{place}" for name, place in _PLACES.items() if ":" in place}),
+    extensions={name: place for name, place in _PLACES.items() if ":" not in place},
+    context_settings={"help_option_names": ["-h", "--help"]},
+    no_args_is_help=True,
+)
 @shared_options("store", "data", "benchmarks", "trust", "models", "offline", "json")
 @click.version_option(__version__, prog_name="medhelm")
 def cli() -> None:
@@ -105,10 +128,8 @@ def cli() -> None:
     """
 
 
-# A command's module is imported when it is called, so that the help imports none. Click only reads the mapping.
-cli.commands = LazyMapping(  # type: ignore[assignment]
-    {name: f"{__name__}.{target}" for commands in GROUPS.values() for name, (target, _) in commands.items()}
-)
+PLUGIN_COMMANDS = WithPlugins(COMMANDS, cli.commands, accept_command, reserved=_PLACES)
+"""The commands of installed packages, besides the built-in ones."""
 
 
 def _is_out_of_memory(error: BaseException | None) -> bool:

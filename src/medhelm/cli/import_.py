@@ -133,12 +133,12 @@ def _print_count(done: int, of: int) -> None:
 
 def _print_imported(shared: Shared, done: ImportSummary, rule: Rule) -> None:
     """Print the imported runs, and what was skipped and why."""
-    from medhelm.reports import exchange as exchange_report
+    from medhelm.exchange import import_report
 
     if shared.json:
-        print_json(exchange_report.import_as_json(done.taken, done.skipped, done.remarks))
+        print_json(import_report.as_json(done))
     elif done.taken:
-        click.echo(exchange_report.import_to_table(done.taken, rule))
+        click.echo(import_report.to_table(done.taken, rule))
     for name, reason in done.skipped:
         warn(f"{name} was skipped: {reason}")
     for one in done.taken:

@@ -21,10 +21,11 @@ def plugins(shared: Shared) -> int:
     Example:
       medhelm plugins
     """
+    from medhelm.cli import PLUGIN_COMMANDS
     from medhelm.reports.benchmarks import plugins_text
     from medhelm.scoring.installed_plugins import installed_plugins
 
-    found, problems = installed_plugins(shared.benchmark_folders)
+    found, problems = installed_plugins(shared.benchmark_folders, commands=[PLUGIN_COMMANDS])
     rows = [
         {
             "kind": one.plugin.group.removeprefix("medhelm.").removesuffix("s"),

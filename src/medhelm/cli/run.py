@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from medhelm.cli.common.extensions import from_extension
 from medhelm.cli.common.options import cluster_options, options_of, run_options, scoring_option
 from medhelm.cli.common.output import progress_options, table_options
 from medhelm.cli.common.printing import print_json, warn
@@ -17,6 +18,7 @@ from medhelm.cli.gateway import gateway_option
 from medhelm.cli.leaderboard import print_leaderboard
 from medhelm.errors import ErrorCollector, UserError
 from medhelm.evaluation.settings import JuryOptions, Settings
+from medhelm.io.plugins import IMPORTERS
 
 if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset
@@ -121,9 +123,11 @@ def check_rubric(benchmarks: Sequence[Benchmark], rubric: str, jury: Jury | None
 def open_like(shared: Shared, folders: Sequence[Path], store: Store, limit: int | None) -> list[Dataset]:
     """Return the prompts of finished HELM runs as datasets; `store` keeps their instances. Raises: UserError."""
     from medhelm.evaluation.imported_benchmarks import library_of
-    from medhelm.exchange.helm.same_prompts import like_helm
 
-    return like_helm(folders, library_of(shared.benchmark_folders), store, limit=limit, data=shared.data)
+    like_helm = from_extension(IMPORTERS, "helm_prompts", extension="exchange", what="--like")
+    library = library_of(shared.benchmark_folders)
+    datasets: list[Dataset] = like_helm(folders, library, store, limit=limit, data=shared.data)
+    return datasets
 
 
 def find_judges(shared: Shared, judging: JuryOptions, *, quiet: bool = False) -> Jury | None:

@@ -538,7 +538,7 @@ def show(shared: Shared, benchmark: str, instance: str, wanted: RunFilter, rule:
       medhelm show pubmed_qa 21645374 --model openai/gpt-4o
     """
     from medhelm.reports.cases import case_to_text
-    from medhelm.results.cases import find_instance
+    from medhelm.results.instance import find_instance
 
     case = find_instance(shared.all_stores, benchmark, instance, wanted)
     if shared.json:

@@ -1,4 +1,4 @@
-"""`medhelm serve` and `medhelm docs`."""
+"""`medhelm serve` and `medhelm export site`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 
 from medhelm.cli.common.options import add_options, listen_options, options_of
 from medhelm.cli.common.shared import Shared, shared_options
+from medhelm.cli.export import folder_argument, print_result, text_option
 from medhelm.errors import UserError
 from medhelm.results.options import BoardOptions
 
@@ -111,6 +112,38 @@ def serve(
     return 0
 
 
+@click.command()
+@folder_argument
+@text_option
+@click.option(
+    "--cases",
+    "most_cases",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=100,
+    show_default=True,
+    help="Cases per benchmark to write, with ids, prompts, references, completions and judgments. Nothing of other "
+    "cases is written, not even in lists.",
+)
+@site_options
+@shared_options("store", "data", "benchmarks", "trust", "json")
+@click.pass_obj
+def site(shared: Shared, /, folder: Path, texts: bool, most_cases: int, **contents: Any) -> int:
+    """Write the pages of `medhelm serve` as files.
+
+    Double-click index.html to open them, or put them on any web server. For benchmarks that are not public, they hold
+    only numbers, unless --with-text is given. They never hold the address of a model server.
+
+    \b
+    Example:
+      medhelm export site board
+    """
+    from medhelm.web.export import export_site
+
+    made = make_site(shared, with_text=texts, **contents)
+    return print_result(export_site(made, folder, most_cases=most_cases), shared)
+
+
 def make_site(
     shared: Shared,
     *,
@@ -168,43 +201,3 @@ def _release_folder(shared: Shared, path: Path) -> Path:
         )
     read_release(open_store(shared.all_stores[0]), str(folder))
     return folder
-
-
-@click.command()
-@click.argument("page", required=False)
-@click.option("--path", "only_path", is_flag=True, help="Print the path of the file instead of its text.")
-@shared_options("json")
-@click.pass_obj
-def docs(shared: Shared, page: str | None, only_path: bool) -> int:
-    """List or print the documentation.
-
-    PAGE is a name from the list, with or without its folder. Editors can check benchmark.yaml with
-    `benchmark.schema.json`.
-
-    \b
-    Examples:
-      medhelm docs
-      medhelm docs benchmark_yaml
-      medhelm docs benchmark.schema.json --path
-    """
-    from medhelm.cli.common.printing import print_json
-    from medhelm.io.package_docs import find_document, find_documents, title_of
-
-    if page is not None:
-        path = find_document(page)
-        if shared.json:
-            print_json({"path": str(path), "text": path.read_text(encoding="utf-8")})
-        else:
-            click.echo(path if only_path else path.read_text(encoding="utf-8"), nl=only_path)
-        return 0
-    documents = find_documents()
-    titles = {name: title_of(path) for name, path in documents.items()}
-    if shared.json:
-        print_json(
-            {"documents": [{"name": name, "title": titles[name], "path": str(documents[name])} for name in documents]}
-        )
-        return 0
-    width = max(map(len, documents))
-    for name, title in titles.items():
-        click.echo(f"{documents[name]}" if only_path else f"{name:<{width}}  {title}".rstrip())
-    return 0

@@ -14,6 +14,9 @@ Rule = Literal["corrected", "published"]
 RULES: tuple[Rule, ...] = ("corrected", "published")
 """Both rules, the default one first."""
 
+HALF = 0.5
+"""Share of the scale from which a score counts as right, and a difference between judges as a disagreement."""
+
 Resample = Literal["instances", "benchmarks", "none"]
 """Unit to resample for intervals and tests of scores."""
 

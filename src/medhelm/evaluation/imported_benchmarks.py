@@ -30,7 +30,6 @@ from medhelm.domain import (
     Taxonomy,
     Tier,
 )
-from medhelm.domain.imported_run import INPUT
 from medhelm.errors import MissingError, UserError
 from medhelm.scoring.metrics import METRIC_NAMES, METRICS
 from medhelm.scoring.metrics.imported import needed_columns
@@ -39,6 +38,9 @@ from medhelm.storage.store import Store
 
 UNKNOWN = "unknown"
 """Category and subcategory of a benchmark that is not in the catalog."""
+
+INPUT = "input"
+"""The field that holds the text of an imported instance."""
 
 _LOW, _HIGH = 1.0, 5.0
 

@@ -35,13 +35,13 @@ from medhelm.domain import (
     Score,
     Usage,
 )
-from medhelm.domain.imported_run import ImportedRun
 from medhelm.domain.jury import AT_LEAST
 from medhelm.errors import UserError
 from medhelm.evaluation.imported_benchmarks import imported_benchmark
 from medhelm.evaluation.request_totals import CompletionCounter, make_jury_result
 from medhelm.evaluation.run_recorder import identity, make_run
 from medhelm.exchange.fields import model_of
+from medhelm.exchange.imported_run import ImportedRun
 from medhelm.io.parquet import ColumnWriter
 from medhelm.io.work_folders import delete_folder
 from medhelm.scoring.metric import is_unreadable

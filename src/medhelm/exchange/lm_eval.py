@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.domain import Completion, Failure, Instance, Message, Origin, Reference
-from medhelm.domain.imported_run import ImportedRun
 from medhelm.errors import DataError
 from medhelm.exchange.fields import (
     address,
@@ -32,6 +31,7 @@ from medhelm.exchange.fields import (
     parse_json,
     short_text,
 )
+from medhelm.exchange.imported_run import ImportedRun
 from medhelm.io.untrusted_json import count, mapping, number, sequence, text
 
 _SAMPLES = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)")

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Literal
 
 from medhelm.domain import RULES, Benchmark
-from medhelm.domain.imported_run import ImportedRun
 from medhelm.errors import UserError
 from medhelm.evaluation.imported_benchmarks import library_of
 from medhelm.exchange.fields import digest_of
+from medhelm.exchange.imported_run import ImportedRun
 from medhelm.exchange.importer import ImportedRunResult, ImportSummary, NameMap, RunImporter
 from medhelm.exchange.inspect.logs import log_files, read_inspect_log
 from medhelm.exchange.inspect.medhelm_tasks import instances_with_our_prompts, score_again

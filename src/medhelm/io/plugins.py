@@ -1,4 +1,4 @@
-"""Plug-ins: providers, metrics, benchmark folders and hooks that packages and extensions declare as entry points.
+"""Plug-ins: providers, metrics, benchmark folders, commands and hooks that packages and extensions declare.
 
     [project.entry-points."medhelm.metrics"]
     ward_terms = "medhelm_ward.metric:WARD_TERMS"
@@ -58,7 +58,7 @@ EXTENSIONS = Path(__file__).parent.parent / "extensions"
 LONGEST_REASON = 300
 """Maximum number of characters of an exception's message that are shown."""
 
-_NAMES = {PROVIDERS: re.compile(r"[a-z][a-z0-9_-]*"), METRICS: re.compile(r"[a-z][a-z0-9_]*")}
+_KEBAB_CASE = re.compile(r"[a-z][a-z0-9_-]*")
 _SNAKE_CASE = re.compile(r"[a-z][a-z0-9_]*")
 
 _Kind = TypeVar("_Kind")
@@ -257,7 +257,8 @@ def _plugins(distribution: Distribution) -> Iterator[Plugin]:
 
 def check_plugin_name(plugin: Plugin) -> None:
     """Check the name of a plug-in, which command lines and columns contain. Raises: UserError if it is not valid."""
-    if not _NAMES.get(plugin.group, _SNAKE_CASE).fullmatch(plugin.name):
+    pattern = _KEBAB_CASE if plugin.group in (PROVIDERS, COMMANDS) else _SNAKE_CASE
+    if not pattern.fullmatch(plugin.name):
         raise plugin.refuse("has a name that is not in lower case letters, digits and underscores")
 
 

@@ -13,7 +13,7 @@ from medhelm.reports.formats.tables import printable
 
 
 def case_to_text(case: Mapping[str, Any], rule: Rule) -> str:
-    """Return a case of `results.cases.find_instance` as text; scores of `rule` come first."""
+    """Return a case of `results.instance.find_instance` as text; scores of `rule` come first."""
     parts = [f"{case['benchmark']} / {case['instance_id']}"]
     if "messages" not in case:
         parts.append("(the prompt is not stored; `medhelm benchmarks preview` renders prompts from the data)")

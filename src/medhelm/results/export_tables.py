@@ -14,7 +14,7 @@ from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import JURY, RULES, Rule, Run, Usage
 from medhelm.io.export_folder import check_export, new_export
 from medhelm.reports.data_dictionary import ColumnEntry, Kind, MetricEntry, dictionary, to_markdown, to_rows
-from medhelm.reports.exchange import ExportResult
+from medhelm.reports.export import ExportResult
 from medhelm.reports.formats.fields import columns_of, file_rows
 from medhelm.reports.formats.json_output import select
 from medhelm.reports.leaderboard_fields import CSV_FIRST, model_fields

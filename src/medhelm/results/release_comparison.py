@@ -17,11 +17,11 @@ from medhelm.analysis.means import Floats
 from medhelm.domain import Rule, Run
 from medhelm.domain.grouping import group_by
 from medhelm.domain.release import CellProvenance, Release
+from medhelm.domain.score import HALF
 from medhelm.errors import StoreError
 from medhelm.results.comparable.run_selection import store_label
 from medhelm.results.releases import CURRENT, current_release, released_options
 from medhelm.results.runs.cells import cell_of, column_of
-from medhelm.storage.cases import HALF
 from medhelm.storage.releases import file_digest, read_release, release_names
 from medhelm.storage.run_scores import read_all
 from medhelm.storage.store import open_store

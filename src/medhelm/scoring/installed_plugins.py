@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from medhelm.benchmarks.catalog import read_packaged_benchmarks
 from medhelm.io import plugins
-from medhelm.io.plugins import Plugin, declared, packages_that_cannot_be_read
+from medhelm.io.plugins import Plugin, WithPlugins, declared, packages_that_cannot_be_read
 from medhelm.models.providers import SERVICES
 from medhelm.scoring.metrics import METRIC_NAMES, METRICS
 
@@ -25,13 +26,17 @@ class InstalledPlugin:
     """Its problems; empty if it works."""
 
 
-def installed_plugins(extra: Sequence[Path] = ()) -> tuple[list[InstalledPlugin], list[str]]:
+def installed_plugins(
+    extra: Sequence[Path] = (), *, commands: Sequence[WithPlugins[Any]] = ()
+) -> tuple[list[InstalledPlugin], list[str]]:
     """Import all entry points; return them by kind and name, and the problems of packages as a whole.
 
-    `extra`: the user's own folders with benchmarks, whose names take precedence over those of packages.
+    Parameters: extra, the user's own folders with benchmarks, whose names take precedence over those of packages;
+    commands, those of the command line.
     """
     found = []
-    for things in (SERVICES, METRICS):
+    kinds: tuple[WithPlugins[Any], ...] = (SERVICES, METRICS, *commands)
+    for things in kinds:
         wrong = things.problems()
         for plugin in _all(things.group):
             problem = wrong.get(plugin, "")

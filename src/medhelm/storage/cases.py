@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from medhelm.domain import Run
+from medhelm.domain.score import HALF
 from medhelm.errors import StoreError
 from medhelm.io.files import address
 from medhelm.io.parquet import connect, sql_name, sql_path, sql_text
@@ -39,9 +40,6 @@ CaseOrder = Literal["position", "id", "worst", "best", "spread", "judges"]
 
 SearchedText = Literal["all", "prompt", "completion"]
 """Texts that are searched; `all` also searches ids."""
-
-HALF = 0.5
-"""Share of the scale from which a score counts as right, and a difference between judges as a disagreement."""
 
 PLAIN_KEY = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}")
 """Texts that are their own key."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from posixpath import dirname, relpath
 
 from medhelm.io.export_folder import new_export
-from medhelm.reports.exchange import ExportResult
+from medhelm.reports.export import ExportResult
 from medhelm.storage.cases import url_key
 from medhelm.storage.privacy.export_log import record_export
 from medhelm.web.app import answer

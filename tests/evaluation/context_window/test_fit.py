@@ -34,7 +34,7 @@ from medhelm.models.catalog import find_models
 from medhelm.models.providers.errors.classify import classify_error
 from medhelm.models.providers.errors.parse import parse_error
 from medhelm.models.providers.openai import SERVICE
-from medhelm.results.cases import find_instance
+from medhelm.results.instance import find_instance
 from medhelm.results.leaderboard import leaderboard
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.recovery.damaged_runs import DamagedRunWarning

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from medhelm.domain import Run
-from medhelm.domain.imported_run import ImportedRun
 from medhelm.errors import UserError
 from medhelm.evaluation.imported_benchmarks import library_of
 from medhelm.exchange.helm.importer import import_helm
+from medhelm.exchange.imported_run import ImportedRun
 from medhelm.exchange.importer import ImportedRunResult, NameMap, RunImporter, reply_of
 from medhelm.storage.judgments import read_judgments, read_replies
 from medhelm.storage.run_file import read_run

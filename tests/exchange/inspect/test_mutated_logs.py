@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from medhelm.domain.imported_run import ImportedRun
 from medhelm.errors import DataError
+from medhelm.exchange.imported_run import ImportedRun
 from medhelm.exchange.inspect.logs import read_inspect_log
 from medhelm.exchange.lm_eval import read_lm_eval_samples
 

@@ -19,8 +19,9 @@ from medhelm.domain import Origin, Tier
 from medhelm.errors import UserError
 from medhelm.results.leaderboard import read_inputs
 from medhelm.results.options import BoardOptions
+from medhelm.results.paper.gather import published_costs
 from medhelm.results.published.boards import leaderboard_with_published, published_leaderboard
-from medhelm.results.published.cells import published_cells, published_costs
+from medhelm.results.published.cells import published_cells
 from medhelm.results.published.data import load_results
 from medhelm.scoring.metrics import METRIC_NAMES
 from tests.support.benchmarks.choice import make_benchmark

@@ -15,13 +15,13 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.suites import load_suite
 from medhelm.errors import UserError
+from medhelm.results.paper.gather import published_costs
 from medhelm.results.published.cells import (
     CLUSTERED,
     HALF_STEP,
     INTERVAL,
     ceiling_of,
     published_cells,
-    published_costs,
     published_scores,
 )
 from medhelm.results.published.data import FOLDER, load_results

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.reports.formats.tables import Value, render
+from medhelm.results.paper.gather import published_costs
 from medhelm.results.published.boards import published_leaderboard
-from medhelm.results.published.cells import published_costs
 from medhelm.results.published.data import load_results
 
 PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "published_results.md"

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.domain import Run
-from medhelm.domain.imported_run import ImportedRun
 from medhelm.exchange.helm.folders import RunFolder
 from medhelm.exchange.helm.importer import import_helm
 from medhelm.exchange.helm.reader import read_helm_run
+from medhelm.exchange.imported_run import ImportedRun
 from medhelm.exchange.importer import ImportSummary
 
 HELM = Path(__file__).parents[2] / "fixtures" / "helm"

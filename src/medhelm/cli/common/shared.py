@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from medhelm.cli.common.extensions import from_extension
 from medhelm.cli.common.printing import warn
+from medhelm.io.plugins import IMPORTERS
 from medhelm.models.gateway import GATEWAY_VARIABLE, OFFLINE_VARIABLE, without_gateway
 
 if TYPE_CHECKING:
@@ -85,8 +87,7 @@ class Shared:
         if isinstance(place, Path):
             return place
         if place not in self.copies:
-            from medhelm.exchange.remote_store import copy_of
-
+            copy_of = from_extension(IMPORTERS, "published_store", extension="exchange", what=f"--store {place}")
             self.copies[place] = copy_of(place, offline=self.offline)
         return self.copies[place]
 

@@ -16,7 +16,7 @@ from medhelm.exchange.helm.schema import benchmark_entry, metric_entry, write_mo
 from medhelm.exchange.helm.writer import HelmRun, write_helm_run
 from medhelm.io.export_folder import check_export, new_export
 from medhelm.io.parquet import connect
-from medhelm.reports.exchange import ExportResult
+from medhelm.reports.export import ExportResult
 from medhelm.results.export_selection import ExportSelection, folder_size, select_for_export
 from medhelm.results.options import USUAL, BoardOptions
 from medhelm.scoring.metrics import METRICS

@@ -12,12 +12,12 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from medhelm.domain import JURY, Benchmark, Run
-from medhelm.domain.imported_run import ImportedRun
 from medhelm.errors import UserError
 from medhelm.evaluation.imported_benchmarks import library_of
 from medhelm.exchange.helm.folders import RunFolder, UnreadableRun, find_runs
 from medhelm.exchange.helm.names import METRICS as THEIR_METRICS
 from medhelm.exchange.helm.reader import HelmRunSpec, read_helm_run, read_run_spec
+from medhelm.exchange.imported_run import ImportedRun
 from medhelm.exchange.importer import ImportedRunResult, ImportSummary, NameMap, RunImporter
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store, create, open_store

@@ -17,10 +17,11 @@ from math import fsum, isclose, isfinite
 from typing import Any, NamedTuple
 
 from medhelm.domain import Completion, Failure, Instance, Message, Origin, Reference, Usage
-from medhelm.domain.imported_run import INPUT, ImportedRun
+from medhelm.evaluation.imported_benchmarks import INPUT
 from medhelm.exchange.helm.folders import RunFolder, UnreadableRun
 from medhelm.exchange.helm.juries import read_jury
 from medhelm.exchange.helm.names import main_split
+from medhelm.exchange.imported_run import ImportedRun
 
 NO_SCORES = frozenset(
     {

@@ -18,9 +18,9 @@ from statistics import fmean
 from typing import Any
 
 from medhelm.domain import Origin
-from medhelm.domain.imported_run import ImportedRun
 from medhelm.errors import DataError
 from medhelm.exchange.fields import address, count_remarks, digest_of, iso_time, load_json
+from medhelm.exchange.imported_run import ImportedRun
 from medhelm.exchange.inspect.archive import EvalArchive
 from medhelm.exchange.inspect.samples import InspectSample, judges_of, read_sample, score_values
 from medhelm.io.untrusted_json import count, mapping, number, sequence, text

@@ -19,7 +19,6 @@ from medhelm.benchmarks.data.dataset import Dataset, open_dataset
 from medhelm.benchmarks.data.sampling import InstanceSelection
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import Benchmark, Completion, Failure, Instance, JudgeReply, Jury, Model, Origin, Run
-from medhelm.domain.imported_run import ImportedRun
 from medhelm.domain.jury import AT_LEAST
 from medhelm.domain.reasoning import strip_reasoning
 from medhelm.errors import MissingError, UserError
@@ -29,6 +28,7 @@ from medhelm.evaluation.run_recorder import NullListener
 from medhelm.evaluation.runner import EvaluationRunner
 from medhelm.evaluation.settings import Settings
 from medhelm.exchange.fields import model_of
+from medhelm.exchange.imported_run import ImportedRun
 from medhelm.models.client import ClientResult
 from medhelm.storage.run_file import write_run
 from medhelm.storage.store import Store

@@ -30,7 +30,7 @@ from medhelm.reports.card import (
     to_html,
     to_markdown,
 )
-from medhelm.reports.exchange import ExportResult
+from medhelm.reports.export import ExportResult
 from medhelm.results.card.digests import digests_by_model
 from medhelm.results.card.sentences import findings, limits
 from medhelm.results.comparable.conditions import has_own_data

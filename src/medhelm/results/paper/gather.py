@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Literal
@@ -22,7 +23,7 @@ from medhelm.results.comparable.run_selection import select_runs
 from medhelm.results.leaderboard import leaderboard_of, leaderboard_of_scores, suite_of
 from medhelm.results.options import USUAL, BoardOptions, CalibrationOptions
 from medhelm.results.published.boards import MARK, leaderboard_with_published, published_leaderboard
-from medhelm.results.published.cells import published_costs
+from medhelm.results.published.cells import ceiling_of, published_names
 from medhelm.results.published.data import load_results
 from medhelm.results.reference_filter import split_score
 from medhelm.results.runs.names import names_in, with_names, without_address
@@ -245,6 +246,32 @@ def _published_costs(board: Leaderboard) -> list[ModelCost]:
     shown = {row.model.removesuffix(f" {MARK}"): row.model for row in board.rows if row.published}
     suite = Suite(name="", weights={column.benchmark: 1.0 for column in board.columns})
     return [replace(cost, model=shown[cost.model]) for cost in published_costs(suite) if cost.model in shown]
+
+
+def published_costs(suite: str | Suite = "paper35") -> list[ModelCost]:
+    """Return the published table of costs, which are ceilings; `paper35` gives table 3 of the paper.
+
+    A cost is the sum of the published cells, each of which was rounded to cents.
+    """
+    results = load_results()
+    wanted = published_names(suite)
+    rows = []
+    for key, model in results.models.items():
+        parts = [ceiling_of(results.scores[key, name]) for name in results.benchmarks if name in wanted]
+        tested = sum((part.input_usd + part.output_usd for part in parts), Decimal(0))
+        judged = sum((part.judge_input_usd + part.judge_output_usd for part in parts), Decimal(0))
+        rows.append(
+            ModelCost(
+                model=model.name,
+                benchmark_tokens=sum(part.input_tokens + part.output_tokens for part in parts),
+                jury_tokens=sum(part.judge_input_tokens + part.judge_output_tokens for part in parts),
+                benchmark_usd=float(tested),
+                jury_usd=float(judged),
+                ceiling_usd=float(tested + judged),
+                is_ceiling=True,
+            )
+        )
+    return rows
 
 
 # --- dates ------------------------------------------------------------------------------------------------------------

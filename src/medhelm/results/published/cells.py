@@ -1,8 +1,7 @@
-"""Published results as cells and columns of a leaderboard, and their costs by the published rule."""
+"""Published results as cells and columns of a leaderboard."""
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any
 
 from medhelm.analysis.cost.token_costs import CostCeiling, cost_ceiling
@@ -13,7 +12,6 @@ from medhelm.domain import JURY, Estimate
 from medhelm.domain.suite import Suite
 from medhelm.domain.titles import metric_title
 from medhelm.reports.formats.json_output import select
-from medhelm.reports.paper.contents import ModelCost
 from medhelm.results.published.data import PublishedBenchmark, PublishedScore, load_results
 from medhelm.results.suites import resolve_suite
 from medhelm.scoring.metrics import METRICS
@@ -39,7 +37,7 @@ def published_cells(suite: str | Suite = "all") -> tuple[list[Cell], list[Column
     Raises: UserError for an unknown suite.
     """
     results = load_results()
-    wanted = _names(suite)
+    wanted = published_names(suite)
     columns = [_column(benchmark) for name, benchmark in results.benchmarks.items() if name in wanted]
     cells = [_cell(score) for score in results.scores.values() if score.benchmark in wanted]
     return cells, columns
@@ -102,33 +100,7 @@ def ceiling_of(score: PublishedScore) -> CostCeiling:
     )
 
 
-def published_costs(suite: str | Suite = "paper35") -> list[ModelCost]:
-    """Return the published table of costs, which are ceilings; `paper35` gives table 3 of the paper.
-
-    A cost is the sum of the published cells, each of which was rounded to cents.
-    """
-    results = load_results()
-    wanted = _names(suite)
-    rows = []
-    for key, model in results.models.items():
-        parts = [ceiling_of(results.scores[key, name]) for name in results.benchmarks if name in wanted]
-        tested = sum((part.input_usd + part.output_usd for part in parts), Decimal(0))
-        judged = sum((part.judge_input_usd + part.judge_output_usd for part in parts), Decimal(0))
-        rows.append(
-            ModelCost(
-                model=model.name,
-                benchmark_tokens=sum(part.input_tokens + part.output_tokens for part in parts),
-                jury_tokens=sum(part.judge_input_tokens + part.judge_output_tokens for part in parts),
-                benchmark_usd=float(tested),
-                jury_usd=float(judged),
-                ceiling_usd=float(tested + judged),
-                is_ceiling=True,
-            )
-        )
-    return rows
-
-
-def _names(suite: str | Suite) -> frozenset[str]:
+def published_names(suite: str | Suite) -> frozenset[str]:
     """Return the benchmarks of a suite that have published results."""
     weights = (resolve_suite(suite) if isinstance(suite, str) else suite).weights
     known = frozenset(load_results().benchmarks)

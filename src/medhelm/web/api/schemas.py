@@ -23,9 +23,9 @@ from medhelm.reports.formats.json_schema import (
     schema_of,
 )
 from medhelm.reports.leaderboard_fields import EMPTY, column_fields, model_fields
-from medhelm.results.cases import Case
 from medhelm.results.live_status import EvaluationPhase
 from medhelm.storage.live_status import EndReason, RunState
+from medhelm.web.cases import Case
 
 # --- results ----------------------------------------------------------------------------------------------------------
 

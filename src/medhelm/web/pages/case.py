@@ -9,7 +9,8 @@ from typing import Any
 from medhelm.domain.grouping import group_by
 from medhelm.domain.text import plural
 from medhelm.reports.formats.json_output import plain_json
-from medhelm.results.cases import (
+from medhelm.storage.cases import url_key
+from medhelm.web.cases import (
     Case,
     CaseCompletion,
     CaseJudgment,
@@ -18,7 +19,6 @@ from medhelm.results.cases import (
     locate_case,
     without_addresses,
 )
-from medhelm.storage.cases import url_key
 from medhelm.web.page import Download, Page, PageNotFound, PageRequest, json_download, text_download
 from medhelm.web.pages.cases import (
     SHOWN,

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from medhelm.results.cases import (
+from medhelm.storage.cases import CaseSearch
+from medhelm.web.cases import (
     PAGE,
     BenchmarkCases,
     CaseList,
@@ -17,7 +18,6 @@ from medhelm.results.cases import (
     list_choices,
     open_cases,
 )
-from medhelm.storage.cases import CaseSearch
 from medhelm.web.page import MOST_PAGES, BadParameter, Download, Page, PageNotFound, PageRequest, json_download
 from medhelm.web.site import Site
 

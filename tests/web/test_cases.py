@@ -12,7 +12,10 @@ import pytest
 
 from medhelm.domain import Instance, Message, Price, Prompt, Reference
 from medhelm.errors import StoreError, UserError
-from medhelm.results.cases import (
+from medhelm.storage.cases import CaseSearch, url_key
+from medhelm.storage.runs import load_runs, write_prompts
+from medhelm.storage.store import Store, open_store
+from medhelm.web.cases import (
     NO_PROMPT,
     BenchmarkCases,
     case_models,
@@ -24,9 +27,6 @@ from medhelm.results.cases import (
     locate_case,
     open_cases,
 )
-from medhelm.storage.cases import CaseSearch, url_key
-from medhelm.storage.runs import load_runs, write_prompts
-from medhelm.storage.store import Store, open_store
 from tests.support.case_store import HOSTILE_IDS, MODELS, RIGHT, XSS, add_judged_cases, make_case_store
 from tests.support.stores import make_model, make_record, make_run, make_store, write_run
 

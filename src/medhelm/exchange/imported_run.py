@@ -11,9 +11,6 @@ from medhelm.domain.completion import Completion, Model
 from medhelm.domain.jury import JudgeReply, Judgment
 from medhelm.domain.run import Origin
 
-INPUT = "input"
-"""The field that holds the text of an instance."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedRun:

@@ -6,7 +6,7 @@ The runs are those that the leaderboard selects, so that cases and leaderboard s
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,18 +15,15 @@ from medhelm.analysis.cost.token_costs import cost_with_batches
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.domain import RULES, Completion, Rule, Run, Tier, Usage
 from medhelm.domain.failure_code import CAUSED_BY_MODEL
-from medhelm.domain.grouping import group_by
 from medhelm.domain.reasoning import strip_reasoning
-from medhelm.domain.text import listed, without_servers
+from medhelm.domain.score import HALF
+from medhelm.domain.text import without_servers
 from medhelm.errors import UserError, suggestion
 from medhelm.results.comparable.run_selection import default_tier, select_runs, store_label
-from medhelm.results.options import EVERY_RUN, RunFilter
 from medhelm.results.runs.cells import column_of
 from medhelm.results.runs.pricing import Pricing
-from medhelm.results.runs.run_filter import filter_runs
 from medhelm.results.spending import is_local, run_day
 from medhelm.storage.cases import (
-    HALF,
     CaseRow,
     CaseSearch,
     SearchedRuns,
@@ -42,7 +39,7 @@ from medhelm.storage.judgments import completion_of, read_explanations
 from medhelm.storage.privacy.pseudonyms import Pseudonyms
 from medhelm.storage.recovery.damaged_runs import intact_runs
 from medhelm.storage.run_file import stored_folder
-from medhelm.storage.runs import load_runs, read_columns, read_prompt, read_record, run_metrics, score_column
+from medhelm.storage.runs import load_runs, read_prompt, run_metrics, score_column
 from medhelm.storage.store import Store, open_store
 
 PAGE = 50
@@ -449,59 +446,6 @@ def _excerpts(cases: BenchmarkCases, instance_ids: Sequence[str]) -> dict[str, s
         for name in instance_ids
         if name in texts
     }
-
-
-def find_instance(
-    stores: Sequence[Path], benchmark: str, instance_id: str, wanted: RunFilter = EVERY_RUN
-) -> dict[str, Any]:
-    """Return one instance as JSON: prompt, references, and each run's record and judgments.
-
-    `wanted`: only these runs are read; whether the leaderboard counts them depends on the others too.
-    Raises: UserError if none of them has the instance.
-    """
-    opened = [(store_label(path, stores), open_store(path)) for path in stores]
-    runs = [(label, store, run) for label, store in opened for run in intact_runs(load_runs(store))]
-    names = {run.benchmark for _, _, run in runs}
-    if benchmark not in names:
-        places = ", ".join(map(str, stores))
-        raise UserError(f"no run of `{benchmark}` in {places}. {suggestion(benchmark, names)}".strip())
-    runs = [one for one in runs if one[2].benchmark == benchmark]
-    counted = _counted_folders((label, run) for label, _, run in runs)
-    completions = []
-    prompt: Mapping[str, Any] | None = None
-    for label, store, run in filter_runs(wanted, runs, lambda one: one[2]):
-        if (record := read_record(run, instance_id)) is None:
-            continue
-        prompt = prompt or read_prompt(
-            store.prompts_file(benchmark, run.benchmark_digest, run.data_digest), instance_id
-        )
-        judgments = read_explanations(run, instance_id)
-        shown = {
-            "model": run.model + label,
-            "run_id": run.id,
-            "judges": [judge.name for judge in run.judges],
-            "counts": run.folder in counted,
-            "tier": run.tier,
-            "main_metric": run.main_metric,
-            **record,
-            "cluster": Pseudonyms.of_store(store).of(benchmark, record["cluster"]) if record["cluster"] else "",
-        }
-        completions.append({**shown, "judgments": judgments} if judgments else shown)
-    if not completions:
-        ids = list(
-            dict.fromkeys(one for _, _, run in runs for one in read_columns(run, ["instance_id"])["instance_id"])
-        )
-        raise UserError(
-            f"no run of {benchmark} has an instance `{instance_id}`. {suggestion(instance_id, ids)} Instances: "
-            f"{listed(ids, 10)}. `medhelm export csv DIR --benchmark {benchmark}` writes all ids.".replace("  ", " ")
-        )
-    return {"benchmark": benchmark, "instance_id": instance_id, **(prompt or {}), "completions": completions}
-
-
-def _counted_folders(found: Iterable[tuple[str, Run]]) -> set[Path | None]:
-    """Return the folders of the runs of one benchmark that the leaderboard of their tier counts."""
-    by_tier = group_by(found, lambda pair: pair[1].tier)
-    return {run.folder for own in by_tier.values() for run in select_runs(own).runs.values()}
 
 
 def cut_text(text: str, length: int) -> str:

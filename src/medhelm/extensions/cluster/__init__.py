@@ -1,0 +1,1 @@
+"""Evaluations on several processes and machines."""

@@ -1,0 +1,1 @@
+"""Runs and results of other tools, and stores in other places."""

@@ -1,0 +1,1 @@
+"""Pages and a JSON API that show the results of a store."""

@@ -1,0 +1,118 @@
+"""The core works without extensions: it imports none of their modules, and says which one a command lacks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+
+from medhelm.cli import cli
+from medhelm.cli.export import export
+from medhelm.io.plugins import COMMANDS, EXTENSIONS
+from tests.architecture.test_layers import MODULES, SOURCE, edges
+
+MODULES_OF = {
+    "exchange": ("cli.import_", "exchange", "io.object_store"),
+    "paper": (
+        *("cli.reference_filter", "cli.report", "domain.reference_filter", "evaluation.reference_filter"),
+        *("reports.charts.cells", "reports.charts.paired_bars", "reports.paper", "reports.reference_filter"),
+        *("results.paper", "results.reference_filter", "storage.reference_filters"),
+    ),
+    "web": (
+        *("cli.serve", "reports.charts.benchmark_scores", "reports.charts.differences", "reports.charts.distribution"),
+        *("reports.charts.failures", "reports.charts.heat_map", "reports.charts.marks", "results.live_status"),
+        *("storage.cases", "web"),
+    ),
+}
+"""Extension -> its modules and packages outside its folder."""
+
+
+def extension_of(module: str) -> str:
+    """Return the extension that a module belongs to; "" for the core."""
+    if module.startswith("extensions."):
+        return module.split(".")[1]
+    names = (name for name, places in MODULES_OF.items() if f"{module}.".startswith(tuple(f"{p}." for p in places)))
+    return next(names, "")
+
+
+def test_every_place_of_the_table_exists() -> None:
+    assert {place for places in MODULES_OF.values() for place in places} <= set(MODULES)
+
+
+def test_only_an_extension_imports_its_modules() -> None:
+    belongs = [(a, b, extension_of(a), extension_of(b)) for a, b in edges()]
+    assert [f"{a} imports {b} of {there}" for a, b, here, there in belongs if there not in ("", here)] == []
+
+
+def test_each_extension_declares_the_commands_that_the_core_expects_of_it() -> None:
+    declared: dict[str, str] = {}
+    for path in EXTENSIONS.glob("*/entry_points.txt"):
+        points = ConfigParser(delimiters="=")
+        points.read(path, encoding="utf-8")
+        declared |= dict.fromkeys(points.options(COMMANDS), path.parent.name) if COMMANDS in points else {}
+    assert declared == {
+        **cli.extensions,
+        **{f"export {name}": extension for name, extension in export.extensions.items()},
+    }
+
+
+@pytest.fixture(scope="module")
+def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the package, but without its extensions."""
+    package = tmp_path_factory.mktemp("core") / "medhelm"
+    package.mkdir()
+    for path in SOURCE.iterdir():
+        if path.name not in ("extensions", "__pycache__"):
+            (package / path.name).symlink_to(path)
+    return package.parent
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("work")
+
+
+def run(core: Path, folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of the core alone."""
+    environment = {**os.environ, "PYTHONPATH": str(core), "HOME": str(folder)}
+    words = [sys.executable, "-m", "medhelm", *command]
+    return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=600)
+
+
+def test_the_core_evaluates_and_shows_results_without_extensions(core: Path, folder: Path) -> None:
+    for command in (
+        *(("demo",), ("leaderboard",), ("compare",), ("runs", "list"), ("export", "csv", "tables")),
+        *(("plan", "medbullets", "--tier", "sample", "--model", "baseline/majority"), ("plugins",)),
+    ):
+        done = run(core, folder, *command)
+        assert (done.returncode, bool(done.stdout)) == (0, True), (command, done.stderr)
+
+
+def test_help_leaves_out_what_is_missing(core: Path, folder: Path) -> None:
+    shown = run(core, folder, "--help").stdout
+    assert "leaderboard" in shown
+    missing = [name for name in cli.extensions if f"\n  {name} " in shown]
+    assert (missing, "Exchange with other tools" in shown) == ([], True)
+
+
+@pytest.mark.parametrize(
+    ("command", "what", "extension"),
+    [
+        (("serve",), "`medhelm serve`", "web"),
+        (("export", "site", "site"), "`medhelm export site`", "web"),
+        (("import", "helm", "runs"), "`medhelm import`", "exchange"),
+        (("leaderboard", "--store", "s3://bucket/board"), "--store s3://bucket/board", "exchange"),
+        (("run", "--like", "runs", "--model", "baseline/majority"), "--like", "exchange"),
+    ],
+)
+def test_what_needs_a_missing_extension_says_so(
+    core: Path, folder: Path, command: tuple[str, ...], what: str, extension: str
+) -> None:
+    done = run(core, folder, *command)
+    assert done.returncode == 4
+    problem = f"{what} needs the extension `{extension}`, which this installation of MedHELM lacks."
+    assert problem in done.stderr.replace("python -m medhelm", "medhelm")
