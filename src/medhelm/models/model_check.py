@@ -20,7 +20,6 @@ from medhelm.io.http.egress import EgressPolicy
 from medhelm.io.http.hosts import is_inside
 from medhelm.models.allowed_hosts import policy_for
 from medhelm.models.keys import missing_key
-from medhelm.models.local.local_servers import LLAMACPP_PORT, OLLAMA_PORT, ServerCheck, check_server
 from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.model_names import plain_name
 from medhelm.models.provider import OptionalParameter, Provider, unsupported_parameter
@@ -28,6 +27,7 @@ from medhelm.models.providers import open_provider
 from medhelm.models.providers.errors.advice import ADVICE
 from medhelm.models.providers.errors.classify import CHECK_LISTS
 from medhelm.models.providers.hosted import HttpProvider
+from medhelm.models.providers.local_servers import LLAMACPP_PORT, OLLAMA_PORT, ServerCheck, check_server
 from medhelm.models.reasoning import separate_reasoning
 
 if TYPE_CHECKING:
