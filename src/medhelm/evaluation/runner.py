@@ -114,7 +114,7 @@ class EvaluationRunner:
         called = models if self.stored is None else models[len(self.models) :]
         settings, note = self.settings, self.listener.note
         join_for(
-            called, self.datasets, session.machine, session.http, settings, settings.own_data, self.environment, note
+            called, self.datasets, session.resources, session.http, settings, settings.own_data, self.environment, note
         )
 
     def _open_models(self, session: Session) -> LiveCompletions:
@@ -181,7 +181,7 @@ class _Work:
         self, config: EvaluationRunner, session: Session, source: CompletionSource, panel: JudgePanel | None
     ) -> None:
         self.config, self.source, self.panel = config, source, panel
-        self.cluster = session.machine.cluster
+        self.cluster = session.resources.cluster
         self.listener = config.listener
         interrupted = Interrupted("interrupted")
         stop_sending = partial(session.client.stop, interrupted)

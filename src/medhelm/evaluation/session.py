@@ -19,9 +19,9 @@ from medhelm.models.cache_recovery import CacheRecovery
 from medhelm.models.client import Client
 from medhelm.models.gateway import uses_gateway
 from medhelm.models.limits.budget import Budget
-from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.provider import Provider
 from medhelm.models.providers import open_provider
+from medhelm.models.service import SharedResources
 from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ class Session:
     """Sends requests to the hosts that are allowed."""
     budget: Budget
     """Counts what was spent, and ends the work at the limit."""
-    machine: LocalRuntime
-    """Processes that were started for models on this machine."""
+    resources: SharedResources
+    """Objects that the providers have opened."""
     cache: Cache
     """Every completion that was bought."""
     stop_switch: StopSwitch = field(default_factory=StopSwitch)
@@ -87,7 +87,7 @@ async def open_session(
             max_silence_s=settings.max_silence_s,
             note=note,
         )
-        machine = LocalRuntime(note)
+        resources = SharedResources(note)
         budget.limits.extend(_store_limits(store, cache))
         async with AsyncExitStack() as gateway:
             if uses_gateway(environment):
@@ -97,10 +97,10 @@ async def open_session(
                     open_gateway_client(environment or {}, policy, budget, audit, settings.max_silence_s, note)
                 )
             try:
-                yield Session(client, http, budget, machine, cache)
+                yield Session(client, http, budget, resources, cache)
             finally:
                 try:
-                    await machine.close()
+                    await resources.close()
                 finally:
                     await http.close()
                     await budget.close()
@@ -139,6 +139,11 @@ def open_providers(
         for address in model.addresses:
             session.http.egress_policy.admit(address)
         providers[model.name] = open_provider(
-            model, session.http, machine=session.machine, environment=environment, seed=settings.seed, aliases=aliases
+            model,
+            session.http,
+            resources=session.resources,
+            environment=environment,
+            seed=settings.seed,
+            aliases=aliases,
         )
     return providers

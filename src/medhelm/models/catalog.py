@@ -25,7 +25,7 @@ from medhelm.models.addresses import checked_address, checked_endpoints, checked
 from medhelm.models.gateway import uses_gateway
 from medhelm.models.keys import key_variable
 from medhelm.models.model_names import reasons
-from medhelm.models.providers import SERVICES, answers_in_process
+from medhelm.models.providers import SERVICES, answers_in_process, unknown_provider
 from medhelm.models.providers.baseline import BASELINES
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ def _unknown_message(name: str, definitions: Mapping[str, ModelDefinition]) -> s
         meant_whole = _suggestion_for(name)
         return f"unknown. {meant_whole}" if meant_whole.startswith("Did") else f"unknown. {forms} {meant_whole}"
     meant = get_close_matches(provider, SERVICES, n=1)
-    return f"unknown provider `{provider}`. " + (f"Did you mean `{meant[0]}/{rest}`?" if meant else forms)
+    return f"{unknown_provider(provider)} " + (f"Did you mean `{meant[0]}/{rest}`?" if meant else forms)
 
 
 def _suggestion_for(name: str) -> str:

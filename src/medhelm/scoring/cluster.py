@@ -12,8 +12,8 @@ from medhelm.io.http.audit import Subject
 from medhelm.io.http.client import HttpClient
 from medhelm.models.allowed_hosts import is_private
 from medhelm.models.cluster.connection import ClusterOptions, ClusterUse, join
-from medhelm.models.local.runtime import Cluster, LocalRuntime
 from medhelm.models.providers import SERVICES
+from medhelm.models.service import Cluster, SharedResources
 from medhelm.scoring.metric import Metric, apply
 from medhelm.scoring.metrics import METRICS, metrics_of
 
@@ -40,14 +40,14 @@ def cluster_use(models: Iterable[Model], datasets: Iterable[Dataset], *, own_dat
 def join_for(
     models: Iterable[Model],
     datasets: Iterable[Dataset],
-    machine: LocalRuntime,
+    resources: SharedResources,
     http: HttpClient,
     options: ClusterOptions,
     own_data: bool,
     environment: Mapping[str, str],
     note: Callable[[str], object],
 ) -> None:
-    """Join the cluster of `options` for what it computes of an evaluation; `machine` leaves it when it is closed.
+    """Join the cluster of `options` for what it computes of an evaluation; `resources` leaves it when it is closed.
 
     Raises: MissingError, UserError as `connection.join`; nothing was sent.
     """
@@ -58,7 +58,7 @@ def join_for(
             "evaluation has none"
         )
         return
-    machine.cluster = machine.shared("cluster", lambda: join(use, options, http, environment, note))
+    resources.cluster = resources.shared("cluster", lambda: join(use, options, http, environment, note))
 
 
 async def apply_on_cluster(

@@ -19,8 +19,8 @@ import medhelm
 from medhelm.domain import Completion, FailureCode, Model, Request
 from medhelm.errors import ProviderError
 from medhelm.io.http.audit import SUBJECT, Audit, Subject
-from medhelm.models.local.runtime import Cluster
 from medhelm.models.provider import Provider
+from medhelm.models.service import Cluster
 
 MOST_HELD = {"complete": 128, "compute": 4}
 """Method -> most calls in one actor at a time. An engine computes up to 128 completions in one batch. Metrics score one
