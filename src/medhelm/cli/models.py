@@ -51,8 +51,7 @@ def list_models(shared: Shared, /, names: tuple[str, ...]) -> int:
     Example:
       medhelm models list openai/gpt-4o google/gemini-2.5-pro
     """
-    from medhelm.models.catalog import defined_models, find_models
-    from medhelm.models.example_models import example_models
+    from medhelm.models.catalog import defined_models, example_models, find_models
     from medhelm.models.gateway import without_gateway
     from medhelm.models.keys import key_state, missing_key
     from medhelm.reports import models as models_report

@@ -13,7 +13,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ from medhelm.models.keys import key_variable
 from medhelm.models.model_names import reasons
 from medhelm.models.providers import SERVICES, answers_in_process, unknown_provider
 from medhelm.models.providers.baseline import BASELINES
+from medhelm.models.service import Setting
 
 if TYPE_CHECKING:
     from medhelm.models.models_file import ModelDefinition
@@ -353,3 +354,40 @@ def _names_provider(named: str, name: str) -> bool:
     if named in SERVICES.built_in:
         return not answers_in_process(named)
     return "/" in name and named in SERVICES
+
+
+# --- examples ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ModelExample:
+    """An example of a model's name."""
+
+    model: Model
+    """The model, as it would be reached."""
+    lacks: tuple[str, ...]
+    """Variables that must be set for it, other than that of its key."""
+
+
+def example_models(environment: Mapping[str, str]) -> list[ModelExample]:
+    """Return one or two example models of each provider, whatever variables are set.
+
+    They are for users who do not know yet how models are named; any model of a provider can be named. A model that is
+    no longer sold has neither a price nor a context window.
+    """
+    services = SERVICES.built_in.values()
+    return [_example(name, service.settings, environment) for service in services for name in service.examples]
+
+
+def _example(name: str, settings: Sequence[Setting], environment: Mapping[str, str]) -> ModelExample:
+    lacking = [one for one in settings if not any(environment.get(name, "").strip() for name in one.variables)]
+    try:
+        return _with_values(name, lacking, environment)
+    except (ValueError, UserError):  # a variable has a wrong value, which is reported when the model is asked
+        return _with_values(name, settings, environment)
+
+
+def _with_values(name: str, settings: Sequence[Setting], environment: Mapping[str, str]) -> ModelExample:
+    """Return the example of a name, with the example values of some settings."""
+    values = {setting.variables[0]: setting.example for setting in settings}
+    return ModelExample(model_named(name, {**environment, **values}), tuple(values))
