@@ -12,8 +12,7 @@ import click
 from medhelm.cli.common.options import cluster_options, options_of, run_options, scoring_option
 from medhelm.cli.common.output import progress_options, table_options
 from medhelm.cli.common.printing import print_json, warn
-from medhelm.cli.common.shared import Shared, load, shared_options
-from medhelm.cli.gateway import gateway_option
+from medhelm.cli.common.shared import Shared, gateway_option, load, shared_options
 from medhelm.cli.leaderboard import print_leaderboard
 from medhelm.errors import ErrorCollector, UserError
 from medhelm.evaluation.settings import JuryOptions, Settings

@@ -22,11 +22,11 @@ from medhelm.domain import POOL, Model
 from medhelm.domain.arguments import AnyNames, AnyPath, as_names, as_path
 from medhelm.errors import UserError, suggestion
 from medhelm.models.addresses import checked_address, checked_endpoints, checked_pool
-from medhelm.models.gateway import uses_gateway
 from medhelm.models.keys import key_variable
 from medhelm.models.model_names import reasons
 from medhelm.models.providers import SERVICES, answers_in_process, unknown_provider
 from medhelm.models.providers.baseline import BASELINES
+from medhelm.models.remote import Remote, remote_of
 from medhelm.models.service import Setting
 
 if TYPE_CHECKING:
@@ -76,8 +76,8 @@ def find_models(
     names = as_names(names, "names")
     file = None if file is None else as_path(file, "file")
     environment = os.environ if environment is None else environment
-    if uses_gateway(environment):
-        return _gateway_models(names, environment)
+    if remote := remote_of(environment):
+        return _remote_models(remote, names, environment)
     definitions = _load_definitions(file, environment)
     found, problems = _find_all(names, definitions, environment)
     if problems:
@@ -100,16 +100,14 @@ def with_given_names(names: Sequence[str], given: Sequence[str]) -> list[str]:
     return [own.get(name, name) for name in names]
 
 
-def _gateway_models(names: Sequence[str], environment: Mapping[str, str]) -> list[Model]:
-    """Return the models of these names as a gateway serves them. Raises: UserError, MissingError."""
-    from medhelm.models.gateway.worker import served_models  # lazy: few commands have a gateway
-
+def _remote_models(remote: Remote, names: Sequence[str], environment: Mapping[str, str]) -> list[Model]:
+    """Return the models of these names as another process serves them. Raises: UserError, MissingError."""
     local = [name for name in dict.fromkeys(names) if answers_in_process(name.partition("/")[0])]
     found, problems = _find_all(local, {}, environment)
     if problems:
         raise UserError("\n".join(problems))
     others = [name for name in dict.fromkeys(names) if name not in local]
-    by_name = {model.name: model for model in (*found, *(one.model for one in served_models(others, environment)))}
+    by_name = {model.name: model for model in (*found, *remote.models(others))}
     return [by_name[name] for name in dict.fromkeys(names)]
 
 
