@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from medhelm.benchmarks.data.dataset import Dataset
-from medhelm.domain import Model
+from medhelm.domain import Completion, Instance, Model, Score
 from medhelm.evaluation.preparation import egress_policy_of, sent_data
 from medhelm.evaluation.scheduler import StopSwitch
 from medhelm.evaluation.settings import FIRST_IN_FLIGHT, MAXIMUM_IN_FLIGHT, Settings
+from medhelm.io.http.audit import Subject
 from medhelm.io.http.client import HttpClient
 from medhelm.io.number_locks import NumberLocks
 from medhelm.models.cache import Cache
@@ -19,13 +20,26 @@ from medhelm.models.cache_recovery import CacheRecovery
 from medhelm.models.client import Client
 from medhelm.models.limits.budget import Budget
 from medhelm.models.provider import Provider
-from medhelm.models.providers import open_provider
+from medhelm.models.providers import SERVICES, open_provider
 from medhelm.models.remote import Remote, remote_of
 from medhelm.models.service import SharedResources
 from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
     from medhelm.models.limits.store_limit import StoreLimit
+    from medhelm.scoring.metric import Metric
+
+
+class Cluster(Protocol):
+    """Machines that compute models within this process, and neural metrics, in place of this process."""
+
+    def open_provider(self, model: Model, seed: int) -> Provider:
+        """Return the provider of a model that the cluster computes; `seed`: for providers that use one."""
+
+    async def apply(
+        self, metrics: Sequence[Metric], instance: Instance, completion: Completion, subject: Subject
+    ) -> tuple[Score, ...]:
+        """Score one completion as `metric.apply` does, neural metrics on the cluster. `subject`: for the audit log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +60,8 @@ class Session:
     """Stops the work from outside."""
     remote: Remote | None = None
     """The process that calls the models instead, such as a gateway."""
+    cluster: Cluster | None = None
+    """The cluster that computes a part of the evaluation."""
 
 
 @asynccontextmanager
@@ -140,6 +156,9 @@ def open_providers(
             continue
         for address in model.addresses:
             session.http.egress_policy.admit(address)
+        if session.cluster and SERVICES[model.provider].on_cluster:
+            providers[model.name] = session.cluster.open_provider(model, settings.seed)
+            continue
         providers[model.name] = open_provider(
             model,
             session.http,

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar, cast, runtime_checkable
+from typing import Protocol, TypeVar, cast, runtime_checkable
 
 from medhelm.domain import FailureCode, Model
-from medhelm.io.http.audit import Subject
 from medhelm.io.http.client import HttpClient
 from medhelm.models.provider import Provider
 
@@ -26,23 +25,12 @@ class Closable(Protocol):
         """Close it and release all its resources. May be called more than once."""
 
 
-class Cluster(Closable, Protocol):
-    """Actors on the machines of a cluster, which compute models and neural metrics."""
-
-    size: int
-
-    async def call(self, method: str, *arguments: object, subject: Subject, n_bytes: int) -> Any:
-        """Call a method of some actor."""
-
-
 class SharedResources:
     """Objects that the providers of a session share, such as loaded models, servers and locks; closed together."""
 
     def __init__(self, note: Callable[[str], object] | None = None) -> None:
         """`note` shows a message to the user; it is called in the event loop."""
         self.note = note or (lambda _: None)
-        self.cluster: Cluster | None = None
-        """The actors that compute models and neural metrics in place of this process; None without a cluster."""
         self._opened: dict[Hashable, object] = {}
 
     def shared(self, key: Hashable, make: Callable[[], T]) -> T:

@@ -85,9 +85,4 @@ def open_provider(
     context = ProviderContext(
         http=http, environment=environment, seed=seed, aliases=aliases or {}, resources=resources or SharedResources()
     )
-    service = SERVICES[model.provider]
-    if service.on_cluster and context.resources.cluster:
-        from medhelm.models.cluster.pool import ClusterModel  # lazy: most runs have no cluster
-
-        return ClusterModel(model, context.resources.cluster, seed)
-    return service.open(model, context)
+    return SERVICES[model.provider].open(model, context)
