@@ -329,7 +329,7 @@ def _add_records(recorder: RunRecorder, own: Sequence[StoredShard], renew: Calla
     positions: set[int] = set()
     for one in own:
         renew()
-        for record, replies in stored_records(one.run, [metric.name for metric in recorder.metrics]):
+        for record in stored_records(one.run, [metric.name for metric in recorder.metrics]):
             is_new = record.instance_id not in ids and record.position not in positions
             is_own = record.instance_id.startswith(DELETED) or one.shard.has(record.instance_id)
             if not (0 <= record.position < n and is_new and is_own):
@@ -341,6 +341,7 @@ def _add_records(recorder: RunRecorder, own: Sequence[StoredShard], renew: Calla
                 )
             ids.add(record.instance_id)
             positions.add(record.position)
+            replies = [JudgeVerdict(reply=reply, judgments=(), cached=True) for reply in record.judge_replies]
             recorder.add(record, ClientResult(record.completion, True, 0, 0.0, record.request_digest), replies)
     if n - len(ids) not in (0, _n_deleted(own)):
         raise StoreError(f"{n - len(ids):,} of {n:,} instances are in no shard of {_names(own)}. Run the shards again.")
@@ -376,8 +377,8 @@ def _changes(own: Sequence[StoredShard]) -> dict[str, Any]:
 # --- records ----------------------------------------------------------------------------------------------------------
 
 
-def stored_records(run: Run, metrics: Collection[str]) -> Iterator[tuple[Record, list[JudgeVerdict]]]:
-    """Yield the records of a run as they were recorded, with the judges' replies behind them.
+def stored_records(run: Run, metrics: Collection[str]) -> Iterator[Record]:
+    """Yield the records of a run as they were recorded.
 
     Only shards store the scores on parts of a rubric. Columns that files of older versions lack are read as empty.
     """
@@ -386,22 +387,19 @@ def stored_records(run: Run, metrics: Collection[str]) -> Iterator[tuple[Record,
         completion = completion_of(row, row["completion"])
         scores = tuple(_scores(row, metrics, completion))
         said = None if judged is None else judged.get(row["instance_id"], JudgedCompletion([], [], {}))
-        yield (
-            Record(
-                position=row["position"],
-                instance_id=row["instance_id"],
-                cluster=row["cluster"] or "",
-                group=row.get("group") or "",
-                request_digest=bytes.fromhex(row["request_digest"] or ""),
-                completion=completion,
-                truncated_characters=row.get("left_out") or 0,
-                is_unreadable=row.get("unreadable"),
-                scores=scores,
-                judge_replies=tuple(said.replies) if said else (),
-                jury_verdict=said and _verdict(row, scores, said),
-                injection_signs=_signs(row),
-            ),
-            [JudgeVerdict(reply=reply, judgments=(), cached=True) for reply in said.replies] if said else [],
+        yield Record(
+            position=row["position"],
+            instance_id=row["instance_id"],
+            cluster=row["cluster"] or "",
+            group=row.get("group") or "",
+            request_digest=bytes.fromhex(row["request_digest"] or ""),
+            completion=completion,
+            truncated_characters=row.get("left_out") or 0,
+            is_unreadable=row.get("unreadable"),
+            scores=scores,
+            judge_replies=tuple(said.replies) if said else (),
+            jury_verdict=said and _verdict(row, scores, said),
+            injection_signs=_signs(row),
         )
 
 
