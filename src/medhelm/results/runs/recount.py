@@ -14,10 +14,10 @@ from medhelm.domain import JURY, RULES, Estimate, JudgeTally, Judgment, Jury, Ju
 from medhelm.domain.grouping import group_by
 from medhelm.evaluation.request_totals import CompletionCounter, JudgeRecorder, RequestTotals
 from medhelm.evaluation.run_recorder import RecordedScores
-from medhelm.evaluation.shards import stored_records
 from medhelm.scoring.jury.aggregation import is_blank
 from medhelm.scoring.metric import Metric, not_computed
 from medhelm.scoring.metrics import METRICS
+from medhelm.storage.recovery.stored_records import stored_records
 from medhelm.storage.runs import parts_column, read_columns, run_metrics
 
 
