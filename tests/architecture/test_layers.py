@@ -127,8 +127,8 @@ def test_the_rule_refuses_neighbors_and_layers_above(importer: str, imported: st
 FUTURE_EXTENSIONS = {
     "local": ("models.local", "models.providers.huggingface", "models.providers.vllm"),
     "cluster": (
-        *("models.gateway", "models.cluster", "scoring.cluster", "evaluation.shards"),
-        *("cli.gateway", "cli.merge"),
+        *("models.gateway", "models.cluster", "models.replicas", "scoring.cluster"),
+        *("evaluation.shards", "cli.gateway", "cli.merge"),
     ),
 }
 """Extension -> the modules and packages that will move into its folder."""

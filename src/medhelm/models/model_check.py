@@ -7,7 +7,6 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
 from medhelm.domain import Completion, Failure, FailureCode, Message, Model, Prompt, Request
@@ -19,6 +18,7 @@ from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.io.http.hosts import is_inside
 from medhelm.models.allowed_hosts import policy_for
+from medhelm.models.client import PoolProvider
 from medhelm.models.keys import missing_key
 from medhelm.models.model_names import plain_name
 from medhelm.models.provider import OptionalParameter, Provider, unsupported_parameter
@@ -29,9 +29,6 @@ from medhelm.models.providers.hosted import HttpProvider
 from medhelm.models.providers.local_servers import LLAMACPP_PORT, OLLAMA_PORT, ServerCheck, check_server
 from medhelm.models.reasoning import separate_reasoning
 from medhelm.models.service import SharedResources
-
-if TYPE_CHECKING:
-    from medhelm.models.replicas import ReplicaPool
 
 PROMPT = "Reply with the word OK."
 """The prompt; it costs next to nothing."""
@@ -137,9 +134,9 @@ async def probe(provider: Provider, n_cached: int, reported: Collection[str]) ->
     `n_cached`: number of those completions; `reported`: names of the model in them.
     Returns: a sentence if it does not respond, or lists other models only; else "".
     """
-    if provider.is_pool:
+    if isinstance(provider, PoolProvider):
         found = ""
-        for server in cast("ReplicaPool", provider).servers():
+        for server in provider.servers():
             if not (found := await probe(server, n_cached, reported)):
                 break
         return found
