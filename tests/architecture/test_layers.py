@@ -124,32 +124,6 @@ def test_the_rule_refuses_neighbors_and_layers_above(importer: str, imported: st
     assert not is_allowed(importer, imported)
 
 
-FUTURE_EXTENSIONS = {
-    "local": ("models.local", "models.providers.huggingface", "models.providers.vllm"),
-    "cluster": (
-        *("models.gateway", "models.cluster", "models.replicas", "scoring.cluster"),
-        *("evaluation.shards", "cli.gateway", "cli.merge"),
-    ),
-}
-"""Extension -> the modules and packages that will move into its folder."""
-
-
-def future_extension(name: str) -> str:
-    """Return the extension into which a module will move; "" if it stays in the core."""
-    for extension, parts in FUTURE_EXTENSIONS.items():
-        if any(name == part or name.startswith(f"{part}.") for part in parts):
-            return extension
-    return ""
-
-
-def test_the_core_does_not_import_what_will_be_an_extension() -> None:
-    assert [
-        f"{a} imports {b}"
-        for a, b in edges()
-        if future_extension(b) and future_extension(a) != future_extension(b) and package(a) != "extensions"
-    ] == []
-
-
 def test_there_is_no_import_loop() -> None:
     graph: dict[str, set[str]] = {}
     for a, b in edges():

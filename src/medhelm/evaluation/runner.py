@@ -28,7 +28,7 @@ from medhelm.evaluation.scheduler import Scheduler, acquire_lock
 from medhelm.evaluation.session import Cluster, Session, open_providers, open_session
 from medhelm.evaluation.settings import Evaluation, Settings
 from medhelm.io.http.audit import Subject
-from medhelm.io.plugins import CLIENTS, load_extension
+from medhelm.io.plugins import CLIENTS, from_extension
 from medhelm.io.threads import finish_in_thread
 from medhelm.models.client import ClientResult, ModelUnusable
 from medhelm.scoring.metric import apply, is_unreadable
@@ -110,7 +110,7 @@ class EvaluationRunner:
 
     def _join_cluster(self, session: Session, models: Sequence[Model]) -> Cluster | None:
         """Start actors for the models and metrics that a cluster computes, if there are any."""
-        join = load_extension(CLIENTS, "ray", "cluster", "--cluster")
+        join = from_extension(CLIENTS, "ray", extension="cluster", what="--cluster")
         called = models if self.stored is None else models[len(self.models) :]
         settings, note = self.settings, self.listener.note
         cluster: Cluster | None = join(

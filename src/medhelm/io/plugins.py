@@ -20,11 +20,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from medhelm.errors import MedHelmError, MissingError, UserError
+from medhelm.io.lazy_mapping import LazyMapping
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
@@ -201,17 +201,15 @@ def extension_targets(group: str) -> Mapping[str, str]:
     return found
 
 
-def load_extension(group: str, name: str, extension: str, needed_by: str) -> Any:
-    """Import the object that an extension declares under a name.
-
-    Parameters: extension, name of the extension; needed_by, what needs it, such as an option, for messages.
-    Raises: MissingError if the extension is not installed.
-    """
-    target = extension_targets(group).get(name)
-    if target is None:
-        raise MissingError(f"{needed_by} needs the extension `{extension}`, which is not installed. Nothing was sent.")
-    module, _, attribute = target.partition(":")
-    return getattr(import_module(module), attribute)
+def from_extension(group: str, name: str, *, extension: str, what: str) -> Any:
+    """Import the object that an extension declares. Raises: MissingError saying that `what` needs this extension."""
+    targets = extension_targets(group)
+    if name not in targets:
+        raise MissingError(
+            f"{what} needs the extension `{extension}`, which this installation of MedHELM lacks. Install the package "
+            "medhelm-eval again: it holds all extensions."
+        )
+    return LazyMapping[Any](targets)[name]
 
 
 def declared(group: str) -> Mapping[str, Sequence[Plugin]]:

@@ -72,9 +72,10 @@ def remote_of(environment: Mapping[str, str]) -> Remote | None:
     """
     if not environment.get(GATEWAY_VARIABLE, "").strip():
         return None
-    from medhelm.io.plugins import CLIENTS, load_extension  # lazy: few commands have a gateway
+    from medhelm.io.plugins import CLIENTS, from_extension  # lazy: few commands have a gateway
 
-    remote: Remote = load_extension(CLIENTS, "gateway", "cluster", f"a gateway ({GATEWAY_VARIABLE})")(environment)
+    what = f"a gateway ({GATEWAY_VARIABLE})"
+    remote: Remote = from_extension(CLIENTS, "gateway", extension="cluster", what=what)(environment)
     return remote
 
 

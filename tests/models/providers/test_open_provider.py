@@ -92,7 +92,7 @@ except UserError as error:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     missing, unknown = done.stdout.splitlines()
     assert missing.startswith(
-        "model `hf/x`: unknown provider `hf`. It needs the extension `local`, which is not installed."
+        "model `hf/x`: unknown provider `hf`. It needs the extension `local`, which this installation lacks."
     )
     assert unknown.startswith("model `hg/x`: unknown provider `hg`. A name is PROVIDER/NAME with one of openai, azure,")
 

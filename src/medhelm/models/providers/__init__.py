@@ -53,8 +53,9 @@ def answers_in_process(provider: str) -> bool:
 
 def unknown_provider(name: str) -> str:
     """Return that a provider is unknown, and why if its extension is missing, for messages."""
-    missing = f" It needs the extension `{_EXTENSIONS[name]}`, which is not installed." if name in _EXTENSIONS else ""
-    return f"unknown provider `{name}`.{missing}"
+    if name not in _EXTENSIONS:
+        return f"unknown provider `{name}`."
+    return f"unknown provider `{name}`. It needs the extension `{_EXTENSIONS[name]}`, which this installation lacks."
 
 
 def open_provider(

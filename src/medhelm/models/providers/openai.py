@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from medhelm.domain import Completion, FailureCode, Model, Request, Usage
 from medhelm.errors import ProviderError
-from medhelm.io.plugins import CLIENTS, load_extension
+from medhelm.io.plugins import CLIENTS, from_extension
 from medhelm.models.provider import OptionalParameter, Provider
 from medhelm.models.providers.errors.redact import shown
 from medhelm.models.providers.hosted import (
@@ -266,9 +266,8 @@ def open_chat_completions(service: Service, model: Model, context: ProviderConte
         served = replace(model, base_url=address, replicas=(), endpoints_file="")
         return HttpProvider(served, context.http, ChatCompletions(served, key=key), service)
 
-    pool: Provider = load_extension(CLIENTS, "pool", "cluster", model.name)(
-        model, context.http.egress_policy, open_server
-    )
+    open_pool = from_extension(CLIENTS, "pool", extension="cluster", what=model.name)
+    pool: Provider = open_pool(model, context.http.egress_policy, open_server)
     return pool
 
 
