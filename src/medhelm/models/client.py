@@ -205,7 +205,7 @@ class Client:
         self._store_error: StoreError | None = None
         self._stopped: MedHelmError | None = None
         self.pools: list[PoolProvider] = []
-        """Pools of servers that were used."""
+        """Pools of servers that were used; each adds itself."""
 
     def stop(self, reason: MedHelmError) -> None:
         """Stop sending: requests in flight may finish, all others raise `reason`."""
@@ -261,8 +261,6 @@ class Client:
         result = None
         try:
             if isinstance(provider, PoolProvider):
-                if provider not in self.pools:
-                    self.pools.append(provider)
                 result = await provider.buy(self, request, digest)
             else:
                 result = await self._buy(provider, request, digest)

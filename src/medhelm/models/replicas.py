@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -184,7 +184,6 @@ class ReplicaPool(PoolProvider):
         self._policy, self._open_server = policy, open_server
         self._first_hosts = {host_of(address) for address in model.replicas}
         self._scheme = model.replicas[0].partition(":")[0]
-        self._client: Client | None = None
         self._prefix_holders: dict[int, list[Replica]] = {}
         self._waiting: deque[_Waiting] = deque()
         self._n_users = 0
@@ -197,24 +196,12 @@ class ReplicaPool(PoolProvider):
         self._error: Exception | None = None
         """Reason for which no server is waited for any longer."""
 
-    def connect(
-        self,
-        limiter_of: Callable[[HttpProvider], ConcurrencyLimiter],
-        end_waits: Callable[[Replica, str], object],
-        *,
-        give_up_after_s: float,
-        note: Callable[[str], object],
-        clock: Callable[[], float],
-        sleep: Callable[[float], Awaitable[object]],
-    ) -> None:
-        """Connect the pool to a client, before the first request.
-
-        Parameters: limiter_of, returns the limit of a server; end_waits, fails the requests in flight at a server that
-        does not respond; give_up_after_s, longest time without any server that responds; note, receives messages for
-        the user.
-        """
-        self._limiter_of, self._end_waits, self._give_up_after_s = limiter_of, end_waits, give_up_after_s
-        self._note, self._clock, self._sleep = note, clock, sleep
+    def _connect(self, client: Client) -> None:
+        """Use the limits, the clock and the messages of a client, before its first request."""
+        client.pools.append(self)
+        self._endpoint_of = partial(client.endpoint, model=self.model)
+        self._give_up_after_s = client.max_silence_s
+        self._note, self._clock, self._sleep = client.note, client.clock, client.sleep
         for address in self.model.replicas:
             self._add_replica(address)
 
@@ -247,16 +234,8 @@ class ReplicaPool(PoolProvider):
 
     async def buy(self, client: Client, request: Request, digest: bytes) -> ClientResult:
         """Retry at the servers until the request succeeds or cannot succeed. Raises: as `Client.complete`."""
-        if self._client is not client:
-            self._client = client
-            self.connect(
-                lambda server: client.endpoint(server, server.model).limiter,
-                lambda replica, reason: client.endpoint(replica.provider, replica.provider.model).end_waits(reason),
-                give_up_after_s=client.max_silence_s,
-                note=client.note,
-                clock=client.clock,
-                sleep=client.sleep,
-            )
+        if self not in client.pools:
+            self._connect(client)
         attempts, failed = _PoolAttempts(), list[Replica]()
         while True:
             async with client.turn(request):
@@ -532,7 +511,7 @@ class ReplicaPool(PoolProvider):
                 f"{self.model.name}: {replica.address} does not respond and gets no requests until it does: {reason}"
             )
         if replica.failed_probes >= DEAD_AFTER and replica.in_flight and replica.done == replica.done_when_lost:
-            self._end_waits(replica, f"does not respond ({reason.rstrip('.')})")
+            self._endpoint_of(replica.provider).end_waits(f"does not respond ({reason.rstrip('.')})")
 
     def _set_aside(self, replica: Replica, state: ReplicaState, reason: str) -> None:
         """Stop sending requests to a server that responds but cannot be used."""
@@ -646,7 +625,7 @@ class ReplicaPool(PoolProvider):
 
     def _add_replica(self, address: str) -> None:
         provider = self._open_server(address)
-        self.replicas.append(Replica(address, provider, self._limiter_of(provider)))
+        self.replicas.append(Replica(address, provider, self._endpoint_of(provider).limiter))
 
     def _note_once(self, text: str) -> None:
         if text not in self._noted:
