@@ -35,7 +35,7 @@ from medhelm.domain.display import Displayable
 from medhelm.domain.options import option_of
 from medhelm.errors import MedHelmError
 from medhelm.models.cache import COLUMNS as CACHE
-from medhelm.models.example_models import example_models
+from medhelm.models.catalog import example_models
 from medhelm.models.models_file import ModelDefinition, definable_providers
 from medhelm.models.providers import SERVICES
 from medhelm.scoring.metrics import METRIC_NAMES, METRICS

@@ -41,9 +41,9 @@ from bench.tools.gateway_server import model_at, opened
 from medhelm.__main__ import GARBAGE_AFTER
 from medhelm.domain import Message, Prompt, Request
 from medhelm.io.http.egress import EgressPolicy
-from medhelm.models.gateway import GATEWAY_VARIABLE
-from medhelm.models.gateway.worker import open_gateway_client, open_gateway_providers
+from medhelm.models.gateway.worker import RemoteGateway
 from medhelm.models.limits.budget import Budget
+from medhelm.models.remote import GATEWAY_VARIABLE
 from medhelm.storage.audit_log import AuditLog
 
 LANES = 192
@@ -125,10 +125,10 @@ def gateway_process(folder: Path, url: str) -> Iterator[tuple[str, int]]:
 async def worker(folder: Path, url: str) -> AsyncIterator[tuple[Ask, int]]:
     """Ask through a gateway, as `medhelm run --gateway` does."""
     with gateway_process(folder, url) as (address, pid), closing(AuditLog(folder / "audit.jsonl")) as audit:
-        environment = {GATEWAY_VARIABLE: address, "MEDHELM_GATEWAY_TOKEN": "none"}
-        async with open_gateway_client(environment, EgressPolicy(True), Budget(), audit, 60.0) as client:
+        remote = RemoteGateway({GATEWAY_VARIABLE: address, "MEDHELM_GATEWAY_TOKEN": "none"})
+        async with remote.open_client(EgressPolicy(True), Budget(), audit, 60.0) as client:
             model = model_at(url)
-            provider = open_gateway_providers([model], client, ["toy"])[model.name]
+            provider = remote.open_providers([model], client, ["toy"])[model.name]
             yield lambda request: client.complete(provider, request), pid
 
 

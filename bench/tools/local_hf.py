@@ -63,13 +63,13 @@ def ours(folder: Path, todo: Sequence[Job]) -> Iterator[Callable[[], list[tuple[
     from medhelm.io.http.client import HttpClient
     from medhelm.io.http.egress import EgressPolicy
     from medhelm.models.catalog import find_models
-    from medhelm.models.local.runtime import LocalRuntime
     from medhelm.models.providers import open_provider
+    from medhelm.models.service import SharedResources
 
     here = {"MEDHELM_HF_DEVICE": "cpu"}
-    machine = LocalRuntime()
+    resources = SharedResources()
     (model,) = find_models([f"hf/{folder}"], file=None, environment=here)
-    provider = open_provider(model, HttpClient(EgressPolicy(offline=True)), environment=here, machine=machine)
+    provider = open_provider(model, HttpClient(EgressPolicy(offline=True)), environment=here, resources=resources)
     requests = [Request(model=model, prompt=Prompt((Message("user", job.text),)), max_tokens=job.limit) for job in todo]
 
     async def ask() -> list[tuple[str, int]]:
@@ -78,7 +78,7 @@ def ours(folder: Path, todo: Sequence[Job]) -> Iterator[Callable[[], list[tuple[
 
     with asyncio.Runner() as runner:
         yield lambda: runner.run(ask())
-        runner.run(machine.close())
+        runner.run(resources.close())
 
 
 def plain(folder: Path, todo: Sequence[Job], size: int) -> Callable[[], list[tuple[str, int]]]:

@@ -29,15 +29,15 @@ async def _ask(folder: Path) -> dict[str, float]:
     from medhelm.domain import Message, Model, Prompt, Request
     from medhelm.io.http.client import HttpClient
     from medhelm.io.http.egress import EgressPolicy
-    from medhelm.models.local.runtime import LocalRuntime
     from medhelm.models.providers import open_provider
     from medhelm.models.providers.vllm import Vllm
+    from medhelm.models.service import SharedResources
 
     here = {"PATH": os.environ["PATH"], "MEDHELM_VLLM": str(Path(__file__).with_name("fake_vllm.py"))}
     here |= {"CUDA_VISIBLE_DEVICES": ""}
-    http, machine = HttpClient(EgressPolicy(offline=True)), LocalRuntime()
+    http, resources = HttpClient(EgressPolicy(offline=True)), SharedResources()
     model = Model(name="m", provider="vllm", remote_name=str(folder))
-    provider = open_provider(model, http, environment=here, machine=machine)
+    provider = open_provider(model, http, environment=here, resources=resources)
     assert isinstance(provider, Vllm)
 
     async def rate(asked: Any, of: Model) -> float:
@@ -60,7 +60,7 @@ async def _ask(folder: Path) -> dict[str, float]:
         plain_path = open_provider(other, http, environment={"KEY": provider.server.key})
         pairs = [(await rate(provider, model), await rate(plain_path, other)) for _ in range(ROUNDS + 1)][1:]
     finally:
-        await machine.close()
+        await resources.close()
         await http.close()
     ours_, theirs = statistics.median(a for a, _ in pairs), statistics.median(b for _, b in pairs)
     return {"start_s": start_s, "vllm_per_s": ours_, "openai_per_s": theirs, "ratio": theirs / ours_}

@@ -12,16 +12,22 @@ import pytest
 
 from medhelm.cli import cli
 from medhelm.cli.export import export
-from medhelm.io.plugins import COMMANDS, EXTENSIONS
+from medhelm.io.plugins import COMMANDS, EXTENSIONS, GROUPS, extension_targets, from_extension
 from tests.architecture.test_layers import MODULES, SOURCE, edges
 
 MODULES_OF = {
+    "cluster": (
+        *("cli.gateway", "cli.merge", "evaluation.shards", "models.cluster", "models.gateway", "models.replicas"),
+        "scoring.cluster",
+    ),
+    "local": ("models.local", "models.providers.huggingface", "models.providers.vllm"),
     "exchange": ("cli.import_", "exchange", "io.object_store"),
     "paper": (
         *("cli.reference_filter", "cli.report", "domain.reference_filter", "evaluation.reference_filter"),
         *("reports.charts.cells", "reports.charts.paired_bars", "reports.paper", "reports.reference_filter"),
         *("results.paper", "results.reference_filter", "storage.reference_filters"),
     ),
+    "vault": ("cli.encrypt", "io.encryption", "results.runs.encryption"),
     "web": (
         *("cli.serve", "reports.charts.benchmark_scores", "reports.charts.differences", "reports.charts.distribution"),
         *("reports.charts.failures", "reports.charts.heat_map", "reports.charts.marks", "results.live_status"),
@@ -116,3 +122,8 @@ def test_what_needs_a_missing_extension_says_so(
     assert done.returncode == 4
     problem = f"{what} needs the extension `{extension}`, which this installation of MedHELM lacks."
     assert problem in done.stderr.replace("python -m medhelm", "medhelm")
+
+
+@pytest.mark.parametrize(("group", "name"), [(group, name) for group in GROUPS for name in extension_targets(group)])
+def test_everything_that_is_declared_exists(group: str, name: str) -> None:
+    assert from_extension(group, name, extension="", what=name) is not None

@@ -38,9 +38,6 @@ ABOVE_ALL = {"", "__main__"}
 WITHIN_A_LAYER = {"domain": {"errors"}, "errors": {"domain"}}
 """Neighbors that may be imported: the types and the exceptions that carry them."""
 
-VAULT = ("io.encryption", "results.runs.encryption", "cli.encrypt", "extensions.vault")
-"""Modules that encrypt stores. The others reach them through `io.files.cipher` alone, and work without them."""
-
 ROOT_ENTRIES = 16
 """Most modules and packages at the root, besides `__init__.py`."""
 FOLDER_MODULES, COMMAND_MODULES = 22, 26
@@ -125,12 +122,6 @@ def test_packages_import_only_from_layers_below() -> None:
 )
 def test_the_rule_refuses_neighbors_and_layers_above(importer: str, imported: str) -> None:
     assert not is_allowed(importer, imported)
-
-
-def test_nothing_else_imports_what_encrypts_stores() -> None:
-    within = [f"{a} imports {b}" for a, b in edges() if b.startswith(VAULT) and a.startswith(VAULT)]
-    assert within
-    assert [f"{a} imports {b}" for a, b in edges() if b.startswith(VAULT) and not a.startswith(VAULT)] == []
 
 
 def test_there_is_no_import_loop() -> None:

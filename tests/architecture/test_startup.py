@@ -78,7 +78,7 @@ def test_what_is_needed_later_is_loaded_later(code: str, later: set[str]) -> Non
     assert later.isdisjoint(done.stdout.split())
 
 
-CORE_LINES = 9_500
+CORE_LINES = 9_460
 """Most lines of code, without blank lines, comments and docstrings, that running an evaluation imports at first. Lower
 this number when the core shrinks; the goal is 9,000."""
 
@@ -115,7 +115,7 @@ def test_the_core_is_small() -> None:
         "medhelm.results",
         "medhelm.reports",
         "medhelm.cli",
-        "medhelm.models.local.engine",
+        *("medhelm.models.local", "medhelm.models.gateway", "medhelm.models.cluster", "medhelm.models.replicas"),
     )
     assert [name for name in lines if name.startswith(elsewhere)] == []
     loaded = {name for name in lines if name.startswith("medhelm.models.providers.")}

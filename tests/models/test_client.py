@@ -323,7 +323,7 @@ def test_a_service_that_refuses_all_is_left_alone_as_long_as_it_says(server: Ser
     server.script(*[refused] * 4, FINE)
 
     async def act(setting: Setting) -> None:
-        limiter = setting.client._endpoint(setting.provider, MODEL).limiter
+        limiter = setting.client.endpoint(setting.provider, MODEL).limiter
         first = asyncio.ensure_future(setting.ask_all(range(4)))
         await asyncio.to_thread(server.wait_for, 4)
         while not limiter.is_refusing:
@@ -341,7 +341,7 @@ def test_a_single_refused_request_waits_alone(server: Server) -> None:
     server.script(Answer(status=429, headers={"Retry-After": "60"}), FINE)
 
     async def act(setting: Setting) -> None:
-        limiter = setting.client._endpoint(setting.provider, MODEL).limiter
+        limiter = setting.client.endpoint(setting.provider, MODEL).limiter
         reply = await setting.ask(1)
         assert (reply.completion.text, reply.requests_sent) == ("yes", 2)
         assert not limiter.is_refusing
@@ -663,7 +663,7 @@ def test_a_service_that_comes_late_is_waited_for(dead_url: str) -> None:
                 if len(setting.time.waits) == 3:
                     setting.provider.endpoint = server.url
 
-            setting.client._sleep = sleep
+            setting.client.sleep = sleep
             return await setting.ask()
 
     reply = run(dead_url, act)

@@ -12,7 +12,7 @@ import pytest
 from medhelm.domain import Completion, Failure, Instance, Reference, Score
 from medhelm.errors import ProviderError
 from medhelm.io.http.audit import Subject
-from medhelm.scoring.cluster import apply_on_cluster
+from medhelm.scoring.cluster import RayCluster
 from medhelm.scoring.metric import Metric, apply
 from medhelm.scoring.metrics import METRICS
 from tests.support.plugins import Install
@@ -62,7 +62,7 @@ def metrics(install: Install) -> list[Metric]:
 
 
 def score(cluster: FakeCluster, metrics: list[Metric], completion: Completion) -> tuple[Score, ...]:
-    return asyncio.run(apply_on_cluster(cluster, metrics, INSTANCE, completion, Subject("m", "b")))
+    return asyncio.run(RayCluster(cluster).apply(metrics, INSTANCE, completion, Subject("m", "b")))
 
 
 @pytest.mark.parametrize(

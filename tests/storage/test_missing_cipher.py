@@ -69,7 +69,7 @@ def test_no_command_opens_a_store_that_is_or_must_be_encrypted(
         done = medhelm(*(words.get(word, word) for word in command), "--store", store)
         assert (done.code, done.out) == (4, ""), (command, done.err)
         reason = f"{variable} is set, so that the store" if not is_encrypted else f"the store {store} is encrypted"
-        for part in (reason, str(store), str(Path("extensions", "vault")), "is missing", "Install"):
+        for part in (reason, str(store), "needs the extension `vault`", "lacks", "Install"):
             assert part in done.err, (command, part)
         assert KEYS[0] not in done.err
     assert content(store.parent) == before

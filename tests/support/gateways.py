@@ -15,12 +15,12 @@ from medhelm.io.http.listening import listen_on_file
 from medhelm.models.cache import Cache
 from medhelm.models.cache_reader import CacheReader
 from medhelm.models.client import Client, ClientResult
-from medhelm.models.gateway import GATEWAY_VARIABLE
 from medhelm.models.gateway.address import NamedToken, Tokens
 from medhelm.models.gateway.server import Gateway, serve
-from medhelm.models.gateway.worker import GatewayClient, open_gateway_client, open_gateway_providers
+from medhelm.models.gateway.worker import GatewayClient, RemoteGateway
 from medhelm.models.limits.budget import Budget
 from medhelm.models.provider import Provider
+from medhelm.models.remote import GATEWAY_VARIABLE
 from medhelm.storage.audit_log import AuditLog
 
 OUTSIDE = Model(
@@ -108,7 +108,7 @@ class World:
     ) -> AsyncIterator[Callable[[Request], Awaitable[ClientResult]]]:
         """Yield a function that asks as a worker does."""
         async with self.client(max_silence_s=max_silence_s) as client:
-            providers = open_gateway_providers([OUTSIDE, INSIDE], client, public)
+            providers = RemoteGateway(self.environment).open_providers([OUTSIDE, INSIDE], client, public)
             yield lambda one: client.complete(providers[one.model.name], one)
 
     @asynccontextmanager
@@ -119,8 +119,8 @@ class World:
             audit = AuditLog(self.folder / f"audit-{id(stack)}.jsonl")
             stack.callback(audit.close)
             yield await stack.enter_async_context(
-                open_gateway_client(
-                    self.environment, EgressPolicy(True), Budget(), audit, max_silence_s, self.notes.append
+                RemoteGateway(self.environment).open_client(
+                    EgressPolicy(True), Budget(), audit, max_silence_s, self.notes.append
                 )
             )
 

@@ -301,7 +301,7 @@ def _context_windows(shared: Shared, names: Sequence[str]) -> dict[str, int]:
     """Return the context window of each model in tokens. Raises: UserError if one is unknown."""
     from medhelm.errors import UserError
     from medhelm.models.catalog import find_models
-    from medhelm.models.gateway import without_gateway
+    from medhelm.models.remote import without_gateway
 
     environment = without_gateway(os.environ)
     models = find_models(names, file=shared.models_file, environment=environment) if names else []

@@ -17,7 +17,7 @@ from medhelm.cli.common.printing import print_json, warn
 from medhelm.cli.common.shared import Shared, load, pricing_of, shared_options
 from medhelm.errors import MedHelmError, UserError
 from medhelm.evaluation.settings import Settings
-from medhelm.models.gateway import GATEWAY_VARIABLE, without_gateway
+from medhelm.models.remote import GATEWAY_VARIABLE, without_gateway
 
 if TYPE_CHECKING:
     import ssl
@@ -36,16 +36,6 @@ DEFAULT_PORT = 8643
 
 REDRAW_S, REPORT_S = 1.0, 60.0
 """Seconds between two updates in a terminal, and between two lines elsewhere."""
-
-gateway_option = click.option(
-    "--gateway",
-    metavar="URL",
-    expose_value=False,
-    callback=lambda context, _parameter, url: setattr(context.ensure_object(Shared), "gateway", url or ""),
-    help="Call models through this gateway (see `medhelm gateway`): https://HOST:PORT, http://127.0.0.1:PORT or "
-    "unix:PATH.  [env var: MEDHELM_GATEWAY]",
-)
-"""The option of commands that can call models through a gateway."""
 
 
 @click.command()

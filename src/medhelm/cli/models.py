@@ -51,10 +51,9 @@ def list_models(shared: Shared, /, names: tuple[str, ...]) -> int:
     Example:
       medhelm models list openai/gpt-4o google/gemini-2.5-pro
     """
-    from medhelm.models.catalog import defined_models, find_models
-    from medhelm.models.example_models import example_models
-    from medhelm.models.gateway import without_gateway
+    from medhelm.models.catalog import defined_models, example_models, find_models
     from medhelm.models.keys import key_state, missing_key
+    from medhelm.models.remote import without_gateway
     from medhelm.reports import models as models_report
 
     problems: list[str] = []
@@ -107,8 +106,8 @@ def check_models(shared: Shared, /, names: tuple[str, ...], proxy: str) -> int:
     """
     from medhelm.domain import FailureCode
     from medhelm.models.catalog import find_models
-    from medhelm.models.gateway import without_gateway
     from medhelm.models.model_check import check
+    from medhelm.models.remote import without_gateway
     from medhelm.reports import models as models_report
 
     found = find_models(names, file=shared.models_file, environment=without_gateway(os.environ), note=warn)

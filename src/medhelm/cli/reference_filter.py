@@ -13,8 +13,7 @@ import click
 from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import options_of, scoring_option
 from medhelm.cli.common.printing import print_json, warn
-from medhelm.cli.common.shared import Shared, load, shared_options
-from medhelm.cli.gateway import gateway_option
+from medhelm.cli.common.shared import Shared, gateway_option, load, shared_options
 from medhelm.cli.run import find_judges
 from medhelm.errors import ErrorCollector
 from medhelm.evaluation.settings import JuryOptions, Settings

@@ -12,8 +12,7 @@ from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import cluster_options, options_of, scoring_option
 from medhelm.cli.common.output import progress_options, table_options
 from medhelm.cli.common.printing import warn
-from medhelm.cli.common.shared import Shared, load, shared_options
-from medhelm.cli.gateway import gateway_option
+from medhelm.cli.common.shared import Shared, gateway_option, load, shared_options
 from medhelm.cli.run import find_judges, note_jury, print_runs
 from medhelm.domain import RubricName
 from medhelm.domain.text import listed

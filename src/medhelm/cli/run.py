@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medhelm.cli.common.extensions import from_extension
 from medhelm.cli.common.options import cluster_options, options_of, run_options, scoring_option
 from medhelm.cli.common.output import progress_options, table_options
 from medhelm.cli.common.printing import print_json, warn
-from medhelm.cli.common.shared import Shared, load, shared_options
-from medhelm.cli.gateway import gateway_option
+from medhelm.cli.common.shared import Shared, gateway_option, load, shared_options
 from medhelm.cli.leaderboard import print_leaderboard
 from medhelm.errors import ErrorCollector, UserError
 from medhelm.evaluation.settings import JuryOptions, Settings
-from medhelm.io.plugins import IMPORTERS
+from medhelm.io.plugins import IMPORTERS, from_extension
 
 if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset

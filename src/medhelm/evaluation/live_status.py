@@ -29,8 +29,8 @@ from medhelm.models.limits.budget import Budget
 from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
-    from medhelm.models.replicas import ReplicaPool
-    from medhelm.storage.live_status import EndReason, EvaluationState, RunProgress, ServerProgress, StatusFile
+    from medhelm.models.client import PoolProvider
+    from medhelm.storage.live_status import EndReason, EvaluationState, RunProgress, StatusFile
 
 INTERVAL_S = 1.0
 """Seconds between two statuses, and before the first: shorter evaluations write none unless they end early."""
@@ -58,7 +58,7 @@ class WatchedEvaluation:
     """Counts the costs."""
     stop_switch: StopSwitch
     """Stops the work from outside."""
-    pools: Sequence[ReplicaPool] = ()
+    pools: Sequence[PoolProvider] = ()
     """Pools of servers; they are added when they are used."""
 
 
@@ -154,25 +154,9 @@ class _Publisher:
             spent_usd=round(budget.spent_usd, 9),
             max_cost_usd=budget.limit_usd,
             runs=tuple(self._runs()),
-            servers=tuple(self._servers()),
+            servers=tuple(server for pool in tuple(self._watched.pools) for server in pool.progress()),
         )
         self._file.write(status)
-
-    def _servers(self) -> Iterator[ServerProgress]:
-        """Yield the progress of every server of a pool."""
-        for pool in tuple(self._watched.pools):
-            from medhelm.storage.live_status import ServerProgress
-
-            for server in tuple(pool.replicas):
-                yield ServerProgress(
-                    model=pool.model.name,
-                    address=server.address,
-                    state=server.label,
-                    in_flight=server.in_flight,
-                    limit=server.limiter.limit,
-                    done=server.done,
-                    reason=server.reason,
-                )
 
     def _runs(self) -> Iterator[RunProgress]:
         """Yield the progress of every run, in the order of the arguments."""

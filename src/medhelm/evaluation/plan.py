@@ -39,12 +39,12 @@ from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.allowed_hosts import SentData, missing_consent, policy_for
 from medhelm.models.batch.api import has_batches
 from medhelm.models.cache_reader import CacheReader
-from medhelm.models.gateway import uses_gateway
 from medhelm.models.keys import missing_key
 from medhelm.models.limits.spending_limit import NANO
 from medhelm.models.price_book import PriceBook
 from medhelm.models.provider import Provider
 from medhelm.models.providers import answers_in_process, open_provider
+from medhelm.models.remote import remote_of
 from medhelm.scoring.jury.panel import judge_max_tokens
 from medhelm.storage.batches import Batches
 from medhelm.storage.store import Store, open_store
@@ -97,7 +97,7 @@ def make_plan(
     if errors.errors:
         refuse()
     try:
-        if not uses_gateway(environment):  # else hosts are the gateway's
+        if not remote_of(environment):  # else hosts are the gateway's
             _check_hosts((*models, *judges), settings)
         check_shard(settings, like=bool(datasets))
         check_scorable(benchmarks, judged=jury is not None)
@@ -123,7 +123,7 @@ def _make_plan(
 
     `local`: model -> its provider, for those within this process.
     """
-    is_remote = uses_gateway(environment)  # then keys and hosts are the gateway's
+    is_remote = remote_of(environment) is not None  # then keys and hosts are the gateway's
     asked = () if is_remote else (*models, *judges)
     keys = {one.name: text for one in asked if (text := missing_key(one, environment))}
     is_new = not store.exists() or (store.is_dir() and not any(store.iterdir()))

@@ -17,9 +17,9 @@ from medhelm.domain import JURY, Benchmark, Model
 from medhelm.domain.titles import metric_title
 from medhelm.errors import ErrorCollector, MissingError, UserError
 from medhelm.evaluation.settings import Settings
-from medhelm.models.gateway import uses_gateway
 from medhelm.models.keys import missing_key
 from medhelm.models.prices import price_of
+from medhelm.models.remote import remote_of
 from medhelm.scoring.metrics import metrics_of, unusable_metrics
 from medhelm.storage.store import Store
 
@@ -52,7 +52,7 @@ def check_models(
     Raises: MissingError if only keys are missing, else UserError; the message names all problems.
     """
     by_name = {model.name: model for model in models}.values()
-    is_remote = uses_gateway(environment)  # then keys and hosts are the gateway's
+    is_remote = remote_of(environment) is not None  # then keys and hosts are the gateway's
     errors = ErrorCollector()
     missing = [text for model in by_name if not is_remote and (text := missing_key(model, environment))]
     if missing:
@@ -73,14 +73,7 @@ def check_models(
 
 
 def egress_policy_of(models: Collection[Model], settings: Settings, environment: Mapping[str, str]) -> EgressPolicy:
-    """Return the policy of a command: the hosts of its models may be contacted, or the gateway alone.
-
-    Raises: UserError, MissingError.
-    """
-    if uses_gateway(environment):
-        from medhelm.models.gateway.worker import gateway_policy  # lazy: few commands have a gateway
-
-        return gateway_policy(environment, offline=settings.offline)
+    """Return the policy of a command that calls models itself: their hosts may be contacted. Raises: UserError."""
     from medhelm.models.allowed_hosts import policy_for  # lazy: models within this process need no network
 
     return policy_for(
@@ -119,19 +112,16 @@ def check_consent(
     Parameters: models, get the prompts; judges, get prompts, completions and references; unopened, benchmarks whose
     data could not be opened. Raises: UserError.
     """
-    remote = [model for model in (*models, *judges) if model.addresses]
-    if not remote:
+    asked = [model for model in (*models, *judges) if model.addresses]
+    if not asked:
         return
     from medhelm.models.allowed_hosts import missing_consent  # lazy: as above
 
     selections = [sent_data(dataset, settings) for dataset in datasets]
     selections += [sent_of(benchmark, None, settings) for benchmark in unopened]
-    if uses_gateway(environment):
-        from medhelm.models.gateway.worker import check_private_data
-
-        private = [one.benchmark.name for one in selections if one.is_private]
-        if private:
-            check_private_data(private, remote, environment, settings.allow_hosts)
+    if gateway := remote_of(environment):
+        if private := [one.benchmark.name for one in selections if one.is_private]:
+            gateway.check_private_data(private, asked, settings.allow_hosts)
     elif not settings.offline and (
         text := missing_consent(selections, models, judges, allowed=settings.allow_hosts)
     ):  # offline, other hosts are refused anyway

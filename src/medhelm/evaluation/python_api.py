@@ -14,7 +14,7 @@ from medhelm.domain.jury import AT_LEAST
 from medhelm.domain.options import check_options
 from medhelm.errors import ErrorCollector, UserError
 from medhelm.evaluation.settings import Evaluation, Settings
-from medhelm.models.gateway import OFFLINE_VARIABLE
+from medhelm.models.remote import OFFLINE_VARIABLE
 
 if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset

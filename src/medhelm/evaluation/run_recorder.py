@@ -44,7 +44,7 @@ from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
     from medhelm.analysis.means import Clusters
-    from medhelm.models.replicas import ReplicaPool
+    from medhelm.models.client import PoolProvider
     from medhelm.scoring.jury.aggregation import JudgeVerdict
 
 
@@ -337,14 +337,14 @@ class ProgressListener(Protocol):
     def note(self, text: str) -> None:
         """Called with a message for the user."""
 
-    def watch(self, pools: Sequence[ReplicaPool]) -> None:
+    def watch(self, pools: Sequence[PoolProvider]) -> None:
         """Called at the start with the pools of servers, which are added when they are used."""
 
 
 class NullListener:
     """A listener that ignores all events."""
 
-    def watch(self, pools: Sequence[ReplicaPool]) -> None:
+    def watch(self, pools: Sequence[PoolProvider]) -> None:
         """Do nothing."""
 
     def began(self, run: RunRecorder) -> None:

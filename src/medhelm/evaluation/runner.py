@@ -25,9 +25,10 @@ from medhelm.evaluation.context_window.fit import ContextFitter
 from medhelm.evaluation.live_status import WatchedEvaluation, published_status
 from medhelm.evaluation.run_recorder import ProgressListener, RunRecorder, import_engines
 from medhelm.evaluation.scheduler import Scheduler, acquire_lock
-from medhelm.evaluation.session import Session, open_providers, open_session
+from medhelm.evaluation.session import Cluster, Session, open_providers, open_session
 from medhelm.evaluation.settings import Evaluation, Settings
 from medhelm.io.http.audit import Subject
+from medhelm.io.plugins import CLIENTS, from_extension
 from medhelm.io.threads import finish_in_thread
 from medhelm.models.client import ClientResult, ModelUnusable
 from medhelm.scoring.metric import apply, is_unreadable
@@ -70,7 +71,7 @@ class EvaluationRunner:
         models = (*self.models, *(self.jury.judges if self.jury else ()))
         async with open_session(self.store, self.settings, models, self.listener.note, self.environment) as session:
             if self.settings.cluster:
-                self._join_cluster(session, models)
+                session = replace(session, cluster=self._join_cluster(session, models))
             panel = self._open_panel(session)
             source = self.stored or self._open_models(session)
             if not self.settings.batch and self.store.batches_folder.is_dir():
@@ -107,15 +108,15 @@ class EvaluationRunner:
             pools=session.client.pools,
         )
 
-    def _join_cluster(self, session: Session, models: Sequence[Model]) -> None:
+    def _join_cluster(self, session: Session, models: Sequence[Model]) -> Cluster | None:
         """Start actors for the models and metrics that a cluster computes, if there are any."""
-        from medhelm.scoring.cluster import join_for  # lazy: most runs have no cluster
-
+        join = from_extension(CLIENTS, "ray", extension="cluster", what="--cluster")
         called = models if self.stored is None else models[len(self.models) :]
         settings, note = self.settings, self.listener.note
-        join_for(
-            called, self.datasets, session.machine, session.http, settings, settings.own_data, self.environment, note
+        cluster: Cluster | None = join(
+            called, self.datasets, session.resources, session.http, settings, settings.own_data, self.environment, note
         )
+        return cluster
 
     def _open_models(self, session: Session) -> LiveCompletions:
         providers = open_providers(self.models, session, self.environment, self.settings, self.datasets)
@@ -181,7 +182,7 @@ class _Work:
         self, config: EvaluationRunner, session: Session, source: CompletionSource, panel: JudgePanel | None
     ) -> None:
         self.config, self.source, self.panel = config, source, panel
-        self.cluster = session.machine.cluster
+        self.cluster = session.cluster
         self.listener = config.listener
         interrupted = Interrupted("interrupted")
         stop_sending = partial(session.client.stop, interrupted)
@@ -263,10 +264,8 @@ class _Work:
         recorder, instance, completion = job.run.recorder, job.pending.instance, result.completion
         metrics = [metric for metric in recorder.metrics if metric.name != JURY]
         if (cluster := self.cluster) and any(metric.neural for metric in metrics):
-            from medhelm.scoring.cluster import apply_on_cluster  # lazy, as above
-
             subject = Subject(recorder.model.name, recorder.benchmark.name, result.digest.hex(), 0)
-            scores = await apply_on_cluster(cluster, metrics, instance, completion, subject)
+            scores = await cluster.apply(metrics, instance, completion, subject)
         elif any(metric.slow for metric in metrics):
             scores = await asyncio.to_thread(apply, metrics, instance, completion)
         else:

@@ -12,30 +12,17 @@ import shlex
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from medhelm import __version__
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.data.sampling import InstanceSelection
-from medhelm.domain import (
-    JURY,
-    RULES,
-    Benchmark,
-    Completion,
-    DeletedInstances,
-    Failure,
-    InjectionSign,
-    JuryVerdict,
-    Record,
-    Run,
-    RunShard,
-    Score,
-)
+from medhelm.domain import Benchmark, DeletedInstances, Run, RunShard
 from medhelm.domain.grouping import group_by
 from medhelm.domain.text import listed, plural
 from medhelm.errors import StoreError, UserError
@@ -49,15 +36,10 @@ from medhelm.models.client import ClientResult
 from medhelm.scoring.installed_plugins import versions_in_use
 from medhelm.scoring.jury.aggregation import JudgeVerdict
 from medhelm.scoring.metrics import metrics_of
-from medhelm.storage.judgments import JudgedCompletion, completion_of, read_judged
 from medhelm.storage.privacy.deletions import DELETED
+from medhelm.storage.recovery.stored_records import stored_records
 from medhelm.storage.run_file import DamagedRunError, stored_folder
-from medhelm.storage.runs import (
-    load_shards,
-    parts_column,
-    read_records,
-    score_column,
-)
+from medhelm.storage.runs import load_shards
 from medhelm.storage.store import Store
 from medhelm.storage.store_host import StoreHost, refuse_if_used_elsewhere
 
@@ -329,7 +311,7 @@ def _add_records(recorder: RunRecorder, own: Sequence[StoredShard], renew: Calla
     positions: set[int] = set()
     for one in own:
         renew()
-        for record, replies in stored_records(one.run, [metric.name for metric in recorder.metrics]):
+        for record in stored_records(one.run, [metric.name for metric in recorder.metrics]):
             is_new = record.instance_id not in ids and record.position not in positions
             is_own = record.instance_id.startswith(DELETED) or one.shard.has(record.instance_id)
             if not (0 <= record.position < n and is_new and is_own):
@@ -341,6 +323,7 @@ def _add_records(recorder: RunRecorder, own: Sequence[StoredShard], renew: Calla
                 )
             ids.add(record.instance_id)
             positions.add(record.position)
+            replies = [JudgeVerdict(reply=reply, judgments=(), cached=True) for reply in record.judge_replies]
             recorder.add(record, ClientResult(record.completion, True, 0, 0.0, record.request_digest), replies)
     if n - len(ids) not in (0, _n_deleted(own)):
         raise StoreError(f"{n - len(ids):,} of {n:,} instances are in no shard of {_names(own)}. Run the shards again.")
@@ -371,65 +354,3 @@ def _changes(own: Sequence[StoredShard]) -> dict[str, Any]:
         "cut_texts": cut_texts,
         "deletions": _deletions(own),
     }
-
-
-# --- records ----------------------------------------------------------------------------------------------------------
-
-
-def stored_records(run: Run, metrics: Collection[str]) -> Iterator[tuple[Record, list[JudgeVerdict]]]:
-    """Yield the records of a run as they were recorded, with the judges' replies behind them.
-
-    Only shards store the scores on parts of a rubric. Columns that files of older versions lack are read as empty.
-    """
-    judged = read_judged(run) if run.jury_result else None
-    for row in read_records(run):
-        completion = completion_of(row, row["completion"])
-        scores = tuple(_scores(row, metrics, completion))
-        said = None if judged is None else judged.get(row["instance_id"], JudgedCompletion([], [], {}))
-        yield (
-            Record(
-                position=row["position"],
-                instance_id=row["instance_id"],
-                cluster=row["cluster"] or "",
-                group=row.get("group") or "",
-                request_digest=bytes.fromhex(row["request_digest"] or ""),
-                completion=completion,
-                truncated_characters=row.get("left_out") or 0,
-                is_unreadable=row.get("unreadable"),
-                scores=scores,
-                judge_replies=tuple(said.replies) if said else (),
-                jury_verdict=said and _verdict(row, scores, said),
-                injection_signs=_signs(row),
-            ),
-            [JudgeVerdict(reply=reply, judgments=(), cached=True) for reply in said.replies] if said else [],
-        )
-
-
-def _signs(row: Mapping[str, Any]) -> tuple[InjectionSign, ...]:
-    return tuple(cast("InjectionSign", sign) for sign in (row.get("suspicions") or "").split(", ") if sign)
-
-
-def _verdict(row: Mapping[str, Any], scores: Iterable[Score], said: JudgedCompletion) -> JuryVerdict:
-    return JuryVerdict(
-        scores=tuple(score for score in scores if score.metric == JURY),
-        judgments=tuple(said.judgments),
-        coverage=row.get("jury_coverage"),
-        subscores=said.subscores,
-    )
-
-
-def _scores(row: Mapping[str, Any], metrics: Collection[str], completion: Completion) -> Iterator[Score]:
-    """Yield the scores of a record in the order in which they were computed: that of the jury comes last."""
-    # Of several missing scores the row has the reason of the last one.
-    _, _, reason = (row.get("score_failure") or "").partition(": ")
-    for metric in sorted(metrics, key=lambda name: name == JURY):
-        for rule in RULES:
-            value = row.get(score_column(metric, rule))
-            parts = json.loads(row.get(parts_column(metric, rule)) or "{}")
-            yield Score(
-                metric=metric,
-                rule=rule,
-                value=value,
-                failure=(completion.failure or Failure("metric", "not_scored", reason)) if value is None else None,
-                parts={label: (numerator, denominator) for label, (numerator, denominator) in parts.items()},
-            )

@@ -107,15 +107,11 @@ _plain: set[Path] = set()
 def load_cipher(why: str) -> Cipher:
     """Return the cipher of this installation. `why`: the reason, for the message. Raises: MissingError without one."""
     from medhelm.io import plugins  # lazy, here and below: few stores are encrypted
-    from medhelm.io.lazy_mapping import LazyMapping
 
-    targets = plugins.extension_targets(plugins.FILES)
-    if not targets:
-        raise MissingError(
-            f"{why}, and the extension that encrypts stores is not installed: {plugins.EXTENSIONS / 'vault'} is "
-            "missing. Install all of medhelm again. Nothing was read or changed."
-        )
-    (loaded,) = LazyMapping[Cipher](targets).values()
+    try:
+        loaded: Cipher = plugins.from_extension(plugins.FILES, "vault", extension="vault", what="an encrypted store")
+    except MissingError as error:
+        raise MissingError(f"{why}: {error} Nothing was read or changed.") from None
     return loaded
 
 

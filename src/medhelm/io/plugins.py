@@ -21,9 +21,10 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from medhelm.errors import MedHelmError, UserError
+from medhelm.errors import MedHelmError, MissingError, UserError
+from medhelm.io.lazy_mapping import LazyMapping
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
@@ -198,6 +199,22 @@ def extension_targets(group: str) -> Mapping[str, str]:
                 name, _, target = line.partition("=")
                 found[name.strip()] = target.strip()
     return found
+
+
+def from_extension(group: str, name: str, *, extension: str, what: str) -> Any:
+    """Import the object that an extension declares. Raises: MissingError saying that `what` needs this extension."""
+    targets = extension_targets(group)
+    if name not in targets:
+        raise missing_extension(what, extension)
+    return LazyMapping[Any](targets)[name]
+
+
+def missing_extension(what: str, extension: str) -> MissingError:
+    """Return the error for what needs an extension that this installation lacks."""
+    return MissingError(
+        f"{what} needs the extension `{extension}`, which this installation of MedHELM lacks. Install the package "
+        "medhelm-eval again: it holds all extensions."
+    )
 
 
 def declared(group: str) -> Mapping[str, Sequence[Plugin]]:

@@ -13,7 +13,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,11 +22,12 @@ from medhelm.domain import POOL, Model
 from medhelm.domain.arguments import AnyNames, AnyPath, as_names, as_path
 from medhelm.errors import UserError, suggestion
 from medhelm.models.addresses import checked_address, checked_endpoints, checked_pool
-from medhelm.models.gateway import uses_gateway
 from medhelm.models.keys import key_variable
 from medhelm.models.model_names import reasons
-from medhelm.models.providers import SERVICES, answers_in_process
+from medhelm.models.providers import SERVICES, answers_in_process, unknown_provider
 from medhelm.models.providers.baseline import BASELINES
+from medhelm.models.remote import Remote, remote_of
+from medhelm.models.service import Setting
 
 if TYPE_CHECKING:
     from medhelm.models.models_file import ModelDefinition
@@ -75,8 +76,8 @@ def find_models(
     names = as_names(names, "names")
     file = None if file is None else as_path(file, "file")
     environment = os.environ if environment is None else environment
-    if uses_gateway(environment):
-        return _gateway_models(names, environment)
+    if remote := remote_of(environment):
+        return _remote_models(remote, names, environment)
     definitions = _load_definitions(file, environment)
     found, problems = _find_all(names, definitions, environment)
     if problems:
@@ -99,16 +100,14 @@ def with_given_names(names: Sequence[str], given: Sequence[str]) -> list[str]:
     return [own.get(name, name) for name in names]
 
 
-def _gateway_models(names: Sequence[str], environment: Mapping[str, str]) -> list[Model]:
-    """Return the models of these names as a gateway serves them. Raises: UserError, MissingError."""
-    from medhelm.models.gateway.worker import served_models  # lazy: few commands have a gateway
-
+def _remote_models(remote: Remote, names: Sequence[str], environment: Mapping[str, str]) -> list[Model]:
+    """Return the models of these names as another process serves them. Raises: UserError, MissingError."""
     local = [name for name in dict.fromkeys(names) if answers_in_process(name.partition("/")[0])]
     found, problems = _find_all(local, {}, environment)
     if problems:
         raise UserError("\n".join(problems))
     others = [name for name in dict.fromkeys(names) if name not in local]
-    by_name = {model.name: model for model in (*found, *(one.model for one in served_models(others, environment)))}
+    by_name = {model.name: model for model in (*found, *remote.models(others))}
     return [by_name[name] for name in dict.fromkeys(names)]
 
 
@@ -234,7 +233,7 @@ def _unknown_message(name: str, definitions: Mapping[str, ModelDefinition]) -> s
         meant_whole = _suggestion_for(name)
         return f"unknown. {meant_whole}" if meant_whole.startswith("Did") else f"unknown. {forms} {meant_whole}"
     meant = get_close_matches(provider, SERVICES, n=1)
-    return f"unknown provider `{provider}`. " + (f"Did you mean `{meant[0]}/{rest}`?" if meant else forms)
+    return f"{unknown_provider(provider)} " + (f"Did you mean `{meant[0]}/{rest}`?" if meant else forms)
 
 
 def _suggestion_for(name: str) -> str:
@@ -353,3 +352,40 @@ def _names_provider(named: str, name: str) -> bool:
     if named in SERVICES.built_in:
         return not answers_in_process(named)
     return "/" in name and named in SERVICES
+
+
+# --- examples ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ModelExample:
+    """An example of a model's name."""
+
+    model: Model
+    """The model, as it would be reached."""
+    lacks: tuple[str, ...]
+    """Variables that must be set for it, other than that of its key."""
+
+
+def example_models(environment: Mapping[str, str]) -> list[ModelExample]:
+    """Return one or two example models of each provider, whatever variables are set.
+
+    They are for users who do not know yet how models are named; any model of a provider can be named. A model that is
+    no longer sold has neither a price nor a context window.
+    """
+    services = SERVICES.built_in.values()
+    return [_example(name, service.settings, environment) for service in services for name in service.examples]
+
+
+def _example(name: str, settings: Sequence[Setting], environment: Mapping[str, str]) -> ModelExample:
+    lacking = [one for one in settings if not any(environment.get(name, "").strip() for name in one.variables)]
+    try:
+        return _with_values(name, lacking, environment)
+    except (ValueError, UserError):  # a variable has a wrong value, which is reported when the model is asked
+        return _with_values(name, settings, environment)
+
+
+def _with_values(name: str, settings: Sequence[Setting], environment: Mapping[str, str]) -> ModelExample:
+    """Return the example of a name, with the example values of some settings."""
+    values = {setting.variables[0]: setting.example for setting in settings}
+    return ModelExample(model_named(name, {**environment, **values}), tuple(values))

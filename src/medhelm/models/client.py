@@ -11,11 +11,12 @@ from __future__ import annotations
 import asyncio
 import random as random_numbers
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import nullcontext
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from medhelm.domain import Completion, Failure, FailureCode, Model, Request
 from medhelm.errors import MedHelmError, ProviderError, StoreError
@@ -29,7 +30,7 @@ from medhelm.models.prompt_caching import PrefixGate
 from medhelm.models.provider import Provider, unsupported_parameter
 
 if TYPE_CHECKING:
-    from medhelm.models.replicas import Replica, ReplicaPool
+    from medhelm.storage.live_status import ServerProgress
 
 BACKOFF_S = 1.0
 """Longest wait before the second attempt; doubles with each further one."""
@@ -94,24 +95,17 @@ class ClientResult:
 
 
 @dataclass(slots=True)
-class _Attempts:
+class Attempts:
     """Attempts at one completion."""
 
     sent: int = 0
     """Requests sent."""
-    free: int = 0
-    """Of these, those that another server of a pool takes over, so that they do not count as attempts."""
     round: int = 0
     """Round of the endpoint in which the last one was sent."""
 
-    @property
-    def counted(self) -> int:
-        """Attempts that count."""
-        return self.sent - self.free
-
 
 @dataclass(slots=True)
-class _Endpoint:
+class Endpoint:
     """State of an endpoint in this session."""
 
     limiter: ConcurrencyLimiter
@@ -192,23 +186,26 @@ class Client:
         self._cache = cache
         self._budget = budget
         self._numbers = numbers
-        self._attempts = attempts
+        self.attempts = attempts
+        """Most requests sent for one completion."""
         self._start = start
         self._maximum = maximum
         self._connections = connections
-        self._max_silence_s = max_silence_s
-        self._note: Callable[[str], object] = note or _ignore
-        self._clock = clock
-        self._sleep = sleep
+        self.max_silence_s = max_silence_s
+        """Longest time without any reply from an endpoint, in seconds."""
+        self.note: Callable[[str], object] = note or _ignore
+        """Shows a message to the user."""
+        self.clock, self.sleep = clock, sleep
+        """Return the time in seconds, and wait for some seconds."""
         self._random = random
-        self._endpoints: dict[str, _Endpoint] = {}
+        self._endpoints: dict[str, Endpoint] = {}
         self._unusable: dict[str, str] = {}
         self._in_flight: dict[bytes, asyncio.Future[ClientResult | None]] = {}
         self._prefix_gate = PrefixGate()
         self._store_error: StoreError | None = None
         self._stopped: MedHelmError | None = None
-        self.pools: list[ReplicaPool] = []
-        """Pools that were used."""
+        self.pools: list[PoolProvider] = []
+        """Pools of servers that were used; each adds itself."""
 
     def stop(self, reason: MedHelmError) -> None:
         """Stop sending: requests in flight may finish, all others raise `reason`."""
@@ -263,8 +260,8 @@ class Client:
         self._in_flight[digest] = bought
         result = None
         try:
-            if provider.is_pool:
-                result = await self._buy_from_pool(cast("ReplicaPool", provider), request, digest)
+            if isinstance(provider, PoolProvider):
+                result = await provider.buy(self, request, digest)
             else:
                 result = await self._buy(provider, request, digest)
             return result
@@ -272,32 +269,44 @@ class Client:
             del self._in_flight[digest]
             bought.set_result(result)  # None after a cancellation or error: waiting requests try themselves
 
+    def turn(self, request: Request) -> AbstractAsyncContextManager[None]:
+        """Wait until no other request is the first to send the same long prefix."""
+        return self._prefix_gate.turn(request) if request.shared_characters else NO_WAIT
+
+    def is_given_up(self, model: Model) -> bool:
+        """Return True if nothing more is sent to a model."""
+        return model.name in self._unusable
+
     async def _hold(self, number: int) -> None:
         """Hold a request among all processes, once the one that has it in flight is done with it, or has ended."""
         while self._numbers and not self._numbers.take(number):
             if self._stopped is not None:
                 raise self._stopped
-            await self._sleep(OTHER_PROCESS_POLL_S)
+            await self.sleep(OTHER_PROCESS_POLL_S)
 
     async def _buy(self, provider: Provider, request: Request, digest: bytes) -> ClientResult:
         """Retry until the request succeeds or cannot succeed."""
-        model, attempts = request.model, _Attempts()
-        endpoint = self._endpoint(provider, model)
+        model, attempts = request.model, Attempts()
+        endpoint = self.endpoint(provider, model)
         while True:
             try:
                 self._check(model, endpoint, attempts.sent)
-                async with self._prefix_gate.turn(request) if request.shared_characters else NO_WAIT:
-                    return await self._attempt(provider, request, digest, endpoint, attempts)
+                async with self.turn(request):
+                    return await self.attempt(provider, request, digest, endpoint, attempts)
             except ProviderError as error:
                 verdict = self._after_error(error, model, endpoint, attempts)
                 if isinstance(verdict, Completion):
                     return ClientResult(verdict, False, attempts.sent, 0.0, digest)
-                await self._sleep(verdict)
+                await self.sleep(verdict)
 
-    async def _attempt(
-        self, provider: Provider, request: Request, digest: bytes, endpoint: _Endpoint, attempts: _Attempts
+    async def attempt(
+        self, provider: Provider, request: Request, digest: bytes, endpoint: Endpoint, attempts: Attempts
     ) -> ClientResult:
-        """Send a request once, when it is allowed. Raises: ProviderError, and what `complete` raises."""
+        """Send a request once, when it is allowed, and keep its completion.
+
+        Parameters: endpoint, that of the provider; attempts, those at this request, which are counted there.
+        Raises: ProviderError, and what `complete` raises.
+        """
         async with endpoint.limiter.slot():
             number = number_of(digest)
             await self._hold(number)
@@ -310,7 +319,7 @@ class Client:
                     self._numbers.release(number)
 
     async def _send(
-        self, provider: Provider, request: Request, digest: bytes, endpoint: _Endpoint, attempts: _Attempts
+        self, provider: Provider, request: Request, digest: bytes, endpoint: Endpoint, attempts: Attempts
     ) -> ClientResult:
         """Send a request within the budget and keep its completion. Raises: as `_attempt`."""
         model = request.model
@@ -325,82 +334,14 @@ class Client:
             if completion.received is None:
                 completion = replace(completion, received=time.time())
             purchase.completion = completion
-            endpoint.replied(self._clock())
+            endpoint.replied(self.clock())
             # Commit before the slot is free: a kill loses only what is in flight.
             await self._keep(digest, completion, model)
         from medhelm.models.reasoning import separate_reasoning  # lazy: models in this process bring none
 
         return ClientResult(separate_reasoning(completion, request), False, attempts.sent, purchase.cost_usd, digest)
 
-    async def _buy_from_pool(self, pool: ReplicaPool, request: Request, digest: bytes) -> ClientResult:
-        """Retry at the servers of a pool until the request succeeds or cannot succeed."""
-        attempts = _Attempts()
-        failed: list[Replica] = []
-        if pool not in self.pools:
-            self.pools.append(pool)
-            pool.connect(
-                lambda server: self._endpoint(server, server.model).limiter,
-                lambda replica, reason: self._endpoint(replica.provider, replica.provider.model).end_waits(reason),
-                give_up_after_s=self._max_silence_s,
-                note=self._note,
-                clock=self._clock,
-                sleep=self._sleep,
-            )
-        while True:
-            async with self._prefix_gate.turn(request) if request.shared_characters else NO_WAIT:
-                try:
-                    async with pool.place(request, failed) as replica:
-                        verdict = await self._attempt_at(pool, replica, request, digest, attempts, failed)
-                except ProviderError as error:  # no server is left
-                    raise ModelUnusable(request.model.name, str(error), attempts.sent) from error
-            if isinstance(verdict, ClientResult):
-                return verdict
-            await self._sleep(verdict)
-
-    async def _attempt_at(
-        self,
-        pool: ReplicaPool,
-        replica: Replica,
-        request: Request,
-        digest: bytes,
-        attempts: _Attempts,
-        failed: list[Replica],
-    ) -> ClientResult | float:
-        """Send a request to one server of a pool; return the result, or the seconds before the next attempt.
-
-        The first loss at each server does not count as an attempt: another server takes over at once. `failed`: servers
-        at which the request failed. Raises: what `complete` raises.
-        """
-        endpoint = self._endpoint(replica.provider, replica.provider.model)
-        endpoint.title, endpoint.down = replica.address, ""  # the pool has found that it responds
-        try:
-            result = await self._attempt(replica.provider, request, digest, endpoint, attempts)
-        except ProviderError as problem:
-            error = problem
-        except ModelUnusable:
-            if request.model.name in self._unusable:
-                raise
-            text = f"{replica.address} has not replied to anything for too long"
-            error = ProviderError(FailureCode.TIMEOUT, text, retryable=True, reply_lost=True)
-        else:
-            pool.replied(replica)
-            return result
-        if unsupported_parameter(error):  # sent again at once without it; does not count as an attempt
-            return 0.0
-        pause_s = error.retry_after_s or 0.0
-        is_lost = error.fatal or error.code in UNREACHABLE or pause_s > MAX_PAUSE_S
-        pool.failed(replica, error, is_lost=is_lost)
-        if is_lost and replica not in failed and len(failed) < self._attempts:
-            attempts.free += 1
-            delay_s = 0.0
-        elif (error.retryable or error.fatal) and attempts.counted < self._attempts:
-            delay_s = 0.0 if is_lost else self._delay_s(error, attempts.counted, endpoint)
-        else:
-            return ClientResult(_failed(error, attempts.sent), False, attempts.sent, 0.0, digest)
-        failed.append(replica)
-        return delay_s
-
-    async def _reply(self, provider: Provider, request: Request, endpoint: _Endpoint, sent: int) -> Completion:
+    async def _reply(self, provider: Provider, request: Request, endpoint: Endpoint, sent: int) -> Completion:
         """Send a request and wait for the reply; `sent`: attempts so far, this one included.
 
         Raises: ModelUnusable if the endpoint is silent for too long.
@@ -408,7 +349,7 @@ class Client:
         if not provider.replies_in_time:
             return await provider.complete(request)
         if not endpoint.waiting and not endpoint.silent_rounds:
-            endpoint.last_reply = self._clock()
+            endpoint.last_reply = self.clock()
         try:
             async with asyncio.timeout(None) as wait:
                 endpoint.waiting.add(wait)
@@ -422,37 +363,38 @@ class Client:
                 raise  # the provider's own
             raise ModelUnusable(request.model.name, endpoint.down, sent) from None
 
-    def _watch(self, request: Request, endpoint: _Endpoint) -> None:
+    def _watch(self, request: Request, endpoint: Endpoint) -> None:
         """Report a silent endpoint, then give it up, at the time for it; called again by a timer until then."""
         if endpoint.is_watched or not endpoint.waiting:
             return
         from medhelm.models.limits.silence import silence_note, silence_reason  # lazy: models in this process need none
 
-        silence_s = self._clock() - endpoint.last_reply
-        if silence_s >= SILENCE_NOTE_S and not endpoint.is_reported and silence_s < self._max_silence_s:
+        silence_s = self.clock() - endpoint.last_reply
+        if silence_s >= SILENCE_NOTE_S and not endpoint.is_reported and silence_s < self.max_silence_s:
             endpoint.is_reported = True
-            self._note(silence_note(request, endpoint.title, silence_s, self._max_silence_s))
+            self.note(silence_note(request, endpoint.title, silence_s, self.max_silence_s))
         loop = asyncio.get_running_loop()
-        if silence_s >= self._max_silence_s:
+        if silence_s >= self.max_silence_s:
             endpoint.end_waits(silence_reason(request, silence_s, endpoint.last_error))
             return
-        until = self._max_silence_s if endpoint.is_reported else min(SILENCE_NOTE_S, self._max_silence_s)
+        until = self.max_silence_s if endpoint.is_reported else min(SILENCE_NOTE_S, self.max_silence_s)
         endpoint.is_watched = True
         due = loop.time() + until - silence_s
         loop.call_at(due, self._watch_again, request, endpoint, due)
 
-    def _watch_again(self, request: Request, endpoint: _Endpoint, due: float) -> None:
+    def _watch_again(self, request: Request, endpoint: Endpoint, due: float) -> None:
         endpoint.is_watched = False
         if was_suspended(asyncio.get_running_loop(), due):  # replies may have arrived that were not read
-            endpoint.last_reply = self._clock()
+            endpoint.last_reply = self.clock()
         self._watch(request, endpoint)
 
-    def _endpoint(self, provider: Provider, model: Model) -> _Endpoint:
+    def endpoint(self, provider: Provider, model: Model) -> Endpoint:
+        """Return the state of a provider's endpoint, with its limit on requests in flight."""
         endpoint = self._endpoints.get(provider.endpoint)
         if endpoint is None:
             maximum = self._maximum * provider.copies if model.max_concurrency is None else model.max_concurrency
             start = maximum if provider.starts_at_maximum else self._start
-            endpoint = _Endpoint(ConcurrencyLimiter(start, maximum, self._clock, self._sleep))
+            endpoint = Endpoint(ConcurrencyLimiter(start, maximum, self.clock, self.sleep))
             self._endpoints[provider.endpoint] = endpoint
             if self._connections:
                 for one in self._endpoints.values():
@@ -461,7 +403,7 @@ class Client:
             endpoint.limiter.lower_maximum(model.max_concurrency)
         return endpoint
 
-    def _check(self, model: Model, endpoint: _Endpoint, sent: int) -> None:
+    def _check(self, model: Model, endpoint: Endpoint, sent: int) -> None:
         """Raise whatever forbids another request now."""
         if self._stopped is not None:
             raise self._stopped
@@ -469,7 +411,7 @@ class Client:
             raise ModelUnusable(model.name, reason, sent)
         if self._store_error is not None:
             raise type(self._store_error)(*self._store_error.args)
-        if endpoint.closed_until > self._clock():
+        if endpoint.closed_until > self.clock():
             raise ProviderError(*endpoint.closed)
 
     async def _keep(self, digest: bytes, completion: Completion, model: Model) -> None:
@@ -483,7 +425,7 @@ class Client:
             raise
 
     def _after_error(
-        self, error: ProviderError, model: Model, endpoint: _Endpoint, attempts: _Attempts
+        self, error: ProviderError, model: Model, endpoint: Endpoint, attempts: Attempts
     ) -> float | Completion:
         """Return the seconds before the next attempt, or a completion with a failure.
 
@@ -495,28 +437,28 @@ class Client:
             self._unusable[model.name] = f"{model.name} cannot be used ({error.code}): {message}"
             raise ModelUnusable(model.name, self._unusable[model.name], sent) from error
         if unsupported_parameter(error):  # sent again at once without it; does not count as an attempt
-            endpoint.replied(self._clock())
+            endpoint.replied(self.clock())
             return 0.0
         if error.retry_after_s is not None:
-            endpoint.replied(self._clock())
+            endpoint.replied(self.clock())
             if error.retry_after_s > MAX_PAUSE_S:
                 message = (
                     f"{error}; it accepts no requests for {error.retry_after_s:.0f} s, {_until(error.retry_after_s)}"
                 )
-                if endpoint.closed_until <= self._clock():
-                    self._note(f"{model.name}: {message}. Requests until then fail without being sent.")
-                endpoint.closed_until = self._clock() + error.retry_after_s
+                if endpoint.closed_until <= self.clock():
+                    self.note(f"{model.name}: {message}. Requests until then fail without being sent.")
+                endpoint.closed_until = self.clock() + error.retry_after_s
                 endpoint.closed = (error.code, message)
-                return _failed(ProviderError(error.code, message), sent)
-        again = error.retryable and sent < self._attempts
+                return failed_completion(ProviderError(error.code, message), sent)
+        again = error.retryable and sent < self.attempts
         if error.code in UNREACHABLE:
             self._no_reply(error, model, endpoint, attempts, exhausted=not again)
         else:
-            endpoint.replied(self._clock())
-        return self._delay_s(error, sent, endpoint) if again else _failed(error, sent)
+            endpoint.replied(self.clock())
+        return self.delay_s(error, sent, endpoint) if again else failed_completion(error, sent)
 
     def _no_reply(
-        self, error: ProviderError, model: Model, endpoint: _Endpoint, attempts: _Attempts, *, exhausted: bool
+        self, error: ProviderError, model: Model, endpoint: Endpoint, attempts: Attempts, *, exhausted: bool
     ) -> None:
         """Count missing replies, and give up an endpoint that is down.
 
@@ -530,15 +472,15 @@ class Client:
             endpoint.round += 1
             endpoint.silent_rounds += 1
             if endpoint.silent_rounds > 1 or not endpoint.answered:  # else a passing problem
-                endpoint.limiter.pause(self._delay_s(error, max(sent, endpoint.silent_rounds), endpoint))
+                endpoint.limiter.pause(self.delay_s(error, max(sent, endpoint.silent_rounds), endpoint))
         never = (
-            error.code == FailureCode.CONNECTION and not endpoint.answered and endpoint.silent_rounds >= self._attempts
+            error.code == FailureCode.CONNECTION and not endpoint.answered and endpoint.silent_rounds >= self.attempts
         )
         is_too_slow = (
             error.code == FailureCode.TIMEOUT
             and not endpoint.answered
-            and endpoint.silent_rounds >= self._attempts
-            and self._clock() - endpoint.last_reply >= SHORT_SILENCE_S
+            and endpoint.silent_rounds >= self.attempts
+            and self.clock() - endpoint.last_reply >= SHORT_SILENCE_S
         )
         if is_too_slow:
             words = f"has not replied to one of {endpoint.silent_rounds} rounds of requests: {endpoint.last_error}"
@@ -550,13 +492,32 @@ class Client:
             endpoint.down = _down(endpoint.title, f"{since}: {endpoint.last_error}")
             raise ModelUnusable(model.name, endpoint.down, sent) from error
 
-    def _delay_s(self, error: ProviderError, times: int, endpoint: _Endpoint) -> float:
+    def delay_s(self, error: ProviderError, times: int, endpoint: Endpoint) -> float:
         """Return exponential backoff with full jitter, or the time that the service asks for plus up to 1 s."""
         if error.retry_after_s is not None:
             return error.retry_after_s + self._random()
         is_busy = error.overloaded and endpoint.limiter.is_refusing
         longest = (OVERLOAD_BACKOFF_S if is_busy else BACKOFF_S) * 2.0 ** (times - 1)
         return self._random() * min(longest, MAX_BACKOFF_S)
+
+
+class PoolProvider(Provider):
+    """A model that several servers serve: it decides which of them gets each attempt at a request."""
+
+    @abstractmethod
+    def servers(self) -> Sequence[Provider]:
+        """Return the provider of each server that was known at the start."""
+
+    @abstractmethod
+    def progress(self) -> Sequence[ServerProgress]:
+        """Return the progress of each server that is known now. May be called from any thread."""
+
+    @abstractmethod
+    async def buy(self, client: Client, request: Request, digest: bytes) -> ClientResult:
+        """Return the completion of a request that is not in the cache, sent by `client.attempt` to some server.
+
+        `digest`: the request's. Raises: as `Client.complete`.
+        """
 
 
 async def _complete_in_process(provider: Provider, request: Request) -> ClientResult:
@@ -567,7 +528,7 @@ async def _complete_in_process(provider: Provider, request: Request) -> ClientRe
     try:
         completion = await provider.complete(request)
     except ProviderError as error:
-        completion = _failed(error, 0)
+        completion = failed_completion(error, 0)
     is_stored = bool(provider.endpoint and request.model.base_url)
     return ClientResult(completion, is_stored, 0, 0.0, request.digest if is_stored else b"")
 
@@ -589,6 +550,7 @@ def _until(seconds: float) -> str:
         return "longer than a calendar shows"
 
 
-def _failed(error: ProviderError, sent: int) -> Completion:
+def failed_completion(error: ProviderError, sent: int) -> Completion:
+    """Return the completion of a request that failed with an error, after `sent` attempts."""
     tried = f" ({sent} attempts)" if sent > 1 else ""
     return Completion(failure=Failure("provider", error.code, f"{error}{tried}"))

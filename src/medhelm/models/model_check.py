@@ -7,7 +7,6 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
 from medhelm.domain import Completion, Failure, FailureCode, Message, Model, Prompt, Request
@@ -19,19 +18,17 @@ from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.io.http.hosts import is_inside
 from medhelm.models.allowed_hosts import policy_for
+from medhelm.models.client import PoolProvider
 from medhelm.models.keys import missing_key
-from medhelm.models.local.local_servers import LLAMACPP_PORT, OLLAMA_PORT, ServerCheck, check_server
-from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.model_names import plain_name
 from medhelm.models.provider import OptionalParameter, Provider, unsupported_parameter
 from medhelm.models.providers import open_provider
 from medhelm.models.providers.errors.advice import ADVICE
 from medhelm.models.providers.errors.classify import CHECK_LISTS
 from medhelm.models.providers.hosted import HttpProvider
+from medhelm.models.providers.local_servers import LLAMACPP_PORT, OLLAMA_PORT, ServerCheck, check_server
 from medhelm.models.reasoning import separate_reasoning
-
-if TYPE_CHECKING:
-    from medhelm.models.replicas import ReplicaPool
+from medhelm.models.service import SharedResources
 
 PROMPT = "Reply with the word OK."
 """The prompt; it costs next to nothing."""
@@ -137,9 +134,9 @@ async def probe(provider: Provider, n_cached: int, reported: Collection[str]) ->
     `n_cached`: number of those completions; `reported`: names of the model in them.
     Returns: a sentence if it does not respond, or lists other models only; else "".
     """
-    if provider.is_pool:
+    if isinstance(provider, PoolProvider):
         found = ""
-        for server in cast("ReplicaPool", provider).servers():
+        for server in provider.servers():
             if not (found := await probe(server, n_cached, reported)):
                 break
         return found
@@ -164,16 +161,18 @@ async def probe(provider: Provider, n_cached: int, reported: Collection[str]) ->
 async def _check_all(
     models: Sequence[Model], environment: Mapping[str, str], policy: EgressPolicy, audit: Audit | None
 ) -> list[ModelCheck]:
-    http, machine = HttpClient(policy, timeout_s=TIMEOUT_S, audit=audit), LocalRuntime()
+    http, resources = HttpClient(policy, timeout_s=TIMEOUT_S, audit=audit), SharedResources()
     try:
-        return list(await asyncio.gather(*(_check(model, http, environment, machine) for model in models)))
+        return list(await asyncio.gather(*(_check(model, http, environment, resources) for model in models)))
     finally:
-        await machine.close()
+        await resources.close()
         await http.close()
 
 
-async def _check(model: Model, http: HttpClient, environment: Mapping[str, str], machine: LocalRuntime) -> ModelCheck:
-    provider = open_provider(model, http, environment=environment, machine=machine)
+async def _check(
+    model: Model, http: HttpClient, environment: Mapping[str, str], resources: SharedResources
+) -> ModelCheck:
+    provider = open_provider(model, http, environment=environment, resources=resources)
     if provider.local:
         return ModelCheck(model=model, answer=Completion(text=""), asked=False)
     request = Request(

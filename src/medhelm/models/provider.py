@@ -106,9 +106,6 @@ class Provider(ABC):
     n_servers: int = 1
     """Hook: the number of servers that share its requests, each with a limit of its own."""
 
-    is_pool: bool = False
-    """Hook: True for `models.replicas.ReplicaPool`, a model that several identical servers serve."""
-
     replies_in_time: bool = True
     """Hook: False for models that this process starts or runs, whose first completion may take as long as it needs."""
 

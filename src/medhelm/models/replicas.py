@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -22,6 +22,7 @@ from functools import partial
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from medhelm.domain import Completion, FailureCode, Model, Request
 from medhelm.domain.text import listed, plural
@@ -30,10 +31,22 @@ from medhelm.io.http.audit import SUBJECT, Subject
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.io.http.hosts import host_of, is_loopback
 from medhelm.models.addresses import read_endpoints
-from medhelm.models.limits.concurrency import ConcurrencyLimiter
+from medhelm.models.client import (
+    UNREACHABLE,
+    Attempts,
+    Client,
+    ClientResult,
+    ModelUnusable,
+    PoolProvider,
+    failed_completion,
+)
+from medhelm.models.limits.concurrency import MAX_PAUSE_S, ConcurrencyLimiter
 from medhelm.models.prompt_caching import MAX_KNOWN, MIN_CHARACTERS
-from medhelm.models.provider import Provider
+from medhelm.models.provider import unsupported_parameter
 from medhelm.models.providers.hosted import HttpProvider
+
+if TYPE_CHECKING:
+    from medhelm.storage.live_status import ServerProgress
 
 TICK_S = 0.5
 """Interval between checks of the servers and of the file of addresses."""
@@ -133,6 +146,19 @@ class Replica:
         return str(self.state) if self.is_listed else "draining"
 
 
+@dataclass(slots=True)
+class _PoolAttempts(Attempts):
+    """Attempts at one completion, at any servers."""
+
+    free: int = 0
+    """Of these, those that another server takes over, so that they do not count as attempts."""
+
+    @property
+    def counted(self) -> int:
+        """Attempts that count."""
+        return self.sent - self.free
+
+
 @dataclass(slots=True, eq=False)
 class _Waiting:
     """A request that waits for a server."""
@@ -143,13 +169,11 @@ class _Waiting:
     passed_over: int = 0
 
 
-class ReplicaPool(Provider):
-    """One model that several identical servers serve; the client asks it for a place at one of them.
+class ReplicaPool(PoolProvider):
+    """One model that several identical servers serve.
 
     It checks its servers only while it has requests, so it needs no `close`.
     """
-
-    is_pool = True
 
     def __init__(self, model: Model, policy: EgressPolicy, open_server: Callable[[str], HttpProvider]) -> None:
         """`open_server`: opens the provider of an address; nothing is sent."""
@@ -172,24 +196,12 @@ class ReplicaPool(Provider):
         self._error: Exception | None = None
         """Reason for which no server is waited for any longer."""
 
-    def connect(
-        self,
-        limiter_of: Callable[[HttpProvider], ConcurrencyLimiter],
-        end_waits: Callable[[Replica, str], object],
-        *,
-        give_up_after_s: float,
-        note: Callable[[str], object],
-        clock: Callable[[], float],
-        sleep: Callable[[float], Awaitable[object]],
-    ) -> None:
-        """Connect the pool to a client, before the first request.
-
-        Parameters: limiter_of, returns the limit of a server; end_waits, fails the requests in flight at a server that
-        does not respond; give_up_after_s, longest time without any server that responds; note, receives messages for
-        the user.
-        """
-        self._limiter_of, self._end_waits, self._give_up_after_s = limiter_of, end_waits, give_up_after_s
-        self._note, self._clock, self._sleep = note, clock, sleep
+    def _connect(self, client: Client) -> None:
+        """Use the limits, the clock and the messages of a client, before its first request."""
+        client.pools.append(self)
+        self._endpoint_of = partial(client.endpoint, model=self.model)
+        self._give_up_after_s = client.max_silence_s
+        self._note, self._clock, self._sleep = client.note, client.clock, client.sleep
         for address in self.model.replicas:
             self._add_replica(address)
 
@@ -197,9 +209,87 @@ class ReplicaPool(Provider):
         """Return the providers of the servers that were known at the start."""
         return [self._open_server(address) for address in self.model.replicas]
 
+    def progress(self) -> list[ServerProgress]:
+        """Return the progress of each server that is known now."""
+        from medhelm.storage.live_status import ServerProgress  # lazy: the first requests do not wait for it
+
+        return [
+            ServerProgress(
+                model=self.model.name,
+                address=server.address,
+                state=server.label,
+                in_flight=server.in_flight,
+                limit=server.limiter.limit,
+                done=server.done,
+                reason=server.reason,
+            )
+            for server in tuple(self.replicas)
+        ]
+
     async def complete(self, request: Request) -> Completion:
-        """Send one request to the first server. A client uses `place` instead, which chooses a server."""
+        """Send one request to the first server. A client uses `buy` instead, which chooses a server."""
         return await self._open_server(self.model.replicas[0]).complete(request)
+
+    # --- buying a completion ------------------------------------------------------------------------------------------
+
+    async def buy(self, client: Client, request: Request, digest: bytes) -> ClientResult:
+        """Retry at the servers until the request succeeds or cannot succeed. Raises: as `Client.complete`."""
+        if self not in client.pools:
+            self._connect(client)
+        attempts, failed = _PoolAttempts(), list[Replica]()
+        while True:
+            async with client.turn(request):
+                try:
+                    async with self.place(request, failed) as replica:
+                        verdict = await self._attempt_at(replica, client, request, digest, attempts, failed)
+                except ProviderError as error:  # no server is left
+                    raise ModelUnusable(request.model.name, str(error), attempts.sent) from error
+            if isinstance(verdict, ClientResult):
+                return verdict
+            await client.sleep(verdict)
+
+    async def _attempt_at(
+        self,
+        replica: Replica,
+        client: Client,
+        request: Request,
+        digest: bytes,
+        attempts: _PoolAttempts,
+        failed: list[Replica],
+    ) -> ClientResult | float:
+        """Send a request to one server; return the result, or the seconds before the next attempt.
+
+        The first loss at each server does not count as an attempt: another server takes over at once. `failed`: servers
+        at which the request failed. Raises: what `Client.complete` raises.
+        """
+        endpoint = client.endpoint(replica.provider, replica.provider.model)
+        endpoint.title, endpoint.down = replica.address, ""  # it responds
+        try:
+            result = await client.attempt(replica.provider, request, digest, endpoint, attempts)
+        except ProviderError as problem:
+            error = problem
+        except ModelUnusable:
+            if client.is_given_up(request.model):
+                raise
+            text = f"{replica.address} has not replied to anything for too long"
+            error = ProviderError(FailureCode.TIMEOUT, text, retryable=True, reply_lost=True)
+        else:
+            self.replied(replica)
+            return result
+        if unsupported_parameter(error):  # sent again at once without it; does not count as an attempt
+            return 0.0
+        pause_s = error.retry_after_s or 0.0
+        is_lost = error.fatal or error.code in UNREACHABLE or pause_s > MAX_PAUSE_S
+        self.failed(replica, error, is_lost=is_lost)
+        if is_lost and replica not in failed and len(failed) < client.attempts:
+            attempts.free += 1
+            delay_s = 0.0
+        elif (error.retryable or error.fatal) and attempts.counted < client.attempts:
+            delay_s = 0.0 if is_lost else client.delay_s(error, attempts.counted, endpoint)
+        else:
+            return ClientResult(failed_completion(error, attempts.sent), False, attempts.sent, 0.0, digest)
+        failed.append(replica)
+        return delay_s
 
     # --- a place for a request ----------------------------------------------------------------------------------------
 
@@ -421,7 +511,7 @@ class ReplicaPool(Provider):
                 f"{self.model.name}: {replica.address} does not respond and gets no requests until it does: {reason}"
             )
         if replica.failed_probes >= DEAD_AFTER and replica.in_flight and replica.done == replica.done_when_lost:
-            self._end_waits(replica, f"does not respond ({reason.rstrip('.')})")
+            self._endpoint_of(replica.provider).end_waits(f"does not respond ({reason.rstrip('.')})")
 
     def _set_aside(self, replica: Replica, state: ReplicaState, reason: str) -> None:
         """Stop sending requests to a server that responds but cannot be used."""
@@ -535,7 +625,7 @@ class ReplicaPool(Provider):
 
     def _add_replica(self, address: str) -> None:
         provider = self._open_server(address)
-        self.replicas.append(Replica(address, provider, self._limiter_of(provider)))
+        self.replicas.append(Replica(address, provider, self._endpoint_of(provider).limiter))
 
     def _note_once(self, text: str) -> None:
         if text not in self._noted:

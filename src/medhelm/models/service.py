@@ -3,16 +3,55 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol, TypeVar, cast, runtime_checkable
 
 from medhelm.domain import FailureCode, Model
 from medhelm.io.http.client import HttpClient
-from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.provider import Provider
 
 Environment = Mapping[str, str]
 """Environment variables: name -> value."""
+
+T = TypeVar("T")
+
+
+@runtime_checkable
+class Closable(Protocol):
+    """Something that has to be closed, such as a loaded model or a server that was started."""
+
+    async def close(self) -> None:
+        """Close it and release all its resources. May be called more than once."""
+
+
+class SharedResources:
+    """Objects that the providers of a session share, such as loaded models, servers and locks; closed together."""
+
+    def __init__(self, note: Callable[[str], object] | None = None) -> None:
+        """`note` shows a message to the user; it is called in the event loop."""
+        self.note = note or (lambda _: None)
+        self._opened: dict[Hashable, object] = {}
+
+    def shared(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return the object of this key; the first call makes it with `make`."""
+        if key not in self._opened:
+            self._opened[key] = make()
+        return cast("T", self._opened[key])
+
+    def opened(self, kind: type[T]) -> list[T]:
+        """Return all objects of one type, in the order of opening."""
+        return [each for each in list(self._opened.values()) if isinstance(each, kind)]
+
+    async def close(self) -> None:
+        """Close all that are `Closable`, concurrently, then raise the first error."""
+        import asyncio  # lazy: commands that read results need the names of the providers only
+
+        ending = [each.close() for each in self._opened.values() if isinstance(each, Closable)]
+        self._opened.clear()
+        for outcome in await asyncio.gather(*ending, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +66,8 @@ class ProviderContext:
     """Seed of random numbers."""
     aliases: Mapping[str, str]
     """Alias of a benchmark -> its name."""
-    machine: LocalRuntime = field(default_factory=LocalRuntime)
-    """Resources of this machine that local models share."""
+    resources: SharedResources = field(default_factory=SharedResources)
+    """Objects that the providers of the session share."""
 
     def value_of(self, variable: str) -> str:
         """Return the value of an environment variable without surrounding whitespace; "" if it is not set."""

@@ -1,4 +1,4 @@
-"""Metrics on a cluster: neural ones are computed by actors, all others in this process."""
+"""Evaluations on a Ray cluster: its actors compute models within this process, and neural metrics."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from medhelm.io.http.audit import Subject
 from medhelm.io.http.client import HttpClient
 from medhelm.models.allowed_hosts import is_private
 from medhelm.models.cluster.connection import ClusterOptions, ClusterUse, join
-from medhelm.models.local.runtime import Cluster, LocalRuntime
+from medhelm.models.cluster.pool import Actors, ClusterModel
+from medhelm.models.provider import Provider
 from medhelm.models.providers import SERVICES
+from medhelm.models.service import SharedResources
 from medhelm.scoring.metric import Metric, apply
 from medhelm.scoring.metrics import METRICS, metrics_of
 
@@ -40,15 +42,16 @@ def cluster_use(models: Iterable[Model], datasets: Iterable[Dataset], *, own_dat
 def join_for(
     models: Iterable[Model],
     datasets: Iterable[Dataset],
-    machine: LocalRuntime,
+    resources: SharedResources,
     http: HttpClient,
     options: ClusterOptions,
     own_data: bool,
     environment: Mapping[str, str],
     note: Callable[[str], object],
-) -> None:
-    """Join the cluster of `options` for what it computes of an evaluation; `machine` leaves it when it is closed.
+) -> RayCluster | None:
+    """Join the cluster of `options` for what it computes of an evaluation; None if that is nothing.
 
+    `resources` leaves the cluster when it is closed.
     Raises: MissingError, UserError as `connection.join`; nothing was sent.
     """
     use = cluster_use(models, datasets, own_data=own_data)
@@ -57,33 +60,48 @@ def join_for(
             "--cluster has no effect: a cluster computes models within this process (hf/) and neural metrics, and this "
             "evaluation has none"
         )
-        return
-    machine.cluster = machine.shared("cluster", lambda: join(use, options, http, environment, note))
+        return None
+    return RayCluster(resources.shared("cluster", lambda: join(use, options, http, environment, note)))
 
 
-async def apply_on_cluster(
-    cluster: Cluster, metrics: Sequence[Metric], instance: Instance, completion: Completion, subject: Subject
-) -> tuple[Score, ...]:
-    """Score one completion as `metric.apply` does, neural metrics by an actor.
+class RayCluster:
+    """A cluster that this process has joined: an `evaluation.session.Cluster`."""
 
-    If several actors were lost with it, those scores are missing, with the reason. `subject`: for the audit log.
-    """
-    neural = [metric.name for metric in metrics if metric.neural]
-    others = [metric for metric in metrics if not metric.neural]
-    here = await asyncio.to_thread(apply, metrics if completion.failure else others, instance, completion)
-    if completion.failure or not neural:
-        return here
-    texts = (completion.text or "", *(reference.text for reference in instance.references), *instance.fields.values())
-    n_bytes = sum(len(text.encode("utf-8", "replace")) for text in texts)
-    try:
-        there: Sequence[Score] = await cluster.call(
-            "compute", FUNCTION, neural, instance, completion, subject=subject, n_bytes=n_bytes
+    def __init__(self, actors: Actors) -> None:
+        """`actors`: compute what is sent to the cluster."""
+        self._actors = actors
+
+    def open_provider(self, model: Model, seed: int) -> Provider:
+        """Return the provider of a model that actors compute; `seed`: for providers that use one."""
+        return ClusterModel(model, self._actors, seed)
+
+    async def apply(
+        self, metrics: Sequence[Metric], instance: Instance, completion: Completion, subject: Subject
+    ) -> tuple[Score, ...]:
+        """Score one completion as `metric.apply` does, neural metrics by an actor.
+
+        If several actors were lost with it, those scores are missing, with the reason. `subject`: for the audit log.
+        """
+        neural = [metric.name for metric in metrics if metric.neural]
+        others = [metric for metric in metrics if not metric.neural]
+        here = await asyncio.to_thread(apply, metrics if completion.failure else others, instance, completion)
+        if completion.failure or not neural:
+            return here
+        texts = (
+            completion.text or "",
+            *(reference.text for reference in instance.references),
+            *instance.fields.values(),
         )
-    except ProviderError as error:
-        failure = Failure("metric", "not_computed", str(error))
-        there = [Score(metric=name, rule=rule, value=None, failure=failure) for name in neural for rule in RULES]
-    found = {(score.metric, score.rule): score for score in (*here, *there)}
-    return tuple(found[metric.name, rule] for metric in metrics for rule in RULES)
+        n_bytes = sum(len(text.encode("utf-8", "replace")) for text in texts)
+        try:
+            there: Sequence[Score] = await self._actors.call(
+                "compute", FUNCTION, neural, instance, completion, subject=subject, n_bytes=n_bytes
+            )
+        except ProviderError as error:
+            failure = Failure("metric", "not_computed", str(error))
+            there = [Score(metric=name, rule=rule, value=None, failure=failure) for name in neural for rule in RULES]
+        found = {(score.metric, score.rule): score for score in (*here, *there)}
+        return tuple(found[metric.name, rule] for metric in metrics for rule in RULES)
 
 
 def scores_of(names: Collection[str], instance: Instance, completion: Completion) -> tuple[Score, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from medhelm.domain import Completion, Failure, JudgeReply, Judgment, Record, Run, Usage
+from medhelm.domain import Completion, Failure, JudgeReply, Record, Run, Usage
 from medhelm.io.parquet import ParquetWriter, connect, sql_path, sql_text
 from medhelm.storage.run_file import stored_folder
 
@@ -149,7 +149,7 @@ def read_judgments(run: Run) -> Judgments:
     """Read all judgments of a run; empty without a jury."""
     import numpy as np
 
-    rows = _rows(run, "judgments.parquet", "instance_id, judge, criterion, score, points, failure_code")
+    rows = read_rows(run, "judgments.parquet", "instance_id, judge, criterion, score, points, failure_code")
     ids, judges, criteria, scores, points, failures = zip(*rows, strict=True) if rows else ((),) * 6
     return Judgments(
         instance_ids=list(ids),
@@ -179,7 +179,7 @@ def mean_grades(run: Run) -> tuple[list[str], dict[str, np.ndarray]]:
         for judge in (f"judge = {sql_text(name)} OR NULL" for name in result.tallies)
     )
     order = "min(file_row_number)"
-    rows = _rows(run, "judgments.parquet", f"instance_id, {means}", "GROUP BY instance_id", order=order)
+    rows = read_rows(run, "judgments.parquet", f"instance_id, {means}", "GROUP BY instance_id", order=order)
     ids, *grades = zip(*rows, strict=True) if rows else [()] * (1 + len(result.tallies))
     return list(ids), {name: np.array(one, dtype=float) for name, one in zip(result.tallies, grades, strict=True)}
 
@@ -192,36 +192,36 @@ def criterion_means(run: Run, criteria: Sequence[str]) -> dict[str, tuple[float,
     if not (stored_folder(run) / "judgments.parquet").exists():
         return None
     means = ", ".join(f"avg(score) FILTER (criterion = {sql_text(name)})" for name in criteria)
-    rows = _rows(run, "judgments.parquet", f"instance_id, {means}", "GROUP BY instance_id", order="instance_id")
+    rows = read_rows(run, "judgments.parquet", f"instance_id, {means}", "GROUP BY instance_id", order="instance_id")
     return {name: tuple(float("nan") if one is None else one for one in grades) for name, *grades in rows}
 
 
 def read_columns(run: Run) -> dict[str, list[Any]]:
     """Read all columns of the judgments of a run, in the order written; empty columns without a jury."""
     names = list(JUDGMENT_COLUMNS)[1:]
-    rows = _rows(run, "judgments.parquet", ", ".join(names))
+    rows = read_rows(run, "judgments.parquet", ", ".join(names))
     return {name: [row[i] for row in rows] for i, name in enumerate(names)}
 
 
 def read_explanations(run: Run, instance_id: str) -> list[dict[str, Any]]:
     """Read the judgments of one completion, each with its explanation or the reason why it is missing."""
     names = list(JUDGMENT_COLUMNS)[2:]
-    rows = _rows(run, "judgments.parquet", ", ".join(names), "WHERE instance_id = ?", instance_id)
+    rows = read_rows(run, "judgments.parquet", ", ".join(names), "WHERE instance_id = ?", instance_id)
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def read_replies(run: Run) -> dict[tuple[str, str], list[JudgeReply]]:
     """Read the judges' completions, by instance id and judge."""
     found: dict[tuple[str, str], list[JudgeReply]] = {}
-    for instance_id, reply in _replies(run):
+    for instance_id, reply in iter_replies(run):
         found.setdefault((instance_id, reply.judge), []).append(reply)
     return found
 
 
-def _replies(run: Run) -> Iterator[tuple[str, JudgeReply]]:
+def iter_replies(run: Run) -> Iterator[tuple[str, JudgeReply]]:
     """Yield the judges' completions, each with its instance id, in the order written."""
     names = list(REPLY_COLUMNS)[1:]
-    for instance_id, *values in _rows(run, "replies.parquet", ", ".join(names)):
+    for instance_id, *values in read_rows(run, "replies.parquet", ", ".join(names)):
         row = dict(zip(names[1:], values, strict=True))
         yield (
             instance_id,
@@ -236,42 +236,7 @@ def _replies(run: Run) -> Iterator[tuple[str, JudgeReply]]:
         )
 
 
-class JudgedCompletion(NamedTuple):
-    """All judgments, replies and subscores of one completion of a shard."""
-
-    judgments: list[Judgment]
-    replies: list[JudgeReply]
-    subscores: dict[str, float]
-
-
-def read_judged(run: Run) -> dict[str, JudgedCompletion]:
-    """Read the judgments, replies and subscores of a shard by instance, each in the order written."""
-    found: dict[str, JudgedCompletion] = {}
-
-    def of(instance_id: str) -> JudgedCompletion:
-        return found.setdefault(instance_id, JudgedCompletion([], [], {}))
-
-    for instance_id, judge, criterion, score, points, code, message, explanation in _rows(
-        run, "judgments.parquet", ", ".join(list(JUDGMENT_COLUMNS)[1:])
-    ):
-        of(instance_id).judgments.append(
-            Judgment(
-                judge=judge,
-                criterion=criterion,
-                score=score,
-                points=points,
-                failure=None if code is None else Failure("judge", code, message or ""),
-                explanation=explanation,
-            )
-        )
-    for instance_id, reply in _replies(run):
-        of(instance_id).replies.append(reply)
-    for instance_id, subscores in _rows(run, SUBSCORES, "instance_id, subscores"):
-        of(instance_id).subscores.update(json.loads(subscores))
-    return found
-
-
-def _rows(
+def read_rows(
     run: Run, file: str, columns: str, condition: str = "", *values: str, order: str = "file_row_number"
 ) -> list[tuple[Any, ...]]:
     """Read columns of one of the files, in the order written; empty without a jury. Raises: DamagedRunError."""

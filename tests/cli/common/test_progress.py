@@ -13,6 +13,7 @@ import pytest
 from medhelm.cli.common import progress
 from medhelm.cli.common.shared import Shared
 from medhelm.domain import Usage
+from medhelm.storage.live_status import ServerProgress
 
 
 @dataclass
@@ -121,14 +122,13 @@ def test_without_a_terminal_a_short_run_prints_only_notes() -> None:
     assert stream.getvalue() == "medhelm: waiting\n"
 
 
-def server(address: str, **changes: Any) -> SimpleNamespace:
-    state = {"address": address, "label": "ready", "in_flight": 12, "is_live": True, "done": 1234}
-    return SimpleNamespace(**{**state, "limiter": SimpleNamespace(limit=64), **changes})
+def server(address: str, *, state: str = "ready", in_flight: int = 12, done: int = 1234) -> ServerProgress:
+    return ServerProgress(model="m", address=address, state=state, in_flight=in_flight, limit=64, done=done)
 
 
 def test_each_server_of_a_pool_has_a_line() -> None:
-    lost = server("http://b:8000/v1", label="lost", in_flight=0, is_live=False, done=7)
-    pools = [SimpleNamespace(replicas=[server("http://a:8000/v1"), lost])]
+    servers = [server("http://a:8000/v1"), server("http://b:8000/v1", state="lost", in_flight=0, done=7)]
+    pools = [SimpleNamespace(progress=lambda: servers)]
     assert lines_of(1, Under(done=50), pools=pools)[1:] == [
         "medhelm: http://a:8000/v1: ready, 12 of 64 in flight, 1,234 done",
         "medhelm: http://b:8000/v1: lost, 7 done",

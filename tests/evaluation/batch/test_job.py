@@ -32,9 +32,9 @@ from medhelm.models.batch.protocol import BatchFraming, BatchStatus, RemoteState
 from medhelm.models.batch.request_file import RequestFile
 from medhelm.models.client import Client
 from medhelm.models.limits.budget import Budget
-from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.providers.hosted import HttpProvider
 from medhelm.models.providers.openai import SERVICE, ChatCompletions
+from medhelm.models.service import SharedResources
 from medhelm.storage.batches import Batches
 from medhelm.storage.store import Store
 from tests.support import virtual_time
@@ -101,7 +101,7 @@ class Slow:
 def job_with(service: Slow, store: Path, notes: list[str]) -> BatchJob:
     http = HttpClient(EgressPolicy(offline=True))
     budget = Budget()
-    session = Session(Client(cache=None, budget=budget), http, budget, LocalRuntime(notes.append), None)  # type: ignore[arg-type]
+    session = Session(Client(cache=None, budget=budget), http, budget, SharedResources(notes.append), None)  # type: ignore[arg-type]
     target = BatchTarget(HttpProvider(MODEL, http, ChatCompletions(MODEL), SERVICE), "model", lambda: iter(()))
     return BatchJob(target, service, Batches(Store(store)), session, RetryPolicy(notes.append))
 

@@ -36,7 +36,7 @@ class Engine(Provider):
 
 def open_engine(model, context):
     opened.append(model.name)
-    context.machine.note("ward/x has no chat template")
+    context.resources.note("ward/x has no chat template")
     return Engine()
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from medhelm.errors import MissingError, UserError
-from medhelm.models.gateway import uses_gateway
 from medhelm.models.gateway.address import NamedToken, Tokens, gateway_address, new_token_file, read_tokens
+from medhelm.models.remote import remote_of
 
 TOKEN = "t" * 32
 
@@ -51,8 +51,8 @@ def test_a_port_needs_a_token_and_a_socket_file_does_not() -> None:
     with pytest.raises(MissingError, match="MEDHELM_GATEWAY_TOKEN_FILE"):
         gateway_address({"MEDHELM_GATEWAY": "http://127.0.0.1:8643"})
     assert gateway_address({"MEDHELM_GATEWAY": "unix:/g.sock"}).token == ""
-    assert not uses_gateway({"MEDHELM_GATEWAY": " "})
-    assert not uses_gateway(None)
+    assert remote_of({"MEDHELM_GATEWAY": " "}) is None
+    assert remote_of({}) is None
 
 
 def test_files_of_tokens(tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ import pytest
 from medhelm.errors import MissingError
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.client import ModelUnusable
-from medhelm.models.gateway import GATEWAY_VARIABLE, worker
-from medhelm.models.gateway.worker import open_gateway_client, open_gateway_providers, served_models
+from medhelm.models.gateway import worker
+from medhelm.models.gateway.worker import RemoteGateway
 from medhelm.models.limits.budget import Budget
+from medhelm.models.remote import GATEWAY_VARIABLE
 from medhelm.storage.audit_log import AuditLog
 from tests.support.gateways import OUTSIDE, TOKEN, request
 from tests.support.servers.objects import ObjectServer
@@ -107,7 +108,7 @@ def test_the_first_exchange_is_given_up_with_a_reason(
         async with listening(answer) as url:
             named = environment(url.replace("http:", f"{scheme}:"))
             with pytest.raises(MissingError) as found:
-                await asyncio.to_thread(served_models, ["m"], named)
+                await asyncio.to_thread(RemoteGateway(named).models, ["m"])
             assert "Nothing was sent." in str(found.value)
             if scheme == "http":
                 found.match(reason)
@@ -161,8 +162,9 @@ async def ask(url: str, folder: Path, *, max_silence_s: float) -> None:
     audit = AuditLog(folder / "audit.jsonl")
     try:
         policy = EgressPolicy(offline=True)
-        async with open_gateway_client(environment(url), policy, Budget(), audit, max_silence_s) as client:
-            provider = open_gateway_providers([OUTSIDE], client, ["toy"])[OUTSIDE.name]
+        remote = RemoteGateway(environment(url))
+        async with remote.open_client(policy, Budget(), audit, max_silence_s) as client:
+            provider = remote.open_providers([OUTSIDE], client, ["toy"])[OUTSIDE.name]
             await client.complete(provider, request())
     finally:
         audit.close()

@@ -15,7 +15,7 @@ import pytest
 from medhelm.domain import Completion, Model
 from medhelm.errors import ProviderError
 from medhelm.models.local import generation, loading
-from medhelm.models.local.runtime import LocalRuntime
+from medhelm.models.service import SharedResources
 from tests.support.models.in_process import answers, model_in, opened, play, question
 
 torch = pytest.importorskip("torch", reason="torch comes with the extra hf")
@@ -41,8 +41,8 @@ def test_memory_that_runs_out_halves_the_batch_and_goes_on(tiny: Path, monkeypat
 
     monkeypatch.setattr(generation, "_padded", short)
 
-    async def act(machine: LocalRuntime) -> list[Completion]:
-        provider = opened(model, machine)
+    async def act(resources: SharedResources) -> list[Completion]:
+        provider = opened(model, resources)
         first = await asyncio.gather(*(provider.complete(request) for request in requests))
         tried.append(0)
         second = await asyncio.gather(*(provider.complete(request) for request in requests))
@@ -65,8 +65,8 @@ def test_one_request_that_needs_too_much_fails_alone(tiny: Path, monkeypatch: py
 
     monkeypatch.setattr(generation, "_padded", short)
 
-    async def act(machine: LocalRuntime) -> list[Completion | BaseException]:
-        provider = opened(model, machine)
+    async def act(resources: SharedResources) -> list[Completion | BaseException]:
+        provider = opened(model, resources)
         texts = ("a", "b" * 300, "c")
         return await asyncio.gather(*(provider.complete(question(model, t)) for t in texts), return_exceptions=True)
 
@@ -90,8 +90,8 @@ def test_a_computation_that_breaks_does_not_take_the_thread_with_it(
 
     monkeypatch.setattr(generation, "_padded", once)
 
-    async def act(machine: LocalRuntime) -> Completion:
-        provider = opened(model, machine)
+    async def act(resources: SharedResources) -> Completion:
+        provider = opened(model, resources)
         with pytest.raises(ProviderError, match="RuntimeError: shapes do not match") as raised:
             await provider.complete(question(model, "x"))
         assert raised.value.code == "broken"
@@ -110,10 +110,10 @@ def test_two_names_for_one_model_load_it_once(tiny: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(loading, "load", counted)
 
-    async def act(machine: LocalRuntime) -> None:
+    async def act(resources: SharedResources) -> None:
         model = model_in(tiny)
         judge = Model(name="judge", provider="hf", remote_name=model.remote_name)
-        one, two = opened(model, machine), opened(judge, machine)
+        one, two = opened(model, resources), opened(judge, resources)
         assert one.endpoint == two.endpoint
         await asyncio.gather(one.complete(question(model, "a")), two.complete(question(judge, "b")))
 
@@ -142,8 +142,8 @@ def test_models_that_do_not_fit_together_are_loaded_in_turns(
     monkeypatch.setattr(loading, "load", narrow)
     notes: list[str] = []
 
-    async def act(machine: LocalRuntime) -> None:
-        providers = {model.name: opened(model, machine) for model in (one, two)}
+    async def act(resources: SharedResources) -> None:
+        providers = {model.name: opened(model, resources) for model in (one, two)}
         for number, text in enumerate("abc"):  # in turns
             for name, provider in providers.items():
                 found = await provider.complete(question(provider.model, text))
@@ -164,8 +164,8 @@ def test_a_model_that_cannot_be_loaded_is_not_tried_again(tiny: Path, monkeypatc
 
     monkeypatch.setattr(loading, "load", fails)
 
-    async def act(machine: LocalRuntime) -> None:
-        provider = opened(model_in(tiny), machine)
+    async def act(resources: SharedResources) -> None:
+        provider = opened(model_in(tiny), resources)
         for _ in range(3):
             with pytest.raises(ProviderError, match="too large"):
                 await provider.complete(question(provider.model, "a"))
@@ -177,7 +177,7 @@ def test_a_model_that_cannot_be_loaded_is_not_tried_again(tiny: Path, monkeypatc
 def test_a_model_that_is_larger_than_the_memory_is_not_loaded(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel that runs out of memory would end the process without a word."""
     size = sum(parameter.numel() for parameter in transformers.AutoModelForCausalLM.from_pretrained(tiny).parameters())
-    weights = opened(model_in(tiny), LocalRuntime()).weights
+    weights = opened(model_in(tiny), SharedResources()).weights
     monkeypatch.setattr(loading, "free_bytes", lambda device: 4 * size - 1)
     with pytest.raises(ProviderError) as raised:
         loading.load(weights, device="cpu")
@@ -208,9 +208,9 @@ def test_small_steps_take_one_thread_and_the_number_comes_back(tiny: Path, monke
 def test_nothing_is_loaded_before_the_first_request_and_no_thread_is_left(tiny: Path) -> None:
     before = threading.active_count()
 
-    async def act(machine: LocalRuntime) -> None:
+    async def act(resources: SharedResources) -> None:
         model = model_in(tiny)
-        provider = opened(model, machine)
+        provider = opened(model, resources)
         assert threading.active_count() == before
         await provider.complete(question(model, "a"))
         assert any(thread.name == "hf" for thread in threading.enumerate())
@@ -235,8 +235,8 @@ def test_who_gives_up_leaves_the_batch_and_the_end_waits_for_one_token(
 
     monkeypatch.setattr(generation, "_next_tokens", watched)
 
-    async def act(machine: LocalRuntime) -> None:
-        provider = opened(model, machine)
+    async def act(resources: SharedResources) -> None:
+        provider = opened(model, resources)
         asking = [asyncio.ensure_future(provider.complete(question(model, t, max_tokens=400))) for t in "abc"]
         assert await asyncio.to_thread(arrived.acquire, timeout=PATIENCE_S)
         for task in asking[:2]:
@@ -244,7 +244,7 @@ def test_who_gives_up_leaves_the_batch_and_the_end_waits_for_one_token(
         await asyncio.wait(asking[:2])
         go_on.release()  # the first token
         assert await asyncio.to_thread(arrived.acquire, timeout=PATIENCE_S)
-        closing = asyncio.ensure_future(machine.close())
+        closing = asyncio.ensure_future(resources.close())
         await asyncio.sleep(0)
         go_on.release()  # the second
         await asyncio.wait_for(closing, PATIENCE_S)

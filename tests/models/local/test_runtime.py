@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from medhelm.models.local.runtime import LocalRuntime
+from medhelm.models.service import SharedResources
 
 
 class Started:
@@ -29,15 +29,15 @@ class Started:
 
 def test_none_waits_for_another_and_no_error_is_lost() -> None:
     async def act() -> None:
-        machine = LocalRuntime()
+        resources = SharedResources()
         started: list[Started] = []
         for number, error in enumerate((None, OSError("no way"), None)):
-            assert machine.shared(number, lambda error=error: Started(started, error)) is started[number]  # type: ignore[misc]
-        assert machine.shared(0, lambda: Started(started)) is started[0]
-        assert machine.opened(Started) == started
+            assert resources.shared(number, lambda error=error: Started(started, error)) is started[number]  # type: ignore[misc]
+        assert resources.shared(0, lambda: Started(started)) is started[0]
+        assert resources.opened(Started) == started
         with pytest.raises(OSError, match="no way"):
-            await asyncio.wait_for(machine.close(), 600)
-        await machine.close()
+            await asyncio.wait_for(resources.close(), 600)
+        await resources.close()
         assert [each.ended for each in started] == [1, 1, 1]
 
     asyncio.run(act())

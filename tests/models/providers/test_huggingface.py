@@ -17,8 +17,8 @@ from medhelm.models.local import engine as engines
 from medhelm.models.local import generation, loading
 from medhelm.models.local.chat_template import ChatTemplate
 from medhelm.models.local.loading import MOST_TOKENS_ON_CPU
-from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.reasoning import separate_reasoning
+from medhelm.models.service import SharedResources
 from tests.support.models import random_weights as tiny_models
 from tests.support.models.in_process import answers, mixed, model_in, opened, play, question
 
@@ -66,8 +66,8 @@ def test_a_batch_does_not_change_a_greedy_answer(kind: str, changes: dict[str, A
     model = model_in(tiny_models.save(tmp_path / kind, kind=kind, **changes))
     requests = mixed(model, 12)
 
-    async def act(machine: LocalRuntime) -> tuple[list[Completion], list[Completion], list[int]]:
-        provider = opened(model, machine)
+    async def act(resources: SharedResources) -> tuple[list[Completion], list[Completion], list[int]]:
+        provider = opened(model, resources)
         together = await asyncio.gather(*(provider.complete(request) for request in requests))
         alone = [await provider.complete(request) for request in requests[::-1]][::-1]
         return together, alone, provider.engine.batch_sizes
@@ -158,15 +158,15 @@ def test_the_end_of_a_turn_ends_the_answer(tmp_path: Path) -> None:
         network.lm_head.weight[end] = network.model.embed_tokens.weight.mean(0) * 0  # all logits equal but one
         network.lm_head.bias = torch.nn.Parameter(torch.nn.functional.one_hot(torch.tensor(end), len(words)).float())
     request = question(model_in(folder), "Hello?")
-    machine = LocalRuntime()
+    resources = SharedResources()
 
     async def act() -> Completion:
-        provider = opened(request.model, machine)
+        provider = opened(request.model, resources)
         loaded = loading.load(provider.weights, device="cpu")
         loaded.network.model.lm_head = network.lm_head
         provider.engine._load = lambda: loaded
         found = await provider.complete(request)
-        await machine.close()
+        await resources.close()
         return found
 
     found = asyncio.run(act())
@@ -307,8 +307,8 @@ def test_a_template_that_refuses_is_a_failure_of_that_request(tmp_path: Path) ->
     model = model_in(tiny_models.save(tmp_path / "m", template=template))
     turns = Prompt((Message("user", "a"), Message("assistant", "b"), Message("user", "c")))
 
-    async def act(machine: LocalRuntime) -> list[Completion | BaseException]:
-        provider = opened(model, machine)
+    async def act(resources: SharedResources) -> list[Completion | BaseException]:
+        provider = opened(model, resources)
         several = (Request(model=model, prompt=turns, max_tokens=3), question(model, "fine", max_tokens=3))
         return await asyncio.gather(*map(provider.complete, several), return_exceptions=True)
 
@@ -337,8 +337,8 @@ def test_a_prompt_that_does_not_fit_is_a_failure_of_that_request(tiny: Path) -> 
     assert model.window == 512
     template = len("<|im_start|>user\n<|im_end|>\n<|im_start|>assistant\n") - 3 * len("<|im_start|>") + 3 + 2
 
-    async def act(machine: LocalRuntime) -> list[Completion | BaseException]:
-        provider = opened(model, machine)
+    async def act(resources: SharedResources) -> list[Completion | BaseException]:
+        provider = opened(model, resources)
         sizes = (500, 512 - 12 - template, 512 - 12 - template + 1)
         return await asyncio.gather(
             *(provider.complete(question(model, "x" * size)) for size in sizes), return_exceptions=True
@@ -381,7 +381,7 @@ def test_parameters_are_checked(tiny: Path, parameters: dict[str, Any], said: st
 
 
 def test_a_type_of_numbers_can_be_chosen(tiny: Path) -> None:
-    weights = opened(model_in(tiny), LocalRuntime()).weights
+    weights = opened(model_in(tiny), SharedResources()).weights
     loaded = loading.load(weights, device="cpu")
     assert loaded.network.model.dtype == torch.float32
     assert loaded.batch_tokens <= MOST_TOKENS_ON_CPU
@@ -426,8 +426,8 @@ def test_weights_that_are_broken(tmp_path: Path) -> None:
 
 
 def test_a_device_that_is_not_there(tiny: Path) -> None:
-    async def act(machine: LocalRuntime) -> None:
-        provider = opened(model_in(tiny), machine, MEDHELM_HF_DEVICE="cuda:77")
+    async def act(resources: SharedResources) -> None:
+        provider = opened(model_in(tiny), resources, MEDHELM_HF_DEVICE="cuda:77")
         await provider.complete(question(provider.model, "x"))
 
     with pytest.raises(ProviderError, match="cannot be loaded") as raised:
@@ -438,4 +438,4 @@ def test_a_device_that_is_not_there(tiny: Path) -> None:
 def test_packages_that_are_missing_are_named(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "find_spec", lambda name: None)
     with pytest.raises(MissingError, match=r"hf/ needs torch and transformers: pip install .*\[hf\]"):
-        opened(model_in(tiny), LocalRuntime())
+        opened(model_in(tiny), SharedResources())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -71,6 +73,28 @@ def test_seed_and_aliases_arrive(models: dict[str, Model]) -> None:
 def test_an_unknown_provider_is_named(models: dict[str, Model]) -> None:
     with pytest.raises(UserError, match=r"unknown provider `opena`. Did you mean `openai`\?"):
         open_provider(Model(name="x", provider="opena", remote_name="x"), HTTP, environment={})
+
+
+def test_a_provider_of_a_missing_extension_is_named_with_it() -> None:
+    code = """
+from pathlib import Path
+from medhelm.errors import UserError
+from medhelm.io import plugins
+
+plugins.EXTENSIONS = Path("nowhere")
+from medhelm.models.catalog import find_models
+
+try:
+    find_models(["hf/x", "hg/x"], environment={})
+except UserError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    missing, unknown = done.stdout.splitlines()
+    assert missing.startswith(
+        "model `hf/x`: unknown provider `hf`. It needs the extension `local`, which this installation lacks."
+    )
+    assert unknown.startswith("model `hg/x`: unknown provider `hg`. A name is PROVIDER/NAME with one of openai, azure,")
 
 
 def test_surroundings_do_not_show_the_environment() -> None:

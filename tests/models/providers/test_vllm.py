@@ -20,10 +20,10 @@ from medhelm.errors import MissingError, ProviderError, UserError
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.catalog import find_models
-from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.provider import OptionalParameter
 from medhelm.models.providers import open_provider
 from medhelm.models.providers.vllm import Vllm
+from medhelm.models.service import SharedResources
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes")
 
@@ -73,29 +73,29 @@ class Stage:
         (model,) = find_models([f"vllm/{self.model}"], file=None, environment=self.environment)
         return Model(name=model.name, provider="vllm", remote_name=model.remote_name, parameters=parameters)
 
-    def play(self, act: Callable[[HttpClient, LocalRuntime], Coroutine[Any, Any, Any]]) -> Any:
+    def play(self, act: Callable[[HttpClient, SharedResources], Coroutine[Any, Any, Any]]) -> Any:
         """Run `act`, and end everything afterwards."""
 
         async def run() -> Any:
-            http, machine = HttpClient(EgressPolicy(offline=True)), LocalRuntime(self.notes.append)
+            http, resources = HttpClient(EgressPolicy(offline=True)), SharedResources(self.notes.append)
             try:
-                return await act(http, machine)
+                return await act(http, resources)
             finally:
-                await machine.close()
+                await resources.close()
                 await http.close()
 
         return asyncio.run(run())
 
-    def open(self, model: Model, http: HttpClient, machine: LocalRuntime) -> Vllm:
-        provider = open_provider(model, http, environment=self.environment, machine=machine)
+    def open(self, model: Model, http: HttpClient, resources: SharedResources) -> Vllm:
+        provider = open_provider(model, http, environment=self.environment, resources=resources)
         assert isinstance(provider, Vllm)
         return provider
 
     def ask(self, model: Model, *texts: str) -> list[Completion]:
         """The answers of a server that was started for them."""
 
-        async def act(http: HttpClient, machine: LocalRuntime) -> list[Completion]:
-            provider = self.open(model, http, machine)
+        async def act(http: HttpClient, resources: SharedResources) -> list[Completion]:
+            provider = self.open(model, http, resources)
             return await asyncio.gather(*(provider.complete(question(model, text)) for text in texts))
 
         answers: list[Completion] = self.play(act)
@@ -193,8 +193,8 @@ def test_a_model_without_a_chat_template_reads_plain_text(stage: Stage) -> None:
 def test_what_is_sent_holds_the_parameters_but_not_how_it_is_served(stage: Stage) -> None:
     model = stage.named(serve_arguments=["--max-model-len", 2048], top_k=5)
 
-    async def act(http: HttpClient, machine: LocalRuntime) -> dict[str, Any]:
-        provider = stage.open(model, http, machine)
+    async def act(http: HttpClient, resources: SharedResources) -> dict[str, Any]:
+        provider = stage.open(model, http, resources)
         await provider.server.ready()
         url, key = provider.server.base_url, provider.server.key
         hosted = provider._open()
@@ -219,10 +219,10 @@ def test_what_is_sent_holds_the_parameters_but_not_how_it_is_served(stage: Stage
 
 
 def test_two_names_for_one_model_share_a_server(stage: Stage) -> None:
-    async def act(http: HttpClient, machine: LocalRuntime) -> None:
+    async def act(http: HttpClient, resources: SharedResources) -> None:
         model = stage.named()
         judge = Model(name="the judge", provider="vllm", remote_name=model.remote_name)
-        one, two = stage.open(model, http, machine), stage.open(judge, http, machine)
+        one, two = stage.open(model, http, resources), stage.open(judge, http, resources)
         assert one.endpoint == two.endpoint
         answers = await asyncio.gather(one.complete(question(model, "a")), two.complete(question(judge, "b")))
         assert [answer.text for answer in answers] == ["echo: a", "echo: b"]
@@ -235,12 +235,12 @@ def test_two_models_share_the_gpus(stage: Stage) -> None:
     stage.environment["CUDA_VISIBLE_DEVICES"] = "0,1,2,3"
     other = write_model(stage.folder / "other", num_attention_heads=7)
 
-    async def act(http: HttpClient, machine: LocalRuntime) -> None:
+    async def act(http: HttpClient, resources: SharedResources) -> None:
         for place in (stage.model, other):
             model = Model(name=str(place), provider="vllm", remote_name=str(place))
-            stage.open(model, http, machine)
+            stage.open(model, http, resources)
         providers = [
-            stage.open(Model(name=str(place), provider="vllm", remote_name=str(place)), http, machine)
+            stage.open(Model(name=str(place), provider="vllm", remote_name=str(place)), http, resources)
             for place in (stage.model, other)
         ]
         await asyncio.gather(*(each.complete(question(each.model, "x")) for each in providers))
@@ -261,9 +261,9 @@ def test_more_models_than_gpus_share_the_memory(stage: Stage) -> None:
     stage.environment["CUDA_VISIBLE_DEVICES"] = "5"
     other = write_model(stage.folder / "other")
 
-    async def act(http: HttpClient, machine: LocalRuntime) -> None:
+    async def act(http: HttpClient, resources: SharedResources) -> None:
         models = [Model(name=str(p), provider="vllm", remote_name=str(p)) for p in (stage.model, other)]
-        providers = [stage.open(model, http, machine) for model in models]
+        providers = [stage.open(model, http, resources) for model in models]
         await asyncio.gather(*(each.complete(question(each.model, "x")) for each in providers))
 
     stage.play(act)
@@ -308,8 +308,8 @@ def test_a_server_that_ends_early_says_why(stage: Stage, says: str, advice: str)
 def test_a_start_that_failed_is_not_repeated_for_every_request(stage: Stage) -> None:
     stage.order(exit=1)
 
-    async def act(http: HttpClient, machine: LocalRuntime) -> None:
-        provider = stage.open(stage.named(), http, machine)
+    async def act(http: HttpClient, resources: SharedResources) -> None:
+        provider = stage.open(stage.named(), http, resources)
         for _ in range(3):
             with pytest.raises(ProviderError, match="exited with code 1"):
                 await provider.complete(question(provider.model, "x"))
@@ -347,8 +347,8 @@ def test_a_server_that_never_gets_ready_is_given_up(stage: Stage) -> None:
 def test_a_server_that_does_not_hear_is_killed_with_its_children(stage: Stage) -> None:
     stage.order(deaf=True, child=True)
 
-    async def act(http: HttpClient, machine: LocalRuntime) -> None:
-        provider = stage.open(stage.named(), http, machine)
+    async def act(http: HttpClient, resources: SharedResources) -> None:
+        provider = stage.open(stage.named(), http, resources)
         provider.server._grace_s = 0.2
         await provider.complete(question(provider.model, "x"))
 
@@ -359,8 +359,8 @@ def test_a_server_that_does_not_hear_is_killed_with_its_children(stage: Stage) -
 def test_a_server_that_dies_on_the_way_is_told_of_with_its_log(stage: Stage) -> None:
     stage.order(die_after=1)
 
-    async def act(http: HttpClient, machine: LocalRuntime) -> None:
-        provider = stage.open(stage.named(), http, machine)
+    async def act(http: HttpClient, resources: SharedResources) -> None:
+        provider = stage.open(stage.named(), http, resources)
         await provider.complete(question(provider.model, "x"))
         for _ in range(2):  # and again: nobody starts it anew in the middle of a run
             with pytest.raises(ProviderError) as raised:
@@ -378,8 +378,8 @@ def test_a_server_that_dies_on_the_way_is_told_of_with_its_log(stage: Stage) -> 
 def test_closing_while_it_starts_ends_it(stage: Stage) -> None:
     stage.order(ready_s=3600)
 
-    async def act(http: HttpClient, machine: LocalRuntime) -> None:
-        provider = stage.open(stage.named(), http, machine)
+    async def act(http: HttpClient, resources: SharedResources) -> None:
+        provider = stage.open(stage.named(), http, resources)
         asking = asyncio.ensure_future(provider.complete(question(provider.model, "x")))
         while not stage.started:
             await asyncio.sleep(0.02)

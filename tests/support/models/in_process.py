@@ -11,9 +11,9 @@ from medhelm.domain import Completion, Message, Model, Prompt, Request
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.catalog import find_models
-from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.providers import open_provider
 from medhelm.models.providers.huggingface import HuggingFace
+from medhelm.models.service import SharedResources
 
 WORDS = ["the", "patient", "was", "seen", "with", "chest pain", "and", "sent", "home", "after", "two", "hours"]
 
@@ -29,20 +29,20 @@ def model_in(folder: Path, **parameters: Any) -> Model:
     )
 
 
-def play(act: Callable[[LocalRuntime], Coroutine[Any, Any, Any]], notes: list[str] | None = None) -> Any:
+def play(act: Callable[[SharedResources], Coroutine[Any, Any, Any]], notes: list[str] | None = None) -> Any:
     async def run() -> Any:
-        machine = LocalRuntime(notes.append if notes is not None else None)
+        resources = SharedResources(notes.append if notes is not None else None)
         try:
-            return await act(machine)
+            return await act(resources)
         finally:
-            await machine.close()
+            await resources.close()
 
     return asyncio.run(run())
 
 
-def opened(model: Model, machine: LocalRuntime, **environment: str) -> HuggingFace:
+def opened(model: Model, resources: SharedResources, **environment: str) -> HuggingFace:
     http = HttpClient(EgressPolicy(offline=True))
-    provider = open_provider(model, http, environment={"MEDHELM_HF_DEVICE": "cpu", **environment}, machine=machine)
+    provider = open_provider(model, http, environment={"MEDHELM_HF_DEVICE": "cpu", **environment}, resources=resources)
     assert isinstance(provider, HuggingFace)
     return provider
 
@@ -55,8 +55,8 @@ def question(model: Model, text: str, *, max_tokens: int = 12, system: str = "",
 def answers(requests: Sequence[Request], notes: list[str] | None = None) -> list[Completion]:
     """All at once."""
 
-    async def act(machine: LocalRuntime) -> list[Completion]:
-        provider = opened(requests[0].model, machine)
+    async def act(resources: SharedResources) -> list[Completion]:
+        provider = opened(requests[0].model, resources)
         return await asyncio.gather(*(provider.complete(request) for request in requests))
 
     found: list[Completion] = play(act, notes)

@@ -1,4 +1,4 @@
-"""Take commands from extensions and installed packages, and other objects from extensions."""
+"""Take commands from extensions and installed packages."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Any, cast
 
 import click
 
-from medhelm.errors import MissingError
 from medhelm.io.lazy_mapping import LazyMapping
-from medhelm.io.plugins import COMMANDS, Plugin, check_plugin_name, extension_targets
+from medhelm.io.plugins import COMMANDS, Plugin, check_plugin_name, extension_targets, missing_extension
 
 
 class ExtensibleGroup(click.Group):
@@ -44,19 +43,3 @@ def accept_command(plugin: Plugin, found: object) -> click.Command:
     if not isinstance(found, click.Command):
         raise plugin.refuse("is not a command of click")
     return found
-
-
-def from_extension(group: str, name: str, *, extension: str, what: str) -> Any:
-    """Import the object that an extension declares. Raises: MissingError saying that `what` needs this extension."""
-    targets = extension_targets(group)
-    if name not in targets:
-        raise missing_extension(what, extension)
-    return LazyMapping[Any](targets)[name]
-
-
-def missing_extension(what: str, extension: str) -> MissingError:
-    """Return the error for what needs an extension that this installation lacks."""
-    return MissingError(
-        f"{what} needs the extension `{extension}`, which this installation of MedHELM lacks. Install the package "
-        "medhelm-eval again: it holds all extensions."
-    )

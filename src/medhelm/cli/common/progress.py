@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from medhelm.cli.common.shared import Shared
-    from medhelm.models.replicas import ReplicaPool
+    from medhelm.models.client import PoolProvider
 
 REFRESH_PER_S = 5
 """Redraws of the lines per second."""
@@ -48,7 +48,7 @@ class MinuteLines:
         self._ended = threading.Event()
         self._wait = wait or self._ended.wait
         self._running: list[RunRecorder] = []
-        self._pools: Sequence[ReplicaPool] = ()
+        self._pools: Sequence[PoolProvider] = ()
         self._thread = threading.Thread(target=self._print_lines, daemon=True)
 
     def __enter__(self) -> MinuteLines:
@@ -70,7 +70,7 @@ class MinuteLines:
         if run in self._running:
             self._running.remove(run)
 
-    def watch(self, pools: Sequence[ReplicaPool]) -> None:
+    def watch(self, pools: Sequence[PoolProvider]) -> None:
         """Include the servers of pools, with a line for each."""
         self._pools = pools
 
@@ -93,7 +93,7 @@ class Lines:
         """Create a listener that draws on standard error, which must be a terminal."""
         self._color = color
         self._running: list[RunRecorder] = []
-        self._pools: Sequence[ReplicaPool] = ()
+        self._pools: Sequence[PoolProvider] = ()
         self._stack = ExitStack()
         self._guard = threading.Lock()
 
@@ -125,7 +125,7 @@ class Lines:
         if run.done:
             self._console.print(self._lines([run]))
 
-    def watch(self, pools: Sequence[ReplicaPool]) -> None:
+    def watch(self, pools: Sequence[PoolProvider]) -> None:
         """Add a line for each server of pools."""
         self._pools = pools
 
@@ -154,17 +154,17 @@ def _grid(rows: Sequence[Sequence[str]]) -> Table:
     return table
 
 
-def servers_of(pools: Sequence[ReplicaPool]) -> list[tuple[str, ...]]:
+def servers_of(pools: Sequence[PoolProvider]) -> list[tuple[str, ...]]:
     """Return cells for each server of the pools: address, state, requests in flight, completions."""
     return [
         (
             server.address,
-            server.label,
-            f"{server.in_flight} of {server.limiter.limit} in flight" if server.in_flight or server.is_live else "",
+            server.state,
+            f"{server.in_flight} of {server.limit} in flight" if server.in_flight or server.state == "ready" else "",
             f"{server.done:,} done",
         )
         for pool in tuple(pools)
-        for server in tuple(pool.replicas)
+        for server in pool.progress()
     ]
 
 

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from medhelm.cli.common.extensions import from_extension
 from medhelm.cli.common.printing import warn
-from medhelm.io.plugins import IMPORTERS
-from medhelm.models.gateway import GATEWAY_VARIABLE, OFFLINE_VARIABLE, without_gateway
+from medhelm.io.plugins import IMPORTERS, from_extension
+from medhelm.models.remote import GATEWAY_VARIABLE, OFFLINE_VARIABLE, without_gateway
 
 if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset
@@ -205,6 +204,17 @@ def shared_options(*used: str) -> Callable[[_Command], _Command]:
         return command
 
     return add
+
+
+gateway_option = click.option(
+    "--gateway",
+    metavar="URL",
+    expose_value=False,
+    callback=lambda context, _parameter, url: setattr(context.ensure_object(Shared), "gateway", url or ""),
+    help="Call models through this gateway (see `medhelm gateway`): https://HOST:PORT, http://127.0.0.1:PORT or "
+    "unix:PATH.  [env var: MEDHELM_GATEWAY]",
+)
+"""The option of commands that can call models through a gateway."""
 
 
 def load(shared: Shared, names: Sequence[str]) -> list[Benchmark]:

@@ -1,1 +1,1 @@
-"""Evaluations on several processes and machines."""
+"""Evaluations over several processes and machines: gateways, shards, pools of servers, and Ray clusters."""

@@ -13,14 +13,14 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import medhelm
 from medhelm.domain import Completion, FailureCode, Model, Request
 from medhelm.errors import ProviderError
 from medhelm.io.http.audit import SUBJECT, Audit, Subject
-from medhelm.models.local.runtime import Cluster
 from medhelm.models.provider import Provider
+from medhelm.models.service import Closable
 
 MOST_HELD = {"complete": 128, "compute": 4}
 """Method -> most calls in one actor at a time. An engine computes up to 128 completions in one batch. Metrics score one
@@ -61,6 +61,15 @@ class WorkerFailure(NamedTuple):
     message: str
     retryable: bool
     fatal: bool
+
+
+class Actors(Closable, Protocol):
+    """Actors on the machines of a cluster, which compute models and neural metrics."""
+
+    size: int
+
+    async def call(self, method: str, *arguments: object, subject: Subject, n_bytes: int) -> Any:
+        """Call a method of some actor."""
 
 
 @dataclass(slots=True, eq=False)
@@ -288,7 +297,7 @@ class ClusterModel(Provider):
     starts_at_maximum = True
     replies_in_time = False
 
-    def __init__(self, model: Model, cluster: Cluster, seed: int) -> None:
+    def __init__(self, model: Model, cluster: Actors, seed: int) -> None:
         """`seed`: for providers that use one."""
         self.endpoint = f"cluster/{model.name}"
         self.copies = cluster.size

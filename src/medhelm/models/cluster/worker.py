@@ -19,10 +19,12 @@ from medhelm.errors import MedHelmError, ProviderError
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.cluster.pool import WorkerDescription, WorkerFailure, WorkerResult
-from medhelm.models.local.loading import DEVICE
-from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.provider import Provider
 from medhelm.models.providers import SERVICES, open_provider
+from medhelm.models.service import SharedResources
+
+DEVICE = "MEDHELM_HF_DEVICE"
+"""Environment variable with the device of models within a process."""
 
 
 class ClusterWorker:
@@ -32,7 +34,7 @@ class ClusterWorker:
         """`host`: address of the node, if it is known; `folder`: working directory, if it exists here."""
         self._host = host or _node_address()
         self._notes: list[str] = []
-        self._machine = LocalRuntime(self._notes.append)
+        self._resources = SharedResources(self._notes.append)
         self._http = HttpClient(EgressPolicy(offline=True))  # workers contact no host
         self._providers: dict[str, Provider] = {}
         with suppress(OSError):
@@ -70,7 +72,7 @@ class ClusterWorker:
             if environment.get("CUDA_VISIBLE_DEVICES"):  # Ray has chosen the GPU, which is then the first
                 environment.pop(DEVICE, None)
             _check_same(model, environment)
-            provider = open_provider(model, self._http, environment=environment, seed=seed, machine=self._machine)
+            provider = open_provider(model, self._http, environment=environment, seed=seed, resources=self._resources)
             self._providers[model.name] = provider
         return provider
 

@@ -17,7 +17,7 @@ from medhelm.domain.text import plural
 from medhelm.errors import MissingError, UserError
 from medhelm.io.http.hosts import is_inside, is_loopback
 from medhelm.models.addresses import checked_address
-from medhelm.models.gateway import GATEWAY_VARIABLE
+from medhelm.models.remote import GATEWAY_VARIABLE
 
 TOKEN, TOKEN_FILE = "MEDHELM_GATEWAY_TOKEN", "MEDHELM_GATEWAY_TOKEN_FILE"
 """Variables with the token of the gateway, and with a file that holds it."""

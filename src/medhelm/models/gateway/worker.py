@@ -31,12 +31,13 @@ from medhelm.io.http.audit import Audit, Subject
 from medhelm.io.http.egress import EgressPolicy, open_http_session
 from medhelm.io.http.hosts import without_secrets
 from medhelm.models.client import Client, ClientResult, ModelUnusable
-from medhelm.models.gateway import is_offline, wire
+from medhelm.models.gateway import wire
 from medhelm.models.gateway.address import GatewayAddress, gateway_address
 from medhelm.models.gateway.wire import GatewayError
 from medhelm.models.limits.budget import Budget
 from medhelm.models.provider import Provider
 from medhelm.models.providers import answers_in_process
+from medhelm.models.remote import is_offline
 from medhelm.storage.run_file import MODEL
 
 FIRST_ATTEMPTS = 5
@@ -68,49 +69,6 @@ class ServedModel:
     """True if it may get data that is not public."""
     hosts: tuple[str, ...]
     """Its hosts that may not get such data."""
-
-
-def gateway_policy(environment: Mapping[str, str], *, offline: bool) -> EgressPolicy:
-    """Return the egress policy of a worker: the gateway may be contacted, and no other host."""
-    host = gateway_address(environment).host
-    return EgressPolicy(offline, {host} if host else ())
-
-
-def served_models(names: Sequence[str], environment: Mapping[str, str]) -> list[ServedModel]:
-    """Return the models of these names, in order, as the gateway serves them.
-
-    Raises: UserError for names that it does not serve, and for a wrong address or token; MissingError if it cannot be
-    reached.
-    """
-    if not names:
-        return []
-    with ThreadPoolExecutor(max_workers=1) as executor:  # the caller may be in an event loop
-        return executor.submit(asyncio.run, _fetch_models(names, environment)).result()
-
-
-def check_private_data(
-    benchmarks: Collection[str], models: Sequence[Model], environment: Mapping[str, str], allowed: Collection[str]
-) -> None:
-    """Check that data that is not public may go to the gateway, and from there to the hosts of these models.
-
-    Parameters: benchmarks, names of those that are not public; allowed, hosts of the worker's --allow-host.
-    Raises: UserError.
-    """
-    address = gateway_address(environment)
-    names = ", ".join(benchmarks)
-    if not address.is_inside and address.host not in {host.lower() for host in allowed}:
-        raise UserError(
-            f"{names}: data that is not public would be sent to the gateway {address}, outside this machine and "
-            f"private networks. If that is permitted, add --allow-host {address.host}. Nothing was sent."
-        )
-    served = served_models([model.name for model in models], environment)
-    if refused := [one for one in served if not one.gets_private_data]:
-        hosts = dict.fromkeys(host for one in refused for host in one.hosts)
-        raise UserError(
-            f"{names}: data that is not public would leave the gateway {address} for {', '.join(hosts)} "
-            f"({', '.join(one.model.name for one in refused)}). If its terms of use permit that, start the gateway "
-            f"with {' '.join(f'--allow-host {host}' for host in hosts)}. Nothing was sent."
-        )
 
 
 class GatewayProvider(Provider):
@@ -362,26 +320,104 @@ class _Link:
 # --- opening ----------------------------------------------------------------------------------------------------------
 
 
-@asynccontextmanager
-async def open_gateway_client(
-    environment: Mapping[str, str],
-    policy: EgressPolicy,
-    budget: Budget,
-    audit: Audit,
-    max_silence_s: float,
-    note: Callable[[str], object] | None = None,
-) -> AsyncIterator[GatewayClient]:
-    """Open the client of a worker, and close it in the end. Raises: UserError, MissingError."""
-    address = gateway_address(environment)
-    async with _http_session(address, policy, audit) as session:
-        known = await _get(session, address, wire.KNOWN_PATH)
-        if len(known) % DIGEST_BYTES:
-            raise UserError(f"the gateway {address} sent digests of another length. Update both sides.")
-        link = _Link(address, session, audit, max_silence_s, note or (lambda _: None))
+class RemoteGateway:
+    """A gateway, as the environment of a worker names it: a `models.remote.Remote`."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        """`environment`: variables with the address and the token, which are read when they are needed."""
+        self._environment = environment
+
+    def policy(self, *, offline: bool) -> EgressPolicy:
+        """Return the egress policy of a worker: the gateway may be contacted, and no other host."""
+        host = gateway_address(self._environment).host
+        return EgressPolicy(offline, {host} if host else ())
+
+    def models(self, names: Sequence[str]) -> list[Model]:
+        """Return the models of these names, in order, as the gateway serves them.
+
+        Raises: UserError for names that it does not serve, and for a wrong address or token; MissingError if it cannot
+        be reached.
+        """
+        return [one.model for one in self._served(names)]
+
+    def check_private_data(
+        self, benchmarks: Collection[str], models: Sequence[Model], allowed: Collection[str]
+    ) -> None:
+        """Check that data that is not public may go to the gateway, and from there to the hosts of these models.
+
+        Parameters: benchmarks, names of those that are not public; allowed, hosts of the worker's --allow-host.
+        Raises: UserError.
+        """
+        address = gateway_address(self._environment)
+        names = ", ".join(benchmarks)
+        if not address.is_inside and address.host not in {host.lower() for host in allowed}:
+            raise UserError(
+                f"{names}: data that is not public would be sent to the gateway {address}, outside this machine and "
+                f"private networks. If that is permitted, add --allow-host {address.host}. Nothing was sent."
+            )
+        if refused := [one for one in self._served([model.name for model in models]) if not one.gets_private_data]:
+            hosts = dict.fromkeys(host for one in refused for host in one.hosts)
+            raise UserError(
+                f"{names}: data that is not public would leave the gateway {address} for {', '.join(hosts)} "
+                f"({', '.join(one.model.name for one in refused)}). If its terms of use permit that, start the gateway "
+                f"with {' '.join(f'--allow-host {host}' for host in hosts)}. Nothing was sent."
+            )
+
+    @asynccontextmanager
+    async def open_client(
+        self,
+        policy: EgressPolicy,
+        budget: Budget,
+        audit: Audit,
+        max_silence_s: float,
+        note: Callable[[str], object] | None = None,
+    ) -> AsyncIterator[GatewayClient]:
+        """Open the client of a worker, and close it in the end. Raises: UserError, MissingError."""
+        address = gateway_address(self._environment)
+        async with _http_session(address, policy, audit) as session:
+            known = await _get(session, address, wire.KNOWN_PATH)
+            if len(known) % DIGEST_BYTES:
+                raise UserError(f"the gateway {address} sent digests of another length. Update both sides.")
+            link = _Link(address, session, audit, max_silence_s, note or (lambda _: None))
+            try:
+                yield GatewayClient(address, budget, link, known, note=note)
+            finally:
+                await link.close()
+
+    def open_providers(self, models: Iterable[Model], client: Client, public: Collection[str]) -> dict[str, Provider]:
+        """Return model -> its provider, for all but those that answer within this process.
+
+        `public`: names of the benchmarks whose data may go to any host.
+        """
+        assert isinstance(client, GatewayClient), "the session has a gateway"
+        return {
+            model.name: GatewayProvider(model, client, public)
+            for model in models
+            if not answers_in_process(model.provider)
+        }
+
+    def _served(self, names: Sequence[str]) -> list[ServedModel]:
+        """Return the models of these names, with the data that they may get. Raises: as `models`."""
+        if not names:
+            return []
+        with ThreadPoolExecutor(max_workers=1) as executor:  # the caller may be in an event loop
+            return executor.submit(asyncio.run, self._fetch_models(names)).result()
+
+    async def _fetch_models(self, names: Sequence[str]) -> list[ServedModel]:
+        address = gateway_address(self._environment)
+        async with _http_session(address, self.policy(offline=is_offline(self._environment)), None) as session:
+            content = await _get(session, address, wire.MODELS_PATH, {"format": wire.FORMAT, "models": list(names)})
         try:
-            yield GatewayClient(address, budget, link, known, note=note)
-        finally:
-            await link.close()
+            served = json.loads(content)["models"]
+            return [
+                ServedModel(MODEL.read(one["model"]), bool(one["private_data"]), tuple(map(str, one["hosts"])))
+                for one in served
+            ]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise UserError(
+                f"the gateway {address} sent models that cannot be read ({error}). Use the same version of medhelm on "
+                "both sides. Nothing was sent."
+            ) from None
 
 
 def headers_of(address: GatewayAddress) -> dict[str, str]:
@@ -412,23 +448,6 @@ async def _refuse_redirect(_: object, __: object, found: aiohttp.TraceRequestRed
 
     target = without_secrets(found.response.headers.get("Location", ""))
     raise redirected(found.response.status, target, found.url)
-
-
-async def _fetch_models(names: Sequence[str], environment: Mapping[str, str]) -> list[ServedModel]:
-    address = gateway_address(environment)
-    async with _http_session(address, gateway_policy(environment, offline=is_offline(environment)), None) as session:
-        content = await _get(session, address, wire.MODELS_PATH, {"format": wire.FORMAT, "models": list(names)})
-    try:
-        served = json.loads(content)["models"]
-        return [
-            ServedModel(MODEL.read(one["model"]), bool(one["private_data"]), tuple(map(str, one["hosts"])))
-            for one in served
-        ]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise UserError(
-            f"the gateway {address} sent models that cannot be read ({error}). Use the same version of medhelm on both "
-            "sides. Nothing was sent."
-        ) from None
 
 
 async def _get(
@@ -493,14 +512,3 @@ def _reason_of(error: Exception) -> str:
         return "it does not reply"
     number = getattr(error, "errno", None) or getattr(getattr(error, "os_error", None), "errno", None)
     return os.strerror(number) if isinstance(number, int) and number > 0 else str(error) or type(error).__name__
-
-
-def open_gateway_providers(models: Iterable[Model], client: Client, public: Collection[str]) -> dict[str, Provider]:
-    """Return model -> its provider, for all but those that answer within this process.
-
-    `public`: names of the benchmarks whose data may go to any host.
-    """
-    assert isinstance(client, GatewayClient), "the session has a gateway"
-    return {
-        model.name: GatewayProvider(model, client, public) for model in models if not answers_in_process(model.provider)
-    }

@@ -23,8 +23,8 @@ from typing import IO
 
 from medhelm.errors import MedHelmError, ProviderError
 from medhelm.io.http.client import HttpClient
-from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.providers.errors.redact import shown
+from medhelm.models.service import SharedResources
 
 GRACE_S = 15.0
 """Time for a server to exit after SIGTERM before it is killed."""
@@ -37,6 +37,9 @@ NOTE_EVERY_S = 30.0
 
 HEALTH_TIMEOUT_S = 5.0
 """Longest wait for the result of one health check."""
+
+STARTING = "server start"
+"""Key of the lock that the server holds which is starting: each start measures the free memory."""
 
 TAIL_BYTES = 65536
 """Bytes at the end of the log that are searched for known errors."""
@@ -85,7 +88,7 @@ class LocalServer:
         name: str,
         launch: Callable[[int, str], LaunchPlan],
         http: HttpClient,
-        machine: LocalRuntime,
+        resources: SharedResources,
         *,
         start_timeout_s: float,
         sleep: Sleep = asyncio.sleep,
@@ -98,7 +101,7 @@ class LocalServer:
         """API key of the server, which keeps other users of this machine out."""
         self._launch = launch
         self._http = http
-        self._machine = machine
+        self._resources = resources
         self._start_timeout_s = start_timeout_s
         self._sleep = sleep
         self._grace_s = grace_s
@@ -148,7 +151,7 @@ class LocalServer:
     # --- starting -----------------------------------------------------------------------------------------------------
 
     async def _start(self) -> None:
-        async with self._machine.starting:
+        async with self._resources.shared(STARTING, asyncio.Lock):
             for last in (False, False, True):
                 port = free_port()
                 self._run(self._launch(port, self.key))
@@ -186,7 +189,7 @@ class LocalServer:
         """Wait until the health check succeeds. Raises: ProviderError, fatal, code `not_started`."""
         began = noted = time.monotonic()
         pause_s = POLL_S
-        self._machine.note(f"{self.name}: starting its server")
+        self._resources.note(f"{self.name}: starting its server")
         while not await self._is_healthy(port):
             now = time.monotonic()
             if not self.alive():
@@ -199,10 +202,10 @@ class LocalServer:
             if now - noted >= NOTE_EVERY_S:
                 noted = now
                 last = self.log_tail().rpartition("| ")[2][:120]
-                self._machine.note(f"{self.name}: its server has been starting for {now - began:.0f} s: {last}")
+                self._resources.note(f"{self.name}: its server has been starting for {now - began:.0f} s: {last}")
             await self._sleep(pause_s)
             pause_s = min(2 * pause_s, MOST_POLL_S)
-        self._machine.note(f"{self.name}: its server was ready after {time.monotonic() - began:.0f} s")
+        self._resources.note(f"{self.name}: its server was ready after {time.monotonic() - began:.0f} s")
 
     async def _is_healthy(self, port: int) -> bool:
         try:

@@ -1,4 +1,4 @@
-"""The providers of models, by name. Each is one module of this folder, with one `Service` record."""
+"""The providers of models, by name. Each is one module with one `Service` record, in this folder or an extension."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from medhelm.io import plugins
 from medhelm.io.http.client import HttpClient
 from medhelm.io.lazy_mapping import LazyMapping
 from medhelm.io.plugins import Plugin, WithPlugins
-from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.provider import Provider
-from medhelm.models.service import ProviderContext, Service
+from medhelm.models.service import ProviderContext, Service, SharedResources
 
 __all__ = ["SERVICES", "ProviderContext", "answers_in_process", "open_provider"]
 
@@ -24,16 +23,17 @@ _BUILT_IN: LazyMapping[Service] = LazyMapping(
         "google": "medhelm.models.providers.google:SERVICE",
         "vertex": "medhelm.models.providers.vertex:SERVICE",
         "bedrock": "medhelm.models.providers.bedrock:SERVICE",
-        "hf": "medhelm.models.providers.huggingface:SERVICE",
-        "vllm": "medhelm.models.providers.vllm:SERVICE",
+        **plugins.extension_targets(plugins.PROVIDERS),
         "ollama": "medhelm.models.providers.ollama:SERVICE",
         "llamacpp": "medhelm.models.providers.llamacpp:SERVICE",
         "baseline": "medhelm.models.providers.baseline:SERVICE",
         "replay": "medhelm.models.providers.replay:SERVICE",
-        **plugins.extension_targets(plugins.PROVIDERS),
     }
 )
-"""To add a provider: a module in this folder, and a line here."""
+"""To add a provider: a module in this folder, and a line here. The order is that of lists and help."""
+
+_EXTENSIONS = {"hf": "local", "vllm": "local"}
+"""Provider -> the extension that adds it."""
 
 
 def _accept(plugin: Plugin, opener: object) -> Service:
@@ -42,13 +42,20 @@ def _accept(plugin: Plugin, opener: object) -> Service:
     return accept_opener(plugin, opener)
 
 
-SERVICES: WithPlugins[Service] = WithPlugins(plugins.PROVIDERS, _BUILT_IN, _accept)
+SERVICES: WithPlugins[Service] = WithPlugins(plugins.PROVIDERS, _BUILT_IN, _accept, reserved=_EXTENSIONS)
 """Name of a provider -> its record: the built-in ones, and those of installed packages. Modules load on first use."""
 
 
 def answers_in_process(provider: str) -> bool:
     """Return True if a provider answers within this process without a model, and so is always free."""
     return provider in _BUILT_IN and _BUILT_IN[provider].in_process
+
+
+def unknown_provider(name: str) -> str:
+    """Return that a provider is unknown, and why if its extension is missing, for messages."""
+    if name not in _EXTENSIONS:
+        return f"unknown provider `{name}`."
+    return f"unknown provider `{name}`. It needs the extension `{_EXTENSIONS[name]}`, which this installation lacks."
 
 
 def open_provider(
@@ -58,7 +65,7 @@ def open_provider(
     environment: Mapping[str, str],
     seed: int = 0,
     aliases: Mapping[str, str] | None = None,
-    machine: LocalRuntime | None = None,
+    resources: SharedResources | None = None,
 ) -> Provider:
     """Open the provider of a model. Nothing is sent.
 
@@ -67,7 +74,7 @@ def open_provider(
     environment : environment variables; the key is under `model.key_variable`
     seed : for the random baseline
     aliases : alias of a benchmark -> its name, for replay files
-    machine : owns what is started on this machine, and ends it when it is closed
+    resources : owns what the provider opens, such as a server, and closes it
 
     Raises
     ------
@@ -75,13 +82,8 @@ def open_provider(
     """
     if model.provider not in SERVICES:
         known = suggestion(model.provider, SERVICES)
-        raise UserError(f"{model.name}: unknown provider `{model.provider}`. {known}".rstrip())
+        raise UserError(f"{model.name}: {unknown_provider(model.provider)} {known}".rstrip())
     context = ProviderContext(
-        http=http, environment=environment, seed=seed, aliases=aliases or {}, machine=machine or LocalRuntime()
+        http=http, environment=environment, seed=seed, aliases=aliases or {}, resources=resources or SharedResources()
     )
-    service = SERVICES[model.provider]
-    if service.on_cluster and context.machine.cluster:
-        from medhelm.models.cluster.pool import ClusterModel  # lazy: most runs have no cluster
-
-        return ClusterModel(model, context.machine.cluster, seed)
-    return service.open(model, context)
+    return SERVICES[model.provider].open(model, context)

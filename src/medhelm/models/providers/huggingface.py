@@ -8,6 +8,7 @@ benchmark's. JSON schemas are ignored: judges are read from plain text.
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -18,11 +19,13 @@ from medhelm.models.local import loading
 from medhelm.models.local.chat_template import THINK
 from medhelm.models.local.engine import Engine
 from medhelm.models.local.generation import GenerationState
-from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.local.weights import find_weights, has_template, is_folder, with_weights
 from medhelm.models.provider import Provider
 from medhelm.models.providers.response_fields import completion_of
-from medhelm.models.service import Service
+from medhelm.models.service import Service, SharedResources
+
+TURN = "hf turn"
+"""Key of the lock that the model holds which computes: several at once would only slow each other down."""
 
 
 class HuggingFace(Provider):
@@ -34,7 +37,7 @@ class HuggingFace(Provider):
     starts_at_maximum = True
     replies_in_time = False
 
-    def __init__(self, model: Model, environment: Mapping[str, str], machine: LocalRuntime) -> None:
+    def __init__(self, model: Model, environment: Mapping[str, str], resources: SharedResources) -> None:
         """Raises: MissingError if packages or the model's files are missing; UserError if they cannot be used."""
         loading.check_packages()
         loading.check_options(model.name, model.parameters)
@@ -45,17 +48,17 @@ class HuggingFace(Provider):
         settings = {"device": environment.get(loading.DEVICE, "").strip(), "dtype": options.get("dtype") or ""}
         template_options = dict(options.get("chat_template_kwargs", {}))
         key = (self.endpoint, *settings.values(), repr(sorted(template_options.items())))
-        self.engine = machine.shared(
+        self.engine = resources.shared(
             key,
             lambda: Engine(
                 lambda: loading.load(self.weights, **settings, template_options=template_options),
-                machine.turn,
-                engines=lambda: machine.opened(Engine),
-                note=machine.note,
+                resources.shared(TURN, threading.Lock),
+                engines=lambda: resources.opened(Engine),
+                note=resources.note,
             ),
         )
         if not has_template(self.weights):
-            machine.note(
+            resources.note(
                 f"{model.name} has no chat template: it continues the messages as plain text, until a stop sequence or "
                 "its limit. It is probably a base model: use the instruction-tuned one."
             )
@@ -124,7 +127,7 @@ def _read_completion(state: GenerationState, request: Request, *, reported: str)
 SERVICE = Service(
     name="hf",
     title="Hugging Face",
-    open=lambda model, context: HuggingFace(model, context.environment, context.machine),
+    open=lambda model, context: HuggingFace(model, context.environment, context.resources),
     takes_address=False,
     on_cluster=True,
     resolve=with_weights,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from medhelm.models.local.local_servers import local_address
+from medhelm.models.providers.local_servers import local_address
 from medhelm.models.providers.openai import open_chat_completions
 from medhelm.models.service import Service
 

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from medhelm.domain import Completion, FailureCode, Model, Request, Usage
 from medhelm.errors import ProviderError
+from medhelm.io.plugins import CLIENTS, from_extension
 from medhelm.models.provider import OptionalParameter, Provider
 from medhelm.models.providers.errors.redact import shown
 from medhelm.models.providers.hosted import (
@@ -260,13 +261,14 @@ def open_chat_completions(service: Service, model: Model, context: ProviderConte
     key = context.value_of(model.key_variable)
     if not model.replicas:
         return HttpProvider(model, context.http, ChatCompletions(model, key=key), service)
-    from medhelm.models.replicas import ReplicaPool  # lazy: most models have one address
 
     def open_server(address: str) -> HttpProvider:
         served = replace(model, base_url=address, replicas=(), endpoints_file="")
         return HttpProvider(served, context.http, ChatCompletions(served, key=key), service)
 
-    return ReplicaPool(model, context.http.egress_policy, open_server)
+    open_pool = from_extension(CLIENTS, "pool", extension="cluster", what=model.name)
+    pool: Provider = open_pool(model, context.http.egress_policy, open_server)
+    return pool
 
 
 SERVICE: Service = Service(

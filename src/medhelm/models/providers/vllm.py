@@ -16,7 +16,6 @@ from medhelm.domain import Completion, Model, Request
 from medhelm.errors import MissingError, ProviderError, UserError
 from medhelm.io.http.client import HttpClient
 from medhelm.models.local.gpus import MEMORY_SHARE, shares, tensor_parallel, visible_gpus
-from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.local.server import LaunchPlan, LocalServer, without_secrets
 from medhelm.models.local.weights import (
     ModelFiles,
@@ -29,7 +28,7 @@ from medhelm.models.local.weights import (
 from medhelm.models.provider import OptionalParameter, Provider
 from medhelm.models.providers.hosted import HttpProvider
 from medhelm.models.providers.openai import ChatCompletions
-from medhelm.models.service import Service
+from medhelm.models.service import Service, SharedResources
 
 EXECUTABLE = "MEDHELM_VLLM"
 """Environment variable with the program to start, such as the `vllm` of another environment; default: on the PATH."""
@@ -59,26 +58,28 @@ class Vllm(Provider):
 
     replies_in_time = False
 
-    def __init__(self, model: Model, http: HttpClient, environment: Mapping[str, str], machine: LocalRuntime) -> None:
+    def __init__(
+        self, model: Model, http: HttpClient, environment: Mapping[str, str], resources: SharedResources
+    ) -> None:
         """Raises: MissingError if vLLM or the model is not installed; UserError for arguments that are not allowed."""
         self.model = model
         self.arguments = checked_arguments(model)
         self.endpoint = f"vllm/{' '.join((model.remote_name, *self.arguments))}"
         self._http = http
         self._environment = environment
-        self._machine = machine
+        self._resources = resources
         self._program = _program(environment)
         self._weights = _weights(model.remote_name, environment)
         if not self._has_template:
-            machine.note(
+            resources.note(
                 f"{model.name} has no chat template: it gets the messages as plain text. It is probably a base model: "
                 "use the instruction-tuned one."
             )
         self._hosted: HttpProvider | None = None
         timeout_s = _start_timeout_s(environment)
-        self.server = machine.shared(
+        self.server = resources.shared(
             self.endpoint,
-            lambda: LocalServer(f"vllm/{model.remote_name}", self._launch, http, machine, start_timeout_s=timeout_s),
+            lambda: LocalServer(f"vllm/{model.remote_name}", self._launch, http, resources, start_timeout_s=timeout_s),
         )
 
     @property
@@ -115,7 +116,7 @@ class Vllm(Provider):
 
     def _launch(self, port: int, key: str) -> LaunchPlan:
         """Return the command line and its environment. All servers of the session are known by now."""
-        servers = self._machine.opened(LocalServer)
+        servers = self._resources.opened(LocalServer)
         gpus, memory = shares(visible_gpus(self._environment), len(servers))[servers.index(self.server)]
         name = self.model.remote_name
         words = ["--host", "127.0.0.1", "--port", str(port), "--served-model-name", name]
@@ -220,7 +221,7 @@ def _start_timeout_s(environment: Mapping[str, str]) -> float:
 SERVICE = Service(
     name="vllm",
     title="vLLM",
-    open=lambda model, context: Vllm(model, context.http, context.environment, context.machine),
+    open=lambda model, context: Vllm(model, context.http, context.environment, context.resources),
     takes_address=False,
     resolve=with_weights,
     examples=("vllm/Qwen/Qwen3-8B",),

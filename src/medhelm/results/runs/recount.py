@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,14 +14,11 @@ from medhelm.domain import JURY, RULES, Estimate, JudgeTally, Judgment, Jury, Ju
 from medhelm.domain.grouping import group_by
 from medhelm.evaluation.request_totals import CompletionCounter, JudgeRecorder, RequestTotals
 from medhelm.evaluation.run_recorder import RecordedScores
-from medhelm.evaluation.shards import stored_records
 from medhelm.scoring.jury.aggregation import is_blank
 from medhelm.scoring.metric import Metric, not_computed
 from medhelm.scoring.metrics import METRICS
+from medhelm.storage.recovery.stored_records import stored_records
 from medhelm.storage.runs import parts_column, read_columns, run_metrics
-
-if TYPE_CHECKING:
-    from medhelm.scoring.jury.aggregation import JudgeVerdict
 
 
 def recounted(run: Run, folder: Path, *, n: int) -> Run:
@@ -42,7 +38,7 @@ def recounted(run: Run, folder: Path, *, n: int) -> Run:
     completions = CompletionCounter(metrics[0])
     failures: dict[str, int] = {}
     n_truncated = truncated = n_completions = 0
-    for record, replies in stored_records(stored, [one.name for one in metrics]):
+    for record in stored_records(stored, [one.name for one in metrics]):
         columns.add(record)
         completions.add(record.completion, unreadable=record.is_unreadable, scores=record.scores)
         totals.add(record.completion, requests_sent=0, cached=True)
@@ -53,7 +49,7 @@ def recounted(run: Run, folder: Path, *, n: int) -> Run:
         else:
             n_completions += 1
         if jury:
-            jury.add(record, replies)
+            jury.add(record)
     columns.put_in_order()
     estimates = columns.estimates(metrics) if n_completions else {rule: {} for rule in RULES}
     return replace(
@@ -113,13 +109,13 @@ class _JuryCount:
         self._n_blank = self._n_too_few = self._n_signs = 0
         self._subscores: list[dict[str, float]] = []
 
-    def add(self, record: Record, replies: Sequence[JudgeVerdict]) -> None:
+    def add(self, record: Record) -> None:
         """Add a record with the replies behind its judgments."""
         verdict = record.jury_verdict
         judgments = verdict.judgments if verdict else ()
-        for one in replies:
-            if judge := self._judges.get(one.reply.judge):
-                judge.totals.add(one.reply.completion, requests_sent=0, cached=True)
+        for reply in record.judge_replies:
+            if judge := self._judges.get(reply.judge):
+                judge.totals.add(reply.completion, requests_sent=0, cached=True)
         for judgment in judgments:
             if judge := self._judges.get(judgment.judge):
                 judge.expected += 1

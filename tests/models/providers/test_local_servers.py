@@ -18,10 +18,9 @@ from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.models import model_check
 from medhelm.models.catalog import find_models
-from medhelm.models.local import local_servers
-from medhelm.models.local.local_servers import was_truncated
 from medhelm.models.model_check import ModelCheck, check
-from medhelm.models.providers import open_provider
+from medhelm.models.providers import local_servers, open_provider
+from medhelm.models.providers.local_servers import was_truncated
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.cli import Medhelm
 from tests.support.servers.openai import Answer, Server
