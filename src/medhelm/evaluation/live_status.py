@@ -1,8 +1,7 @@
 """Publish the progress of an evaluation for readers in other processes, and pass on their request to stop.
 
 A thread beside the event loop reads the counters, which may be read at any time, and writes the status file. If the
-disk cannot be written, the status is out of date and the evaluation goes on. The module of the status file is imported
-in the thread, so that the first requests do not wait for it.
+disk cannot be written, the status is out of date and the evaluation goes on.
 """
 
 from __future__ import annotations
@@ -26,11 +25,22 @@ from medhelm.domain import Model
 from medhelm.evaluation.run_recorder import RunRecorder
 from medhelm.evaluation.scheduler import Scheduler, StopSwitch
 from medhelm.models.limits.budget import Budget
+from medhelm.storage.live_status import (
+    EndReason,
+    EvaluationState,
+    EvaluationStatus,
+    JudgeProgress,
+    RunProgress,
+    ServerProgress,
+    StatusFile,
+    TokenCounts,
+    forget_resumed,
+    new_id,
+)
 from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
     from medhelm.models.replicas import ReplicaPool
-    from medhelm.storage.live_status import EndReason, EvaluationState, RunProgress, ServerProgress, StatusFile
 
 INTERVAL_S = 1.0
 """Seconds between two statuses, and before the first: shorter evaluations write none unless they end early."""
@@ -108,7 +118,7 @@ class _Publisher:
             if self._file:
                 self._file.close(keep_status=bool(reason))
             elif self._watched.store.running_folder.exists():
-                self._forget_resumed()
+                forget_resumed(self._watched.store, self._command, self._folder)
 
     def _publish(self) -> None:
         next_s = 0.0
@@ -122,24 +132,11 @@ class _Publisher:
                     self._write("stopping" if self._watched.scheduler.stopped else "running")
                 next_s = began + (perf_counter() - began) / LARGEST_SHARE
 
-    def _open(self) -> StatusFile:
-        from medhelm.storage.live_status import StatusFile, new_id
-
-        self._forget_resumed()
-        return StatusFile(self._watched.store, new_id(self._started))
-
-    def _forget_resumed(self) -> None:
-        """Remove the status of evaluations that this one resumes. Raises: OSError."""
-        from medhelm.storage.live_status import forget_resumed
-
-        forget_resumed(self._watched.store, self._command, self._folder)
-
     def _write(self, state: EvaluationState, reason: EndReason = "") -> None:
         """Write the status. Raises: OSError."""
         if self._file is None:
-            self._file = self._open()
-        from medhelm.storage.live_status import EvaluationStatus
-
+            forget_resumed(self._watched.store, self._command, self._folder)
+            self._file = StatusFile(self._watched.store, new_id(self._started))
         budget = self._watched.budget
         status = EvaluationStatus(
             id=self._file.evaluation,
@@ -161,8 +158,6 @@ class _Publisher:
     def _servers(self) -> Iterator[ServerProgress]:
         """Yield the progress of every server of a pool."""
         for pool in tuple(self._watched.pools):
-            from medhelm.storage.live_status import ServerProgress
-
             for server in tuple(pool.replicas):
                 yield ServerProgress(
                     model=pool.model.name,
@@ -176,8 +171,6 @@ class _Publisher:
 
     def _runs(self) -> Iterator[RunProgress]:
         """Yield the progress of every run, in the order of the arguments."""
-        from medhelm.storage.live_status import RunProgress
-
         found = {(one.model.name, one.dataset): one for one in self._watched.recorders()}
         unusable = self._watched.scheduler.unusable
         for model, dataset in self._watched.planned:
@@ -188,7 +181,7 @@ class _Publisher:
                     benchmark=dataset.benchmark.name,
                     state="waiting",
                     n=len(dataset.positions),
-                    is_unusable=model.name in unusable,
+                    unusable=model.name in unusable,
                 )
             else:
                 rate = self._rates.setdefault(recorder, _Rate(recorder.started))
@@ -217,8 +210,6 @@ class _Rate:
 
 def _progress_of(recorder: RunRecorder, rate: _Rate, unusable: Mapping[str, str]) -> RunProgress:
     """Return the progress of a run that has begun. Counters of failures are copied: they may get new keys meanwhile."""
-    from medhelm.storage.live_status import JudgeProgress, RunProgress
-
     totals = recorder.totals
     judges = recorder.jury.judges if recorder.jury else {}
     per_s = rate.add(recorder.done, totals.requests_cached)
@@ -228,18 +219,17 @@ def _progress_of(recorder: RunRecorder, rate: _Rate, unusable: Mapping[str, str]
         state="running" if recorder.run is None else "ended" if recorder.done else "waiting",
         n=recorder.n,
         done=recorder.done,
-        failed=recorder.failed,
+        n_failed=recorder.failed,
         failures=dict(recorder.failures),
-        cached=totals.requests_cached,
-        input_tokens=totals.usage.input,
-        output_tokens=totals.usage.output,
+        requests_cached=totals.requests_cached,
+        tokens=TokenCounts(input=totals.usage.input, output=totals.usage.output),
         cost_usd=totals.cost_usd,
         rate_per_s=None if recorder.run else per_s,
-        is_unusable=recorder.model.name in unusable,
-        judges=tuple(
-            JudgeProgress(judge=name, expected=judge.expected, missing=sum(dict(judge.failures).values()))
+        unusable=recorder.model.name in unusable,
+        judges={
+            name: JudgeProgress(expected=judge.expected, failed=sum(dict(judge.failures).values()))
             for name, judge in judges.items()
-        ),
+        },
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import get_args
 
 from medhelm.analysis.leaderboard.diff import LeaderboardDiff
 from medhelm.reports.formats.fields import fields_schema
@@ -25,7 +24,7 @@ from medhelm.reports.formats.json_schema import (
 from medhelm.reports.leaderboard_fields import EMPTY, column_fields, model_fields
 from medhelm.results.cases import Case
 from medhelm.results.live_status import EvaluationPhase
-from medhelm.storage.live_status import EndReason, RunState
+from medhelm.storage.live_status import EvaluationStatus
 
 # --- results ----------------------------------------------------------------------------------------------------------
 
@@ -173,39 +172,15 @@ def _release_comparison() -> JsonSchema:
 
 # --- evaluations in progress ------------------------------------------------------------------------------------------
 
-RUN_PROGRESS = record(
-    **keys("model benchmark", STRING),
-    state=enum_of(get_args(RunState)),
-    **keys("n done n_failed", INTEGER),
-    failures=map_of(INTEGER),
-    requests_cached=INTEGER,
-    tokens=record(input=INTEGER, output=INTEGER),
-    cost_usd=NUMBER,
-    rate_per_s={**NUMBER, "description": "over the last half minute"},
-    unusable=BOOLEAN,
-    judges=map_of(record(expected=INTEGER, failed=INTEGER)),
-)
-
-SERVER_PROGRESS = record(
-    **keys("model address state", STRING),
-    **keys("in_flight limit done", INTEGER),
-    reason=STRING,
-)
-
 EVALUATION = record(
-    **keys("id store", STRING),
-    state=enum_of(get_args(EvaluationPhase)),
-    reason=enum_of(get_args(EndReason)),
-    pid=INTEGER,
-    host=STRING,
-    command=list_of(STRING),
-    **keys("folder started updated", STRING),
-    silent=BOOLEAN,
-    **keys("seconds seconds_left", NUMBER),
-    **keys("n done n_failed", INTEGER),
-    **keys("spent_usd max_cost_usd", NUMBER),
-    runs=list_of(RUN_PROGRESS),
-    servers=list_of(SERVER_PROGRESS),
+    **{
+        **schema_of(EvaluationStatus)["properties"],
+        "store": STRING,
+        "state": schema_of(EvaluationPhase),
+        "silent": BOOLEAN,
+        **keys("seconds seconds_left", NUMBER),
+        **keys("n done n_failed", INTEGER),
+    }
 )
 
 ERROR = record(error=record(status=INTEGER, code=STRING, message=STRING))

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from medhelm.domain import Run
 from medhelm.results import live_status
-from medhelm.results.live_status import EvaluationProgress, ModelProgress, ProgressTotals
+from medhelm.results.live_status import EvaluationProgress, ModelProgress
 from medhelm.results.runs.names import short_names
 from medhelm.storage.live_status import RunProgress, ServerProgress
 from medhelm.web.page import Download, Page, PageNotFound, PageRequest, json_download
@@ -40,8 +40,8 @@ class ModelRows:
     """Name on the site."""
     progress: ModelProgress
     """Its totals."""
-    rows: Sequence[tuple[str, RunProgress, ProgressTotals]]
-    """Title of the benchmark, run, and the same counts as the totals."""
+    rows: Sequence[tuple[str, RunProgress, RunProgress, float | None]]
+    """Title of the benchmark, run, its counts as in totals, and the seconds left."""
     waiting: Sequence[str]
     """Titles of the benchmarks that wait."""
     n_without_row: int
@@ -117,7 +117,7 @@ def _names(site: Site, found: Sequence[EvaluationProgress]) -> Mapping[str, str]
     known = {run.model for run in site.runs()}
     for one in found:
         known.update(run.model for run in one.status.runs)
-        known.update(judge.judge for run in one.status.runs for judge in run.judges)
+        known.update(judge for run in one.status.runs for judge in run.judges)
         known.update(server.model for server in one.status.servers)
     return short_names(known)
 
@@ -153,12 +153,15 @@ def _evaluation_view(site: Site, one: EvaluationProgress, names: Mapping[str, st
 def _model_rows(model: ModelProgress, name: str, titles: Mapping[str, str], most: int) -> ModelRows:
     """Return the rows of a model: of very many runs those in progress, then those with failures."""
     begun = [run for run in model.runs if run.state != "waiting"]
-    by_interest = sorted(range(len(begun)), key=lambda i: (begun[i].state != "running", not begun[i].failed, i))
+    by_interest = sorted(range(len(begun)), key=lambda i: (begun[i].state != "running", not begun[i].n_failed, i))
     shown = [begun[i] for i in sorted(by_interest[:most])]
     return ModelRows(
         name=name,
         progress=model,
-        rows=[(titles[run.benchmark], run, live_status.progress_totals([run], is_running=True)) for run in shown],
+        rows=[
+            (titles[run.benchmark], run, live_status.total_progress([run]), live_status.seconds_left([run]))
+            for run in shown
+        ],
         waiting=[titles[run.benchmark] for run in model.runs if run.state == "waiting"],
         n_without_row=len(begun) - len(shown),
     )
