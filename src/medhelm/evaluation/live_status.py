@@ -1,7 +1,8 @@
 """Publish the progress of an evaluation for readers in other processes, and pass on their request to stop.
 
 A thread beside the event loop reads the counters, which may be read at any time, and writes the status file. If the
-disk cannot be written, the status is out of date and the evaluation goes on.
+disk cannot be written, the status is out of date and the evaluation goes on. The module of the status file is imported
+in the thread, so that the first requests do not wait for it.
 """
 
 from __future__ import annotations
@@ -25,22 +26,11 @@ from medhelm.domain import Model
 from medhelm.evaluation.run_recorder import RunRecorder
 from medhelm.evaluation.scheduler import Scheduler, StopSwitch
 from medhelm.models.limits.budget import Budget
-from medhelm.storage.live_status import (
-    EndReason,
-    EvaluationState,
-    EvaluationStatus,
-    JudgeProgress,
-    RunProgress,
-    ServerProgress,
-    StatusFile,
-    TokenCounts,
-    forget_resumed,
-    new_id,
-)
 from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
     from medhelm.models.replicas import ReplicaPool
+    from medhelm.storage.live_status import EndReason, EvaluationState, RunProgress, ServerProgress, StatusFile
 
 INTERVAL_S = 1.0
 """Seconds between two statuses, and before the first: shorter evaluations write none unless they end early."""
@@ -118,6 +108,8 @@ class _Publisher:
             if self._file:
                 self._file.close(keep_status=bool(reason))
             elif self._watched.store.running_folder.exists():
+                from medhelm.storage.live_status import forget_resumed
+
                 forget_resumed(self._watched.store, self._command, self._folder)
 
     def _publish(self) -> None:
@@ -134,6 +126,8 @@ class _Publisher:
 
     def _write(self, state: EvaluationState, reason: EndReason = "") -> None:
         """Write the status. Raises: OSError."""
+        from medhelm.storage.live_status import EvaluationStatus, StatusFile, forget_resumed, new_id
+
         if self._file is None:
             forget_resumed(self._watched.store, self._command, self._folder)
             self._file = StatusFile(self._watched.store, new_id(self._started))
@@ -157,6 +151,8 @@ class _Publisher:
 
     def _servers(self) -> Iterator[ServerProgress]:
         """Yield the progress of every server of a pool."""
+        from medhelm.storage.live_status import ServerProgress
+
         for pool in tuple(self._watched.pools):
             for server in tuple(pool.replicas):
                 yield ServerProgress(
@@ -171,6 +167,8 @@ class _Publisher:
 
     def _runs(self) -> Iterator[RunProgress]:
         """Yield the progress of every run, in the order of the arguments."""
+        from medhelm.storage.live_status import RunProgress
+
         found = {(one.model.name, one.dataset): one for one in self._watched.recorders()}
         unusable = self._watched.scheduler.unusable
         for model, dataset in self._watched.planned:
@@ -210,6 +208,8 @@ class _Rate:
 
 def _progress_of(recorder: RunRecorder, rate: _Rate, unusable: Mapping[str, str]) -> RunProgress:
     """Return the progress of a run that has begun. Counters of failures are copied: they may get new keys meanwhile."""
+    from medhelm.storage.live_status import JudgeProgress, RunProgress, TokenCounts
+
     totals = recorder.totals
     judges = recorder.jury.judges if recorder.jury else {}
     per_s = rate.add(recorder.done, totals.requests_cached)
