@@ -11,8 +11,9 @@ from medhelm.analysis.comparison.pairs import ComparedPairs, compare_two_models
 from medhelm.analysis.comparison.tests import Adjustment
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.errors import UserError
-from medhelm.reports.comparison import in_words, p_text, pairs_as_json, pairs_to_table, pairs_verdict, verdict
+from medhelm.reports.comparison import in_words, pairs_as_json, pairs_to_table, pairs_verdict, verdict
 from medhelm.reports.formats.json_output import probability
+from medhelm.reports.formats.numbers import p_text
 from medhelm.results.comparison import compare_cells
 
 

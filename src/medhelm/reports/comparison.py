@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from medhelm.domain.text import listed, plural
 from medhelm.reports.formats.json_output import estimate_json, left_out_json, probability, select
+from medhelm.reports.formats.numbers import p_text
 from medhelm.reports.formats.tables import (
     Columns,
     ObjectView,
@@ -39,18 +40,6 @@ WHAT_COUNTS: dict[Unit, str] = {
     "one as large. It may still be small.",
 }
 """Unit of the overall tests -> what a significant difference is, for the foot of tables."""
-
-SMALLEST = 0.0001
-"""P-values below this are shown as `<0.0001`."""
-
-
-def p_text(p: float | None) -> str | None:
-    """Return a p-value for people: four decimals.
-
-    >>> p_text(0.04), p_text(1e-9)
-    ('0.0400', '<0.0001')
-    """
-    return f"<{SMALLEST}" if p is not None and p < SMALLEST else decimal(p, 4)
 
 
 def overall_p(pair: ModelPair, adjustment: Adjustment) -> float | None:
