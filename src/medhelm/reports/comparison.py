@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from medhelm.analysis.comparison.tests import LEVEL
 from medhelm.domain.text import listed, plural
 from medhelm.reports.formats.json_output import estimate_json, left_out_json, probability, select
 from medhelm.reports.formats.numbers import p_text
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
 ADJUSTED: dict[Adjustment, str] = {"holm": "Holm", "bh": "Benjamini and Hochberg"}
 """Adjustment -> its name for people."""
 
-LEVEL = 0.05
-"""Significance level."""
-
 WHAT_COUNTS: dict[Unit, str] = {
     "instances": "A difference counts if swapping the two models' answers at random would rarely produce one as large. "
     "It may still be small.",
@@ -42,40 +40,11 @@ WHAT_COUNTS: dict[Unit, str] = {
 """Unit of the overall tests -> what a significant difference is, for the foot of tables."""
 
 
-def overall_p(pair: ModelPair, adjustment: Adjustment) -> float | None:
-    """Return the adjusted p-value of a finding, which needs both win shares and means; None if nothing is shared."""
-    tests = [test.p_adjusted(adjustment) for test in (pair.macro_average, pair.win_share) if test is not None]
-    return max(tests, default=None)
-
-
-def direction(pair: ModelPair, adjustment: Adjustment) -> int:
-    """Return 1 if the first model is significantly better, -1 if the second is, else 0.
-
-    Win shares and means must differ in one direction, whatever the missing scores would have been.
-    """
-    p = overall_p(pair, adjustment)
-    if p is None or p > LEVEL or _is_fragile(pair) or pair.macro_average is None or pair.win_share is None:
-        return 0
-    means, shares = pair.macro_average.difference.value, pair.win_share.difference.value
-    return 0 if means * shares < 0 else 1 if means + shares > 0 else -1
-
-
-def _is_fragile(pair: ModelPair) -> bool:
-    """Return whether missing scores could undo the difference of two models."""
-    return pair.worst_case != pair.best_case and not pair.survives_failures
-
-
-def _is_lost_with_missing(pair: ModelPair, adjustment: Adjustment) -> bool:
-    """Return whether a difference is significant only if missing scores are ignored."""
-    p = overall_p(pair, adjustment)
-    return p is not None and p <= LEVEL and _is_fragile(pair)
-
-
 def finding(comparison: Comparison) -> str:
     """Return in a few words which of the two models is better overall, for a cell of a table."""
-    if found := direction(comparison.pair, comparison.adjustment):
+    if found := comparison.pair.direction(comparison.adjustment):
         return "first is better" if found > 0 else "second is better"
-    is_lost = _is_lost_with_missing(comparison.pair, comparison.adjustment)
+    is_lost = comparison.pair.is_lost_with_missing(comparison.adjustment)
     return "depends on missing answers" if is_lost else "cannot be separated"
 
 
@@ -130,7 +99,7 @@ def _overall_json(comparison: Comparison) -> dict[str, Any]:
         **select(test.difference, "difference=value low high", rounded=True),
         "p_value": probability(test.difference.p_value),
         "p_adjusted": probability(test.p_adjusted(comparison.adjustment)),
-        "separated": direction(comparison.pair, comparison.adjustment) != 0,
+        "separated": comparison.pair.direction(comparison.adjustment) != 0,
     }
 
 
@@ -147,7 +116,7 @@ def to_table(comparison: Comparison, format: str = "table") -> str:
         (one.column.title, one.column.metric_title or one.column.metric, one.difference, one.p_adjusted)
         for one in comparison.benchmarks
     ]
-    p = overall_p(comparison.pair, comparison.adjustment)
+    p = comparison.pair.p_adjusted(comparison.adjustment)
     overall = overall_tests(comparison)
     tests += [
         (name, "", test.difference, test.p_adjusted(comparison.adjustment) if is_long else p)
@@ -175,8 +144,8 @@ def overall_tests(comparison: Comparison) -> dict[str, AdjustedDifference]:
 def verdict(comparison: Comparison) -> list[str]:
     """Return whether the two models differ, what a difference is, and how averages are adjusted."""
     first, second, pair = comparison.first, comparison.second, comparison.pair
-    found = direction(pair, comparison.adjustment)
-    p = _equals(p_text(overall_p(pair, comparison.adjustment)))
+    found = pair.direction(comparison.adjustment)
+    p = _equals(p_text(pair.p_adjusted(comparison.adjustment)))
     among = f", adjusted for all pairs of {comparison.n_models} models" if comparison.n_models > 2 else ""
     means, shares = comparison.macro_average.difference, comparison.win_share.difference
     higher, lower = (first, second) if means.value >= 0 else (second, first)
@@ -187,7 +156,7 @@ def verdict(comparison: Comparison) -> list[str]:
         text = (
             f"{first} and {second} cannot be separated: {higher} has the higher average, {lower} the higher win share."
         )
-    elif _is_lost_with_missing(pair, comparison.adjustment):
+    elif pair.is_lost_with_missing(comparison.adjustment):
         missing = plural(means.n_left_out, "question")
         text = (
             f"{higher} may be better than {lower}, but not if the missing answers are counted against it ({missing}). "
@@ -233,7 +202,7 @@ def pairs_as_json(compared: ComparedPairs, adjustment: Adjustment) -> dict[str, 
         "pairs": [
             {
                 **select(pair, "first second unit n_benchmarks"),
-                "separated": direction(pair, adjustment) != 0,
+                "separated": pair.direction(adjustment) != 0,
                 "macro_average": _test_json(pair.macro_average, adjustment),
                 "win_share": _test_json(pair.win_share, adjustment),
                 "win_rate": _test_json(_win_rate_test(pair), adjustment),
@@ -270,7 +239,7 @@ def pairs_to_table(
     headers = ["Model", "Compared with", "Benchmarks", "Macro average difference", "p adjusted"]
     rows: list[list[Value]] = []
     for pair in compared.pairs:
-        p = overall_p(pair, adjustment)
+        p = pair.p_adjusted(adjustment)
         cells = [*_interval_cells(pair.macro_average, format), p_text(p)]
         rows.append([pair.first, pair.second, pair.n_benchmarks, *cells])
     return render(rows, headers, format=format, caption=caption, drop=("Benchmarks",))
@@ -304,7 +273,7 @@ def pairs_verdict(compared: ComparedPairs, adjustment: Adjustment) -> list[str]:
     tested = [pair for pair in compared.pairs if pair.macro_average is not None]
     if not tested:
         return []
-    found = {(pair.first, pair.second): direction(pair, adjustment) for pair in tested}
+    found = {(pair.first, pair.second): pair.direction(adjustment) for pair in tested}
     n_models, differ = len(compared.models), sum(one != 0 for one in found.values())
     if not differ:
         subject = f"No two of the {n_models} models" if n_models > 2 else "The two models do not"
@@ -340,7 +309,7 @@ def in_words(compared: ComparedPairs, adjustment: Adjustment) -> list[str]:
     if not pairs:
         return []
     sentences = []
-    if fragile := [pair for pair in pairs if _is_lost_with_missing(pair, adjustment)]:
+    if fragile := [pair for pair in pairs if pair.is_lost_with_missing(adjustment)]:
         sentences.append(
             "The difference of these models is significant only if missing answers are ignored: "
             f"{_named_pairs(fragile)}. Run again to get them."
