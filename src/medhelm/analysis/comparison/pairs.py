@@ -132,7 +132,7 @@ class ModelPair:
     """Benchmark -> difference on it, if instance scores of both are known."""
 
     def p_adjusted(self, way: Adjustment) -> float | None:
-        """Return the adjusted p-value of a finding, which needs both win shares and means; None if nothing is shared."""
+        """Return the adjusted p-value of the finding, which needs win shares and means; None if nothing is shared."""
         tests = [test.p_adjusted(way) for test in (self.macro_average, self.win_share) if test is not None]
         return max(tests, default=None)
 

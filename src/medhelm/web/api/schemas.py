@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import get_args
 
 from medhelm.analysis.leaderboard.diff import LeaderboardDiff
+from medhelm.reports import comparison
 from medhelm.reports.formats.fields import fields_schema
 from medhelm.reports.formats.json_schema import (
     BOOLEAN,
@@ -95,24 +96,6 @@ BENCHMARK = record(
     **keys("description license metric", STRING),
     problems=list_of(STRING),
     leaderboard={**nullable(ref("Leaderboard")), "description": "the models on it; null if none was run"},
-)
-
-COMPARED = keys("difference low high p_value", NUMBER)
-
-COMPARISON = record(
-    verdict=list_of(STRING),
-    **keys("first second adjustment", STRING),
-    benchmarks=list_of(
-        record(
-            **keys("id metric", STRING),
-            **keys("difference low high", NUMBER),
-            **keys("n n_left_out n_clusters", INTEGER),
-            **keys("p_value p_adjusted p_adjusted_all_pairs", NUMBER),
-        )
-    ),
-    overall=record(**COMPARED, n_benchmarks=INTEGER, unit=STRING),
-    win_share=record(**COMPARED, p_adjusted=NUMBER, separated=BOOLEAN, n_models=INTEGER),
-    left_out=LEFT_OUT,
 )
 
 # --- cases ------------------------------------------------------------------------------------------------------------
@@ -216,7 +199,7 @@ SCHEMAS: Mapping[str, JsonSchema] = {
     "Benchmark": BENCHMARK,
     "Cases": CASES,
     "Case": _case(),
-    "Comparison": COMPARISON,
+    "Comparison": fields_schema(comparison.FIELDS),
     "Releases": record(releases=list_of(RELEASE_ENTRY)),
     "ReleaseComparison": _release_comparison(),
     "Evaluations": record(evaluations=list_of(EVALUATION)),
