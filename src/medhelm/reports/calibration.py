@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from medhelm.analysis.agreement.calibrated_pairs import CalibratedLeaderboard
-from medhelm.reports.comparison import p_text
 from medhelm.reports.formats.json_output import probability, select
+from medhelm.reports.formats.numbers import p_text
 from medhelm.reports.formats.tables import Value, estimate_text, render, with_interval
 
 if TYPE_CHECKING:

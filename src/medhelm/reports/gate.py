@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from medhelm.domain.text import listed, plural
-from medhelm.reports.comparison import p_text
 from medhelm.reports.formats.json_output import probability, select
+from medhelm.reports.formats.numbers import p_text
 from medhelm.reports.formats.tables import (
     Value,
     as_line,

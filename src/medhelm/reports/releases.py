@@ -6,9 +6,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from medhelm.analysis.comparison.tests import LEVEL
 from medhelm.domain.text import listed
-from medhelm.reports.comparison import LEVEL, p_text
 from medhelm.reports.formats.json_output import plain_json, probability, select
+from medhelm.reports.formats.numbers import p_text
 from medhelm.reports.formats.tables import Value, estimate_text, printable, render, tabulate
 
 if TYPE_CHECKING:

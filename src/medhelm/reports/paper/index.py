@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from medhelm.analysis.leaderboard.findings import pairs_sentence
-from medhelm.reports.comparison import p_text
+from medhelm.reports.formats.numbers import p_text
 from medhelm.reports.formats.tables import SAMPLE_WARNING, escape_markdown, estimate_text, render
 from medhelm.reports.leaderboard import caption
 from medhelm.reports.paper.contents import intervals_in_words

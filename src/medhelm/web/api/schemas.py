@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from medhelm.analysis.leaderboard.diff import LeaderboardDiff
+from medhelm.reports import comparison
 from medhelm.reports.formats.fields import fields_schema
 from medhelm.reports.formats.json_schema import (
     BOOLEAN,
@@ -96,24 +97,6 @@ BENCHMARK = record(
     leaderboard={**nullable(ref("Leaderboard")), "description": "the models on it; null if none was run"},
 )
 
-COMPARED = keys("difference low high p_value", NUMBER)
-
-COMPARISON = record(
-    verdict=list_of(STRING),
-    **keys("first second adjustment", STRING),
-    benchmarks=list_of(
-        record(
-            **keys("id metric", STRING),
-            **keys("difference low high", NUMBER),
-            **keys("n n_left_out n_clusters", INTEGER),
-            **keys("p_value p_adjusted p_adjusted_all_pairs", NUMBER),
-        )
-    ),
-    overall=record(**COMPARED, n_benchmarks=INTEGER, unit=STRING),
-    win_share=record(**COMPARED, p_adjusted=NUMBER, separated=BOOLEAN, n_models=INTEGER),
-    left_out=LEFT_OUT,
-)
-
 # --- cases ------------------------------------------------------------------------------------------------------------
 
 MEASURED = {"benchmark": STRING, "tier": TIER, "scoring": RULE, "metric": STRING}
@@ -191,7 +174,7 @@ SCHEMAS: Mapping[str, JsonSchema] = {
     "Benchmark": BENCHMARK,
     "Cases": CASES,
     "Case": _case(),
-    "Comparison": COMPARISON,
+    "Comparison": fields_schema(comparison.FIELDS),
     "Releases": record(releases=list_of(RELEASE_ENTRY)),
     "ReleaseComparison": _release_comparison(),
     "Evaluations": record(evaluations=list_of(EVALUATION)),

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from medhelm.analysis.comparison.tests import LEVEL
 from medhelm.analysis.leaderboard.diff import CellChange, ChangedCases, ReleaseComparison
 from medhelm.domain.release import CellProvenance, Release
 from medhelm.domain.text import listed, plural
 from medhelm.reports import releases as report
-from medhelm.reports.comparison import LEVEL
 from medhelm.reports.formats.tables import render
 from medhelm.results.releases import CURRENT
 from medhelm.storage.cases import url_key
