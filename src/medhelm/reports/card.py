@@ -10,10 +10,10 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from medhelm.domain.text import plural
+from medhelm.reports.formats.html import render_html
 from medhelm.reports.formats.json_output import plain_json
 from medhelm.reports.formats.tables import (
     MISSING,
@@ -420,18 +420,8 @@ def sections(card: Card) -> list[tuple[str, list[str]]]:
 
 def to_html(card: Card) -> str:
     """Return the card as one HTML file: no script, no external content, printable on A4."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("medhelm.reports"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_EscapedText,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    return environment.get_template("card.html").render(
+    return render_html(
+        "card.html",
         card=card,
         title=title(card),
         invented=INVENTED,
@@ -441,15 +431,6 @@ def to_html(card: Card) -> str:
         is_number=_is_number,
         missing=MISSING,
     )
-
-
-class _EscapedText(str):
-    """A text that templates escape as `html.escape` does."""
-
-    __slots__ = ()
-
-    def __html__(self) -> str:
-        return escape(self)
 
 
 def _is_number(value: Value) -> bool:
