@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -194,7 +194,7 @@ def _time(text: str, default: datetime) -> datetime:
 
 def _evaluation_json(one: EvaluationProgress, names: Mapping[str, str]) -> dict[str, Any]:
     return {
-        **plain_json(one.status),
+        **plain_json(replace(one.status, runs=(), servers=())),
         "store": one.store.resolve().name,
         "state": one.phase,
         "silent": one.is_silent,
