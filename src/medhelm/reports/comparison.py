@@ -20,7 +20,7 @@ from medhelm.domain.remark import LeftOut
 from medhelm.domain.text import listed, plural
 from medhelm.reports.formats.fields import Field, fields_json, fields_table, flat_interval, list_field, object_field
 from medhelm.reports.formats.json_output import estimate_json, left_out_json, probability, select
-from medhelm.reports.formats.json_schema import STRING, list_of, schema_of
+from medhelm.reports.formats.json_schema import list_of, schema_of
 from medhelm.reports.formats.numbers import p_text
 from medhelm.reports.formats.tables import (
     Columns,
@@ -106,7 +106,7 @@ WIN_SHARE_FIELDS: list[Field[Comparison]] = [
 """Two models by win shares, the test that decides on the leaderboard."""
 
 FIELDS: list[Field[Comparison]] = [
-    Field("verdict", lambda both: verdict(both)[:1], kind="object", schema=list_of(STRING)),
+    Field("verdict", lambda both: verdict(both)[:1], kind="texts"),
     Field("first", lambda both: both.first, kind="text"),
     Field("second", lambda both: both.second, kind="text"),
     Field("adjustment", lambda both: both.adjustment, kind="text"),

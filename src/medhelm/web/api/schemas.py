@@ -7,6 +7,7 @@ from typing import get_args
 
 from medhelm.analysis.leaderboard.diff import LeaderboardDiff
 from medhelm.reports import comparison
+from medhelm.reports.cost import FRONTIER_FIELDS
 from medhelm.reports.formats.fields import fields_schema
 from medhelm.reports.formats.json_schema import (
     BOOLEAN,
@@ -39,19 +40,6 @@ INJECTIONS = list_of(
     record(model=STRING, benchmark=STRING, n=INTEGER, n_suspicious=INTEGER, mean=NUMBER, mean_without=NUMBER)
 )
 
-FRONTIER = record(
-    efficient=list_of(STRING),
-    steps=list_of(
-        record(
-            **keys("from_ to", STRING),
-            **keys("usd_per_1000 points points_low points_high", NUMBER),
-            **keys("usd_per_point usd_per_point_low usd_per_point_high", NUMBER),
-            separated=BOOLEAN,
-        )
-    ),
-    **keys("unknown_cost other_benchmarks", list_of(STRING)),
-)
-
 LEADERBOARD = record(
     verdict=list_of(STRING),
     models=list_of(fields_schema(model_fields(EMPTY))),
@@ -76,7 +64,7 @@ LEADERBOARD = record(
             survives_failures=nullable(BOOLEAN),
         )
     ),
-    frontier=nullable(FRONTIER),
+    frontier=nullable(fields_schema(FRONTIER_FIELDS)),
     told_apart=list_of(PAIR_OF_NAMES),
     told_apart_adjusted=list_of(PAIR_OF_NAMES),
     left_out=LEFT_OUT,
