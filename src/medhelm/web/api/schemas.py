@@ -25,6 +25,7 @@ from medhelm.reports.formats.json_schema import (
     schema_of,
 )
 from medhelm.reports.leaderboard_fields import EMPTY, column_fields, model_fields
+from medhelm.reports.releases import CASE_FIELDS, RELEASE_FIELDS
 from medhelm.results.cases import Case
 from medhelm.results.live_status import EvaluationPhase
 from medhelm.storage.live_status import EndReason, RunState
@@ -113,33 +114,13 @@ def _case() -> JsonSchema:
 
 # --- releases ---------------------------------------------------------------------------------------------------------
 
-RELEASE_ENTRY = record(
-    **keys("name created", STRING),
-    medhelm={**STRING, "description": "version of MedHELM that made it"},
-    note=STRING,
-    sha256={**STRING, "description": "of its leaderboard"},
-    **keys("suite scoring tier", STRING),
-)
-
 NAMES_BY_SIDE = {"type": "array", "items": list_of(STRING), "minItems": 2, "maxItems": 2}
-
-CHANGED_CASES = record(
-    **keys("model benchmark", STRING),
-    **keys("difference low high", NUMBER),
-    n=nullable(INTEGER),
-    **keys("p_value p_adjusted", NUMBER),
-    separated=BOOLEAN,
-    **keys("n_gained n_lost", INTEGER),
-    gained={**nullable(list_of(STRING)), "description": "ids; null where the data is not public"},
-    lost=nullable(list_of(STRING)),
-    problem={**STRING, "description": "why the cases could not be compared; else empty"},
-)
 
 
 def _release_comparison() -> JsonSchema:
     only = list_of(list_of(record(model=STRING, benchmark=STRING)))
     diff = {**schema_of(LeaderboardDiff)["properties"], "models": NAMES_BY_SIDE, "benchmarks": NAMES_BY_SIDE}
-    return record(**diff, same=BOOLEAN, cases=list_of(CHANGED_CASES), only=only)
+    return record(**diff, same=BOOLEAN, cases=list_of(fields_schema(CASE_FIELDS)), only=only)
 
 
 # --- evaluations in progress ------------------------------------------------------------------------------------------
@@ -188,7 +169,7 @@ SCHEMAS: Mapping[str, JsonSchema] = {
     "Cases": CASES,
     "Case": _case(),
     "Comparison": fields_schema(comparison.FIELDS),
-    "Releases": record(releases=list_of(RELEASE_ENTRY)),
+    "Releases": record(releases=list_of(fields_schema(RELEASE_FIELDS))),
     "ReleaseComparison": _release_comparison(),
     "Evaluations": record(evaluations=list_of(EVALUATION)),
     "Document": {"type": "object", "required": ["openapi", "paths"]},
