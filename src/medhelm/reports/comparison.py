@@ -19,7 +19,7 @@ from medhelm.analysis.leaderboard.cells import Column
 from medhelm.domain.text import listed, plural
 from medhelm.reports.formats.fields import Field, fields_json, fields_table, flat_interval, list_field, object_field
 from medhelm.reports.formats.json_output import estimate_json, left_out_json, probability, select
-from medhelm.reports.formats.json_schema import LEFT_OUT, STRING, list_of
+from medhelm.reports.formats.json_schema import LEFT_OUT
 from medhelm.reports.formats.numbers import p_text
 from medhelm.reports.formats.tables import (
     Columns,
@@ -105,7 +105,7 @@ WIN_SHARE_FIELDS: list[Field[Comparison]] = [
 """Two models by win shares, the test that decides on the leaderboard."""
 
 FIELDS: list[Field[Comparison]] = [
-    Field("verdict", lambda both: verdict(both)[:1], kind="object", schema=list_of(STRING)),
+    Field("verdict", lambda both: verdict(both)[:1], kind="texts"),
     Field("first", lambda both: both.first, kind="text"),
     Field("second", lambda both: both.second, kind="text"),
     Field("adjustment", lambda both: both.adjustment, kind="text"),

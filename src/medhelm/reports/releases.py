@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from medhelm.analysis.comparison.tests import LEVEL
 from medhelm.domain.text import listed
-from medhelm.reports.formats.json_output import plain_json, probability, select
-from medhelm.reports.formats.numbers import p_text
-from medhelm.reports.formats.tables import Value, estimate_text, printable, render, tabulate
+from medhelm.reports.formats.fields import Field, fields_json, fields_table, flat_interval, select_fields
+from medhelm.reports.formats.json_output import plain_json
+from medhelm.reports.formats.tables import Value, printable, render
 
 if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.diff import (
@@ -44,21 +44,32 @@ def release_as_json(release: Release) -> dict[str, Any]:
     return {**content, "models": models, "n_runs": len(release.provenance)}
 
 
+def _of_board(key: str, heading: str, drop: int) -> Field[Release]:
+    """Return a field of the leaderboard of a release."""
+    return Field(key, lambda release: str(release.leaderboard.get(key, "")), kind="text", heading=heading, drop=drop)
+
+
+RELEASE_FIELDS: list[Field[Release]] = [
+    Field("name", lambda release: release.name, kind="text", heading="Release"),
+    Field("created", lambda release: release.created, kind="text", heading="Created"),
+    Field("medhelm", lambda release: release.medhelm_version, kind="text", meaning="version of MedHELM that made it"),
+    Field("note", lambda release: release.note, kind="text", heading="Note", drop=5),
+    Field("sha256", lambda release: release.sha256, kind="text", meaning="of its leaderboard",
+          heading="sha256", text=lambda release: release.sha256[:12], drop=1),
+    _of_board("suite", "Suite", 2),
+    _of_board("scoring", "Scoring", 4),
+    _of_board("tier", "Tier", 3),
+    Field("models", lambda release: len(release.leaderboard["models"]), in_json=False, heading="Models", drop=7),
+    Field("benchmarks", lambda release: len(release.leaderboard["benchmarks"]), in_json=False,
+          heading="Benchmarks", drop=6),
+]  # fmt: skip
+"""A release in lists."""
+
+
 def releases_table(releases: Sequence[Release], format: str = "table") -> str:
     """Return one row per release."""
-    columns: dict[str, Callable[[Release], Value]] = {
-        "Release": lambda one: one.name,
-        "Created": lambda one: one.created,
-        "Models": lambda one: len(one.leaderboard["models"]),
-        "Benchmarks": lambda one: len(one.leaderboard["benchmarks"]),
-        "Scoring": lambda one: one.leaderboard["scoring"],
-        "Tier": lambda one: one.leaderboard["tier"],
-        "Suite": lambda one: one.leaderboard["suite"],
-        "sha256": lambda one: one.sha256[:12],
-        "Note": lambda one: one.note,
-    }
-    drop = ("sha256", "Suite", "Tier", "Scoring", "Note", "Benchmarks", "Models")
-    return render(*tabulate(releases, columns), format=format, drop=drop)
+    fields = select_fields(RELEASE_FIELDS, "name created models benchmarks scoring tier suite sha256 note")
+    return fields_table(fields, releases, format=format)
 
 
 def difference_rows(differences: Iterable[ValueDifference]) -> list[list[Value]]:
@@ -99,22 +110,31 @@ def comparison_as_json(found: ReleaseComparison) -> dict[str, Any]:
     return {
         **plain_json(found.diff),
         "same": not found.diff.board,
-        "cases": [_cases_as_json(one) for one in found.cases],
+        "cases": [fields_json(CASE_FIELDS, one) for one in found.cases],
         "only": [[{"model": model, "benchmark": name} for model, name in side] for side in found.only],
     }
 
 
-def _cases_as_json(found: ChangedCases) -> dict[str, Any]:
-    numbers = (
-        "difference=difference.value low=difference.low high=difference.high n=difference.n p_value=difference.p_value"
-    )
-    return {
-        **select(found, "model benchmark"),
-        **select(found, numbers, rounded=True),
-        "p_adjusted": probability(found.p_adjusted),
-        "separated": found.p_adjusted is not None and found.p_adjusted <= LEVEL,
-        **select(found, "n_gained n_lost gained lost problem"),
-    }
+CASE_FIELDS: list[Field[ChangedCases]] = [
+    Field("model", lambda one: one.model, kind="text", heading="Model"),
+    Field("benchmark", lambda one: one.benchmark, kind="text", heading="Benchmark"),
+    *flat_interval("difference", lambda one: one.difference, heading="Difference"),
+    Field("n", lambda one: one.difference and one.difference.n, kind="whole number", missing="not compared",
+          heading="n", drop=1),
+    Field("p_value", lambda one: one.difference and one.difference.p_value),
+    Field("p_adjusted", lambda one: one.p_adjusted, kind="p-value", heading="p adjusted"),
+    Field("separated", lambda one: one.p_adjusted is not None and one.p_adjusted <= LEVEL, kind="true or false"),
+    Field("n_gained", lambda one: one.n_gained, kind="whole number",
+          heading="Only later right", text=lambda one: one.n_gained if one.difference else None, drop=4),
+    Field("n_lost", lambda one: one.n_lost, kind="whole number",
+          heading="Only earlier right", text=lambda one: one.n_lost if one.difference else None, drop=3),
+    Field("gained", lambda one: one.gained, kind="texts", missing="private",
+          meaning="ids; null where the data is not public"),
+    Field("lost", lambda one: one.lost, kind="texts", missing="private"),
+    Field("problem", lambda one: one.problem, kind="text", meaning="why the cases could not be compared; else empty",
+          heading="Note", drop=2),
+]  # fmt: skip
+"""The runs behind a score of two releases, instance by instance."""
 
 
 def comparison_to_text(found: ReleaseComparison, format: str = "table") -> str:
@@ -122,22 +142,12 @@ def comparison_to_text(found: ReleaseComparison, format: str = "table") -> str:
     text = difference_to_text(found.diff, format)
     if not found.cases:
         return text
-    rows: list[list[Value]] = [[one.benchmark, one.model, *_test_cells(one), one.problem] for one in found.cases]
-    headers = ["Benchmark", "Model", "Difference", "n", "p adjusted", "Only later right", "Only earlier right", "Note"]
     caption = (
         f"Replaced runs, from {found.diff.first} to {found.diff.second}: later minus earlier on the same instances, "
         "from 0 (worst) to 1 (best), with p-values by Holm over all rows"
     )
-    drop = ("n", "Note", "Only earlier right", "Only later right")
-    return f"{text}\n{render(rows, headers, format=format, caption=caption, keep=2, drop=drop)}"
-
-
-def _test_cells(one: ChangedCases) -> list[Value]:
-    """Return the cells of a test: the difference, instances, p-value, instances that only one of the two got right."""
-    found = one.difference
-    if found is None:
-        return [None] * 5
-    return [estimate_text(found), found.n, p_text(one.p_adjusted), one.n_gained, one.n_lost]
+    fields = select_fields(CASE_FIELDS, "benchmark model difference n p_adjusted n_gained n_lost problem")
+    return f"{text}\n{fields_table(fields, found.cases, format=format, caption=caption, keep=2)}"
 
 
 def difference_to_text(between: LeaderboardDiff, format: str = "table") -> str:

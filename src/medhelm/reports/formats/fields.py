@@ -39,9 +39,9 @@ T = TypeVar("T")
 U = TypeVar("U")
 """An item within another one."""
 
-Kind = Literal["text", "whole number", "number", "exact number", "p-value", "true or false", "interval", "object"]
-"""Type of a field. JSON rounds numbers that are not exact to six decimals, and p-values to four digits. An interval is
-an object in JSON and several columns elsewhere; an object is in JSON only."""
+Kind = Literal["text", "texts", "whole number", "number", "p-value", "true or false", "interval", "object"]
+"""Type of a field. JSON rounds numbers to six decimals, and p-values to four digits. An interval is an object in JSON
+and several columns elsewhere; texts and an object are in JSON only."""
 
 NEVER = "never missing"
 """Description of a field that always has a value."""
@@ -51,9 +51,9 @@ ABSENT = object()
 
 _SCHEMAS: Mapping[str, JsonSchema] = {
     "text": STRING,
+    "texts": list_of(STRING),
     "whole number": INTEGER,
     "number": NUMBER,
-    "exact number": NUMBER,
     "p-value": NUMBER,
     "true or false": BOOLEAN,
 }
@@ -152,7 +152,9 @@ def _json(field: Field[Any], value: Any) -> Any:
         return estimate_json(value, field.parts)
     if field.kind == "p-value":
         return probability(value)
-    return number(value) if isinstance(value, float) and field.kind != "exact number" else value
+    if field.kind == "texts" and value is not None:
+        return list(value)
+    return number(value) if isinstance(value, float) else value
 
 
 def fields_schema(fields: Iterable[Field[T]]) -> JsonSchema:

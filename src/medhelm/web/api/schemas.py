@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from medhelm.analysis.leaderboard.diff import LeaderboardDiff
 from medhelm.reports import comparison
+from medhelm.reports.cost import FRONTIER_FIELDS
 from medhelm.reports.formats.fields import fields_schema
 from medhelm.reports.formats.json_schema import (
     BOOLEAN,
@@ -24,6 +25,7 @@ from medhelm.reports.formats.json_schema import (
     schema_of,
 )
 from medhelm.reports.leaderboard_fields import EMPTY, column_fields, model_fields
+from medhelm.reports.releases import CASE_FIELDS, RELEASE_FIELDS
 from medhelm.results.cases import Case
 from medhelm.results.live_status import EvaluationPhase
 from medhelm.storage.live_status import EvaluationStatus
@@ -36,19 +38,6 @@ ACCESS = enum_of(["public", "gated", "private"])
 PAIR_OF_NAMES = {"type": "array", "items": STRING, "minItems": 2, "maxItems": 2}
 INJECTIONS = list_of(
     record(model=STRING, benchmark=STRING, n=INTEGER, n_suspicious=INTEGER, mean=NUMBER, mean_without=NUMBER)
-)
-
-FRONTIER = record(
-    efficient=list_of(STRING),
-    steps=list_of(
-        record(
-            **keys("from_ to", STRING),
-            **keys("usd_per_1000 points points_low points_high", NUMBER),
-            **keys("usd_per_point usd_per_point_low usd_per_point_high", NUMBER),
-            separated=BOOLEAN,
-        )
-    ),
-    **keys("unknown_cost other_benchmarks", list_of(STRING)),
 )
 
 LEADERBOARD = record(
@@ -75,7 +64,7 @@ LEADERBOARD = record(
             survives_failures=nullable(BOOLEAN),
         )
     ),
-    frontier=nullable(FRONTIER),
+    frontier=nullable(fields_schema(FRONTIER_FIELDS)),
     told_apart=list_of(PAIR_OF_NAMES),
     told_apart_adjusted=list_of(PAIR_OF_NAMES),
     left_out=LEFT_OUT,
@@ -124,33 +113,13 @@ def _case() -> JsonSchema:
 
 # --- releases ---------------------------------------------------------------------------------------------------------
 
-RELEASE_ENTRY = record(
-    **keys("name created", STRING),
-    medhelm={**STRING, "description": "version of MedHELM that made it"},
-    note=STRING,
-    sha256={**STRING, "description": "of its leaderboard"},
-    **keys("suite scoring tier", STRING),
-)
-
 NAMES_BY_SIDE = {"type": "array", "items": list_of(STRING), "minItems": 2, "maxItems": 2}
-
-CHANGED_CASES = record(
-    **keys("model benchmark", STRING),
-    **keys("difference low high", NUMBER),
-    n=nullable(INTEGER),
-    **keys("p_value p_adjusted", NUMBER),
-    separated=BOOLEAN,
-    **keys("n_gained n_lost", INTEGER),
-    gained={**nullable(list_of(STRING)), "description": "ids; null where the data is not public"},
-    lost=nullable(list_of(STRING)),
-    problem={**STRING, "description": "why the cases could not be compared; else empty"},
-)
 
 
 def _release_comparison() -> JsonSchema:
     only = list_of(list_of(record(model=STRING, benchmark=STRING)))
     diff = {**schema_of(LeaderboardDiff)["properties"], "models": NAMES_BY_SIDE, "benchmarks": NAMES_BY_SIDE}
-    return record(**diff, same=BOOLEAN, cases=list_of(CHANGED_CASES), only=only)
+    return record(**diff, same=BOOLEAN, cases=list_of(fields_schema(CASE_FIELDS)), only=only)
 
 
 # --- evaluations in progress ------------------------------------------------------------------------------------------
@@ -175,7 +144,7 @@ SCHEMAS: Mapping[str, JsonSchema] = {
     "Cases": CASES,
     "Case": _case(),
     "Comparison": fields_schema(comparison.FIELDS),
-    "Releases": record(releases=list_of(RELEASE_ENTRY)),
+    "Releases": record(releases=list_of(fields_schema(RELEASE_FIELDS))),
     "ReleaseComparison": _release_comparison(),
     "Evaluations": record(evaluations=list_of(EVALUATION)),
     "Document": {"type": "object", "required": ["openapi", "paths"]},
