@@ -66,6 +66,12 @@ LEFT_OUT = list_of(record(**keys("model benchmark reason command", STRING)))
 """Schema of `json_output.left_out_json`."""
 
 
+INJECTIONS = list_of(
+    record(**keys("model benchmark", STRING), **keys("n n_suspicious", INTEGER), **keys("mean mean_without", NUMBER))
+)
+"""Schema of `json_output.injection_effects_json`."""
+
+
 def ref(name: str) -> JsonSchema:
     """Return a reference to a schema of `SCHEMAS`."""
     return {"$ref": f"#/components/schemas/{name}"}

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from medhelm.analysis.leaderboard.diff import LeaderboardDiff
+from medhelm.analysis.leaderboard.head_to_head import head_to_head
 from medhelm.reports import comparison
-from medhelm.reports.cost import FRONTIER_FIELDS
 from medhelm.reports.formats.fields import fields_schema
 from medhelm.reports.formats.json_schema import (
     BOOLEAN,
     INTEGER,
-    LEFT_OUT,
     NUMBER,
     STRING,
     JsonSchema,
@@ -24,7 +23,7 @@ from medhelm.reports.formats.json_schema import (
     ref,
     schema_of,
 )
-from medhelm.reports.leaderboard_fields import EMPTY, column_fields, model_fields
+from medhelm.reports.leaderboard_fields import EMPTY, board_fields
 from medhelm.reports.releases import CASE_FIELDS, RELEASE_FIELDS
 from medhelm.results.cases import Case
 from medhelm.results.live_status import EvaluationPhase
@@ -35,43 +34,6 @@ from medhelm.storage.live_status import EvaluationStatus
 TIER = enum_of(["real", "sample"])
 RULE = enum_of(["published", "corrected"])
 ACCESS = enum_of(["public", "gated", "private"])
-PAIR_OF_NAMES = {"type": "array", "items": STRING, "minItems": 2, "maxItems": 2}
-INJECTIONS = list_of(
-    record(model=STRING, benchmark=STRING, n=INTEGER, n_suspicious=INTEGER, mean=NUMBER, mean_without=NUMBER)
-)
-
-LEADERBOARD = record(
-    verdict=list_of(STRING),
-    models=list_of(fields_schema(model_fields(EMPTY))),
-    benchmarks=list_of(fields_schema(column_fields(EMPTY))),
-    **keys("suite suite_description", STRING),
-    scoring=RULE,
-    tier=TIER,
-    **keys("interval_method ranked_by", STRING),
-    panel=nullable(list_of(STRING)),
-    head_to_head=list_of(
-        record(a=STRING, b=STRING, win_share=NUMBER, unit=STRING, n_benchmarks=INTEGER, separated=BOOLEAN)
-    ),
-    intransitive=list_of(list_of(STRING)),
-    pairs=list_of(
-        record(
-            **keys("a b", STRING),
-            benchmark=nullable(STRING),
-            **keys("difference low high p p_adjusted", NUMBER),
-            separated=BOOLEAN,
-            macro_average=nullable(record(**keys("value low high p", NUMBER))),
-            **keys("worst_case best_case", NUMBER),
-            survives_failures=nullable(BOOLEAN),
-        )
-    ),
-    frontier=nullable(fields_schema(FRONTIER_FIELDS)),
-    told_apart=list_of(PAIR_OF_NAMES),
-    told_apart_adjusted=list_of(PAIR_OF_NAMES),
-    left_out=LEFT_OUT,
-    prompt_injection=INJECTIONS,
-    warnings=list_of(STRING),
-)
-
 BENCHMARK_ENTRY: Mapping[str, JsonSchema] = {
     **keys("id title category subcategory task", STRING),
     "access": ACCESS,
@@ -138,7 +100,7 @@ EVALUATION = record(
 ERROR = record(error=record(status=INTEGER, code=STRING, message=STRING))
 
 SCHEMAS: Mapping[str, JsonSchema] = {
-    "Leaderboard": LEADERBOARD,
+    "Leaderboard": fields_schema(board_fields(EMPTY, head_to_head(EMPTY))),
     "Benchmarks": record(benchmarks=list_of(record(**BENCHMARK_ENTRY))),
     "Benchmark": BENCHMARK,
     "Cases": CASES,
