@@ -311,11 +311,11 @@ def _range_text(among: ClinicianAgreement) -> str | None:
 
 
 _DETAILS: list[Field[AgreementWithClinicians]] = [
-    Field(key="n", get=lambda match: match.n, heading="Completions", drop=2),
-    Field(key="icc3k", kind="interval", get=lambda match: match.consistency, heading="ICC(3,k)"),
-    Field(key="spearman", kind="interval", get=lambda match: match.spearman, heading="Spearman", drop=3),
-    Field(key="kappa", get=lambda match: match.kappa and match.kappa.value, heading="Weighted kappa", drop=1),
-    Field(key="difference", kind="interval", get=lambda match: match.difference, heading="Minus clinicians", drop=4),
+    Field("n", lambda match: match.n, heading="Completions", drop=2),
+    Field("icc3k", lambda match: match.consistency, kind="interval", heading="ICC(3,k)"),
+    Field("spearman", lambda match: match.spearman, kind="interval", heading="Spearman", drop=3),
+    Field("kappa", lambda match: match.kappa and match.kappa.value, heading="Weighted kappa", drop=1),
+    Field("difference", lambda match: match.difference, kind="interval", heading="Minus clinicians", drop=4),
 ]
 """Columns of criteria, single judges and baseline metrics against the clinicians."""
 

@@ -60,7 +60,6 @@ from medhelm.reports.formats.tables import (
     Value,
     counts_text,
     data_text,
-    decimal,
     estimate_numbers,
     estimate_text,
     number,
@@ -169,40 +168,39 @@ def _judge_fields(own: JurySummary) -> list[Field[JudgeSummary]]:
     heading = "Harsher than the others"
     harsher: Field[JudgeSummary] = _estimate("harshness", heading, lambda judge: judge.severity, places)
     return [
-        Field(key="judge", kind="text", get=lambda judge: judge.judge, heading="Judge", in_json=False),
-        Field(key="family", kind="text", get=lambda judge: judge.family, heading="Family"),
-        Field(key="own_models", kind="object", get=lambda judge: list(judge.own_models),
+        Field("judge", lambda judge: judge.judge, kind="text", heading="Judge", in_json=False),
+        Field("family", lambda judge: judge.family, kind="text", heading="Family"),
+        Field("own_models", lambda judge: judge.own_models, kind="texts",
               heading="Models of its family", text=lambda judge: listed(judge.own_models, NAMES) or "none"),
-        Field(key="judgments", kind="object", get=lambda judge: _judgments_json(judge.tally), heading="Judgments",
+        Field("judgments", lambda judge: _judgments_json(judge.tally), kind="object", heading="Judgments",
               text=lambda judge: judge.tally.expected - judge.tally.failed),
-        Field(key="missing", kind="text", get=_missing_text, heading="Missing", in_json=False),
-        Field(key="reasons", get=lambda judge: counts_text(judge.tally.failures) or None, heading="Why missing",
+        Field("missing", _missing_text, kind="text", heading="Missing", in_json=False),
+        Field("reasons", lambda judge: counts_text(judge.tally.failures) or None, heading="Why missing",
               in_json=False),
-        Field(key="tokens", kind="object", get=lambda judge: plain_json(judge.tally.usage)),
-        Field(key="input", get=lambda judge: judge.tally.usage.input, heading="Input tokens", in_json=False),
-        Field(key="output", get=lambda judge: judge.tally.usage.output, heading="Output tokens", in_json=False),
-        Field(key="cost_usd", get=lambda judge: judge.tally.cost_usd, heading="Cost USD",
-              text=lambda judge: decimal(judge.tally.cost_usd, 4)),
-        Field(key="scale", kind="text", get=lambda _: _scale_text(own), heading="Scale", in_json=False),
+        Field("tokens", lambda judge: plain_json(judge.tally.usage), kind="object"),
+        Field("input", lambda judge: judge.tally.usage.input, heading="Input tokens", in_json=False),
+        Field("output", lambda judge: judge.tally.usage.output, heading="Output tokens", in_json=False),
+        Field("cost_usd", lambda judge: judge.tally.cost_usd, heading="Cost USD", places=4),
+        Field("scale", lambda _: _scale_text(own), kind="text", heading="Scale", in_json=False),
         _estimate("mean", "Mean grade", lambda judge: judge.mean, places),
-        Field(key="sd", get=lambda judge: judge.sd, heading="SD", text=lambda judge: decimal(judge.sd, 2)),
+        Field("sd", lambda judge: judge.sd, heading="SD", places=2),
         _share("best", "Best grade", lambda judge: judge.best),
         _share("worst", "Worst grade", lambda judge: judge.worst),
         harsher,
         replace(harsher, key="harsher", heading="Harsher than other judges", in_json=False),
         _estimate("self_preference", "Favors its family", lambda judge: judge.self_preference, places),
-        Field(key="length", kind="object", get=lambda judge: _length_json(judge.length)),
+        Field("length", lambda judge: _length_json(judge.length), kind="object"),
         _estimate("agreement_with_others", "Agreement with the others", lambda judge: _as_estimate(judge.agreement)),
-        Field(key="finding", kind="text", get=lambda judge: str(judge.finding)),
-        Field(key="effect", get=lambda judge: _effect_text(own.ranking, judge.judge), heading="Effect on the ranking",
+        Field("finding", lambda judge: str(judge.finding), kind="text"),
+        Field("effect", lambda judge: _effect_text(own.ranking, judge.judge), heading="Effect on the ranking",
               in_json=False),
     ]  # fmt: skip
 
 
 _AGREEMENT: list[Field[JudgeAgreement]] = [
-    Field(key="on", kind="text", get=lambda part: part.on, heading="On"),
-    Field(key="n", kind="whole number", get=lambda part: part.n, heading="Grades compared"),
-    Field(key="level", kind="text", get=lambda part: part.level),
+    Field("on", lambda part: part.on, kind="text", heading="On"),
+    Field("n", lambda part: part.n, kind="whole number", heading="Grades compared"),
+    Field("level", lambda part: part.level, kind="text"),
     _estimate("icc_2_1", "ICC(2,1)", lambda part: part.icc_2_1),
     _estimate("icc_3_k", "ICC(3,k)", lambda part: part.icc_3_k),
     _estimate("weighted_kappa", "Weighted kappa", lambda part: part.kappa, column="kappa"),
@@ -220,7 +218,7 @@ def _length_fields(places: int = 2) -> list[Field[LengthBias]]:
         return f"{estimate_text(length.slope, places)}{star}" if length.slope else None
 
     return [
-        Field(key="basis", kind="text", get=lambda length: length.basis),
+        Field("basis", lambda length: length.basis, kind="text"),
         _estimate("slope", "Twice as long", lambda length: length.slope, text=starred),
         _estimate("against_others", "Reacts more to length", lambda length: length.relative_to_others, places),
         _estimate("spearman", "Rank correlation", lambda length: length.spearman),
@@ -231,13 +229,13 @@ def _panel_fields(ranking: Ranking) -> list[Field[JudgePanelRanking]]:
     """Return the fields of a ranking by a part of the jury."""
     whole, apart = ranking.panels[0], f"{ranking.n_significant} of {ranking.n_pairs} pairs differ significantly"
     return [
-        Field(key="name", kind="text", get=lambda panel: panel.name, heading="Ranked by"),
-        Field(key="judges", kind="object", get=lambda panel: list(panel.judges)),
-        Field(key="models", kind="object", get=_models_json),
-        Field(key="tau", get=lambda panel: panel.tau, heading="Tau", text=lambda panel: decimal(panel.tau, 2)),
-        Field(key="swaps", kind="object", get=lambda panel: plain_json(panel.swaps), heading="Pairs in another order",
+        Field("name", lambda panel: panel.name, kind="text", heading="Ranked by"),
+        Field("judges", lambda panel: panel.judges, kind="texts"),
+        Field("models", _models_json, kind="object"),
+        Field("tau", lambda panel: panel.tau, heading="Tau", places=2),
+        Field("swaps", lambda panel: plain_json(panel.swaps), kind="object", heading="Pairs in another order",
               text=lambda panel: len(panel.swaps)),
-        Field(key="change", get=lambda panel: apart if panel is whole else _swap_text(panel), heading="Change",
+        Field("change", lambda panel: apart if panel is whole else _swap_text(panel), heading="Change",
               in_json=False),
     ]  # fmt: skip
 
