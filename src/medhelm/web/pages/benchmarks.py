@@ -9,7 +9,7 @@ from typing import Any
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.domain import Benchmark
 from medhelm.errors import UserError
-from medhelm.reports.benchmarks import SubcategoryCoverage, evaluated
+from medhelm.reports.benchmarks import BenchmarkCoverage, evaluated, evaluated_in_words
 from medhelm.results.leaderboard import LeaderboardInputs
 from medhelm.results.taxonomy import coverage
 from medhelm.web.page import Download, Page, PageRequest, json_download
@@ -21,24 +21,28 @@ def page(site: Site, request: PageRequest) -> Page:
     del request
     inputs = _inputs(site)
     models = _count_models(inputs)
-    categories = coverage(list(site.definitions.values()), site.data)
-    places = [place for category in categories for place in category.subcategories]
+    taxonomy = coverage(list(site.definitions.values()), site.data)
+    places = [benchmarks for _, benchmarks in taxonomy.places]
     unknown = _undefined(site, inputs)
     values = {
-        "categories": [(category, _count_run(category.subcategories, models)) for category in categories],
-        "titles": {name: definition.title for name, definition in site.definitions.items()},
+        "categories": [
+            (category, own, _count_run([benchmarks for _, benchmarks in own], models))
+            for category in taxonomy.categories
+            for own in [taxonomy.places_of(category)]
+        ],
+        "instances": evaluated_in_words,
         "models": models,
         "unknown": [(column, models[column.benchmark]) for column in unknown],
         "n_subcategories": len(places),
-        "n_covered": sum(any(models[one.name] for one in place.benchmarks) for place in places),
+        "n_covered": sum(any(models[one.benchmark.name] for one in place) for place in places),
         "total": _count_run(places, models),
     }
     return Page(template="benchmarks.html", title="Benchmarks", values=values)
 
 
-def _count_run(places: Sequence[SubcategoryCoverage], models: Counter[str]) -> tuple[int, int]:
+def _count_run(places: Sequence[Sequence[BenchmarkCoverage]], models: Counter[str]) -> tuple[int, int]:
     """Return the number of benchmarks with a run in subcategories, and that of all their benchmarks."""
-    names = [one.name for place in places for one in place.benchmarks]
+    names = [one.benchmark.name for place in places for one in place]
     return sum(models[name] > 0 for name in names), len(names)
 
 
