@@ -14,7 +14,6 @@ from medhelm.reports.formats.json_schema import (
     NUMBER,
     STRING,
     JsonSchema,
-    enum_of,
     keys,
     list_of,
     map_of,
@@ -28,21 +27,15 @@ from medhelm.reports.releases import CASE_FIELDS, RELEASE_FIELDS
 from medhelm.results.cases import Case
 from medhelm.results.live_status import EvaluationPhase
 from medhelm.storage.live_status import EvaluationStatus
+from medhelm.web.pages.benchmarks import entry_fields
+from medhelm.web.pages.cases import CONDITIONS, ITEM
 
 # --- results ----------------------------------------------------------------------------------------------------------
 
-TIER = enum_of(["real", "sample"])
-RULE = enum_of(["published", "corrected"])
-ACCESS = enum_of(["public", "gated", "private"])
-BENCHMARK_ENTRY: Mapping[str, JsonSchema] = {
-    **keys("id title category subcategory task", STRING),
-    "access": ACCESS,
-    "instances": {**nullable(INTEGER), "description": "number that is evaluated; null if unknown"},
-    "n_models": {**INTEGER, "description": "models with a run that counts"},
-}
+BENCHMARK_ENTRY = fields_schema(entry_fields(str, {}))
 
 BENCHMARK = record(
-    **BENCHMARK_ENTRY,
+    **BENCHMARK_ENTRY["properties"],
     **keys("description license metric", STRING),
     problems=list_of(STRING),
     leaderboard={**nullable(ref("Leaderboard")), "description": "the models on it; null if none was run"},
@@ -50,15 +43,13 @@ BENCHMARK = record(
 
 # --- cases ------------------------------------------------------------------------------------------------------------
 
-MEASURED = {"benchmark": STRING, "tier": TIER, "scoring": RULE, "metric": STRING}
+MEASURED = fields_schema(CONDITIONS)["properties"]
 
 CASES = record(
     **MEASURED,
     search=map_of(STRING),
     **keys("page pages total", INTEGER),
-    cases=list_of(
-        record(id=STRING, key=STRING, group=STRING, excerpt=STRING, scores=map_of(NUMBER), failures=map_of(STRING))
-    ),
+    cases=list_of(fields_schema(ITEM)),
 )
 
 
@@ -101,7 +92,7 @@ ERROR = record(error=record(status=INTEGER, code=STRING, message=STRING))
 
 SCHEMAS: Mapping[str, JsonSchema] = {
     "Leaderboard": fields_schema(board_fields(EMPTY, head_to_head(EMPTY))),
-    "Benchmarks": record(benchmarks=list_of(record(**BENCHMARK_ENTRY))),
+    "Benchmarks": record(benchmarks=list_of(BENCHMARK_ENTRY)),
     "Benchmark": BENCHMARK,
     "Cases": CASES,
     "Case": _case(),
