@@ -32,7 +32,7 @@ from medhelm.benchmarks.data.dataset import Dataset, open_dataset
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import RULES, Benchmark, DeletedInstances, Estimate, Run
 from medhelm.domain.release import CellProvenance, Release
-from medhelm.domain.text import plural
+from medhelm.domain.text import listed, plural
 from medhelm.errors import Interrupted, MedHelmError, MissingError
 from medhelm.evaluation.imported_benchmarks import stored_dataset
 from medhelm.evaluation.preparation import without_deleted
@@ -41,8 +41,12 @@ from medhelm.evaluation.run_recorder import NullListener, ProgressListener, RunR
 from medhelm.evaluation.settings import Settings
 from medhelm.io.work_folders import temporary_folder
 from medhelm.models.prices import price_of
+from medhelm.reports.formats.json_output import plain_json
+from medhelm.reports.formats.tables import Value, printable
+from medhelm.reports.formats.tables import render as render_table
 from medhelm.results.leaderboard import read_inputs
 from medhelm.results.options import BoardOptions, folders_of
+from medhelm.results.release_comparison import differences_table, shown
 from medhelm.results.releases import current_release, leaderboard_json, released_options
 from medhelm.scoring.installed_plugins import changed_since
 from medhelm.scoring.metrics import METRIC_NAMES
@@ -488,3 +492,58 @@ def _notes(bases: Sequence[CellProvenance], release: Release | None) -> Iterator
     for model, known in by_model.items():
         if len(known) > 1:
             yield f"{model} answered under {len(known)} names: {', '.join(sorted(known))}."
+
+
+# --- text and JSON ----------------------------------------------------------------------------------------------------
+
+
+def verification_as_json(found: Verification) -> dict[str, Any]:
+    """Return the output of `medhelm verify --json`."""
+    return {
+        "release": found.release or None,
+        "same": found.same,
+        "runs": [{**plain_json(run), "same": not run.differences} for run in found.runs],
+        "leaderboard": plain_json(found.board),
+        "notes": list(found.notes),
+    }
+
+
+def verification_to_text(found: Verification, format: str = "table") -> str:
+    """Return the result of a verification as text."""
+    whose = f"release {found.release}" if found.release else "the store"
+    derived = sum(not run.not_derived for run in found.runs)
+    counts = f"{derived} of {len(found.runs)} runs were recomputed from their completions"
+    if found.same and derived == len(found.runs):
+        head = f"The leaderboard of {whose} was reproduced byte for byte: {counts}."
+    elif found.same and not derived:
+        head = f"Nothing in {whose} could be recomputed."
+    elif found.same:
+        head = f"No differences in the part of {whose} that could be recomputed: {counts}."
+    else:
+        differing = sum(bool(run.differences) for run in found.runs)
+        head = f"The leaderboard of {whose} was not reproduced: {counts}, {differing} differ."
+    rows: list[list[Value]] = [
+        [run.benchmark, run.model, difference.what, shown(difference.before), shown(difference.now)]
+        for run in found.runs
+        for difference in run.differences
+    ]
+    parts = [head + "\n"]
+    if rows:
+        parts.append(render_table(rows, ["Benchmark", "Model", "Item", "Before", "Now"], format=format, keep=2))
+    if found.board:
+        parts.append(differences_table(found.board, format, caption="The leaderboard, stored and recomputed"))
+    if remarks := [*found.notes, *_run_remarks(found.runs)]:
+        parts.append("".join(f"- {printable(remark)}\n" for remark in remarks))
+    return "\n".join(parts)
+
+
+def _run_remarks(runs: Sequence[RunCheck]) -> list[str]:
+    """Return remarks on runs, and reasons why runs could not be recomputed; equal texts are combined."""
+    found: dict[str, list[str]] = {}
+    for run in runs:
+        for text in ([f"not recomputed: {run.not_derived}"] if run.not_derived else []) + run.notes:
+            found.setdefault(text, []).append(f"{run.benchmark} with {run.model}")
+    everywhere = f"all {len(runs):,} runs"
+    return [
+        f"{everywhere if len(places) == len(runs) > 1 else listed(places, 3)}: {text}" for text, places in found.items()
+    ]
