@@ -16,11 +16,10 @@ from medhelm.analysis.comparison.pairs import (
 from medhelm.analysis.comparison.power import DetectableEffect
 from medhelm.analysis.comparison.tests import LEVEL, Adjustment
 from medhelm.analysis.leaderboard.cells import Column
-from medhelm.domain.remark import LeftOut
 from medhelm.domain.text import listed, plural
 from medhelm.reports.formats.fields import Field, fields_json, fields_table, flat_interval, list_field, object_field
 from medhelm.reports.formats.json_output import estimate_json, left_out_json, probability, select
-from medhelm.reports.formats.json_schema import list_of, schema_of
+from medhelm.reports.formats.json_schema import LEFT_OUT
 from medhelm.reports.formats.numbers import p_text
 from medhelm.reports.formats.tables import (
     Columns,
@@ -113,7 +112,7 @@ FIELDS: list[Field[Comparison]] = [
     list_field("benchmarks", BENCHMARK_FIELDS, lambda both: both.benchmarks),
     object_field("overall", OVERALL_FIELDS, lambda both: both),
     object_field("win_share", WIN_SHARE_FIELDS, lambda both: both),
-    Field("left_out", lambda both: left_out_json(both.left_out), kind="object", schema=list_of(schema_of(LeftOut))),
+    Field("left_out", lambda both: left_out_json(both.left_out), kind="object", schema=LEFT_OUT),
 ]
 """Two models; differences are first minus second, on a scale of 0 to 1."""
 

@@ -62,6 +62,10 @@ def keys(names: str, schema: JsonSchema) -> dict[str, JsonSchema]:
     return dict.fromkeys(names.split(), schema)
 
 
+LEFT_OUT = list_of(record(**keys("model benchmark reason command", STRING)))
+"""Schema of `json_output.left_out_json`."""
+
+
 def ref(name: str) -> JsonSchema:
     """Return a reference to a schema of `SCHEMAS`."""
     return {"$ref": f"#/components/schemas/{name}"}

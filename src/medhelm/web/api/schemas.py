@@ -12,6 +12,7 @@ from medhelm.reports.formats.fields import fields_schema
 from medhelm.reports.formats.json_schema import (
     BOOLEAN,
     INTEGER,
+    LEFT_OUT,
     NUMBER,
     STRING,
     JsonSchema,
@@ -37,7 +38,6 @@ TIER = enum_of(["real", "sample"])
 RULE = enum_of(["published", "corrected"])
 ACCESS = enum_of(["public", "gated", "private"])
 PAIR_OF_NAMES = {"type": "array", "items": STRING, "minItems": 2, "maxItems": 2}
-LEFT_OUT = list_of(record(**keys("model benchmark reason command", STRING)))
 INJECTIONS = list_of(
     record(model=STRING, benchmark=STRING, n=INTEGER, n_suspicious=INTEGER, mean=NUMBER, mean_without=NUMBER)
 )
