@@ -23,9 +23,10 @@ from medhelm.reports.formats.json_schema import (
     schema_of,
 )
 from medhelm.reports.leaderboard_fields import EMPTY, board_fields
-from medhelm.reports.releases import CASE_FIELDS, RELEASE_FIELDS
 from medhelm.results.cases import Case
 from medhelm.results.live_status import EvaluationPhase
+from medhelm.results.release_comparison import CASE_FIELDS
+from medhelm.results.releases import RELEASE_FIELDS
 from medhelm.storage.live_status import EvaluationStatus
 from medhelm.web.pages.benchmarks import entry_fields
 from medhelm.web.pages.cases import CONDITIONS, ITEM

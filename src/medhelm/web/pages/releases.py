@@ -10,10 +10,10 @@ from medhelm.analysis.comparison.tests import LEVEL
 from medhelm.analysis.leaderboard.diff import CellChange, ChangedCases, ReleaseComparison
 from medhelm.domain.release import CellProvenance, Release
 from medhelm.domain.text import listed, plural
-from medhelm.reports import releases as report
 from medhelm.reports.formats.fields import fields_json, select_fields
 from medhelm.reports.formats.tables import render
-from medhelm.results.releases import CURRENT
+from medhelm.results import release_comparison as report
+from medhelm.results.releases import CURRENT, RELEASE_FIELDS
 from medhelm.storage.cases import url_key
 from medhelm.web.page import Download, Page, PageRequest, json_download, text_download
 from medhelm.web.pages.leaderboard import IMPORTED, Mark
@@ -78,7 +78,7 @@ def page(site: Site, request: PageRequest) -> Page:
         "pairs": [(a, b) for at, a in enumerate(known) for b in [*known[at + 1 :], CURRENT]][:MOST_PAIRS],
         "names": {CURRENT: THE_STORE},
         "problems": [one.problem for one in site.releases().values() if one.problem],
-        "facts": [fields_json(report.RELEASE_FIELDS, one) for one in (found.first, found.second)],
+        "facts": [fields_json(RELEASE_FIELDS, one) for one in (found.first, found.second)],
         "same": not found.diff.board and not found.diff.cells,
         "verdict": verdict(found, changed),
         "sentences": report.change_sentences(found.diff),
@@ -112,7 +112,7 @@ def json_list(site: Site, request: PageRequest) -> Download:
     """Return the releases as JSON."""
     del request
     known = [
-        {**fields_json(report.RELEASE_FIELDS, one.release), "name": name}
+        {**fields_json(RELEASE_FIELDS, one.release), "name": name}
         for name, one in site.releases().items()
         if one.release
     ]
