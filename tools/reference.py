@@ -482,6 +482,11 @@ def json_table(form: JsonForm[Any]) -> str:
     return table(("key", "meaning"), ((f"`{key}`", docs.get(field, "")) for key, field in form.keys.items()))
 
 
+def dataclass_table(kind: type) -> str:
+    """Return the fields of a class, which are the keys of its JSON, as a table."""
+    return table(("key", "meaning"), ((f"`{key}`", text) for key, text in attribute_docs(kind).items()))
+
+
 def store_page() -> str:
     """Return the page about the store."""
     layout = inspect.cleandoc(store.__doc__ or "").partition("\n\n")[2].replace("`", "")
@@ -524,11 +529,13 @@ def store_page() -> str:
             "normally removes them; one that ends early leaves its status until the same command is run again. The "
             "files hold no text of instances or completions, and only their owner can read them.\n",
             f"The key `format` of the status is {live_status.FORMAT}. These keys follow:\n",
-            json_table(live_status.STATUS),
+            dataclass_table(live_status.EvaluationStatus),
             "### Each of `runs`\n",
-            json_table(live_status.RUN),
+            dataclass_table(live_status.RunProgress),
+            "### `tokens`\n",
+            dataclass_table(live_status.TokenCounts),
             "### Each of `judges`\n",
-            json_table(live_status.JUDGE),
+            dataclass_table(live_status.JudgeProgress),
         ]
     )
 

@@ -71,8 +71,8 @@ def test_the_status_has_the_counters_of_every_run(tmp_path: Path, server: Server
     runs = {run.model.partition("@")[0]: run for run in status.runs}
     assert set(runs) == {"openai/first", "openai/second"}
     assert all((run.benchmark, run.n, run.state) == ("toy", N, "running") for run in runs.values())
-    assert sum(run.failed for run in runs.values()) == sum(run.failures.get("refusal", 0) for run in runs.values())
-    assert sum(run.input_tokens for run in runs.values()) == ANSWERED * 20
+    assert sum(run.n_failed for run in runs.values()) == sum(run.failures.get("refusal", 0) for run in runs.values())
+    assert sum(run.tokens.input for run in runs.values()) == ANSWERED * 20
     assert (status.state, status.reason, status.command) == ("running", "", ())
     assert [run.n - run.n_failed for run in results[0].runs] == [N - 1, N - 1]
     assert known_evaluations(Store(tmp_path / "store")) == []
@@ -85,14 +85,15 @@ def test_judges_are_counted(tmp_path: Path, server: Server) -> None:
     thread, _ = in_thread([benchmark], [mock(server)], store=tmp_path / "store", jury=jury(server, *JUDGES))
     found = eventually(
         lambda: [
-            one.status for one in known_evaluations(Store(tmp_path / "store")) if one.status.runs[0].judges[1].missing
+            one.status for one in known_evaluations(Store(tmp_path / "store")) if one.status.runs[0].judgments_missing
         ]
     )
     server.release()
     thread.join()
     judges = found[0].runs[0].judges
-    assert [one.judge.partition("@")[0] for one in judges] == [f"openai/{name}" for name in JUDGES]
-    assert [one.missing for one in judges] == [0, judges[1].expected, 0]
+    assert [name.partition("@")[0] for name in judges] == [f"openai/{name}" for name in JUDGES]
+    first, second, third = judges.values()
+    assert [first.failed, second.failed, third.failed] == [0, second.expected, 0]
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), PermissionError(13, "Permission denied")])

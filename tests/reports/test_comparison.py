@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ from medhelm.analysis.comparison.pairs import ComparedPairs, compare_two_models
 from medhelm.analysis.comparison.tests import Adjustment
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.errors import UserError
-from medhelm.reports.comparison import in_words, p_text, pairs_as_json, pairs_to_table, pairs_verdict, verdict
+from medhelm.reports.comparison import in_words, pairs_as_json, pairs_to_table, pairs_verdict, verdict
 from medhelm.reports.formats.json_output import probability
+from medhelm.reports.formats.numbers import p_text
 from medhelm.results.comparison import compare_cells
 
 
@@ -90,7 +92,7 @@ def test_p_values_are_never_written_as_zero(p: float, text: str, for_json: float
 def test_sentences_count_significant_differences() -> None:
     found = compared([0.3, 0.32, 0.95])
     # m2 is far from both, m0 and m1 are alike.
-    single, meaning = in_words(found, "holm")
+    single, meaning = in_words(found)
     assert single == "4 of 6 differences on single benchmarks are significant (Holm)."
     assert meaning == (
         "A difference counts if swapping the two models' answers at random would rarely produce one as large. It may "
@@ -109,16 +111,16 @@ def test_sentences_count_significant_differences() -> None:
     ],
 )  # fmt: skip
 def test_the_verdict_of_several_models_names_those_that_cannot_be_separated(means: list[float], said: str) -> None:
-    assert " ".join(pairs_verdict(compared(means), "holm")) == said
+    assert " ".join(pairs_verdict(compared(means))) == said
 
 
 def test_benchmarks_without_significant_differences_are_named() -> None:
-    words = in_words(differing([0.5] * 14 + [0.95]), "holm")
+    words = in_words(differing([0.5] * 14 + [0.95]))
     (named,) = [sentence for sentence in words if "without a significant difference" in sentence]
     assert named.startswith("Benchmarks without a significant difference: B0, B1, ")
     assert named.endswith("B11 and 2 more.")
     assert words[0] == "1 of 15 differences on single benchmarks is significant (Holm)."
-    none = in_words(compared([0.5, 0.5, 0.5], n=30, benchmarks=14), "bh")
+    none = in_words(replace(compared([0.5, 0.5, 0.5], n=30, benchmarks=14), adjustment="bh"))
     assert none[0] == "No difference on a single benchmark is significant (Benjamini and Hochberg)."
     assert not any("without a significant difference" in sentence for sentence in none)
 
@@ -141,11 +143,11 @@ def test_a_named_pair_is_not_said_to_rank_first_among_models_that_are_not_shown(
     cells, columns = cells_of({model: [[1.0] * n + [0.0] * (200 - n)] for model, n in right.items()})
     found = compare_cells(cells, columns, names=["good", "fair", "poor"])
     assert found.models == ("good", "fair", "poor")
-    assert " ".join(pairs_verdict(found, "holm")) == (
+    assert " ".join(pairs_verdict(found)) == (
         "2 of 3 pairs of models differ significantly (Holm). good ranks highest of these and is significantly better "
         "than poor, but cannot be separated from fair."
     )
-    assert "p adjusted for all pairs of 4 models (Holm)" in pairs_to_table(found, "holm")
+    assert "p adjusted for all pairs of 4 models (Holm)" in pairs_to_table(found)
 
 
 def test_models_that_share_no_benchmark_are_not_called_inseparable() -> None:
@@ -154,7 +156,7 @@ def test_models_that_share_no_benchmark_are_not_called_inseparable() -> None:
     cells = [Cell(model=m, benchmark="b0", value=own[0], ids=ids, scores=np.array(own)) for m, own in scores.items()]
     alone = np.array([1.0, 0.0] * 20)
     cells.append(Cell(model="alone", benchmark="b1", value=0.5, ids=ids, scores=alone))
-    said = " ".join(pairs_verdict(compare_cells(cells, [column("b0"), column("b1")]), "holm"))
+    said = " ".join(pairs_verdict(compare_cells(cells, [column("b0"), column("b1")])))
     assert "cannot be separated" not in said
     assert ("good ranks first and is significantly better than poor; it shares no benchmark with alone." in said) or (
         "alone ranks first" in said
@@ -163,9 +165,9 @@ def test_models_that_share_no_benchmark_are_not_called_inseparable() -> None:
 
 def test_without_scores_of_instances_the_resampled_unit_is_named() -> None:
     found = published({"a": [0.9, 0.8, 0.7], "b": [0.1, 0.3, 0.2], "c": [0.5, 0.5, 0.4]})
-    (said,) = [sentence for sentence in in_words(found, "holm") if "benchmark means instead" in sentence]
+    (said,) = [sentence for sentence in in_words(found) if "benchmark means instead" in sentence]
     assert said.startswith("Scores of instances are unknown for all pairs")
-    content = pairs_as_json(found, "holm")
+    content = pairs_as_json(found)
     assert [pair["unit"] for pair in content["pairs"]] == ["benchmarks"] * 3
     assert content["told_apart"]["benchmarks"] == {"n_pairs": 0, "n_unadjusted": 0, "n_adjusted": 0}
     assert content["benchmarks"][0]["mde"] is None
@@ -176,16 +178,16 @@ def test_pairs_without_anything_in_common_are_named() -> None:
     alone = Cell(model="lonely", benchmark="b9", value=0.4)
     cells = [Cell(model=m, benchmark="b0", value=v) for m, v in (("m0", 0.2), ("m1", 0.9))]
     found = compare_cells([*cells, alone], [column("b0"), column("b9")])
-    (said,) = [sentence for sentence in in_words(found, "holm") if "No benchmark in common" in sentence]
+    (said,) = [sentence for sentence in in_words(found) if "No benchmark in common" in sentence]
     assert "lonely" in said
-    assert "No benchmark in common" not in " ".join(in_words(scored, "holm"))
-    table = pairs_to_table(found, "holm")
+    assert "No benchmark in common" not in " ".join(in_words(scored))
+    table = pairs_to_table(found)
     assert "–" in table
 
 
 @pytest.mark.parametrize("adjustment", ["holm", "bh"])
 def test_json_names_the_adjustment(adjustment: Adjustment) -> None:
-    content = pairs_as_json(compared([0.4, 0.55, 0.6, 0.8], n=60), adjustment)
+    content = pairs_as_json(replace(compared([0.4, 0.55, 0.6, 0.8], n=60), adjustment=adjustment))
     json.dumps(content, allow_nan=False)
     tests = [test for pair in content["pairs"] for test in pair["benchmarks"].values()]
     assert [test["told_apart"] for test in tests] == [test[f"p_{adjustment}"] <= 0.05 for test in tests]
@@ -196,8 +198,8 @@ def test_json_names_the_adjustment(adjustment: Adjustment) -> None:
 
 def test_names_of_models_are_text_in_every_format() -> None:
     values = {"a_b & 50 %": [0.9, 0.8], "<b>|c": [0.1, 0.2]}
-    assert r"a\_b \& 50 \%" in pairs_to_table(published(values), "holm", format="latex")
-    assert r"\<b>\|c" in pairs_to_table(published(values), "holm", format="md")
+    assert r"a\_b \& 50 \%" in pairs_to_table(published(values), format="latex")
+    assert r"\<b>\|c" in pairs_to_table(published(values), format="md")
 
 
 def test_fewer_than_two_models_are_refused_in_words() -> None:

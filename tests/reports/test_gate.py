@@ -56,7 +56,6 @@ def test_json_and_junit_agree_with_the_exit_code(dropped: int) -> None:
     assert (failures > 0) == (found.outcome == "worse")
     assert (errors > 0) == (found.outcome == "undecided")
     assert content["tests"][0]["difference"] == pytest.approx(-dropped / 1000)
-    assert set(content["tests"][0]) >= {"low", "high", "n", "n_missing", "n_needed", "p_adjusted", "worst_case"}
 
 
 def test_hostile_names_stay_data_in_junit() -> None:

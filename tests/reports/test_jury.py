@@ -16,7 +16,8 @@ import pytest
 from medhelm.analysis.jury.judges import JuryAnalysis
 from medhelm.analysis.jury.ranking import RankSwap
 from medhelm.domain import Estimate
-from medhelm.reports.jury import as_json, interval, to_text
+from medhelm.reports.formats.json_output import estimate_json
+from medhelm.reports.jury import PARTS, as_json, to_text
 from medhelm.results.jury import analyze_judges
 from tests.support.stores import add_judged_runs, grades
 
@@ -114,7 +115,7 @@ def test_the_ranking_names_all_panels_and_swapped_models(content: dict[str, Any]
     ],
 )
 def test_a_missing_interval_is_null(found: Estimate | None, expected: tuple[float | None, ...] | None) -> None:
-    made = interval(found)
+    made = estimate_json(found, PARTS)
     assert (made and (made["value"], made["low"], made["high"])) == expected
 
 

@@ -145,7 +145,7 @@ def findings(chosen: list[int], *, n_models: int, n: int, benchmarks: int, board
         cells = board_cells(generator, [0.7] * n_models, n, benchmarks)
         ranks = compare_cells(cells, columns).models
         shown = compare_cells(cells, columns, names=[ranks[i] for i in chosen])
-        found += any(pair["separated"] for pair in pairs_as_json(shown, "holm")["pairs"])
+        found += any(pair["separated"] for pair in pairs_as_json(shown)["pairs"])
     return found / boards
 
 

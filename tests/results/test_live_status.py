@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.results.live_status import evaluations, progress_totals
-from medhelm.storage.live_status import JudgeProgress
+from medhelm.results.live_status import evaluations, seconds_left, total_progress
+from medhelm.storage.live_status import JudgeProgress, RunProgress
 from medhelm.storage.store import create
 from tests.support.running import make_ended, make_run, make_status, written
 
@@ -18,40 +18,43 @@ NOW = datetime(2026, 11, 1, 0, 2, tzinfo=UTC)
 
 def test_totals_of_a_model_count_its_runs_one_after_another() -> None:
     runs = [
-        make_run(
-            n=100, done=90, state="ended", rate_per_s=None, judges=(JudgeProgress(judge="j", expected=90, missing=2),)
-        ),
-        make_run(n=100, done=50, cached=20),
-        make_run(n=40, done=0, failed=0, failures={}, state="waiting", cost_usd=None, rate_per_s=None),
+        make_run(n=100, done=90, state="ended", rate_per_s=None, judges={"j": JudgeProgress(expected=90, failed=2)}),
+        make_run(n=100, done=50, requests_cached=20),
+        make_run(n=40, done=0, n_failed=0, failures={}, state="waiting", cost_usd=None, rate_per_s=None),
     ]
-    found = progress_totals(runs, is_running=True)
-    assert (found.n, found.done, found.failed, found.cached, found.judgments_missing) == (240, 140, 6, 20, 2)
+    found = total_progress(runs)
+    assert (found.n, found.done, found.n_failed, found.requests_cached, found.judgments_missing) == (240, 140, 6, 20, 2)
     assert list(found.failures.items()) == [("refusal", 4), ("timeout", 2)]
     assert (found.cost_usd, found.rate_per_s) == (1.0, 5.0)
-    assert found.seconds_left == 90 / 5  # the ten instances of the run that ended will not come
+    assert seconds_left(runs) == 90 / 5  # the ten instances of the run that ended will not come
 
 
 @pytest.mark.parametrize(
-    ("runs", "is_running", "left"),
+    ("run", "left"),
     [
-        ([make_run(rate_per_s=None)], True, None),
-        ([make_run(rate_per_s=0.0)], True, None),
-        ([make_run(state="ended", rate_per_s=None)], True, 0.0),
-        ([make_run()], False, None),
+        (make_run(rate_per_s=None), None),
+        (make_run(rate_per_s=0.0), None),
+        (make_run(state="ended", rate_per_s=None), 0.0),
     ],
-    ids=["not begun", "stalled", "done", "dead"],
+    ids=["not begun", "stalled", "done"],
 )
-def test_the_time_left_is_unknown_without_a_rate(runs: list[object], is_running: bool, left: float | None) -> None:
-    assert progress_totals(runs, is_running=is_running).seconds_left == left  # type: ignore[arg-type]
+def test_the_time_left_is_unknown_without_a_rate(run: RunProgress, left: float | None) -> None:
+    assert seconds_left([run]) == left
+
+
+def test_the_time_left_of_a_dead_process_is_unknown(tmp_path: Path) -> None:
+    make_ended(tmp_path)
+    (found,) = evaluations([tmp_path], NOW)
+    assert (found.seconds_left, found.models[0].seconds_left, found.totals.rate_per_s) == (None, None, None)
 
 
 def test_models_run_side_by_side_and_a_model_that_cannot_be_used_takes_no_time(tmp_path: Path) -> None:
     slow = make_run(model="openai/slow", rate_per_s=0.5)
-    broken = make_run(model="openai/broken", rate_per_s=None, is_unusable=True)
+    broken = make_run(model="openai/broken", rate_per_s=None, unusable=True)
     with written(create(tmp_path), make_status(runs=(make_run(), slow, broken))):
         (found,) = evaluations([tmp_path], NOW)
-    assert found.totals.seconds_left == 100
-    assert [one.totals.seconds_left for one in found.models] == [10, 100, None]
+    assert found.seconds_left == 100
+    assert [one.seconds_left for one in found.models] == [10, 100, None]
     assert (found.phase, found.elapsed_s, found.is_silent) == ("running", 120, True)
 
 

@@ -27,13 +27,13 @@ def test_each_task_is_listed_once() -> None:
 
 
 def test_every_subcategory_has_a_benchmark_and_every_benchmark_one_of_its_tasks() -> None:
-    categories = coverage([benchmark(name) for name in NAMES], None)
-    assert len(categories) == 5
+    found = coverage([benchmark(name) for name in NAMES], None)
+    assert len(found.categories) == 5
     n = 0
-    for subcategory in (place for category in categories for place in category.subcategories):
-        assert subcategory.benchmarks, subcategory.id
-        for covering in subcategory.benchmarks:
-            assert covering.task in subcategory.tasks, (covering.name, covering.task)
+    for subcategory, benchmarks in found.places:
+        assert benchmarks, subcategory.id
+        for covering in benchmarks:
+            assert covering.benchmark.taxonomy.task in subcategory.tasks, covering.benchmark.name
             n += 1
     assert n == len(load_suite()) == 37
 

@@ -30,7 +30,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def test_a_status_is_read_as_it_was_written_and_its_process_is_alive(store: Store) -> None:
-    judged = make_run(judges=(JudgeProgress(judge="openai/j", expected=4, missing=1),), cost_usd=None)
+    judged = make_run(judges={"openai/j": JudgeProgress(expected=4, failed=1)}, cost_usd=None)
     status = make_status(runs=(judged, make_run(state="waiting", rate_per_s=None)), max_cost_usd=5.0)
     with written(store, status) as file:
         (found,) = known_evaluations(store)
@@ -81,7 +81,7 @@ def test_a_hostile_name_never_becomes_a_path(store: Store, name: str) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"format": 2},
+        {"format": 3},
         {"format": None},
         {"id": "another"},
         {"runs": 3},
@@ -101,6 +101,19 @@ def test_files_that_are_damaged_or_of_another_version_are_left_out(
     content = json.loads(path.read_text(encoding="utf-8"))
     path.write_text("[" * 50_000 if changes is None else json.dumps({**content, **changes}), encoding="utf-8")
     assert known_evaluations(store) == []
+
+
+def test_a_status_of_version_1_is_read(store: Store) -> None:
+    status = make_ended(store.folder, runs=(make_run(judges={"openai/j": JudgeProgress(expected=4, failed=1)}),))
+    path = store.folder / "running" / f"{status.id}.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    (run,) = content["runs"]
+    tokens = run.pop("tokens")
+    run |= {"failed": run.pop("n_failed"), "cached": run.pop("requests_cached"), "input_tokens": tokens["input"]}
+    run |= {"output_tokens": tokens["output"], "judges": [{"judge": "openai/j", "expected": 4, "missing": 1}]}
+    del content["servers"]
+    path.write_text(json.dumps({**content, "format": 1}), encoding="utf-8")
+    assert [one.status for one in known_evaluations(store)] == [status]
 
 
 def test_a_command_removes_what_it_resumes_and_the_oldest_of_many(store: Store) -> None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from medhelm.storage.live_status import EvaluationStatus, RunProgress, StatusFile
+from medhelm.storage.live_status import EvaluationStatus, RunProgress, StatusFile, TokenCounts
 from medhelm.storage.store import Store, create
 from tests.support.servers.openai import PATIENCE_S, Server
 
@@ -36,10 +36,9 @@ def make_run(**changes: Any) -> RunProgress:
         "state": "running",
         "n": 100,
         "done": 50,
-        "failed": 3,
+        "n_failed": 3,
         "failures": {"timeout": 1, "refusal": 2},
-        "input_tokens": 900,
-        "output_tokens": 600,
+        "tokens": TokenCounts(input=900, output=600),
         "cost_usd": 0.5,
         "rate_per_s": 5.0,
     }

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from medhelm.domain.benchmark import Category, Subcategory
 from medhelm.io.package_yaml import read_package_yaml
 
 FILE = Path(__file__).with_name("taxonomy.yaml")
@@ -34,38 +34,6 @@ VALIDATION: Mapping[str, Any] = MappingProxyType(
 )
 """Validation of the taxonomy by clinicians, according to the paper and its appendix B: the share of assignments to
 categories that agree, the mean rating of its comprehensiveness, and its size before and after their comments."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subcategory:
-    """A kind of medical work."""
-
-    id: str
-    """Id in snake case, such as `planning_treatments`."""
-    title: str
-    """Display name."""
-    tasks: tuple[str, ...]
-    """The tasks that can be derived from the paper."""
-    points: int
-    """Number of items in the paper's appendix from which the tasks were derived."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Category:
-    """One of the five fields of medical work."""
-
-    id: str
-    """Id in snake case, such as `clinical_decision_support`."""
-    title: str
-    """Display name."""
-    definition: str
-    """Definition of its scope."""
-    criterion: str
-    """Criterion for assigning a task to it."""
-    performers: str
-    """The professions that do this work."""
-    subcategories: tuple[Subcategory, ...]
-    """Its subcategories."""
 
 
 @cache

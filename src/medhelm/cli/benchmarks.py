@@ -328,12 +328,12 @@ def taxonomy(shared: Shared, tasks: bool) -> int:
     from medhelm.reports import benchmarks as benchmarks_report
     from medhelm.results.taxonomy import coverage
 
-    categories = coverage(load(shared, ["all"]), shared.data)
+    covered = coverage(load(shared, ["all"]), shared.data)
     if shared.json:
-        print_json(benchmarks_report.taxonomy_as_json(categories, TASKS_OF_THE_PAPER, VALIDATION))
+        print_json(benchmarks_report.taxonomy_as_json(covered, TASKS_OF_THE_PAPER, VALIDATION))
     else:
         tree = benchmarks_report.taxonomy_tree(
-            categories, tasks_of_the_paper=TASKS_OF_THE_PAPER, validation=VALIDATION, with_tasks=tasks
+            covered, tasks_of_the_paper=TASKS_OF_THE_PAPER, validation=VALIDATION, with_tasks=tasks
         )
         click.echo(tree)
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -87,11 +88,13 @@ def compare(
         refuse_filter(options.wanted)
         if by in ("benchmark", "test"):
             raise UserError(f"--by {by} needs scores of instances, which are not published. Use --by overall.")
-        _print_pairs(compare_published_models(models, suite=str(options.suite)), adjustment, by, format_)
+        found = compare_published_models(models, suite=str(options.suite))
+        _print_pairs(replace(found, adjustment=adjustment), by, format_)
         return 0
     stores, options = shared.all_stores, board_options(shared, options, format_)
     if len(models) != 2:
-        _print_pairs(compare_all_models(stores, models, options), adjustment, by, format_)
+        found = compare_all_models(stores, models, options)
+        _print_pairs(replace(found, adjustment=adjustment), by, format_)
         return 0
     if by is not None:
         raise UserError("--by needs more than two models: two models are always shown benchmark by benchmark.")
@@ -141,15 +144,15 @@ def _print_pair(pair: Comparison, format_: str) -> None:
         click.echo("\n" + "\n".join(as_shown(text, format_) for text in (*foot, *map(str, pair.remarks))))
 
 
-def _print_pairs(found: ComparedPairs, adjustment: Adjustment, by: str | None, format_: str) -> None:
+def _print_pairs(found: ComparedPairs, by: str | None, format_: str) -> None:
     """Print a comparison of all pairs: the verdict, every pair, and a summary in sentences."""
     from medhelm.reports import comparison as comparison_report
 
     if format_ == "json":
-        print_json(comparison_report.pairs_as_json(found, adjustment))
+        print_json(comparison_report.pairs_as_json(found))
         return
     if format_ in ("table", "md"):
-        click.echo(as_shown(" ".join(comparison_report.pairs_verdict(found, adjustment)), format_) + "\n")
-    click.echo(comparison_report.pairs_to_table(found, adjustment, by=by or "overall", format=format_), nl=False)
+        click.echo(as_shown(" ".join(comparison_report.pairs_verdict(found)), format_) + "\n")
+    click.echo(comparison_report.pairs_to_table(found, by=by or "overall", format=format_), nl=False)
     click.echo(err=format_ in ("csv", "latex"))
-    print_remarks([*comparison_report.in_words(found, adjustment), *found.remarks], format_)
+    print_remarks([*comparison_report.in_words(found), *found.remarks], format_)

@@ -55,8 +55,7 @@ def release(
       medhelm release 2026-11 --note "for the governance committee"
       medhelm release
     """
-    from medhelm.reports.releases import release_as_json, releases_table
-    from medhelm.results.releases import freeze
+    from medhelm.results.releases import freeze, release_as_json, releases_table
     from medhelm.storage.releases import read_release, release_names
     from medhelm.storage.store import open_store
 
@@ -109,8 +108,7 @@ def diff(shared: Shared, /, first: str, second: str, format_: str) -> int:
 
 def print_release_comparison(shared: Shared, first: str, second: str, format_: str) -> None:
     """Print the differences between two releases. Raises: StoreError for a release that cannot be read."""
-    from medhelm.reports.releases import comparison_as_json, comparison_to_text
-    from medhelm.results.release_comparison import compare_releases
+    from medhelm.results.release_comparison import compare_releases, comparison_as_json, comparison_to_text
     from medhelm.results.releases import find_release
     from medhelm.storage.runs import load_runs
     from medhelm.storage.store import open_store
@@ -153,8 +151,8 @@ def verify(shared: Shared, /, name: str | None, signers: Path | None, format_: s
       medhelm verify 2026-11 --data DIR --signed-by committee.pub
     """
     from medhelm.cli.common.progress import progress_listener
-    from medhelm.reports.releases import verification_as_json, verification_to_text
     from medhelm.results.releases import find_release
+    from medhelm.results.verification import verification_as_json, verification_to_text
     from medhelm.results.verification import verify as recompute
 
     signer = _signer(shared, name, signers)

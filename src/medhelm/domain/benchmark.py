@@ -40,6 +40,38 @@ class Taxonomy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Subcategory:
+    """A kind of medical work."""
+
+    id: str
+    """Id in snake case, such as `planning_treatments`."""
+    title: str
+    """Display name."""
+    tasks: tuple[str, ...]
+    """The tasks that can be derived from the paper."""
+    points: int
+    """Number of items in the paper's appendix from which the tasks were derived."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Category:
+    """One of the five fields of medical work."""
+
+    id: str
+    """Id in snake case, such as `clinical_decision_support`."""
+    title: str
+    """Display name."""
+    definition: str
+    """Definition of its scope."""
+    criterion: str
+    """Criterion for assigning a task to it."""
+    performers: str
+    """The professions that do this work."""
+    subcategories: tuple[Subcategory, ...]
+    """Its subcategories."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """Source of the rows of a benchmark: files, versions and checksums."""
 

@@ -108,7 +108,9 @@ class _Publisher:
             if self._file:
                 self._file.close(keep_status=bool(reason))
             elif self._watched.store.running_folder.exists():
-                self._forget_resumed()
+                from medhelm.storage.live_status import forget_resumed
+
+                forget_resumed(self._watched.store, self._command, self._folder)
 
     def _publish(self) -> None:
         next_s = 0.0
@@ -122,24 +124,13 @@ class _Publisher:
                     self._write("stopping" if self._watched.scheduler.stopped else "running")
                 next_s = began + (perf_counter() - began) / LARGEST_SHARE
 
-    def _open(self) -> StatusFile:
-        from medhelm.storage.live_status import StatusFile, new_id
-
-        self._forget_resumed()
-        return StatusFile(self._watched.store, new_id(self._started))
-
-    def _forget_resumed(self) -> None:
-        """Remove the status of evaluations that this one resumes. Raises: OSError."""
-        from medhelm.storage.live_status import forget_resumed
-
-        forget_resumed(self._watched.store, self._command, self._folder)
-
     def _write(self, state: EvaluationState, reason: EndReason = "") -> None:
         """Write the status. Raises: OSError."""
-        if self._file is None:
-            self._file = self._open()
-        from medhelm.storage.live_status import EvaluationStatus
+        from medhelm.storage.live_status import EvaluationStatus, StatusFile, forget_resumed, new_id
 
+        if self._file is None:
+            forget_resumed(self._watched.store, self._command, self._folder)
+            self._file = StatusFile(self._watched.store, new_id(self._started))
         budget = self._watched.budget
         status = EvaluationStatus(
             id=self._file.evaluation,
@@ -172,7 +163,7 @@ class _Publisher:
                     benchmark=dataset.benchmark.name,
                     state="waiting",
                     n=len(dataset.positions),
-                    is_unusable=model.name in unusable,
+                    unusable=model.name in unusable,
                 )
             else:
                 rate = self._rates.setdefault(recorder, _Rate(recorder.started))
@@ -201,7 +192,7 @@ class _Rate:
 
 def _progress_of(recorder: RunRecorder, rate: _Rate, unusable: Mapping[str, str]) -> RunProgress:
     """Return the progress of a run that has begun. Counters of failures are copied: they may get new keys meanwhile."""
-    from medhelm.storage.live_status import JudgeProgress, RunProgress
+    from medhelm.storage.live_status import JudgeProgress, RunProgress, TokenCounts
 
     totals = recorder.totals
     judges = recorder.jury.judges if recorder.jury else {}
@@ -212,18 +203,17 @@ def _progress_of(recorder: RunRecorder, rate: _Rate, unusable: Mapping[str, str]
         state="running" if recorder.run is None else "ended" if recorder.done else "waiting",
         n=recorder.n,
         done=recorder.done,
-        failed=recorder.failed,
+        n_failed=recorder.failed,
         failures=dict(recorder.failures),
-        cached=totals.requests_cached,
-        input_tokens=totals.usage.input,
-        output_tokens=totals.usage.output,
+        requests_cached=totals.requests_cached,
+        tokens=TokenCounts(input=totals.usage.input, output=totals.usage.output),
         cost_usd=totals.cost_usd,
         rate_per_s=None if recorder.run else per_s,
-        is_unusable=recorder.model.name in unusable,
-        judges=tuple(
-            JudgeProgress(judge=name, expected=judge.expected, missing=sum(dict(judge.failures).values()))
+        unusable=recorder.model.name in unusable,
+        judges={
+            name: JudgeProgress(expected=judge.expected, failed=sum(dict(judge.failures).values()))
             for name, judge in judges.items()
-        ),
+        },
     )
 
 

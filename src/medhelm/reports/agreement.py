@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from medhelm.analysis.agreement.jury_vs_clinicians import SHARE, Conclusion, conclude
+from medhelm.reports.formats.fields import Field, table_of
 from medhelm.reports.formats.json_output import select
 from medhelm.reports.formats.tables import Value, decimal, estimate_text, number, render, with_interval
 
@@ -237,9 +238,16 @@ def to_table(found: JuryAgreement, format: str = "table", rule: Rule = "correcte
     all coefficients, and for criteria, single judges and baselines. CSV has all columns.
     """
     several = {**found.datasets, COMBINED: found.combined} if len(found.datasets) > 1 else dict(found.datasets)
-    overview = _overview_table(several, format, f"{found.place}; grades of the jury from the {found.jury_from}", rule)
-    if not wide and format != "csv":
-        overview = _short_table(several, format, f"{found.place}; grades of the jury from the {found.jury_from}", rule)
+    every = wide or format == "csv"
+    rows, headers, drop = table_of(_fields(rule, wide=every), list(several.values()), wide=every)
+    overview = render(
+        [[name, *row] for name, row in zip(several, rows, strict=True)],
+        ["Benchmark", *headers],
+        format=format,
+        caption=f"{found.place}; grades of the jury from the {found.jury_from}",
+        width=120 if every else 130,
+        drop=drop,
+    )
     if format in ("csv", "latex"):
         return overview
     hidden = {"pair_without_icc"} if rule == "corrected" else set()
@@ -259,81 +267,70 @@ def to_table(found: JuryAgreement, format: str = "table", rule: Rule = "correcte
     return "\n".join(filter(None, [top, overview, details, remarks, meaning])) + "\n"
 
 
-LEAST_IMPORTANT = (
-    "Jury ICC(3,k), bootstrap", "Weighted kappa", "Spearman", "Jury minus clinicians", "Jury ICC(2,1)",
-    "Clinicians ICC(3,k)", "Lowest to highest pair", "Pairs", "Jury ICC(3,k)", "Raters", "Completions",
-)  # fmt: skip
-"""Columns that a narrow terminal leaves out, the first one first."""
+def _fields(rule: Rule, *, wide: bool) -> list[Field[BenchmarkAgreement]]:
+    """Return the columns of the jury against clinicians, and of clinicians against each other."""
+    by_pairs = rule == "published"
 
+    def column(
+        heading: str, get: Callable[[BenchmarkAgreement], Any], drop: int = 0, **settings: Any
+    ) -> Field[BenchmarkAgreement]:
+        return Field(key=heading, kind="interval", get=get, heading=heading, drop=drop, **settings)
 
-def _short_table(several: Mapping[str, BenchmarkAgreement], format: str, caption: str, rule: Rule) -> str:
-    """Return jury and clinician, two clinicians, the difference, and the difference in level, of each benchmark."""
-    headers = ["Benchmark", "Completions", "Raters", "Jury and a clinician", "Two clinicians", "Difference"]
-    headers.append("Jury minus clinicians")
-    if rule == "published":
-        headers[3:6] = ["Jury ICC(3,k)", "Clinicians ICC(3,k)"]
-    rows: list[list[Value]] = []
-    for name, found in several.items():
-        one, pairs = found.one_clinician, found.clinicians
-        numbers = [estimate_text(of) for of in (one.jury, one.raters, one.difference)]
-        if rule == "published":
-            paired = with_interval(pairs.pairs.value, pairs.pairs_low, pairs.pairs_high)
-            numbers = [estimate_text(found.jury.consistency), paired]
-        rows.append([name, found.n_instances, len(found.raters), *numbers, estimate_text(found.jury.difference)])
-    return render(rows, headers, format=format, caption=caption, width=130, drop=("Raters", "Completions"))
-
-
-def _overview_table(several: Mapping[str, BenchmarkAgreement], format: str, caption: str, rule: Rule) -> str:
-    """Return the table of the jury against clinicians, and of clinicians against each other."""
-    headers = [
-        "Benchmark", "Completions", "Raters", "Jury and a clinician", "Two clinicians", "Difference", "Jury ICC(3,k)",
-        "Jury ICC(3,k), bootstrap", "Clinicians ICC(3,k)", "Jury ICC(2,1)", "Jury minus clinicians", "Spearman",
-        "Weighted kappa",
+    return [
+        column("Completions", lambda found: found.n_instances, 11, text=lambda found: found.n_instances),
+        column("Raters", lambda found: found.raters, 10, text=lambda found: len(found.raters)),
+        column("Jury and a clinician", lambda found: found.one_clinician.jury, is_present=not by_pairs),
+        column("Two clinicians", lambda found: found.one_clinician.raters, is_present=not by_pairs),
+        column("Difference", lambda found: found.one_clinician.difference, is_present=not by_pairs),
+        column("Jury ICC(3,k)", lambda found: found.jury.consistency, 0 if by_pairs else 9, is_wide=not by_pairs),
+        column("Jury ICC(3,k), bootstrap", lambda found: found.jury.resampled, 1, is_wide=True),
+        column("Clinicians ICC(3,k)", lambda found: found.clinicians, is_present=by_pairs,
+               text=lambda found: _pairwise_text(found.clinicians, wide=wide)),
+        column("Clinicians ICC(3,k)", lambda found: found.one_clinician.raters.of_mean(2), 6, is_present=not by_pairs,
+               is_wide=True),
+        column("Jury ICC(2,1)", lambda found: found.jury.agreement, 5, is_wide=True),
+        column("Jury minus clinicians", lambda found: found.jury.difference, 4 if wide else 0),
+        column("Spearman", lambda found: found.jury.spearman, 3, is_wide=True),
+        column("Weighted kappa", lambda found: found.jury.kappa, 2, is_wide=True),
+        column("Pairs", lambda found: found.clinicians, 8, is_present=by_pairs, is_wide=True,
+               text=lambda found: found.clinicians.pairs.n_pairs),
+        column("Lowest to highest pair", lambda found: found.clinicians, 7, is_present=by_pairs, is_wide=True,
+               text=lambda found: _range_text(found.clinicians)),
     ]  # fmt: skip
-    drop: tuple[str, ...] = LEAST_IMPORTANT
-    if rule == "published":
-        drop = tuple(name for name in drop if name not in ("Jury ICC(3,k)", "Clinicians ICC(3,k)"))
-        headers[3:6] = []
-        headers += ["Pairs", "Lowest to highest pair"]
-    rows: list[list[Value]] = []
-    for name, found in several.items():
-        jury, among, one = found.jury, found.clinicians, found.one_clinician
-        sizes: list[Value] = [name, found.n_instances, len(found.raters)]
-        consistency: list[Value] = [estimate_text(jury.consistency), estimate_text(jury.resampled)]
-        others = [estimate_text(of) for of in (jury.agreement, jury.difference, jury.spearman, jury.kappa)]
-        if rule == "corrected":
-            single = [estimate_text(of) for of in (one.jury, one.raters, one.difference)]
-            rows.append([*sizes, *single, *consistency, estimate_text(one.raters.of_mean(2)), *others])
-            continue
-        values = [pair.value for pair in among.pairs.pairs if pair.value is not None]
-        ends = f"{decimal(min(values))} to {decimal(max(values))}" if values else None
-        pairwise = with_interval(among.pairs.value, among.low, among.high)
-        rows.append([*sizes, *consistency, pairwise, *others, among.pairs.n_pairs, ends])
-    return render(rows, headers, format=format, caption=caption, width=120, drop=drop)
+
+
+def _pairwise_text(among: ClinicianAgreement, *, wide: bool) -> str | None:
+    """Return the mean over pairs with its bootstrap interval: over pairs, or in wide tables over instances."""
+    low, high = (among.low, among.high) if wide else (among.pairs_low, among.pairs_high)
+    return with_interval(among.pairs.value, low, high)
+
+
+def _range_text(among: ClinicianAgreement) -> str | None:
+    values = [pair.value for pair in among.pairs.pairs if pair.value is not None]
+    return f"{decimal(min(values))} to {decimal(max(values))}" if values else None
+
+
+_DETAILS: list[Field[AgreementWithClinicians]] = [
+    Field("n", lambda match: match.n, heading="Completions", drop=2),
+    Field("icc3k", lambda match: match.consistency, kind="interval", heading="ICC(3,k)"),
+    Field("spearman", lambda match: match.spearman, kind="interval", heading="Spearman", drop=3),
+    Field("kappa", lambda match: match.kappa and match.kappa.value, heading="Weighted kappa", drop=1),
+    Field("difference", lambda match: match.difference, kind="interval", heading="Minus clinicians", drop=4),
+]
+"""Columns of criteria, single judges and baseline metrics against the clinicians."""
 
 
 def _details_table(several: Mapping[str, BenchmarkAgreement], format: str) -> str:
     """Return the table of criteria, single judges and baseline metrics against the clinicians."""
-    headers = ["Benchmark", "Compared with clinicians", "Completions", "ICC(3,k)", "Spearman", "Weighted kappa"]
-    headers.append("Minus clinicians")
-    rows: list[list[Value]] = []
-    for name, found in several.items():
-        named = [(f"jury, {criterion}", match) for criterion, match in found.criteria.items()]
-        named += [(f"judge {judge}", match) for judge, match in found.judges.items()]
-        named += [(f"metric {metric}", match) for metric, match in found.baselines.items()]
-        for what, match in named:
-            rows.append(
-                [
-                    name,
-                    what,
-                    match.n,
-                    estimate_text(match.consistency),
-                    estimate_text(match.spearman),
-                    decimal(match.kappa.value) if match.kappa else None,
-                    estimate_text(match.difference),
-                ]
-            )
-    return render(rows, headers, format=format, drop=("Weighted kappa", "Completions", "Spearman", "Minus clinicians"))
+    found = [
+        (name, f"{kind} {what}", match)
+        for name, one in several.items()
+        for kind, matches in (("jury,", one.criteria), ("judge", one.judges), ("metric", one.baselines))
+        for what, match in matches.items()
+    ]
+    rows, headers, drop = table_of(_DETAILS, [match for _, _, match in found])
+    rows = [[name, what, *row] for (name, what, _), row in zip(found, rows, strict=True)]
+    return render(rows, ["Benchmark", "Compared with clinicians", *headers], format=format, drop=drop)
 
 
 # --- completions to rate ----------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.domain import Benchmark, Criterion
+from medhelm.domain.benchmark import Category, Subcategory
 from medhelm.domain.text import plural
 from medhelm.domain.titles import group_title, metric_title
 from medhelm.reports.formats.json_output import plain_json, select
@@ -253,72 +254,45 @@ WIDTH = 24
 class BenchmarkCoverage:
     """A benchmark of a subcategory."""
 
-    name: str
-    """Its id."""
-    task: str
-    """Task that it covers."""
-    access: str
-    """public, gated or private."""
-    instances: str
-    """Number of evaluated instances, as text."""
-    n: int | None
-    """The same as a number; None if unknown."""
-    here: bool
-    """True if its data is on this machine."""
+    benchmark: Benchmark
+    """Its definition."""
     why_not: str
     """Reason why the data cannot be used; empty if it can."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SubcategoryCoverage:
-    """A subcategory with its benchmarks."""
+class TaxonomyCoverage:
+    """The taxonomy with its benchmarks."""
 
-    id: str
-    """Its id."""
-    title: str
-    """Its name."""
-    benchmarks: Sequence[BenchmarkCoverage]
-    """Benchmarks in it."""
-    tasks: Sequence[str] = ()
-    """Its known tasks."""
+    categories: Sequence[Category]
+    """Categories, those of the user last."""
+    benchmarks: Mapping[tuple[str, str], Sequence[BenchmarkCoverage]]
+    """Ids of category and subcategory -> benchmarks in it."""
 
+    @property
+    def places(self) -> list[tuple[Subcategory, Sequence[BenchmarkCoverage]]]:
+        """The subcategories with their benchmarks."""
+        return [place for category in self.categories for place in self.places_of(category)]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CategoryCoverage:
-    """A category with its subcategories."""
-
-    id: str
-    """Its id."""
-    title: str
-    """Its name."""
-    subcategories: Sequence[SubcategoryCoverage]
-    """Its subcategories."""
-    definition: str = ""
-    """Definition; empty for a category of the user."""
-    criterion: str = ""
-    """Criterion for belonging to it."""
-    performers: str = ""
-    """People who do this work."""
+    def places_of(self, category: Category) -> list[tuple[Subcategory, Sequence[BenchmarkCoverage]]]:
+        """Return the subcategories of a category with their benchmarks."""
+        return [(sub, self.benchmarks.get((category.id, sub.id), ())) for sub in category.subcategories]
 
 
 def taxonomy_tree(
-    categories: Sequence[CategoryCoverage],
-    *,
-    tasks_of_the_paper: int,
-    validation: Mapping[str, Any],
-    with_tasks: bool,
+    taxonomy: TaxonomyCoverage, *, tasks_of_the_paper: int, validation: Mapping[str, Any], with_tasks: bool
 ) -> str:
     """Return the taxonomy as text; `with_tasks`: with the tasks of each subcategory."""
     lines: list[str] = []
-    for category in categories:
+    for category in taxonomy.categories:
         lines += [category.title, *(f"  {text}" for text in (category.definition, category.criterion) if text)]
         lines += [f"  Done by: {category.performers}"] if category.performers else []
-        for subcategory in category.subcategories:
-            lines += [f"  {subcategory.title} ({_coverage_text(subcategory)})"]
+        for subcategory, benchmarks in taxonomy.places_of(category):
+            lines += [f"  {subcategory.title} ({_coverage_text(subcategory, len(benchmarks))})"]
             lines += [f"    - {task}" for task in subcategory.tasks if with_tasks]
-            lines += [_benchmark_line(benchmark) for benchmark in subcategory.benchmarks]
+            lines += map(_benchmark_line, benchmarks)
         lines.append("")
-    return "\n".join([*lines, _taxonomy_summary(categories, tasks_of_the_paper), _validation_text(validation)])
+    return "\n".join([*lines, _taxonomy_summary(taxonomy, tasks_of_the_paper), _validation_text(validation)])
 
 
 def _validation_text(of: Mapping[str, Any]) -> str:
@@ -332,52 +306,61 @@ def _validation_text(of: Mapping[str, Any]) -> str:
     )
 
 
-def _taxonomy_summary(categories: Sequence[CategoryCoverage], tasks_of_the_paper: int) -> str:
+def _taxonomy_summary(taxonomy: TaxonomyCoverage, tasks_of_the_paper: int) -> str:
     """Return the counts, and what is unknown."""
-    places = [place for category in categories for place in category.subcategories]
-    benchmarks = [benchmark for place in places for benchmark in place.benchmarks]
-    covered = {(p.id, benchmark.task) for p in places for benchmark in p.benchmarks if benchmark.task in p.tasks}
-    here = sum(benchmark.here for benchmark in benchmarks)
+    places = taxonomy.places
+    found = [(subcategory, one) for subcategory, benchmarks in places for one in benchmarks]
+    tasks = {(subcategory.id, one.benchmark.taxonomy.task) for subcategory, one in found}
+    covered = [(subcategory.id, task) in tasks for subcategory, _ in places for task in subcategory.tasks]
+    here = sum(not one.why_not for _, one in found)
     return (
-        f"{len(categories)} categories, {len(places)} subcategories, {len(benchmarks)} benchmarks, {here} with "
-        f"data.\n{sum(len(place.tasks) for place in places)} tasks, {len(covered)} of them with a benchmark. The paper "
+        f"{len(taxonomy.categories)} categories, {len(places)} subcategories, {len(found)} benchmarks, {here} with "
+        f"data.\n{len(covered)} tasks, {sum(covered)} of them with a benchmark. The paper "
         f"counts {tasks_of_the_paper} tasks, but did not publish the list:\n"
         "these tasks were recovered from the condensed points of its appendix."
     )
 
 
 def taxonomy_as_json(
-    categories: Sequence[CategoryCoverage], tasks_of_the_paper: int, validation: Mapping[str, Any]
+    taxonomy: TaxonomyCoverage, tasks_of_the_paper: int, validation: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the output of `medhelm taxonomy --json`."""
     return {
-        "categories": [_category_json(category) for category in categories],
-        "n_tasks": sum(len(subcategory.tasks) for category in categories for subcategory in category.subcategories),
+        "categories": [
+            {
+                **select(category, "id title definition criterion performers"),
+                "subcategories": [
+                    {**select(place, "id title tasks"), "benchmarks": list(map(_coverage_json, benchmarks))}
+                    for place, benchmarks in taxonomy.places_of(category)
+                ],
+            }
+            for category in taxonomy.categories
+        ],
+        "n_tasks": sum(len(subcategory.tasks) for subcategory, _ in taxonomy.places),
         "n_tasks_of_the_paper": tasks_of_the_paper,
         "validation": dict(validation),
     }
 
 
-def _category_json(category: CategoryCoverage) -> dict[str, Any]:
-    names = "name task access instances=n here why_not"
-    subcategories = [
-        {**select(one, "id title tasks"), "benchmarks": [select(benchmark, names) for benchmark in one.benchmarks]}
-        for one in category.subcategories
-    ]
-    return {**select(category, "id title definition criterion performers"), "subcategories": subcategories}
+def _coverage_json(one: BenchmarkCoverage) -> dict[str, Any]:
+    return {
+        **select(one.benchmark, "name task=taxonomy.task access"),
+        "instances": evaluated(one.benchmark),
+        "here": not one.why_not,
+        "why_not": one.why_not,
+    }
 
 
-def _coverage_text(subcategory: SubcategoryCoverage) -> str:
-    n = len(subcategory.benchmarks)
+def _coverage_text(subcategory: Subcategory, n: int) -> str:
     tasks = f"{plural(len(subcategory.tasks), 'task')}, " if subcategory.tasks else ""
     return f"{tasks}{plural(n, 'benchmark') if n else 'no benchmarks'}"
 
 
-def _benchmark_line(benchmark: BenchmarkCoverage) -> str:
-    state = "data found" if benchmark.here else f"no data: {benchmark.why_not}"
-    return printable(
-        f"    * {benchmark.name:<{WIDTH}} {benchmark.access:<8} instances: {benchmark.instances:<17} {state}"
-    )
+def _benchmark_line(one: BenchmarkCoverage) -> str:
+    state = f"no data: {one.why_not}" if one.why_not else "data found"
+    known = one.benchmark
+    count = evaluated_in_words(known)
+    return printable(f"    * {known.name:<{WIDTH}} {known.access:<8} instances: {count:<17} {state}")
 
 
 # --- plug-ins ---------------------------------------------------------------------------------------------------------

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from medhelm.analysis.agreement.calibrated_pairs import CalibratedLeaderboard
-from medhelm.reports.comparison import p_text
+from medhelm.reports.formats.fields import ABSENT
 from medhelm.reports.formats.json_output import probability, select
+from medhelm.reports.formats.numbers import p_text
 from medhelm.reports.formats.tables import Value, estimate_text, render, with_interval
 
 if TYPE_CHECKING:
@@ -17,11 +18,14 @@ MOST = 15
 """Most pairs in the table; of more, those that differ significantly by jury or clinicians."""
 
 
-def pairs_as_json(board: CalibratedLeaderboard) -> list[dict[str, Any]]:
+def pairs_as_json(board: Leaderboard) -> Any:
     """Return every pair on every rated benchmark, and over all benchmarks (`benchmark` is null) if there are several.
 
     `difference` is in grades on a benchmark, and from -1 to 1 over all; null with a `reason` if it cannot be estimated.
+    Returns: ABSENT for a leaderboard without ratings.
     """
+    if not isinstance(board, CalibratedLeaderboard):
+        return ABSENT
     found = board.calibrated_pairs
     pairs = [*found.benchmarks, *(pair for pair in found.overall if not pair.benchmark)]
     return [
@@ -37,8 +41,10 @@ def pairs_as_json(board: CalibratedLeaderboard) -> list[dict[str, Any]]:
     ]
 
 
-def ranks_as_json(board: CalibratedLeaderboard, model: str) -> dict[str, Any]:
-    """Return the possible ranks of a model by the clinicians' ratings; null if they are not known."""
+def ranks_as_json(board: Leaderboard, model: str) -> dict[str, Any]:
+    """Return the possible ranks of a model by the clinicians' ratings, null if unknown; nothing without ratings."""
+    if not isinstance(board, CalibratedLeaderboard):
+        return {}
     low, high = board.calibrated_pairs.ranks().get(model, (None, None))
     return {"calibrated_rank_low": low, "calibrated_rank_high": high}
 

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from medhelm.analysis.comparison.pairs import (
+    AdjustedDifference,
+    ComparedBenchmark,
+    ComparedPairs,
+    Comparison,
+    ModelPair,
+    Unit,
+)
+from medhelm.analysis.comparison.power import DetectableEffect
+from medhelm.analysis.comparison.tests import LEVEL, Adjustment
+from medhelm.analysis.leaderboard.cells import Column
 from medhelm.domain.text import listed, plural
+from medhelm.reports.formats.fields import Field, fields_json, fields_table, flat_interval, list_field, object_field
 from medhelm.reports.formats.json_output import estimate_json, left_out_json, probability, select
+from medhelm.reports.formats.json_schema import LEFT_OUT
+from medhelm.reports.formats.numbers import p_text
 from medhelm.reports.formats.tables import (
     Columns,
     ObjectView,
@@ -19,18 +33,8 @@ from medhelm.reports.formats.tables import (
     shows_all,
 )
 
-if TYPE_CHECKING:
-    from medhelm.analysis.comparison.paired import PairedDifference
-    from medhelm.analysis.comparison.pairs import AdjustedDifference, ComparedPairs, Comparison, ModelPair, Unit
-    from medhelm.analysis.comparison.power import DetectableEffect
-    from medhelm.analysis.comparison.tests import Adjustment
-    from medhelm.analysis.leaderboard.cells import Column
-
 ADJUSTED: dict[Adjustment, str] = {"holm": "Holm", "bh": "Benjamini and Hochberg"}
 """Adjustment -> its name for people."""
-
-LEVEL = 0.05
-"""Significance level."""
 
 WHAT_COUNTS: dict[Unit, str] = {
     "instances": "A difference counts if swapping the two models' answers at random would rarely produce one as large. "
@@ -40,53 +44,12 @@ WHAT_COUNTS: dict[Unit, str] = {
 }
 """Unit of the overall tests -> what a significant difference is, for the foot of tables."""
 
-SMALLEST = 0.0001
-"""P-values below this are shown as `<0.0001`."""
-
-
-def p_text(p: float | None) -> str | None:
-    """Return a p-value for people: four decimals.
-
-    >>> p_text(0.04), p_text(1e-9)
-    ('0.0400', '<0.0001')
-    """
-    return f"<{SMALLEST}" if p is not None and p < SMALLEST else decimal(p, 4)
-
-
-def overall_p(pair: ModelPair, adjustment: Adjustment) -> float | None:
-    """Return the adjusted p-value of a finding, which needs both win shares and means; None if nothing is shared."""
-    tests = [test.p_adjusted(adjustment) for test in (pair.macro_average, pair.win_share) if test is not None]
-    return max(tests, default=None)
-
-
-def direction(pair: ModelPair, adjustment: Adjustment) -> int:
-    """Return 1 if the first model is significantly better, -1 if the second is, else 0.
-
-    Win shares and means must differ in one direction, whatever the missing scores would have been.
-    """
-    p = overall_p(pair, adjustment)
-    if p is None or p > LEVEL or _is_fragile(pair) or pair.macro_average is None or pair.win_share is None:
-        return 0
-    means, shares = pair.macro_average.difference.value, pair.win_share.difference.value
-    return 0 if means * shares < 0 else 1 if means + shares > 0 else -1
-
-
-def _is_fragile(pair: ModelPair) -> bool:
-    """Return whether missing scores could undo the difference of two models."""
-    return pair.worst_case != pair.best_case and not pair.survives_failures
-
-
-def _is_lost_with_missing(pair: ModelPair, adjustment: Adjustment) -> bool:
-    """Return whether a difference is significant only if missing scores are ignored."""
-    p = overall_p(pair, adjustment)
-    return p is not None and p <= LEVEL and _is_fragile(pair)
-
 
 def finding(comparison: Comparison) -> str:
     """Return in a few words which of the two models is better overall, for a cell of a table."""
-    if found := direction(comparison.pair, comparison.adjustment):
+    if found := comparison.pair.direction(comparison.adjustment):
         return "first is better" if found > 0 else "second is better"
-    is_lost = _is_lost_with_missing(comparison.pair, comparison.adjustment)
+    is_lost = comparison.pair.is_lost_with_missing(comparison.adjustment)
     return "depends on missing answers" if is_lost else "cannot be separated"
 
 
@@ -110,70 +73,73 @@ def _is_adjusted(pair: ModelPair, columns: Sequence[Column]) -> bool:
     return abs(mean - pair.macro_average.difference.value) > ROUNDING
 
 
+BENCHMARK_FIELDS: list[Field[ComparedBenchmark]] = [
+    Field("id", lambda one: one.column.benchmark, kind="text", heading="Benchmark", text=lambda one: one.column.title),
+    Field("metric", lambda one: one.column.metric, kind="text",
+          heading="Metric", text=lambda one: one.column.metric_title or one.column.metric, drop=2),
+    *flat_interval("difference", lambda one: one.difference, "low high n n_left_out n_clusters", heading="Difference"),
+    Field("instances", lambda one: one.difference.n, in_json=False, heading="Instances", drop=3),
+    Field("p_value", lambda one: one.difference.p_value, kind="p-value",
+          heading="p", text=lambda one: p_text(one.difference.p_value), is_wide=True, drop=1),
+    Field("p_adjusted", lambda one: one.p_adjusted_alone, kind="p-value"),
+    Field("p_adjusted_all_pairs", lambda one: one.p_adjusted, kind="p-value",
+          heading="p adjusted", text=lambda one: p_text(one.p_adjusted)),
+]  # fmt: skip
+"""Two models on a benchmark."""
+
+OVERALL_FIELDS: list[Field[Comparison]] = [
+    *flat_interval("difference", lambda both: both.macro_average.difference),
+    Field("p_value", lambda both: both.macro_average.difference.p_value, kind="p-value"),
+    Field("n_benchmarks", lambda both: both.n_benchmarks, kind="whole number"),
+    Field("unit", lambda both: both.unit, kind="text"),
+]
+"""Two models by macro averages."""
+
+WIN_SHARE_FIELDS: list[Field[Comparison]] = [
+    *flat_interval("difference", lambda both: both.win_share.difference),
+    Field("p_value", lambda both: both.win_share.difference.p_value, kind="p-value"),
+    Field("p_adjusted", lambda both: both.win_share.p_adjusted(both.adjustment), kind="p-value"),
+    Field("separated", lambda both: both.pair.direction(both.adjustment) != 0, kind="true or false"),
+    Field("n_models", lambda both: both.n_models, kind="whole number"),
+]
+"""Two models by win shares, the test that decides on the leaderboard."""
+
+FIELDS: list[Field[Comparison]] = [
+    Field("verdict", lambda both: verdict(both)[:1], kind="texts"),
+    Field("first", lambda both: both.first, kind="text"),
+    Field("second", lambda both: both.second, kind="text"),
+    Field("adjustment", lambda both: both.adjustment, kind="text"),
+    list_field("benchmarks", BENCHMARK_FIELDS, lambda both: both.benchmarks),
+    object_field("overall", OVERALL_FIELDS, lambda both: both),
+    object_field("win_share", WIN_SHARE_FIELDS, lambda both: both),
+    Field("left_out", lambda both: left_out_json(both.left_out), kind="object", schema=LEFT_OUT),
+]
+"""Two models; differences are first minus second, on a scale of 0 to 1."""
+
+
 def as_json(comparison: Comparison) -> dict[str, Any]:
-    """Return the output of `medhelm compare A B --json`; differences are first minus second, on a scale of 0 to 1."""
-    return {
-        "verdict": verdict(comparison)[:1],
-        **select(comparison, "first second adjustment"),
-        "benchmarks": [
-            {
-                **select(compared, "id=column.benchmark metric=column.metric"),
-                **_difference_json(compared.difference),
-                "p_adjusted": probability(compared.p_adjusted_alone),
-                "p_adjusted_all_pairs": probability(compared.p_adjusted),
-            }
-            for compared in comparison.benchmarks
-        ],
-        "overall": {
-            **select(comparison.macro_average.difference, "difference=value low high", rounded=True),
-            "p_value": probability(comparison.macro_average.difference.p_value),
-            **select(comparison, "n_benchmarks unit"),
-        },
-        "win_share": {**_overall_json(comparison), "n_models": comparison.n_models},
-        "left_out": left_out_json(comparison.left_out),
-    }
-
-
-def _overall_json(comparison: Comparison) -> dict[str, Any]:
-    """Return the test that decides on the leaderboard."""
-    test = comparison.win_share
-    return {
-        **select(test.difference, "difference=value low high", rounded=True),
-        "p_value": probability(test.difference.p_value),
-        "p_adjusted": probability(test.p_adjusted(comparison.adjustment)),
-        "separated": direction(comparison.pair, comparison.adjustment) != 0,
-    }
-
-
-def _difference_json(found: PairedDifference) -> dict[str, Any]:
-    names = "difference=value low high n n_left_out n_clusters"
-    return {**select(found, names, rounded=True), "p_value": probability(found.p_value)}
+    """Return the output of `medhelm compare A B --json`."""
+    return fields_json(FIELDS, comparison)
 
 
 def to_table(comparison: Comparison, format: str = "table") -> str:
     """Return one row per benchmark and one overall; `--wide` and CSV add unadjusted p-values and the win share."""
-    is_long = shows_all(format)
-    headers = ["Benchmark", "Metric", "Difference", "Instances", *(["p"] if is_long else []), "p adjusted"]
-    tests: list[tuple[str, str, PairedDifference, float | None]] = [
-        (one.column.title, one.column.metric_title or one.column.metric, one.difference, one.p_adjusted)
-        for one in comparison.benchmarks
-    ]
-    p = overall_p(comparison.pair, comparison.adjustment)
-    overall = overall_tests(comparison)
-    tests += [
-        (name, "", test.difference, test.p_adjusted(comparison.adjustment) if is_long else p)
-        for name, test in list(overall.items())[: None if is_long else 1]
-    ]
-    rows: list[list[Value]] = [
-        [title, metric, estimate_text(found), found.n, *([p_text(found.p_value)] if is_long else []), p_text(adjusted)]
-        for title, metric, found, adjusted in tests
+    overall = [
+        ComparedBenchmark(
+            column=Column(benchmark="", title=name, category="", subcategory="", metric=""),
+            difference=test.difference,
+            p_adjusted=test.p_adjusted(comparison.adjustment),
+            p_adjusted_alone=test.p_adjusted(comparison.adjustment),
+        )
+        for name, test in overall_tests(comparison).items()
     ]
     caption = (
         f"{comparison.first} minus {comparison.second}, on a scale from 0 (worst) to 1 (best); p adjusted for all "
         f"pairs of {comparison.n_models} models, on single benchmarks also for all benchmarks "
         f"({ADJUSTED[comparison.adjustment]})"
     )
-    return render(rows, headers, format=format, caption=caption, drop=("p", "Metric", "Instances"))
+    rows = [*comparison.benchmarks, *(overall if shows_all(format) else overall[:1])]
+    return fields_table(BENCHMARK_FIELDS, rows, format=format, caption=caption)
 
 
 def overall_tests(comparison: Comparison) -> dict[str, AdjustedDifference]:
@@ -186,8 +152,8 @@ def overall_tests(comparison: Comparison) -> dict[str, AdjustedDifference]:
 def verdict(comparison: Comparison) -> list[str]:
     """Return whether the two models differ, what a difference is, and how averages are adjusted."""
     first, second, pair = comparison.first, comparison.second, comparison.pair
-    found = direction(pair, comparison.adjustment)
-    p = _equals(p_text(overall_p(pair, comparison.adjustment)))
+    found = pair.direction(comparison.adjustment)
+    p = _equals(p_text(pair.p_adjusted(comparison.adjustment)))
     among = f", adjusted for all pairs of {comparison.n_models} models" if comparison.n_models > 2 else ""
     means, shares = comparison.macro_average.difference, comparison.win_share.difference
     higher, lower = (first, second) if means.value >= 0 else (second, first)
@@ -198,7 +164,7 @@ def verdict(comparison: Comparison) -> list[str]:
         text = (
             f"{first} and {second} cannot be separated: {higher} has the higher average, {lower} the higher win share."
         )
-    elif _is_lost_with_missing(pair, comparison.adjustment):
+    elif pair.is_lost_with_missing(comparison.adjustment):
         missing = plural(means.n_left_out, "question")
         text = (
             f"{higher} may be better than {lower}, but not if the missing answers are counted against it ({missing}). "
@@ -219,110 +185,96 @@ def _equals(p: str | None) -> str:
 By = Literal["overall", "benchmark", "test"]
 """Meaning of the rows: pairs, benchmarks, or pairs on each benchmark."""
 
-AT_LEVEL = "the 5% level"
-"""The same as text."""
-
 NAMES = 12
 """Most benchmarks named in one sentence."""
 
 
-def pairs_as_json(compared: ComparedPairs, adjustment: Adjustment) -> dict[str, Any]:
+def pairs_as_json(compared: ComparedPairs) -> dict[str, Any]:
     """Return the output of `medhelm compare --json`; differences are first minus second, on a scale of 0 to 1."""
-    pairs = compared.pairs
+    pairs, way = compared.pairs, compared.adjustment
     return {
-        "verdict": pairs_verdict(compared, adjustment),
+        "verdict": pairs_verdict(compared),
         **select(compared, "models n_models n_baselines"),
         "benchmarks": [
             {
                 **select(column, "id=benchmark title metric"),
-                **_counts_json(_tests_on(compared, column.benchmark), adjustment),
-                "mde": _effect_json(compared, column.benchmark, "corrected"),
-                "mde_published": _effect_json(compared, column.benchmark, "published"),
+                **_counts_json(_tests_on(compared, column.benchmark), way),
+                "mde": estimate_json(effects and effects.corrected, "value sd n_pairs"),
+                "mde_published": estimate_json(effects and effects.published, "value sd n_pairs"),
             }
             for column in compared.all_pairs.columns
+            for effects in [compared.effects.get(column.benchmark)]
         ],
         "pairs": [
             {
                 **select(pair, "first second unit n_benchmarks"),
-                "separated": direction(pair, adjustment) != 0,
-                "macro_average": _test_json(pair.macro_average, adjustment),
-                "win_share": _test_json(pair.win_share, adjustment),
-                "win_rate": _test_json(_win_rate_test(pair), adjustment),
+                "separated": pair.direction(way) != 0,
+                "macro_average": _test_json(pair.macro_average, way),
+                "win_share": _test_json(pair.win_share, way),
+                "win_rate": _test_json(_win_rate_test(pair), way),
                 "survives_failures": pair.survives_failures,
-                "benchmarks": {name: _test_json(test, adjustment) for name, test in pair.benchmarks.items()},
+                "benchmarks": {name: _test_json(test, way) for name, test in pair.benchmarks.items()},
             }
             for pair in pairs
         ],
         "told_apart": {
-            "win_share": _counts_json([pair.win_share for pair in pairs], adjustment),
-            "win_rate": _counts_json([_win_rate_test(pair) for pair in pairs], adjustment),
-            "macro_average": _counts_json([pair.macro_average for pair in pairs], adjustment),
-            "benchmarks": _counts_json([t for pair in pairs for t in pair.benchmarks.values()], adjustment),
+            "win_share": _counts_json([pair.win_share for pair in pairs], way),
+            "win_rate": _counts_json([_win_rate_test(pair) for pair in pairs], way),
+            "macro_average": _counts_json([pair.macro_average for pair in pairs], way),
+            "benchmarks": _counts_json([test for pair in pairs for test in pair.benchmarks.values()], way),
         },
-        "adjustment": adjustment,
+        "adjustment": way,
         "level": LEVEL,
         **select(compared, "suite scoring tier"),
         "left_out": left_out_json(compared.left_out),
-        "remarks": [*in_words(compared, adjustment), *map(str, compared.remarks)],
+        "remarks": [*in_words(compared), *map(str, compared.remarks)],
     }
 
 
-def pairs_to_table(
-    compared: ComparedPairs, adjustment: Adjustment, *, by: str = "overall", format: str = "table"
-) -> str:
+def pairs_to_table(compared: ComparedPairs, *, by: str = "overall", format: str = "table") -> str:
     """Return a table of pairs, of benchmarks, or of pairs on each benchmark; see `By`."""
     if by == "benchmark":
-        return _benchmark_table(compared, adjustment, format)
+        return _benchmark_table(compared, format)
     if by == "test":
-        return _test_table(compared, adjustment, format)
-    caption = f"First minus second, on a scale from 0 (worst) to 1 (best); {_adjusted_for(compared, adjustment)}"
-    if shows_all(format):
-        return _long_pairs_table(compared, adjustment, caption, format)
-    headers = ["Model", "Compared with", "Benchmarks", "Macro average difference", "p adjusted"]
+        return _test_table(compared, format)
+    is_long, way = shows_all(format), compared.adjustment
+    names = ["win share", "macro average"] if is_long else ["macro average"]
+    headers = ["Model", "Compared with", "Benchmarks"]
+    for name in names:
+        headers += [*_interval_headers(f"{name} difference", format), "p adjusted"]
     rows: list[list[Value]] = []
     for pair in compared.pairs:
-        p = overall_p(pair, adjustment)
-        cells = [*_interval_cells(pair.macro_average, format), p_text(p)]
-        rows.append([pair.first, pair.second, pair.n_benchmarks, *cells])
-    return render(rows, headers, format=format, caption=caption, drop=("Benchmarks",))
+        tests = dict(zip(names, [pair.win_share, pair.macro_average][-len(names) :], strict=True))
+        significant = ", ".join(name for name, test in tests.items() if _is_significant(test, way))
+        cells = [cell for test in tests.values() for cell in _test_cells(test, way, format)]
+        rows.append([pair.first, pair.second, pair.n_benchmarks, *cells, *([significant or None] if is_long else [])])
+    caption = f"First minus second, on a scale from 0 (worst) to 1 (best); {_adjusted_for(compared)}"
+    headers += ["Significant by"] if is_long else []
+    return render(rows, headers, format=format, caption=caption, drop=() if is_long else ("Benchmarks",))
 
 
-def _long_pairs_table(compared: ComparedPairs, adjustment: Adjustment, caption: str, format: str) -> str:
-    """Return the table of pairs with the tests of win shares and of macro averages."""
-    headers = ["Model", "Compared with", "Benchmarks", *_interval_headers("win share difference", format), "p adjusted",
-               *_interval_headers("macro average difference", format), "p adjusted", "Significant by"]  # fmt: skip
-    rows: list[list[Value]] = []
-    for pair in compared.pairs:
-        tests = {"win share": pair.win_share, "macro average": pair.macro_average}
-        significant = [name for name, test in tests.items() if _is_significant(test, adjustment)]
-        cells: list[Value] = []
-        for test in tests.values():
-            cells += [*_interval_cells(test, format), _p_cell(test.p_adjusted(adjustment), format) if test else None]
-        rows.append([pair.first, pair.second, pair.n_benchmarks, *cells, ", ".join(significant) or None])
-    return render(rows, headers, format=format, caption=caption)
-
-
-def _adjusted_for(compared: ComparedPairs, adjustment: Adjustment) -> str:
+def _adjusted_for(compared: ComparedPairs) -> str:
     """Return what p-values are adjusted for, for captions."""
     text = f"p adjusted for all pairs of {plural(compared.n_models, 'model')}"
     if compared.n_baselines:
         text += f", pairs with a baseline for all pairs of these and {plural(compared.n_baselines, 'baseline')}"
-    return f"{text} ({ADJUSTED[adjustment]})"
+    return f"{text} ({ADJUSTED[compared.adjustment]})"
 
 
-def pairs_verdict(compared: ComparedPairs, adjustment: Adjustment) -> list[str]:
+def pairs_verdict(compared: ComparedPairs) -> list[str]:
     """Return how many pairs of models differ, and which models the first one is better than."""
     tested = [pair for pair in compared.pairs if pair.macro_average is not None]
     if not tested:
         return []
-    found = {(pair.first, pair.second): direction(pair, adjustment) for pair in tested}
+    found = {(pair.first, pair.second): pair.direction(compared.adjustment) for pair in tested}
     n_models, differ = len(compared.models), sum(one != 0 for one in found.values())
     if not differ:
         subject = f"No two of the {n_models} models" if n_models > 2 else "The two models do not"
         return [f"{subject} differ significantly."]
     sentences = []
     if len(tested) > 1:
-        sentences.append(f"{differ} of {len(tested)} pairs of models differ significantly ({ADJUSTED[adjustment]}).")
+        adjusted = ADJUSTED[compared.adjustment]
+        sentences.append(f"{differ} of {len(tested)} pairs of models differ significantly ({adjusted}).")
     return [*sentences, _first_model_sentence(compared, found)]
 
 
@@ -345,26 +297,26 @@ def _first_model_sentence(compared: ComparedPairs, found: Mapping[tuple[str, str
     return f"{text}{f'; it shares no benchmark with {listed(apart, NAMES)}' if apart else ''}."
 
 
-def in_words(compared: ComparedPairs, adjustment: Adjustment) -> list[str]:
+def in_words(compared: ComparedPairs) -> list[str]:
     """Return a summary of the tests in sentences."""
     pairs = [pair for pair in compared.pairs if pair.macro_average is not None]
     if not pairs:
         return []
     sentences = []
-    if fragile := [pair for pair in pairs if _is_lost_with_missing(pair, adjustment)]:
+    if fragile := [pair for pair in pairs if pair.is_lost_with_missing(compared.adjustment)]:
         sentences.append(
             "The difference of these models is significant only if missing answers are ignored: "
             f"{_named_pairs(fragile)}. Run again to get them."
         )
     if single := [test for pair in pairs for test in pair.benchmarks.values()]:
-        differ = _count_significant(single, adjustment)
+        differ = _count_significant(single, compared.adjustment)
         verb = "is" if differ == 1 else "are"
         text = f"{differ:,} of {len(single):,} differences on single benchmarks {verb} significant"
         text = text if differ else "No difference on a single benchmark is significant"
-        sentences.append(f"{text} ({ADJUSTED[adjustment]}).")
+        sentences.append(f"{text} ({ADJUSTED[compared.adjustment]}).")
         columns = compared.all_pairs.columns
         tests = {column.title: _tests_on(compared, column.benchmark) for column in columns}
-        tied = [title for title, own in tests.items() if own and not _count_significant(own, adjustment)]
+        tied = [title for title, own in tests.items() if own and not _count_significant(own, compared.adjustment)]
         sentences += [f"Benchmarks without a significant difference: {listed(tied, NAMES)}."] if tied and differ else []
     if over := [pair for pair in pairs if pair.unit == "benchmarks"]:
         whose = "all pairs" if len(over) == len(pairs) else f"{len(over)} of {len(pairs)} pairs"
@@ -390,60 +342,37 @@ def _win_rate_test(pair: ModelPair) -> AdjustedDifference | None:
     return pair.win_share if pair.unit == "benchmarks" else None
 
 
-def _benchmark_table(compared: ComparedPairs, adjustment: Adjustment, format: str) -> str:
+def _benchmark_table(compared: ComparedPairs, format: str) -> str:
     headers = ["Benchmark", "Metric", "Instances", "Pairs", "Significant", "Adjusted", "mde", "mde, published"]
     rows: list[list[Value]] = []
     for column in compared.all_pairs.columns:
-        tests = _tests_on(compared, column.benchmark)
+        counts = _counts_json(_tests_on(compared, column.benchmark), compared.adjustment)
+        significant = [counts["n_unadjusted"], counts["n_adjusted"]] if counts["n_pairs"] else [None, None]
         effects = compared.effects.get(column.benchmark)
-        rows.append(
-            [
-                column.title,
-                column.metric_title or column.metric,
-                effects.n if effects else None,
-                len(tests),
-                sum(test.difference.p_value <= LEVEL for test in tests) if tests else None,
-                _count_significant(tests, adjustment) if tests else None,
-                _effect_text(effects.corrected if effects else None),
-                _effect_text(effects.published if effects else None),
-            ]
-        )
+        mde = [_effect_text(effects.corrected), _effect_text(effects.published)] if effects else [None, None]
+        n = effects.n if effects else None
+        rows.append([column.title, column.metric_title or column.metric, n, counts["n_pairs"], *significant, *mde])
     caption = (
-        f"Pairs of models that differ at {AT_LEVEL}, before and after adjustment over all pairs and "
-        f"benchmarks ({ADJUSTED[adjustment]}); mde: minimum detectable effect, mean and SD over pairs"
+        "Pairs of models that differ at the 5% level, before and after adjustment over all pairs and benchmarks "
+        f"({ADJUSTED[compared.adjustment]}); mde: minimum detectable effect, mean and SD over pairs"
     )
     return render(rows, headers, format=format, caption=caption, drop=("mde, published", "Metric", "Pairs"))
 
 
-def _test_table(compared: ComparedPairs, adjustment: Adjustment, format: str) -> str:
-    headers = [
-        "Benchmark",
-        "Model",
-        "Compared with",
-        *_interval_headers("difference", format),
-        "Instances",
-        "p",
-        "p adjusted",
-    ]
-    titles = {column.benchmark: column.title for column in compared.all_pairs.columns}
-    rows: list[list[Value]] = [
-        [
-            titles[name],
-            pair.first,
-            pair.second,
-            *_interval_cells(pair.benchmarks[name], format),
-            pair.benchmarks[name].difference.n,
-            _p_cell(pair.benchmarks[name].difference.p_value, format),
-            _p_cell(pair.benchmarks[name].p_adjusted(adjustment), format),
-        ]
-        for name in titles
-        for pair in compared.pairs
-        if name in pair.benchmarks
-    ]
+def _test_table(compared: ComparedPairs, format: str) -> str:
+    headers = ["Benchmark", "Model", "Compared with", *_interval_headers("difference", format)]
+    rows: list[list[Value]] = []
+    for column in compared.all_pairs.columns:
+        for pair in compared.pairs:
+            if test := pair.benchmarks.get(column.benchmark):
+                *difference, p = _test_cells(test, compared.adjustment, format)
+                numbers = [*difference, test.difference.n, _p_cell(test.difference.p_value, format), p]
+                rows.append([column.title, pair.first, pair.second, *numbers])
     caption = (
         "First minus second, on a scale from 0 (worst) to 1 (best); p adjusted over all pairs and benchmarks "
-        f"({ADJUSTED[adjustment]})"
+        f"({ADJUSTED[compared.adjustment]})"
     )
+    headers += ["Instances", "p", "p adjusted"]
     return render(rows, headers, format=format, caption=caption, drop=("p", "Instances"))
 
 
@@ -474,16 +403,12 @@ def _test_json(test: AdjustedDifference | None, adjustment: Adjustment) -> dict[
     if test is None:
         return None
     return {
-        **_difference_json(test.difference),
+        **select(test.difference, "difference=value low high n n_left_out n_clusters", rounded=True),
+        "p_value": probability(test.difference.p_value),
         "p_holm": probability(test.p_holm),
         "p_bh": probability(test.p_bh),
         "told_apart": _is_significant(test, adjustment),
     }
-
-
-def _effect_json(compared: ComparedPairs, benchmark: str, rule: str) -> dict[str, Any] | None:
-    effects = compared.effects.get(benchmark)
-    return estimate_json(getattr(effects, rule), "value sd n_pairs") if effects else None
 
 
 def _interval_headers(name: str, format: str) -> list[str]:
@@ -491,10 +416,11 @@ def _interval_headers(name: str, format: str) -> list[str]:
     return [name.capitalize(), f"{name} low", f"{name} high"] if format == "csv" else [name.capitalize()]
 
 
-def _interval_cells(test: AdjustedDifference | None, format: str) -> list[Value]:
-    """Return the cells under `_interval_headers`."""
+def _test_cells(test: AdjustedDifference | None, adjustment: Adjustment, format: str) -> list[Value]:
+    """Return the cells under `_interval_headers`, and the adjusted p-value."""
     found = test.difference if test else None
-    return estimate_numbers(found) if format == "csv" else [estimate_text(found)]
+    difference = estimate_numbers(found) if format == "csv" else [estimate_text(found)]
+    return [*difference, _p_cell(test.p_adjusted(adjustment), format) if test else None]
 
 
 def _p_cell(p: float, format: str) -> Value:
@@ -513,7 +439,7 @@ def _pair_columns(compared: ComparedPairs, by: str) -> Columns:
     """Return one row per test: win share, macro average, or benchmark of a pair."""
     rows = [
         {"first": pair["first"], "second": pair["second"], "test": name, **test}
-        for pair in pairs_as_json(compared, compared.adjustment)["pairs"]
+        for pair in pairs_as_json(compared)["pairs"]
         for name, test in [("win share", pair["win_share"]), ("macro average", pair["macro_average"]),
                            *pair["benchmarks"].items()]
         if test is not None
@@ -532,11 +458,11 @@ VIEW: ObjectView[Comparison] = ObjectView(
 """Two models in Python."""
 
 PAIRS_VIEW: ObjectView[ComparedPairs] = ObjectView(
-    summary=lambda compared: " ".join(pairs_verdict(compared, compared.adjustment)),
-    table=lambda compared, format: pairs_to_table(compared, compared.adjustment, format=format),
-    as_json=lambda compared: pairs_as_json(compared, compared.adjustment),
+    summary=lambda compared: " ".join(pairs_verdict(compared)),
+    table=lambda compared, format: pairs_to_table(compared, format=format),
+    as_json=pairs_as_json,
     columns=_pair_columns,
-    verdict=lambda compared: pairs_verdict(compared, compared.adjustment),
-    remarks=lambda compared: [*in_words(compared, compared.adjustment), *compared.remarks],
+    verdict=pairs_verdict,
+    remarks=lambda compared: [*in_words(compared), *compared.remarks],
 )
 """Every pair of models in Python."""

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from medhelm.analysis.cost.frontier import CostFrontier, FrontierStep
 from medhelm.analysis.cost.sums import CostSum
 from medhelm.domain.text import plural
+from medhelm.reports.formats.fields import Field, fields_json, fields_table, list_field
 from medhelm.reports.formats.json_output import plain_json, select
-from medhelm.reports.formats.tables import Value, decimal, number, render, tabulate, with_interval
+from medhelm.reports.formats.tables import Value, decimal, render, tabulate, with_interval
 
 if TYPE_CHECKING:
     from medhelm.analysis.cost.bill import Bill, BillRow, CostEffectiveness
@@ -102,13 +103,8 @@ def steps_table(bill: Bill, format: str = "table") -> str:
     """Return what each step along the efficient frontier costs; "" if the frontier has no step."""
     if bill.frontier is None or not bill.frontier.steps:
         return ""
-    headers = ["from", "to", "USD more per 1,000", "points more", "USD per point"]
-    rows: list[list[Value]] = []
-    for step in bill.frontier.steps:
-        gain = with_interval(step.points, step.points_low, step.points_high, 2)
-        rows.append([step.cheaper, step.costlier, decimal(step.usd_per_1000, 4), gain, _cost_per_point(step)])
     caption = "Steps along the efficient frontier, with 95% intervals; points are percentage points of macro average."
-    return render(rows, headers, format=format, caption=caption)
+    return fields_table(STEP_FIELDS, bill.frontier.steps, format=format, caption=caption)
 
 
 def _cost_per_point(step: FrontierStep) -> str | None:
@@ -123,26 +119,33 @@ def _cost_per_point(step: FrontierStep) -> str | None:
     return with_interval(step.usd_per_point, low, high, 4)
 
 
+STEP_FIELDS: list[Field[FrontierStep]] = [
+    Field("from", lambda step: step.cheaper, kind="text", heading="from"),
+    Field("to", lambda step: step.costlier, kind="text", heading="to"),
+    Field("usd_per_1000", lambda step: step.usd_per_1000, heading="USD more per 1,000", places=4),
+    Field("points", lambda step: step.points, heading="points more",
+          text=lambda step: with_interval(step.points, step.points_low, step.points_high, 2)),
+    Field("points_low", lambda step: step.points_low),
+    Field("points_high", lambda step: step.points_high),
+    Field("usd_per_point", lambda step: step.usd_per_point, heading="USD per point", text=_cost_per_point),
+    Field("usd_per_point_low", lambda step: step.interval and step.interval[0]),
+    Field("usd_per_point_high", lambda step: step.interval and step.interval[1]),
+    Field("separated", lambda step: step.is_separated, kind="true or false"),
+]  # fmt: skip
+"""A step along the efficient frontier."""
+
+FRONTIER_FIELDS: list[Field[CostFrontier]] = [
+    Field("efficient", lambda frontier: [one.model for one in frontier.models if one.is_efficient], kind="texts"),
+    list_field("steps", STEP_FIELDS, lambda frontier: frontier.steps),
+    Field("unknown_cost", lambda frontier: frontier.unknown_cost, kind="texts"),
+    Field("other_benchmarks", lambda frontier: frontier.other_benchmarks, kind="texts"),
+]  # fmt: skip
+"""The efficient frontier, and the models that were left out."""
+
+
 def frontier_as_json(frontier: CostFrontier | None) -> dict[str, Any] | None:
-    """Return the frontier as JSON: steps, and the models that were left out."""
-    if frontier is None:
-        return None
-    return {
-        "efficient": [one.model for one in frontier.models if one.is_efficient],
-        "steps": [
-            {
-                "from": step.cheaper,
-                "to": step.costlier,
-                **select(step, "usd_per_1000 points points_low points_high usd_per_point", rounded=True),
-                "usd_per_point_low": number(step.interval[0]) if step.interval else None,
-                "usd_per_point_high": number(step.interval[1]) if step.interval else None,
-                "separated": step.is_separated,
-            }
-            for step in frontier.steps
-        ],
-        "unknown_cost": list(frontier.unknown_cost),
-        "other_benchmarks": list(frontier.other_benchmarks),
-    }
+    """Return the frontier as JSON."""
+    return None if frontier is None else fields_json(FRONTIER_FIELDS, frontier)
 
 
 def left_out(frontier: CostFrontier | None) -> list[str]:

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from medhelm.domain.text import listed, plural
-from medhelm.reports.comparison import p_text
-from medhelm.reports.formats.json_output import probability, select
-from medhelm.reports.formats.tables import (
-    Value,
-    as_line,
-    decimal,
-    escape_markdown,
-    estimate_text,
-    number,
-    printable,
-    render,
-    tabulate,
-)
+from medhelm.reports.formats.fields import Field, fields_json, fields_table, flat_interval
+from medhelm.reports.formats.json_output import select
+from medhelm.reports.formats.tables import as_line, decimal, escape_markdown, estimate_text, printable
 
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.non_inferiority import GateResult, GateTest, Needed, NotCompared
@@ -40,7 +30,7 @@ def gate_text(found: GateResult, format: str) -> str:
         return to_junit(found)
     if format == "github":
         return to_annotations(found)
-    lines = [verdict(found), "", _table(found, format).rstrip(), ""]
+    lines = [verdict(found), "", fields_table(TEST_FIELDS, found.tests, format=format).rstrip(), ""]
     lines += [f"- {_on_one_line(note, format)}" for note in notes(found)]
     return "\n".join(lines).rstrip() + "\n" if format == "table" else _markdown(found, lines)
 
@@ -127,23 +117,34 @@ def notes(found: GateResult) -> Iterator[str]:
     yield from map(str, found.remarks)
 
 
-def _table(found: GateResult, format: str) -> str:
-    columns: dict[str, Callable[[GateTest], Value]] = {
-        "Model": lambda one: (
-            one.model if one.model == one.baseline_model else f"{one.model} (reference: {one.baseline_model})"
-        ),
-        "Benchmark": lambda one: one.title,
-        "Metric": lambda one: one.metric_title or one.metric or None,
-        "Reference": lambda one: decimal(one.change.means[0]),
-        "New": lambda one: decimal(one.change.means[1]),
-        "Change": lambda one: estimate_text(one.change),
-        "Instances": lambda one: one.change.n,
-        "Missing": lambda one: one.change.n_missing,
-        "p worse": lambda one: p_text(one.p_adjusted),
-        "Verdict": lambda one: one.outcome,
-    }
-    drop = ("Metric", "Missing", "Instances", "p worse", "New", "Reference")
-    return render(*tabulate(found.tests, columns), format=format, drop=drop)
+def _models_text(test: GateTest) -> str:
+    is_same = test.model == test.baseline_model
+    return test.model if is_same else f"{test.model} (reference: {test.baseline_model})"
+
+
+TEST_FIELDS: list[Field[GateTest]] = [
+    Field("model", lambda test: test.model, kind="text", heading="Model", text=_models_text),
+    Field("baseline_model", lambda test: test.baseline_model, kind="text"),
+    Field("benchmark", lambda test: test.benchmark or None, kind="text", heading="Benchmark",
+          text=lambda test: test.title),
+    Field("metric", lambda test: test.metric or None, kind="text", heading="Metric",
+          text=lambda test: test.metric_title or test.metric or None, drop=1),
+    Field("verdict", lambda test: test.outcome, kind="text"),
+    Field("reference", lambda test: test.change.means[0], heading="Reference", drop=6),
+    Field("new", lambda test: test.change.means[1], heading="New", drop=5),
+    *flat_interval("difference", lambda test: test.change, heading="Change"),
+    Field("n", lambda test: test.change.n, kind="whole number", heading="Instances", drop=3),
+    Field("n_missing", lambda test: test.change.n_missing, kind="whole number", heading="Missing", drop=2),
+    Field("paired", lambda test: test.change.is_paired, kind="true or false"),
+    Field("worst_case", lambda test: test.change.value - test.change.below),
+    Field("best_case", lambda test: test.change.value + test.change.above),
+    Field("p_adjusted", lambda test: test.p_adjusted, kind="p-value", heading="p worse", drop=4),
+    Field("lacks_scores", lambda test: test.lacks_scores, kind="true or false"),
+    Field("n_needed", lambda test: test.needed and test.needed.instances, kind="whole number"),
+    Field("times_instances", lambda test: test.needed and test.needed.times),
+    Field("outcome", lambda test: test.outcome, kind="text", in_json=False, heading="Verdict"),
+]  # fmt: skip
+"""A model on a benchmark, or on all of them."""
 
 
 def as_json(found: GateResult) -> dict[str, Any]:
@@ -153,27 +154,9 @@ def as_json(found: GateResult) -> dict[str, Any]:
         "sentence": verdict(found),
         "exit_code": found.exit_code,
         **select(found, "against margin each allow_missing"),
-        "tests": [_test_json(one) for one in found.tests],
+        "tests": [fields_json(TEST_FIELDS, test) for test in found.tests],
         "not_compared": [select(one, "model baseline_model benchmark reason") for one in found.not_compared],
         "remarks": [select(one, "code subject text") for one in found.remarks],
-    }
-
-
-def _test_json(test: GateTest) -> dict[str, Any]:
-    change = test.change
-    return {
-        **select(test, "model baseline_model"),
-        "benchmark": test.benchmark or None,
-        "metric": test.metric or None,
-        "verdict": test.outcome,
-        "reference": number(change.means[0]),
-        "new": number(change.means[1]),
-        **select(change, "difference=value low high n n_missing paired=is_paired", rounded=True),
-        "worst_case": number(change.value - change.below),
-        "best_case": number(change.value + change.above),
-        "p_adjusted": probability(test.p_adjusted),
-        "lacks_scores": test.lacks_scores,
-        **select(test, "n_needed=needed.instances times_instances=needed.times", rounded=True),
     }
 
 

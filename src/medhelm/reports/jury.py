@@ -47,18 +47,19 @@ whole is null without a number. `method` names the method of the interval: see `
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from medhelm.domain import Estimate
 from medhelm.domain.failure_code import explain_codes
 from medhelm.domain.text import listed
+from medhelm.reports.formats.fields import Field, fields_json, select_fields, table_of
 from medhelm.reports.formats.json_output import estimate_json, injection_effects_json, plain_json, select
 from medhelm.reports.formats.tables import (
     Value,
     counts_text,
     data_text,
-    decimal,
     estimate_numbers,
     estimate_text,
     number,
@@ -75,6 +76,10 @@ if TYPE_CHECKING:
     from medhelm.domain import JudgeTally
 
 
+PARTS = "value low high n method"
+"""Parts of a number with its interval in JSON."""
+
+
 def as_json(analysis: JuryAnalysis) -> dict[str, Any]:
     """Return the output of `medhelm jury --json`; undefined numbers are None."""
     return {
@@ -89,48 +94,150 @@ def as_json(analysis: JuryAnalysis) -> dict[str, Any]:
     }
 
 
-def interval(estimate: Estimate | None) -> dict[str, Any] | None:
-    """Return a number with its interval."""
-    return estimate_json(estimate, "value low high n method")
-
-
 def _summary_json(own: JurySummary) -> dict[str, Any]:
     """A jury on one benchmark, or over all."""
+    judges = _judge_fields(own)
     return {
         **select(own, "title rubric models n_instances n_completions"),
         "scale": select(own, "low high form"),
-        "judges": {judge.judge: _judge_json(judge) for judge in own.judges},
-        "agreement": [_agreement_json(part) for part in own.agreement],
+        "judges": {judge.judge: fields_json(judges, judge) for judge in own.judges},
+        "agreement": [fields_json(_AGREEMENT, part) for part in own.agreement],
         "one_judge": estimate_json(own.one_judge, "value low high n"),
-        "best": interval(own.best),
-        "worst": interval(own.worst),
+        "best": estimate_json(own.best, PARTS),
+        "worst": estimate_json(own.worst, PARTS),
         "length": _length_json(own.length),
-        "ranking": _ranking_json(own.ranking),
-        "without_named": _without_named_json(own.without_named),
+        "ranking": _ranking_json(own.ranking) if own.ranking else None,
+        "without_named": _without_named_json(own.without_named) if own.without_named else None,
     }
 
 
-JUDGE_NUMBERS = {"best": "best", "worst": "worst", "harshness": "severity", "self_preference": "self_preference"}
-"""Number of a judge in JSON and CSV -> its field."""
-
-LENGTH_NUMBERS = {"slope": "slope", "against_others": "relative_to_others", "spearman": "spearman"}
-"""Number on the length of completions in JSON and CSV -> its field."""
+def _length_json(length: LengthBias | None) -> dict[str, Any] | None:
+    """Return the relation of grades to length."""
+    return fields_json(_length_fields(), length) if length else None
 
 
-def _judge_json(judge: JudgeSummary) -> dict[str, Any]:
-    """One judge."""
+def _ranking_json(ranking: Ranking) -> dict[str, Any]:
+    """Return the rankings by the whole jury and by parts of it."""
     return {
-        "family": judge.family,
-        "own_models": list(judge.own_models),
-        "judgments": _judgments_json(judge.tally),
-        **select(judge.tally, "tokens=usage cost_usd", rounded=True),
-        "mean": interval(judge.mean),
-        "sd": number(judge.sd),
-        **{name: interval(getattr(judge, field)) for name, field in JUDGE_NUMBERS.items()},
-        "length": _length_json(judge.length),
-        "agreement_with_others": interval(_as_estimate(judge.agreement)),
-        "finding": str(judge.finding),
+        **select(ranking, "pairs=n_pairs pairs_told_apart=n_significant"),
+        "panels": [fields_json(_panel_fields(ranking), panel) for panel in ranking.panels],
     }
+
+
+def _models_json(panel: JudgePanelRanking) -> list[dict[str, Any]]:
+    """Models in order of rank."""
+    rows = zip(panel.models, panel.ranks, panel.values, strict=True)
+    return [{"model": model, "rank": rank, "value": number(value)} for model, rank, value in rows]
+
+
+def _without_named_json(found: JuryWithoutNamed) -> dict[str, Any]:
+    """Return the jury without the judges that are named."""
+    return {
+        "judges": list(found.judges),
+        "one_judge_of_all": estimate_json(found.one_judge_of_all, "value low high n"),
+        "one_judge": estimate_json(found.one_judge, "value low high n"),
+        **select(found, "pairs=ranking.n_pairs pairs_told_apart=ranking.n_significant"),
+        "models": _models_json(found.ranking.panels[0]) if found.ranking else [],
+        "reordered": [list(pair) for pair in found.reordered],
+    }
+
+
+# --- fields -----------------------------------------------------------------------------------------------------------
+
+T = TypeVar("T")
+
+NAMES = 2
+"""Most names in one cell."""
+
+
+def _estimate(
+    key: str, heading: str, get: Callable[[T], Estimate | None], places: int = 2, **settings: Any
+) -> Field[T]:
+    """Return the field of a number with its interval."""
+    shown = {"text": lambda item: estimate_text(get(item), places), **settings}
+    return Field(key=key, kind="interval", parts=PARTS, get=get, heading=heading, **shown)
+
+
+def _share(key: str, heading: str, get: Callable[[JudgeSummary], Estimate | None]) -> Field[JudgeSummary]:
+    return _estimate(key, heading, get, text=lambda judge: _share_text(get(judge)))
+
+
+def _judge_fields(own: JurySummary) -> list[Field[JudgeSummary]]:
+    """Return the fields of a judge of a jury."""
+    places = score_decimals(own)
+    heading = "Harsher than the others"
+    harsher: Field[JudgeSummary] = _estimate("harshness", heading, lambda judge: judge.severity, places)
+    return [
+        Field("judge", lambda judge: judge.judge, kind="text", heading="Judge", in_json=False),
+        Field("family", lambda judge: judge.family, kind="text", heading="Family"),
+        Field("own_models", lambda judge: judge.own_models, kind="texts",
+              heading="Models of its family", text=lambda judge: listed(judge.own_models, NAMES) or "none"),
+        Field("judgments", lambda judge: _judgments_json(judge.tally), kind="object", heading="Judgments",
+              text=lambda judge: judge.tally.expected - judge.tally.failed),
+        Field("missing", _missing_text, kind="text", heading="Missing", in_json=False),
+        Field("reasons", lambda judge: counts_text(judge.tally.failures) or None, heading="Why missing",
+              in_json=False),
+        Field("tokens", lambda judge: plain_json(judge.tally.usage), kind="object"),
+        Field("input", lambda judge: judge.tally.usage.input, heading="Input tokens", in_json=False),
+        Field("output", lambda judge: judge.tally.usage.output, heading="Output tokens", in_json=False),
+        Field("cost_usd", lambda judge: judge.tally.cost_usd, heading="Cost USD", places=4),
+        Field("scale", lambda _: _scale_text(own), kind="text", heading="Scale", in_json=False),
+        _estimate("mean", "Mean grade", lambda judge: judge.mean, places),
+        Field("sd", lambda judge: judge.sd, heading="SD", places=2),
+        _share("best", "Best grade", lambda judge: judge.best),
+        _share("worst", "Worst grade", lambda judge: judge.worst),
+        harsher,
+        replace(harsher, key="harsher", heading="Harsher than other judges", in_json=False),
+        _estimate("self_preference", "Favors its family", lambda judge: judge.self_preference, places),
+        Field("length", lambda judge: _length_json(judge.length), kind="object"),
+        _estimate("agreement_with_others", "Agreement with the others", lambda judge: _as_estimate(judge.agreement)),
+        Field("finding", lambda judge: str(judge.finding), kind="text"),
+        Field("effect", lambda judge: _effect_text(own.ranking, judge.judge), heading="Effect on the ranking",
+              in_json=False),
+    ]  # fmt: skip
+
+
+_AGREEMENT: list[Field[JudgeAgreement]] = [
+    Field("on", lambda part: part.on, kind="text", heading="On"),
+    Field("n", lambda part: part.n, kind="whole number", heading="Grades compared"),
+    Field("level", lambda part: part.level, kind="text"),
+    _estimate("icc_2_1", "ICC(2,1)", lambda part: part.icc_2_1),
+    _estimate("icc_3_k", "ICC(3,k)", lambda part: part.icc_3_k),
+    _estimate("weighted_kappa", "Weighted kappa", lambda part: part.kappa, column="kappa"),
+    _estimate("alpha", "Alpha", lambda part: part.alpha,
+              text=lambda part: f"{estimate_text(part.alpha, 2)} {part.level}" if part.alpha else None),
+]  # fmt: skip
+"""Coefficients on one criterion, or on scores."""
+
+
+def _length_fields(places: int = 2) -> list[Field[LengthBias]]:
+    """Return the numbers on the length of completions."""
+
+    def starred(length: LengthBias) -> str | None:
+        star = " *" if length.basis == "across instances" else ""
+        return f"{estimate_text(length.slope, places)}{star}" if length.slope else None
+
+    return [
+        Field("basis", lambda length: length.basis, kind="text"),
+        _estimate("slope", "Twice as long", lambda length: length.slope, text=starred),
+        _estimate("against_others", "Reacts more to length", lambda length: length.relative_to_others, places),
+        _estimate("spearman", "Rank correlation", lambda length: length.spearman),
+    ]
+
+
+def _panel_fields(ranking: Ranking) -> list[Field[JudgePanelRanking]]:
+    """Return the fields of a ranking by a part of the jury."""
+    whole, apart = ranking.panels[0], f"{ranking.n_significant} of {ranking.n_pairs} pairs differ significantly"
+    return [
+        Field("name", lambda panel: panel.name, kind="text", heading="Ranked by"),
+        Field("judges", lambda panel: panel.judges, kind="texts"),
+        Field("models", _models_json, kind="object"),
+        Field("tau", lambda panel: panel.tau, heading="Tau", places=2),
+        Field("swaps", lambda panel: plain_json(panel.swaps), kind="object", heading="Pairs in another order",
+              text=lambda panel: len(panel.swaps)),
+        Field("change", lambda panel: apart if panel is whole else _swap_text(panel), heading="Change",
+              in_json=False),
+    ]  # fmt: skip
 
 
 def _judgments_json(tally: JudgeTally) -> dict[str, Any]:
@@ -142,57 +249,6 @@ def _judgments_json(tally: JudgeTally) -> dict[str, Any]:
     }
 
 
-def _agreement_json(part: JudgeAgreement) -> dict[str, Any]:
-    """Coefficients on one criterion, or on scores."""
-    return {
-        **select(part, "on n level"),
-        "icc_2_1": interval(part.icc_2_1),
-        "icc_3_k": interval(part.icc_3_k),
-        "weighted_kappa": interval(part.kappa),
-        "alpha": interval(part.alpha),
-    }
-
-
-def _length_json(length: LengthBias | None) -> dict[str, Any] | None:
-    """Return the relation of grades to length."""
-    if length is None:
-        return None
-    numbers = {name: interval(getattr(length, field)) for name, field in LENGTH_NUMBERS.items()}
-    return {"basis": length.basis, **numbers}
-
-
-def _ranking_json(ranking: Ranking | None) -> dict[str, Any] | None:
-    """Return the rankings by the whole jury and by parts of it."""
-    if ranking is None:
-        return None
-    return {
-        "pairs": ranking.n_pairs,
-        "pairs_told_apart": ranking.n_significant,
-        "panels": [_panel_json(panel) for panel in ranking.panels],
-    }
-
-
-def _models_json(panel: JudgePanelRanking) -> list[dict[str, Any]]:
-    """Models in order of rank."""
-    rows = zip(panel.models, panel.ranks, panel.values, strict=True)
-    return [{"model": model, "rank": rank, "value": number(value)} for model, rank, value in rows]
-
-
-def _without_named_json(found: JuryWithoutNamed | None) -> dict[str, Any] | None:
-    """Return the jury without the judges that are named."""
-    if found is None:
-        return None
-    return {
-        "judges": list(found.judges),
-        "one_judge_of_all": estimate_json(found.one_judge_of_all, "value low high n"),
-        "one_judge": estimate_json(found.one_judge, "value low high n"),
-        "pairs": found.ranking.n_pairs if found.ranking else None,
-        "pairs_told_apart": found.ranking.n_significant if found.ranking else None,
-        "models": _models_json(found.ranking.panels[0]) if found.ranking else [],
-        "reordered": [list(pair) for pair in found.reordered],
-    }
-
-
 def _as_estimate(found: RaterAgreement | None) -> Estimate | None:
     """Return an agreement as an estimate; infinite ends where it has no interval."""
     if found is None or found.value is None:
@@ -201,21 +257,43 @@ def _as_estimate(found: RaterAgreement | None) -> Estimate | None:
     return Estimate(value=found.value, low=low, high=high, n=found.n, method="jackknife")
 
 
-def _panel_json(panel: JudgePanelRanking) -> dict[str, Any]:
-    """One ranking."""
-    return {
-        "name": panel.name,
-        "judges": list(panel.judges),
-        "models": _models_json(panel),
-        "tau": number(panel.tau),
-        "swaps": plain_json(panel.swaps),
-    }
+def _missing_text(judge: JudgeSummary) -> str:
+    tally = judge.tally
+    return f"{tally.failed} ({tally.failed / tally.expected:.1%})" if tally.failed else "0"
+
+
+def _share_text(estimate: Estimate | None) -> str | None:
+    """Return a share in percent."""
+    return None if estimate is None else f"{estimate.value:.1%}"
+
+
+def _scale_text(own: JurySummary) -> str:
+    return f"{own.low:g} to {own.high:g}"
+
+
+def _effect_text(ranking: Ranking | None, judge: str) -> str | None:
+    """Return how the order of models changes without a judge; None where that is unknown."""
+    if ranking is None or judge not in ranking.panels[0].judges:
+        return None
+    rest = tuple(name for name in ranking.panels[0].judges if name != judge)
+    without = next((panel for panel in ranking.panels[1:] if panel.judges == rest), None)
+    if without is None:
+        return None
+    clear = sum(swap.is_significant for swap in without.swaps)
+    significant = f", {clear} significant" if clear else ""
+    return f"{len(without.swaps)} of {ranking.n_pairs} pairs swap{significant}" if without.swaps else "none"
+
+
+def _swap_text(panel: JudgePanelRanking) -> str | None:
+    """Return the most important change of order as text."""
+    if not panel.swaps:
+        return None
+    first = max(panel.swaps, key=lambda swap: swap.is_significant)
+    more = f", {len(panel.swaps) - 1} more" if len(panel.swaps) > 1 else ""
+    return f"{first.worse} over {first.better}{' (!)' if first.is_significant else ''}{more}"
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
-
-NAMES = 2
-"""Most names in one cell."""
 
 WHOLE_JURY = "all judges"
 """Name of the whole jury in a column of judges."""
@@ -309,207 +387,53 @@ def _rubrics(analysis: JuryAnalysis) -> Iterator[str]:
         yield f"Graded by the {name} rubric: {titles}."
 
 
-Rows = list[list[Value]]
-"""Rows of a table."""
+Table = tuple[list[list[Value]], list[str]]
+"""Rows and headings."""
 
-Table = tuple[list[str], Rows]
-"""Headings and rows, with the name of a benchmark in the first column."""
+COLUMNS = {
+    "judges": "judge agreement_with_others harshness self_preference effect",
+    "work": "judge judgments missing reasons input output cost_usd",
+    "grades": "judge scale mean sd best worst harsher",
+    "family": "judge family own_models self_preference",
+}
+"""Table of judges -> its columns."""
 
 
-def _tables(analysis: JuryAnalysis, *, wide: bool) -> Iterator[tuple[str, str, list[str], Rows]]:
-    """Name, caption, headings and rows of each table that has rows."""
+def _tables(analysis: JuryAnalysis, *, wide: bool) -> Iterator[tuple[str, str, list[str], list[list[Value]]]]:
+    """Name, caption, headings and rows of each table that has rows; the name of a benchmark is in its first row."""
     shown = [*analysis.benchmarks, *([analysis.overall] if len(analysis.benchmarks) > 1 else [])]
-    of_judges = ("judges", f"Judges, {data_text(analysis.tier)}, {analysis.scoring} scoring", _judges_table(shown))
-    everything = [of_judges, *_wide_tables(analysis, shown)] if wide else [of_judges]
-    for name, caption, (headers, rows) in everything:
+    data, scoring = data_text(analysis.tier), f"{analysis.scoring} scoring"
+    captions = {
+        "judges": f"Judges, {data}, {scoring}",
+        "work": f"Work of the judges, {data}",
+        "grades": "Grades of the judges",
+        "family": "Self-preference: bias for models of the judge's own family, in grades",
+        "length": "Length bias: effect of the length of a completion, in grades",
+        "agreement": "Agreement between judges",
+        "ranking": f"Influence of each judge on the ranking, {scoring}",
+    }
+    for name, caption in captions.items() if wide else [("judges", captions["judges"])]:
+        parts = [(own.title, *_table(name, own)) for own in shown]
+        rows = [["" if place else title, *row] for title, found, _ in parts for place, row in enumerate(found)]
         if rows:
-            yield name, caption, headers, _without_repeated_names(rows)
+            yield name, caption, ["Benchmark", *next(heads for _, found, heads in parts if found)], rows
 
 
-def _wide_tables(analysis: JuryAnalysis, shown: Sequence[JurySummary]) -> tuple[tuple[str, str, Table], ...]:
-    """Name, caption and content of each table of all numbers."""
-    return (
-        ("work", f"Work of the judges, {data_text(analysis.tier)}", _work_table(shown)),
-        ("grades", "Grades of the judges", _grades_table(shown)),
-        ("family", "Self-preference: bias for models of the judge's own family, in grades", _family_table(shown)),
-        ("length", "Length bias: effect of the length of a completion, in grades", _length_table(shown)),
-        ("agreement", "Agreement between judges", _agreement_table(shown)),
-        (
-            "ranking",
-            f"Influence of each judge on the ranking, {analysis.scoring} scoring",
-            _ranking_table(shown),
-        ),
-    )
-
-
-def _without_repeated_names(rows: Rows) -> Rows:
-    """Return the rows with the name of a benchmark in its first row only."""
-    above = [None, *(row[0] for row in rows)]
-    return [["" if row[0] == name else row[0], *row[1:]] for name, row in zip(above, rows, strict=False)]
-
-
-def _judges_table(shown: Sequence[JurySummary]) -> Table:
-    """Return one row for each judge: agreement, severity, self-preference and effect on the ranking."""
-    headers = ["Benchmark", "Judge", "Agreement with the others", "Harsher than the others", "Favors its family"]
-    headers.append("Effect on the ranking")
-    rows: Rows = []
-    for own in shown:
-        for judge in own.judges:
-            places = score_decimals(own)
-            numbers = [_estimate_cell(one, places) for one in (judge.severity, judge.self_preference)]
-            agreement = _estimate_cell(_as_estimate(judge.agreement), 2)
-            rows.append([own.title, judge.judge, agreement, *numbers, _effect_text(own.ranking, judge.judge)])
-    return headers, rows
-
-
-def _effect_text(ranking: Ranking | None, judge: str) -> str | None:
-    """Return how the order of models changes without a judge; None where that is unknown."""
-    if ranking is None or judge not in ranking.panels[0].judges:
-        return None
-    rest = tuple(name for name in ranking.panels[0].judges if name != judge)
-    without = next((panel for panel in ranking.panels[1:] if panel.judges == rest), None)
-    if without is None:
-        return None
-    clear = sum(swap.is_significant for swap in without.swaps)
-    significant = f", {clear} significant" if clear else ""
-    return f"{len(without.swaps)} of {ranking.n_pairs} pairs swap{significant}" if without.swaps else "none"
-
-
-def _work_table(shown: Sequence[JurySummary]) -> Table:
-    """Return judgments, failures, tokens and costs of each judge."""
-    headers = ["Benchmark", "Judge", "Judgments", "Missing", "Why missing", "Input tokens", "Output tokens", "Cost USD"]
-    rows: Rows = []
-    for own in shown:
-        for judge in own.judges:
-            tally, usage = judge.tally, judge.tally.usage
-            share = f"{tally.failed} ({_percent(tally.failed / tally.expected)})" if tally.failed else "0"
-            work: list[Value] = [
-                tally.expected - tally.failed,
-                share,
-                counts_text(tally.failures) or None,
-                usage.input,
-                usage.output,
-            ]
-            rows.append([own.title, judge.judge, *work, decimal(tally.cost_usd, 4)])
-    return headers, rows
-
-
-def _grades_table(shown: Sequence[JurySummary]) -> Table:
-    """Return mean, spread and severity of each judge's grades."""
-    headers = ["Benchmark", "Judge", "Scale", "Mean grade", "SD", "Best grade", "Worst grade"]
-    headers.append("Harsher than other judges")
-    rows: Rows = []
-    for own in shown:
-        scale = f"{own.low:g} to {own.high:g}"
-        rows += [
-            [
-                own.title,
-                judge.judge,
-                scale,
-                _estimate_cell(judge.mean, score_decimals(own)),
-                decimal(judge.sd, 2),
-                _share_text(judge.best),
-                _share_text(judge.worst),
-                _estimate_cell(judge.severity, score_decimals(own)),
-            ]
-            for judge in own.judges
-        ]
-        rows.append([own.title, WHOLE_JURY, scale, None, None, _share_text(own.best), _share_text(own.worst), None])
-    return headers, rows
-
-
-def _family_table(shown: Sequence[JurySummary]) -> Table:
-    """Return the self-preference of each judge."""
-    headers = ["Benchmark", "Judge", "Family", "Models of its family", "Favors its family"]
-    rows: Rows = []
-    for own in shown:
-        for judge in own.judges:
-            models = listed(judge.own_models, NAMES) or "none"
-            rows.append(
-                [
-                    own.title,
-                    judge.judge,
-                    judge.family,
-                    models,
-                    _estimate_cell(judge.self_preference, score_decimals(own)),
-                ]
-            )
-    return headers, rows
-
-
-def _length_table(shown: Sequence[JurySummary]) -> Table:
-    """Return the length bias of each judge."""
-    headers = ["Benchmark", "Judge", "Twice as long", "Reacts more to length", "Rank correlation"]
-    rows: Rows = []
-    for own in shown:
-        everybody = [(judge.judge, judge.length) for judge in own.judges] + [(WHOLE_JURY, own.length)]
-        for name, length in everybody:
-            if length is None:
-                continue
-            star = " *" if length.basis == "across instances" else ""
-            slopes = [
-                _estimate_cell(length.slope, score_decimals(own), star),
-                _estimate_cell(length.relative_to_others, score_decimals(own)),
-            ]
-            rows.append([own.title, name, *slopes, _estimate_cell(length.spearman, 2)])
-    return headers, rows
-
-
-def _agreement_table(shown: Sequence[JurySummary]) -> Table:
-    """Return coefficients of agreement."""
-    headers = ["Benchmark", "On", "Grades compared", "ICC(2,1)", "ICC(3,k)", "Weighted kappa", "Alpha"]
-    rows: Rows = [
-        [
-            own.title,
-            part.on,
-            part.n,
-            *(_estimate_cell(found, 2) for found in (part.icc_2_1, part.icc_3_k, part.kappa)),
-            f"{_estimate_cell(part.alpha, 2)} {part.level}" if part.alpha else None,
-        ]
-        for own in shown
-        for part in own.agreement
-    ]
-    return headers, rows
-
-
-def _ranking_table(shown: Sequence[JurySummary]) -> Table:
-    """Return the rankings by parts of the jury."""
-    headers = ["Benchmark", "Ranked by", "Tau", "Pairs in another order", "Change"]
-    rows: Rows = []
-    for own in shown:
-        if own.ranking is None:
-            continue
-        apart = f"{own.ranking.n_significant} of {own.ranking.n_pairs} pairs differ significantly"
-        for place, panel in enumerate(own.ranking.panels):
-            what = _swap_text(panel) if place else apart
-            rows.append([own.title, panel.name, decimal(panel.tau, 2), len(panel.swaps), what])
-    return headers, rows
-
-
-def _swap_text(panel: JudgePanelRanking) -> str | None:
-    """Return the most important change of order as text."""
-    if not panel.swaps:
-        return None
-    first = max(panel.swaps, key=lambda swap: swap.is_significant)
-    more = f", {len(panel.swaps) - 1} more" if len(panel.swaps) > 1 else ""
-    return f"{first.worse} over {first.better}{' (!)' if first.is_significant else ''}{more}"
-
-
-# --- cells ------------------------------------------------------------------------------------------------------------
-
-
-def _estimate_cell(estimate: Estimate | None, places: int, mark: str = "") -> str | None:
-    """Return a number with its interval, if it has one."""
-    return None if estimate is None else f"{estimate_text(estimate, places)}{mark}"
-
-
-def _share_text(estimate: Estimate | None) -> str | None:
-    """Return a share in percent."""
-    return None if estimate is None else _percent(estimate.value)
-
-
-def _percent(share: float) -> str:
-    return f"{share:.1%}"
+def _table(name: str, own: JurySummary) -> Table:
+    """Return a table of one benchmark, or of all together."""
+    if name == "length":
+        lengths = [*((judge.judge, judge.length) for judge in own.judges), (WHOLE_JURY, own.length)]
+        known = [(judge, length) for judge, length in lengths if length]
+        rows, headers, _ = table_of(_length_fields(score_decimals(own)), [length for _, length in known])
+        return [[judge, *row] for (judge, _), row in zip(known, rows, strict=True)], ["Judge", *headers]
+    if name == "agreement":
+        return table_of(_AGREEMENT, own.agreement)[:2]
+    if name == "ranking":
+        return table_of(_panel_fields(own.ranking), own.ranking.panels)[:2] if own.ranking else ([], [])
+    rows, headers, _ = table_of(select_fields(_judge_fields(own), COLUMNS[name]), own.judges)
+    if name == "grades":
+        rows.append([WHOLE_JURY, _scale_text(own), None, None, _share_text(own.best), _share_text(own.worst), None])
+    return rows, headers
 
 
 # --- CSV --------------------------------------------------------------------------------------------------------------
@@ -529,22 +453,21 @@ def _csv(analysis: JuryAnalysis, format: str) -> str:
 
 def _csv_numbers(own: JurySummary) -> Iterator[tuple[str, str, str, Estimate | None]]:
     """Yield statistic, judge, subject and number."""
+    numbers = select_fields(_judge_fields(own), "agreement_with_others mean best worst harshness self_preference")
     for judge in own.judges:
-        yield "agreement_with_others", judge.judge, "", _as_estimate(judge.agreement)
-        yield "mean", judge.judge, "", judge.mean
-        for name, field in JUDGE_NUMBERS.items():
-            on = judge.family if name == "self_preference" else ""
-            yield name, judge.judge, on, getattr(judge, field)
+        for field in numbers:
+            yield field.key, judge.judge, judge.family if field.key == "self_preference" else "", field.get(judge)
         yield from _length_numbers(judge.judge, judge.length)
     yield from _length_numbers("", own.length)
     yield "best", "", "", own.best
     yield "worst", "", "", own.worst
     for part in own.agreement:
-        yield from ((key, "", part.on, getattr(part, key)) for key in ("icc_2_1", "icc_3_k", "kappa", "alpha"))
+        for coefficient in select_fields(_AGREEMENT, "icc_2_1 icc_3_k kappa alpha"):
+            yield coefficient.column or coefficient.key, "", part.on, coefficient.get(part)
 
 
 def _length_numbers(judge: str, length: LengthBias | None) -> Iterator[tuple[str, str, str, Estimate | None]]:
     """Yield the numbers on the length of completions, of a judge or of the whole jury."""
     if length:
-        for name, field in LENGTH_NUMBERS.items():
-            yield f"length_{name}", judge, length.basis, getattr(length, field)
+        for field in select_fields(_length_fields(), "slope against_others spearman"):
+            yield f"length_{field.key}", judge, length.basis, field.get(length)

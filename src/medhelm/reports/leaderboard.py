@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from medhelm.analysis.agreement.calibrated_pairs import CalibratedLeaderboard
 from medhelm.analysis.leaderboard.head_to_head import HeadToHead, head_to_head
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain.text import listed, plural
 from medhelm.domain.titles import group_title
 from medhelm.errors import UserError
-from medhelm.reports.calibration import pairs_as_json, ranks_as_json
-from medhelm.reports.cost import frontier_as_json
 from medhelm.reports.formats.fields import columns_of, fields_json, rounded_rows, table_of
-from medhelm.reports.formats.json_output import injection_effects_json, left_out_json, probability, select
 from medhelm.reports.formats.tables import (
     Columns,
     ObjectView,
@@ -30,10 +26,13 @@ from medhelm.reports.formats.tables import (
 )
 from medhelm.reports.leaderboard_fields import (
     CSV_FIRST,
+    EMPTY,
     PUBLISHED,
+    board_fields,
     cell_fields,
-    column_fields,
+    head_to_head_fields,
     model_fields,
+    shared_pairs,
     shown_name,
     source_of,
 )
@@ -51,9 +50,6 @@ MOST_SHOWN = 15
 SEPARATED = "*"
 """Mark of a pair that differs significantly."""
 
-CSV_HEADERS = ["a", "b", "win_share", "unit", "n_benchmarks", "separated"]
-"""Columns of the list of pairs."""
-
 SIDE_BY_SIDE = 6
 """Most models shown as columns; more are listed in rows."""
 
@@ -67,64 +63,17 @@ CONSTANT = "constant baseline"
 # --- JSON -------------------------------------------------------------------------------------------------------------
 
 
+MOST_HEAD_TO_HEAD = 30
+"""Most models whose head-to-head shares are in JSON unless they are asked for."""
+
+
 def as_json(board: Leaderboard, *, by: str = "overall") -> dict[str, Any]:
     """Return the output of `medhelm leaderboard --format json`; undefined numbers are None.
 
     Parameters: by, `head-to-head` lists the pairs of any number of models, not only up to `MOST_HEAD_TO_HEAD`.
     """
-    models = model_fields(board)
-    pairs = head_to_head(board) if by == "head-to-head" or len(board.rows) <= MOST_HEAD_TO_HEAD else None
-    return {
-        "verdict": list(board.verdict),
-        "models": [{**fields_json(models, row), **_calibrated_ranks(board, row)} for row in board.all_rows],
-        "benchmarks": [fields_json(column_fields(board), column) for column in board.columns],
-        **select(board, "suite suite_description scoring tier interval_method ranked_by"),
-        "panel": None if board.panel is None else list(board.panel),
-        "head_to_head": head_to_head_json(pairs) if pairs else [],
-        "intransitive": [list(triple) for triple in pairs.circles] if pairs else [],
-        "pairs": _pairs_json(board),
-        **({"calibrated_pairs": pairs_as_json(board)} if isinstance(board, CalibratedLeaderboard) else {}),
-        "frontier": frontier_as_json(board.frontier),
-        "told_apart": sorted(list(pair) for pair in board.nominally_different),
-        "told_apart_adjusted": sorted(list(pair) for pair in board.separated),
-        "left_out": left_out_json(board.left_out),
-        "prompt_injection": injection_effects_json(board.injection_effects),
-        "warnings": [remark.text for remark in board.remarks],
-    }
-
-
-MOST_HEAD_TO_HEAD = 30
-"""Most models whose head-to-head shares are in JSON unless they are asked for."""
-
-MOST_PAIRS = 5_000
-"""Most pairs in JSON: those of 100 models. `medhelm compare --format csv` lists any number."""
-
-
-def _pairs_json(board: Leaderboard) -> list[dict[str, Any]]:
-    """Return the overall test of every two models, the higher-ranked first; empty for more than `MOST_PAIRS`."""
-    if board.pairs is None or len(board.pairs.by_instance) > MOST_PAIRS:
-        return []
-    return [
-        {
-            **select(pair, "a=first b=second"),
-            "benchmark": None,
-            **select(test.difference, "difference=value low high", rounded=True),
-            "p": probability(test.difference.p_value),
-            "p_adjusted": probability(test.p_holm),
-            "separated": not {(pair.first, pair.second), (pair.second, pair.first)}.isdisjoint(board.separated),
-            "macro_average": select(pair.macro_average.difference, "value low high p=p_value", rounded=True)
-            if pair.macro_average
-            else None,
-            **select(pair, "worst_case best_case survives_failures", rounded=True),
-        }
-        for pair in board.pairs.pairs
-        if (test := pair.win_share) is not None
-    ]
-
-
-def _calibrated_ranks(board: Leaderboard, row: Row) -> dict[str, Any]:
-    """Return the possible ranks of a model with the clinicians' ratings; nothing without ratings."""
-    return ranks_as_json(board, row.model) if isinstance(board, CalibratedLeaderboard) else {}
+    is_listed = by == "head-to-head" or len(board.rows) <= MOST_HEAD_TO_HEAD
+    return fields_json(board_fields(board, head_to_head(board if is_listed else EMPTY)), board)
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -181,8 +130,8 @@ def _head_to_head_table(board: Leaderboard, format: str) -> str:
     """The models against each other; CSV has one row per pair."""
     found = head_to_head(board)
     if format == "csv":
-        rows = [[*row, *board_values(board)] for row in head_to_head_list(found)]
-        return render(rows, [*CSV_HEADERS, *BOARD_COLUMNS], format=format)
+        rows, headers = head_to_head_list(found)
+        return render([[*row, *board_values(board)] for row in rows], [*headers, *BOARD_COLUMNS], format=format)
     headers, rows = head_to_head_matrix(found, [shown_name(row) for row in board.rows])
     text = render(rows, headers, format=format, caption=f"{caption(board)}. {head_to_head_note(found)}.", keep=2)
     shown = escape_markdown if format == "md" else as_line
@@ -313,27 +262,9 @@ def _csv_long(board: Leaderboard, by: str) -> Table:
 # --- head to head -----------------------------------------------------------------------------------------------------
 
 
-def head_to_head_json(found: HeadToHead) -> list[dict[str, Any]]:
-    """Return every pair that shares a benchmark, the higher-ranked model first."""
-    n = len(found.models)
-    return [
-        {
-            "a": found.models[i],
-            "b": found.models[j],
-            "win_share": number(float(found.win_share[i, j])),
-            "unit": found.unit,
-            "n_benchmarks": int(found.n_benchmarks[i, j]),
-            "separated": bool(found.separated[i, j]),
-        }
-        for i in range(n)
-        for j in range(i + 1, n)
-        if found.n_benchmarks[i, j]
-    ]
-
-
-def head_to_head_list(found: HeadToHead) -> list[list[Value]]:
-    """Return one row per pair, with the columns `CSV_HEADERS`."""
-    return [[one[key] for key in CSV_HEADERS] for one in head_to_head_json(found)]
+def head_to_head_list(found: HeadToHead) -> Table:
+    """Return one row per pair, and the names of the columns."""
+    return rounded_rows(head_to_head_fields(found), shared_pairs(found))
 
 
 def head_to_head_matrix(found: HeadToHead, names: Sequence[str]) -> tuple[list[str], list[list[Value]]]:
@@ -368,8 +299,9 @@ def _frame_columns(board: Leaderboard, by: str) -> Columns:
     by = by or "overall"
     check_by(by)
     if by == "head-to-head":
-        return CSV_HEADERS, head_to_head_list(head_to_head(board))
-    rows, headers = _csv_overall(board) if by == "overall" else _csv_long(board, by)
+        rows, headers = head_to_head_list(head_to_head(board))
+    else:
+        rows, headers = _csv_overall(board) if by == "overall" else _csv_long(board, by)
     return headers, rows
 
 

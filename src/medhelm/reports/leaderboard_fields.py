@@ -6,17 +6,38 @@ A new column of the leaderboard is a field here, and a value in `analysis.leader
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import combinations
 from typing import Any
 
+from medhelm.analysis.comparison.pairs import ModelPair
 from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.leaderboard.head_to_head import HeadToHead
 from medhelm.analysis.leaderboard.types import GroupMean, Leaderboard, Row
-from medhelm.domain import CompletionCounts, Estimate
+from medhelm.domain import CompletionCounts, Estimate, Rule, Tier
 from medhelm.domain.titles import group_title
-from medhelm.reports.calibration import calibrated_json
-from medhelm.reports.formats.fields import ABSENT, Field, PageColumn, fields_json, fields_schema, interval_page
-from medhelm.reports.formats.json_output import estimate_json, plain_json, select
+from medhelm.reports.calibration import calibrated_json, pairs_as_json, ranks_as_json
+from medhelm.reports.cost import FRONTIER_FIELDS, frontier_as_json
+from medhelm.reports.formats.fields import (
+    ABSENT,
+    Field,
+    PageColumn,
+    fields_json,
+    fields_schema,
+    flat_interval,
+    interval_page,
+    list_field,
+)
+from medhelm.reports.formats.json_output import (
+    estimate_json,
+    injection_effects_json,
+    left_out_json,
+    plain_json,
+    select,
+)
 from medhelm.reports.formats.json_schema import (
+    INJECTIONS,
     INTEGER,
+    LEFT_OUT,
     NUMBER,
     STRING,
     JsonSchema,
@@ -75,84 +96,62 @@ def model_fields(board: Leaderboard) -> list[Field[Row]]:
 def _places(board: Leaderboard) -> list[Field[Row]]:
     """Ranks and names."""
     return [
-        Field(
-            key="rank", kind="whole number", get=lambda row: row.rank, range="1 and above", missing="a baseline",
-            meaning="Rank; equal models share one.",
-            heading="Rank", text=rank_text,
-            page=PageColumn(
-                note="95% confidence set", explanation="rank, and the ranks that the model can have at the 95% level",
-                text=lambda row: MISSING if row.rank is None else str(row.rank),
-                small=lambda row: "" if row.rank_low is None else f"{row.rank_low} to {row.rank_high}",
-                sort=lambda row: row.rank, best_first=False, mark="rank",
-            ),
-        ),
-        Field(
-            key="model", kind="text", get=lambda row: row.model,
-            meaning="Name of the model, with the address of its server if it has one.",
-            heading="Model", text=shown_name,
-            page=PageColumn(text=shown_name, sort=lambda row: row.model.lower(), best_first=False),
-        ),
-        Field(
-            key="rank_low", kind="whole number", get=lambda row: row.rank_low, range="1 and above", missing="unknown",
-            meaning="Best rank: below all models that are significantly better.",
-        ),
-        Field(
-            key="rank_high", kind="whole number", get=lambda row: row.rank_high, range="1 and above", missing="unknown",
-            meaning="Worst rank: above all models that are significantly worse.",
-        ),
-        Field(
-            key="tie_group", kind="whole number", get=lambda row: row.tie_group, range="1 and above", missing="unknown",
-            meaning="Group of neighbors in rank that do not differ significantly from the best of them.",
-        ),
-        Field(
-            key="ranking_value", get=lambda row: row.ranking_value, range=_SHARE, missing=_NO_SCORE,
-            meaning="The number that decides the rank.",
-            heading=board.ranked_by.capitalize(), text=lambda row: estimate_text(board.ranking_average(row)),
-            page=interval_page(
-                board.ranking_average, note="ranks; 95% interval", mark="interval",
-                explanation=RANKING[board.ranked_by],
-            ),
-        ),
-        Field(
-            key="rank_bounds", kind="object", get=lambda row: list(row.rank_bounds) if row.rank_bounds else None,
-            schema=list_of(INTEGER), missing="nothing is missing",
-            meaning="Rank if all missing scores were the best, and the worst.",
-        ),
-        Field(
-            key="published", kind="true or false", get=lambda row: row.published, column="",
-            meaning="True for published scores, not measured here.",
-        ),
+        Field("rank", lambda row: row.rank, kind="whole number", range="1 and above", missing="a baseline",
+              meaning="Rank; equal models share one.",
+              heading="Rank", text=rank_text,
+              page=PageColumn(
+                  note="95% confidence set", explanation="rank, and the ranks that the model can have at the 95% level",
+                  text=lambda row: MISSING if row.rank is None else str(row.rank),
+                  small=lambda row: "" if row.rank_low is None else f"{row.rank_low} to {row.rank_high}",
+                  sort=lambda row: row.rank, best_first=False, mark="rank",
+              )),
+        Field("model", lambda row: row.model, kind="text",
+              meaning="Name of the model, with the address of its server if it has one.",
+              heading="Model", text=shown_name,
+              page=PageColumn(text=shown_name, sort=lambda row: row.model.lower(), best_first=False)),
+        Field("rank_low", lambda row: row.rank_low, kind="whole number", range="1 and above", missing="unknown",
+              meaning="Best rank: below all models that are significantly better."),
+        Field("rank_high", lambda row: row.rank_high, kind="whole number", range="1 and above", missing="unknown",
+              meaning="Worst rank: above all models that are significantly worse."),
+        Field("tie_group", lambda row: row.tie_group, kind="whole number", range="1 and above", missing="unknown",
+              meaning="Group of neighbors in rank that do not differ significantly from the best of them."),
+        Field("ranking_value", lambda row: row.ranking_value, range=_SHARE, missing=_NO_SCORE,
+              meaning="The number that decides the rank.",
+              heading=board.ranked_by.capitalize(), text=lambda row: estimate_text(board.ranking_average(row)),
+              page=interval_page(
+                  board.ranking_average, note="ranks; 95% interval", mark="interval",
+                  explanation=RANKING[board.ranked_by],
+              )),
+        Field("rank_bounds", lambda row: list(row.rank_bounds) if row.rank_bounds else None, kind="object",
+              schema=list_of(INTEGER), missing="nothing is missing",
+              meaning="Rank if all missing scores were the best, and the worst."),
+        Field("published", lambda row: row.published, kind="true or false", column="",
+              meaning="True for published scores, not measured here."),
         _same_for_all("suite", board.suite, "Selection of benchmarks."),
         _same_for_all("scoring", board.scoring, "Scoring rule: corrected or published."),
         _same_for_all("tier", board.tier, "Real data, or invented sample rows."),
-        Field(
-            key="source", kind="text", get=source_of, in_json=False,
-            range="measured, published", meaning="Source of the scores.",
-        ),
+        Field("source", source_of, kind="text", in_json=False,
+              range="measured, published", meaning="Source of the scores."),
     ]  # fmt: skip
 
 
 def _averages(board: Leaderboard) -> list[Field[Row]]:
     """Averages with intervals."""
     return [
+        Field("adjusted_average", lambda row: row.adjusted_average, kind="interval", range=_SHARE,
+              missing=_NO_SCORE, meaning="Macro average adjusted for the benchmarks that the model lacks.",
+              heading="" if board.ranked_by in ("mean score", "macro average") else "Macro average",
+              page=interval_page(
+                  lambda row: row.adjusted_average, title="Macro average", note="95% interval",
+                  explanation=RANKING["macro average"], mark="interval",
+              ) if board.ranked_by == "win rate" else None),
+        Field("worst_answers", lambda row: row.worst_answers, kind="interval", parts="value low high n",
+              range=_SHARE, missing=_NO_GRADES,
+              meaning="Share of the completions on benchmarks with grades whose grade is the worst one, with the "
+              "failures that count as the worst answer.",
+              heading="Worst answers", text=lambda row: percentages(row.worst_answers), hide_empty=True, drop=10),
         Field(
-            key="adjusted_average", kind="interval", get=lambda row: row.adjusted_average, range=_SHARE,
-            missing=_NO_SCORE, meaning="Macro average adjusted for the benchmarks that the model lacks.",
-            heading="" if board.ranked_by in ("mean score", "macro average") else "Macro average",
-            page=interval_page(
-                lambda row: row.adjusted_average, title="Macro average", note="95% interval",
-                explanation=RANKING["macro average"], mark="interval",
-            ) if board.ranked_by == "win rate" else None,
-        ),
-        Field(
-            key="worst_answers", kind="interval", parts="value low high n", get=lambda row: row.worst_answers,
-            range=_SHARE, missing=_NO_GRADES,
-            meaning="Share of the completions on benchmarks with grades whose grade is the worst one, with the "
-            "failures that count as the worst answer.",
-            heading="Worst answers", text=lambda row: percentages(row.worst_answers), hide_empty=True, drop=10,
-        ),
-        Field(
-            key="below_floor", kind="interval", parts="value low high n", get=lambda row: row.below_floor,
+            "below_floor", lambda row: row.below_floor, kind="interval", parts="value low high n",
             range=_SHARE, missing="no benchmark with floors", is_optional=True, is_present=board.has_floors,
             meaning="Share of the completions with a grade below the floor that the rubric sets for a criterion, with "
             "the failures that count as the worst answer.",
@@ -169,67 +168,45 @@ def _averages(board: Leaderboard) -> list[Field[Row]]:
 def _own_averages() -> list[Field[Row]]:
     """Averages over the benchmarks that a model has, and intervals for other benchmarks of the same kind."""
     return [
-        Field(
-            key="macro_average", kind="interval", get=lambda row: row.macro_average, range=_SHARE, missing=_NO_SCORE,
-            meaning="Mean over the benchmarks that the model has, each on a scale of 0 to 1.",
-            heading="Own average", is_wide=True, drop=6,
-        ),
-        Field(
-            key="macro_sd", column="macro_average_sd", get=lambda row: row.macro_average and row.macro_average.sd,
-            missing="fewer than two benchmarks", meaning="Sample SD of these scores over benchmarks.",
-            heading="SD", is_wide=True, drop=2,
-        ),
-        Field(
-            key="macro_bounds", kind="object", schema=list_of(NUMBER), missing="nothing is missing",
-            get=lambda row: [number(value) for value in row.macro_bounds] if row.macro_bounds else None,
-            meaning="Macro average if all missing scores were the worst, and the best.",
-        ),
-        Field(
-            key="win_share_over_benchmarks", kind="interval", get=lambda row: row.win_share_over_benchmarks, column="",
-            missing="one benchmark", meaning="Win share with an interval for other benchmarks of the same kind.",
-        ),
-        Field(
-            key="macro_average_over_benchmarks", kind="interval", get=lambda row: row.macro_over_benchmarks, column="",
-            missing="one benchmark", meaning="Macro average with an interval for other benchmarks of the same kind.",
-        ),
+        Field("macro_average", lambda row: row.macro_average, kind="interval", range=_SHARE, missing=_NO_SCORE,
+              meaning="Mean over the benchmarks that the model has, each on a scale of 0 to 1.",
+              heading="Own average", is_wide=True, drop=6),
+        Field("macro_sd", lambda row: row.macro_average and row.macro_average.sd, column="macro_average_sd",
+              missing="fewer than two benchmarks", meaning="Sample SD of these scores over benchmarks.",
+              heading="SD", is_wide=True, drop=2),
+        Field(key="macro_bounds", kind="object", schema=list_of(NUMBER), missing="nothing is missing",
+              get=lambda row: [number(value) for value in row.macro_bounds] if row.macro_bounds else None,
+              meaning="Macro average if all missing scores were the worst, and the best."),
+        Field("win_share_over_benchmarks", lambda row: row.win_share_over_benchmarks, kind="interval", column="",
+              missing="one benchmark", meaning="Win share with an interval for other benchmarks of the same kind."),
+        Field("macro_average_over_benchmarks", lambda row: row.macro_over_benchmarks, kind="interval", column="",
+              missing="one benchmark", meaning="Macro average with an interval for other benchmarks of the same kind."),
     ]  # fmt: skip
 
 
 def _shares(board: Leaderboard) -> list[Field[Row]]:
     """Win shares and win rates."""
     return [
-        Field(
-            key="win_share", kind="interval", get=lambda row: row.win_share, range=_SHARE, missing=_NO_INSTANCES,
-            meaning="Share of the other models whose answer is beaten, question by question, mean over questions and "
-            "benchmarks.",
-            heading="Win share", is_wide=True, hide_empty=True, drop=4,
-        ),
-        Field(
-            key="guarded_win_share", get=lambda row: row.guarded_win_share, range=_SHARE, missing=_NO_INSTANCES,
-            meaning="Win share with missing benchmarks counted as losses.",
-        ),
-        Field(
-            key="win_rate", kind="interval", get=lambda row: row.win_rate, range=_SHARE, missing=_NOT_SHARED,
-            meaning="Share of the other models beaten, mean over benchmarks.",
-            heading="" if board.ranked_by == "win rate" else "Win rate", is_wide=True, drop=5,
-            page=interval_page(
-                lambda row: row.win_rate,
-                explanation="share of rivals with a lower mean, averaged over benchmarks; comparable with the paper",
-            ) if board.ranked_by == "macro average" else None,
-        ),
-        Field(
-            key="win_rate_sd", get=lambda row: row.win_rate and row.win_rate.sd, missing=_NOT_SHARED,
-            meaning="Population SD, over the other models, of the share of benchmarks won.",
-            heading="SD over rivals", is_wide=True, drop=1,
-        ),
-        Field(
-            key="guarded_win_rate", get=lambda row: row.guarded_win_rate, range=_SHARE, missing=_NOT_SHARED,
-            meaning="Win rate with missing benchmarks counted as losses.",
-        ),
-        Field(
-            key="panel", kind="text", get=lambda _: ", ".join(board.panel or ()), in_json=False,
-            is_present=bool(board.panel), missing="no panel", meaning="Models against which win shares are computed.",
-        ),
+        Field("win_share", lambda row: row.win_share, kind="interval", range=_SHARE, missing=_NO_INSTANCES,
+              meaning="Share of the other models whose answer is beaten, question by question, mean over questions and "
+              "benchmarks.",
+              heading="Win share", is_wide=True, hide_empty=True, drop=4),
+        Field("guarded_win_share", lambda row: row.guarded_win_share, range=_SHARE, missing=_NO_INSTANCES,
+              meaning="Win share with missing benchmarks counted as losses."),
+        Field("win_rate", lambda row: row.win_rate, kind="interval", range=_SHARE, missing=_NOT_SHARED,
+              meaning="Share of the other models beaten, mean over benchmarks.",
+              heading="" if board.ranked_by == "win rate" else "Win rate", is_wide=True, drop=5,
+              page=interval_page(
+                  lambda row: row.win_rate,
+                  explanation="share of rivals with a lower mean, averaged over benchmarks; comparable with the paper",
+              ) if board.ranked_by == "macro average" else None),
+        Field("win_rate_sd", lambda row: row.win_rate and row.win_rate.sd, missing=_NOT_SHARED,
+              meaning="Population SD, over the other models, of the share of benchmarks won.",
+              heading="SD over rivals", is_wide=True, drop=1),
+        Field("guarded_win_rate", lambda row: row.guarded_win_rate, range=_SHARE, missing=_NOT_SHARED,
+              meaning="Win rate with missing benchmarks counted as losses."),
+        Field("panel", lambda _: ", ".join(board.panel or ()), kind="text", in_json=False, missing="no panel",
+              is_present=bool(board.panel), meaning="Models against which win shares are computed."),
     ]  # fmt: skip
 
 
@@ -238,32 +215,24 @@ def _counts(board: Leaderboard) -> list[Field[Row]]:
     cells = {column.benchmark: cell_fields(column) for column in board.columns}
     return [
         *map(_category, page_categories(board)),
+        Field("failed", lambda row: sum(cell.n_failed or 0 for cell in row.cells.values()), kind="whole number",
+              unit="instances", range="0 and above", in_json=False,
+              meaning="Instances without a completion or score, as far as they are known.",
+              heading="Failed", text=_failed_text, hide_empty=True, drop=8),
+        Field("n_benchmarks", lambda row: row.n_benchmarks, kind="whole number", unit="benchmarks",
+              range="0 and above", meaning="Benchmarks with a score.",
+              heading="Benchmarks", drop=7),
+        Field("cost_usd", lambda row: row.cost_usd, unit="US dollars", missing=_NO_PRICE,
+              meaning="Cost of its runs, without judges.",
+              heading="Cost USD", text=lambda row: decimal(row.cost_usd, 2), drop=9),
         Field(
-            key="failed", kind="whole number", get=lambda row: sum(cell.n_failed or 0 for cell in row.cells.values()),
-            unit="instances", range="0 and above", in_json=False,
-            meaning="Instances without a completion or score, as far as they are known.",
-            heading="Failed", text=_failed_text, hide_empty=True, drop=8,
-        ),
-        Field(
-            key="n_benchmarks", kind="whole number", get=lambda row: row.n_benchmarks, unit="benchmarks",
-            range="0 and above", meaning="Benchmarks with a score.",
-            heading="Benchmarks", drop=7,
-        ),
-        Field(
-            key="cost_usd", get=lambda row: row.cost_usd, unit="US dollars", missing=_NO_PRICE,
-            meaning="Cost of its runs, without judges.",
-            heading="Cost USD", text=lambda row: decimal(row.cost_usd, 2), drop=9,
-        ),
-        Field(
-            key="completion_dates", kind="object", get=_completion_dates, missing="unknown",
+            "completion_dates", _completion_dates, kind="object", missing="unknown",
             schema=record(earliest=STRING, latest=STRING), meaning="First and last day on which completions arrived.",
         ),
-        Field(
-            key="benchmarks", kind="object", schema=map_of(CELL_SCHEMA),
-            get=lambda row: {
-                name: fields_json(fields, row.cells[name]) for name, fields in cells.items() if name in row.cells
-            },
-        ),
+        Field(key="benchmarks", kind="object", schema=map_of(CELL_SCHEMA),
+              get=lambda row: {
+                  name: fields_json(fields, row.cells[name]) for name, fields in cells.items() if name in row.cells
+              }),
         _means("categories", lambda row: row.categories),
         _means("subcategories", lambda row: row.subcategories),
     ]  # fmt: skip
@@ -272,61 +241,47 @@ def _counts(board: Leaderboard) -> list[Field[Row]]:
 def _use(board: Leaderboard) -> list[Field[Row]]:
     """Cost, time and tokens of a completion, without judges; coverage, and failures on pages."""
     return [
+        Field("usd_per_1000", lambda row: row.usd_per_1000, unit="US dollars", missing=_NO_PRICE,
+              meaning="Cost of 1,000 completions, without judges.",
+              page=PageColumn(
+                  title="Cost", note="US$ per 1,000", text=lambda row: significant(row.usd_per_1000),
+                  small=lambda row: "" if row.cost_usd is None else f"{decimal(row.cost_usd, 2)} in total",
+                  sort=lambda row: row.usd_per_1000, best_first=False,
+                  explanation="US dollars for 1,000 completions, without judges; a dash if a price is unknown",
+              )),
+        Field("seconds_per_completion", _seconds, unit="seconds", range="0 and above",
+              missing="times are unknown", meaning="Median time of a request, without waits, retries and batches.",
+              page=PageColumn(
+                  title="Seconds", note="median", text=lambda row: significant(_seconds(row)), sort=_seconds,
+                  best_first=False, explanation="median time of one completion",
+              )),
+        Field("mean_seconds_per_completion", lambda row: row.use and row.use.mean_seconds, unit="seconds",
+              range="0 and above", missing="times are unknown", meaning="Mean time of a request."),
+        Field("tokens_per_completion", lambda row: row.use and row.use.tokens, unit="tokens",
+              range="0 and above", missing=_NO_TOKENS, meaning="Mean input and output tokens of a completion."),
         Field(
-            key="usd_per_1000", get=lambda row: row.usd_per_1000, unit="US dollars", missing=_NO_PRICE,
-            meaning="Cost of 1,000 completions, without judges.",
-            page=PageColumn(
-                title="Cost", note="US$ per 1,000", text=lambda row: significant(row.usd_per_1000),
-                small=lambda row: "" if row.cost_usd is None else f"{decimal(row.cost_usd, 2)} in total",
-                sort=lambda row: row.usd_per_1000, best_first=False,
-                explanation="US dollars for 1,000 completions, without judges; a dash if a price is unknown",
-            ),
-        ),
-        Field(
-            key="seconds_per_completion", get=_seconds, unit="seconds", range="0 and above",
-            missing="times are unknown", meaning="Median time of a request, without waits, retries and batches.",
-            page=PageColumn(
-                title="Seconds", note="median", text=lambda row: significant(_seconds(row)), sort=_seconds,
-                best_first=False, explanation="median time of one completion",
-            ),
-        ),
-        Field(
-            key="mean_seconds_per_completion", get=lambda row: row.use and row.use.mean_seconds, unit="seconds",
-            range="0 and above", missing="times are unknown", meaning="Mean time of a request.",
-        ),
-        Field(
-            key="tokens_per_completion", get=lambda row: row.use and row.use.tokens, unit="tokens",
-            range="0 and above", missing=_NO_TOKENS, meaning="Mean input and output tokens of a completion.",
-        ),
-        Field(
-            key="output_tokens_per_completion", get=lambda row: row.use and row.use.output_tokens, unit="tokens",
+            "output_tokens_per_completion", lambda row: row.use and row.use.output_tokens, unit="tokens",
             range="0 and above", missing=_NO_TOKENS, meaning="Mean output tokens of a completion, reasoning included.",
         ),
-        Field(
-            key="frontier_probability", range=_SHARE, missing="not compared by cost",
-            get=lambda row: board.frontier.probability(row.model) if board.frontier else None,
-            meaning="Probability that no other model on the same benchmarks is at least as good by macro average and "
-            "cheaper, or better and no costlier.",
-        ),
-        Field(
-            key="coverage", get=lambda row: row.coverage, range=_SHARE,
-            meaning="Share of the leaderboard's benchmarks with a score.",
-            heading="Coverage", text=lambda row: f"{row.coverage:.0%}", is_wide=True, drop=3,
-            page=PageColumn(
-                note="benchmarks", text=lambda row: percent(row.coverage), mark="share",
-                small=lambda row: f"{row.n_benchmarks} of {len(board.columns)}", sort=lambda row: row.coverage,
-                explanation="share of the benchmarks on which the model has a score",
-            ),
-        ),
-        Field(
-            key="failures", get=_share_failed, in_json=False, column="",
-            page=PageColumn(
-                title="Failures", note="of instances", text=lambda row: percent(_share_failed(row)),
-                small=_failures_small, sort=_share_failed,
-                explanation="instances without a completion or score; those that the model caused count as the worst "
-                "answer",
-            ),
-        ),
+        Field(key="frontier_probability", range=_SHARE, missing="not compared by cost",
+              get=lambda row: board.frontier.probability(row.model) if board.frontier else None,
+              meaning="Probability that no other model on the same benchmarks is at least as good by macro average and "
+              "cheaper, or better and no costlier."),
+        Field("coverage", lambda row: row.coverage, range=_SHARE,
+              meaning="Share of the leaderboard's benchmarks with a score.",
+              heading="Coverage", text=lambda row: f"{row.coverage:.0%}", is_wide=True, drop=3,
+              page=PageColumn(
+                  note="benchmarks", text=lambda row: percent(row.coverage), mark="share",
+                  small=lambda row: f"{row.n_benchmarks} of {len(board.columns)}", sort=lambda row: row.coverage,
+                  explanation="share of the benchmarks on which the model has a score",
+              )),
+        Field("failures", _share_failed, in_json=False, column="",
+              page=PageColumn(
+                  title="Failures", note="of instances", text=lambda row: percent(_share_failed(row)),
+                  small=_failures_small, sort=_share_failed,
+                  explanation="instances without a completion or score; those that the model caused count as the worst "
+                  "answer",
+              )),
     ]  # fmt: skip
 
 
@@ -453,22 +408,22 @@ def page_columns(board: Leaderboard) -> list[tuple[Field[Row], PageColumn[Row]]]
 def column_fields(board: Leaderboard) -> list[Field[Column]]:
     """Return the fields of the benchmarks of a leaderboard."""
     return [
-        Field(key="id", kind="text", get=lambda column: column.benchmark),
-        Field(key="title", kind="text", get=lambda column: column.title),
-        Field(key="category", kind="text", get=lambda column: column.category),
-        Field(key="subcategory", kind="text", get=lambda column: column.subcategory),
-        Field(key="metric", kind="text", get=lambda column: column.metric),
-        Field(key="judges", kind="object", get=lambda column: list(column.judges), schema=list_of(STRING)),
-        Field(key="mde", get=lambda column: board.mde.get(column.benchmark), missing="single scores are not known",
+        Field("id", lambda column: column.benchmark, kind="text"),
+        Field("title", lambda column: column.title, kind="text"),
+        Field("category", lambda column: column.category, kind="text"),
+        Field("subcategory", lambda column: column.subcategory, kind="text"),
+        Field("metric", lambda column: column.metric, kind="text"),
+        Field("judges", lambda column: list(column.judges), kind="object", schema=list_of(STRING)),
+        Field("mde", lambda column: board.mde.get(column.benchmark), missing="single scores are not known",
               meaning="Minimum detectable difference of two models, on a scale of 0 to 1."),
-        Field(key="low", get=lambda column: column.low, meaning="Lower end of the metric's scale."),
-        Field(key="high", get=lambda column: column.high, meaning="Upper end of the metric's scale."),
-        Field(key="higher_is_better", kind="true or false", get=lambda column: column.higher_is_better),
-        Field(key="floor", get=lambda column: column.constant_baseline, missing="unknown",
+        Field("low", lambda column: column.low, meaning="Lower end of the metric's scale."),
+        Field("high", lambda column: column.high, meaning="Upper end of the metric's scale."),
+        Field("higher_is_better", lambda column: column.higher_is_better, kind="true or false"),
+        Field("floor", lambda column: column.constant_baseline, missing="unknown",
               meaning="Score of the most frequent reference, given for every instance."),
-        Field(key="floor_answer", kind="text", get=lambda column: column.constant_answer,
+        Field("floor_answer", lambda column: column.constant_answer, kind="text",
               meaning="That reference; empty if unknown."),
-        Field(key="weight", get=lambda column: column.weight, meaning="Weight in averages."),
+        Field("weight", lambda column: column.weight, meaning="Weight in averages."),
     ]  # fmt: skip
 
 
@@ -483,17 +438,17 @@ def cell_fields(column: Column) -> list[Field[Cell]]:
         return {"get": get, "is_optional": True, "missing": "undefined"}
 
     return [
-        Field(key="value", get=lambda cell: cell.value, missing=_NO_SCORE),
-        Field(key="low", get=lambda cell: cell.estimate and cell.estimate.low, missing="no interval"),
-        Field(key="high", get=lambda cell: cell.estimate and cell.estimate.high, missing="no interval"),
-        Field(key="n", kind="whole number", get=lambda cell: cell.estimate.n if cell.estimate else cell.n,
+        Field("value", lambda cell: cell.value, missing=_NO_SCORE),
+        Field("low", lambda cell: cell.estimate and cell.estimate.low, missing="no interval"),
+        Field("high", lambda cell: cell.estimate and cell.estimate.high, missing="no interval"),
+        Field("n", lambda cell: cell.estimate.n if cell.estimate else cell.n, kind="whole number",
               missing="unknown", meaning="Instances behind the value."),
-        Field(key="n_failed", kind="whole number", get=lambda cell: cell.n_failed, missing="unknown"),
-        Field(key="metric", kind="text", get=lambda _: column.metric),
-        Field(key="method", kind="text", get=lambda cell: cell.estimate.method if cell.estimate else None,
+        Field("n_failed", lambda cell: cell.n_failed, kind="whole number", missing="unknown"),
+        Field("metric", lambda _: column.metric, kind="text"),
+        Field("method", lambda cell: cell.estimate.method if cell.estimate else None, kind="text",
               missing="no interval", meaning="Method of the interval."),
-        Field(key="cost_usd", get=lambda cell: cell.cost_usd, missing=_NO_PRICE),
-        Field(key="n_failed_by_model", kind="whole number", get=lambda cell: cell.n_failed_by_model or ABSENT,
+        Field("cost_usd", lambda cell: cell.cost_usd, missing=_NO_PRICE),
+        Field("n_failed_by_model", lambda cell: cell.n_failed_by_model or ABSENT, kind="whole number",
               is_optional=True, meaning="Failures that count as the worst answer."),
         Field(key="completers", kind="object", schema=record(**keys("value low high", NUMBER), n=INTEGER),
               get=lambda cell: estimate_json(cell.completers, "value low high n") if cell.n_failed_by_model else ABSENT,
@@ -517,3 +472,86 @@ ANY_COLUMN = Column(benchmark="", title="", category="", subcategory="", metric=
 
 CELL_SCHEMA: JsonSchema = fields_schema(cell_fields(ANY_COLUMN))
 """JSON Schema of a score."""
+
+# --- the leaderboard --------------------------------------------------------------------------------------------------
+
+MOST_PAIRS = 5_000
+"""Most pairs in JSON: those of 100 models. `medhelm compare --format csv` lists any number."""
+
+TEXTS = list_of(STRING)
+PAIRS = list_of({**TEXTS, "minItems": 2, "maxItems": 2})
+"""Schema of pairs of models."""
+
+
+def board_fields(board: Leaderboard, against: HeadToHead) -> list[Field[Leaderboard]]:
+    """Return the fields of a leaderboard. `against`: its models head to head."""
+    models = model_fields(board)
+    return [
+        Field("verdict", lambda board: board.verdict, kind="texts"),
+        Field("models", kind="object", schema=list_of(fields_schema(models)), get=lambda board: [
+            fields_json(models, row) | ranks_as_json(board, row.model) for row in board.all_rows]),
+        list_field("benchmarks", column_fields(board), lambda board: board.columns),
+        Field("suite", lambda board: board.suite, kind="text"),
+        Field("suite_description", lambda board: board.suite_description, kind="text"),
+        Field("scoring", lambda board: board.scoring, kind="text", schema=schema_of(Rule)),
+        Field("tier", lambda board: board.tier, kind="text", schema=schema_of(Tier)),
+        Field("interval_method", lambda board: board.interval_method, kind="text"),
+        Field("ranked_by", lambda board: board.ranked_by, kind="text"),
+        Field("panel", lambda board: board.panel, kind="texts", missing="no panel"),
+        list_field("head_to_head", head_to_head_fields(against), lambda _: shared_pairs(against)),
+        Field("intransitive", lambda _: list(map(list, against.circles)), kind="object", schema=list_of(TEXTS)),
+        list_field("pairs", _pair_fields(board), _tested_pairs),
+        Field("calibrated_pairs", pairs_as_json, kind="object", schema=list_of({"type": "object"}), is_optional=True),
+        Field("frontier", lambda board: frontier_as_json(board.frontier), kind="object",
+              schema=fields_schema(FRONTIER_FIELDS), missing="not compared by cost"),
+        Field("told_apart", lambda board: sorted(map(list, board.nominally_different)), kind="object", schema=PAIRS),
+        Field("told_apart_adjusted", lambda board: sorted(map(list, board.separated)), kind="object", schema=PAIRS),
+        Field("left_out", lambda board: left_out_json(board.left_out), kind="object", schema=LEFT_OUT),
+        Field("prompt_injection", lambda board: injection_effects_json(board.injection_effects), kind="object",
+              schema=INJECTIONS),
+        Field("warnings", lambda board: [remark.text for remark in board.remarks], kind="texts"),
+    ]  # fmt: skip
+
+
+def _pair_fields(board: Leaderboard) -> list[Field[ModelPair]]:
+    """Return the fields of the overall test of two models."""
+    apart = set(map(frozenset, board.separated))
+    return [
+        Field("a", lambda pair: pair.first, kind="text"),
+        Field("b", lambda pair: pair.second, kind="text"),
+        Field("benchmark", lambda _: None, kind="text", missing="over all benchmarks"),
+        *flat_interval("difference", lambda pair: pair.win_share and pair.win_share.difference),
+        Field("p", lambda pair: pair.win_share and pair.win_share.difference.p_value, kind="p-value"),
+        Field("p_adjusted", lambda pair: pair.win_share and pair.win_share.p_holm, kind="p-value"),
+        Field("separated", lambda pair: frozenset((pair.first, pair.second)) in apart, kind="true or false"),
+        Field("macro_average", lambda pair: estimate_json(
+            pair.macro_average and pair.macro_average.difference, "value low high p=p_value"),
+              kind="object", schema=record(**keys("value low high p", NUMBER)), missing="unknown"),
+        Field("worst_case", lambda pair: pair.worst_case),
+        Field("best_case", lambda pair: pair.best_case),
+        Field("survives_failures", lambda pair: pair.survives_failures, kind="true or false"),
+    ]  # fmt: skip
+
+
+def _tested_pairs(board: Leaderboard) -> list[ModelPair]:
+    """Return the pairs with an overall test, the higher-ranked first; empty for more than `MOST_PAIRS`."""
+    if board.pairs is None or len(board.pairs.by_instance) > MOST_PAIRS:
+        return []
+    return [pair for pair in board.pairs.pairs if pair.win_share]
+
+
+def head_to_head_fields(found: HeadToHead) -> list[Field[tuple[int, int]]]:
+    """Return the fields of two models by their places."""
+    return [
+        Field("a", lambda pair: found.models[pair[0]], kind="text"),
+        Field("b", lambda pair: found.models[pair[1]], kind="text"),
+        Field("win_share", lambda pair: float(found.win_share[pair])),
+        Field("unit", lambda _: found.unit, kind="text"),
+        Field("n_benchmarks", lambda pair: int(found.n_benchmarks[pair]), kind="whole number"),
+        Field("separated", lambda pair: bool(found.separated[pair]), kind="true or false"),
+    ]
+
+
+def shared_pairs(found: HeadToHead) -> list[tuple[int, int]]:
+    """Return the places of every pair that shares a benchmark, the higher-ranked model first."""
+    return [pair for pair in combinations(range(len(found.models)), 2) if found.n_benchmarks[pair]]

@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from medhelm.reports.formats.fields import Field, fields_json, fields_table
 from medhelm.reports.formats.json_output import select
-from medhelm.reports.formats.tables import Value, decimal, number, render, shows_all, tabulate
+from medhelm.reports.formats.tables import number
 
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.power import AdjacentModels, BenchmarkPower, Noise, PowerDesign, SuitePower
 
-FEW_NEED = ("SD of differences", "Design effect", "Metric")
-"""Columns of benchmarks that only `--wide` and CSV show."""
-
 NEARLY = 1.05
 """Ratio of two detectable differences up to which they are shown as equal."""
-
-BENCHMARK_JSON = (
-    "id=column.benchmark title=column.title metric=column.metric n=observed.n n_pairs=observed.n_pairs "
-    "sd=observed.noise.sd disagreement=observed.disagreement design_effect=observed.noise.design_effect detectable mde "
-    "power_reached=power needed"
-)
-"""JSON of a benchmark: key and field."""
-
-ADJACENT_JSON = (
-    "first second n_benchmarks seen=observed_difference standard_error difference=power_estimate.difference "
-    "detectable=power_estimate.detectable power_reached=power_estimate.power "
-    "times_instances=power_estimate.times_instances benchmarks_needed=power_estimate.benchmarks_needed "
-    "benchmarks_needed_low=power_estimate.benchmarks_needed_low"
-)
-"""JSON of two adjacent models: key and field."""
 
 
 def as_json(found: SuitePower) -> dict[str, Any]:
@@ -39,14 +21,8 @@ def as_json(found: SuitePower) -> dict[str, Any]:
         "models": list(found.models),
         **_design_json(found.design),
         "difference": number(found.difference),
-        "benchmarks": [
-            {
-                **select(one, BENCHMARK_JSON, rounded=True),
-                "more": _more_instances(one),
-            }
-            for one in found.benchmarks
-        ],
-        "neighbours": [select(one, ADJACENT_JSON, rounded=True) for one in found.adjacent_models],
+        "benchmarks": [fields_json(_benchmark_fields(found), one) for one in found.benchmarks],
+        "neighbours": [fields_json(_adjacent_fields(found), one) for one in found.adjacent_models],
     }
 
 
@@ -55,30 +31,35 @@ def to_tables(found: SuitePower, format: str = "table") -> list[str]:
     return [_benchmarks_table(found, format), _adjacent_table(found, format)]
 
 
+def _benchmark_fields(found: SuitePower) -> list[Field[BenchmarkPower]]:
+    """Return the fields of a benchmark; tables show what a difference needs only if one is given."""
+    asked = found.difference is not None
+    return [
+        Field("id", lambda one: one.column.benchmark, kind="text"),
+        Field("title", lambda one: one.column.title, kind="text", heading="Benchmark"),
+        Field("metric", lambda one: one.column.metric, kind="text",
+              heading="Metric", text=lambda one: one.column.metric_title or one.column.metric, is_wide=True),
+        Field("n", lambda one: one.observed.n, kind="whole number", heading="Instances"),
+        Field("n_pairs", lambda one: one.observed.n_pairs, kind="whole number"),
+        Field("sd", lambda one: one.observed.noise.sd, heading="SD of differences", is_wide=True),
+        Field("disagreement", lambda one: one.observed.disagreement),
+        Field("design_effect", lambda one: one.observed.noise.design_effect,
+              heading="Design effect", places=2, is_wide=True),
+        Field("detectable", lambda one: one.detectable, heading="Detectable now"),
+        Field("mde", lambda one: one.mde),
+        Field("power_reached", lambda one: one.power, heading="Power now" if asked else "", places=2),
+        Field("needed", lambda one: one.needed, kind="whole number", heading="Instances needed" if asked else ""),
+        Field("more", _more_instances, kind="whole number", heading="More" if asked else "", drop=1),
+    ]  # fmt: skip
+
+
 def _benchmarks_table(found: SuitePower, format: str) -> str:
-    columns: dict[str, Callable[[BenchmarkPower], Value]] = {
-        "Benchmark": lambda one: one.column.title,
-        "Metric": lambda one: one.column.metric_title or one.column.metric,
-        "Instances": lambda one: one.observed.n,
-        "SD of differences": lambda one: decimal(one.observed.noise.sd),
-        "Design effect": lambda one: decimal(one.observed.noise.design_effect, 2),
-        "Detectable now": lambda one: decimal(one.detectable),
-    }
-    if not shows_all(format):
-        columns = {name: cell for name, cell in columns.items() if name not in FEW_NEED}
-    if found.difference is not None:
-        columns |= {
-            "Power now": lambda one: decimal(one.power, 2),
-            "Instances needed": lambda one: one.needed,
-            "More": _more_instances,
-        }
-    rows, headers = tabulate(found.benchmarks, columns)
     whose = " and ".join(found.models) if len(found.models) == 2 else f"all pairs of {len(found.models)} models"
     goal = "" if found.difference is None else f"; a true difference of {found.difference:g}"
     if any(map(_exceeds_mde, found.benchmarks)):
         goal += "; with few instances, more than the leaderboard's mde is needed to be detected"
-    drop = ("Design effect", "SD of differences", "Metric", "More")
-    return render(rows, headers, format=format, caption=f"{whose}: {_design_text(found.design)}{goal}", drop=drop)
+    caption = f"{whose}: {_design_text(found.design)}{goal}"
+    return fields_table(_benchmark_fields(found), found.benchmarks, format=format, caption=caption)
 
 
 def _exceeds_mde(one: BenchmarkPower) -> bool:
@@ -91,37 +72,41 @@ def _more_instances(one: BenchmarkPower) -> int | None:
     return None if one.needed is None else max(0, one.needed - one.observed.n)
 
 
+def _adjacent_fields(found: SuitePower, format: str = "table") -> list[Field[AdjacentModels]]:
+    """Return the fields of two adjacent models; tables show what a difference needs only if one is given."""
+    asked = found.difference is not None
+    return [
+        Field("first", lambda one: one.first, kind="text", heading="Model"),
+        Field("second", lambda one: one.second, kind="text", heading="Compared with"),
+        Field("n_benchmarks", lambda one: one.n_benchmarks, kind="whole number", heading="Benchmarks", drop=1),
+        Field("seen", lambda one: one.observed_difference, heading="Observed difference", places=4),
+        Field("standard_error", lambda one: one.standard_error),
+        Field("difference", lambda one: one.power_estimate.difference),
+        Field("detectable", lambda one: one.power_estimate.detectable, heading="Detectable now", places=4),
+        Field("power_reached", lambda one: one.power_estimate.power,
+              heading="Power now" if asked else "", places=2, drop=3),
+        Field("times_instances", lambda one: one.power_estimate.times_instances,
+              heading="Multiply instances by" if asked else "", places=1, drop=2),
+        Field("benchmarks_needed", lambda one: one.power_estimate.benchmarks_needed, kind="whole number",
+              heading="Benchmarks needed" if asked else "", text=None if format == "csv" else _benchmarks_needed,
+              is_wide=True),
+        Field("benchmarks_needed_low", lambda one: one.power_estimate.benchmarks_needed_low, kind="whole number"),
+    ]  # fmt: skip
+
+
 def _adjacent_table(found: SuitePower, format: str) -> str:
-    columns: dict[str, Callable[[AdjacentModels], Value]] = {
-        "Model": lambda one: one.first,
-        "Compared with": lambda one: one.second,
-        "Benchmarks": lambda one: one.n_benchmarks,
-        "Observed difference": lambda one: decimal(one.observed_difference, 4),
-        "Detectable now": lambda one: decimal(one.power_estimate.detectable, 4),
-    }
     caption = "Averages of adjacent models over the benchmarks that both have"
     if found.difference is not None:
-        columns |= {
-            "Power now": lambda one: decimal(one.power_estimate.power, 2),
-            "Multiply instances by": lambda one: decimal(one.power_estimate.times_instances, 1),
-        }
-        if shows_all(format):
-            columns["Benchmarks needed"] = _benchmarks_needed if format != "csv" else _most_benchmarks
         caption += f", if the true difference is {found.difference:g}"
     else:
         caption += "; add --difference to see the power, and what is needed, to detect a difference that matters"
-    drop = ("Benchmarks", "Multiply instances by", "Power now")
-    return render(*tabulate(found.adjacent_models, columns), format=format, caption=caption, drop=drop)
+    return fields_table(_adjacent_fields(found, format), found.adjacent_models, format=format, caption=caption)
 
 
 def _benchmarks_needed(one: AdjacentModels) -> str | None:
     """Return the range of the benchmarks needed: if these differ as they seem to, and as much as they may."""
     low, high = one.power_estimate.benchmarks_needed_low, one.power_estimate.benchmarks_needed
     return None if low is None or high is None else f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def _most_benchmarks(one: AdjacentModels) -> int | None:
-    return one.power_estimate.benchmarks_needed
 
 
 def calculated(

@@ -51,7 +51,7 @@ def make_bill(
     columns = {run.benchmark: column_of(run, None, scoring) for run in spending.counted.values()}
     weights = resolve_suite(suite, columns.values()).weights
     wanted = None if weights is None else list(weights)
-    rows = [_bill_row(own, by) for own in group_by(spending.items, lambda item: _group_key(item, by)).values()]
+    rows = [_bill_row(items, by) for items in group_by(spending.items, lambda item: _group_key(item, by)).values()]
     rows.sort(key=lambda row: (row.of != "runs", row.of, row.judge, suite_sort_key(row.benchmark), row.model))
     priced = {item.judge or item.model: item.price.source if item.price else "" for item in spending.items}
     counted = {key: run for key, run in spending.counted.items() if wanted is None or key[1] in wanted}
@@ -78,32 +78,27 @@ def _sample_remarks(items: Iterable[UsageItem]) -> list[Remark]:
     return [Remark("sample_runs", "", f"{which} on invented sample rows: sums include them.")]
 
 
-def _group_key(item: UsageItem, by: GroupBy) -> tuple[str, ...]:
+def _group_key(item: UsageItem, by: GroupBy) -> tuple[object, ...]:
     """Return the key that groups usage items into a row of the bill."""
+    return (*_row_names(item, by).items(), item.run.folder if item.run and by == "run" else None)
+
+
+def _row_names(item: UsageItem, by: GroupBy) -> dict[str, Any]:
+    """Return the names of the row of the bill that an item belongs to."""
     if item.run is None:
-        return ("left_over",)
+        return {"of": "left_over"}
     if by == "judge":
-        return ("judge", item.judge) if item.judge else ("tested",)
-    if by == "run":
-        return ("run", str(item.run.folder))
-    return (by, item.model if by == "model" else item.benchmark)
+        return {"judge": item.judge} if item.judge else {"of": "tested"}
+    names = {"model": item.model, "benchmark": item.benchmark}
+    return names if by == "run" else {by: names[by]}
 
 
 def _bill_row(items: Sequence[UsageItem], by: GroupBy) -> BillRow:
     """Return a row of the bill that sums up these lines."""
-    first = items[0]
     runs = {id(item.run): item.run for item in items if item.run}
     in_runs = [item for item in items if item.run]
-    names: dict[str, Any] = {}
-    if first.run is None:
-        names = {"of": "left_over"}
-    elif by == "judge":
-        names = {"judge": first.judge} if first.judge else {"of": "tested"}
-    else:
-        names = {} if by == "benchmark" else {"model": first.model}
-        names |= {} if by == "model" else {"benchmark": first.benchmark}
     return BillRow(
-        **names,
+        **_row_names(items[0], by),
         runs=len(runs),
         instances=sum(run.n - run.n_failed for run in runs.values()),
         requests=sum(item.usage.requests for item in items),

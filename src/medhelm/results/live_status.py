@@ -8,19 +8,20 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from medhelm.analysis.cost.sums import sum_costs
 from medhelm.domain.grouping import group_by
-from medhelm.reports.formats.json_output import select
+from medhelm.reports.formats.json_output import plain_json, select
 from medhelm.storage.live_status import (
-    SERVER,
     EvaluationStatus,
+    JudgeProgress,
     KnownEvaluation,
     RunProgress,
+    TokenCounts,
     ask_to_stop,
     forget,
     known_evaluations,
@@ -35,43 +36,17 @@ EvaluationPhase = Literal["running", "stopping", "stopped", "lost"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProgressTotals:
-    """Counts over some runs of an evaluation."""
-
-    n: int
-    """Instances."""
-    done: int
-    """Instances with a record."""
-    failed: int
-    """Of these, instances without a completion."""
-    failures: Mapping[str, int]
-    """Failure code -> instances, most frequent first."""
-    cached: int
-    """Completions that were in the cache."""
-    judgments_missing: int
-    """Judgments that failed."""
-    tokens: int
-    """Tokens of all completions, input and output."""
-    cost_usd: float | None
-    """Cost of all completions, whenever they were bought; None if that of a run is unknown."""
-    rate_per_s: float | None
-    """Records per second; None if nothing is running."""
-    seconds_left: float | None
-    """Seconds until all is done at this rate; None if it is unknown."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelProgress:
     """The runs of one model in an evaluation."""
 
     model: str
     """Name of the model."""
-    totals: ProgressTotals
-    """Counts over its runs."""
+    totals: RunProgress
+    """Sum of its runs."""
     runs: Sequence[RunProgress]
     """Its runs, in the order of the command."""
-    is_unusable: bool
-    """True if the model cannot be used."""
+    seconds_left: float | None
+    """Seconds until all is done at this rate; None if it is unknown."""
 
     @property
     def is_done(self) -> bool:
@@ -93,8 +68,10 @@ class EvaluationProgress:
     """Seconds from its start to now, or to its last status if it ended."""
     is_silent: bool
     """True if its process exists, but has written no status for `SILENT_S`: it is suspended, or its disk is full."""
-    totals: ProgressTotals
-    """Counts over all its runs."""
+    totals: RunProgress
+    """Sum of all its runs."""
+    seconds_left: float | None
+    """Seconds until all is done; None if it is unknown."""
     models: Sequence[ModelProgress]
     """Its models, in the order of the command."""
     command: str
@@ -130,26 +107,28 @@ def as_json(found: Sequence[EvaluationProgress], names: Mapping[str, str]) -> di
 
 
 def _progress(store: Path, known: KnownEvaluation, now: datetime) -> EvaluationProgress:
-    status = known.status
+    status, is_alive = known.status, known.is_alive
     models = [
         ModelProgress(
             model=model,
-            totals=progress_totals(runs, is_running=known.is_alive),
+            totals=total_progress(runs, is_running=is_alive),
             runs=runs,
-            is_unusable=any(run.is_unusable for run in runs),
+            seconds_left=seconds_left(runs) if is_alive else None,
         )
         for model, runs in group_by(status.runs, lambda run: run.model).items()
     ]
-    left = [one.totals.seconds_left for one in models if not one.is_unusable]
+    left = [one.seconds_left for one in models if not one.totals.unusable]
+    certain = [seconds for seconds in left if seconds is not None]
     updated = _time(status.updated, now)
-    until = now if known.is_alive else updated
+    until = now if is_alive else updated
     return EvaluationProgress(
         store=store,
         status=status,
         phase=_phase(known),
         elapsed_s=max(0.0, (until - _time(status.started, now)).total_seconds()),
-        is_silent=known.is_alive and (now - updated).total_seconds() > SILENT_S,
-        totals=progress_totals(status.runs, is_running=known.is_alive, models_left=left),
+        is_silent=is_alive and (now - updated).total_seconds() > SILENT_S,
+        totals=total_progress(status.runs, is_running=is_alive),
+        seconds_left=max(certain, default=0.0) if is_alive and len(certain) == len(left) else None,
         models=models,
         command=_command(status),
     )
@@ -161,38 +140,40 @@ def _phase(known: KnownEvaluation) -> EvaluationPhase:
     return "running" if known.status.state == "running" and not known.is_asked_to_stop else "stopping"
 
 
-def progress_totals(
-    runs: Sequence[RunProgress], *, is_running: bool, models_left: Sequence[float | None] | None = None
-) -> ProgressTotals:
-    """Return the totals of some runs.
-
-    Parameters: is_running, False if nothing more will come; models_left, seconds left of each model, which run side by
-    side; without it the runs are those of one model, one after another.
-    """
-    failures = Counter[str]()
+def total_progress(runs: Sequence[RunProgress], *, is_running: bool = True) -> RunProgress:
+    """Return the sum of some runs, its failures by number. `is_running`: False if nothing more will come."""
+    failures, expected, failed = Counter[str](), Counter[str](), Counter[str]()
     for run in runs:
         failures.update(run.failures)
-    n, done = sum(run.n for run in runs), sum(run.done for run in runs)
-    rates = [run.rate_per_s for run in runs if run.state == "running" and run.rate_per_s is not None]
-    rate = sum(rates) if is_running and rates else None
-    if models_left is None:
-        remaining = sum(run.n - run.done for run in runs if run.state != "ended")
-        left = remaining / rate if rate else 0.0 if not remaining else None
-    else:
-        certain = [seconds for seconds in models_left if seconds is not None]
-        left = max(certain, default=0.0) if len(certain) == len(models_left) else None
-    return ProgressTotals(
-        n=n,
-        done=done,
-        failed=sum(run.failed for run in runs),
+        expected.update({name: judge.expected for name, judge in run.judges.items()})
+        failed.update({name: judge.failed for name, judge in run.judges.items()})
+    return RunProgress(
+        model="",
+        benchmark="",
+        state="running" if is_running else "ended",
+        n=sum(run.n for run in runs),
+        done=sum(run.done for run in runs),
+        n_failed=sum(run.n_failed for run in runs),
         failures=dict(sorted(failures.items(), key=lambda pair: (-pair[1], pair[0]))),
-        cached=sum(run.cached for run in runs),
-        judgments_missing=sum(judge.missing for run in runs for judge in run.judges),
-        tokens=sum(run.input_tokens + run.output_tokens for run in runs),
+        requests_cached=sum(run.requests_cached for run in runs),
+        tokens=TokenCounts(input=sum(run.tokens.input for run in runs), output=sum(run.tokens.output for run in runs)),
         cost_usd=sum_costs(run.cost_usd for run in runs if run.state != "waiting").usd,
-        rate_per_s=rate,
-        seconds_left=left if is_running else None,
+        rate_per_s=_rate(runs) if is_running else None,
+        unusable=any(run.unusable for run in runs),
+        judges={name: JudgeProgress(expected=expected[name], failed=failed[name]) for name in expected},
     )
+
+
+def seconds_left(runs: Sequence[RunProgress]) -> float | None:
+    """Return the seconds until the runs of one model, one after another, are done at their rate; None if unknown."""
+    remaining, rate = sum(run.n - run.done for run in runs if run.state != "ended"), _rate(runs)
+    return remaining / rate if rate else None if remaining else 0.0
+
+
+def _rate(runs: Sequence[RunProgress]) -> float | None:
+    """Return the records per second of the runs in progress; None if there are none."""
+    rates = [run.rate_per_s for run in runs if run.state == "running" and run.rate_per_s is not None]
+    return sum(rates) if rates else None
 
 
 def _command(status: EvaluationStatus) -> str:
@@ -212,30 +193,20 @@ def _time(text: str, default: datetime) -> datetime:
 
 
 def _evaluation_json(one: EvaluationProgress, names: Mapping[str, str]) -> dict[str, Any]:
-    status = one.status
     return {
-        "id": status.id,
+        **plain_json(replace(one.status, runs=(), servers=())),
         "store": one.store.resolve().name,
         "state": one.phase,
-        **select(status, "reason pid host command folder started updated"),
         "silent": one.is_silent,
         "seconds": round(one.elapsed_s, 3),
-        **select(one.totals, "seconds_left n done n_failed=failed"),
-        **select(status, "spent_usd max_cost_usd"),
+        **select(one, "seconds_left n=totals.n done=totals.done n_failed=totals.n_failed"),
         "runs": [_run_json(run, names) for model in one.models for run in model.runs],
         "servers": [
-            {**SERVER.write(server), "model": names.get(server.model, server.model)} for server in status.servers
+            {**plain_json(server), "model": names.get(server.model, server.model)} for server in one.status.servers
         ],
     }
 
 
 def _run_json(run: RunProgress, names: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        "model": names.get(run.model, run.model),
-        **select(run, "benchmark state n done n_failed=failed failures requests_cached=cached"),
-        "tokens": {"input": run.input_tokens, "output": run.output_tokens},
-        **select(run, "cost_usd rate_per_s unusable=is_unusable"),
-        "judges": {
-            names.get(one.judge, one.judge): {"expected": one.expected, "failed": one.missing} for one in run.judges
-        },
-    }
+    judges = {names.get(name, name): plain_json(judge) for name, judge in run.judges.items()}
+    return {**plain_json(run), "model": names.get(run.model, run.model), "judges": judges}

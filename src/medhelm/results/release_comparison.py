@@ -2,29 +2,52 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
 from medhelm.analysis.comparison.paired import paired_difference
-from medhelm.analysis.comparison.tests import adjust_p_values
+from medhelm.analysis.comparison.tests import LEVEL, adjust_p_values
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.leaderboard.diff import ChangedCases, ReleaseComparison, diff_leaderboards
+from medhelm.analysis.leaderboard.diff import (
+    ChangedCases,
+    LeaderboardDiff,
+    ReleaseComparison,
+    ValueDifference,
+    diff_leaderboards,
+)
 from medhelm.analysis.means import Floats
 from medhelm.domain import Rule, Run
 from medhelm.domain.grouping import group_by
 from medhelm.domain.release import CellProvenance, Release
 from medhelm.domain.score import HALF
 from medhelm.errors import StoreError
+from medhelm.reports.formats.fields import Field, fields_json, fields_table, flat_interval, select_fields
+from medhelm.reports.formats.json_output import plain_json
+from medhelm.reports.formats.tables import Value, printable, render
 from medhelm.results.comparable.run_selection import store_label
 from medhelm.results.releases import CURRENT, current_release, released_options
 from medhelm.results.runs.cells import cell_of, column_of
 from medhelm.storage.releases import file_digest, read_release, release_names
 from medhelm.storage.run_scores import read_all
 from medhelm.storage.store import open_store
+
+SHOWN = 40
+"""Most differences that are listed; the rest are counted."""
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+WIDTH = 60
+"""Most characters shown of a value."""
+
+
+DIGESTS = ("definition", "data", "prompts", "records", "judgments")
+"""Inputs that are compared by digest, whose values are not shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,3 +216,127 @@ def read_instance_scores(run: Run, rule: ReleaseScoring) -> InstanceScores:
     tested = column.normalize(cell.scores if cell.tested is None else cell.tested)
     shown = tested if scored.parts is None else column.normalize(np.asarray(scored.values, dtype=float))
     return InstanceScores(cell=cell, column=column, tested=tested, shown=shown)
+
+
+# --- tables and JSON --------------------------------------------------------------------------------------------------
+
+
+def comparison_as_json(found: ReleaseComparison) -> dict[str, Any]:
+    """Return the output of `medhelm diff --json`."""
+    return {
+        **plain_json(found.diff),
+        "same": not found.diff.board,
+        "cases": [fields_json(CASE_FIELDS, one) for one in found.cases],
+        "only": [[{"model": model, "benchmark": name} for model, name in side] for side in found.only],
+    }
+
+
+CASE_FIELDS: list[Field[ChangedCases]] = [
+    Field("model", lambda one: one.model, kind="text", heading="Model"),
+    Field("benchmark", lambda one: one.benchmark, kind="text", heading="Benchmark"),
+    *flat_interval("difference", lambda one: one.difference, heading="Difference"),
+    Field("n", lambda one: one.difference and one.difference.n, kind="whole number", missing="not compared",
+          heading="n", drop=1),
+    Field("p_value", lambda one: one.difference and one.difference.p_value),
+    Field("p_adjusted", lambda one: one.p_adjusted, kind="p-value", heading="p adjusted"),
+    Field("separated", lambda one: one.p_adjusted is not None and one.p_adjusted <= LEVEL, kind="true or false"),
+    Field("n_gained", lambda one: one.n_gained, kind="whole number",
+          heading="Only later right", text=lambda one: one.n_gained if one.difference else None, drop=4),
+    Field("n_lost", lambda one: one.n_lost, kind="whole number",
+          heading="Only earlier right", text=lambda one: one.n_lost if one.difference else None, drop=3),
+    Field("gained", lambda one: one.gained, kind="texts", missing="private",
+          meaning="ids; null where the data is not public"),
+    Field("lost", lambda one: one.lost, kind="texts", missing="private"),
+    Field("problem", lambda one: one.problem, kind="text", meaning="why the cases could not be compared; else empty",
+          heading="Note", drop=2),
+]  # fmt: skip
+"""The runs behind a score of two releases, instance by instance."""
+
+
+def comparison_to_text(found: ReleaseComparison, format: str = "table") -> str:
+    """Return the differences as text, and tests of the runs that were replaced, instance by instance."""
+    text = difference_to_text(found.diff, format)
+    if not found.cases:
+        return text
+    caption = (
+        f"Replaced runs, from {found.diff.first} to {found.diff.second}: later minus earlier on the same instances, "
+        "from 0 (worst) to 1 (best), with p-values by Holm over all rows"
+    )
+    fields = select_fields(CASE_FIELDS, "benchmark model difference n p_adjusted n_gained n_lost problem")
+    return f"{text}\n{fields_table(fields, found.cases, format=format, caption=caption, keep=2)}"
+
+
+def difference_to_text(between: LeaderboardDiff, format: str = "table") -> str:
+    """Return the differences as text: models and benchmarks, ranks, scores with changed inputs, all others."""
+    names = f"from {between.first} to {between.second}"
+    if not between.board and not between.cells:
+        return f"The leaderboards of {between.first} and {between.second} are identical, and so are their inputs.\n"
+    lines = change_sentences(between)
+    parts = ["\n".join(lines) + "\n"] if lines else []
+    if between.options:
+        parts.append(differences_table(between.options, format, caption=f"Changed options, {names}"))
+    if between.cells:
+        headers = ["Benchmark", "Model", "Before", "Now", "Changed inputs"]
+        rows: list[list[Value]] = [
+            [cell.benchmark, cell.model, shown(cell.before), shown(cell.now), reasons(cell.why)]
+            for cell in between.cells
+        ]
+        parts.append(render(rows, headers, format=format, caption=f"Changed scores, {names}", keep=2))
+    if between.board:
+        parts.append(
+            differences_table(between.board, format, caption=f"All changed fields of the leaderboard, {names}")
+        )
+    return "\n".join(parts)
+
+
+def change_sentences(between: LeaderboardDiff) -> list[str]:
+    """Return the models and benchmarks that only one leaderboard has, and the ranks that changed, in sentences."""
+    lines = [
+        f"{verb} {what}: {', '.join(map(printable, items))}."
+        for what, both in (("models", between.models), ("benchmarks", between.benchmarks))
+        for verb, items in zip(("Removed", "Added"), both, strict=True)
+        if items
+    ]
+    return lines + [f"{printable(rank.what)} moved from rank {rank.before} to {rank.now}." for rank in between.ranks]
+
+
+def reasons(why: Sequence[ValueDifference]) -> str:
+    """Return the changed inputs, with old and new values unless they are digests."""
+    if not why:
+        return "none"
+    return "; ".join(
+        one.what if one.what in DIGESTS else f"{one.what} ({shown(one.before)} -> {shown(one.now)})" for one in why
+    )
+
+
+def difference_rows(differences: Iterable[ValueDifference]) -> list[list[Value]]:
+    """Return one row per difference: name, value before, value now."""
+    return [[one.what, shown(one.before), shown(one.now)] for one in differences]
+
+
+def differences_table(differences: Sequence[ValueDifference], format: str = "table", *, caption: str = "") -> str:
+    """Return a table of the first `SHOWN` differences, with the number of all."""
+    more = f"{caption} (the first {SHOWN} of {len(differences)})" if len(differences) > SHOWN else caption
+    rows = difference_rows(differences[:SHOWN])
+    return render(rows, ["Item", "Before", "Now"], format=format, caption=more)
+
+
+def shown(value: Any) -> str:
+    """Return any value as one short line.
+
+    >>> shown({"input": 2.5, "output": 10.0})
+    'input 2.5, output 10'
+    """
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.9g}"
+    if isinstance(value, Mapping):
+        text = ", ".join(f"{key} {shown(inner)}" for key, inner in value.items())
+    elif isinstance(value, (list, tuple)):
+        text = ", ".join(shown(inner) for inner in value)
+    else:
+        text = str(value)
+        text = text[:12] if _DIGEST.fullmatch(text) else text
+    text = " ".join(printable(text).split())
+    return text if len(text) <= WIDTH else text[:WIDTH] + "..."

@@ -15,6 +15,8 @@ from medhelm.domain.options import check_options
 from medhelm.domain.release import Release
 from medhelm.errors import StoreError, UserError
 from medhelm.reports import leaderboard as leaderboard_report
+from medhelm.reports.formats.fields import Field, fields_table, select_fields
+from medhelm.reports.formats.json_output import plain_json
 from medhelm.results.leaderboard import leaderboard_of, read_inputs
 from medhelm.results.options import USUAL, BoardOptions
 from medhelm.storage.json_form import JsonForm, Nested, key_map
@@ -104,3 +106,42 @@ def released_options(release: Release, scratch: Path, folders: Sequence[Path] = 
 def find_release(store: Path, name: str) -> Release:
     """Return a release by its name or path; for `current` the store's current leaderboard with default options."""
     return current_release(store) if name == CURRENT else read_release(open_store(store), name)
+
+
+# --- tables and JSON --------------------------------------------------------------------------------------------------
+
+
+def release_as_json(release: Release) -> dict[str, Any]:
+    """Return a release without its leaderboard, which has its own file."""
+    content = plain_json(release)
+    del content["board"]
+    models = [row["model"] for row in release.leaderboard["models"]]
+    return {**content, "models": models, "n_runs": len(release.provenance)}
+
+
+def _of_board(key: str, heading: str, drop: int) -> Field[Release]:
+    """Return a field of the leaderboard of a release."""
+    return Field(key, lambda release: str(release.leaderboard.get(key, "")), kind="text", heading=heading, drop=drop)
+
+
+RELEASE_FIELDS: list[Field[Release]] = [
+    Field("name", lambda release: release.name, kind="text", heading="Release"),
+    Field("created", lambda release: release.created, kind="text", heading="Created"),
+    Field("medhelm", lambda release: release.medhelm_version, kind="text", meaning="version of MedHELM that made it"),
+    Field("note", lambda release: release.note, kind="text", heading="Note", drop=5),
+    Field("sha256", lambda release: release.sha256, kind="text", meaning="of its leaderboard",
+          heading="sha256", text=lambda release: release.sha256[:12], drop=1),
+    _of_board("suite", "Suite", 2),
+    _of_board("scoring", "Scoring", 4),
+    _of_board("tier", "Tier", 3),
+    Field("models", lambda release: len(release.leaderboard["models"]), in_json=False, heading="Models", drop=7),
+    Field("benchmarks", lambda release: len(release.leaderboard["benchmarks"]), in_json=False,
+          heading="Benchmarks", drop=6),
+]  # fmt: skip
+"""A release in lists."""
+
+
+def releases_table(releases: Sequence[Release], format: str = "table") -> str:
+    """Return one row per release."""
+    fields = select_fields(RELEASE_FIELDS, "name created models benchmarks scoring tier suite sha256 note")
+    return fields_table(fields, releases, format=format)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -30,9 +29,9 @@ from medhelm.analysis.leaderboard.diff import (
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
 from medhelm.benchmarks.prompts import render
-from medhelm.domain import RULES, Benchmark, DeletedInstances, Estimate, Run
+from medhelm.domain import RULES, Benchmark, DeletedInstances, Estimate, Instance, Run
 from medhelm.domain.release import CellProvenance, Release
-from medhelm.domain.text import plural
+from medhelm.domain.text import listed, plural
 from medhelm.errors import Interrupted, MedHelmError, MissingError
 from medhelm.evaluation.imported_benchmarks import stored_dataset
 from medhelm.evaluation.preparation import without_deleted
@@ -41,8 +40,12 @@ from medhelm.evaluation.run_recorder import NullListener, ProgressListener, RunR
 from medhelm.evaluation.settings import Settings
 from medhelm.io.work_folders import temporary_folder
 from medhelm.models.prices import price_of
+from medhelm.reports.formats.json_output import plain_json
+from medhelm.reports.formats.tables import Value, printable
+from medhelm.reports.formats.tables import render as render_table
 from medhelm.results.leaderboard import read_inputs
 from medhelm.results.options import BoardOptions, folders_of
+from medhelm.results.release_comparison import differences_table, shown
 from medhelm.results.releases import current_release, leaderboard_json, released_options
 from medhelm.scoring.installed_plugins import changed_since
 from medhelm.scoring.metrics import METRIC_NAMES
@@ -208,101 +211,89 @@ def _check_inputs(
     folders: Sequence[Path],
 ) -> dict[str, Benchmark]:
     """Compare every run with its definition, its data and its prompts. Return the definitions found."""
-    found: dict[str, Benchmark] = {}
+    library: dict[str, Benchmark] = {}
     prompts: dict[tuple[str, str], str] = {}
-    opened: dict[tuple[Any, ...], Dataset | MedHelmError] = {}
+    opened: dict[tuple[Any, ...], tuple[Benchmark, Dataset | MedHelmError]] = {}
     for key, run in runs.items():
-        this = checked[key]
+        check = checked[key]
         try:
-            if run.benchmark not in found:
-                (found[run.benchmark],) = load_benchmarks([run.benchmark], metrics=METRIC_NAMES, extra=folders)
+            if run.benchmark not in library:
+                (library[run.benchmark],) = load_benchmarks([run.benchmark], metrics=METRIC_NAMES, extra=folders)
         except MedHelmError as error:
             if not run.has_imported_prompts:
-                this.not_derived = f"its definition is not known: {error}"
+                check.not_derived = f"its definition is not known: {error}"
                 continue
-        chosen = (
-            run.benchmark,
-            run.tier,
-            *(run.settings.get(name) for name in ("sample", "limit", "subset", "seed", "own_data")),
-        )
-        chosen += (run.rubric, run.benchmark_digest, run.data_digest if run.has_imported_prompts else "")
+        chosen = (run.benchmark, run.tier, *_selection(run).values(), run.rubric, run.benchmark_digest)
+        chosen += (run.data_digest if run.has_imported_prompts else "",)
         if chosen not in opened:
-            opened[chosen] = _open_data(run, found, store, data)
-        dataset = opened[chosen]
-        benchmark = _current_definition(run, found, dataset)
+            opened[chosen] = _open_data(run, library, store, data)
+        benchmark, dataset = opened[chosen]
         if run.benchmark_digest != benchmark.digest:
-            this.differences.append(
+            check.differences.append(
                 ValueDifference(what="definition", before=run.benchmark_digest, now=benchmark.digest)
             )
         if isinstance(dataset, MedHelmError):
             # Without the name, so that runs with the same cause share a remark.
-            this.not_derived = str(dataset).splitlines()[0].removeprefix(f"{run.benchmark}: ")
-            this.lacks_data = isinstance(dataset, MissingError)
+            check.not_derived = str(dataset).splitlines()[0].removeprefix(f"{run.benchmark}: ")
+            check.lacks_data = isinstance(dataset, MissingError)
             continue
         if run.data_digest != dataset.digest:
-            _note_other_data(run, dataset, this)
+            _note_other_data(run, dataset, check)
             continue
         asked = (run.benchmark, dataset.digest)
         if asked not in prompts:
             prompts[asked] = _digest_of_prompts(dataset)
         stored = read_messages(store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest))
         if stored and (then := prompts_digest(stored)) != prompts[asked]:
-            this.differences.append(ValueDifference(what="prompts", before=then, now=prompts[asked]))
-            this.not_derived = "the prompts are not what the model was asked"
+            check.differences.append(ValueDifference(what="prompts", before=then, now=prompts[asked]))
+            check.not_derived = "the prompts are not what the model was asked"
         elif not stored and run.benchmark_digest != benchmark.digest:
-            this.not_derived = "the definition has changed, and the earlier prompts are not stored"
-    return found
+            check.not_derived = "the definition has changed, and the earlier prompts are not stored"
+    return library
 
 
-def _note_other_data(run: Run, dataset: Dataset, this: RunCheck) -> None:
+def _note_other_data(run: Run, dataset: Dataset, check: RunCheck) -> None:
     """Note that the data is not that of a run; that is no difference if instances of the run were deleted."""
     if run.deletions:
-        this.not_derived = "instances were deleted, and the data is not what it was before"
-        this.lacks_data = True
+        check.not_derived = "instances were deleted, and the data is not what it was before"
+        check.lacks_data = True
         return
-    this.differences.append(ValueDifference(what="data", before=run.data_digest, now=dataset.digest))
-    this.not_derived = "the data is not what it was when the completions were made"
+    check.differences.append(ValueDifference(what="data", before=run.data_digest, now=dataset.digest))
+    check.not_derived = "the data is not what it was when the completions were made"
 
 
-def _open_data(run: Run, library: Mapping[str, Benchmark], store: Store, data: Path | None) -> Dataset | MedHelmError:
-    """Return the data of a run, or the reason why it is not available. Imported runs include their instances."""
-    chosen = run.settings
+def _selection(run: Run) -> dict[str, Any]:
+    """Return the settings that select instances."""
+    defaults = {"sample": "default", "limit": None, "subset": None, "seed": 0, "own_data": False}
+    return {name: run.settings.get(name, default) for name, default in defaults.items()}
+
+
+def _open_data(
+    run: Run, library: Mapping[str, Benchmark], store: Store, data: Path | None
+) -> tuple[Benchmark, Dataset | MedHelmError]:
+    """Return the current definition with the rubric of a run, and its data or the reason why that is not available.
+
+    Imported runs include their instances.
+    """
     library = {name: known.as_used(run.rubric, run.benchmark_digest) for name, known in library.items()}
     try:
         if run.has_imported_prompts:
-            return stored_dataset([run], library, store, data=data, limit=chosen.get("limit"))
-        dataset = open_dataset(
-            library[run.benchmark],
-            data=data,
-            tier=run.tier,
-            sample=chosen.get("sample", "default"),
-            limit=chosen.get("limit"),
-            subset=chosen.get("subset"),
-            seed=chosen.get("seed", 0),
-            scoring=True,
-            own_data=chosen.get("own_data", False),
-        )
-        return without_deleted([dataset], store)[0]
+            dataset = stored_dataset([run], library, store, data=data, limit=run.settings.get("limit"))
+        else:
+            dataset = open_dataset(library[run.benchmark], data=data, tier=run.tier, scoring=True, **_selection(run))
+            (dataset,) = without_deleted([dataset], store)
     except MedHelmError as error:
-        return error
-
-
-def _current_definition(run: Run, library: Mapping[str, Benchmark], dataset: Dataset | MedHelmError) -> Benchmark:
-    """Return the current definition with the rubric of a run; `dataset`: its data, or why that is not available."""
-    if isinstance(dataset, MedHelmError):
-        return library[run.benchmark].as_used(run.rubric, run.benchmark_digest)
-    return dataset.benchmark
+        return library[run.benchmark], error
+    return dataset.benchmark, dataset
 
 
 def _digest_of_prompts(dataset: Dataset) -> str:
     """Return the digest of the current prompts."""
-    messages = {
-        instance.id: [
-            {"role": message.role, "content": message.text} for message in render(dataset.benchmark, instance).messages
-        ]
-        for instance in dataset
-    }
-    return prompts_digest(messages)
+
+    def messages(instance: Instance) -> list[dict[str, str]]:
+        return [{"role": one.role, "content": one.text} for one in render(dataset.benchmark, instance).messages]
+
+    return prompts_digest({instance.id: messages(instance) for instance in dataset})
 
 
 class _ProgressOnly(NullListener):
@@ -413,18 +404,16 @@ def _copy_baseline(run: Run, source: Store, target: Store) -> None:
 
 def _number_differences(old: Run, new: Run) -> Iterator[ValueDifference]:
     """Yield the differences of a run's numbers: estimates, jury results, and counts of instance scores."""
-    for rule in RULES:
-        if old.estimates.get(rule):
-            then, now = ({k: asdict(v) for k, v in run.estimates[rule].items()} for run in (old, new))
-            yield from json_differences(then, now, f"estimates.{rule}")
-    for name in DERIVED:
-        then, now = (asdict(replace(run, folder=None))[name] for run in (old, new))
-        yield from json_differences(then, now, name)
-    if old.jury_result and new.jury_result:
-        then, now = (
-            {k: asdict(v) for k, v in run.jury_result.subscores.items()} for run in (old, new) if run.jury_result
-        )
-        yield from json_differences(then, now, "labels")
+    rules = [rule for rule in RULES if old.estimates.get(rule)]
+    both_judged = old.jury_result is not None and new.jury_result is not None
+
+    def numbers(run: Run) -> dict[str, Any]:
+        content = asdict(replace(run, folder=None))
+        estimates = {rule: content["estimates"][rule] for rule in rules}
+        labels = content["jury_result"]["subscores"] if both_judged else {}
+        return {"estimates": estimates, **{name: content[name] for name in DERIVED}, "labels": labels}
+
+    yield from json_differences(numbers(old), numbers(new))
     yield from _score_differences(old, new)
 
 
@@ -433,23 +422,20 @@ def _score_differences(old: Run, new: Run) -> Iterator[ValueDifference]:
     columns = [
         score_column(metric, rule)
         for rule in RULES
-        for metric in dict.fromkeys((*old.estimates.get(rule, {}), *new.estimates.get(rule, {})))
-        if old.estimates.get(rule)
+        if (stored := old.estimates.get(rule))
+        for metric in dict.fromkeys((*stored, *new.estimates.get(rule, {})))
     ]
-    counts: Counter[str] = Counter()
-    first: dict[str, tuple[str, Any, Any]] = {}
     then, now = (_without_kept(read_columns(run, ["instance_id", *columns])) for run in (old, new))
-    if then["instance_id"] != now["instance_id"]:
-        yield _row_difference(then["instance_id"], now["instance_id"])
+    ids = then["instance_id"]
+    if ids != now["instance_id"]:
+        yield _row_difference(ids, now["instance_id"])
         return
     for column in columns:
-        for instance_id, before, after in zip(then["instance_id"], then[column], now[column], strict=True):
-            if before != after:
-                counts[column] += 1
-                first.setdefault(column, (instance_id, before, after))
-    for column, n in counts.items():
-        instance_id, before, after = first[column]
-        yield ValueDifference(what=f"scores.{column} of {n} instances, such as {instance_id}", before=before, now=after)
+        changed = [place for place, before in enumerate(then[column]) if before != now[column][place]]
+        if changed:
+            first = changed[0]
+            what = f"scores.{column} of {len(changed)} instances, such as {ids[first]}"
+            yield ValueDifference(what=what, before=then[column][first], now=now[column][first])
 
 
 def _without_kept(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
@@ -488,3 +474,58 @@ def _notes(bases: Sequence[CellProvenance], release: Release | None) -> Iterator
     for model, known in by_model.items():
         if len(known) > 1:
             yield f"{model} answered under {len(known)} names: {', '.join(sorted(known))}."
+
+
+# --- text and JSON ----------------------------------------------------------------------------------------------------
+
+
+def verification_as_json(found: Verification) -> dict[str, Any]:
+    """Return the output of `medhelm verify --json`."""
+    return {
+        "release": found.release or None,
+        "same": found.same,
+        "runs": [{**plain_json(run), "same": not run.differences} for run in found.runs],
+        "leaderboard": plain_json(found.board),
+        "notes": list(found.notes),
+    }
+
+
+def verification_to_text(found: Verification, format: str = "table") -> str:
+    """Return the result of a verification as text."""
+    whose = f"release {found.release}" if found.release else "the store"
+    derived = sum(not run.not_derived for run in found.runs)
+    counts = f"{derived} of {len(found.runs)} runs were recomputed from their completions"
+    if found.same and derived == len(found.runs):
+        head = f"The leaderboard of {whose} was reproduced byte for byte: {counts}."
+    elif found.same and not derived:
+        head = f"Nothing in {whose} could be recomputed."
+    elif found.same:
+        head = f"No differences in the part of {whose} that could be recomputed: {counts}."
+    else:
+        differing = sum(bool(run.differences) for run in found.runs)
+        head = f"The leaderboard of {whose} was not reproduced: {counts}, {differing} differ."
+    rows: list[list[Value]] = [
+        [run.benchmark, run.model, difference.what, shown(difference.before), shown(difference.now)]
+        for run in found.runs
+        for difference in run.differences
+    ]
+    parts = [head + "\n"]
+    if rows:
+        parts.append(render_table(rows, ["Benchmark", "Model", "Item", "Before", "Now"], format=format, keep=2))
+    if found.board:
+        parts.append(differences_table(found.board, format, caption="The leaderboard, stored and recomputed"))
+    if remarks := [*found.notes, *_run_remarks(found.runs)]:
+        parts.append("".join(f"- {printable(remark)}\n" for remark in remarks))
+    return "\n".join(parts)
+
+
+def _run_remarks(runs: Sequence[RunCheck]) -> list[str]:
+    """Return remarks on runs, and reasons why runs could not be recomputed; equal texts are combined."""
+    found: dict[str, list[str]] = {}
+    for run in runs:
+        for text in ([f"not recomputed: {run.not_derived}"] if run.not_derived else []) + run.notes:
+            found.setdefault(text, []).append(f"{run.benchmark} with {run.model}")
+    everywhere = f"all {len(runs):,} runs"
+    return [
+        f"{everywhere if len(places) == len(runs) > 1 else listed(places, 3)}: {text}" for text, places in found.items()
+    ]

@@ -24,14 +24,13 @@ from filelock import FileLock, Timeout
 from medhelm.errors import StoreError
 from medhelm.io.output_folder import atomic_file
 from medhelm.io.shared_files import make_shared_folder
-from medhelm.storage.json_form import TUPLE, JsonForm, key_map
 from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-FORMAT = 1
-"""Version of the status file. Files of other versions are left out."""
+FORMAT = 2
+"""Version of the status file. Files of later versions are left out."""
 
 MOST_BYTES = 20_000_000
 """Most bytes of a status file that is read: enough for tens of thousands of runs."""
@@ -53,47 +52,58 @@ RunState = Literal["waiting", "running", "ended"]
 class JudgeProgress:
     """Judgments of one judge on the completions of one run."""
 
-    judge: str
-    """Name of the judge."""
-    expected: int
+    expected: int = 0
     """Judgments so far, missing ones included."""
-    missing: int
-    """Judgments that failed."""
+    failed: int = 0
+    """Judgments that are missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenCounts:
+    """Tokens of all completions, cached ones included."""
+
+    input: int = 0
+    """Input tokens."""
+    output: int = 0
+    """Output tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunProgress:
-    """Progress of one model on one benchmark."""
+    """Progress of one model on one benchmark, or of several runs together."""
 
     model: str
-    """Name of the model."""
+    """Name of the model; empty for several."""
     benchmark: str
-    """Name of the benchmark."""
+    """Name of the benchmark; empty for several."""
     state: RunState
     """`waiting`, `running` or `ended`. A run that ended without any record is `waiting` again."""
     n: int
     """Number of instances."""
     done: int = 0
     """Instances with a record."""
-    failed: int = 0
+    n_failed: int = 0
     """Of these, instances without a completion."""
     failures: Mapping[str, int] = field(default_factory=dict)
     """Failure code -> number of instances."""
-    cached: int = 0
+    requests_cached: int = 0
     """Completions that were in the cache."""
-    input_tokens: int = 0
-    """Input tokens of all completions, cached ones included."""
-    output_tokens: int = 0
-    """Output tokens of all completions, cached ones included."""
+    tokens: TokenCounts = TokenCounts()
+    """Tokens of all completions."""
     cost_usd: float | None = None
     """Cost of all completions, whenever they were bought; None if it is unknown."""
     rate_per_s: float | None = None
     """Records per second over the last half minute, those of cached completions left out if there are others; None
     before the first one and after the end."""
-    is_unusable: bool = False
+    unusable: bool = False
     """True if the model cannot be used, such as with a wrong key."""
-    judges: Sequence[JudgeProgress] = ()
-    """The jury, one entry for each judge."""
+    judges: Mapping[str, JudgeProgress] = field(default_factory=dict)
+    """Name of a judge -> its judgments."""
+
+    @property
+    def judgments_missing(self) -> int:
+        """Return the number of judgments that failed."""
+        return sum(judge.failed for judge in self.judges.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +136,7 @@ class EvaluationStatus:
     """Number of its process."""
     host: str
     """Name of the machine that it runs on."""
-    command: Sequence[str]
+    command: tuple[str, ...]
     """Arguments of `medhelm`, to be repeated to resume; empty if Python code started the evaluation."""
     folder: str
     """Folder in which the command was given."""
@@ -142,35 +152,12 @@ class EvaluationStatus:
     """Spent by this process, on models and judges whose price is known."""
     max_cost_usd: float | None = None
     """Budget; None without one."""
-    runs: Sequence[RunProgress] = ()
+    runs: tuple[RunProgress, ...] = ()
     """One entry for each model and benchmark."""
-    servers: Sequence[ServerProgress] = ()
+    servers: tuple[ServerProgress, ...] = ()
     """The servers of pools that were used."""
 
-
-JUDGE = JsonForm(JudgeProgress, key_map("judge expected missing"))
-"""The JSON form of the progress of a judge."""
-
-RUN = JsonForm(
-    RunProgress,
-    key_map(
-        "model benchmark state n done failed failures cached input_tokens output_tokens cost_usd rate_per_s "
-        "unusable=is_unusable judges"
-    ),
-    nested={"judges": JUDGE.many},
-)
-"""The JSON form of the progress of a run."""
-
-SERVER = JsonForm(ServerProgress, key_map("model address state in_flight limit done reason"))
-"""The JSON form of the progress of a server."""
-
-STATUS = JsonForm(
-    EvaluationStatus,
-    key_map("id pid host command folder started updated state reason spent_usd max_cost_usd runs servers"),
-    nested={"command": TUPLE, "runs": RUN.many, "servers": SERVER.many},
-    not_if_empty=("servers",),
-)
-"""The JSON form of the status of an evaluation."""
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - read by pydantic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +190,7 @@ class StatusFile:
                 self._lock.acquire(timeout=1.0)  # a reader holds it for an instant to see whether it is free
             except Timeout as error:
                 raise OSError(f"{self._path}: another process holds its lock") from error
-        content = json.dumps({"format": FORMAT, **STATUS.write(status)}, allow_nan=False)
+        content = json.dumps({"format": FORMAT, **asdict(status)}, allow_nan=False)
         with atomic_file(self._path) as new:
             new.touch(mode=0o600)
             new.write_text(content, encoding="utf-8")
@@ -299,9 +286,25 @@ def _read(path: Path) -> EvaluationStatus | None:
         if about.st_size > MOST_BYTES or about.st_uid != getattr(os, "geteuid", lambda: about.st_uid)():
             return None
         content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
-        if content.pop("format", None) == FORMAT and content.get("id") == path.stem:
-            return _checker().validate_python(asdict(STATUS.read(content)))
+        version = content.pop("format", None)
+        if version in (1, FORMAT) and content.get("id") == path.stem:
+            if version == 1:
+                content["runs"] = [_from_format_1(**run) for run in content["runs"]]
+            return _checker().validate_python(content)
     return None
+
+
+def _from_format_1(
+    failed: int, cached: int, input_tokens: int, output_tokens: int, judges: Sequence[Any], **same: Any
+) -> dict[str, Any]:
+    """Return the progress of a run, as version 1 of the status file has it, in the present form."""
+    return {
+        **same,
+        "n_failed": failed,
+        "requests_cached": cached,
+        "tokens": {"input": input_tokens, "output": output_tokens},
+        "judges": {one["judge"]: {"expected": one["expected"], "failed": one["missing"]} for one in judges},
+    }
 
 
 def _refuse(name: str) -> Any:

@@ -9,8 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from medhelm import __version__
 from medhelm.domain.text import duration, listed, plural, short_count
 from medhelm.domain.titles import group_title
-from medhelm.reports.comparison import p_text
-from medhelm.reports.formats.numbers import percent, significant
+from medhelm.reports.formats.numbers import p_text, percent, significant
 from medhelm.reports.formats.tables import MISSING, decimal, printable
 from medhelm.web.page import Page, PageRequest, Values
 from medhelm.web.routes import ROUTES

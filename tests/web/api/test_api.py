@@ -65,11 +65,11 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def add_evaluation(store: Path) -> None:
     """Leave the status of an evaluation that was stopped."""
-    judges = (JudgeProgress(judge="openai/judge", expected=30, missing=1),)
+    judges = {"openai/judge": JudgeProgress(expected=30, failed=1)}
     failures = {"timeout": 2}
     runs = (
         RunProgress(
-            model="openai/model-1", benchmark="mtsamples", state="ended", n=40, done=10, failed=2, failures=failures
+            model="openai/model-1", benchmark="mtsamples", state="ended", n=40, done=10, n_failed=2, failures=failures
         ),
         RunProgress(model="openai/model-2", benchmark="mtsamples", state="waiting", n=40, judges=judges),
     )

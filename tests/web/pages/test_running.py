@@ -21,7 +21,7 @@ RUNNING = make_status(
     command=("run", "pubmed_qa", "--model", "openai/m@http://127.0.0.1:9/v1"),
     max_cost_usd=5.0,
     spent_usd=1.25,
-    runs=(make_run(), make_run(benchmark="medec", state="waiting", done=0, failed=0, failures={}, rate_per_s=None)),
+    runs=(make_run(), make_run(benchmark="medec", state="waiting", done=0, n_failed=0, failures={}, rate_per_s=None)),
 )
 
 
@@ -156,7 +156,7 @@ def test_hostile_names_are_shown_as_text(tmp_path: Path) -> None:
             model=f"openai/{one}",
             benchmark=one,
             failures={one: 1},
-            judges=(JudgeProgress(judge=one, expected=1, missing=1),),
+            judges={one: JudgeProgress(expected=1, failed=1)},
         )
         for one in XSS
     )
@@ -172,7 +172,7 @@ def test_hostile_names_are_shown_as_text(tmp_path: Path) -> None:
 def test_very_many_runs_have_rows_only_where_something_happens(tmp_path: Path) -> None:
     store = create(tmp_path / "store")
     done = {"state": "ended", "done": 100, "rate_per_s": None}
-    runs = [make_run(benchmark=f"b{n}", failures={}, failed=0, **done) for n in range(2000)]
+    runs = [make_run(benchmark=f"b{n}", failures={}, n_failed=0, **done) for n in range(2000)]
     with written(store, make_status(runs=(*runs, make_run(), make_run(benchmark="medec", **done)))):
         text = make_client(store.folder).get("/running/live").text
     assert "1,852 more benchmarks started, not listed here" in text

@@ -29,7 +29,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,8 +62,9 @@ def power_of(values: Floats, exponent: int) -> Floats:
     return squares * values if exponent == 3 else squares * squares
 
 
-class ClusterSums(NamedTuple):
-    """Sums over clusters for every pair, shape (n_pairs,) each: see the properties of `paired.PairedScores`."""
+@dataclass(frozen=True, slots=True)
+class ClusterSums:
+    """Sums over clusters for every pair, shape (n_pairs,) each: see the properties of `PairedScores`."""
 
     n: Floats
     n_clusters: Floats
@@ -73,22 +73,6 @@ class ClusterSums(NamedTuple):
     fourths: Floats
     total_by_size: Floats
     sizes_squared: Floats
-
-
-class PartialClusters(NamedTuple):
-    """Differences of some models to all others, each within one cluster of which one of the two lacks instances."""
-
-    models: NDArray[np.intp]
-    """Shape (m,): the models, in order."""
-    totals: Floats
-    """Shape (n_models, m): sum of the differences, with the signs of `models`."""
-    counts: Floats
-    """Shape (n_models, m): number of instances that both have; 0 also if the block of the other model has them."""
-
-    def add_to(self, sums: Floats, values: Floats) -> None:
-        """Add values, shape (n_models, m), to a matrix of sums by model and other model."""
-        first = np.flatnonzero(np.diff(self.models, prepend=-1))
-        sums[self.models[first]] += np.add.reduceat(values, first, axis=1).T
 
 
 # --- paired -----------------------------------------------------------------------------------------------------------
@@ -316,11 +300,6 @@ class PairedScores:
         """Return entry (i, j) of a matrix plus (sign 1) or minus (sign -1) entry (j, i) for every pair."""
         return self._pair_entries(matrix + matrix.T if sign > 0 else matrix - matrix.T)
 
-    def _sums_of_weights(self, weights: Ints) -> Floats:
-        """Return the sum of weights, shape (k,), over the clusters that both models of a pair have whole."""
-        present = self._power(0)
-        return self._pair_entries((present * weights) @ present.T)
-
     @cached_property
     def n(self) -> Ints:
         """Instances that the two models of each pair share."""
@@ -328,7 +307,7 @@ class PairedScores:
             return np.broadcast_to(np.intp(self.scores.shape[1]), self.first.shape)
         if self.is_independent:
             return np.rint(self._pair_entries(self._moment(0, 0))).astype(np.intp)
-        return np.rint(self._sums_of_weights(self._sizes) + self._partial_cluster_sums.n).astype(np.intp)
+        return self._cluster_sums.n.astype(np.intp)
 
     @cached_property
     def n_clusters(self) -> Ints:
@@ -337,27 +316,30 @@ class PairedScores:
             return np.broadcast_to(np.intp(self.k), self.first.shape)
         if self.is_independent:
             return self.n
-        return np.rint(self._pair_entries(self._moment(0, 0)) + self._partial_cluster_sums.n_clusters).astype(np.intp)
+        return self._cluster_sums.n_clusters.astype(np.intp)
 
     @cached_property
     def total(self) -> Floats:
         """Sum of the differences."""
-        total = self._combined_entries(self._moment(1, 0), -1)
-        return total if self._has_whole_clusters else total + self._partial_cluster_sums.total
+        if not self._has_whole_clusters:
+            return self._cluster_sums.total
+        return self._combined_entries(self._moment(1, 0), -1)
 
     @cached_property
     def squares(self) -> Floats:
         """Sum over clusters of the squared totals of the differences."""
+        if not self._has_whole_clusters:
+            return self._cluster_sums.squares
         alone = self._moment(2, 0)
-        squares = self._pair_entries(alone + alone.T - 2 * self._moment(1, 1))
-        return squares if self._has_whole_clusters else squares + self._partial_cluster_sums.squares
+        return self._pair_entries(alone + alone.T - 2 * self._moment(1, 1))
 
     @cached_property
     def fourths(self) -> Floats:
         """Sum over clusters of their fourth powers."""
+        if not self._has_whole_clusters:
+            return self._cluster_sums.fourths
         alone, mixed = self._moment(4, 0), self._moment(3, 1)
-        fourths = self._pair_entries(alone + alone.T - 4 * (mixed + mixed.T) + 6 * self._moment(2, 2))
-        return fourths if self._has_whole_clusters else fourths + self._partial_cluster_sums.fourths
+        return self._pair_entries(alone + alone.T - 4 * (mixed + mixed.T) + 6 * self._moment(2, 2))
 
     @cached_property
     def _total_by_size(self) -> Floats:
@@ -365,8 +347,7 @@ class PairedScores:
         if self.is_independent:
             return self.total
         if not self._is_complete:
-            sums = (self._filled * self._sizes) @ self._power(0).T
-            return self._combined_entries(sums, -1) + self._partial_cluster_sums.total_by_size
+            return self._cluster_sums.total_by_size
         sums = self._totals @ self._sizes
         found: Floats = sums[self.first] - sums[self.second]
         return found
@@ -378,51 +359,24 @@ class PairedScores:
             return np.broadcast_to(np.float64(self._sizes @ self._sizes), self.first.shape)
         if self.is_independent:
             return self.n.astype(float)
-        return self._sums_of_weights(self._sizes**2) + self._partial_cluster_sums.sizes_squared
+        return self._cluster_sums.sizes_squared
 
     @cached_property
-    def _partial_cluster_sums(self) -> ClusterSums:
-        """Sums over the clusters of which a model of the pair has some instances and lacks others."""
-        models = len(self.scores)
-        found = np.zeros((len(ClusterSums._fields), models, models))
-        for block in self._partial_clusters():
-            totals, counts = block.totals, block.counts
+    def _cluster_sums(self) -> ClusterSums:
+        """Sums over the clusters of which a model may have some instances and lack others."""
+        found = np.zeros((len(fields(ClusterSums)), len(self.first)))
+        for pairs, totals, counts in self._differences_by_cluster():
             squares = totals * totals
-            present = (counts > 0).astype(float)
-            for sums, values in zip(
-                found,
-                (counts, present, totals, squares, squares * squares, totals * counts, counts**2),
-                strict=True,
-            ):
-                block.add_to(sums, values)
-        signs = [-1 if name.startswith("total") else 1 for name in ClusterSums._fields]
-        return ClusterSums(*(self._combined_entries(sums, sign) for sums, sign in zip(found, signs, strict=True)))
+            parts = (counts, counts > 0, totals, squares, squares * squares, totals * counts, counts * counts)
+            found[:, pairs] = [part.sum(axis=1) for part in parts]
+        return ClusterSums(*found)
 
-    def _partial_clusters(self) -> Iterator[PartialClusters]:
-        """Yield the differences on the clusters of which a model of a pair has some instances and lacks others."""
-        scores, starts = self._by_cluster
-        sizes = np.diff(starts, append=scores.shape[1])
-        for size in np.unique(sizes).tolist():
-            (clusters,) = np.nonzero(sizes == size)
-            lacking, place = np.nonzero(self._missing[:, clusters])  # models in order
-            block = max(1, BLOCK // (len(scores) * size))
-            for at in range(0, len(lacking), block):
-                some = lacking[at : at + block]
-                yield PartialClusters(some, *self._totals_within(some, clusters[place[at : at + block]], size))
-
-    def _totals_within(self, models: Ints, clusters: Ints, size: int) -> tuple[Floats, Floats]:
-        """Return sums and counts of the differences of some models to all others, each within a cluster of this size.
-
-        Parameters: models and clusters, shape (m,). Returns: arrays of shape (n_models, m), with the signs of the
-        models given.
-        """
-        scores, starts = self._by_cluster
-        places = starts[clusters][:, None] + np.arange(size)
-        differences = scores[models[:, None], places] - scores[:, places]
-        known = ~np.isnan(differences)
-        every = np.arange(len(scores))[:, None]
-        known &= ~(self._missing[:, clusters] & (every <= models))[:, :, None]  # met from the other model's side
-        return np.where(known, differences, 0.0).sum(axis=2), known.sum(axis=2).astype(float)
+    def _differences_by_cluster(self) -> Iterator[tuple[Ints, Floats, Floats]]:
+        """Yield some pairs at a time, with sums and counts of their differences; see `_cluster_totals`."""
+        block = max(1, BLOCK // max(self.scores.shape[1], 1))
+        for start in range(0, len(self.first), block):
+            pairs = np.arange(start, min(start + block, len(self.first)))
+            yield pairs, *self._cluster_totals(pairs)
 
     @cached_property
     def _by_cluster(self) -> tuple[Floats, Ints]:
@@ -517,40 +471,19 @@ class PairedScores:
         A large cluster pulls the mean toward itself, so that its deviation from the mean alone is too small; see
         `means.UnitTotals.shares`.
         """
-        sizes = self._sizes
-        if self._is_complete:
-            return self._weighted_residual(np.ones(self.k, dtype=np.bool_), 1 / np.maximum(len(self.codes) - sizes, 1))
-        found = np.zeros(len(self.first))
-        for size in np.unique(sizes).tolist():  # the number of all others depends on the pair
-            here = sizes == size
-            found += self._weighted_residual(here, np.ones(int(here.sum()))) / np.maximum(self.n - size, 1) ** 2
-        return found + self._partial_residual_to_others
-
-    def _weighted_residual(self, here: NDArray[np.bool_], weights: Floats) -> Floats:
-        """Return the sum of the squared weighted deviations over some clusters, those that both models have whole.
-
-        Parameters: here, shape (k,), the clusters; weights, one for each of them.
-        """
-        totals, sizes = self._filled[:, here] * weights, self._sizes[here] * weights
-        present = self._power(0)[:, here]
-        alone, sums = totals**2 @ present.T, (totals * sizes) @ present.T
-        squares = self._pair_entries(alone + alone.T - 2 * totals @ totals.T)
         d = np.nan_to_num(self.value)
-        found: Floats = squares - 2 * d * self._combined_entries(sums, -1)
-        found += d**2 * self._pair_entries((present * sizes**2) @ present.T)
-        return np.maximum(found, 0.0)
-
-    @property
-    def _partial_residual_to_others(self) -> Floats:
-        """Part of `_residual_to_others` on clusters of which a model lacks instances."""
-        value, n, found = np.zeros((3, len(self.scores), len(self.scores)))
-        value[self.first, self.second] = np.nan_to_num(self.value)
-        value -= value.T
-        n[self.first, self.second] = n[self.second, self.first] = self.n
-        for block in self._partial_clusters():
-            deviations = block.totals - value[block.models].T * block.counts
-            block.add_to(found, (deviations / np.maximum(n[block.models].T - block.counts, 1)) ** 2)
-        return self._combined_entries(found, 1)
+        if self._is_complete:
+            weights, present = 1 / np.maximum(len(self.codes) - self._sizes, 1), self._power(0)
+            totals, sizes = self._filled * weights, self._sizes * weights
+            alone, sums = totals**2 @ present.T, (totals * sizes) @ present.T
+            residual = self._pair_entries(alone + alone.T - 2 * totals @ totals.T)
+            residual -= 2 * d * self._combined_entries(sums, -1)
+            return np.maximum(residual + d**2 * self._pair_entries((present * sizes**2) @ present.T), 0.0)
+        found = np.zeros(len(self.first))
+        for pairs, totals, counts in self._differences_by_cluster():
+            deviations = totals - d[pairs, None] * counts
+            found[pairs] = ((deviations / np.maximum(self.n[pairs, None] - counts, 1)) ** 2).sum(axis=1)
+        return found
 
     @cached_property
     def effective_units(self) -> Floats:

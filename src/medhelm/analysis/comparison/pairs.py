@@ -131,6 +131,32 @@ class ModelPair:
     benchmarks: Mapping[str, AdjustedDifference]
     """Benchmark -> difference on it, if instance scores of both are known."""
 
+    def p_adjusted(self, way: Adjustment) -> float | None:
+        """Return the adjusted p-value of the finding, which needs win shares and means; None if nothing is shared."""
+        tests = [test.p_adjusted(way) for test in (self.macro_average, self.win_share) if test is not None]
+        return max(tests, default=None)
+
+    def direction(self, way: Adjustment) -> int:
+        """Return 1 if the first model is significantly better, -1 if the second is, else 0.
+
+        Win shares and means must differ in one direction, whatever the missing scores would have been.
+        """
+        p = self.p_adjusted(way)
+        if p is None or p > LEVEL or self._is_fragile or self.macro_average is None or self.win_share is None:
+            return 0
+        means, shares = self.macro_average.difference.value, self.win_share.difference.value
+        return 0 if means * shares < 0 else 1 if means + shares > 0 else -1
+
+    def is_lost_with_missing(self, way: Adjustment) -> bool:
+        """Return whether the difference is significant only if missing scores are ignored."""
+        p = self.p_adjusted(way)
+        return p is not None and p <= LEVEL and self._is_fragile
+
+    @property
+    def _is_fragile(self) -> bool:
+        """Return whether missing scores could undo the difference."""
+        return self.worst_case != self.best_case and not self.survives_failures
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AllPairs:

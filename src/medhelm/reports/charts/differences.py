@@ -10,7 +10,7 @@ from medhelm.domain.text import plural
 from medhelm.reports.charts.chart import Chart
 from medhelm.reports.charts.intervals import IntervalPlot, IntervalRow, draw_intervals
 from medhelm.reports.charts.svg import fit, short
-from medhelm.reports.comparison import ADJUSTED, direction, verdict
+from medhelm.reports.comparison import ADJUSTED, verdict
 from medhelm.reports.formats.tables import Value, estimate_numbers, number
 
 HEADERS = ("benchmark", "metric", "difference", "low", "high", "n", "p_adjusted", "significant")
@@ -32,7 +32,7 @@ def differences_chart(comparison: Comparison) -> Chart:
         metric = one.column.metric_title or one.column.metric
         p = number(one.p_adjusted)
         table.append([one.column.title, metric, *estimate_numbers(found), found.n, p, "yes" if is_clear else "no"])
-    is_found = direction(comparison.pair, comparison.adjustment) != 0
+    is_found = comparison.pair.direction(comparison.adjustment) != 0
     overall = (("Macro average", comparison.macro_average), ("Win share", comparison.win_share))
     for name, test in overall if rows else ():
         found = test.difference

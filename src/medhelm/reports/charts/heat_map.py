@@ -16,7 +16,7 @@ from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.reports.charts.scales import known
 from medhelm.reports.charts.svg import shorten
 from medhelm.reports.formats.tables import MISSING, Value, as_line, decimal, estimate_text, number, render
-from medhelm.reports.leaderboard import CSV_HEADERS, SEPARATED, head_to_head_list, head_to_head_note
+from medhelm.reports.leaderboard import SEPARATED, head_to_head_list, head_to_head_note
 from medhelm.reports.leaderboard_fields import shown_name
 
 SCORE_EDGES = (0.15, 0.3, 0.45, 0.6, 0.75, 0.9)
@@ -156,6 +156,7 @@ def head_to_head_table(board: Leaderboard, found: HeadToHead) -> ShadedTable:
     rows = [(names[i], [_share_cell(found, i, j) for j in range(n)]) for i in range(n)]
     used = {css for _, cells in rows for cell in cells for css in cell.css.split()}
     kinds = [*_legend(SHARE_EDGES)[:7], ("missing", "no benchmark in common")]
+    numbers, headers = head_to_head_list(found)
     return ShadedTable(
         name="head-to-head",
         title="Head to head",
@@ -164,8 +165,8 @@ def head_to_head_table(board: Leaderboard, found: HeadToHead) -> ShadedTable:
         columns=names,
         rows=rows,
         legend=[(css, text) for css, text in kinds if css in used or css.startswith("step")],
-        headers=CSV_HEADERS,
-        numbers=head_to_head_list(found),
+        headers=headers,
+        numbers=numbers,
         is_numbered=True,
     )
 

@@ -7,26 +7,41 @@ from a sequence of `Field`. A result that does not fit keeps a function of its o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Generic, Literal, TypeVar
 
-from medhelm.reports.formats.json_output import estimate_json
+from medhelm.reports.formats.json_output import estimate_json, probability
 from medhelm.reports.formats.json_schema import (
     BOOLEAN,
     INTEGER,
     NUMBER,
     STRING,
     JsonSchema,
+    list_of,
     nullable,
     record,
 )
-from medhelm.reports.formats.tables import MISSING, HasInterval, Value, decimal, number, with_interval
+from medhelm.reports.formats.numbers import p_text
+from medhelm.reports.formats.tables import (
+    MISSING,
+    HasInterval,
+    Value,
+    decimal,
+    estimate_text,
+    number,
+    render,
+    shows_all,
+)
 
 T = TypeVar("T")
 """An item with fields, such as a row of a leaderboard."""
 
-Kind = Literal["text", "whole number", "number", "true or false", "interval", "object"]
-"""Type of a field. An interval is an object in JSON and several columns elsewhere; an object is in JSON only."""
+U = TypeVar("U")
+"""An item within another one."""
+
+Kind = Literal["text", "texts", "whole number", "number", "p-value", "true or false", "interval", "object"]
+"""Type of a field. JSON rounds numbers to six decimals, and p-values to four digits. An interval is an object in JSON
+and several columns elsewhere; texts and an object are in JSON only."""
 
 NEVER = "never missing"
 """Description of a field that always has a value."""
@@ -36,8 +51,10 @@ ABSENT = object()
 
 _SCHEMAS: Mapping[str, JsonSchema] = {
     "text": STRING,
+    "texts": list_of(STRING),
     "whole number": INTEGER,
     "number": NUMBER,
+    "p-value": NUMBER,
     "true or false": BOOLEAN,
 }
 
@@ -68,16 +85,17 @@ class PageColumn(Generic[T]):
     """Picture beside the text."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Field(Generic[T]):
     """One field of a result."""
 
     key: str
     """Name in JSON, and of the column in files."""
-    kind: Kind = "number"
-    """Its type."""
     get: Callable[[T], Any]
     """Its value; an interval has `value`, `low` and `high`; an object is JSON already."""
+    _: KW_ONLY
+    kind: Kind = "number"
+    """Its type."""
     meaning: str = ""
     """Description, one or two sentences."""
     missing: str = NEVER
@@ -102,6 +120,8 @@ class Field(Generic[T]):
     """Heading in tables for people; empty: not in such tables."""
     text: Callable[[T], Value] | None = None
     """Cell of such a table; None: from the value."""
+    places: int = 3
+    """Decimals of a number in such a table."""
     is_wide: bool = False
     """True for wide tables only."""
     hide_empty: bool = False
@@ -130,6 +150,10 @@ def fields_json(fields: Iterable[Field[T]], item: T) -> dict[str, Any]:
 def _json(field: Field[Any], value: Any) -> Any:
     if field.kind == "interval":
         return estimate_json(value, field.parts)
+    if field.kind == "p-value":
+        return probability(value)
+    if field.kind == "texts" and value is not None:
+        return list(value)
     return number(value) if isinstance(value, float) else value
 
 
@@ -142,11 +166,40 @@ def fields_schema(fields: Iterable[Field[T]]) -> JsonSchema:
 
 def _schema(field: Field[Any]) -> JsonSchema:
     if field.kind == "interval":
-        schema: JsonSchema = record(**{part: INTEGER if part == "n" else NUMBER for part in field.parts.split()})
+        schema: JsonSchema = record(**{part: _SCHEMAS[_kind_of(part)] for part in field.parts.split()})
     else:
         schema = field.schema or _SCHEMAS[field.kind]
     schema = schema if field.missing == NEVER else nullable(schema)
     return {**schema, "description": field.meaning} if field.meaning else schema
+
+
+def _kind_of(part: str) -> Kind:
+    """Return the kind of a part of an interval."""
+    return "number" if part in ("value", "low", "high", "sd") else "whole number"
+
+
+def flat_interval(
+    key: str, get: Callable[[T], Any], parts: str = "low high", *, missing: str = NEVER, **settings: Any
+) -> list[Field[T]]:
+    """Return the fields of an interval whose parts JSON has beside the other fields: the value as `key`, then `parts`.
+
+    Tables show it as one text; `settings` are those of its column.
+    """
+    return [
+        Field(key, _part(get, "value"), missing=missing, text=lambda item: estimate_text(get(item)), **settings),
+        *(Field(part, _part(get, part), kind=_kind_of(part), missing=missing) for part in parts.split()),
+    ]
+
+
+def list_field(key: str, fields: Sequence[Field[U]], get: Callable[[T], Iterable[U]]) -> Field[T]:
+    """Return a field of JSON: a list of items with these fields."""
+    schema = list_of(fields_schema(fields))
+    return Field(key, lambda item: [fields_json(fields, one) for one in get(item)], kind="object", schema=schema)
+
+
+def object_field(key: str, fields: Sequence[Field[U]], get: Callable[[T], U]) -> Field[T]:
+    """Return a field of JSON: an object with these fields."""
+    return Field(key, lambda item: fields_json(fields, get(item)), kind="object", schema=fields_schema(fields))
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -171,16 +224,14 @@ def _flat(field: Field[T]) -> Iterator[Field[T]]:
     if field.kind != "interval":
         yield replace(field, key=name)
         return
-    yield replace(field, key=name, kind="number", get=_part(field, "value"))
+    yield replace(field, key=name, kind="number", get=_part(field.get, "value"))
     for part in field.parts.split()[1:]:
         meaning = _ENDS[part].format(name) if part in _ENDS else f"Completions behind {name}."
-        kind: Kind = "number" if part in _ENDS else "whole number"
-        yield replace(field, key=f"{name}_{part}", kind=kind, get=_part(field, part), meaning=meaning)
+        yield replace(field, key=f"{name}_{part}", kind=_kind_of(part), get=_part(field.get, part), meaning=meaning)
 
 
-def _part(field: Field[T], part: str) -> Callable[[T], float | None]:
+def _part(get: Callable[[T], Any], part: str) -> Callable[[T], float | None]:
     """Return the function that gets a part of an interval; None without the interval."""
-    get = field.get
 
     def found(item: T) -> float | None:
         value = get(item)
@@ -209,6 +260,15 @@ def _rounded(value: Value) -> Value:
 # --- tables for people ------------------------------------------------------------------------------------------------
 
 
+def fields_table(
+    fields: Iterable[Field[T]], items: Sequence[T], *, format: str = "table", caption: str = "", keep: int = 1
+) -> str:
+    """Return a table with one row for each item; see `render`. CSV and `--wide` have every column."""
+    is_wide = shows_all(format)
+    rows, headers, drop = table_of(fields, items, wide=is_wide)
+    return render(rows, headers, format=format, caption=caption, keep=keep, drop=() if is_wide else drop)
+
+
 def table_of(
     fields: Iterable[Field[T]], items: Sequence[T], *, wide: bool = False
 ) -> tuple[list[list[Value]], list[str], list[str]]:
@@ -229,9 +289,11 @@ def _cell(field: Field[T], item: T) -> Value:
     if field.text:
         return field.text(item)
     value = field.get(item)
-    if field.kind == "interval" and value is not None:
-        return with_interval(value.value, value.low, value.high)
-    return decimal(value) if isinstance(value, float) else value
+    if field.kind == "interval":
+        return estimate_text(value)
+    if field.kind == "p-value":
+        return p_text(value)
+    return decimal(value, field.places) if isinstance(value, float) else value
 
 
 def interval_page(

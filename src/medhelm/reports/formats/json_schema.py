@@ -62,6 +62,16 @@ def keys(names: str, schema: JsonSchema) -> dict[str, JsonSchema]:
     return dict.fromkeys(names.split(), schema)
 
 
+LEFT_OUT = list_of(record(**keys("model benchmark reason command", STRING)))
+"""Schema of `json_output.left_out_json`."""
+
+
+INJECTIONS = list_of(
+    record(**keys("model benchmark", STRING), **keys("n n_suspicious", INTEGER), **keys("mean mean_without", NUMBER))
+)
+"""Schema of `json_output.injection_effects_json`."""
+
+
 def ref(name: str) -> JsonSchema:
     """Return a reference to a schema of `SCHEMAS`."""
     return {"$ref": f"#/components/schemas/{name}"}

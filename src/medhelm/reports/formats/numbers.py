@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from medhelm.reports.formats.tables import MISSING
+from medhelm.reports.formats.tables import MISSING, decimal
 
 
 def significant(value: float | None) -> str:
@@ -33,3 +33,16 @@ def percent(value: float | None) -> str:
     if value is None:
         return MISSING
     return f"{value:.1%}" if 0 < value < 0.0995 or 0.9905 < value < 1 else f"{value:.0%}"
+
+
+SMALLEST = 0.0001
+"""P-values below this are shown as `<0.0001`."""
+
+
+def p_text(p: float | None) -> str | None:
+    """Return a p-value for people: four decimals.
+
+    >>> p_text(0.04), p_text(1e-9)
+    ('0.0400', '<0.0001')
+    """
+    return f"<{SMALLEST}" if p is not None and p < SMALLEST else decimal(p, 4)

@@ -10,7 +10,6 @@ from medhelm.domain.titles import group_title
 from medhelm.reports.formats.tables import Value, decimal, number
 from medhelm.reports.leaderboard import (
     BOARD_COLUMNS,
-    CSV_HEADERS,
     board_values,
     caption,
     has_weights,
@@ -155,14 +154,15 @@ def table_e4(effects: Mapping[str, BenchmarkEffects], board: Leaderboard) -> Pap
 def table_head_to_head(found: HeadToHead, board: Leaderboard) -> PaperTable:
     """Return the table of models against each other."""
     headers, rows = head_to_head_matrix(found, [shown_name(row) for row in board.rows])
+    csv_rows, csv_headers = head_to_head_list(found)
     return PaperTable(
         key="head_to_head",
         title="Head to head",
         caption=caption(board),
         headers=headers,
         rows=rows,
-        csv_headers=[*CSV_HEADERS, *BOARD_COLUMNS],
-        csv_rows=[[*row, *board_values(board)] for row in head_to_head_list(found)],
+        csv_headers=[*csv_headers, *BOARD_COLUMNS],
+        csv_rows=[[*row, *board_values(board)] for row in csv_rows],
         notes=(f"{head_to_head_note(found)}.", *(remark.text for remark in found.remarks)),
     )
 

@@ -7,13 +7,13 @@ script can run.
 from __future__ import annotations
 
 import base64
-import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from medhelm.analysis.leaderboard.findings import pairs_sentence
-from medhelm.reports.comparison import p_text
+from medhelm.reports.formats.html import render_html
+from medhelm.reports.formats.numbers import p_text
 from medhelm.reports.formats.tables import SAMPLE_WARNING, escape_markdown, estimate_text, render
 from medhelm.reports.leaderboard import caption
 from medhelm.reports.paper.contents import intervals_in_words
@@ -135,58 +135,22 @@ def _figure_in_markdown(figure: PaperFigure, pictures: Mapping[str, bytes]) -> s
 
 # --- HTML -------------------------------------------------------------------------------------------------------------
 
-STYLE = """
-body { font: 16px/1.5 system-ui, "Liberation Sans", Arial, sans-serif; color: #1a1a1a; background: #fff;
-       max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }
-h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5rem; }
-.stamp { color: #b3401f; font-weight: bold; border: 2px solid #b3401f; padding: .5rem 1rem; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .875rem; }
-th, td { padding: .25rem .6rem; border-bottom: 1px solid #d9d9d9; vertical-align: top; }
-th { border-bottom: 2px solid #595959; } td { font-variant-numeric: tabular-nums; }
-caption { text-align: left; color: #595959; padding-bottom: .5rem; }
-img { max-width: 100%; height: auto; } figure { margin: 0; }
-"""
-
 
 def to_html(page: ReportIndex) -> str:
     """Return the page as index.html: no script, no external address, pictures embedded."""
-    body = ["<h1>MedHELM report</h1>", f"<p>{_text(caption(page.board))}.</p>"]
-    if page.board.tier == "sample":
-        body.append(f'<p class="stamp">{_text(SAMPLE_WARNING)}</p>')
-    above, below = ([f"<h2>{heading}</h2>\n{_list(texts)}" for heading, texts in part] for part in _lists(page))
-    body += above
-    body += [_table_in_html(table) for table in page.tables]
-    body += [_figure_in_html(figure, page.pictures.get(figure.key, {})) for figure in page.figures]
-    body += below
-    head = (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:; style-src '
-        "'unsafe-inline'\">\n"
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>MedHELM report</title>\n<style>{STYLE}</style>\n</head>\n"
+    above, below = _lists(page)
+    return render_html(
+        "report.html",
+        caption=caption(page.board),
+        warning=SAMPLE_WARNING if page.board.tier == "sample" else "",
+        above=above,
+        below=below,
+        tables=[(one, render(one.rows, one.headers, format="html", caption=one.caption)) for one in page.tables],
+        figures=[(figure, _address(page.pictures.get(figure.key, {}))) for figure in page.figures],
     )
-    return head + "<body>\n" + "\n".join(body) + "\n</body>\n</html>\n"
 
 
-def _text(text: str) -> str:
-    """Escape a text for HTML; control and direction characters become spaces."""
-    return html.escape("".join(c if c.isprintable() or c == "\n" else " " for c in text))
-
-
-def _list(texts: Sequence[str]) -> str:
-    return "<ul>\n" + "".join(f"<li>{_text(text)}</li>\n" for text in texts) + "</ul>"
-
-
-def _table_in_html(table: PaperTable) -> str:
-    body = render(table.rows, table.headers, format="html", caption=table.caption)
-    notes = _list(table.notes) if table.notes else ""
-    return f'<h2>{_text(table.title)}</h2>\n<div class="wide">{body}</div>\n{notes}'
-
-
-def _figure_in_html(figure: PaperFigure, pictures: Mapping[str, bytes]) -> str:
+def _address(pictures: Mapping[str, bytes]) -> str:
+    """Return a picture as an address that holds it; empty without one that a page can show."""
     shown = next((kind for kind in MEDIA if kind in pictures), None)
-    if shown is None:
-        return f"<h2>{_text(figure.title)}</h2>\n<p>{_text(figure.words)}</p>"
-    address = f"data:{MEDIA[shown]};base64,{base64.b64encode(pictures[shown]).decode()}"
-    return f'<h2>{_text(figure.title)}</h2>\n<figure><img alt="{_text(figure.words)}" src="{address}"></figure>'
+    return f"data:{MEDIA[shown]};base64,{base64.b64encode(pictures[shown]).decode()}" if shown else ""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import get_args
 
 from medhelm.analysis.leaderboard.diff import LeaderboardDiff
+from medhelm.analysis.leaderboard.head_to_head import head_to_head
+from medhelm.reports import comparison
 from medhelm.reports.formats.fields import fields_schema
 from medhelm.reports.formats.json_schema import (
     BOOLEAN,
@@ -13,7 +14,6 @@ from medhelm.reports.formats.json_schema import (
     NUMBER,
     STRING,
     JsonSchema,
-    enum_of,
     keys,
     list_of,
     map_of,
@@ -22,110 +22,35 @@ from medhelm.reports.formats.json_schema import (
     ref,
     schema_of,
 )
-from medhelm.reports.leaderboard_fields import EMPTY, column_fields, model_fields
+from medhelm.reports.leaderboard_fields import EMPTY, board_fields
 from medhelm.results.live_status import EvaluationPhase
-from medhelm.storage.live_status import EndReason, RunState
+from medhelm.results.release_comparison import CASE_FIELDS
+from medhelm.results.releases import RELEASE_FIELDS
+from medhelm.storage.live_status import EvaluationStatus
 from medhelm.web.cases import Case
+from medhelm.web.pages.benchmarks import entry_fields
+from medhelm.web.pages.cases import CONDITIONS, ITEM
 
 # --- results ----------------------------------------------------------------------------------------------------------
 
-TIER = enum_of(["real", "sample"])
-RULE = enum_of(["published", "corrected"])
-ACCESS = enum_of(["public", "gated", "private"])
-PAIR_OF_NAMES = {"type": "array", "items": STRING, "minItems": 2, "maxItems": 2}
-LEFT_OUT = list_of(record(**keys("model benchmark reason command", STRING)))
-INJECTIONS = list_of(
-    record(model=STRING, benchmark=STRING, n=INTEGER, n_suspicious=INTEGER, mean=NUMBER, mean_without=NUMBER)
-)
-
-FRONTIER = record(
-    efficient=list_of(STRING),
-    steps=list_of(
-        record(
-            **keys("from_ to", STRING),
-            **keys("usd_per_1000 points points_low points_high", NUMBER),
-            **keys("usd_per_point usd_per_point_low usd_per_point_high", NUMBER),
-            separated=BOOLEAN,
-        )
-    ),
-    **keys("unknown_cost other_benchmarks", list_of(STRING)),
-)
-
-LEADERBOARD = record(
-    verdict=list_of(STRING),
-    models=list_of(fields_schema(model_fields(EMPTY))),
-    benchmarks=list_of(fields_schema(column_fields(EMPTY))),
-    **keys("suite suite_description", STRING),
-    scoring=RULE,
-    tier=TIER,
-    **keys("interval_method ranked_by", STRING),
-    panel=nullable(list_of(STRING)),
-    head_to_head=list_of(
-        record(a=STRING, b=STRING, win_share=NUMBER, unit=STRING, n_benchmarks=INTEGER, separated=BOOLEAN)
-    ),
-    intransitive=list_of(list_of(STRING)),
-    pairs=list_of(
-        record(
-            **keys("a b", STRING),
-            benchmark=nullable(STRING),
-            **keys("difference low high p p_adjusted", NUMBER),
-            separated=BOOLEAN,
-            macro_average=nullable(record(**keys("value low high p", NUMBER))),
-            **keys("worst_case best_case", NUMBER),
-            survives_failures=nullable(BOOLEAN),
-        )
-    ),
-    frontier=nullable(FRONTIER),
-    told_apart=list_of(PAIR_OF_NAMES),
-    told_apart_adjusted=list_of(PAIR_OF_NAMES),
-    left_out=LEFT_OUT,
-    prompt_injection=INJECTIONS,
-    warnings=list_of(STRING),
-)
-
-BENCHMARK_ENTRY: Mapping[str, JsonSchema] = {
-    **keys("id title category subcategory task", STRING),
-    "access": ACCESS,
-    "instances": {**nullable(INTEGER), "description": "number that is evaluated; null if unknown"},
-    "n_models": {**INTEGER, "description": "models with a run that counts"},
-}
+BENCHMARK_ENTRY = fields_schema(entry_fields(str, {}))
 
 BENCHMARK = record(
-    **BENCHMARK_ENTRY,
+    **BENCHMARK_ENTRY["properties"],
     **keys("description license metric", STRING),
     problems=list_of(STRING),
     leaderboard={**nullable(ref("Leaderboard")), "description": "the models on it; null if none was run"},
 )
 
-COMPARED = keys("difference low high p_value", NUMBER)
-
-COMPARISON = record(
-    verdict=list_of(STRING),
-    **keys("first second adjustment", STRING),
-    benchmarks=list_of(
-        record(
-            **keys("id metric", STRING),
-            **keys("difference low high", NUMBER),
-            **keys("n n_left_out n_clusters", INTEGER),
-            **keys("p_value p_adjusted p_adjusted_all_pairs", NUMBER),
-        )
-    ),
-    overall=record(**COMPARED, n_benchmarks=INTEGER, unit=STRING),
-    win_share=record(**COMPARED, p_adjusted=NUMBER, separated=BOOLEAN, n_models=INTEGER),
-    left_out=LEFT_OUT,
-)
-
 # --- cases ------------------------------------------------------------------------------------------------------------
 
-MEASURED = {"benchmark": STRING, "tier": TIER, "scoring": RULE, "metric": STRING}
+MEASURED = fields_schema(CONDITIONS)["properties"]
 
 CASES = record(
     **MEASURED,
     search=map_of(STRING),
     **keys("page pages total", INTEGER),
-    cases=list_of(
-        record(id=STRING, key=STRING, group=STRING, excerpt=STRING, scores=map_of(NUMBER), failures=map_of(STRING))
-    ),
+    cases=list_of(fields_schema(ITEM)),
 )
 
 
@@ -142,82 +67,38 @@ def _case() -> JsonSchema:
 
 # --- releases ---------------------------------------------------------------------------------------------------------
 
-RELEASE_ENTRY = record(
-    **keys("name created", STRING),
-    medhelm={**STRING, "description": "version of MedHELM that made it"},
-    note=STRING,
-    sha256={**STRING, "description": "of its leaderboard"},
-    **keys("suite scoring tier", STRING),
-)
-
 NAMES_BY_SIDE = {"type": "array", "items": list_of(STRING), "minItems": 2, "maxItems": 2}
-
-CHANGED_CASES = record(
-    **keys("model benchmark", STRING),
-    **keys("difference low high", NUMBER),
-    n=nullable(INTEGER),
-    **keys("p_value p_adjusted", NUMBER),
-    separated=BOOLEAN,
-    **keys("n_gained n_lost", INTEGER),
-    gained={**nullable(list_of(STRING)), "description": "ids; null where the data is not public"},
-    lost=nullable(list_of(STRING)),
-    problem={**STRING, "description": "why the cases could not be compared; else empty"},
-)
 
 
 def _release_comparison() -> JsonSchema:
     only = list_of(list_of(record(model=STRING, benchmark=STRING)))
     diff = {**schema_of(LeaderboardDiff)["properties"], "models": NAMES_BY_SIDE, "benchmarks": NAMES_BY_SIDE}
-    return record(**diff, same=BOOLEAN, cases=list_of(CHANGED_CASES), only=only)
+    return record(**diff, same=BOOLEAN, cases=list_of(fields_schema(CASE_FIELDS)), only=only)
 
 
 # --- evaluations in progress ------------------------------------------------------------------------------------------
 
-RUN_PROGRESS = record(
-    **keys("model benchmark", STRING),
-    state=enum_of(get_args(RunState)),
-    **keys("n done n_failed", INTEGER),
-    failures=map_of(INTEGER),
-    requests_cached=INTEGER,
-    tokens=record(input=INTEGER, output=INTEGER),
-    cost_usd=NUMBER,
-    rate_per_s={**NUMBER, "description": "over the last half minute"},
-    unusable=BOOLEAN,
-    judges=map_of(record(expected=INTEGER, failed=INTEGER)),
-)
-
-SERVER_PROGRESS = record(
-    **keys("model address state", STRING),
-    **keys("in_flight limit done", INTEGER),
-    reason=STRING,
-)
-
 EVALUATION = record(
-    **keys("id store", STRING),
-    state=enum_of(get_args(EvaluationPhase)),
-    reason=enum_of(get_args(EndReason)),
-    pid=INTEGER,
-    host=STRING,
-    command=list_of(STRING),
-    **keys("folder started updated", STRING),
-    silent=BOOLEAN,
-    **keys("seconds seconds_left", NUMBER),
-    **keys("n done n_failed", INTEGER),
-    **keys("spent_usd max_cost_usd", NUMBER),
-    runs=list_of(RUN_PROGRESS),
-    servers=list_of(SERVER_PROGRESS),
+    **{
+        **schema_of(EvaluationStatus)["properties"],
+        "store": STRING,
+        "state": schema_of(EvaluationPhase),
+        "silent": BOOLEAN,
+        **keys("seconds seconds_left", NUMBER),
+        **keys("n done n_failed", INTEGER),
+    }
 )
 
 ERROR = record(error=record(status=INTEGER, code=STRING, message=STRING))
 
 SCHEMAS: Mapping[str, JsonSchema] = {
-    "Leaderboard": LEADERBOARD,
-    "Benchmarks": record(benchmarks=list_of(record(**BENCHMARK_ENTRY))),
+    "Leaderboard": fields_schema(board_fields(EMPTY, head_to_head(EMPTY))),
+    "Benchmarks": record(benchmarks=list_of(BENCHMARK_ENTRY)),
     "Benchmark": BENCHMARK,
     "Cases": CASES,
     "Case": _case(),
-    "Comparison": COMPARISON,
-    "Releases": record(releases=list_of(RELEASE_ENTRY)),
+    "Comparison": fields_schema(comparison.FIELDS),
+    "Releases": record(releases=list_of(fields_schema(RELEASE_FIELDS))),
     "ReleaseComparison": _release_comparison(),
     "Evaluations": record(evaluations=list_of(EVALUATION)),
     "Document": {"type": "object", "required": ["openapi", "paths"]},

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
-from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.leaderboard.types import Leaderboard, Row
+from medhelm.analysis.leaderboard.cells import Column
+from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import Benchmark, Run
 from medhelm.domain.completion_counts import no_answer_text
 from medhelm.errors import UserError
 from medhelm.reports import leaderboard as report
 from medhelm.reports.benchmarks import evaluated_in_words
 from medhelm.reports.charts.chart import Chart
+from medhelm.reports.formats.fields import fields_json
 from medhelm.reports.formats.tables import score_decimals
 from medhelm.reports.leaderboard_fields import count_instances
 from medhelm.results.published.remarks import known_error_remarks
@@ -21,28 +20,10 @@ from medhelm.scoring.metrics import METRICS
 from medhelm.web.benchmark_charts import benchmark_charts
 from medhelm.web.chart_files import chart_file, chart_links
 from medhelm.web.page import Download, Page, PageNotFound, PageRequest, json_download
-from medhelm.web.pages.benchmarks import entry_json
+from medhelm.web.pages.benchmarks import entry_fields
 from medhelm.web.pages.leaderboard import marks_of
 from medhelm.web.selection import BoardSelection, board_of
 from medhelm.web.site import Site
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreRow:
-    """One model on the benchmark."""
-
-    row: Row
-    """Its place."""
-    cell: Cell
-    """Its score."""
-    marks: Sequence[object]
-    """Labels such as `imported`."""
-    run: Run | None
-    """The run that counts."""
-    n: int
-    """Instances with and without a score."""
-    no_answer: str | None
-    """Number of completions without a readable answer, in words; None for none."""
 
 
 def page(site: Site, request: PageRequest) -> Page:
@@ -83,9 +64,9 @@ def json_(site: Site, request: PageRequest) -> Download:
     known = definition or column
     if known is None:
         raise PageNotFound(f"The benchmark `{name[:80]}` does not exist. /api/benchmarks lists all.")
-    models = Counter({name: len(board.all_rows) if board else 0})
+    fields = entry_fields(site.access_of, {name: len(board.all_rows) if board else 0})
     content = {
-        **entry_json(site, known, models),
+        **fields_json(fields, known),
         "description": definition.description if definition else "",
         "license": definition.license if definition else "",
         "metric": column.metric if column else definition.main_metric if definition else "",
@@ -117,17 +98,17 @@ def _runs(site: Site, name: str) -> dict[str, Run]:
         return {}
 
 
-def _rows(site: Site, board: Leaderboard, column: Column) -> list[ScoreRow]:
+def _rows(site: Site, board: Leaderboard, column: Column) -> list[dict[str, object]]:
     runs = _runs(site, column.benchmark)
     return [
-        ScoreRow(
-            row=row,
-            cell=cell,
-            marks=marks_of(row, [run] if run else []),
-            run=run,
-            n=count_instances(cell),
-            no_answer=no_answer_text(run) if run else None,
-        )
+        {
+            "row": row,
+            "cell": cell,
+            "marks": marks_of(row, [run] if run else []),
+            "run": run,
+            "n": count_instances(cell),
+            "no_answer": no_answer_text(run) if run else None,
+        }
         for row in board.all_rows
         if (cell := row.cells.get(column.benchmark)) is not None
         for run in [runs.get(row.model)]

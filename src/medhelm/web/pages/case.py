@@ -8,6 +8,7 @@ from typing import Any
 
 from medhelm.domain.grouping import group_by
 from medhelm.domain.text import plural
+from medhelm.reports.formats.fields import fields_json
 from medhelm.reports.formats.json_output import plain_json
 from medhelm.storage.cases import url_key
 from medhelm.web.cases import (
@@ -21,8 +22,8 @@ from medhelm.web.cases import (
 )
 from medhelm.web.page import Download, Page, PageNotFound, PageRequest, json_download, text_download
 from medhelm.web.pages.cases import (
+    CONDITIONS,
     SHOWN,
-    conditions_json,
     is_binary,
     open_text,
     read_search,
@@ -122,7 +123,7 @@ def json_case(site: Site, request: PageRequest) -> Download:
     """Return the same case as JSON, with whole texts."""
     cases = open_text(site, request)
     case = find_case(cases, request.text("case"))
-    content = {**conditions_json(cases), **plain_json(case)}
+    content = {**fields_json(CONDITIONS, cases), **plain_json(case)}
     return json_download(content, f"{cases.benchmark}-{case.key}")
 
 

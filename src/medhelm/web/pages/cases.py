@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+from medhelm.domain import Rule, Tier
+from medhelm.reports.formats.fields import Field, fields_json
+from medhelm.reports.formats.json_schema import NUMBER, STRING, map_of, schema_of
 from medhelm.storage.cases import CaseSearch
 from medhelm.web.cases import (
     PAGE,
@@ -90,24 +93,33 @@ def json_list(site: Site, request: PageRequest) -> Download:
     search = read_search(cases, request)
     found = _find_page(cases, search, request)
     content = {
-        **conditions_json(cases),
+        **fields_json(CONDITIONS, cases),
         "search": search_parameters(search),
         "page": found.page,
         "pages": found.pages,
         "total": found.total,
-        "cases": [_item_json(item) for item in found.items],
+        "cases": [fields_json(ITEM, item) for item in found.items],
     }
     return json_download(content, f"{request.text('benchmark')}-cases")
 
 
-def conditions_json(cases: BenchmarkCases) -> dict[str, str]:
-    """Return the benchmark of cases, and the conditions under which they were measured, as JSON."""
-    return {
-        "benchmark": cases.benchmark,
-        "tier": cases.tier,
-        "scoring": cases.rule,
-        "metric": cases.column.metric,
-    }
+CONDITIONS: list[Field[BenchmarkCases]] = [
+    Field("benchmark", lambda cases: cases.benchmark, kind="text"),
+    Field("tier", lambda cases: cases.tier, kind="text", schema=schema_of(Tier)),
+    Field("scoring", lambda cases: cases.rule, kind="text", schema=schema_of(Rule)),
+    Field("metric", lambda cases: cases.column.metric, kind="text"),
+]
+"""The benchmark of cases, and the conditions under which they were measured."""
+
+ITEM: list[Field[CaseListItem]] = [
+    Field("id", lambda item: item.row.instance_id, kind="text"),
+    Field("key", lambda item: item.key, kind="text"),
+    Field("group", lambda item: item.row.group, kind="text"),
+    Field("excerpt", lambda item: item.excerpt, kind="text"),
+    Field("scores", lambda item: dict(item.row.scores), kind="object", schema=map_of(NUMBER)),
+    Field("failures", lambda item: dict(item.row.failures), kind="object", schema=map_of(STRING)),
+]
+"""An instance in the list."""
 
 
 def open_text(site: Site, request: PageRequest) -> BenchmarkCases:
@@ -167,17 +179,6 @@ def _find_page(cases: BenchmarkCases, search: CaseSearch, request: PageRequest) 
         return found
     left = max(0, request.most_cases - (found.page - 1) * PAGE)
     return replace(found, items=found.items[:left], pages=-(-request.most_cases // PAGE))
-
-
-def _item_json(item: CaseListItem) -> dict[str, Any]:
-    return {
-        "id": item.row.instance_id,
-        "key": item.key,
-        "group": item.row.group,
-        "excerpt": item.excerpt,
-        "scores": dict(item.row.scores),
-        "failures": dict(item.row.failures),
-    }
 
 
 def _score(request: PageRequest, name: str) -> float | None:

@@ -7,6 +7,7 @@ from itertools import combinations
 
 from medhelm.analysis.comparison.paired import PairedDifference
 from medhelm.analysis.comparison.pairs import Comparison
+from medhelm.analysis.comparison.tests import LEVEL
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.reports import comparison as report
 from medhelm.reports.charts.differences import differences_chart
@@ -41,7 +42,7 @@ def page(site: Site, request: PageRequest) -> Page:
         "verdict": report.verdict(found) if found else (),
         "cells": {(cell.model, cell.benchmark): cell for cell in site.inputs().cells},
         "decimals": score_decimals,
-        "level": report.LEVEL,
+        "level": LEVEL,
         "chart": differences_chart(found) if found else None,
         "overall": _overall(found) if found else (),
         "finding": report.finding(found) if found else "",

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from medhelm.analysis.comparison.tests import LEVEL
 from medhelm.analysis.leaderboard.diff import CellChange, ChangedCases, ReleaseComparison
 from medhelm.domain.release import CellProvenance, Release
 from medhelm.domain.text import listed, plural
-from medhelm.reports import releases as report
-from medhelm.reports.comparison import LEVEL
+from medhelm.reports.formats.fields import fields_json, select_fields
 from medhelm.reports.formats.tables import render
-from medhelm.results.releases import CURRENT
+from medhelm.results import release_comparison as report
+from medhelm.results.releases import CURRENT, RELEASE_FIELDS
 from medhelm.storage.cases import url_key
 from medhelm.web.page import Download, Page, PageRequest, json_download, text_download
 from medhelm.web.pages.leaderboard import IMPORTED, Mark
@@ -77,7 +78,7 @@ def page(site: Site, request: PageRequest) -> Page:
         "pairs": [(a, b) for at, a in enumerate(known) for b in [*known[at + 1 :], CURRENT]][:MOST_PAIRS],
         "names": {CURRENT: THE_STORE},
         "problems": [one.problem for one in site.releases().values() if one.problem],
-        "facts": [_release_facts(found.first), _release_facts(found.second)],
+        "facts": [fields_json(RELEASE_FIELDS, one) for one in (found.first, found.second)],
         "same": not found.diff.board and not found.diff.cells,
         "verdict": verdict(found, changed),
         "sentences": report.change_sentences(found.diff),
@@ -95,16 +96,14 @@ def page(site: Site, request: PageRequest) -> Page:
 
 def csv(site: Site, request: PageRequest) -> Download:
     """Return the changed scores as CSV."""
-    headers = ["benchmark", "model", "before", "now", "changed_inputs", "difference", "low", "high", "n", "p_adjusted",
-               "only_later_right", "only_earlier_right"]  # fmt: skip
+    tested = select_fields(report.CASE_FIELDS, "difference low high n p_adjusted n_gained n_lost")
+    headers = ["benchmark", "model", "before", "now", "changed_inputs", *(field.key for field in tested[:-2])]
+    headers += ["only_later_right", "only_earlier_right"]
     rows: list[list[Any]] = []
     for row in _rows(site, request, comparison_of(site, *compared_releases(site, request))):
-        cases = row.cases if row.cases and row.cases.difference else None
-        tested = cases.difference if cases else None
-        numbers = [tested.value, tested.low, tested.high, tested.n] if tested else [None] * 4
-        counts = [cases.p_adjusted, cases.n_gained, cases.n_lost] if cases else [None] * 3
-        change = row.change
-        rows.append([change.benchmark, change.model, change.before, change.now, row.inputs, *numbers, *counts])
+        cases, change = row.cases, row.change
+        numbers = [field.get(cases) if cases and cases.difference else None for field in tested]
+        rows.append([change.benchmark, change.model, change.before, change.now, row.inputs, *numbers])
     text = render(rows, headers, format="csv")
     return text_download(text, "releases", "csv")
 
@@ -112,7 +111,11 @@ def csv(site: Site, request: PageRequest) -> Download:
 def json_list(site: Site, request: PageRequest) -> Download:
     """Return the releases as JSON."""
     del request
-    known = [_release_facts(one.release) | {"name": name} for name, one in site.releases().items() if one.release]
+    known = [
+        {**fields_json(RELEASE_FIELDS, one.release), "name": name}
+        for name, one in site.releases().items()
+        if one.release
+    ]
     return json_download({"releases": known}, "releases")
 
 
@@ -197,19 +200,6 @@ def _instance_ids(site: Site, benchmark: str) -> frozenset[str]:
     """Return the ids of the instances of the runs that count on a benchmark."""
     cells = [cell for cell in site.inputs().cells if cell.benchmark == benchmark]
     return frozenset(one for cell in cells for one in cell.ids)
-
-
-def _release_facts(release: Release) -> dict[str, str]:
-    """Return what a reader needs to know of a release, as texts."""
-    board = release.leaderboard
-    return {
-        "name": release.name,
-        "created": release.created,
-        "medhelm": release.medhelm_version,
-        "note": release.note,
-        "sha256": release.sha256,
-        **{key: str(board.get(key, "")) for key in ("suite", "scoring", "tier")},
-    }
 
 
 def _is_imported(basis: CellProvenance) -> bool:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from medhelm.domain import Run
 from medhelm.results import live_status
-from medhelm.results.live_status import EvaluationProgress, ModelProgress, ProgressTotals
+from medhelm.results.live_status import EvaluationProgress, ModelProgress
 from medhelm.results.runs.names import short_names
-from medhelm.storage.live_status import RunProgress, ServerProgress
 from medhelm.web.page import Download, Page, PageNotFound, PageRequest, json_download
 from medhelm.web.site import Site
 
@@ -30,44 +28,6 @@ REASONS: Mapping[str, str] = {
 
 OUTCOMES: Mapping[str, str] = {"interrupt": "stopped", "budget": "stopped by the budget", "": "incomplete"}
 """Message of a run that is not complete -> its state in words."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelRows:
-    """The rows of one model."""
-
-    name: str
-    """Name on the site."""
-    progress: ModelProgress
-    """Its totals."""
-    rows: Sequence[tuple[str, RunProgress, ProgressTotals]]
-    """Title of the benchmark, run, and the same counts as the totals."""
-    waiting: Sequence[str]
-    """Titles of the benchmarks that wait."""
-    n_without_row: int
-    """Runs without a row, where there are very many."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluationView:
-    """An evaluation as the page shows it."""
-
-    progress: EvaluationProgress
-    """Its numbers."""
-    title: str
-    """Its models and benchmarks in a few words."""
-    models: Sequence[ModelRows]
-    """The rows of its table."""
-    started: str
-    """Start time for people."""
-    updated: str
-    """Time of the last status for people."""
-    reason: str
-    """Reason for its end, as a sentence."""
-    has_judges: bool
-    """True if judges take part."""
-    servers: Sequence[tuple[str, ServerProgress]]
-    """Name of the model, and the progress of each server of a pool."""
 
 
 def page(site: Site, request: PageRequest) -> Page:
@@ -117,7 +77,7 @@ def _names(site: Site, found: Sequence[EvaluationProgress]) -> Mapping[str, str]
     known = {run.model for run in site.runs()}
     for one in found:
         known.update(run.model for run in one.status.runs)
-        known.update(judge.judge for run in one.status.runs for judge in run.judges)
+        known.update(judge for run in one.status.runs for judge in run.judges)
         known.update(server.model for server in one.status.servers)
     return short_names(known)
 
@@ -132,36 +92,40 @@ def _summary(found: Sequence[EvaluationProgress]) -> str:
     return f"Evaluations: {', '.join(parts)}."
 
 
-def _evaluation_view(site: Site, one: EvaluationProgress, names: Mapping[str, str]) -> EvaluationView:
+def _evaluation_view(site: Site, one: EvaluationProgress, names: Mapping[str, str]) -> dict[str, object]:
+    """Return an evaluation with the texts that the page shows."""
     titles = {run.benchmark: _title(site, run.benchmark) for run in one.status.runs}
     models = [names[model.model] for model in one.models]
     what = next(iter(titles.values())) if len(titles) == 1 else f"{len(titles)} benchmarks"
     who = models[0] if len(models) == 1 else f"{len(models)} models"
     most = max(MOST_ROWS // max(len(models), 1), 1)
-    return EvaluationView(
-        progress=one,
-        title=f"{who} on {what}",
-        models=[_model_rows(model, names[model.model], titles, most) for model in one.models],
-        started=_time_text(one.status.started),
-        updated=_time_text(one.status.updated),
-        reason=REASONS.get(one.status.reason, "") if one.phase == "stopped" else "",
-        has_judges=any(run.judges for run in one.status.runs),
-        servers=[(names[server.model], server) for server in one.status.servers],
-    )
+    return {
+        "progress": one,
+        "title": f"{who} on {what}",
+        "models": [_model_rows(model, names[model.model], titles, most) for model in one.models],
+        "started": _time_text(one.status.started),
+        "updated": _time_text(one.status.updated),
+        "reason": REASONS.get(one.status.reason, "") if one.phase == "stopped" else "",
+        "has_judges": any(run.judges for run in one.status.runs),
+        "servers": [(names[server.model], server) for server in one.status.servers],
+    }
 
 
-def _model_rows(model: ModelProgress, name: str, titles: Mapping[str, str], most: int) -> ModelRows:
+def _model_rows(model: ModelProgress, name: str, titles: Mapping[str, str], most: int) -> dict[str, object]:
     """Return the rows of a model: of very many runs those in progress, then those with failures."""
     begun = [run for run in model.runs if run.state != "waiting"]
-    by_interest = sorted(range(len(begun)), key=lambda i: (begun[i].state != "running", not begun[i].failed, i))
+    by_interest = sorted(range(len(begun)), key=lambda i: (begun[i].state != "running", not begun[i].n_failed, i))
     shown = [begun[i] for i in sorted(by_interest[:most])]
-    return ModelRows(
-        name=name,
-        progress=model,
-        rows=[(titles[run.benchmark], run, live_status.progress_totals([run], is_running=True)) for run in shown],
-        waiting=[titles[run.benchmark] for run in model.runs if run.state == "waiting"],
-        n_without_row=len(begun) - len(shown),
-    )
+    return {
+        "name": name,
+        "progress": model,
+        "rows": [
+            (titles[run.benchmark], run, live_status.total_progress([run]), live_status.seconds_left([run]))
+            for run in shown
+        ],
+        "waiting": [titles[run.benchmark] for run in model.runs if run.state == "waiting"],
+        "n_without_row": len(begun) - len(shown),
+    }
 
 
 def _latest_runs(site: Site, names: Mapping[str, str]) -> list[dict[str, object]]:
