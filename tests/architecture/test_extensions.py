@@ -22,6 +22,7 @@ MODULES_OF = {
         *("reports.charts.cells", "reports.charts.paired_bars", "reports.paper", "reports.reference_filter"),
         *("results.paper", "results.reference_filter", "storage.reference_filters"),
     ),
+    "vault": ("cli.encrypt", "io.encryption", "results.runs.encryption"),
     "web": (
         *("cli.serve", "reports.charts.benchmark_scores", "reports.charts.differences", "reports.charts.distribution"),
         *("reports.charts.failures", "reports.charts.heat_map", "reports.charts.marks", "results.live_status"),
