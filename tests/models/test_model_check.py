@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from medhelm.domain import Completion, Failure, FailureCode, Model, Usage
+from medhelm.domain.completion import ModelCheck
 from medhelm.errors import UserError
 from medhelm.models.catalog import find_models
-from medhelm.models.model_check import ModelCheck, check
+from medhelm.models.model_check import check
 from medhelm.reports.models import check_lines
 from tests.support.servers.openai import Answer, Server
 from tests.support.servers.vendors import ANTHROPIC, GOOGLE, KEYS, OPENAI, VENDORS, Vendor, dig

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from medhelm.domain import Completion, Message, Model, Prompt, Request, Usage
+from medhelm.domain.completion import ModelCheck
 from medhelm.errors import ProviderError, UserError
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
@@ -20,7 +21,7 @@ from medhelm.models import model_check
 from medhelm.models.catalog import find_models
 from medhelm.models.local import local_servers
 from medhelm.models.local.local_servers import was_truncated
-from medhelm.models.model_check import ModelCheck, check
+from medhelm.models.model_check import check
 from medhelm.models.providers import open_provider
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.cli import Medhelm
