@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from medhelm.domain import Completion, Failure, FailureCode, Model, Usage
+from medhelm.domain.completion import ModelCheck
 from medhelm.errors import UserError
 from medhelm.models.catalog import find_models
-from medhelm.models.model_check import ModelCheck, check
+from medhelm.models.model_check import check
 from medhelm.reports.models import check_lines
 from tests.support.servers.openai import Answer, Server
 from tests.support.servers.vendors import ANTHROPIC, GOOGLE, KEYS, OPENAI, VENDORS, Vendor, dig
@@ -38,20 +39,6 @@ def probe(model: Model) -> ModelCheck:
     return checked
 
 
-def lines(checked: ModelCheck) -> str:
-    """What people read."""
-    return check_lines(
-        checked.model,
-        checked.answer,
-        asked=checked.asked,
-        structured=checked.structured,
-        logprobs=checked.logprobs,
-        left_out=checked.left_out,
-        names=checked.names,
-        advice=checked.advice,
-    )
-
-
 @every_vendor
 def test_a_model_that_answers(vendor: Vendor, server: Server) -> None:
     server.script(vendor.answer('{"reply": "OK"}', thought=2))
@@ -59,7 +46,7 @@ def test_a_model_that_answers(vendor: Vendor, server: Server) -> None:
     assert checked.answer.text == '{"reply": "OK"}'
     assert (checked.structured, checked.left_out, checked.advice) == (True, {}, "")
     assert server.count == 1 + asks_logprobs(vendor)
-    said = lines(checked)
+    said = check_lines(checked)
     assert "log-probabilities of tokens: no" in said
     assert "20 input tokens (4 cached), 5 output tokens" in said
     assert "(2 for reasoning)" in said
@@ -87,7 +74,7 @@ def test_probabilities_are_asked_for_in_a_request_of_their_own(
     server.answer_with(lambda body: Answer(body=with_them if dig(body, *asked) else said))
     checked = probe(vendor.model(server.url))
     assert (checked.logprobs, [bool(dig(body, *asked)) for body in server.bodies]) == (True, [False, True])
-    assert "log-probabilities of tokens: yes" in lines(checked)
+    assert "log-probabilities of tokens: yes" in check_lines(checked)
 
 
 def test_a_server_that_refuses_probabilities_has_none(server: Server) -> None:
@@ -109,7 +96,7 @@ def test_what_is_left_out_is_shown(vendor: Vendor, server: Server) -> None:
     checked = probe(vendor.model(server.url))
     assert (checked.answer.text, checked.structured, set(checked.left_out)) == ("OK", False, {"temperature", "schema"})
     assert server.count == 3 + asks_logprobs(vendor)
-    assert "unsupported by the server, so not sent: temperature (" in lines(checked)
+    assert "unsupported by the server, so not sent: temperature (" in check_lines(checked)
 
 
 @every_vendor
@@ -131,8 +118,8 @@ def test_every_failure_says_what_to_do(
     assert checked.answer.failure is not None
     assert checked.answer.failure.code == code
     assert checked.structured is None
-    assert any(words in lines(checked) for words in said)
-    assert not any(key in lines(checked) for key in KEYS.values())
+    assert any(words in check_lines(checked) for words in said)
+    assert not any(key in check_lines(checked) for key in KEYS.values())
 
 
 @pytest.mark.parametrize(
@@ -151,7 +138,7 @@ def test_a_name_the_server_does_not_have_shows_those_it_has(
     checked = probe(vendor.model(server.url, remote_name="model-n"))
     assert list(checked.names) == ["model-a", "model-m"]
     assert checked.advice.startswith("Did you mean `model-")
-    assert "the server has: model-a and model-m" in lines(checked)
+    assert "the server has: model-a and model-m" in check_lines(checked)
     assert server.count == 2
     for name in ("authorization", "x-api-key", "x-goog-api-key"):
         assert server.headers[0].get(name) == server.headers[1].get(name)
@@ -189,7 +176,7 @@ def test_a_list_that_repeats_the_key_does_not_show_it(server: Server) -> None:
     )
     (checked,) = check([OPENAI.model(server.url, remote_name="c")], environment={"OPENAI_API_KEY": key})
     assert checked.names == ["b"]
-    assert key not in lines(checked)
+    assert key not in check_lines(checked)
 
 
 def test_long_lists_are_cut() -> None:
@@ -199,7 +186,7 @@ def test_long_lists_are_cut() -> None:
         answer=Completion(failure=Failure("provider", "unknown_model", "no")),
         names=[f"m{n}" for n in range(25)],
     )
-    assert lines(checked).endswith("m18, m19 and 5 more")
+    assert check_lines(checked).endswith("m18, m19 and 5 more")
 
 
 def test_an_address_without_its_version_is_told_with_it(server: Server) -> None:
@@ -236,7 +223,7 @@ def test_a_server_that_is_not_what_it_says(answer: Answer, code: str, said: str,
     checked = probe(OPENAI.model(server.url))
     assert checked.answer.failure is not None
     assert checked.answer.failure.code == code
-    assert said in lines(checked)
+    assert said in check_lines(checked)
 
 
 def test_a_name_that_is_there_is_not_doubted(server: Server) -> None:
@@ -253,7 +240,7 @@ def test_https_where_the_server_speaks_http(server: Server) -> None:
     checked = probe(OPENAI.model(server.url.replace("http:", "https:")))
     assert checked.answer.failure is not None
     assert checked.answer.failure.code == "certificate"
-    assert "does not speak HTTPS: write its address with http://." in lines(checked)
+    assert "does not speak HTTPS: write its address with http://." in check_lines(checked)
 
 
 def test_a_name_that_does_not_resolve(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,14 +248,14 @@ def test_a_name_that_does_not_resolve(monkeypatch: pytest.MonkeyPatch) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    said = lines(probe(OPENAI.model("https://nowhere.example")))
+    said = check_lines(probe(OPENAI.model("https://nowhere.example")))
     assert "the host name nowhere.example cannot be resolved" in said
     assert "Check how nowhere.example is spelled" in said
 
 
 def test_a_limit_that_went_into_thought_says_so(server: Server) -> None:
     server.script(OPENAI.answer(None, finish="length", thought=5))
-    said = lines(probe(OPENAI.model(server.url, reasoning=True)))
+    said = check_lines(probe(OPENAI.model(server.url, reasoning=True)))
     assert "length: the model used all 5 tokens of its limit for hidden reasoning" in said
     assert server.bodies[0]["max_tokens"] == 4000
 
@@ -277,7 +264,7 @@ def test_a_server_that_counts_no_tokens_is_named(server: Server) -> None:
     server.script(Answer(body={"choices": [{"message": {"content": "OK"}, "finish_reason": "stop"}]}))
     checked = probe(OPENAI.model(server.url))
     assert checked.answer.usage == Usage()
-    assert "usage: not reported" in lines(checked)
+    assert "usage: not reported" in check_lines(checked)
 
 
 def test_several_models_are_asked_and_all_missing_keys_told(server: Server) -> None:
@@ -287,7 +274,7 @@ def test_several_models_are_asked_and_all_missing_keys_told(server: Server) -> N
     assert server.count == 6
     lacking = check([OPENAI.model(server.url), ANTHROPIC.model(server.url)], environment={})
     assert [one.answer.failure and one.answer.failure.code for one in lacking] == [FailureCode.NO_KEY] * 2
-    assert "needs a key: set the environment variable ANTHROPIC_API_KEY." in lines(lacking[1])
+    assert "needs a key: set the environment variable ANTHROPIC_API_KEY." in check_lines(lacking[1])
     assert server.count == 6
 
 

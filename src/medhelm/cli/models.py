@@ -20,9 +20,6 @@ from medhelm.evaluation.settings import Settings
 if TYPE_CHECKING:
     from medhelm.domain import Model
 
-_FINDINGS = ("asked", "structured", "logprobs", "left_out", "names", "advice")
-"""Fields of a check that are printed with the model and its completion."""
-
 
 @click.group()
 @shared_options()
@@ -113,14 +110,10 @@ def check_models(shared: Shared, /, names: tuple[str, ...], proxy: str) -> int:
     found = find_models(names, file=shared.models_file, environment=without_gateway(os.environ), note=warn)
     with existing_audit_log(shared) as audit:
         checked = check(found, environment=os.environ, offline=shared.offline, proxy=proxy, audit=audit)
-    findings = [{name: getattr(one, name) for name in _FINDINGS} for one in checked]
     if shared.json:
-        rows = [
-            models_report.as_json(one.model, one.answer, **more) for one, more in zip(checked, findings, strict=True)
-        ]
-        print_json({"models": rows})
+        print_json({"models": [models_report.check_as_json(one) for one in checked]})
     else:
-        for one, more in zip(checked, findings, strict=True):
-            click.echo(models_report.check_lines(one.model, one.answer, **more))
+        for one in checked:
+            click.echo(models_report.check_lines(one))
     failures = [one.answer.failure.code for one in checked if one.answer.failure]
     return 4 if FailureCode.NO_KEY in failures else int(bool(failures))

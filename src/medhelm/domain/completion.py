@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -259,3 +259,25 @@ class Completion:
             given = getattr(self, name)
             if given and (kept := reported_name(given)) is not given:
                 object.__setattr__(self, name, kept)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCheck:
+    """Result of checking a model."""
+
+    model: Model
+    """The model."""
+    answer: Completion
+    """The completion, or why there is none."""
+    asked: bool = True
+    """True if a request was sent; providers within this process need none."""
+    structured: bool | None = None
+    """True if it followed a JSON schema; None if there was no schema, or no completion."""
+    logprobs: bool | None = None
+    """True if its server returns log-probabilities of tokens; None if not checked."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Optional parameter that its server does not support -> its message; runs omit it as well."""
+    names: Sequence[str] = ()
+    """The models of its server, if this one is not among them."""
+    advice: str = ""
+    """Advice about a failure, beyond its message."""

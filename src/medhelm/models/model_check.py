@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from urllib.parse import urlsplit
 
 from medhelm.domain import Completion, Failure, FailureCode, Message, Model, Prompt, Request
-from medhelm.domain.completion import REASONING_TOKENS
+from medhelm.domain.completion import REASONING_TOKENS, ModelCheck
 from medhelm.domain.text import listed
 from medhelm.errors import MedHelmError, ProviderError
 from medhelm.io.http.audit import SUBJECT, Audit, Subject
@@ -58,28 +58,6 @@ _ADVICE = {
     "refusal": "It refused a harmless prompt: check the content filters of the account or deployment.",
 }
 """Failure code -> what to do, if the failure's message does not say."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelCheck:
-    """Result of checking a model."""
-
-    model: Model
-    """The model."""
-    answer: Completion
-    """The completion, or why there is none."""
-    asked: bool = True
-    """True if a request was sent; providers within this process need none."""
-    structured: bool | None = None
-    """True if it followed a JSON schema; None if there was no schema, or no completion."""
-    logprobs: bool | None = None
-    """True if its server returns log-probabilities of tokens; None if not checked."""
-    left_out: Mapping[str, str] = field(default_factory=dict)
-    """Optional parameter that its server does not support -> its message; runs omit it as well."""
-    names: Sequence[str] = ()
-    """The models of its server, if this one is not among them."""
-    advice: str = ""
-    """Advice about a failure, beyond its message."""
 
 
 def check(

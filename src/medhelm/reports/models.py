@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from medhelm.domain import Completion, Model, Price, Usage
+from medhelm.domain import Model, Price, Usage
+from medhelm.domain.completion import ModelCheck
 from medhelm.domain.text import listed
 from medhelm.reports.formats.json_output import plain_json
 from medhelm.reports.formats.tables import Value, render, tabulate
@@ -78,42 +79,40 @@ def _price_date(price: Price | None) -> str:
     return found[0] if found else price.source or "?"
 
 
-def as_json(model: Model, answer: Completion | None = None, **more: Any) -> dict[str, Any]:
-    """Return a model, with its completion if one was requested."""
-    return {**plain_json(model), **({"answer": plain_json(answer)} if answer else {}), **more}
+def as_json(model: Model, **more: Any) -> dict[str, Any]:
+    """Return a model with further keys."""
+    return {**plain_json(model), **more}
 
 
-def check_lines(
-    model: Model,
-    answer: Completion,
-    *,
-    asked: bool,
-    structured: bool | None,
-    logprobs: bool | None,
-    left_out: Mapping[str, str],
-    names: Sequence[str],
-    advice: str,
-) -> str:
+def check_as_json(check: ModelCheck) -> dict[str, Any]:
+    """Return a model with the result of its test request."""
+    findings = plain_json(check)
+    return {**findings.pop("model"), **findings}
+
+
+def check_lines(check: ModelCheck) -> str:
     """Return the result of a test request: one line, and details below it."""
-    if not asked and not answer.failure:
-        return f"{model.name}: runs in this process, so no request was sent."
+    name, answer = check.model.name, check.answer
+    if not check.asked and not answer.failure:
+        return f"{name}: runs in this process, so no request was sent."
     if answer.failure:
-        lines = [f"{model.name}: {answer.failure.code}: {answer.failure.message}"]
+        lines = [f"{name}: {answer.failure.code}: {answer.failure.message}"]
     else:
         version = f", reports itself as {answer.reported_model}" if answer.reported_model else ""
         lines = [
-            f"{model.name}: responded with {_brief(answer.text or '')!r} in {answer.latency_s:.2f} s{version}",
+            f"{name}: responded with {_brief(answer.text or '')!r} in {answer.latency_s:.2f} s{version}",
             f"  usage: {_usage(answer.usage)}",
         ]
-    if structured is not None:
-        lines.append(f"  structured output: {'yes' if structured else 'no; judgments are read from plain text'}")
-    if logprobs is not None:
-        lines.append(f"  log-probabilities of tokens: {'yes' if logprobs else 'no'}")
-    lines += [f"  unsupported by the server, so not sent: {part} ({reason})" for part, reason in left_out.items()]
-    if names:
-        lines.append(f"  the server has: {listed(names, SHOWN_NAMES)}")
-    if advice:
-        lines.append(f"  advice: {advice}")
+    if check.structured is not None:
+        no = "no; judgments are read from plain text"
+        lines.append(f"  structured output: {'yes' if check.structured else no}")
+    if check.logprobs is not None:
+        lines.append(f"  log-probabilities of tokens: {'yes' if check.logprobs else 'no'}")
+    lines += [f"  unsupported by the server, so not sent: {part} ({why})" for part, why in check.left_out.items()]
+    if check.names:
+        lines.append(f"  the server has: {listed(check.names, SHOWN_NAMES)}")
+    if check.advice:
+        lines.append(f"  advice: {check.advice}")
     return "\n".join(lines)
 
 

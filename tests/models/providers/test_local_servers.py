@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 
 from medhelm.domain import Completion, Message, Model, Prompt, Request, Usage
+from medhelm.domain.completion import ModelCheck
 from medhelm.errors import ProviderError, UserError
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.models import model_check
 from medhelm.models.catalog import find_models
-from medhelm.models.model_check import ModelCheck, check
+from medhelm.models.model_check import check
 from medhelm.models.providers import local_servers, open_provider
 from medhelm.models.providers.local_servers import was_truncated
 from tests.support.benchmarks.choice import make_benchmark

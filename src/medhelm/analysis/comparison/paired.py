@@ -419,17 +419,19 @@ class PairedScores:
         mean: Floats = np.where(self.n > 0, self.total / np.maximum(self.n, 1), np.nan)
         return mean
 
-    def minimum_detectable_effect(self) -> float | None:
-        """Return the smallest true difference found in four of five tries at the 5% level, on average over pairs.
+    def detectable_effects(self) -> Floats:
+        """Return the smallest true difference found in four of five tries at the 5% level, for pairs that share two.
 
         (1.96 + 0.84) times the standard error of the paired difference, with the population standard deviation (Bedi et
-        al. 2025, appendix E). None unless some pair shares two instances.
+        al. 2025, appendix E).
         """
-        shared = self.n >= 2
-        if not shared.any():
-            return None
-        errors = np.sqrt(np.maximum(self._residual, 0.0)) / np.maximum(self.n, 1)
-        return float(MDE_FACTOR * errors[shared].mean())
+        errors: Floats = np.sqrt(np.maximum(self._residual, 0.0)) / np.maximum(self.n, 1)
+        return MDE_FACTOR * errors[self.n >= 2]
+
+    def minimum_detectable_effect(self) -> float | None:
+        """Return the mean of `detectable_effects` over pairs; None if no pair shares two instances."""
+        effects = self.detectable_effects()
+        return float(effects.mean()) if len(effects) else None
 
     @property
     def _residual(self) -> Floats:

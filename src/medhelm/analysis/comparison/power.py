@@ -40,13 +40,12 @@ from itertools import combinations, pairwise
 import numpy as np
 
 from medhelm.analysis.comparison.paired import Pair, PairedScores
+from medhelm.analysis.comparison.tests import LEVEL
 from medhelm.analysis.leaderboard.cells import AlignedScores, Cell, Column, align
 from medhelm.analysis.means import (
     MDE_FACTOR,
     NORMAL,
-    Clusters,
     Floats,
-    cluster_codes,
     population_standard_error,
     t_quantile,
 )
@@ -114,7 +113,7 @@ def _effects(cells: Mapping[str, Cell], column: Column) -> BenchmarkEffects | No
         benchmark=column.benchmark,
         n=max(shared),
         published=_over_pairs(_published([cells[model] for model in models])),
-        corrected=_over_pairs(_corrected(aligned.tested, aligned.codes)),
+        corrected=_over_pairs(PairedScores(aligned.tested, aligned.codes, aligned.k).detectable_effects().tolist()),
     )
 
 
@@ -130,24 +129,6 @@ def _published(cells: Sequence[Cell]) -> list[float]:
         difference = difference[~np.isnan(difference)]
         if len(difference):
             effects.append(MDE_FACTOR * float(difference.std()) / math.sqrt(len(difference)))
-    return effects
-
-
-def _corrected(scores: Floats, clusters: Clusters) -> list[float]:
-    """Compute the effect over all pairs of models that share two instances or more.
-
-    (1.96 + 0.84) times the standard error of the paired difference. With independent instances that error is
-    sd / sqrt(n), sd being the population standard deviation of the differences (Bedi et al. 2025, appendix E).
-
-    Parameters: scores, shape (n_models, n), aligned by instance, normalized to 0..1, nan if missing.
-    """
-    codes, k = cluster_codes(clusters, scores.shape[1])
-    effects = []
-    for i, j in combinations(range(len(scores)), 2):
-        difference = scores[i] - scores[j]
-        shared = ~np.isnan(difference)
-        if int(shared.sum()) >= 2:
-            effects.append(MDE_FACTOR * population_standard_error(difference[shared], codes[shared], k))
     return effects
 
 
@@ -169,9 +150,6 @@ def _over_pairs(effects: Sequence[float]) -> DetectableEffect | None:
 
 MOST = 10**12
 """Largest sample size to report."""
-
-LEVEL = 0.05
-"""Usual level of a test."""
 
 SD_CONFIDENCE = 0.8
 """Confidence of the upper limit of an SD between benchmarks."""
@@ -333,19 +311,19 @@ def observed_noise(aligned: AlignedScores, pairs: Sequence[Pair]) -> ObservedNoi
 class PowerEstimate:
     """Power of the comparison of two macro averages, and the instances it needs."""
 
-    difference: float | None
+    difference: float | None = None
     """The true difference that is assumed, above 0; None if none was given. The observed one is never taken for it:
     the power at the observed difference says no more than its p-value (Hoenig and Heisey 2001, Am. Stat. 55)."""
     detectable: float | None
     """Smallest difference that these instances detect; None if there is none."""
-    power: float | None
+    power: float | None = None
     """Probability that these instances detect the assumed difference; None if none was given."""
-    times_instances: float | None
+    times_instances: float | None = None
     """Factor for the instances of every benchmark; at most 1 if they suffice; None if no difference was given."""
-    benchmarks_needed: int | None
+    benchmarks_needed: int | None = None
     """Benchmarks needed, if they are a random sample of many and differ as much as these may do: by the upper limit of
     their SD (one-sided, 80%). None if unknown, more than `MOST`, or no difference was given."""
-    benchmarks_needed_low: int | None
+    benchmarks_needed_low: int | None = None
     """The same if they differ as much as these do."""
 
 
@@ -366,14 +344,7 @@ def estimate_power(
     """
     detectable = _detectable(standard_error, clusters, design)
     if difference is None:
-        return PowerEstimate(
-            difference=None,
-            detectable=detectable,
-            power=None,
-            times_instances=None,
-            benchmarks_needed=None,
-            benchmarks_needed_low=None,
-        )
+        return PowerEstimate(detectable=detectable)
     limit = design.threshold * math.hypot(standard_error, difference / math.sqrt(clusters))
     if clusters < design.fewest * (1 - 1e-9):
         power = 0.0
