@@ -30,6 +30,7 @@ from medhelm.models.batch.request_file import RequestFile
 from medhelm.models.providers import SERVICES, open_provider
 from medhelm.models.providers.hosted import HttpProvider
 from tests.support.cases import table
+from tests.support.json_values import json_values
 from tests.support.servers.batch_apis import BatchServer
 from tests.support.servers.openai import Answer, Server
 from tests.support.servers.vendors import ANTHROPIC, BEDROCK, KEYS, OPENAI, VENDORS, Body, Vendor
@@ -293,17 +294,7 @@ def test_every_line_is_a_completion_an_error_or_nothing(
     assert service_of(kind).parse(NAME, content) == line
 
 
-NAMES = st.sampled_from(["custom_id", "result", "response", "error", "body", "type", "message", "status_code"])
-Json = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["custom_id", "result", "response", "error", "body", "type"]), inner, max_size=4
-        )
-    ),
-    max_leaves=8,
-)
+Json = json_values("custom_id", "result", "response", "error", "body", "type", "message", "status_code")
 
 
 @pytest.mark.parametrize("kind", [OpenAIBatches, AnthropicBatches])

@@ -17,6 +17,7 @@ from medhelm.models.providers import SERVICES
 from medhelm.models.providers.errors.classify import classify_error
 from medhelm.models.providers.errors.parse import parse_error
 from tests.support.cases import table
+from tests.support.json_values import json_values
 from tests.support.servers.vendors import bedrock_error, google_error, google_quota
 
 EVERY = set(OptionalParameter)
@@ -287,19 +288,11 @@ def test_of_a_web_page_of_a_proxy_only_the_title_is_quoted() -> None:
     assert "firewall, proxy or login page" in str(error_of("openai", 403, page))
 
 
-def test_any_error_body_is_understood_somehow() -> None:
-    names = st.sampled_from(["error", "code", "message", "type", "choices", "content", "detail", "base_resp"])
-    values = st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=4),
-        max_leaves=12,
-    )
-
-    @given(st.integers(400, 599), values)
-    def check(status: int, body: Any) -> None:
-        assert str(outcome("openai", status, body))
-
-    check()
+@given(
+    st.integers(400, 599), json_values("error", "code", "message", "type", "choices", "content", "detail", "base_resp")
+)
+def test_any_error_body_is_understood_somehow(status: int, body: Any) -> None:
+    assert str(outcome("openai", status, body))
 
 
 # --- parameters that a server does not take ---------------------------------------------------------------------------
@@ -351,6 +344,12 @@ UNSUPPORTED: Mapping[str, list[str]] = {
         "outputConfig.textFormat is not supported for this model",
         "JSON mode is not enabled for models/gemma-3-27b-it",
         "Function calling with a response mime type: 'application/json' is unsupported",
+        "Guided decoding is not available here",
+        "The compiled grammar is too large",
+        "type: Input should be 'text'",
+        "invalid JSON schema in format",
+        "failed to load model vocabulary required for format",
+        "No endpoints found that can handle the requested parameters.",
     ],
 }
 """Optional parameter -> words with which servers refuse it."""
@@ -373,10 +372,29 @@ def test_a_parameter_that_the_server_does_not_take_is_known_by_its_words(paramet
         (400, "The system is under maintenance"),
         (400, "output_config.effort: Extra inputs are not permitted"),
         (429, "temperature is not supported now"),
+        (401, "json_schema"),
+        (503, "no grammar worker is free"),
+        (422, [{"loc": ["body", "messages"], "msg": "Field required", "input": {"response_format": "x"}}]),
     ],
 )
-def test_other_complaints_are_about_no_parameter(status: int, text: str) -> None:
+def test_other_complaints_are_about_no_parameter(status: int, text: object) -> None:
     assert unsupported_parameter(error_of("openai", status, {"error": {"message": text}}, optional=EVERY)) is None
+
+
+@table(
+    ("status", "body"),
+    [
+        (400, {"error": {"message": "no", "param": "response_format.type"}}),
+        (400, {"error": {"message": "Adjust your prompt.", "code": "json_validate_failed"}}),
+        (422, {"detail": [{"loc": ["body", "response_format"], "msg": "extra fields not permitted"}]}),
+        (200, {"error": {"message": "structured outputs are not supported by this model", "code": 400}}),
+    ],
+)
+def test_a_refused_schema_is_known_by_its_field_or_code(status: int, body: object) -> None:
+    assert unsupported_parameter(error_of("openai", status, body, optional=EVERY)) == "schema"
+    assert isinstance(
+        outcome("openai", 400, {"error": {"message": "json schema", "code": "content_filter"}}), Completion
+    )
 
 
 @pytest.mark.parametrize("name", ["temperature", "seed", "stop"])
