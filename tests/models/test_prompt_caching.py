@@ -102,6 +102,10 @@ def test_a_beginning_ends_with_a_line_or_before_a_blank() -> None:
     assert order_by_shared_prefix([head + "half-a", head + "half-b"], CLAUDE, 0)[0].shared == len(head) - 1
     assert order_by_shared_prefix([head + "\nhalf-a", head + "\nhalf-b"], CLAUDE, 0)[0].shared == len(head) + 1
     assert order_by_shared_prefix(["x" * 9000, "x" * 9001], CLAUDE, 0)[0].shared == 0, "no place to cut"
+    assert [shared_prefix(texts, CLAUDE) for texts in ([], [LONG], [LONG + "a", LONG + "b"])] == [0, 0, 4199]
+    costly = CachePrices(read=0.9, write=1.25)
+    assert shared_prefix([LONG + "a", LONG + "b"], costly) == 0
+    assert order_by_shared_prefix([LONG + "a", LONG + "b"], costly, 0)[0].shared == 0
 
 
 WORDS = st.lists(st.sampled_from(["aa ", "bb\n", "c"]), max_size=4).map("".join)
@@ -137,22 +141,6 @@ def test_the_groups_are_the_best_there_are_and_nothing_is_lost(
     saved = sum(rates.saved(len(members)) * len(opening) for opening, members in groups.items())
     assert saved == pytest.approx(best_by_hand(prompts, rates))
     assert all(len(members) > 1 for members in groups.values())
-
-
-@pytest.mark.parametrize(
-    ("prompts", "shared"),
-    [([], 0), ([LONG], 0), ([LONG + "a", LONG + "b"], 4199), (["a", "b"], 0), ([LONG + "a", LONG + "b", "c"], 0)],
-)
-def test_what_all_prompts_about_one_completion_share(prompts: list[str], shared: int) -> None:
-    assert shared_prefix(prompts, CLAUDE) == shared
-
-
-def test_one_request_is_nothing_to_wait_for_where_writing_costs_more_than_is_saved() -> None:
-    assert shared_prefix([LONG + "a", LONG + "b"], CachePrices(read=0.9, write=1.25)) == 0
-    assert order_by_shared_prefix([LONG + "a", LONG + "b"], CachePrices(read=0.9, write=1.25), 0) == [
-        OrderedPrompt(0, 0),
-        OrderedPrompt(1, 0),
-    ]
 
 
 # --- whose turn it is -------------------------------------------------------------------------------------------------
@@ -192,6 +180,7 @@ async def sent(requests: list[Request], *, fails: bool = False) -> list[list[int
 def test_the_first_with_a_beginning_goes_alone_and_the_others_after_it(fails: bool) -> None:
     asked = [request("same a", 5), request("same b", 5), request("other", 5), request("same c", 5)]
     asked.append(request("same d", 5, name="a/another"))
+    assert asked[0].digest == request("same a", 0).digest
     assert asyncio.run(sent(asked, fails=fails)) == [[0, 2, 4], [1, 3]]
 
 
@@ -230,10 +219,3 @@ def test_old_beginnings_are_forgotten_and_then_lead_again(monkeypatch: pytest.Mo
     assert asyncio.run(check()) <= 2
     asked = [request("same a", 5), request("same b", 5)]
     assert asyncio.run(sent(asked)) == [[0], [1]]
-
-
-def test_the_mark_is_no_part_of_what_identifies_a_request() -> None:
-    assert request("same a", 5).digest == request("same a", 0).digest
-    two = Prompt((Message("system", "Be"), Message("user", "brief, please")))
-    asked = Request(model=model(), prompt=two, max_tokens=1, shared_characters=7)
-    assert asked.shared_prefix == "Bebrief"
