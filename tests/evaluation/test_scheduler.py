@@ -73,23 +73,6 @@ def test_work_that_never_waits_leaves_turns_to_others(limit: int) -> None:
     assert max(later - earlier for earlier, later in pairwise(done_before_each_turn)) <= ITEMS_PER_TURN
 
 
-def test_there_are_no_more_workers_than_items() -> None:
-    async def main() -> int:
-        most = 0
-
-        async def work(_: int) -> None:
-            nonlocal most
-            await asyncio.sleep(0.01)
-            most = max(most, len(asyncio.all_tasks()))
-
-        scheduler = Scheduler(lambda _: None)
-        async with scheduler.running():
-            scheduler.start_each(numbers(2, []), work, lambda: 128)
-        return most
-
-    assert asyncio.run(main()) <= 4  # the main task, one worker for each item, and one that found none left
-
-
 @pytest.mark.parametrize(
     ("error", "stopped", "unusable", "notes"),
     [
@@ -111,20 +94,6 @@ def test_an_attempt_that_cannot_go_on_stops_the_work(
     assert asyncio.run(scheduler.attempt(request())) is None
     assert (scheduler.stopped, scheduler.unusable, received) == (stopped, unusable, notes)
     assert scheduler.is_stopped("m") == bool(stopped or unusable)
-
-
-def test_the_first_error_of_a_job_is_raised_and_ends_the_others() -> None:
-    async def fail() -> None:
-        raise UserError("wrong")
-
-    async def main() -> None:
-        scheduler = Scheduler(lambda _: None)
-        async with scheduler.running():
-            scheduler.start(fail())
-            scheduler.start(asyncio.sleep(60))
-
-    with pytest.raises(UserError, match="wrong"):
-        asyncio.run(main())
 
 
 def test_work_in_a_thread_ends_before_what_comes_after_an_error() -> None:
@@ -161,8 +130,23 @@ def test_the_result_and_the_error_of_a_thread_arrive() -> None:
         asyncio.run(finish_in_thread(lambda: 1 // 0))
 
 
-@pytest.mark.parametrize("error", [OSError(28, "No space left on device", "x"), duckdb.IOException("IO Error: full")])
-def test_a_disk_error_of_a_job_is_an_error_with_advice(error: Exception) -> None:
+@pytest.mark.parametrize(
+    ("error", "raised", "words"),
+    [
+        (UserError("wrong"), UserError, "wrong"),
+        (
+            OSError(28, "No space left on device", "x"),
+            StoreFullError,
+            "cannot be read or written: .*repeat the command",
+        ),
+        (duckdb.IOException("IO Error: full"), StoreFullError, "cannot be read or written: .*repeat the command"),
+        (FileNotFoundError(2, "No such file or directory", "x"), ExceptionGroup, "unhandled errors"),
+    ],
+    ids=["mistake of the user", "disk", "engine", "mistake in the program"],
+)
+def test_the_first_error_of_a_job_is_raised_with_advice_and_ends_the_others(
+    error: Exception, raised: type[Exception], words: str
+) -> None:
     async def fail() -> None:
         raise error
 
@@ -170,21 +154,9 @@ def test_a_disk_error_of_a_job_is_an_error_with_advice(error: Exception) -> None
         scheduler = Scheduler(lambda _: None)
         async with scheduler.running():
             scheduler.start(fail())
+            scheduler.start(asyncio.sleep(60))
 
-    with pytest.raises(StoreFullError, match=r"cannot be read or written: .*repeat the command"):
-        asyncio.run(work())
-
-
-def test_a_mistake_in_the_program_is_not_called_a_disk_error() -> None:
-    async def fail() -> None:
-        raise FileNotFoundError(2, "No such file or directory", "x")
-
-    async def work() -> None:
-        scheduler = Scheduler(lambda _: None)
-        async with scheduler.running():
-            scheduler.start(fail())
-
-    with pytest.raises(ExceptionGroup):
+    with pytest.raises(raised, match=words):
         asyncio.run(work())
 
 
