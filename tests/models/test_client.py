@@ -35,6 +35,7 @@ from tests.support import virtual_time
 from tests.support.servers.openai import Answer, Server
 from tests.support.virtual_time import VirtualTimeLoop
 
+run_test = virtual_time.run
 T = TypeVar("T")
 
 NOW = 1_700_000_000.0
@@ -928,103 +929,81 @@ async def until_given_up(client: Client, provider: Provider, n: int, *, first: i
 
 @pytest.mark.parametrize("timeout_s", [1.0, 30.0, None])
 @pytest.mark.parametrize("lanes", [1, 100])
-def test_a_service_that_never_replies_is_given_up_in_time(timeout_s: float | None, lanes: int) -> None:
+async def test_a_service_that_never_replies_is_given_up_in_time(timeout_s: float | None, lanes: int) -> None:
     async def silent(request: Request) -> Completion:
         try:
             return await asyncio.wait_for(hang(request), timeout_s)
         except TimeoutError:
             raise ProviderError("timeout", "no reply", retryable=True) from None
 
-    async def main() -> None:
-        notes: list[str] = []
-        seconds, ended = await until_given_up(silent_client(notes, attempts=20), Inside(silent), lanes)
-        assert seconds <= 361.0
-        assert all(isinstance(one, ModelUnusable) for one in ended)
-        if seconds > 60:
-            assert len(notes) == 1
-            assert re.match(
-                r"test/m: its service has not replied to anything for [67]\d s\. .*\(--give-up-after\)", notes[0]
-            )
-
-    virtual_time.run(main())
+    notes: list[str] = []
+    seconds, ended = await until_given_up(silent_client(notes, attempts=20), Inside(silent), lanes)
+    assert seconds <= 361.0
+    assert all(isinstance(one, ModelUnusable) for one in ended)
+    if seconds > 60:
+        assert len(notes) == 1
+        assert re.match(
+            r"test/m: its service has not replied to anything for [67]\d s\. .*\(--give-up-after\)", notes[0]
+        )
 
 
-def test_a_timeout_that_is_too_short_is_named_after_a_few_attempts() -> None:
+async def test_a_timeout_that_is_too_short_is_named_after_a_few_attempts() -> None:
     async def too_slow(request: Request) -> Completion:
         await asyncio.sleep(1.0)
         raise ProviderError("timeout", "http://h did not answer within 1 s", retryable=True, reply_lost=True)
 
-    async def main() -> None:
-        seconds, ended = await until_given_up(silent_client([]), Inside(too_slow), 20)
-        assert seconds < 70
-        words = r"rounds of requests: http://h did not answer within 1 s\. Raise --timeout if it needs longer\."
-        assert all(re.search(words, str(one)) for one in ended)
-
-    virtual_time.run(main())
+    seconds, ended = await until_given_up(silent_client([]), Inside(too_slow), 20)
+    assert seconds < 70
+    words = r"rounds of requests: http://h did not answer within 1 s\. Raise --timeout if it needs longer\."
+    assert all(re.search(words, str(one)) for one in ended)
 
 
-def test_the_reason_for_silence_is_told() -> None:
+async def test_the_reason_for_silence_is_told() -> None:
     """The limit on silence ends the wait before all attempts have failed."""
 
     async def refuse(request: Request) -> Completion:
         await asyncio.sleep(0.6)
         raise ProviderError("connection", "cannot connect to h: no server listens there.", retryable=True)
 
-    async def main() -> None:
-        _, ended = await until_given_up(silent_client([], max_silence_s=1.0), Inside(refuse), 1)
-        words = r"has not replied to anything for \d s: cannot connect to h: no server listens there\. Everything"
-        assert re.search(words, str(ended[0]))
-
-    virtual_time.run(main())
+    _, ended = await until_given_up(silent_client([], max_silence_s=1.0), Inside(refuse), 1)
+    words = r"has not replied to anything for \d s: cannot connect to h: no server listens there\. Everything"
+    assert re.search(words, str(ended[0]))
 
 
 @pytest.mark.parametrize(
     ("max_tokens", "own_limit", "is_advised"), [(4096, None, True), (4096, 4096, False), (1, None, False)]
 )
-def test_a_silent_service_that_may_write_a_long_reply_gets_advice(
+async def test_a_silent_service_that_may_write_a_long_reply_gets_advice(
     max_tokens: int, own_limit: int | None, is_advised: bool
 ) -> None:
     """A judge on a slow server may repeat itself until its limit."""
-
-    async def main() -> None:
-        notes: list[str] = []
-        client, model = silent_client(notes), replace(MODEL, max_tokens=own_limit)
-        with pytest.raises(ModelUnusable) as given_up:
-            await client.complete(Inside(hang), replace(request(model=model), max_tokens=max_tokens))
-        for words in (notes[0], str(given_up.value)):
-            assert ("A reply may have 4,096 tokens" in words) is is_advised, words
-            assert ("set a lower `max_tokens` in models.yaml. Everything" in words) is (
-                is_advised and words != notes[0]
-            )
-
-    virtual_time.run(main())
+    notes: list[str] = []
+    client, model = silent_client(notes), replace(MODEL, max_tokens=own_limit)
+    with pytest.raises(ModelUnusable) as given_up:
+        await client.complete(Inside(hang), replace(request(model=model), max_tokens=max_tokens))
+    for words in (notes[0], str(given_up.value)):
+        assert ("A reply may have 4,096 tokens" in words) is is_advised, words
+        assert ("set a lower `max_tokens` in models.yaml. Everything" in words) is (is_advised and words != notes[0])
 
 
-def test_a_slow_service_and_one_that_this_process_starts_are_waited_for() -> None:
+async def test_a_slow_service_and_one_that_this_process_starts_are_waited_for() -> None:
     """Each completion takes less than the limit on silence, all of them together much more."""
-
-    async def main() -> None:
-        _, ended = await until_given_up(silent_client([]), Inside(after(290.0)), 40)
-        assert all(isinstance(one, ClientResult) and one.completion.text == "yes" for one in ended)
-        provider = Inside(after(1000.0))
-        provider.replies_in_time = False
-        assert (await silent_client([]).complete(provider, request())).completion.text == "yes"
-
-    virtual_time.run(main())
+    _, ended = await until_given_up(silent_client([]), Inside(after(290.0)), 40)
+    assert all(isinstance(one, ClientResult) and one.completion.text == "yes" for one in ended)
+    provider = Inside(after(1000.0))
+    provider.replies_in_time = False
+    assert (await silent_client([]).complete(provider, request())).completion.text == "yes"
 
 
-def test_time_without_requests_is_not_silence() -> None:
+async def test_time_without_requests_is_not_silence() -> None:
     async def answer(request: Request) -> Completion:
         await asyncio.sleep(200.0 if request.sample == 2 else 1.0)
         return Completion(text="yes")
 
-    async def main() -> None:
-        client, provider = silent_client([]), Inside(answer)
-        await client.complete(provider, request(1))
-        await asyncio.sleep(1000.0)
-        assert (await client.complete(provider, request(2))).completion.text == "yes"
-
-    virtual_time.run(main())
+    client, provider = silent_client([]), Inside(answer)
+    await client.complete(provider, request(1))
+    await asyncio.sleep(1000.0)
+    assert (await client.complete(provider, request(2))).completion.text == "yes"
 
 
 def test_a_suspension_of_the_process_is_not_silence() -> None:
@@ -1054,13 +1033,10 @@ def test_a_suspension_of_the_process_is_not_silence() -> None:
         virtual_time.run(main())
 
 
-def test_a_silent_service_does_not_delay_another() -> None:
-    async def main() -> None:
-        client, other = silent_client([]), Inside(after(1.0))
-        other.endpoint = "other"
-        stuck = asyncio.ensure_future(until_given_up(client, Inside(hang), 20))
-        seconds, _ = await until_given_up(client, other, 80, first=1000)
-        assert seconds == 10.0
-        assert (await stuck)[0] == 300.0
-
-    virtual_time.run(main())
+async def test_a_silent_service_does_not_delay_another() -> None:
+    client, other = silent_client([]), Inside(after(1.0))
+    other.endpoint = "other"
+    stuck = asyncio.ensure_future(until_given_up(client, Inside(hang), 20))
+    seconds, _ = await until_given_up(client, other, 80, first=1000)
+    assert seconds == 10.0
+    assert (await stuck)[0] == 300.0

@@ -20,6 +20,7 @@ from medhelm.models.provider import BilledError
 from tests.support import virtual_time
 from tests.support.cases import table
 
+run_test = virtual_time.run
 PRICE = Price(input=2.0, output=8.0, cached_input=0.5)
 FULL_PRICE = Price(input=2.0, output=8.0)
 MILLION = 1_000_000
@@ -163,19 +164,16 @@ def test_a_request_that_does_not_fit_waits_and_the_last_is_rejected() -> None:
     assert budget.spent_usd == 2 * MOST
 
 
-def test_a_stop_ends_the_wait_for_money() -> None:
-    async def main() -> None:
-        budget = Budget(1.5 * MOST)
-        async with budget.purchase(ASKED, b""):
-            waiting = asyncio.create_task(budget.purchase(ASKED, b"").__aenter__())
-            await asyncio.sleep(0)
-            budget.stop(Interrupted("interrupted"))
-            with pytest.raises(Interrupted):
-                await waiting
-        async with budget.purchase(ASKED, b""):  # what was not sent is free again
-            pass
-
-    asyncio.run(main())
+async def test_a_stop_ends_the_wait_for_money() -> None:
+    budget = Budget(1.5 * MOST)
+    async with budget.purchase(ASKED, b""):
+        waiting = asyncio.create_task(budget.purchase(ASKED, b"").__aenter__())
+        await asyncio.sleep(0)
+        budget.stop(Interrupted("interrupted"))
+        with pytest.raises(Interrupted):
+            await waiting
+    async with budget.purchase(ASKED, b""):  # what was not sent is free again
+        pass
 
 
 @table(
