@@ -65,18 +65,6 @@ async def test_a_worker_gets_what_a_client_in_one_process_gets(completion: Compl
     assert here.provider.asked == [request()] * 2
 
 
-async def test_a_failure_is_a_result_with_the_attempts_it_took(folder: Path) -> None:
-    async def answer(one: Request) -> Completion:
-        raise ProviderError("overloaded", "busy", retryable=True)
-
-    async with world(folder, answer, options={"attempts": 3}) as here, here.running(), here.worker() as ask:
-        result = await ask(request())
-    assert (result.completion.failure, result.requests_sent) == (
-        Failure("provider", "overloaded", "busy (3 attempts)"),
-        3,
-    )
-
-
 @pytest.mark.parametrize(
     "error",
     [
@@ -189,6 +177,10 @@ async def test_data_that_is_not_public_needs_consent_for_hosts_outside(folder: P
             await ask(request(1, INSIDE))
             with pytest.raises(UserError, match=r"toy is not public .* --allow-host api\.openai\.com"):
                 await ask(request(2))
+        async with here.worker(public=("toy", "ward", "")) as ask:  # and only the catalog says what is public
+            for benchmark in ("ward", ""):
+                with pytest.raises(UserError, match=r"--allow-host api\.openai\.com"):
+                    await ask(replace(request(), benchmark=benchmark))
     assert [one.model.name for one in here.provider.asked] == [OUTSIDE.name, INSIDE.name]
 
 
@@ -226,17 +218,6 @@ async def test_a_changed_definition_is_noticed(folder: Path, monkeypatch: pytest
             with pytest.raises(ModelUnusable, match="has changed since the command started"):
                 await ask(request())
     assert not here.provider.asked
-
-
-async def test_a_worker_cannot_declare_a_benchmark_public_that_is_not_in_the_catalog(folder: Path) -> None:
-    without = {OUTSIDE.name: ["api.openai.com"]}
-    async with world(folder, without_consent=without) as here, here.running():
-        async with here.worker(public=("toy", "ward", "")) as ask:
-            assert (await ask(request())).completion.text == "yes"
-            for benchmark in ("ward", ""):
-                with pytest.raises(UserError, match=r"--allow-host api\.openai\.com"):
-                    await ask(replace(request(), benchmark=benchmark))
-        assert len(here.provider.asked) == 1
 
 
 async def test_a_removed_token_is_refused_at_once(folder: Path) -> None:
@@ -317,8 +298,6 @@ async def test_other_tools_use_the_chat_api(folder: Path) -> None:
     ("path", "content", "status", "words"),
     [
         ("/v1/chat/completions", b"{", 400, "not JSON"),
-        ("/v1/chat/completions", b"[" * 100_000, 400, "not JSON"),
-        ("/v1/chat/completions", [], 400, "must be a JSON object"),
         ("/v1/chat/completions", {**CHAT, "model": "openai/other"}, 404, "Served: openai/m, openai/near"),
         ("/v1/chat/completions", {**CHAT, "stream": True}, 400, "`stream` must be false"),
         ("/v1/chat/completions", b"x" * 5000, 413, "longer than"),

@@ -89,15 +89,15 @@ def environment(url: str) -> dict[str, str]:
 
 @pytest.mark.usefixtures("short")
 @pytest.mark.parametrize(
-    ("answer", "reason"),
+    ("scheme", "answer", "reason"),
     [
-        (silent, r"(it did not reply within 1 s|it does not reply)"),
-        (byte_by_byte, r"(it did not reply within 1 s|it does not reply)"),
-        (headers_byte_by_byte, r"(it did not reply within 1 s|it does not reply)"),
-        (closing, "Server disconnected"),
+        ("http", silent, r"(it did not reply within 1 s|it does not reply)"),
+        ("https", silent, "Nothing was sent"),
+        ("http", byte_by_byte, r"(it did not reply within 1 s|it does not reply)"),
+        ("http", headers_byte_by_byte, r"(it did not reply within 1 s|it does not reply)"),
+        ("http", closing, "Server disconnected"),
     ],
 )
-@pytest.mark.parametrize("scheme", ["http", "https"])
 async def test_the_first_exchange_is_given_up_with_a_reason(
     scheme: str, answer: Answer, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,8 +108,7 @@ async def test_the_first_exchange_is_given_up_with_a_reason(
         with pytest.raises(MissingError) as found:
             await asyncio.to_thread(served_models, ["m"], named)
         assert "Nothing was sent." in str(found.value)
-        if scheme == "http":
-            found.match(reason)
+        found.match(reason)
 
 
 @pytest.mark.usefixtures("short")
@@ -130,7 +129,7 @@ async def test_a_connection_that_is_never_opened_is_given_up(
             await ask(url, tmp_path, max_silence_s=0.05)
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("status", [301, 307])
 def test_no_redirect_is_followed(status: int, tmp_path: Path) -> None:
     with ObjectServer() as other:
 

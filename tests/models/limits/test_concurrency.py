@@ -65,13 +65,6 @@ async def test_it_doubles_until_the_first_overload() -> None:
     assert found.in_flight == 0
 
 
-async def test_it_does_not_grow_beyond_what_is_used() -> None:
-    found = limiter(8, 64)
-    for _ in range(100):
-        await together(5, lambda: once(found))
-    assert found.limit == 8
-
-
 @pytest.mark.parametrize(("start", "maximum", "limit"), [(0, 0, 1), (-5, 3, 1), (8, 4, 4), (3, 3, 3), (1, 64, 1)])
 def test_the_start_is_within_bounds(start: int, maximum: int, limit: int) -> None:
     assert ConcurrencyLimiter(start, maximum).limit == limit
@@ -122,21 +115,6 @@ async def test_after_an_overload_it_grows_back_halfway_and_beyond_by_one_per_win
     await together(16, lambda: once(found, error=OVERLOAD))
     assert found.limit == 8
     for replies, limit in ((8, 12), (12, 14), (14, 15), (15, 16), (16, 17), (17, 18)):
-        await together(replies, lambda: once(found))
-        assert found.limit == limit
-
-
-async def test_several_overloads_in_a_row_are_one() -> None:
-    """It grows back to what it was before all of them, at most twofold in each round trip."""
-    found = limiter(16, 64)
-    for replies in (16, 8, 4):
-        await together(replies, lambda: once(found, error=OVERLOAD))
-    assert found.limit == 2
-    for replies, limit in ((2, 4), (4, 8), (8, 12), (12, 14)):
-        await together(replies, lambda: once(found))
-        assert found.limit == limit
-    await together(14, lambda: once(found, error=OVERLOAD))  # too much was 14, not 16
-    for replies, limit in ((7, 10), (10, 12), (12, 13), (13, 14), (14, 15)):
         await together(replies, lambda: once(found))
         assert found.limit == limit
 
@@ -202,20 +180,12 @@ async def test_a_pause_holds_all_requests_and_keeps_the_order() -> None:
     found.pause(30.0)
     found.pause(5.0)  # a shorter one does not end it
     assert found.pause_s == 30.0
-    await asyncio.gather(*[ask(number) for number in range(5)])
-    assert started == [(0, 30.0), (1, 30.0), (2, 31.0), (3, 31.0), (4, 32.0)]
+    asking = asyncio.gather(*[ask(number) for number in range(5)])
+    await asyncio.sleep(10.0)
+    found.pause(25.0)  # it can become longer while it lasts
+    await asking
+    assert started == [(0, 35.0), (1, 35.0), (2, 36.0), (3, 36.0), (4, 37.0)]
     assert found.pause_s == 0.0
-
-
-async def test_a_pause_can_become_longer_while_it_lasts() -> None:
-    found = limiter(1, 1)
-    clock = asyncio.get_running_loop().time
-    found.pause(10.0)
-    waiting = asyncio.ensure_future(once(found, seconds=1.0))
-    await asyncio.sleep(5.0)
-    found.pause(20.0)
-    await waiting
-    assert clock() == 26.0
 
 
 # --- order, and people who leave --------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from medhelm.models.providers.errors.classify import classify_error
 from medhelm.models.providers.errors.parse import parse_error
 from tests.support.cases import table
 from tests.support.json_values import json_values
-from tests.support.servers.vendors import bedrock_error, google_error, google_quota
+from tests.support.servers.vendors import bedrock_error, google_error, google_quota, google_reason
 
 EVERY = set(OptionalParameter)
 KEYS = {"bedrock": "AWS_ACCESS_KEY_ID", "vertex": "GOOGLE_ACCESS_TOKEN"}
@@ -219,19 +219,15 @@ def test_a_filtered_prompt_is_a_refusal(status: int, body: object) -> None:
 SPENT = {"type": "rate_limit_error", "message": "Limit.", "details": {"error_code": "contract_spend_limit_reached"}}
 
 
-def reason(name: str) -> dict[str, str]:
-    return {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": name}
-
-
 @table(
     ("provider", "status", "body", "meaning", "advice"),
     [
         ("anthropic", 429, {"error": SPENT}, "no_quota", "spending limit"),
         ("google", 429, google_quota("RequestsPerDayPerProject", "250", "9s").body, "no_quota", "raise the limit"),
         ("google", 429, google_quota("PerMinute-FreeTier", "0", "9s").body, "no_quota", "add credit"),
-        ("vertex", 403, google_error(403, "PERMISSION_DENIED", "x", reason("IAM_PERMISSION_DENIED")).body,
+        ("vertex", 403, google_error(403, "PERMISSION_DENIED", "x", google_reason("IAM_PERMISSION_DENIED")).body,
          "no_access", "lacks the role Vertex AI User in this project"),
-        ("vertex", 403, google_error(403, "PERMISSION_DENIED", "x", reason("SERVICE_DISABLED")).body,
+        ("vertex", 403, google_error(403, "PERMISSION_DENIED", "x", google_reason("SERVICE_DISABLED")).body,
          "no_access", "the API is not enabled there"),
         ("openai", 404, b"404 page not found", "unknown_model", ""),
     ],
