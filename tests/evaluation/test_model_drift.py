@@ -137,26 +137,3 @@ def test_a_change_between_two_benchmarks_stands_on_the_leaderboard(
     assert "was served as 2 versions, so it is not a single model: mock-1 (9), mock-2 (9)." in (
         medhelm("leaderboard", "--store", "store").out
     )
-
-
-def test_a_server_that_does_not_say_who_answered_is_not_suspected(
-    medhelm: Medhelm, tmp_path: Path, server: Server
-) -> None:
-    """No name and no fingerprint, or for some answers only: that is no other name."""
-    make_benchmark(tmp_path)
-
-    def decide(body: dict[str, Any]) -> Answer:
-        said = reply(body, "mock-1", "fp_1")
-        assert isinstance(said.body, Mapping)
-        if question_number(body) % 2:
-            return said
-        return Answer(body={k: v for k, v in said.body.items() if k not in ("model", "system_fingerprint")})
-
-    server.answer_with(decide)
-    done = medhelm("run", "./toy", "--model", f"openai/mock@{server.url}/v1", "--store", "store", "--json")
-    (run,) = done.json["runs"]
-    assert run["status"] == "complete"
-    assert (run["snapshots"], run["fingerprints"]) == ({"mock-1": 4}, {"fp_1": 4})
-    assert "was served as" not in done.err
-    (stored,) = load_runs(open_store(tmp_path / "store"))
-    assert set(read_columns(stored, ["reported_model"])["reported_model"]) == {"", "mock-1"}

@@ -100,27 +100,6 @@ def test_local_models_need_nothing(tmp_path: Path) -> None:
     assert find("replay/r.jsonl") != first
 
 
-@table(
-    ("name", "variable"),
-    [
-        ("openai/gpt-4o@https://eu.api.openai.com/v1", "OPENAI_API_KEY"),
-        ("vertex/g", "GOOGLE_ACCESS_TOKEN"),
-        (f"openai/q@{LOCAL}/v1,http://127.0.0.1:8001/v1", "MEDHELM_API_KEY"),
-        ("openai/gpt-4o@https://api.openai.com.evil.com/v1", "MEDHELM_API_KEY"),
-        ("openai/gpt-4o@https://notapi.openai.com/v1", "MEDHELM_API_KEY"),
-        ("openai/gpt-4o@https://evil.com/api.openai.com/v1", "MEDHELM_API_KEY"),
-        ("openai/gpt-4o@http://127.0.0.1:8000/v1", "MEDHELM_API_KEY"),
-        ("azure/d@https://x.openai.azure.com", "AZURE_OPENAI_API_KEY"),
-        ("azure/d@https://x.services.ai.azure.com", "AZURE_OPENAI_API_KEY"),
-        ("azure/d@https://x.openai.azure.com.evil.com", "MEDHELM_API_KEY"),
-        ("azure/d@https://api.openai.com", "MEDHELM_API_KEY"),
-    ],
-)
-def test_each_key_goes_only_where_it_belongs(name: str, variable: str) -> None:
-    (model,) = find_models([name], environment={**CLOUD, **KEYS})
-    assert model.key_variable == variable
-
-
 def test_this_machine_gets_openais_key_if_there_is_no_other() -> None:
     for host in ("127.0.0.1", "localhost", "[::1]"):
         name = f"openai/q@http://{host}:8000/v1"

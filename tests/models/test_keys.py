@@ -37,6 +37,8 @@ def find(name: str, environment: Mapping[str, str]) -> Model:
 
 
 OWN_HOSTS = {
+    "openai OPENAI_API_KEY": ["api.openai.com/v1", "eu.api.openai.com/v1"],
+    "azure AZURE_OPENAI_API_KEY": ["x.openai.azure.com", "x.services.ai.azure.com"],
     "anthropic ANTHROPIC_API_KEY": ["api.anthropic.com/v1"],
     "google GEMINI_API_KEY": ["generativelanguage.googleapis.com/v1beta"],
     "vertex GOOGLE_ACCESS_TOKEN": ["us-central1-aiplatform.googleapis.com/v1/projects/p",
@@ -50,6 +52,8 @@ OWN_HOSTS = {
 
 
 PREFIXED = {
+    "openai": "https://notapi.openai.com/v1",
+    "azure": "https://openai.azure.com.org/v1",
     "anthropic": "https://notapi.anthropic.com/v1",
     "google": "https://evil-generativelanguage.googleapis.com/v1beta",
     "vertex": "https://evil.com-aiplatform.googleapis.com/v1",
@@ -67,9 +71,12 @@ def test_each_key_goes_only_where_it_belongs(provider: str, variable: str, host:
     assert key_variable(provider, f"https://{host}", KEYS) == variable
     name, _, path = host.partition("/")
     others = [f"https://{name}.evil.com/{path}", f"https://evil.com/{host}", f"http://{host}", PREFIXED[provider]]
-    for address in (*others, "https://api.openai.com/v1"):
+    stranger, its_host = (
+        ("anthropic", "api.anthropic.com/v1") if provider == "openai" else ("openai", "api.openai.com/v1")
+    )
+    for address in (*others, f"https://{its_host}", "http://10.0.0.5/v1"):
         assert key_variable(provider, address, KEYS) == "MEDHELM_API_KEY", address
-    assert key_variable("openai", f"https://{host}", KEYS) == "MEDHELM_API_KEY"
+    assert key_variable(stranger, f"https://{host}", KEYS) == "MEDHELM_API_KEY"
 
 
 @pytest.mark.parametrize("provider", ["openai", "azure", "anthropic", "google", "vertex", "bedrock"])

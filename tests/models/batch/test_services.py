@@ -6,8 +6,6 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from email import message_from_bytes
-from email.policy import HTTP
 from io import BytesIO
 from time import time
 from typing import Any, Literal, TypeVar
@@ -22,18 +20,18 @@ from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.batch import http_service
 from medhelm.models.batch.anthropic import AnthropicBatches, timestamp
-from medhelm.models.batch.api import has_batch_api, has_batches, open_batch_service, read_completion, read_results
+from medhelm.models.batch.api import open_batch_service, read_completion, read_results
 from medhelm.models.batch.http_service import CLOCK_SKEW_S, compact, id_of, or_no_batches
 from medhelm.models.batch.openai import OpenAIBatches
 from medhelm.models.batch.protocol import BatchService, RequestResult
 from medhelm.models.batch.request_file import RequestFile
-from medhelm.models.providers import SERVICES, open_provider
+from medhelm.models.providers import open_provider
 from medhelm.models.providers.hosted import HttpProvider
 from tests.support.cases import table
 from tests.support.json_values import json_values
 from tests.support.servers.batch_apis import BatchServer
 from tests.support.servers.openai import Answer, Server
-from tests.support.servers.vendors import ANTHROPIC, BEDROCK, KEYS, OPENAI, VENDORS, Body, Vendor
+from tests.support.servers.vendors import ANTHROPIC, KEYS, OPENAI, Body, Vendor
 
 T = TypeVar("T")
 BatchApi = type[OpenAIBatches] | type[AnthropicBatches]
@@ -224,19 +222,6 @@ async def _made(service: BatchService) -> str:
     raise AssertionError
 
 
-def test_which_providers_have_a_batch_api() -> None:
-    assert {name for name, service in SERVICES.built_in.items() if service.batch} == {"openai", "anthropic"}
-    assert [name for name, vendor in VENDORS.items() if has_batches(vendor.model("http://127.0.0.1:1"))] == [
-        "openai",
-        "anthropic",
-    ]
-    http = HttpClient(EgressPolicy(offline=True))
-    bedrock = open_provider(
-        BEDROCK.model("http://127.0.0.1:1"), http, environment={**KEYS, "AWS_REGION": "eu-central-1"}
-    )
-    assert not has_batch_api(bedrock)
-
-
 # --- lines ------------------------------------------------------------------------------------------------------------
 
 CUSTOM = f"{'A' * 42}M-{'0' * 20}"
@@ -314,16 +299,6 @@ def test_no_line_of_a_service_breaks_the_parser(kind: BatchApi, content: Any, no
 def test_an_id_that_could_change_the_address_is_rejected(name: object) -> None:
     with pytest.raises(ProviderError, match="no valid ID"):
         id_of({"id": name})
-
-
-def test_a_form_is_read_by_others_as_it_was_meant() -> None:
-    framing = service_of(OpenAIBatches).framing("x")
-    head = b"Content-Type: multipart/form-data; boundary=x\r\n\r\n"
-    content = head + framing.prefix + b'{"a": "\xc3\xa9"}' + framing.suffix
-    purpose, file = message_from_bytes(content, policy=HTTP).iter_parts()
-    assert purpose.get_payload() == "batch"
-    assert file.get_payload(decode=True) == b'{"a": "\xc3\xa9"}\n'
-    assert file.get_filename() == "x.jsonl"
 
 
 def test_times_are_read_with_and_without_fractions() -> None:

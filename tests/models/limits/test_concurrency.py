@@ -134,36 +134,6 @@ async def test_successes_from_before_a_halving_do_not_count() -> None:
     assert found.limit == 2
 
 
-async def test_it_finds_the_limit_of_a_service_that_refuses_more() -> None:
-    """A service that refuses the 21st request at once: the limit swings around 20, and few requests are refused."""
-    found = limiter(4, 256)
-    inside = refused = answered = 0
-    limits = []
-
-    async def ask() -> None:
-        nonlocal inside, refused, answered
-        try:
-            async with found.slot():
-                if inside >= 20:
-                    refused += 1
-                    raise OVERLOAD
-                inside += 1
-                try:
-                    await asyncio.sleep(1.0)
-                finally:
-                    inside -= 1
-                answered += 1
-                limits.append(found.limit)
-        except ProviderError:
-            return
-
-    await together(3000, ask)
-    settled = limits[500:]
-    assert min(settled) >= 8
-    assert max(settled) <= 22
-    assert refused < 0.1 * answered
-
-
 # --- pausing ----------------------------------------------------------------------------------------------------------
 
 

@@ -112,20 +112,6 @@ def test_only_what_was_in_flight_is_sent_again(server: Server) -> None:
     assert server.count == 100 + refused
 
 
-def test_another_model_of_the_same_server_is_still_asked_with_a_schema(server: Server) -> None:
-    server.answer_with(knows_none)
-    for _ in range(2):
-        ask(request(model(server.url)))
-    assert forms(server) == [FORM, None, FORM, None]
-
-
-def test_trouble_that_has_nothing_to_do_with_it_leaves_the_schema_in(server: Server) -> None:
-    server.script(Answer(status=503, body="busy"), answer())
-    (reply,) = ask(request(model(server.url)))
-    assert reply.completion.text == VERDICT
-    assert forms(server) == [FORM, FORM]
-
-
 def test_a_form_of_the_users_own_that_is_refused_is_the_users_to_mend(server: Server) -> None:
     server.script(REFUSED)
     asked = model(server.url, parameters={"response_format": {"type": "json_object"}})
