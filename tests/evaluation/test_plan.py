@@ -237,6 +237,9 @@ def test_equal_questions_are_sent_once(tmp_path: Path, counting: Server) -> None
 
 
 def test_without_judges_free_text_has_no_judges_rows(tmp_path: Path, counting: Server) -> None:
+    only_judged = open_benchmark(tmp_path / "other", definition=DEFINITION.replace("[jury, rouge_l]", "[jury]"))
+    with pytest.raises(UserError, match="letters can only be scored by judges: name some with --judge"):
+        plan(tmp_path, [only_judged], [priced(counting)])
     found = plan(tmp_path, [open_benchmark(tmp_path, n=N)], [priced(counting)])
     assert [row.role for row in found.rows] == ["model"]
     assert "1 free-text benchmark would be scored by ROUGE-L instead" in found.warnings[0]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, cast
 
 import pytest
 
@@ -28,7 +28,7 @@ from medhelm.evaluation.session import Session
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.batch.openai import OpenAIBatches
-from medhelm.models.batch.protocol import BatchFraming, BatchStatus, RemoteState, RequestResult
+from medhelm.models.batch.protocol import BatchService, BatchStatus, RemoteState
 from medhelm.models.batch.request_file import RequestFile
 from medhelm.models.client import Client
 from medhelm.models.limits.budget import Budget
@@ -67,27 +67,6 @@ class Slow:
     carries_name: bool = True
     looked_at: list[float] = field(default_factory=list)
 
-    def encode(self, name: str, digest: str, body: Mapping[str, Any]) -> bytes:
-        raise AssertionError
-
-    def framing(self, name: str) -> BatchFraming:
-        raise AssertionError
-
-    async def submit(self, name: str, file: IO[bytes]) -> str:
-        raise AssertionError
-
-    async def find(self, name: str, *, since: float, n: int, known: frozenset[str]) -> str:
-        raise AssertionError
-
-    async def download(self, url: str, file: IO[bytes]) -> None:
-        raise AssertionError
-
-    def parse(self, name: str, line: Mapping[str, Any]) -> RequestResult | None:
-        raise AssertionError
-
-    async def delete(self, name: str, remote_id: str) -> None:
-        raise AssertionError
-
     async def status(self, remote_id: str) -> BatchStatus:
         now = asyncio.get_running_loop().time()
         self.looked_at.append(now)
@@ -103,7 +82,7 @@ def job_with(service: Slow, store: Path, notes: list[str]) -> BatchJob:
     budget = Budget()
     session = Session(Client(cache=None, budget=budget), http, budget, LocalRuntime(notes.append), None)  # type: ignore[arg-type]
     target = BatchTarget(HttpProvider(MODEL, http, ChatCompletions(MODEL), SERVICE), "model", lambda: iter(()))
-    return BatchJob(target, service, Batches(Store(store)), session, RetryPolicy(notes.append))
+    return BatchJob(target, cast(BatchService, service), Batches(Store(store)), session, RetryPolicy(notes.append))
 
 
 def test_a_long_batch_is_polled_less_and_less_often(tmp_path: Path) -> None:
