@@ -143,11 +143,9 @@ def test_a_quick_evaluation_writes_nothing_and_removes_what_it_resumes(
     ("program", "expected"),
     [
         ("/usr/bin/medhelm", ("run", "toy")),
-        ("C:/Scripts/medhelm.exe", ("run", "toy")),
         ("/lib/medhelm/__main__.py", ("run", "toy")),
         ("/usr/bin/pytest", ()),
         ("-c", ()),
-        ("", ()),
     ],
 )
 def test_the_command_is_that_of_this_program_only(
