@@ -35,7 +35,8 @@ def test_the_floor_is_the_share_of_the_most_frequent_answer_with_equal_groups_by
     assert floor.values["published"] == pytest.approx(sum(means) / 2)
     assert floor.values["corrected"] == pytest.approx(6 / 9)
     assert floor.values["published"] != pytest.approx(6 / 9)
-    assert (floor.answer, floor.share) == ("A", pytest.approx(6 / 9))
+    assert floor.answer == "A"
+    assert floor.share == pytest.approx(6 / 9)
     for name, one in (("one.json", floor), ("none.json", None)):
         write_baseline(tmp_path / name, one)
         assert read_baseline(tmp_path / name) == one

@@ -29,7 +29,6 @@ from tests.support.servers.openai import Answer, Server
 PRICED = Price(input=1_000_000 / 20, output=0.0)
 MOST_USD = 20.0
 """Dollars that a request to a model with this price can cost, about; the server counts 20 tokens, one dollar."""
-"""One dollar for each question of the toy benchmark."""
 
 
 def toy(folder: Path, **choices: Any) -> Benchmark:
@@ -46,13 +45,16 @@ def named(*names: str) -> list[Model]:
     return find_models(names, file=None, environment={})
 
 
-def run(tmp_path: Path, models: list[Model], *benchmarks: Benchmark, **settings: Any) -> Evaluation:
-    return evaluate(
-        benchmarks or [toy(tmp_path)],
-        models,
-        store=tmp_path / "store",
-        settings=Settings(**{"attempts": 2, **settings}),
-    )
+def run(
+    tmp_path: Path,
+    models: list[Model],
+    *benchmarks: Benchmark,
+    environment: Mapping[str, str] | None = None,
+    **changes: Any,
+) -> Evaluation:
+    settings = Settings(**{"attempts": 2, **changes})
+    asked = benchmarks or [toy(tmp_path)]
+    return evaluate(asked, models, store=tmp_path / "store", settings=settings, environment=environment)
 
 
 def texts(tmp_path: Path) -> list[str | None]:
@@ -326,13 +328,7 @@ def test_a_host_that_is_not_allowed_stops_everything_before_anything_is_sent(tmp
     environment = {"OPENAI_API_KEY": "sk-test"}
     (hosted,) = find_models(["openai/gpt-4o"], file=None, environment=environment)
     with pytest.raises(UserError, match="offline"):
-        evaluate(
-            [toy(tmp_path)],
-            [model(server), hosted],
-            store=tmp_path / "store",
-            settings=Settings(offline=True),
-            environment=environment,
-        )
+        run(tmp_path, [model(server), hosted], environment=environment, offline=True)
     assert server.count == 0
 
 

@@ -48,20 +48,9 @@ def test_entries_are_on_disk_when_the_call_returns(path: Path) -> None:
     asyncio.run(log.request("POST", "https://api.openai.com", "http://proxy.example:3128", SUBJECT, 1234))
     log.lookup("api.openai.com", ["192.0.2.1"])
     request, lookup = (entry.content for entry in read_audit_log(path))  # before it is closed, as after kill -9
-    assert (
-        request.items()
-        >= {
-            "action": "request",
-            "method": "POST",
-            "destination": "https://api.openai.com",
-            "proxy": "http://proxy.example:3128",
-            "model": "openai/gpt-4o",
-            "benchmark": "pubmed_qa",
-            "digest": "ab" * 32,
-            "bytes": 1234,
-            "pid": os.getpid(),
-        }.items()
-    )
+    expected = {"action": "request", "method": "POST", "destination": "https://api.openai.com", "bytes": 1234}
+    subject = {"model": "openai/gpt-4o", "benchmark": "pubmed_qa", "digest": "ab" * 32, "pid": os.getpid()}
+    assert request.items() >= {**expected, **subject, "proxy": "http://proxy.example:3128"}.items()
     assert lookup.items() >= {"action": "lookup", "addresses": ["192.0.2.1"]}.items()
     assert path.stat().st_mode & 0o777 == 0o600
     log.close()

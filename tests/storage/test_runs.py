@@ -110,6 +110,10 @@ def stored(store: Store, records: list[Record], **changes: Any) -> Run:
     return dataclasses.replace(a_run(**changes), folder=writing.finish(a_run(**changes)))
 
 
+def folders(store: Store) -> list[Path]:
+    return list((store.folder / "runs" / "toy").iterdir())
+
+
 JURY_OF_ONE = Jury(judges=(Model(name="lab/judge", provider="openai", remote_name="judge"),), min_judges=1)
 TALLIES = {"lab/judge": JudgeTally(expected=4, failures={"malformed": 1}, usage=Usage(input=9), cost_usd=0.5)}
 
@@ -190,7 +194,7 @@ def test_a_later_run_takes_the_place_of_the_same_run(store: Store) -> None:
     (run,) = load_runs(store)
     assert run.seconds == 2.0
     assert len(list(read_records(run))) == 2
-    assert [path.name for path in (store.folder / "runs" / "toy").iterdir()] == [run.folder and run.folder.name]
+    assert folders(store) == [run.folder]
 
 
 def test_a_run_that_was_stopped_does_not_take_the_place_of_a_complete_one(store: Store) -> None:
@@ -199,9 +203,7 @@ def test_a_run_that_was_stopped_does_not_take_the_place_of_a_complete_one(store:
     assert stopped.folder == complete.folder
     assert load_runs(store) == [complete]
     assert len(list(read_records(complete))) == 2
-    assert [path.name for path in (store.folder / "runs" / "toy").iterdir()] == [
-        complete.folder and complete.folder.name
-    ]
+    assert folders(store) == [complete.folder]
 
 
 def test_a_complete_run_takes_the_place_of_a_stopped_one(store: Store) -> None:
@@ -215,7 +217,7 @@ def test_an_unfinished_run_does_not_exist(store: Store) -> None:
     writing.add(a_record(0))
     assert load_runs(store) == []
     writing.discard()
-    assert list((store.folder / "runs" / "toy").iterdir()) == []
+    assert folders(store) == []
 
 
 def test_leftovers_of_a_killed_process_are_cleared_away(store: Store) -> None:
@@ -223,7 +225,7 @@ def test_leftovers_of_a_killed_process_are_cleared_away(store: Store) -> None:
     killed.add(a_record(0))
     killed._spool._file.close()  # as the system does at kill -9
     run = stored(store, [a_record(0)])
-    assert [path.name for path in (store.folder / "runs" / "toy").iterdir()] == [run.folder and run.folder.name]
+    assert folders(store) == [run.folder]
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"id": "x"}', "\x00", "[" * 100_000])
@@ -307,7 +309,7 @@ def test_a_run_that_is_being_put_in_place_is_not_discarded(store: Store, monkeyp
     assert folder == old.folder
     (run,) = load_runs(store)
     assert len(list(read_records(run))) == 2
-    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+    assert folders(store) == [folder]
 
 
 def test_a_run_that_could_not_be_stored_leaves_the_older_one(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,7 +326,7 @@ def test_a_run_that_could_not_be_stored_leaves_the_older_one(store: Store, monke
     with pytest.raises(StoreFullError, match=r"cannot be written: what was written there cannot be read: .*run\.json"):
         writing.finish(a_run())
     assert [len(list(read_records(one))) for one in load_runs(store)] == [1]
-    assert [path.name for path in run.folder.parent.iterdir()] == [run.folder.name]
+    assert folders(store) == [run.folder]
 
 
 def test_long_texts_are_written_a_few_at_a_time(store: Store) -> None:

@@ -233,9 +233,6 @@ def test_two_models_share_the_gpus(stage: Stage) -> None:
     other = write_model(stage.folder / "other", num_attention_heads=7)
 
     async def act(http: HttpClient, machine: LocalRuntime) -> None:
-        for place in (stage.model, other):
-            model = Model(name=str(place), provider="vllm", remote_name=str(place))
-            stage.open(model, http, machine)
         providers = [
             stage.open(Model(name=str(place), provider="vllm", remote_name=str(place)), http, machine)
             for place in (stage.model, other)
