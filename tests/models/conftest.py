@@ -1,9 +1,7 @@
-"""Models made once for all tests of a module, a guard against connections, and tests that are coroutines."""
+"""Models made once for all tests of a module, and a guard against connections."""
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import socket
 from pathlib import Path
 from typing import Any
@@ -11,18 +9,6 @@ from typing import Any
 import pytest
 
 from tests.support.models import random_weights as tiny_models
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test that is a coroutine with `run_test` of its module: `asyncio.run`, unless time is virtual there."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    run_test = getattr(pyfuncitem.module, "run_test", asyncio.run)
-    run_test(
-        pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters})
-    )
-    return True
 
 
 @pytest.fixture(scope="module")

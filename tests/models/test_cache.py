@@ -90,16 +90,13 @@ def test_what_was_put_comes_back(cache: Cache, path: Path, completion: Completio
     assert not worth_keeping(Completion(failure=Failure("provider", "timeout", "no answer")))
 
 
-def test_put_returns_when_others_can_see_it(cache: Cache, path: Path) -> None:
-    async def main() -> None:
-        for number in range(20):
-            await cache.put(digest(number), YES, model="m")
-            assert stored(path) == list(range(number + 1))
-
-    asyncio.run(main())
+async def test_put_returns_when_others_can_see_it(cache: Cache, path: Path) -> None:
+    for number in range(20):
+        await cache.put(digest(number), YES, model="m")
+        assert stored(path) == list(range(number + 1))
 
 
-def test_what_waits_is_committed_together(cache: Cache, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_waits_is_committed_together(cache: Cache, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     groups: list[int] = []
     go_on = threading.Event()
     insert = cache_module._insert
@@ -111,13 +108,10 @@ def test_what_waits_is_committed_together(cache: Cache, path: Path, monkeypatch:
 
     monkeypatch.setattr(cache_module, "_insert", observed)
 
-    async def main() -> None:
-        writing = asyncio.ensure_future(put_all(cache, range(1000)))
-        await asyncio.sleep(0)
-        asyncio.get_running_loop().call_soon(go_on.set)
-        await writing
-
-    asyncio.run(main())
+    writing = asyncio.ensure_future(put_all(cache, range(1000)))
+    await asyncio.sleep(0)
+    asyncio.get_running_loop().call_soon(go_on.set)
+    await writing
     assert sum(groups) == 1000
     assert len(groups) <= 3
     assert stored(path) == list(range(1000))
@@ -132,15 +126,12 @@ def test_the_first_completion_of_a_digest_stays(cache: Cache) -> None:
     assert kept.text == "first"
 
 
-def test_a_value_no_file_can_hold_costs_nobody_else_a_completion(cache: Cache) -> None:
+async def test_a_value_no_file_can_hold_costs_nobody_else_a_completion(cache: Cache) -> None:
     strange = Completion(
         text="half \ud83d", usage=Usage(input=10**30, output=-1), reported_model="\udfff", finish_reason="stop"
     )
 
-    async def main() -> None:
-        await asyncio.gather(put_all(cache, range(3)), cache.put(digest(9), strange, model="\ud800"))
-
-    asyncio.run(main())
+    await asyncio.gather(put_all(cache, range(3)), cache.put(digest(9), strange, model="\ud800"))
     assert cache.get(digest(2)) == YES
     kept = cache.get(digest(9))
     assert kept is not None

@@ -177,45 +177,39 @@ async def sent(requests: list[Request], *, fails: bool = False) -> list[list[int
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_the_first_with_a_beginning_goes_alone_and_the_others_after_it(fails: bool) -> None:
+async def test_the_first_with_a_beginning_goes_alone_and_the_others_after_it(fails: bool) -> None:
     asked = [request("same a", 5), request("same b", 5), request("other", 5), request("same c", 5)]
     asked.append(request("same d", 5, name="a/another"))
     assert asked[0].digest == request("same a", 0).digest
-    assert asyncio.run(sent(asked, fails=fails)) == [[0, 2, 4], [1, 3]]
+    assert await sent(asked, fails=fails) == [[0, 2, 4], [1, 3]]
 
 
-def test_who_waits_can_be_cancelled_and_a_first_that_is_cancelled_lets_the_others_go() -> None:
-    async def check() -> list[str]:
-        openings, said = PrefixGate(), list[str]()
+async def test_who_waits_can_be_cancelled_and_a_first_that_is_cancelled_lets_the_others_go() -> None:
+    gate, said = PrefixGate(), list[str]()
 
-        async def send(name: str) -> None:
-            async with openings.turn(request("same", 4)):
-                said.append(name)
-                await asyncio.Event().wait()
+    async def send(name: str) -> None:
+        async with gate.turn(request("same", 4)):
+            said.append(name)
+            await asyncio.Event().wait()
 
-        first, second, third = (asyncio.create_task(send(name)) for name in ("first", "second", "third"))
-        await asyncio.sleep(0)
-        second.cancel()
-        first.cancel()
-        await asyncio.wait((first, second))
-        await asyncio.sleep(0)
-        third.cancel()
-        await asyncio.wait((third,))
-        return said
-
-    assert asyncio.run(check()) == ["first", "third"]
+    first, second, third = (asyncio.create_task(send(name)) for name in ("first", "second", "third"))
+    await asyncio.sleep(0)
+    second.cancel()
+    first.cancel()
+    await asyncio.wait((first, second))
+    await asyncio.sleep(0)
+    third.cancel()
+    await asyncio.wait((third,))
+    assert said == ["first", "third"]
 
 
-def test_old_beginnings_are_forgotten_and_then_lead_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_old_beginnings_are_forgotten_and_then_lead_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(openings, "MAX_KNOWN", 2)
 
-    async def check() -> int:
-        known = PrefixGate()
-        for n in range(5):
-            async with known.turn(request(f"same {n}", 6)):
-                pass
-        return len(known._known)
-
-    assert asyncio.run(check()) <= 2
+    known = PrefixGate()
+    for n in range(5):
+        async with known.turn(request(f"same {n}", 6)):
+            pass
+    assert len(known._known) <= 2
     asked = [request("same a", 5), request("same b", 5)]
-    assert asyncio.run(sent(asked)) == [[0], [1]]
+    assert await sent(asked) == [[0], [1]]
