@@ -145,7 +145,7 @@ async def test_the_first_error_of_a_job_is_raised_with_advice_and_ends_the_other
     with pytest.raises(raised, match=words):
         async with scheduler.running():
             scheduler.start(fail())
-            scheduler.start(asyncio.Event().wait())
+            scheduler.start(asyncio.sleep(60))
 
 
 def test_a_second_interrupt_abandons_requests_and_lets_other_work_finish() -> None:

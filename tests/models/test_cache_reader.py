@@ -41,6 +41,7 @@ def test_purchases_with_their_tokens_and_their_day(path: Path) -> None:
         assert not journal.is_empty
         assert {digest: journal.get(digest) for digest in ALL} == ALL
         assert journal.get(b"4" * 32) is None
+        assert (journal.get(b"1" * 32, "m"), journal.get(b"1" * 32, "another model")) == (COUNTED, None)
         bought = {one.digest: one for one in journal.purchases()}
     assert {digest: (one.usage, one.metered, one.model) for digest, one in bought.items()} == {
         b"1" * 32: (COUNTED.usage, True, "m"),
