@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from medhelm.evaluation import live_status
 from medhelm.evaluation.evaluate import Evaluation, Settings, evaluate
 from medhelm.evaluation.live_status import command_line
 from medhelm.scoring.metrics import METRIC_NAMES
-from medhelm.storage.live_status import EvaluationStatus, StatusFile, known_evaluations
+from medhelm.storage.live_status import EvaluationStatus, JudgeProgress, StatusFile, known_evaluations
 from medhelm.storage.store import Store
 from tests.support.benchmarks.choice import answers_with, chat, make_benchmark, perfect, question_number
 from tests.support.benchmarks.judged import JUDGES, court, jury, mock, open_benchmark
@@ -83,14 +84,14 @@ def test_judges_are_counted(tmp_path: Path, server: Server) -> None:
     server.answer_with(court(lambda judge, n, _: "hm" if judge == "judge-2" else None))
     server.hold_beyond(40)
     thread, _ = in_thread([benchmark], [mock(server)], store=tmp_path / "store", jury=jury(server, *JUDGES))
-    found = eventually(
-        lambda: [
-            one.status for one in known_evaluations(Store(tmp_path / "store")) if one.status.runs[0].judges[1].missing
-        ]
-    )
+
+    def judges_with_a_reply_that_is_missing() -> Sequence[JudgeProgress]:
+        found = [one.status.runs[0].judges for one in known_evaluations(Store(tmp_path / "store"))]
+        return next((judges for judges in found if any(one.missing for one in judges)), ())
+
+    judges = eventually(judges_with_a_reply_that_is_missing)
     server.release()
     thread.join()
-    judges = found[0].runs[0].judges
     assert [one.judge.partition("@")[0] for one in judges] == [f"openai/{name}" for name in JUDGES]
     assert [one.missing for one in judges] == [0, judges[1].expected, 0]
 

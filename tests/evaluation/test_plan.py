@@ -341,6 +341,15 @@ def test_data_that_is_not_what_it_should_be_is_named_at_once(tmp_path: Path, cou
     assert all(name in str(caught.value) for name in ("one", "two", "Nothing was sent."))
 
 
+def test_what_an_evaluation_refuses_is_refused_by_its_plan(tmp_path: Path, counting: Server) -> None:
+    judged = open_benchmark(tmp_path, definition=DEFINITION.replace("[jury, rouge_l]", "[jury]"))
+    with pytest.raises(UserError, match="letters can only be scored by judges: name some with --judge"):
+        plan(tmp_path, [judged], [priced(counting)])
+    remote = replace(priced(counting), base_url="https://api.openai.com/v1")
+    with pytest.raises(UserError, match=r"api\.openai\.com may not be reached: offline"):
+        plan(tmp_path, [closed(tmp_path)], [remote], offline=True)
+
+
 def test_a_folder_that_is_no_store(tmp_path: Path, counting: Server) -> None:
     (tmp_path / "store").mkdir()
     assert to_send(plan(tmp_path, [closed(tmp_path)], [priced(counting)])) == 9

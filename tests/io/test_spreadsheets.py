@@ -84,6 +84,7 @@ def test_a_workbook_is_read_as_text(tmp_path: Path) -> None:
         ("x.csv", b'a,b\n1,"x"y\n', 2, "not a well-formed CSV record"),
         ("x.csv", b'a,b\n1,2\n3,"x\n4,5\n', 3, "not a well-formed CSV record"),
         ("x.csv", b"a,b\x00\x81\n", None, "neither UTF-8, UTF-16 nor Windows-1252"),
+        ("x.csv", b"\xff\xfea\x00,", None, "neither UTF-8, UTF-16 nor Windows-1252"),
         ("x.xlsx", b"no workbook", None, "cannot be read as a workbook"),
     ],
 )

@@ -29,6 +29,7 @@ class Shop(BaseModel):
     name: str
     access: Literal["public", "gated", "private"] = "public"
     size: Annotated[int, Field(ge=1, le=10)] = 1
+    dozens: Annotated[int, Field(multiple_of=12)] = 12
     open: bool = True
     tags: Annotated[list[str], Field(min_length=1, max_length=3)] = ["a"]
     prices: dict[str, Price] = {}
@@ -170,10 +171,14 @@ MISTAKES: list[tuple[str, int | None, str]] = [
      "access: the number 5 is none of the possible values. Known: public, gated, private."),
     ("name: x\ntags: []\n", 2, "tags: must have at least 1 entry."),
     ("name: x\ntags: [a, b, c, d]\n", 2, "tags: must have at most 3 entries."),
+    ("name: x\nprices:\n  a:\n    inptu: 1\n    input: 1\n", 4,
+     "prices.a.inptu: unknown key. Did you mean `input`?"),
+    ("name: x\naddress: [a, 5]\n", 2, "address[1]: must be text, is the number 5. Put it in quotes."),
     ("name: x\nprices:\n  a: 5\n", 3, "prices.a: must be a mapping of keys to values, is the number 5."),
     ("name: x\nmain:\n  output: 1\n", 2, "main.input: missing. Add this key."),
     ("name: x\nmain:\n  input: free\n", 3, "main.input: must be a number, is `free`."),
     ("name: x\naddress: 5\n", 2, "address: must be text or a list, is the number 5. Put it in quotes."),
+    ("name: x\ndozens: 3\n", 2, "dozens: Input should be a multiple of 12, is the number 3."),
     ("[a, b]\n", None, "the file: must be a mapping of keys to values, is a list."),
 ]  # fmt: skip
 """One mistake for each rule -> its line and what is said."""

@@ -56,6 +56,7 @@ def test_good_addresses_get_one_form(text: str, address: str) -> None:
         ("https://ho\nst/v1", "not a valid address"),
         ("https://host/v1\x00", "not a valid address"),
         ("https://[::zz]/v1", "not a valid address"),
+        ("https://[1:2]/v1", "not a valid address"),
         ("https://-host/v1", "not a valid address"),
         ("http://api.openai.com/v1", "unencrypted"),
         ("http://llm.hospital.org/v1", "insecure: true"),

@@ -107,6 +107,7 @@ other:
         ("qwen: {parameters: {messages: []}}\n", "`messages` is set by medhelm"),
         ("qwen: {parameters: {systemInstruction: x}}\n", "`systemInstruction` is set by medhelm"),
         ("qwen: {base_url: 'https://x.openai.azure.com?api-version=1'}\n", "belongs to `provider: azure`"),
+        ("qwen: {base_url: 'https://me:secret@gw.org/v1'}\n", "not contain a user name or password"),
     ],
 )
 def test_each_mistake_has_its_words(file: Path, text: str, words: str) -> None:

@@ -20,7 +20,7 @@ from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.batch import http_service
 from medhelm.models.batch.anthropic import AnthropicBatches, timestamp
-from medhelm.models.batch.api import open_batch_service, read_completion, read_results
+from medhelm.models.batch.api import has_batch_api, has_batches, open_batch_service, read_completion, read_results
 from medhelm.models.batch.http_service import CLOCK_SKEW_S, compact, id_of, or_no_batches
 from medhelm.models.batch.openai import OpenAIBatches
 from medhelm.models.batch.protocol import BatchService, RequestResult
@@ -31,7 +31,7 @@ from tests.support.cases import table
 from tests.support.json_values import json_values
 from tests.support.servers.batch_apis import BatchServer
 from tests.support.servers.openai import Answer, Server
-from tests.support.servers.vendors import ANTHROPIC, KEYS, OPENAI, Body, Vendor
+from tests.support.servers.vendors import ANTHROPIC, BEDROCK, KEYS, OPENAI, VENDORS, Body, Vendor
 
 T = TypeVar("T")
 BatchApi = type[OpenAIBatches] | type[AnthropicBatches]
@@ -399,3 +399,10 @@ def test_a_cancelled_batch_says_so(services: BatchServer, vendor: Vendor) -> Non
         return found
 
     assert with_service(vendor, services.url, act) == [False, False, True]
+
+
+def test_two_of_the_providers_that_ship_have_a_batch_api() -> None:
+    address = "http://127.0.0.1:1"
+    assert [name for name, vendor in VENDORS.items() if has_batches(vendor.model(address))] == ["openai", "anthropic"]
+    http, region = HttpClient(EgressPolicy(offline=True)), {"AWS_REGION": "eu-central-1"}
+    assert not has_batch_api(open_provider(BEDROCK.model(address), http, environment={**KEYS, **region}))

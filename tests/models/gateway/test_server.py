@@ -298,6 +298,7 @@ async def test_other_tools_use_the_chat_api(folder: Path) -> None:
     ("path", "content", "status", "words"),
     [
         ("/v1/chat/completions", b"{", 400, "not JSON"),
+        ("/v1/chat/completions", [], 400, "must be a JSON object"),
         ("/v1/chat/completions", {**CHAT, "model": "openai/other"}, 404, "Served: openai/m, openai/near"),
         ("/v1/chat/completions", {**CHAT, "stream": True}, 400, "`stream` must be false"),
         ("/v1/chat/completions", b"x" * 5000, 413, "longer than"),

@@ -101,6 +101,7 @@ def test_byte_order_mark_line_ends_and_characters(file: Path) -> None:
     ("line", "problem"),
     [
         ("not json", "not a JSON object in UTF-8"),
+        ("[1]", "not a JSON object in UTF-8"),
         (b"\xff", "not a JSON object in UTF-8"),
         (b"[" * 100_000, "not a JSON object in UTF-8"),
         ({"benchmark": "b"}, "without `instance_id` and `completion`"),
