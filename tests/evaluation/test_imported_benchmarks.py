@@ -133,14 +133,6 @@ def test_what_the_files_do_not_hold_is_not_computed_and_never_nought(
     assert all(row[f"{metric}_corrected"] is None for row in read_records(run))
 
 
-def test_rescoring_twice_is_rescoring_once(tmp_path: Path) -> None:
-    taken(run_folder("LETTERS:model=mock_writer-a"), tmp_path)
-    first = again(tmp_path)
-    second = again(tmp_path)
-    assert [run.estimates for run in first] == [run.estimates for run in second]
-    assert len(load_runs(open_store(tmp_path))) == 1
-
-
 def test_a_judge_less_is_a_jury_of_our_own_and_its_published_score_is_computed(tmp_path: Path) -> None:
     taken(run_folder("LETTERS:model=mock_writer-a"), tmp_path)
     (run,) = again(tmp_path, JuryChange(without=("mock/judge3",)))
@@ -208,11 +200,6 @@ def test_an_instance_is_recognised_by_its_texts() -> None:
     assert found[0].cluster == "n"
     assert dict(found[1].metadata) == {"Calculator ID": "6"}
     assert (dict(found[2].metadata), dict(found[3].metadata)) == ({}, {})
-
-
-def test_two_that_fit_are_none() -> None:
-    ours = [own("1", "A note.", "BMI?", "22"), own("2", "A note.", "BMI?", "22")]
-    assert completed([asked("x", "A note. BMI?", "22")], ours)[1] == 0
 
 
 def test_medcalc_is_computed_with_the_data(tmp_path: Path, data_dir: Path) -> None:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import pytest
 
-from medhelm.domain import RULES, Jury, Price, Run
-from medhelm.errors import UserError
+from medhelm.domain import RULES, Jury, Run
 from medhelm.evaluation.evaluate import Settings, evaluate
 from medhelm.evaluation.settings import Evaluation
 from medhelm.storage.judgments import read_explanations, read_judgments, read_replies
@@ -64,6 +62,9 @@ def test_the_score_is_the_mean_over_judges_of_the_mean_over_criteria(tmp_path: P
     assert found.estimates["corrected"]["rouge_l"].value > 0
     assert (server.count, done.requests_sent) == (N * 4, N * 4)
     assert load_runs(open_store(tmp_path / "store")) == [found]
+    again = run(tmp_path, server)
+    assert (server.count, again.requests_sent, again.cost_usd) == (N * 4, 0, 0.0)
+    assert only(again).estimates == found.estimates
 
 
 def test_every_judgment_and_every_reply_is_stored(tmp_path: Path, server: Server) -> None:
@@ -92,23 +93,10 @@ def test_every_judgment_and_every_reply_is_stored(tmp_path: Path, server: Server
     }
 
 
-def test_the_same_again_asks_nobody_and_gives_the_same(tmp_path: Path, server: Server) -> None:
-    server.answer_with(court())
-    first = only(run(tmp_path, server))
-    again = run(tmp_path, server)
-    assert (server.count, again.requests_sent, again.cost_usd) == (N * 4, 0, 0.0)
-    assert only(again).estimates == first.estimates
-    assert only(again).jury_result and first.jury_result
-    assert {t.requests_cached for t in only(again).jury_result.tallies.values()} == {N}  # type: ignore[union-attr]
-
-
 BAD: Mapping[str, tuple[str | Answer, str, int]] = {
-    "prose": ("A fine answer, five of five.", "no_verdict", 2),
     "off the scale": (verdict(7, 7, 7), "off_scale", 2),
     "not a number": (verdict(float("nan"), 3, 3), "", 2),
     "refusal": (chat(None, finish_reason="content_filter"), "refusal", 1),
-    "cut off": (chat(verdict(4, 4, 4)[:40], finish_reason="length"), "truncated", 2),
-    "bad JSON": ('{"accuracy": {"score": 4,', "malformed", 2),
     "server error": (Answer(status=500), "server_error", 2),
     "wrong key": (Answer(status=401), "unusable", 1),
 }
@@ -172,24 +160,19 @@ def test_one_bounded_second_try_is_told_what_was_wrong(tmp_path: Path, server: S
     assert published[0] == pytest.approx(fmean(first))
 
 
-def test_a_blank_completion_is_not_sent_to_judges_and_gets_the_worst_grade(tmp_path: Path, server: Server) -> None:
-    server.answer_with(court(answering=lambda n: "  \n" if n == 4 else f"An answer to number {n}"))
-    done = run(tmp_path, server)
-    found = only(done)
-    assert (done.exit_code, server.count) == (0, N * 4 - 3)
-    assert read_scores(found, "jury", "corrected").values[4] == 1.0
-    assert found.jury_result and (found.jury_result.n_blank, found.jury_result.coverage) == (1, 1.0)
-
-
-def test_a_failed_completion_is_not_sent_to_judges_and_has_no_score(tmp_path: Path, server: Server) -> None:
-    behaving = court()
+def test_a_blank_completion_gets_the_worst_grade_and_a_failed_one_no_score_without_judges(
+    tmp_path: Path, server: Server
+) -> None:
+    behaving = court(answering=lambda n: "  \n" if n == 4 else f"An answer to number {n}")
     server.answer_with(
-        lambda body: Answer(status=400) if not is_judge(body) and "number 4?" in str(body) else behaving(body)
+        lambda body: Answer(status=400) if not is_judge(body) and "number 5?" in str(body) else behaving(body)
     )
     done = run(tmp_path, server)
-    values = read_scores(only(done), "jury", "corrected").values
-    assert (values[4] > 0, only(done).n_failed, done.exit_code) == (False, 1, 1)
-    assert sum(is_judge(body) for body in server.bodies) == (N - 1) * 3
+    found = only(done)
+    assert (done.exit_code, sum(is_judge(body) for body in server.bodies)) == (1, (N - 2) * 3)
+    values = read_scores(found, "jury", "corrected").values
+    assert (values[4], values[5] > 0, found.n_failed) == (1.0, False, 1)
+    assert found.jury_result and (found.jury_result.n_blank, found.jury_result.coverage) == (1, 1.0)
 
 
 def test_judges_see_the_same_prompt_with_the_reference_and_temperature_0(tmp_path: Path, server: Server) -> None:
@@ -204,37 +187,10 @@ def test_judges_see_the_same_prompt_with_the_reference_and_temperature_0(tmp_pat
     assert about_2[0]["response_format"]["type"] == "json_schema"
 
 
-def test_the_budget_stops_judges_too_and_the_same_command_goes_on(tmp_path: Path, server: Server) -> None:
-    server.answer_with(court())
-    paid = Price(input=1_000_000 / 20, output=0.0)  # a dollar a request
-    judges = jury(server)
-    judges = replace(judges, judges=tuple(replace(judge, price=paid) for judge in judges.judges))
-    benchmark, models = open_benchmark(tmp_path, n=N), [replace(mock(server), price=paid)]
-
-    def attempt(limit: float | None) -> Evaluation:
-        settings = Settings(max_cost_usd=limit, concurrency=1)
-        return evaluate([benchmark], models, store=tmp_path / "store", settings=settings, jury=judges)
-
-    stopped = attempt(10.0)
-    assert (stopped.exit_code, stopped.stopped, only(stopped).status) == (3, "budget", "partial")
-    assert server.count <= 11
-    done = attempt(None)
-    assert (done.exit_code, server.count, only(done).status) == (0, N * 4, "complete")
-    assert only(done).jury_result and {t.cost_usd for t in only(done).jury_result.tallies.values()} == {9.0}  # type: ignore[union-attr]
-    assert only(done).cost_usd == 9.0
-
-
 def test_without_judges_the_next_metric_stands_in(tmp_path: Path, server: Server) -> None:
     server.answer_with(court())
     done = evaluate([open_benchmark(tmp_path)], [mock(server)], store=tmp_path / "store")
     assert (only(done).main_metric, only(done).jury_result, server.count) == ("rouge_l", None, N)
-
-
-def test_a_benchmark_for_judges_only_needs_some(tmp_path: Path, server: Server) -> None:
-    benchmark = open_benchmark(tmp_path, definition=DEFINITION.replace("[jury, rouge_l]", "[jury]"))
-    with pytest.raises(UserError, match="letters can only be scored by judges: name some with --judge"):
-        evaluate([benchmark], [mock(server)], store=tmp_path / "store")
-    assert server.count == 0
 
 
 def test_what_is_meant_for_a_judge_is_flagged(tmp_path: Path, server: Server) -> None:

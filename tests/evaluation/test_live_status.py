@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from medhelm.evaluation import live_status
 from medhelm.evaluation.evaluate import Evaluation, Settings, evaluate
 from medhelm.evaluation.live_status import command_line
 from medhelm.scoring.metrics import METRIC_NAMES
-from medhelm.storage.live_status import EvaluationStatus, StatusFile, known_evaluations
+from medhelm.storage.live_status import EvaluationStatus, JudgeProgress, StatusFile, known_evaluations
 from medhelm.storage.store import Store
 from tests.support.benchmarks.choice import answers_with, chat, make_benchmark, perfect, question_number
 from tests.support.benchmarks.judged import JUDGES, court, jury, mock, open_benchmark
@@ -83,14 +84,14 @@ def test_judges_are_counted(tmp_path: Path, server: Server) -> None:
     server.answer_with(court(lambda judge, n, _: "hm" if judge == "judge-2" else None))
     server.hold_beyond(40)
     thread, _ = in_thread([benchmark], [mock(server)], store=tmp_path / "store", jury=jury(server, *JUDGES))
-    found = eventually(
-        lambda: [
-            one.status for one in known_evaluations(Store(tmp_path / "store")) if one.status.runs[0].judgments_missing
-        ]
-    )
+
+    def judges_with_a_reply_that_is_missing() -> Mapping[str, JudgeProgress]:
+        runs = [one.status.runs[0] for one in known_evaluations(Store(tmp_path / "store"))]
+        return next((run.judges for run in runs if run.judgments_missing), {})
+
+    judges = eventually(judges_with_a_reply_that_is_missing)
     server.release()
     thread.join()
-    judges = found[0].runs[0].judges
     assert [name.partition("@")[0] for name in judges] == [f"openai/{name}" for name in JUDGES]
     first, second, third = judges.values()
     assert [first.failed, second.failed, third.failed] == [0, second.expected, 0]
@@ -144,11 +145,9 @@ def test_a_quick_evaluation_writes_nothing_and_removes_what_it_resumes(
     ("program", "expected"),
     [
         ("/usr/bin/medhelm", ("run", "toy")),
-        ("C:/Scripts/medhelm.exe", ("run", "toy")),
         ("/lib/medhelm/__main__.py", ("run", "toy")),
         ("/usr/bin/pytest", ()),
         ("-c", ()),
-        ("", ()),
     ],
 )
 def test_the_command_is_that_of_this_program_only(

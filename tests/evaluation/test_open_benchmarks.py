@@ -22,9 +22,6 @@ from tests.support.benchmarks.judged import is_judge, jury, mock
 from tests.support.servers.openai import Answer, Server
 
 OPEN = load_benchmarks(["open"], metrics=METRIC_NAMES)
-LIMIT = 40
-"""Of each real one, so many instances."""
-
 GRADES = {"judge-1": 3, "judge-2": 4, "judge-3": 5}
 
 
@@ -74,18 +71,3 @@ def test_on_invented_rows(tmp_path: Path, server: Server, benchmark: Benchmark) 
         )
     (column,) = leaderboard([tmp_path], rule="corrected").columns
     assert (column.metric, column.low, column.high, len(column.judges)) == ("jury", 1, 5, 3)
-
-
-def test_there_are_thirteen() -> None:
-    assert len(OPEN) == 13
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", ["aci_bench", "mtsamples", "medication_qa", "mediqa_qa"])
-def test_on_real_data(tmp_path: Path, server: Server, data_dir: Path, name: str) -> None:
-    (benchmark,) = load_benchmarks([name], metrics=METRIC_NAMES)
-    run = judged(server, benchmark, tmp_path, data=data_dir, limit=LIMIT)
-    assert (run.status, run.n) == ("complete", LIMIT)
-    assert 3 * LIMIT < server.count == len(different(server)) <= 4 * LIMIT
-    assert (run.estimates["corrected"]["jury"].value, run.estimates["corrected"]["jury"].n_failed) == (4.0, 0)
-    assert run.jury_result and (run.jury_result.coverage, run.jury_result.n_with_injection_signs) == (1.0, 0)

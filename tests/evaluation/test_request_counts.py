@@ -144,13 +144,11 @@ def test_what_judges_read_before_tells_their_tokens(tmp_path: Path, judged: Benc
     assert count(tmp_path, judged, [REMOTE]).judge_token_ratio("nobody") is None
 
 
-def test_another_version_of_the_benchmark_tells_nothing(tmp_path: Path, judged: Benchmark) -> None:
-    put_run(tmp_path, "0" * 64, ["a", "b", "c", "d"], [10, 20, 30, 40])
-    assert count(tmp_path, judged, [REMOTE]).judge_token_ratio(JUDGE.name) is None
-
-
-def test_instances_that_are_gone_tell_nothing(tmp_path: Path, judged: Benchmark) -> None:
-    put_run(tmp_path, judged.digest, ["a", "b", "c", "d"], [10, 20, 30, 40], prefix="gone")
+@pytest.mark.parametrize(("digest", "prefix"), [("0" * 64, ""), ("", "gone")])
+def test_another_version_and_instances_that_are_gone_tell_nothing(
+    tmp_path: Path, judged: Benchmark, digest: str, prefix: str
+) -> None:
+    put_run(tmp_path, digest or judged.digest, ["a", "b", "c", "d"], [10, 20, 30, 40], prefix=prefix)
     assert count(tmp_path, judged, [REMOTE]).judge_token_ratio(JUDGE.name) is None
 
 

@@ -18,6 +18,7 @@ from medhelm.errors import BudgetError, Interrupted, StoreFullError, UserError
 from medhelm.evaluation.scheduler import ITEMS_PER_TURN, Scheduler, StopSwitch, acquire_lock
 from medhelm.io.threads import finish_in_thread
 from medhelm.models.client import ModelUnusable
+from tests.support import virtual_time
 
 
 async def numbers(n: int, made: list[int]) -> AsyncIterator[int]:
@@ -27,7 +28,7 @@ async def numbers(n: int, made: list[int]) -> AsyncIterator[int]:
 
 
 @pytest.mark.parametrize("limit", [1, 3, 128])
-def test_items_are_made_when_a_worker_is_free(limit: int) -> None:
+async def test_items_are_made_when_a_worker_is_free(limit: int) -> None:
     made: list[int] = []
     done: list[int] = []
     at_once = 0
@@ -38,18 +39,15 @@ def test_items_are_made_when_a_worker_is_free(limit: int) -> None:
         await asyncio.sleep(0)
         done.append(number)
 
-    async def main() -> None:
-        scheduler = Scheduler(lambda _: None)
-        async with scheduler.running():
-            scheduler.start_each(numbers(9, made), work, lambda: limit)
-
-    asyncio.run(main())
+    scheduler = Scheduler(lambda _: None)
+    async with scheduler.running():
+        scheduler.start_each(numbers(9, made), work, lambda: limit)
     assert sorted(done) == list(range(9))
     assert at_once <= limit
 
 
 @pytest.mark.parametrize("limit", [1, 96])
-def test_work_that_never_waits_leaves_turns_to_others(limit: int) -> None:
+async def test_work_that_never_waits_leaves_turns_to_others(limit: int) -> None:
     done: list[int] = []
     done_before_each_turn: list[int] = []
 
@@ -62,32 +60,12 @@ def test_work_that_never_waits_leaves_turns_to_others(limit: int) -> None:
             await asyncio.sleep(0)
             done_before_each_turn.append(len(done))
 
-    async def main() -> None:
-        scheduler = Scheduler(lambda _: None)
-        async with scheduler.running():
-            scheduler.start_each(numbers(5_000, []), work, lambda: limit)
-            scheduler.start(count_turns())
-
-    asyncio.run(main())
+    scheduler = Scheduler(lambda _: None)
+    async with scheduler.running():
+        scheduler.start_each(numbers(5_000, []), work, lambda: limit)
+        scheduler.start(count_turns())
     assert sorted(done) == list(range(5_000))
     assert max(later - earlier for earlier, later in pairwise(done_before_each_turn)) <= ITEMS_PER_TURN
-
-
-def test_there_are_no_more_workers_than_items() -> None:
-    async def main() -> int:
-        most = 0
-
-        async def work(_: int) -> None:
-            nonlocal most
-            await asyncio.sleep(0.01)
-            most = max(most, len(asyncio.all_tasks()))
-
-        scheduler = Scheduler(lambda _: None)
-        async with scheduler.running():
-            scheduler.start_each(numbers(2, []), work, lambda: 128)
-        return most
-
-    assert asyncio.run(main()) <= 4  # the main task, one worker for each item, and one that found none left
 
 
 @pytest.mark.parametrize(
@@ -99,7 +77,7 @@ def test_there_are_no_more_workers_than_items() -> None:
     ],
     ids=["budget", "interrupt", "unusable"],
 )
-def test_an_attempt_that_cannot_go_on_stops_the_work(
+async def test_an_attempt_that_cannot_go_on_stops_the_work(
     error: Exception, stopped: str, unusable: dict[str, str], notes: list[str]
 ) -> None:
     received: list[str] = []
@@ -108,26 +86,12 @@ def test_an_attempt_that_cannot_go_on_stops_the_work(
     async def request() -> int:
         raise error
 
-    assert asyncio.run(scheduler.attempt(request())) is None
+    assert await scheduler.attempt(request()) is None
     assert (scheduler.stopped, scheduler.unusable, received) == (stopped, unusable, notes)
     assert scheduler.is_stopped("m") == bool(stopped or unusable)
 
 
-def test_the_first_error_of_a_job_is_raised_and_ends_the_others() -> None:
-    async def fail() -> None:
-        raise UserError("wrong")
-
-    async def main() -> None:
-        scheduler = Scheduler(lambda _: None)
-        async with scheduler.running():
-            scheduler.start(fail())
-            scheduler.start(asyncio.sleep(60))
-
-    with pytest.raises(UserError, match="wrong"):
-        asyncio.run(main())
-
-
-def test_work_in_a_thread_ends_before_what_comes_after_an_error() -> None:
+async def test_work_in_a_thread_ends_before_what_comes_after_an_error() -> None:
     may_end = threading.Event()
     ended: list[str] = []
 
@@ -136,56 +100,52 @@ def test_work_in_a_thread_ends_before_what_comes_after_an_error() -> None:
         ended.append("stored")
 
     async def fail() -> None:
-        asyncio.get_running_loop().call_later(0.05, may_end.set)
         raise UserError("wrong")
 
-    async def main() -> None:
-        scheduler = Scheduler(lambda _: None)
+    async def end_later() -> None:
         try:
-            async with scheduler.running():
-                scheduler.start(finish_in_thread(store))
+            for _ in range(100):
                 await asyncio.sleep(0)
-                scheduler.start(fail())
         finally:
-            ended.append("cleaned up")
             may_end.set()
 
+    scheduler, later = Scheduler(lambda _: None), asyncio.create_task(end_later())
     with pytest.raises(UserError, match="wrong"):
-        asyncio.run(main())
-    assert ended == ["stored", "cleaned up"]
+        async with scheduler.running():
+            scheduler.start(finish_in_thread(store))
+            await asyncio.sleep(0)
+            scheduler.start(fail())
+    assert later.done()
+    assert ended == ["stored"]
 
 
-def test_the_result_and_the_error_of_a_thread_arrive() -> None:
-    assert asyncio.run(finish_in_thread(lambda: 3)) == 3
+async def test_the_result_and_the_error_of_a_thread_arrive() -> None:
+    assert await finish_in_thread(lambda: 3) == 3
     with pytest.raises(ZeroDivisionError):
-        asyncio.run(finish_in_thread(lambda: 1 // 0))
+        await finish_in_thread(lambda: 1 // 0)
 
 
-@pytest.mark.parametrize("error", [OSError(28, "No space left on device", "x"), duckdb.IOException("IO Error: full")])
-def test_a_disk_error_of_a_job_is_an_error_with_advice(error: Exception) -> None:
+@pytest.mark.parametrize(
+    ("error", "raised", "words"),
+    [
+        (UserError("wrong"), UserError, "wrong"),
+        (OSError(28, "No space left", "x"), StoreFullError, "cannot be read or written: .*repeat the command"),
+        (duckdb.IOException("IO Error: full"), StoreFullError, "cannot be read or written: .*repeat the command"),
+        (FileNotFoundError(2, "No such file or directory", "x"), ExceptionGroup, "unhandled errors"),
+    ],
+    ids=["mistake of the user", "disk", "engine", "mistake in the program"],
+)
+async def test_the_first_error_of_a_job_is_raised_with_advice_and_ends_the_others(
+    error: Exception, raised: type[Exception], words: str
+) -> None:
     async def fail() -> None:
         raise error
 
-    async def work() -> None:
-        scheduler = Scheduler(lambda _: None)
+    scheduler = Scheduler(lambda _: None)
+    with pytest.raises(raised, match=words):
         async with scheduler.running():
             scheduler.start(fail())
-
-    with pytest.raises(StoreFullError, match=r"cannot be read or written: .*repeat the command"):
-        asyncio.run(work())
-
-
-def test_a_mistake_in_the_program_is_not_called_a_disk_error() -> None:
-    async def fail() -> None:
-        raise FileNotFoundError(2, "No such file or directory", "x")
-
-    async def work() -> None:
-        scheduler = Scheduler(lambda _: None)
-        async with scheduler.running():
-            scheduler.start(fail())
-
-    with pytest.raises(ExceptionGroup):
-        asyncio.run(work())
+            scheduler.start(asyncio.sleep(60))
 
 
 def test_a_second_interrupt_abandons_requests_and_lets_other_work_finish() -> None:
@@ -208,45 +168,41 @@ def test_a_second_interrupt_abandons_requests_and_lets_other_work_finish() -> No
                 await asyncio.sleep(0.01)
         assert scheduler.stopped == "interrupt"
 
-    asyncio.run(main())
+    virtual_time.run(main())
     assert finished == [None]
     assert len(notes) == 1
 
 
 @pytest.mark.parametrize("when", ["before", "during"])
-def test_a_request_from_outside_has_the_effect_of_the_first_interrupt(when: str) -> None:
+async def test_a_request_from_outside_has_the_effect_of_the_first_interrupt(when: str) -> None:
     notes: list[str] = []
     finished: list[object] = []
 
-    async def main() -> None:
-        switch = StopSwitch()
-        scheduler = Scheduler(notes.append, lambda: notes.append("no more requests"), switch)
-        release = asyncio.Event()
+    switch, release = StopSwitch(), asyncio.Event()
+    scheduler = Scheduler(notes.append, lambda: notes.append("no more requests"), switch)
 
-        async def job() -> None:
-            finished.append(await scheduler.attempt(wait()))
+    async def wait() -> str:
+        await release.wait()
+        return "in flight"
 
-        async def wait() -> str:
-            await release.wait()
-            return "in flight"
+    async def job() -> None:
+        finished.append(await scheduler.attempt(wait()))
 
-        if when == "before":
+    if when == "before":
+        switch.press()
+    async with scheduler.running():
+        scheduler.start(job())
+        await asyncio.sleep(0)
+        if when == "during":
             switch.press()
-        async with scheduler.running():
-            scheduler.start(job())
-            await asyncio.sleep(0)
-            if when == "during":
-                switch.press()
-            assert scheduler.stopped == "interrupt"
-            switch.press()  # a second request changes nothing
-            release.set()
-
-    asyncio.run(main())
+        assert scheduler.stopped == "interrupt"
+        switch.press()  # a second request changes nothing
+        release.set()
     assert finished == ["in flight"]
     assert notes == ["no more requests", "stopped from the site; requests in flight may finish, Ctrl-C abandons them"]
 
 
-def test_a_lock_of_another_process_is_waited_for_with_one_note(tmp_path: Path) -> None:
+async def test_a_lock_of_another_process_is_waited_for_with_one_note(tmp_path: Path) -> None:
     waits: list[float] = []
     held = FileLock(tmp_path / "a.lock", is_singleton=False)
     held.acquire()
@@ -257,15 +213,15 @@ def test_a_lock_of_another_process_is_waited_for_with_one_note(tmp_path: Path) -
             held.release()
 
     notes: list[str] = []
-    lock = asyncio.run(acquire_lock(tmp_path / "a.lock", on_wait=lambda: notes.append("waiting"), sleep=sleep))
+    lock = await acquire_lock(tmp_path / "a.lock", on_wait=lambda: notes.append("waiting"), sleep=sleep)
     assert lock is not None
     assert (len(waits), notes) == (3, ["waiting"])
     lock.release()
 
 
-def test_a_wait_for_a_lock_ends_with_the_work(tmp_path: Path) -> None:
+async def test_a_wait_for_a_lock_ends_with_the_work(tmp_path: Path) -> None:
     held = FileLock(tmp_path / "a.lock")
     with held:
         stopped = iter([False, True])
-        lock = asyncio.run(acquire_lock(tmp_path / "a.lock", on_wait=lambda: None, is_stopped=lambda: next(stopped)))
+        lock = await acquire_lock(tmp_path / "a.lock", on_wait=lambda: None, is_stopped=lambda: next(stopped))
     assert lock is None

@@ -56,19 +56,11 @@ def test_a_seed_goes_to_those_who_have_one(vendor: Vendor, server: Server) -> No
         ask(vendor.model(server.url)),
         ask(vendor.model(server.url), sample=3),
         ask(vendor.model(server.url, parameters={"seed": None})),
+        *([ask(vendor.model(server.url, parameters={"seed": 7}), sample=2)] if vendor.provider in SEEDED else []),
     ]
     has_one = vendor.provider in SEEDED
-    assert [seed_in(body) for body in server.bodies] == ([0, 3, None] if has_one else [None] * 3)
-    assert [completion.refused_parameters for completion in completions] == [()] * 3
-
-
-@pytest.mark.parametrize("name", SEEDED)
-def test_a_seed_of_the_users_own_takes_its_place_and_grows_with_the_sample(name: str, server: Server) -> None:
-    vendor = VENDORS[name]
-    server.script(vendor.answer("A"))
-    for sample in (0, 2):
-        ask(vendor.model(server.url, parameters={"seed": 7}), sample=sample)
-    assert [seed_in(body) for body in server.bodies] == [7, 9]
+    assert [seed_in(body) for body in server.bodies] == ([0, 3, None, 9] if has_one else [None] * 3)
+    assert {completion.refused_parameters for completion in completions} == {()}
 
 
 @pytest.mark.parametrize("name", SEEDED)
@@ -87,25 +79,6 @@ def test_a_refused_seed_is_left_out_at_once_and_said(name: str, words: str, serv
     completion = ask(vendor.model(server.url))  # which may try but once: a refused part is no attempt
     assert (completion.text, completion.refused_parameters) == ("A", ("seed",))
     assert [seed_in(body) for body in server.bodies] == [0, None]
-
-
-def test_models_yaml_can_leave_it_out_or_set_it(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
-    make_benchmark(tmp_path, n=2)
-    server.answer_with(lambda body: chat("A"))
-    where = f"provider: openai, model: m, base_url: '{server.url}/v1'"
-    lines = (
-        f"none: {{{where}, parameters: {{seed: null}}}}",
-        f"mine: {{{where}, parameters: {{seed: 11}}}}",
-        f"usual: {{{where}}}",
-    )
-    (tmp_path / "models.yaml").write_text("\n".join(lines))
-    seeds = {}
-    for name in ("none", "mine", "usual"):
-        before = server.count
-        assert medhelm("run", "./toy", "--model", name, "--store", "store").code == 0
-        seeds[name] = [seed_in(body) for body in server.bodies[before:]]
-    # Another seed is another request: nothing is taken from the cache of the others.
-    assert seeds == {"none": [None, None], "mine": [11, 11], "usual": [0, 0]}
 
 
 def test_the_seed_of_a_selection_is_not_that_of_the_model(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:

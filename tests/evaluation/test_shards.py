@@ -71,9 +71,8 @@ def without_times(run: Run) -> dict[str, Any]:
 
 def rows(run: Run) -> list[Mapping[str, Any]]:
     """The records and everything that judges said, in the order of the files, without times."""
-    found = [*read_records(run)]
-    for columns in (judgments.read_columns(run),):
-        found += [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    found, columns = [*read_records(run)], judgments.read_columns(run)
+    found += [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     for (instance_id, judge), replies in judgments.read_replies(run).items():
         found += [{"id": instance_id, "judge": judge, "text": one.completion.text, "n": one.attempt} for one in replies]
     return [{name: value for name, value in row.items() if name not in TIMES} for row in found]

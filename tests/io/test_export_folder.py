@@ -25,13 +25,8 @@ def test_a_new_folder_is_there_when_all_went_well(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["out"]
 
 
-def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    put(tmp_path / "out")
-    assert (tmp_path / "out" / "table.csv").exists()
-
-
 def test_an_export_of_the_same_kind_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()  # an empty folder is taken
     put(tmp_path / "out", "old.csv")
     put(tmp_path / "out", "new.csv")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [EXPORT_MANIFEST, "new.csv"]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,42 +19,35 @@ def rows(path: Path) -> list[tuple[object, ...]]:
         return connection.execute(f"SELECT * FROM read_parquet({sql_text(path)})").fetchall()
 
 
-def test_nothing_is_nothing_and_texts_stay_as_they_are(tmp_path: Path) -> None:
+def written(path: Path, columns: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """Write a table and read it again."""
     writer = ColumnWriter()
-    texts = ["it's", None, 'a "b"\n\0c', "né 日本"]
-    columns = {"position": range(4), "text": texts, "number": [1.5, None, -0.0, 1e300], "count": [1, 2, None, 2**40]}
-    writer.write(tmp_path / "a.parquet", KINDS, columns)
+    writer.write(path, KINDS, columns)
     writer.close()
-    found = rows(tmp_path / "a.parquet")
-    assert [row[1] for row in found] == texts
-    assert [row[2] for row in found] == [1.5, None, -0.0, 1e300]
-    assert [row[3] for row in found] == [1, 2, None, 2**40]
-    assert [row[4] for row in found] == [None] * 4
+    return rows(path)
+
+
+def test_nothing_is_nothing_and_texts_stay_as_they_are(tmp_path: Path) -> None:
+    texts, numbers, counts = ["it's", None, 'a "b"\n\0c', "né 日本"], [1.5, None, -0.0, 1e300], [1, 2, None, 2**40]
+    columns = {"position": range(4), "text": texts, "number": numbers, "count": counts}
+    found = written(tmp_path / "a.parquet", columns)
+    assert found == [*zip(range(4), texts, numbers, counts, [None] * 4, strict=True)]
     assert [path.name for path in tmp_path.iterdir()] == ["a.parquet"]
 
 
-def test_one_text_stands_for_all_rows(tmp_path: Path) -> None:
-    writer = ColumnWriter()
-    writer.write(tmp_path / "a.parquet", KINDS, {"position": range(3), "text": "o'clock"})
-    writer.write(tmp_path / "b.parquet", KINDS, {"position": range(1), "text": ["x"]})
-    writer.close()
-    assert [row[1] for row in rows(tmp_path / "a.parquet")] == ["o'clock"] * 3
-    assert [row[1] for row in rows(tmp_path / "b.parquet")] == ["x"]
-
-
-def test_half_a_surrogate_pair_is_written_as_a_question_mark(tmp_path: Path) -> None:
-    writer = ColumnWriter()
-    writer.write(tmp_path / "a.parquet", KINDS, {"position": range(2), "text": ["a\ud83db", None]})
-    writer.close()
-    assert [row[1] for row in rows(tmp_path / "a.parquet")] == ["a?b", None]
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [("o'clock", ["o'clock", "o'clock"]), (["a\ud83db", None], ["a?b", None])],
+    ids=["one text stands for all rows", "half a surrogate pair is a question mark"],
+)
+def test_a_column_of_texts(tmp_path: Path, given: object, read: list[str | None]) -> None:
+    found = written(tmp_path / "a.parquet", {"position": range(2), "text": given})
+    assert [row[1] for row in found] == read
 
 
 def test_many_rows_keep_their_order(tmp_path: Path) -> None:
-    writer = ColumnWriter()
     n = 10_000
-    writer.write(tmp_path / "a.parquet", KINDS, {"position": range(n), "number": [math.sqrt(i) for i in range(n)]})
-    writer.close()
-    found = rows(tmp_path / "a.parquet")
+    found = written(tmp_path / "a.parquet", {"position": range(n), "number": [math.sqrt(i) for i in range(n)]})
     assert [row[0] for row in found] == list(range(n))
     assert found[4444][2] == pytest.approx(math.sqrt(4444))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,17 +37,13 @@ def test_a_report_is_its_files_and_a_list_of_them(tmp_path: Path) -> None:
 
 def test_a_new_report_replaces_the_old_one_whole(tmp_path: Path) -> None:
     folder = tmp_path / "report"
+    folder.mkdir()
+    (folder / ".DS_Store").write_bytes(b"x")  # an empty folder is taken
     write_report(folder, FILES, {})
+    (folder / "README.md").unlink()
     write_report(folder, {"README.md": b"new\n"}, {})
     assert set(contents(folder)) == {"README.md", REPORT_MANIFEST}
     assert hidden(tmp_path) == []
-
-
-def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "empty" / ".DS_Store").write_bytes(b"x")
-    write_report(tmp_path / "empty", FILES, {})
-    assert "README.md" in contents(tmp_path / "empty")
 
 
 def foreign(folder: Path) -> None:
@@ -104,14 +101,6 @@ def test_all_problems_are_told_at_once_and_long_lists_are_cut(tmp_path: Path) ->
     assert "note4.txt and 4 more" in lines[0] and "changed by hand" in lines[1]
 
 
-def test_a_deleted_file_of_the_report_is_no_matter(tmp_path: Path) -> None:
-    folder = tmp_path / "report"
-    write_report(folder, FILES, {})
-    (folder / "README.md").unlink()
-    write_report(folder, FILES, {})
-    assert "README.md" in contents(folder)
-
-
 @pytest.mark.parametrize(
     "manifest", ["", "{}", "[]", "null", '{"medhelm_report": 2, "files": {}}', '{"medhelm_report": 1, "files": []}',
                  '{"medhelm_report": 1, "files": {"a": 1}}']
@@ -135,59 +124,33 @@ def test_files_links_and_the_folder_one_is_in_are_refused(tmp_path: Path, monkey
         check_report(Path())
 
 
-def test_a_failure_on_the_way_leaves_the_old_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("module", "name", "calls", "error", "raised"),
+    [
+        (Path, "write_bytes", 2, OSError(28, "No space left on device"), StoreFullError),
+        (Path, "rename", 2, OSError(5, "Input/output error"), StoreFullError),
+        (json, "dumps", 1, KeyboardInterrupt(), KeyboardInterrupt),
+    ],
+    ids=["full disk", "failed exchange", "interruption"],
+)
+def test_a_failure_on_the_way_leaves_the_old_report_and_nothing_beside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: Any, name: str, calls: int, error: BaseException,
+    raised: type[BaseException],
+) -> None:  # fmt: skip
     folder = tmp_path / "report"
     write_report(folder, FILES, {})
-    before = contents(folder)
-    real = Path.write_bytes
+    before, real, made = contents(folder), getattr(module, name), []
 
-    def full(path: Path, content: bytes) -> int:
-        if path.name == "table1.csv":
-            raise OSError(28, "No space left on device")
-        return real(path, content)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, "write_bytes", full)
-        with pytest.raises(StoreFullError, match="cannot be written: No space left on device"):
-            write_report(folder, FILES, {})
-    assert contents(folder) == before
-    assert hidden(tmp_path) == []
-
-
-def test_a_failed_exchange_puts_the_old_report_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "report"
-    write_report(folder, FILES, {})
-    before = contents(folder)
-    real, calls = Path.rename, []
-
-    def rename(path: Path, target: Path) -> Path:
-        calls.append(path)
-        if len(calls) == 2:
-            raise OSError(5, "Input/output error")
-        return real(path, target)
+    def failing(*arguments: Any, **options: Any) -> Any:
+        made.append(arguments)
+        if len(made) == calls:
+            raise error
+        return real(*arguments, **options)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "rename", rename)
-        with pytest.raises(StoreFullError, match="Input/output error"):
-            write_report(folder, {"README.md": b"new"}, {})
-    assert contents(folder) == before
-    assert hidden(tmp_path) == []
-
-
-def test_an_interruption_leaves_the_old_report_and_nothing_beside(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "report"
-    write_report(folder, FILES, {})
-    before = contents(folder)
-
-    def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(json, "dumps", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            write_report(folder, {"README.md": b"new"}, {})
+        patched.setattr(module, name, failing)
+        with pytest.raises(raised, match=getattr(error, "strerror", None)):
+            write_report(folder, {**FILES, "README.md": b"new"}, {})
     assert contents(folder) == before
     assert hidden(tmp_path) == []
 
@@ -197,12 +160,6 @@ def test_a_place_that_may_not_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0o500)
     with pytest.raises(UserError, match=r"cannot be written: .*\. Name another folder\.$"):
         write_report(tmp_path / "closed" / "report", FILES, {})
-
-
-@pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs a place where even root cannot write")
-def test_space_is_advised_only_for_a_full_disk() -> None:
-    with pytest.raises(UserError, match=r"^/proc/report cannot be written: [\w ]+\. Name another folder\.$"):
-        write_report(Path("/proc/report"), FILES, {})
 
 
 def test_nan_never_reaches_the_list(tmp_path: Path) -> None:

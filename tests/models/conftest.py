@@ -1,4 +1,4 @@
-"""Models made once for all tests of a module, and a guard at the door."""
+"""Models made once for all tests of a module, and a guard against connections."""
 
 from __future__ import annotations
 

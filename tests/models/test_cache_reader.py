@@ -36,15 +36,12 @@ def path(tmp_path: Path) -> Path:
     return file
 
 
-def test_completions_come_out_as_they_went_in(path: Path) -> None:
+def test_purchases_with_their_tokens_and_their_day(path: Path) -> None:
     with CacheReader(path) as journal:
         assert not journal.is_empty
         assert {digest: journal.get(digest) for digest in ALL} == ALL
         assert journal.get(b"4" * 32) is None
-
-
-def test_purchases_with_their_tokens_and_their_day(path: Path) -> None:
-    with CacheReader(path) as journal:
+        assert (journal.get(b"1" * 32, "m"), journal.get(b"1" * 32, "another model")) == (COUNTED, None)
         bought = {one.digest: one for one in journal.purchases()}
     assert {digest: (one.usage, one.metered, one.model) for digest, one in bought.items()} == {
         b"1" * 32: (COUNTED.usage, True, "m"),
@@ -69,23 +66,18 @@ def test_damaged_purchases_are_counted_apart(path: Path, column: str) -> None:
         assert {row[0] for row in journal.rows()} == {b"2" * 32, b"3" * 32}
 
 
-@pytest.mark.parametrize("content", [None, b""])
+@pytest.mark.parametrize("content", [None, b"", b"fresh"], ids=["missing", "empty", "without purchases"])
 def test_without_a_file_nothing_was_bought_and_none_is_made(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "cache.sqlite"
     if content is not None:
-        path.write_bytes(content)
+        path.write_bytes(content.replace(b"fresh", b""))
+    if content:
+        Cache(path).close()
     with CacheReader(path) as journal:
         assert journal.is_empty
         assert journal.get(b"1" * 32) is None
         assert list(journal.purchases()) == []
     assert path.exists() == (content is not None)
-
-
-def test_a_cache_without_purchases_is_empty(tmp_path: Path) -> None:
-    Cache(tmp_path / "cache.sqlite").close()
-    with CacheReader(tmp_path / "cache.sqlite") as journal:
-        assert journal.is_empty
-        assert list(journal.purchases()) == []
 
 
 def test_looking_changes_no_byte_and_leaves_no_file(path: Path) -> None:

@@ -32,105 +32,60 @@ def find(name: str, environment: Mapping[str, str] | None = None, file: Path | N
     return model
 
 
-@pytest.mark.parametrize(
+CLOUD = {"AWS_REGION": "eu-central-1", "GOOGLE_CLOUD_PROJECT": "my-project", "GOOGLE_CLOUD_LOCATION": "europe-west4"}
+PROJECT = "/v1/projects/my-project/locations/europe-west4"
+LOCAL, OURS = "http://127.0.0.1:8000", "https://x.openai.azure.com/openai"
+BEDROCK = "https://bedrock-runtime.eu-central-1.amazonaws.com"
+
+
+@table(
     ("name", "remote_name", "base_url"),
     [
         ("openai/gpt-4o", "gpt-4o", "https://api.openai.com/v1"),
         ("openai/ft:gpt-4o:org::id", "ft:gpt-4o:org::id", "https://api.openai.com/v1"),
-        ("openai/q@http://127.0.0.1:8000/v1", "q", "http://127.0.0.1:8000/v1"),
-        ("openai/Qwen/Qwen2.5@http://127.0.0.1:8000/v1/", "Qwen/Qwen2.5", "http://127.0.0.1:8000/v1"),
-        ("openai/llama3.2:3b@http://localhost:11434/v1", "llama3.2:3b", "http://localhost:11434/v1"),
+        (f"openai/Qwen/Qwen2.5@{LOCAL}/v1/", "Qwen/Qwen2.5", f"{LOCAL}/v1"),
+        (f"openai/Qwen/Qwen2.5@{LOCAL}/v1/chat/completions", "Qwen/Qwen2.5", f"{LOCAL}/v1"),
         ("openai/claude@20240620@https://gw.org/v1", "claude@20240620", "https://gw.org/v1"),
         ("openai/claude@20240620", "claude@20240620", "https://api.openai.com/v1"),
-        ("openai/gpt-4o@https://eu.api.openai.com/v1", "gpt-4o", "https://eu.api.openai.com/v1"),
-        ("azure/d@https://y.openai.azure.com", "d", "https://y.openai.azure.com/openai/v1"),
-        (
-            "azure/d@https://y.openai.azure.com?api-version=2024-10-21",
-            "d",
-            "https://y.openai.azure.com/openai/deployments/d?api-version=2024-10-21",
-        ),
-    ],
-)
-def test_names_with_and_without_an_address(name: str, remote_name: str, base_url: str) -> None:
-    model = find(name)
-    assert (model.provider, model.remote_name, model.base_url) == (name.partition("/")[0], remote_name, base_url)
-
-
-@pytest.mark.parametrize(
-    ("environment", "base_url"),
-    [
-        (AZURE, "https://x.openai.azure.com/openai/v1"),
-        (
-            {**AZURE, "AZURE_OPENAI_API_VERSION": "2024-10-21"},
-            "https://x.openai.azure.com/openai/deployments/d?api-version=2024-10-21",
-        ),
-        (
-            {**AZURE, "OPENAI_API_VERSION": "2025-01-01-preview"},
-            "https://x.openai.azure.com/openai/deployments/d?api-version=2025-01-01-preview",
-        ),
-    ],
-)
-def test_azure_is_found_through_the_environment(environment: Mapping[str, str], base_url: str) -> None:
-    model = find("azure/d", environment)
-    assert (model.base_url, model.key_variable) == (base_url, "AZURE_OPENAI_API_KEY")
-
-
-CLOUD = {"AWS_REGION": "eu-central-1", "GOOGLE_CLOUD_PROJECT": "my-project", "GOOGLE_CLOUD_LOCATION": "europe-west4"}
-PROJECT = "/v1/projects/my-project/locations/europe-west4"
-
-
-@pytest.mark.parametrize(
-    ("name", "remote_name", "base_url"),
-    [
+        ("azure/d@https://x.openai.azure.com", "d", f"{OURS}/v1"),
+        ("azure/d@https://x.openai.azure.com?api-version=9", "d", f"{OURS}/deployments/d?api-version=9"),
+        (f"azure/d@{LOCAL}/openai/responses", "d", f"{LOCAL}/openai/v1"),
         ("anthropic/claude-sonnet-4-5", "claude-sonnet-4-5", "https://api.anthropic.com/v1"),
-        ("anthropic/c@https://gw.org", "c", "https://gw.org/v1"),
         ("anthropic/c@https://gw.org/", "c", "https://gw.org/v1"),
-        ("anthropic/c@https://gw.org/v1/", "c", "https://gw.org/v1"),
+        ("anthropic/c@https://gw.org/v1/chat/completions/", "c", "https://gw.org/v1"),
         ("anthropic/c@https://gw.org/llm/v1/messages", "c", "https://gw.org/llm/v1"),
         ("google/gemini-2.5-pro", "gemini-2.5-pro", "https://generativelanguage.googleapis.com/v1beta"),
-        ("google/g@http://127.0.0.1:8000", "g", "http://127.0.0.1:8000/v1beta"),
-        ("google/g@http://127.0.0.1:8000/v1alpha/", "g", "http://127.0.0.1:8000/v1alpha"),
-        ("google/g@http://127.0.0.1:8000/v1/models", "g", "http://127.0.0.1:8000/v1"),
+        (f"google/g@{LOCAL}", "g", f"{LOCAL}/v1beta"),
+        (f"google/g@{LOCAL}/v1alpha/models/m:generateContent", "g", f"{LOCAL}/v1alpha"),
         ("vertex/g", "g", f"https://europe-west4-aiplatform.googleapis.com{PROJECT}"),
-        ("vertex/g@http://127.0.0.1:8000", "g", f"http://127.0.0.1:8000{PROJECT}"),
-        ("vertex/g@http://127.0.0.1:8000/v1", "g", f"http://127.0.0.1:8000{PROJECT}"),
-        (
-            "vertex/g@http://127.0.0.1:8000/v1/projects/x/locations/y",
-            "g",
-            "http://127.0.0.1:8000/v1/projects/x/locations/y",
-        ),
-        ("bedrock/eu.a.b-v1:0", "eu.a.b-v1:0", "https://bedrock-runtime.eu-central-1.amazonaws.com"),
-        (
-            "bedrock/arn:aws:bedrock:x:1:y/z",
-            "arn:aws:bedrock:x:1:y/z",
-            "https://bedrock-runtime.eu-central-1.amazonaws.com",
-        ),
-        ("bedrock/a.b-v1:0@http://127.0.0.1:8000/", "a.b-v1:0", "http://127.0.0.1:8000"),
+        (f"vertex/g@{LOCAL}/v1", "g", f"{LOCAL}{PROJECT}"),
+        (f"vertex/g@{LOCAL}/v1/projects/x/locations/y/publishers/google/models/m:generateContent", "g",
+         f"{LOCAL}/v1/projects/x/locations/y"),
+        ("bedrock/arn:aws:bedrock:x:1:y/z", "arn:aws:bedrock:x:1:y/z", BEDROCK),
+        (f"bedrock/a.b-v1:0@{LOCAL}/model/m/converse", "a.b-v1:0", LOCAL),
     ],
-)
-def test_names_of_the_vendors(name: str, remote_name: str, base_url: str) -> None:
+)  # fmt: skip
+def test_a_name_leads_to_a_model_at_an_address(name: str, remote_name: str, base_url: str) -> None:
     model = find(name, CLOUD)
     assert (model.provider, model.remote_name, model.base_url) == (name.partition("/")[0], remote_name, base_url)
 
 
-@pytest.mark.parametrize(
-    ("environment", "base_url"),
+@table(
+    ("name", "environment", "base_url"),
     [
-        ({"AWS_DEFAULT_REGION": "us-west-2"}, "https://bedrock-runtime.us-west-2.amazonaws.com"),
-        (
-            {"AWS_REGION": "cn-north-1", "AWS_DEFAULT_REGION": "x"},
-            "https://bedrock-runtime.cn-north-1.amazonaws.com.cn",
-        ),
+        ("azure/d", AZURE, f"{OURS}/v1"),
+        ("azure/d", {**AZURE, "AZURE_OPENAI_API_VERSION": "9"}, f"{OURS}/deployments/d?api-version=9"),
+        ("azure/d", {**AZURE, "OPENAI_API_VERSION": "8-preview"}, f"{OURS}/deployments/d?api-version=8-preview"),
+        ("bedrock/b", {"AWS_DEFAULT_REGION": "us-west-2"}, "https://bedrock-runtime.us-west-2.amazonaws.com"),
+        ("bedrock/b", {"AWS_REGION": " ", "AWS_DEFAULT_REGION": "u-1"}, "https://bedrock-runtime.u-1.amazonaws.com"),
+        ("bedrock/b", {"AWS_REGION": "cn-north-1\n", "AWS_DEFAULT_REGION": "x"},
+         "https://bedrock-runtime.cn-north-1.amazonaws.com.cn"),
+        ("vertex/g", {**CLOUD, "GOOGLE_CLOUD_LOCATION": "global"},
+         "https://aiplatform.googleapis.com/v1/projects/my-project/locations/global"),
     ],
-)
-def test_the_region_leads_to_bedrock(environment: Mapping[str, str], base_url: str) -> None:
-    assert find("bedrock/b", environment).base_url == base_url
-
-
-def test_googles_global_location_has_a_host_of_its_own() -> None:
-    model = find("vertex/g", {**CLOUD, "GOOGLE_CLOUD_LOCATION": "global"})
-    assert model.base_url == "https://aiplatform.googleapis.com/v1/projects/my-project/locations/global"
-    assert model.key_variable == "GOOGLE_ACCESS_TOKEN"
+)  # fmt: skip
+def test_an_address_is_found_through_the_environment(name: str, environment: Mapping[str, str], base_url: str) -> None:
+    assert find(name, environment).base_url == base_url
 
 
 def test_local_models_need_nothing(tmp_path: Path) -> None:
@@ -141,34 +96,8 @@ def test_local_models_need_nothing(tmp_path: Path) -> None:
     first = find("replay/r.jsonl")
     assert (first.provider, first.remote_name, first.base_url) == ("replay", "r.jsonl", "")
     assert find(f"replay/{tmp_path}/r.jsonl").remote_name == f"{tmp_path}/r.jsonl"
-
-
-def test_another_content_of_a_replay_file_is_another_model() -> None:
-    Path("r.jsonl").write_bytes(b"one")
-    first = find("replay/r.jsonl")
-    Path("r.jsonl").write_bytes(b"two")
+    Path("r.jsonl").write_bytes(b"other content")
     assert find("replay/r.jsonl") != first
-
-
-@table(
-    ("name", "variable"),
-    [
-        ("openai/gpt-4o", "OPENAI_API_KEY"),
-        ("openai/gpt-4o@https://eu.api.openai.com/v1", "OPENAI_API_KEY"),
-        ("openai/gpt-4o@https://api.openai.com.evil.com/v1", "MEDHELM_API_KEY"),
-        ("openai/gpt-4o@https://evilapi.openai.com.org/v1", "MEDHELM_API_KEY"),
-        ("openai/gpt-4o@https://notapi.openai.com/v1", "MEDHELM_API_KEY"),
-        ("openai/gpt-4o@https://evil.com/api.openai.com/v1", "MEDHELM_API_KEY"),
-        ("openai/gpt-4o@http://10.0.0.5/v1", "MEDHELM_API_KEY"),
-        ("openai/gpt-4o@http://127.0.0.1:8000/v1", "MEDHELM_API_KEY"),
-        ("azure/d@https://x.openai.azure.com", "AZURE_OPENAI_API_KEY"),
-        ("azure/d@https://x.services.ai.azure.com", "AZURE_OPENAI_API_KEY"),
-        ("azure/d@https://x.openai.azure.com.evil.com", "MEDHELM_API_KEY"),
-        ("azure/d@https://api.openai.com", "MEDHELM_API_KEY"),
-    ],
-)
-def test_each_key_goes_only_where_it_belongs(name: str, variable: str) -> None:
-    assert find(name, KEYS).key_variable == variable
 
 
 def test_this_machine_gets_openais_key_if_there_is_no_other() -> None:
@@ -177,6 +106,7 @@ def test_this_machine_gets_openais_key_if_there_is_no_other() -> None:
         assert find(name, {"OPENAI_API_KEY": "sk-o"}).key_variable == "OPENAI_API_KEY"
         assert find(name, {"OPENAI_API_KEY": " "}).key_variable == ""
         assert find(name).key_variable == ""
+        assert pool(f"{name},http://127.0.0.1:1/v1", {"OPENAI_API_KEY": "sk-o"}).key_variable == ""
     assert find("openai/q@https://gw.org/v1", {"OPENAI_API_KEY": "sk-o"}).key_variable == ""
 
 
@@ -190,7 +120,6 @@ def test_the_endpoint_of_the_environment_gets_azures_key() -> None:
 @table(
     ("name", "said"),
     [
-        ("gpt-4o", "Did you mean `openai/gpt-4o`?"),
         ("opnai/gpt-4o", "unknown provider `opnai`. Did you mean `openai/gpt-4o`?"),
         (
             "mistral/large",
@@ -199,31 +128,29 @@ def test_the_endpoint_of_the_environment_gets_azures_key() -> None:
         ("baseline/majorty", "unknown baseline. Did you mean `majority`?"),
         ("baseline/best", "unknown baseline. Known: lexical, majority, random."),
         ("openai/", "a name must follow `openai/`"),
-        ("openai/a\nb", "a name must follow `openai/`"),
         ("openai/@http://127.0.0.1:1/v1", "the name before `@` is missing"),
         ("openai/q@127.0.0.1:8000/v1", "an address must begin with http:// or https://"),
-        ("openai/q@localhost", "an address must begin with http:// or https://"),
-        ("openai/q@", "an address must begin with http:// or https://"),
         ("openai/q@http://llm.hospital.org/v1", "insecure: true"),
         ("openai/q@https://h/v1?api-version=1", "belongs to azure/DEPLOYMENT"),
         ("azure/d", "set AZURE_OPENAI_ENDPOINT"),
         ("replay/none.jsonl", "none.jsonl cannot be read: No such file"),
         ("replay/r.csv", "ends in .jsonl"),
         ("claude-sonnet-5", "Did you mean `anthropic/claude-sonnet-5`?"),
-        ("Gemini-2.5-pro", "Did you mean `google/Gemini-2.5-pro`?"),
-        ("anthropc/claude", "Did you mean `anthropic/claude`?"),
-        ("anthropic/", "a name must follow `anthropic/`"),
-        ("anthropic/c@http://gw.org", "insecure: true"),
-        ("google/g@https://gw.org/v1?api-version=1", "belongs to azure/DEPLOYMENT"),
         ("vertex/g", "set GOOGLE_CLOUD_PROJECT"),
         ("bedrock/b", "set AWS_REGION"),
+        ("o4-mini", "Did you mean `openai/o4-mini`?"),
+        ("gemma-3-27b-it", "Did you mean `google/gemma-3-27b-it`?"),
+        ("gpt-oss-120b", "openai/gpt-oss-120b@http://HOST:PORT/v1, or ollama/gpt-oss-120b for Ollama's."),
+        ("llama3.3", "openai/llama3.3@http://HOST:PORT/v1"),
+        ("anthropic", "`anthropic` is a provider: its model's name follows, as in anthropic/NAME."),
+        ("openai/a, baseline/majority", "Repeat the option for each: --model A --model B"),
         ("", "unknown"),
     ],
 )
 def test_a_name_that_leads_nowhere_says_why(name: str, said: str) -> None:
     with pytest.raises(UserError) as raised:
         find(name)
-    assert f"model `{name}`: " in str(raised.value)
+    assert f"model `{name}`: " in str(raised.value) or "," in name
     assert said in str(raised.value)
 
 
@@ -242,9 +169,7 @@ def test_a_bad_environment_is_named(environment: Mapping[str, str], said: str) -
 @pytest.mark.parametrize(
     ("name", "variable", "value"),
     [
-        ("bedrock/b", "AWS_REGION", "evil.com/x"),
         ("bedrock/b", "AWS_REGION", "a@evil.com"),
-        ("vertex/g", "GOOGLE_CLOUD_LOCATION", "evil.com:443"),
         ("vertex/g", "GOOGLE_CLOUD_LOCATION", "x.evil.com"),
         ("vertex/g", "GOOGLE_CLOUD_PROJECT", "../x"),
     ],
@@ -254,37 +179,30 @@ def test_no_variable_leads_to_another_host(name: str, variable: str, value: str)
         find(name, {**CLOUD, variable: value})
 
 
-def test_all_bad_names_are_told_at_once() -> None:
-    with pytest.raises(UserError) as raised:
-        find_models(["gpt-4o", "baseline/random", "baseline/x", "replay/none.jsonl"], file=None, environment={})
-    assert len(str(raised.value).splitlines()) == 3
-
-
-def test_the_order_is_kept_and_nothing_comes_twice() -> None:
+def test_the_order_is_kept_nothing_comes_twice_and_all_bad_names_are_named_at_once() -> None:
     names = ["baseline/random", "openai/gpt-4o", "baseline/random", "baseline/majority"]
     found = find_models(names, file=None, environment={})
     assert [model.name for model in found] == ["baseline/random", "openai/gpt-4o", "baseline/majority"]
+    with pytest.raises(UserError) as raised:
+        find_models([*names, "gpt-4o", "baseline/x", "replay/none.jsonl"], file=None, environment={})
+    assert len(str(raised.value).splitlines()) == 3
 
 
 HIDDEN = """
-    o1  o1-mini  o3-mini-2025-01-31  o4-mini-2025-04-16  openai/o3  codex-mini-latest  gpt-5
-    gpt-5-mini-2025-08-07  gpt-5.1-chat-latest  gpt-5.6-sol  gpt-6  gpt-oss-120b  deepseek-ai/DeepSeek-R1
-    deepseek-r1-distill-llama-70b  deepseek-reasoner  QwQ-32B  Qwen3-235B-A22B-Thinking-2507  gemini-2.5-pro
-    gemini-2.5-flash-preview-05-20  gemini-3-pro-preview  gemini-3.5-flash  claude-sonnet-5  claude-opus-5-5
-    claude-fable-5-1  anthropic/claude-haiku-5-5  us.anthropic.claude-sonnet-5-v1:0  us.deepseek.r1-v1:0
-    openai.gpt-oss-120b-1:0  kimi-k2.5  accounts/fireworks/models/kimi-k2p6  GLM-4.6  zai-org/glm-5
-    Qwen/Qwen3-8B  qwen3:8b  Qwen3.5-9B  deepseek-v4-flash  grok-4  grok-3-mini  MiniMaxAI/MiniMax-M2
-    medgemma-1.5-4b-it  nvidia/Nemotron-3-Nano  Olmo-3-7B-Think  ByteDance-Seed/Seed-OSS-36B-Instruct
-    HuatuoGPT-o1-8B  baichuan-inc/Baichuan-M2-32B  II-Medical-8B  Apriel-1.5-15b-Thinker
+    o1  o3-mini-2025-01-31  openai/o3  codex-mini-latest  gpt-5  gpt-5.1-chat-latest  gpt-6  gpt-oss-120b
+    deepseek-ai/DeepSeek-R1  deepseek-reasoner  deepseek-v4-flash  QwQ-32B  Qwen3-235B-A22B-Thinking-2507  qwen3:8b
+    gemini-2.5-pro  gemini-3-pro-preview  claude-sonnet-5  claude-fable-5-1  us.anthropic.claude-sonnet-5-v1:0
+    us.deepseek.r1-v1:0  openai.gpt-oss-120b-1:0  kimi-k2.5  accounts/fireworks/models/kimi-k2p6  zai-org/glm-5
+    grok-4  grok-3-mini  MiniMaxAI/MiniMax-M2  medgemma-1.5-4b-it  nvidia/Nemotron-3-Nano  Olmo-3-7B-Think
+    ByteDance-Seed/Seed-OSS-36B-Instruct  HuatuoGPT-o1-8B  Baichuan-M2-32B  II-Medical-8B  Apriel-1.5-15b-Thinker
 """
 """Names of models that reason unseen before they answer."""
 
 OPEN = """
-    gemini-2.5-flash-lite  gemini-2.0-flash  gemini-1.5-pro-002  claude-opus-4-8  claude-sonnet-4-5-20250929
-    claude-3-5-sonnet-20241022  us.anthropic.claude-sonnet-4-5-20250929-v1:0  amazon.nova-lite-v1:0
-    gpt-5-chat-latest  gpt-5-chat  gpt-4o-2024-05-13  gpt-4.1  gpt-35-turbo  olmo-2  o  o200k  deepseek-chat
-    llama-3.3-70b-instruct  my-o3-mini  moonshotai/Kimi-K2-Instruct  glm-4-9b-chat  Qwen/Qwen3-4B-Instruct-2507
-    Qwen3-Coder-30B-A3B-Instruct  Qwen2.5-7B-Instruct  deepseek-v3.1  grok-4-fast-non-reasoning  grok-3
+    gemini-2.5-flash-lite  gemini-2.0-flash  claude-opus-4-8  claude-sonnet-4-5-20250929  claude-3-5-sonnet-20241022
+    us.anthropic.claude-sonnet-4-5-20250929-v1:0  amazon.nova-lite-v1:0  gpt-5-chat  gpt-4o-2024-05-13  gpt-35-turbo
+    olmo-2  o  o200k  deepseek-chat  deepseek-v3.1  my-o3-mini  moonshotai/Kimi-K2-Instruct  glm-4-9b-chat
+    Qwen/Qwen3-4B-Instruct-2507  Qwen3-Coder-30B-A3B-Instruct  Qwen2.5-7B-Instruct  grok-4-fast-non-reasoning  grok-3
     medgemma-27b-text-it  Llama-3.3-70B-Instruct
 """
 """Names that look like theirs."""
@@ -352,39 +270,30 @@ def test_what_a_definition_leaves_out_follows_the_rules(file: Path) -> None:
         find("az2", file=file)
 
 
-def test_where_models_yaml_is_looked_for(file: Path, tmp_path: Path) -> None:
+def test_models_yaml_is_the_one_that_was_named_or_lies_in_this_folder(file: Path, tmp_path: Path) -> None:
     assert find("ward", {"MEDHELM_MODELS": str(file)}).remote_name == "Qwen/Qwen3-8B"
+    for given, environment in ((tmp_path / "none.yaml", {}), (None, {"MEDHELM_MODELS": "none.yaml"})):
+        with pytest.raises(ConfigError, match="cannot be read"):
+            find("baseline/random", environment, given)
     usual = tmp_path / "models.yaml"
     usual.write_text("ward: {model: usual}\n", encoding="utf-8")
     assert find("ward").remote_name == "usual"
     assert find("ward", {"MEDHELM_MODELS": str(file)}).remote_name == "Qwen/Qwen3-8B"
     assert find("ward", {"MEDHELM_MODELS": str(usual)}, file).remote_name == "Qwen/Qwen3-8B"
-
-
-def test_a_named_file_must_be_there_and_right(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="cannot be read"):
-        find("baseline/random", file=tmp_path / "none.yaml")
-    with pytest.raises(ConfigError, match="cannot be read"):
-        find("baseline/random", {"MEDHELM_MODELS": "none.yaml"})
-    (tmp_path / "models.yaml").write_text("ward: {modle: x}\n", encoding="utf-8")
+    usual.write_text("ward: {modle: x}\n", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"line 1  ward.modle: unknown key. Did you mean `model`\?"):
         find("baseline/random")
-
-
-def test_defined_names_are_suggested(file: Path) -> None:
     with pytest.raises(UserError, match=r"model `wards`: unknown. Did you mean `ward`\?"):
         find("wards", file=file)
 
 
 def test_all_that_can_be_listed(file: Path) -> None:
+    """A definition that leads nowhere hides no other."""
     models, problems = defined_models(file=file, environment={**KEYS, **AZURE})
     names = [model.name for model in models]
     assert problems == []
     assert names[:2] == ["ward", "openai/gpt-4o"]
     assert names[-3:] == ["baseline/majority", "baseline/random", "baseline/lexical"]
-
-
-def test_a_definition_that_leads_nowhere_hides_no_other(file: Path) -> None:
     file.write_text(
         "a: {provider: azure}\nb: {base_url: http://127.0.0.1:1/v1}\nc: {provider: bedrock}\n", encoding="utf-8"
     )
@@ -411,67 +320,20 @@ def test_what_people_put_into_addresses_is_not_repeated(hidden: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "said"),
-    [
-        ("gpt-4o", "Did you mean `openai/gpt-4o`?"),
-        ("o4-mini", "Did you mean `openai/o4-mini`?"),
-        ("Claude-sonnet-5", "Did you mean `anthropic/Claude-sonnet-5`?"),
-        ("gemma-3-27b-it", "Did you mean `google/gemma-3-27b-it`?"),
-        ("gpt-oss-120b", "openai/gpt-oss-120b@http://HOST:PORT/v1, or ollama/gpt-oss-120b for Ollama's."),
-        ("llama3.3", "openai/llama3.3@http://HOST:PORT/v1"),
-        ("anthropic", "`anthropic` is a provider: its model's name follows, as in anthropic/NAME."),
-    ],
-)
-def test_names_without_a_provider_are_helped(written: str, said: str) -> None:
-    with pytest.raises(UserError) as raised:
-        find_models([written], file=None, environment={})
-    assert said in str(raised.value)
-
-
-@table(
-    ("provider", "left_over", "base_url"),
-    [
-        ("openai", "/v1/chat/completions", "/v1"),
-        ("openai", "/v1/models", "/v1"),
-        ("anthropic", "/v1/messages", "/v1"),
-        ("anthropic", "/v1/chat/completions/", "/v1"),
-        ("google", "/v1beta/models/m:generateContent", "/v1beta"),
-        ("bedrock", "/model/m/converse", ""),
-        (
-            "vertex",
-            "/v1/projects/q/locations/eu/publishers/google/models/m:generateContent",
-            "/v1/projects/q/locations/eu",
-        ),
-        ("azure", "/openai/responses", "/openai/v1"),
-    ],
-)
-def test_addresses_copied_from_examples_lead_to_the_same_place(provider: str, left_over: str, base_url: str) -> None:
-    (model,) = find_models([f"{provider}/m@http://127.0.0.1:1{left_over}"], file=None, environment={})
-    assert model.base_url == f"http://127.0.0.1:1{base_url}"
-
-
-@pytest.mark.parametrize(
     ("environment", "said"),
     [
         ({}, "openai/gpt-4o needs a key: set the environment variable OPENAI_API_KEY."),
-        ({"OPENAI_API_KEY": "  "}, "needs a key"),
         ({"OPENAI_API_KEY": "sk-a\nsk-b"}, "the value of OPENAI_API_KEY has more than one word or line"),
         ({"OPENAI_API_KEY": "sk-\N{SNOWMAN}"}, "the value of OPENAI_API_KEY contains characters that keys never have"),
         ({"OPENAI_API_KEY": "sk-a\n"}, None),
-        ({"OPENAI_API_KEY": "sk-a"}, None),
     ],
 )
 def test_a_missing_key_is_named_and_a_bad_one_not_repeated(environment: Mapping[str, str], said: str | None) -> None:
+    assert missing_key(find("openai/q@http://127.0.0.1:1/v1"), {}) is None
     text = missing_key(find("openai/gpt-4o"), environment)
     assert (text is None) == (said is None)
     assert said is None or said in (text or "")
     assert "sk-" not in (text or "")
-
-
-def test_models_without_a_key_miss_none(file: Path) -> None:
-    assert missing_key(find("baseline/random"), {}) is None
-    assert missing_key(find("openai/q@http://127.0.0.1:1/v1"), {}) is None
-    assert missing_key(find("ward", file=file), {}) == "ward needs a key: set the environment variable WARD_KEY."
 
 
 MORE = """\
@@ -480,21 +342,8 @@ anthropic/claude-sonnet-5: {parameters: {thinking: {type: disabled}}}
 calm: {provider: google, model: gemini-2.5-flash, parameters: {thinkingConfig: {thinkingBudget: 0}}}
 eager: {provider: google, model: gemini-2.5-flash-lite, parameters: {thinkingConfig: {thinkingBudget: 512}}}
 ours: {provider: anthropic, model: claude-x, base_url: 'https://gw.org', key: GW_KEY}
-gemma: {model: google/gemma-3, base_url: 'http://127.0.0.1:8000/v1'}
 aws: {provider: bedrock, model: 'a.b-v1:0', parameters: {thinking: {type: enabled, budget_tokens: 1024}}}
 """
-
-
-def test_vendors_in_models_yaml(tmp_path: Path) -> None:
-    path = tmp_path / "more.yaml"
-    path.write_text(MORE, encoding="utf-8")
-    opus = find("anthropic/claude-opus-4-8", KEYS, path)
-    assert (opus.provider, opus.remote_name, opus.max_tokens) == ("anthropic", "claude-opus-4-8", 9000)
-    assert (opus.base_url, opus.key_variable) == ("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY")
-    ours = find("ours", KEYS, path)
-    assert (ours.base_url, ours.key_variable) == ("https://gw.org/v1", "GW_KEY")
-    assert find("gemma", KEYS, path).remote_name == "google/gemma-3"
-    assert find("aws", CLOUD, path).base_url == "https://bedrock-runtime.eu-central-1.amazonaws.com"
 
 
 @pytest.mark.parametrize(
@@ -511,7 +360,9 @@ def test_vendors_in_models_yaml(tmp_path: Path) -> None:
 def test_parameters_turn_thought_on_and_off(tmp_path: Path, name: str, thinks: bool) -> None:
     path = tmp_path / "more.yaml"
     path.write_text(MORE, encoding="utf-8")
-    assert find(name, CLOUD, path).reasoning == thinks
+    model = find(name, CLOUD, path)
+    assert model.reasoning == thinks
+    assert name != "ours" or (model.base_url, model.key_variable) == ("https://gw.org/v1", "GW_KEY")
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -572,21 +423,10 @@ def test_a_file_that_is_found_says_where_keys_go(tmp_path: Path, entry: str, not
     assert notes == expected
     find_models(["ours"], file=path, environment=KEYS, note=notes.append)
     assert notes == expected, "the user named the file"
-
-
-def test_a_file_that_is_found_says_that_a_providers_key_goes_to_a_port_of_this_machine(tmp_path: Path) -> None:
-    """Any user of this machine may listen there."""
-    (tmp_path / "models.yaml").write_text("ours: {base_url: 'http://127.0.0.1:8000/v1'}\n", encoding="utf-8")
-    notes: list[str] = []
+    local = "ours: {base_url: 'http://127.0.0.1:8000/v1'}\n"  # any user of this machine may listen there
+    path.write_text(local, encoding="utf-8")
     find_models(["ours"], environment={"OPENAI_API_KEY": "sk-o"}, note=notes.append)
-    assert notes == ["models.yaml:1: `ours` sends the key in OPENAI_API_KEY to http://127.0.0.1:8000"]
-    find_models(["ours"], environment={}, note=notes.append)
-    assert len(notes) == 1
-
-
-def test_a_list_with_commas_is_refused() -> None:
-    with pytest.raises(UserError, match="Repeat the option for each: --model A --model B"):
-        find("openai/a, baseline/majority")
+    assert notes[len(expected) :] == ["models.yaml:1: `ours` sends the key in OPENAI_API_KEY to http://127.0.0.1:8000"]
 
 
 # --- pools of equal servers -------------------------------------------------------------------------------------------
@@ -621,11 +461,6 @@ def test_neither_name_nor_digests_of_a_pool_depend_on_its_servers(tmp_path: Path
     alone = pool(f"openai/q@{ONE}")
     assert alone.addresses == (ONE,)
     assert alone.digest != found[0].digest
-
-
-def test_a_pool_gets_no_key_but_the_general_one() -> None:
-    assert pool(f"openai/q@{ONE},{TWO}", {"OPENAI_API_KEY": "sk-o"}).key_variable == ""
-    assert pool(f"openai/q@{ONE},{TWO}", KEYS).key_variable == "MEDHELM_API_KEY"
 
 
 @pytest.mark.parametrize(

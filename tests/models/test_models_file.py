@@ -62,11 +62,6 @@ plain: {}
     assert plain.structured
 
 
-def test_an_empty_file_defines_nothing(file: Path) -> None:
-    file.write_text("# nothing yet\n", encoding="utf-8")
-    assert read_definitions(file) == {}
-
-
 def test_all_problems_are_told_at_once_with_their_lines(file: Path) -> None:
     text = """\
 qwen:
@@ -94,10 +89,7 @@ other:
     ("text", "words"),
     [
         ("- a\n- b\n", "the top of the file must map names to models"),
-        ("just text\n", "the top of the file must map names to models"),
         ("qwen: http://127.0.0.1\n", "qwen: must be a mapping of keys to values, such as {base_url: http...}"),
-        ("qwen: sk-a/b\n", "qwen: must be a mapping"),
-        ("qwen:\n", "qwen: must be a mapping"),
         ("models:\n  qwen: {model: a}\n", "names belong at the top level"),
         ("qwen:\n\tmodel: a\n", "Indent with spaces, not tabs."),
         ("? [a, b]\n: {model: a}\n", "a key must be a text"),
@@ -113,15 +105,9 @@ other:
         ("qwen: {model: a}\nqwen: {model: b}\n", "appears twice"),
         ("qwen: {parameters: [1]}\n", "qwen.parameters: must be a mapping"),
         ("qwen: {parameters: {messages: []}}\n", "`messages` is set by medhelm"),
-        ("qwen: {parameters: {stream: true}}\n", "`stream` is set by medhelm"),
         ("qwen: {parameters: {systemInstruction: x}}\n", "`systemInstruction` is set by medhelm"),
-        ("qwen: {provider: anthropc}\n", "Did you mean `anthropic`?"),
-        ("qwen: {provider: google, base_url: 'https://x.org?api-version=1'}\n", "belongs to `provider: azure`"),
-        ("qwen: {structured: sometimes}\n", "qwen.structured: must be true or false"),
-        ("qwen: {price: {input: 1, output: 2, per: token}}\n", "qwen.price.per: unknown key"),
-        ("qwen: {base_url: gpu1:8000}\n", "begin with http:// or https://"),
-        ("qwen: {base_url: http://llm.hospital.org/v1}\n", "insecure: true"),
         ("qwen: {base_url: 'https://x.openai.azure.com?api-version=1'}\n", "belongs to `provider: azure`"),
+        ("qwen: {base_url: 'https://me:secret@gw.org/v1'}\n", "not contain a user name or password"),
     ],
 )
 def test_each_mistake_has_its_words(file: Path, text: str, words: str) -> None:
@@ -135,35 +121,19 @@ def test_what_stands_twice_hides_nothing_else(file: Path) -> None:
     assert [said.partition(":")[0] for _, said in found] == ["a.modle", "b.window", "a"]
 
 
-def test_all_that_is_wrong_with_parameters_is_told_at_once(file: Path) -> None:
-    ((_, said),) = problems(file, "a: {parameters: {stream: true, password: hunter2, messages: []}}\n")
-    assert all(f"`{name}`" in said for name in ("stream", "password", "messages"))
-    assert "hunter2" not in said
-
-
-@pytest.mark.parametrize(
-    "text", ["\N{ZERO WIDTH NO-BREAK SPACE}a:\n  model: x\n", "a:\r\n  model: x\r\n", "a: {model: x}"]
-)
+@pytest.mark.parametrize("text", ["\N{ZERO WIDTH NO-BREAK SPACE}a:\n  model: x\n", "a:\r\n  model: x\r\n"])
 def test_files_of_all_editors_are_read(file: Path, text: str) -> None:
     file.write_bytes(text.encode())
     assert read_definitions(file)["a"].model == "x"
-
-
-def test_azure_may_name_its_version(file: Path) -> None:
-    file.write_text("a: {provider: azure, base_url: 'https://x.openai.azure.com?api-version=1'}\n", encoding="utf-8")
-    assert str(read_definitions(file)["a"].base_url).endswith("?api-version=1")
+    file.write_text("# nothing yet\n", encoding="utf-8")
+    assert read_definitions(file) == {}
 
 
 @pytest.mark.parametrize(
     "secret",
     [
-        "sk-proj-hunter2hunter2",
-        "0123456789abcdef0123456789abcdef",
-        "hunter2",
-        "Hunter_2",
-        "A1B2C3D4E5F6A7B8C9D0E1F2A3B4C5D6",
-        "AZ hunter2",
-        "''",
+        *("sk-proj-hunter2hunter2", "0123456789abcdef0123456789abcdef", "hunter2", "Hunter_2"),
+        *("A1B2C3D4E5F6A7B8C9D0E1F2A3B4C5D6", "AZ hunter2", "''"),
     ],
 )
 def test_a_key_in_the_file_is_an_error_that_does_not_repeat_it(file: Path, secret: str) -> None:
@@ -173,35 +143,22 @@ def test_a_key_in_the_file_is_an_error_that_does_not_repeat_it(file: Path, secre
     assert secret.strip("'") == "" or secret not in said
 
 
-@pytest.mark.parametrize("name", ["api_key", "api-key", "Authorization", "password", "client_secret", "token"])
-def test_secrets_are_no_parameters(file: Path, name: str) -> None:
-    ((_, said),) = problems(file, f"qwen: {{parameters: {{{name}: hunter2}}}}\n")
+def test_secrets_are_no_parameters_and_ordinary_parameters_no_secrets(file: Path) -> None:
+    names = ["api_key", "api-key", "Authorization", "password", "client_secret", "token"]
+    ((_, said),) = problems(file, f"qwen: {{parameters: {{{', '.join(f'{name}: hunter2' for name in names)}}}}}\n")
+    assert all(f"`{name}`" in said for name in names)
     assert "looks like a secret" in said
     assert "hunter2" not in said
-
-
-@pytest.mark.parametrize("name", ["max_tokens", "logit_bias", "top_p", "prompt_cache_key"])
-def test_ordinary_parameters_are_no_secrets(file: Path, name: str) -> None:
-    file.write_text(f"qwen: {{parameters: {{{name}: 1}}}}\n", encoding="utf-8")
-    assert read_definitions(file)["qwen"].parameters == {name: 1}
-
-
-def test_a_password_in_an_address_is_not_repeated(file: Path) -> None:
-    ((_, said),) = problems(file, "qwen: {base_url: 'https://me:hunter2@host/v1'}\n")
-    assert "hunter2" not in said
+    plain = dict.fromkeys(("max_tokens", "logit_bias", "top_p", "prompt_cache_key"), 1)
+    file.write_text(f"qwen: {{parameters: {plain}}}\n", encoding="utf-8")
+    assert read_definitions(file)["qwen"].parameters == plain
 
 
 def test_the_example_in_the_documentation_is_valid() -> None:
     example = Path(__file__).parents[2] / "docs" / "reference" / "models.example.yaml"
     definitions = read_definitions(example)
     assert len(definitions) >= 4
-    assert {definition.provider for definition in definitions.values()} == {
-        "openai",
-        "azure",
-        "anthropic",
-        "google",
-        "bedrock",
-    }
+    assert {definition.provider for definition in definitions.values()} >= {"openai", "azure", "bedrock"}
 
 
 @pytest.mark.parametrize(
@@ -231,14 +188,7 @@ def test_a_file_that_was_only_found_sends_no_vendors_key_to_a_pool(file: Path) -
 
 
 @pytest.mark.parametrize(
-    "variable",
-    [
-        "MEDHELM_STORE_KEY",
-        "MEDHELM_GATEWAY_TOKEN",
-        "MEDHELM_PROXY_LOGIN",
-        "MEDHELM_ANYTHING_API_KEY",
-        "MEDHELM_API_KEY_2",
-    ],
+    "variable", ["MEDHELM_STORE_KEY", "MEDHELM_GATEWAY_TOKEN", "MEDHELM_ANYTHING_API_KEY", "MEDHELM_API_KEY_2"]
 )
 def test_settings_of_medhelm_are_never_keys(file: Path, variable: str) -> None:
     ((line, text),) = problems(file, f"\nours: {{base_url: 'http://10.0.0.5/v1', key: {variable}}}\n")
@@ -249,23 +199,18 @@ def test_settings_of_medhelm_are_never_keys(file: Path, variable: str) -> None:
 @pytest.mark.parametrize("where", ["base_url: 'http://127.0.0.1:1/v1'", "base_url: 'https://h.example/v1'", "model: m"])
 @pytest.mark.parametrize(
     "variable",
-    ["HOME", "USER", "PATH", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AZURE_STORAGE_ACCOUNT_KEY", "GITHUB_TOKEN",
-     "SSH_PRIVATE_KEY", "DJANGO_SECRET_KEY", "DATABASE_URL", "GOOGLE_APPLICATION_CREDENTIALS", "_KEY"],
-)  # fmt: skip
+    ["HOME", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AZURE_STORAGE_ACCOUNT_KEY", "GITHUB_TOKEN", "DATABASE_URL"],
+)
 def test_a_file_that_was_only_found_sends_only_keys_of_models(file: Path, variable: str, where: str) -> None:
     file.write_text(f"ours: {{{where}, key: {variable}}}\n", encoding="utf-8")
     with pytest.raises(ConfigError) as raised:
         read_definitions(file, is_found=True)
-    if variable != "_KEY":
-        assert "is not sent" in str(raised.value)
-        assert "name it with --models" in str(raised.value)
-        assert read_definitions(file)["ours"].key == variable, "the user named the file"
-
-
-@pytest.mark.parametrize("variable", ["WARD_KEY", "WARD_7_KEY", "MY_SERVER_KEY", "GROQ_API_KEY", "MEDHELM_API_KEY"])
-def test_a_file_that_was_only_found_may_name_keys_of_models(file: Path, variable: str) -> None:
-    file.write_text(f"ours: {{base_url: 'https://h.example/v1', key: {variable}}}\n", encoding="utf-8")
-    assert read_definitions(file, is_found=True)["ours"].key == variable
+    assert "is not sent" in str(raised.value)
+    assert "name it with --models" in str(raised.value)
+    assert read_definitions(file)["ours"].key == variable, "the user named the file"
+    for allowed in ("WARD_7_KEY", "GROQ_API_KEY", "MEDHELM_API_KEY"):
+        file.write_text(f"ours: {{{where}, key: {allowed}}}\n", encoding="utf-8")
+        assert read_definitions(file, is_found=True)["ours"].key == allowed
 
 
 @pytest.mark.parametrize("is_found", [True, False])
@@ -273,19 +218,13 @@ def test_a_file_that_was_only_found_may_name_keys_of_models(file: Path, variable
     ("name", "words"),
     [
         ("OPENAI/gpt-4o", "looks like a model of the provider `openai`"),
-        ("OpenAI/gpt-4o", "looks like a model of the provider `openai`"),
-        ("0penai/gpt-4o", "looks like a model of the provider `openai`"),
         ("openal/gpt-4o", "looks like a model of the provider `openai`"),
-        ("Anthropic/claude-sonnet-5", "looks like a model of the provider `anthropic`"),
         ("B\\x61seline/majority", "looks like a model of the provider `baseline`"),
         ("openai /gpt-4o", "before a slash"),
-        ("open ai/gpt-4o", "before a slash"),
         ("\\u043epenai/gpt-4o", "before a slash"),
         ("openai\\u2215gpt-4o", "before a slash"),
-        ("openai\\uff0fgpt-4o", "before a slash"),
         ("\\uff4fpenai/gpt-4o", "before a slash"),
         ("openai\\u200b/gpt-4o", "a name must be one line of text"),
-        ("openai\\u00a0/gpt-4o", "a name must be one line of text"),
     ],
 )
 def test_names_that_look_like_those_of_a_provider(file: Path, name: str, words: str, is_found: bool) -> None:
@@ -293,9 +232,6 @@ def test_names_that_look_like_those_of_a_provider(file: Path, name: str, words: 
     with pytest.raises(ConfigError) as raised:
         read_definitions(file, is_found=is_found)
     assert words in str(raised.value)
-
-
-@pytest.mark.parametrize("name", ["Qwen/Qwen3-8B", "meta-llama/Llama-3.3", "local/qwen2.5", "Klinik \u00c4", "a b"])
-def test_other_names_are_free(file: Path, name: str) -> None:
-    file.write_text(f'"{name}": {{base_url: "http://127.0.0.1:8000/v1"}}\n', encoding="utf-8")
-    assert list(read_definitions(file, is_found=True)) == [name]
+    for free in ("Qwen/Qwen3-8B", "local/qwen2.5", "Klinik \u00c4", "a b"):
+        file.write_text(f'"{free}": {{base_url: "http://127.0.0.1:8000/v1"}}\n', encoding="utf-8")
+        assert list(read_definitions(file, is_found=is_found)) == [free]

@@ -9,7 +9,7 @@ import pytest
 
 from medhelm.domain import Model, Price
 from medhelm.errors import ConfigError, UserError
-from medhelm.models.price_book import PriceBook, read_price_books, snapshot_names
+from medhelm.models.price_book import PriceBook, read_price_books
 from medhelm.models.prices import price_of
 from medhelm.results.published.data import load_results
 
@@ -66,36 +66,28 @@ OURS = """\
         ("openai/gpt-4o@https://gateway.hospital.org/v1", (1.0, 2.0)),
         ("azure/gpt-4o", None),
         ("openai/meta-llama/Llama-3.3-70B-Instruct@http://127.0.0.1:8000/v1", (0.0, 0.5)),
-        ("openai/llama-3.3-70b-instruct", (0.0, 0.5)),
-        ("openai/gpt-4o-mini", None),
         ("openai/o3", (2.0, 8.0)),
     ],
 )
 def test_names_from_the_most_exact_to_what_the_server_calls_it(
     tmp_path: Path, asked: str, expected: tuple[float, float] | None
 ) -> None:
-    assert of(book(tmp_path, OURS).price_of(model(asked), DAY)) == expected
+    found = book(tmp_path, "\ufeff" + OURS)
+    assert of(found.price_of(model(asked), DAY)) == expected
+    assert found.entries[0].price == Price(input=1.0, output=2.0, source="prices.yaml: our contract")
+    assert found.entries[2].price.cache_write == 0.2
 
 
 @pytest.mark.parametrize(
     ("day", "expected"),
     [
-        (date(2020, 1, 1), (10.0, 40.0)),
         (date(2025, 6, 9), (10.0, 40.0)),
         (date(2025, 6, 10), (2.0, 8.0)),
-        (date(2025, 12, 31), (2.0, 8.0)),
         (date(2026, 1, 1), None),
     ],
 )
 def test_both_days_of_a_period_count(tmp_path: Path, day: date, expected: tuple[float, float] | None) -> None:
     assert of(book(tmp_path, OURS).price_of(model("openai/o3"), day)) == expected
-
-
-def test_a_price_says_where_it_stood(tmp_path: Path) -> None:
-    found = book(tmp_path, "\ufeff" + OURS)
-    prices = [entry.price for entry in found.entries]
-    assert prices[0] == Price(input=1.0, output=2.0, source="prices.yaml: our contract")
-    assert prices[2] == Price(input=0.0, output=0.5, cached_input=0.0, cache_write=0.2, source="prices.yaml")
 
 
 def test_books_go_before_models_yaml_and_before_the_lists(tmp_path: Path) -> None:
@@ -109,38 +101,13 @@ def test_books_go_before_models_yaml_and_before_the_lists(tmp_path: Path) -> Non
     dated = model("openai/gpt-4o-2024-05-13")
     assert of(price_of(dated, DAY)) == (5.0, 15.0)
     assert of(price_of(dated, DAY, [ours, paper])) == (2.5, 10.0)
+    everyone = book(tmp_path, "- {model: baseline/x, input: 1, output: 1}")
+    assert of(price_of(Model(name="baseline/x", provider="baseline", remote_name="x"), DAY, [everyone])) == (0.0, 0.0)
     # Where a book has nothing the others go on.
     assert of(price_of(model("openai/gpt-4o-mini"), DAY, [ours])) == (0.15, 0.6)
 
 
-@pytest.mark.parametrize("provider", ["baseline", "replay"])
-def test_no_book_makes_an_answer_without_a_service_cost_anything(tmp_path: Path, provider: str) -> None:
-    ours = book(tmp_path, f"- {{model: {provider}/x, input: 1, output: 1}}")
-    asked = Model(name=f"{provider}/x", provider=provider, remote_name="x")
-    assert of(price_of(asked, DAY, [ours])) == (0.0, 0.0)
-
-
 # --- the paper's prices -----------------------------------------------------------------------------------------------
-
-
-def test_the_snapshots_are_the_papers_prices() -> None:
-    """Two of them: what the cost table was computed with, and the printed table, which differ in one model."""
-    assert snapshot_names() == ["paper-2025-05-12", "paper-2025-05-12-g5"]
-    used, printed = (
-        {entry.model: of(entry.price) for entry in one.entries} for one in read_price_books(snapshot_names())
-    )
-    assert used == {
-        "gpt-4o-2024-05-13": (2.5, 10.0),
-        "gpt-4o-mini-2024-07-18": (0.15, 0.6),
-        "llama-3.3-70b-instruct": (0.71, 0.71),
-        "gemini-2.0-flash-001": (0.15, 0.6),
-        "gemini-1.5-pro-001": (1.25, 5.0),
-        "claude-3-5-sonnet-20241022": (3.0, 15.0),
-        "claude-3-7-sonnet-20250219": (3.0, 15.0),
-        "o3-mini-2025-01-31": (1.2, 4.84),
-        "deepseek-r1": (1.35, 5.4),
-    }
-    assert printed == {**used, "deepseek-r1": (1.2, 4.84)}
 
 
 def test_the_jury_of_the_paper_costs_6_21_and_25_71() -> None:
@@ -155,13 +122,12 @@ def test_the_jury_of_the_paper_costs_6_21_and_25_71() -> None:
 # --- what is wrong with a file ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("written", ["1,000", "5%", "$2.50", "'2.5'", ".nan", "2.500,00", "free", "1e9999"])
+@pytest.mark.parametrize("written", ["1,000", "5%", "$2.50", "'2.5'", ".nan", "free"])
 def test_what_is_no_number(tmp_path: Path, written: str) -> None:
-    ((line, text),) = problems(tmp_path, f"- model: a\n  input: 1\n  output: {written}\n")
-    assert line == 3
-    assert text.startswith("[0].output: must be a")
-    if written != "1e9999":
-        assert "US dollars per million tokens" in text
+    (first, second) = problems(tmp_path, f"- model: a\n  input: -1\n  output: {written}\n")
+    assert (first[0], second[0]) == (2, 3)
+    assert second[1].startswith("[0].output: must be a")
+    assert "US dollars per million tokens" in second[1]
 
 
 @pytest.mark.parametrize(
@@ -169,27 +135,18 @@ def test_what_is_no_number(tmp_path: Path, written: str) -> None:
     [
         ("{model: a, input: -1, output: 2}", "[0].input: must be at least 0, is the number -1."),
         ("{model: a, input: 2.5e-06, output: 2}", "looks like a price for one token. Prices are for a million tokens"),
-        ("{model: a, input: true, output: 2}", "[0].input: must be a number, is `true`."),
         ("{model: '', input: 1, output: 2}", "[0].model: must not be empty"),
-        ("{model: a, output: 2}", "[0].input: missing. Add this key."),
         ("{model: a, input: 1, output: 2, form: 2025-01-01}", "[0].form: unknown key. Did you mean `from`?"),
-        ("{model: a, input: 1, output: 2, since: 2025-01-01}", "[0].since: unknown key."),
         ("{model: a, input: 1, output: 2, from: 12.05.2025}", "must be a day such as 2025-05-12, is `12.05.2025`."),
         ("{model: a, input: 1, output: 2, until: 2025-02-30}", "must be a day such as 2025-05-12, is `2025-02-30`."),
         ("{model: a, input: 1, output: 2, until: 20250230}", "[0].until: must be text, is the number 20250230."),
         ("{model: a, input: 1, output: 2, from: 2025-02-02, until: 2025-02-01}", "2025-02-01 is before `from`"),
-        ("hello", "[0]: must be a mapping of keys to values, is `hello`."),
     ],
 )
 def test_one_thing_wrong(tmp_path: Path, entry: str, words: str) -> None:
     ((line, text),) = problems(tmp_path, f"# ours\n- {entry}\n")
     assert line == 2
     assert words in text
-
-
-def test_all_invalid_values_are_reported_at_once(tmp_path: Path) -> None:
-    text = "- {model: a, input: 2,50, output: 5%}\n- {model: b, input: 1, output: 2, until: later}\n"
-    assert [line for line, _ in problems(tmp_path, text)] == [1, 1, 2]
 
 
 def test_all_contradictions_are_reported_at_once(tmp_path: Path) -> None:
@@ -206,33 +163,13 @@ def test_all_contradictions_are_reported_at_once(tmp_path: Path) -> None:
     assert "`c` has another price in line 3" in found[1][1]
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("", "the file is empty"),
-        ("model: a\ninput: 1\n", "must be a list"),
-        ("[]", "must have at least 1 entry"),
-        ("- {model: a, input: 1", "not valid YAML"),
-        ("- {model: a, input: 1, input: 2, output: 3}", "appears twice"),
-    ],
-)
-def test_a_file_of_another_form(tmp_path: Path, text: str, words: str) -> None:
-    ((_, found),) = problems(tmp_path, text)
-    assert words in found
-
-
-def test_bytes_that_are_no_text(tmp_path: Path) -> None:
-    file = tmp_path / "prices.yaml"
-    file.write_bytes(b"- {model: \xff}")
-    with pytest.raises(ConfigError, match="not UTF-8"):
-        read_price_books([str(file)])
-    with pytest.raises(ConfigError, match="cannot be read"):
-        read_price_books([str(tmp_path)])
-
-
-def test_neither_a_file_nor_a_snapshot() -> None:
+def test_what_cannot_be_read_is_neither_a_file_nor_a_snapshot(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"`paper-2025-05`: neither a file nor a snapshot. Did you mean `paper-2025"):
         read_price_books(["paper-2025-05"])
+    (tmp_path / "prices.yaml").write_bytes(b"- {model: \xff}")
+    for name, words in (("prices.yaml", "not UTF-8"), ("", "cannot be read")):
+        with pytest.raises(ConfigError, match=words):
+            read_price_books([str(tmp_path / name)])
 
 
 # --- what others say of them ------------------------------------------------------------------------------------------

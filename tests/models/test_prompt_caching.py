@@ -102,6 +102,10 @@ def test_a_beginning_ends_with_a_line_or_before_a_blank() -> None:
     assert order_by_shared_prefix([head + "half-a", head + "half-b"], CLAUDE, 0)[0].shared == len(head) - 1
     assert order_by_shared_prefix([head + "\nhalf-a", head + "\nhalf-b"], CLAUDE, 0)[0].shared == len(head) + 1
     assert order_by_shared_prefix(["x" * 9000, "x" * 9001], CLAUDE, 0)[0].shared == 0, "no place to cut"
+    assert [shared_prefix(texts, CLAUDE) for texts in ([], [LONG], [LONG + "a", LONG + "b"])] == [0, 0, 4199]
+    costly = CachePrices(read=0.9, write=1.25)
+    assert shared_prefix([LONG + "a", LONG + "b"], costly) == 0
+    assert order_by_shared_prefix([LONG + "a", LONG + "b"], costly, 0)[0].shared == 0
 
 
 WORDS = st.lists(st.sampled_from(["aa ", "bb\n", "c"]), max_size=4).map("".join)
@@ -139,22 +143,6 @@ def test_the_groups_are_the_best_there_are_and_nothing_is_lost(
     assert all(len(members) > 1 for members in groups.values())
 
 
-@pytest.mark.parametrize(
-    ("prompts", "shared"),
-    [([], 0), ([LONG], 0), ([LONG + "a", LONG + "b"], 4199), (["a", "b"], 0), ([LONG + "a", LONG + "b", "c"], 0)],
-)
-def test_what_all_prompts_about_one_completion_share(prompts: list[str], shared: int) -> None:
-    assert shared_prefix(prompts, CLAUDE) == shared
-
-
-def test_one_request_is_nothing_to_wait_for_where_writing_costs_more_than_is_saved() -> None:
-    assert shared_prefix([LONG + "a", LONG + "b"], CachePrices(read=0.9, write=1.25)) == 0
-    assert order_by_shared_prefix([LONG + "a", LONG + "b"], CachePrices(read=0.9, write=1.25), 0) == [
-        OrderedPrompt(0, 0),
-        OrderedPrompt(1, 0),
-    ]
-
-
 # --- whose turn it is -------------------------------------------------------------------------------------------------
 
 
@@ -189,51 +177,39 @@ async def sent(requests: list[Request], *, fails: bool = False) -> list[list[int
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_the_first_with_a_beginning_goes_alone_and_the_others_after_it(fails: bool) -> None:
+async def test_the_first_with_a_beginning_goes_alone_and_the_others_after_it(fails: bool) -> None:
     asked = [request("same a", 5), request("same b", 5), request("other", 5), request("same c", 5)]
     asked.append(request("same d", 5, name="a/another"))
-    assert asyncio.run(sent(asked, fails=fails)) == [[0, 2, 4], [1, 3]]
+    assert asked[0].digest == request("same a", 0).digest
+    assert await sent(asked, fails=fails) == [[0, 2, 4], [1, 3]]
 
 
-def test_who_waits_can_be_cancelled_and_a_first_that_is_cancelled_lets_the_others_go() -> None:
-    async def check() -> list[str]:
-        openings, said = PrefixGate(), list[str]()
+async def test_who_waits_can_be_cancelled_and_a_first_that_is_cancelled_lets_the_others_go() -> None:
+    gate, said = PrefixGate(), list[str]()
 
-        async def send(name: str) -> None:
-            async with openings.turn(request("same", 4)):
-                said.append(name)
-                await asyncio.Event().wait()
+    async def send(name: str) -> None:
+        async with gate.turn(request("same", 4)):
+            said.append(name)
+            await asyncio.Event().wait()
 
-        first, second, third = (asyncio.create_task(send(name)) for name in ("first", "second", "third"))
-        await asyncio.sleep(0)
-        second.cancel()
-        first.cancel()
-        await asyncio.wait((first, second))
-        await asyncio.sleep(0)
-        third.cancel()
-        await asyncio.wait((third,))
-        return said
-
-    assert asyncio.run(check()) == ["first", "third"]
+    first, second, third = (asyncio.create_task(send(name)) for name in ("first", "second", "third"))
+    await asyncio.sleep(0)
+    second.cancel()
+    first.cancel()
+    await asyncio.wait((first, second))
+    await asyncio.sleep(0)
+    third.cancel()
+    await asyncio.wait((third,))
+    assert said == ["first", "third"]
 
 
-def test_old_beginnings_are_forgotten_and_then_lead_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_old_beginnings_are_forgotten_and_then_lead_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(openings, "MAX_KNOWN", 2)
 
-    async def check() -> int:
-        known = PrefixGate()
-        for n in range(5):
-            async with known.turn(request(f"same {n}", 6)):
-                pass
-        return len(known._known)
-
-    assert asyncio.run(check()) <= 2
+    known = PrefixGate()
+    for n in range(5):
+        async with known.turn(request(f"same {n}", 6)):
+            pass
+    assert len(known._known) <= 2
     asked = [request("same a", 5), request("same b", 5)]
-    assert asyncio.run(sent(asked)) == [[0], [1]]
-
-
-def test_the_mark_is_no_part_of_what_identifies_a_request() -> None:
-    assert request("same a", 5).digest == request("same a", 0).digest
-    two = Prompt((Message("system", "Be"), Message("user", "brief, please")))
-    asked = Request(model=model(), prompt=two, max_tokens=1, shared_characters=7)
-    assert asked.shared_prefix == "Bebrief"
+    assert await sent(asked) == [[0], [1]]

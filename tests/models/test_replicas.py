@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 import pytest
@@ -16,11 +15,8 @@ from medhelm.models.prompt_caching import MIN_CHARACTERS
 from tests.support import virtual_time
 from tests.support.models.simulated_servers import SimulatedPool
 
+run_test = virtual_time.run
 ONE, TWO, THREE = (f"http://127.0.0.1:800{n}/v1" for n in range(3))
-
-
-def simulate(main: Callable[[], Coroutine[None, None, None]]) -> None:
-    virtual_time.run(main())
 
 
 def now() -> float:
@@ -34,252 +30,210 @@ def write(file: Path, *addresses: str) -> None:
     os.utime(file, ns=(before + 1_000_000, before + 1_000_000))
 
 
-def test_servers_die_and_join_and_nothing_is_lost_or_bought_twice(tmp_path: Path) -> None:
+async def test_servers_die_and_join_and_nothing_is_lost_or_bought_twice(tmp_path: Path) -> None:
     """Three servers of 8 completions a second; one dies after 20 s and another one joins after 40 s."""
     file, n = tmp_path / "endpoints.txt", 1_300
     write(file, ONE, TWO)
 
-    async def main() -> None:
-        pool = SimulatedPool([ONE, TWO], file=file)
-        write(file, ONE, TWO, "http://127.0.0.1:8009/v1")
+    pool = SimulatedPool([ONE, TWO], file=file)
+    write(file, ONE, TWO, "http://127.0.0.1:8009/v1")
 
-        async def events() -> None:
-            await asyncio.sleep(20)
-            pool.server(ONE).die()
-            await asyncio.sleep(20)
-            write(file, ONE, TWO, "http://127.0.0.1:8009/v1", THREE)
-
-        eventful = asyncio.ensure_future(events())
-        results = await pool.ask_all(range(n), lanes=48)
-        await eventful
-        capacity = 24 * 20 + 16 * 20 + 24 * (now() - 40)
-        assert [r.completion.failure for r in results if r.completion.failure] == []
-        assert pool.good() == Counter(range(n))
-        assert n / capacity > 0.9, f"{n / capacity:.3f} of what the living servers could complete"
-        shares = [sum(server.good.values()) for server in pool.servers.values()]
-        assert min(shares) > n / 10
-        assert any("joined" in note for note in pool.notes)
-        assert any(f"{ONE} does not respond" in note for note in pool.notes)
-
-    simulate(main)
-
-
-def test_a_request_goes_to_another_server_at_once_and_keeps_its_attempts() -> None:
-    async def main() -> None:
-        pool = SimulatedPool([ONE, TWO, THREE])
-        await pool.ask_all(range(24), lanes=24)
-        asking = asyncio.gather(*[pool.ask(number) for number in range(100, 124)])
-        await asyncio.sleep(0.5)
-        started = now()
+    async def events() -> None:
+        await asyncio.sleep(20)
         pool.server(ONE).die()
-        pool.server(TWO).die()
-        results = await asking
-        assert all(result.completion.text == THREE for result in results if result.requests_sent > 1)
-        assert Counter(result.requests_sent for result in results)[1] == 8
-        assert now() - started < 4.0  # 24 requests at 8 a second, without any backoff
-        pool.server(ONE).restart()
-        await pool.ask_all(range(200, 400), lanes=24)
-        assert sum(pool.server(ONE).good.values()) > 50, "a server that is back gets requests"
-        assert [note for note in pool.notes if "responds and gets requests" in note] == [
-            f"openai/m@pool: {ONE} responds and gets requests"
-        ]
+        await asyncio.sleep(20)
+        write(file, ONE, TWO, "http://127.0.0.1:8009/v1", THREE)
 
-    simulate(main)
-
-
-def test_an_error_of_one_request_stays_its_own() -> None:
-    async def main() -> None:
-        pool = SimulatedPool([ONE, TWO])
-        for address in (ONE, TWO):
-            pool.server(address).failure = ProviderError("bad_request", "no such field")
-        result = await pool.ask(1)
-        assert result.completion.failure is not None
-        assert (result.completion.failure.code, result.requests_sent) == ("bad_request", 1)
-        assert pool.notes == []
-
-    simulate(main)
+    eventful = asyncio.ensure_future(events())
+    results = await pool.ask_all(range(n), lanes=48)
+    await eventful
+    capacity = 24 * 20 + 16 * 20 + 24 * (now() - 40)
+    assert [r.completion.failure for r in results if r.completion.failure] == []
+    assert pool.good() == Counter(range(n))
+    assert n / capacity > 0.9, f"{n / capacity:.3f} of what the living servers could complete"
+    shares = [sum(server.good.values()) for server in pool.servers.values()]
+    assert min(shares) > n / 10
+    assert any("joined" in note for note in pool.notes)
+    assert any(f"{ONE} does not respond" in note for note in pool.notes)
 
 
-def test_a_request_that_times_out_everywhere_fails_and_the_pool_goes_on() -> None:
-    async def main() -> None:
-        pool = SimulatedPool([ONE, TWO])
-        await pool.ask(0)
-        for server in pool.servers.values():
-            server.failure = ProviderError("timeout", "no reply", retryable=True, reply_lost=True)
-        result = await pool.ask(1)
-        assert result.completion.failure is not None
-        assert result.completion.failure.code == "timeout"
-        assert result.requests_sent == 5 + 2, "the first at each server does not count"
-        for server in pool.servers.values():
-            server.failure = None
-        assert (await pool.ask(2)).completion.text
-
-    simulate(main)
-
-
-def test_a_server_that_only_fails_gets_few_requests() -> None:
-    async def main() -> None:
-        pool = SimulatedPool([ONE, TWO])
-        pool.server(ONE).failure = ProviderError("server_error", "CUDA error", retryable=True)
-        results = await pool.ask_all(range(400), lanes=24)
-        assert [r.completion.failure for r in results if r.completion.failure] == []
-        assert len(pool.server(ONE).received) < 100
-
-    simulate(main)
+async def test_a_request_goes_to_another_server_at_once_and_keeps_its_attempts() -> None:
+    pool = SimulatedPool([ONE, TWO, THREE])
+    await pool.ask_all(range(24), lanes=24)
+    asking = asyncio.gather(*[pool.ask(number) for number in range(100, 124)])
+    await asyncio.sleep(0.5)
+    started = now()
+    pool.server(ONE).die()
+    pool.server(TWO).die()
+    results = await asking
+    assert all(result.completion.text == THREE for result in results if result.requests_sent > 1)
+    assert Counter(result.requests_sent for result in results)[1] == 8
+    assert now() - started < 4.0  # 24 requests at 8 a second, without any backoff
+    pool.server(ONE).restart()
+    await pool.ask_all(range(200, 400), lanes=24)
+    assert sum(pool.server(ONE).good.values()) > 50, "a server that is back gets requests"
+    assert [note for note in pool.notes if "responds and gets requests" in note] == [
+        f"openai/m@pool: {ONE} responds and gets requests"
+    ]
 
 
-def test_a_server_with_another_model_or_key_is_set_aside_alone() -> None:
-    async def main() -> None:
-        pool = SimulatedPool([ONE, TWO, THREE])
-        pool.server(ONE).listed = ["another"]
-        pool.server(TWO).failure = ProviderError("key", "openai/m@pool: wrong key", fatal=True)
-        results = await pool.ask_all(range(50), lanes=24)
-        assert {result.completion.text for result in results} == {THREE}
-        assert not pool.server(ONE).received
-        assert sorted(pool.notes) == [
-            f"openai/m@pool: {ONE} is set aside and gets no requests until it serves this one: it serves another",
-            f"openai/m@pool: {TWO} is set aside and gets no requests: wrong key",
-        ]
-
-        alone = SimulatedPool([ONE])
-        alone.server(ONE).listed = ["another"]
-        with pytest.raises(ModelUnusable, match="it serves another"):
-            await alone.ask(1)
-
-    simulate(main)
+async def test_an_error_of_one_request_stays_its_own() -> None:
+    pool = SimulatedPool([ONE, TWO])
+    for address in (ONE, TWO):
+        pool.server(address).failure = ProviderError("bad_request", "no such field")
+    result = await pool.ask(1)
+    assert result.completion.failure is not None
+    assert (result.completion.failure.code, result.requests_sent) == ("bad_request", 1)
+    assert pool.notes == []
 
 
-def test_without_any_server_the_model_is_given_up(tmp_path: Path) -> None:
-    async def main() -> None:
-        pool = SimulatedPool([ONE, TWO])
-        pool.server(ONE).die()
-        pool.server(TWO).die()
-        with pytest.raises(ModelUnusable, match=r"none of its servers can be used \(http://127.0.0.1:8000/v1: refused"):
-            await pool.ask(1)
-        assert 25 < now() < 40
-        with pytest.raises(ModelUnusable):
-            await pool.ask(2)
-        assert now() < 40, "later requests are refused at once"
-
-        waiting = SimulatedPool([ONE], file=tmp_path / "endpoints.txt")  # others may join: it waits longer
-        waiting.server(ONE).die()
-        asking = asyncio.ensure_future(waiting.ask(1))
-        await asyncio.sleep(100)
-        write(tmp_path / "endpoints.txt", ONE, TWO)
-        assert (await asking).completion.text == TWO
-
-    simulate(main)
+async def test_a_request_that_times_out_everywhere_fails_and_the_pool_goes_on() -> None:
+    pool = SimulatedPool([ONE, TWO])
+    await pool.ask(0)
+    for server in pool.servers.values():
+        server.failure = ProviderError("timeout", "no reply", retryable=True, reply_lost=True)
+    result = await pool.ask(1)
+    assert result.completion.failure is not None
+    assert result.completion.failure.code == "timeout"
+    assert result.requests_sent == 5 + 2, "the first at each server does not count"
+    for server in pool.servers.values():
+        server.failure = None
+    assert (await pool.ask(2)).completion.text
 
 
-def test_the_requests_of_a_server_that_hangs_move_to_another() -> None:
-    async def main() -> None:
-        pool = SimulatedPool([ONE, TWO], max_silence_s=60.0)
-        await pool.ask_all(range(16), lanes=16)
-        pool.server(ONE).hang()
-        results = await pool.ask_all(range(100, 300), lanes=24)
-        assert {result.completion.text for result in results} == {TWO}
-        assert sum(pool.good().values()) == 216
-
-    simulate(main)
+async def test_a_server_that_only_fails_gets_few_requests() -> None:
+    pool = SimulatedPool([ONE, TWO])
+    pool.server(ONE).failure = ProviderError("server_error", "CUDA error", retryable=True)
+    results = await pool.ask_all(range(400), lanes=24)
+    assert [r.completion.failure for r in results if r.completion.failure] == []
+    assert len(pool.server(ONE).received) < 100
 
 
-def test_an_address_that_is_removed_gets_no_new_requests(tmp_path: Path) -> None:
+async def test_a_server_with_another_model_or_key_is_set_aside_alone() -> None:
+    pool = SimulatedPool([ONE, TWO, THREE])
+    pool.server(ONE).listed = ["another"]
+    pool.server(TWO).failure = ProviderError("key", "openai/m@pool: wrong key", fatal=True)
+    results = await pool.ask_all(range(50), lanes=24)
+    assert {result.completion.text for result in results} == {THREE}
+    assert not pool.server(ONE).received
+    assert sorted(pool.notes) == [
+        f"openai/m@pool: {ONE} is set aside and gets no requests until it serves this one: it serves another",
+        f"openai/m@pool: {TWO} is set aside and gets no requests: wrong key",
+    ]
+
+    alone = SimulatedPool([ONE])
+    alone.server(ONE).listed = ["another"]
+    with pytest.raises(ModelUnusable, match="it serves another"):
+        await alone.ask(1)
+
+
+async def test_without_any_server_the_model_is_given_up(tmp_path: Path) -> None:
+    pool = SimulatedPool([ONE, TWO])
+    pool.server(ONE).die()
+    pool.server(TWO).die()
+    with pytest.raises(ModelUnusable, match=r"none of its servers can be used \(http://127.0.0.1:8000/v1: refused"):
+        await pool.ask(1)
+    assert 25 < now() < 40
+    with pytest.raises(ModelUnusable):
+        await pool.ask(2)
+    assert now() < 40, "later requests are refused at once"
+
+    waiting = SimulatedPool([ONE], file=tmp_path / "endpoints.txt")  # others may join: it waits longer
+    waiting.server(ONE).die()
+    asking = asyncio.ensure_future(waiting.ask(1))
+    await asyncio.sleep(100)
+    write(tmp_path / "endpoints.txt", ONE, TWO)
+    assert (await asking).completion.text == TWO
+
+
+async def test_the_requests_of_a_server_that_hangs_move_to_another() -> None:
+    pool = SimulatedPool([ONE, TWO], max_silence_s=60.0)
+    await pool.ask_all(range(16), lanes=16)
+    pool.server(ONE).hang()
+    results = await pool.ask_all(range(100, 300), lanes=24)
+    assert {result.completion.text for result in results} == {TWO}
+    assert sum(pool.good().values()) == 216
+
+
+async def test_an_address_that_is_removed_gets_no_new_requests(tmp_path: Path) -> None:
     file = tmp_path / "endpoints.txt"
     write(file, ONE, TWO)
 
-    async def main() -> None:
-        pool = SimulatedPool([ONE, TWO], file=file)
-        asking = asyncio.ensure_future(pool.ask_all(range(200), lanes=24))
-        await asyncio.sleep(4.5)
-        write(file, TWO)
-        await asyncio.sleep(2.5)
-        before = len(pool.server(ONE).received)
-        results = await asking
-        assert len(pool.server(ONE).received) == before
-        assert sum(pool.server(ONE).good.values()) == before, "what was in flight there finished"
-        assert [r.completion.failure for r in results if r.completion.failure] == []
-        assert [replica.address for replica in pool.pool.replicas] == [TWO]
-
-    simulate(main)
+    pool = SimulatedPool([ONE, TWO], file=file)
+    asking = asyncio.ensure_future(pool.ask_all(range(200), lanes=24))
+    await asyncio.sleep(4.5)
+    write(file, TWO)
+    await asyncio.sleep(2.5)
+    before = len(pool.server(ONE).received)
+    results = await asking
+    assert len(pool.server(ONE).received) == before
+    assert sum(pool.server(ONE).good.values()) == before, "what was in flight there finished"
+    assert [r.completion.failure for r in results if r.completion.failure] == []
+    assert [replica.address for replica in pool.pool.replicas] == [TWO]
 
 
-def test_a_file_that_is_wrong_changes_what_it_can(tmp_path: Path) -> None:
+async def test_a_file_that_is_wrong_changes_what_it_can(tmp_path: Path) -> None:
     file = tmp_path / "endpoints.txt"
     write(file, ONE)
 
-    async def main() -> None:
-        pool = SimulatedPool([ONE], file=file, joining=["*.cluster", "10.1.0.0/16"])
-        asking = asyncio.ensure_future(pool.ask_all(range(800), lanes=24))
-        await asyncio.sleep(5)
-        write(file, ONE, "nonsense", "http://stranger/v1", "https://127.0.0.1/v1", "http://10.1.2.3:8000/v1")
-        await asyncio.sleep(5)
-        write(file)
-        await asyncio.sleep(5)
-        file.unlink()
-        await asking
-        said = "\n".join(pool.notes)
-        assert f"{file}:2: `nonsense`: an address must begin with http:// or https://" in said
-        assert "http://stranger/v1 in" in said
-        assert "--allow-host" in said
-        assert "the servers of this pool have http://" in said
-        assert "lists no server to use. Its last list of servers is kept." in said
-        assert "cannot be read: No such file or directory. Its last list of servers is kept." in said
-        assert set(pool.servers) == {ONE, "http://10.1.2.3:8000/v1"}
-        assert sum(pool.server("http://10.1.2.3:8000/v1").good.values()) > 100
-
-    simulate(main)
+    pool = SimulatedPool([ONE], file=file, joining=["*.cluster", "10.1.0.0/16"])
+    asking = asyncio.ensure_future(pool.ask_all(range(800), lanes=24))
+    await asyncio.sleep(5)
+    write(file, ONE, "nonsense", "http://stranger/v1", "https://127.0.0.1/v1", "http://10.1.2.3:8000/v1")
+    await asyncio.sleep(5)
+    write(file)
+    await asyncio.sleep(5)
+    file.unlink()
+    await asking
+    said = "\n".join(pool.notes)
+    assert f"{file}:2: `nonsense`: an address must begin with http:// or https://" in said
+    assert "http://stranger/v1 in" in said
+    assert "--allow-host" in said
+    assert "the servers of this pool have http://" in said
+    assert "lists no server to use. Its last list of servers is kept." in said
+    assert "cannot be read: No such file or directory. Its last list of servers is kept." in said
+    assert set(pool.servers) == {ONE, "http://10.1.2.3:8000/v1"}
+    assert sum(pool.server("http://10.1.2.3:8000/v1").good.values()) > 100
 
 
-def test_servers_that_join_share_the_connections_that_may_be_open(tmp_path: Path) -> None:
+async def test_servers_that_join_share_the_connections_that_may_be_open(tmp_path: Path) -> None:
     file = tmp_path / "endpoints.txt"
     write(file, ONE, TWO)
 
-    async def main() -> None:
-        pool = SimulatedPool([ONE, TWO], file=file, capacity=8, connections=18)
-        asking = asyncio.ensure_future(pool.ask_all(range(400), lanes=40))
-        await asyncio.sleep(5.5)
-        assert [pool.server(one).in_flight for one in (ONE, TWO)] == [8, 8]
-        write(file, ONE, TWO, THREE)
-        await asyncio.sleep(5)
-        assert 15 < sum(pool.server(one).in_flight for one in (ONE, TWO, THREE)) <= 18
-        await asking
-
-    simulate(main)
+    pool = SimulatedPool([ONE, TWO], file=file, capacity=8, connections=18)
+    asking = asyncio.ensure_future(pool.ask_all(range(400), lanes=40))
+    await asyncio.sleep(5.5)
+    assert [pool.server(one).in_flight for one in (ONE, TWO)] == [8, 8]
+    write(file, ONE, TWO, THREE)
+    await asyncio.sleep(5)
+    assert 15 < sum(pool.server(one).in_flight for one in (ONE, TWO, THREE)) <= 18
+    await asking
 
 
-def test_prompts_with_the_same_beginning_go_to_the_same_server() -> None:
+async def test_prompts_with_the_same_beginning_go_to_the_same_server() -> None:
     """Sixty notes with ten questions each, the questions of six notes at a time."""
+    pool = SimulatedPool([ONE, TWO, THREE], capacity=4)
+    asked = [(note, number) for start in range(0, 60, 6) for number in range(10) for note in range(start, start + 6)]
+    waiting = iter(asked)
 
-    async def main() -> None:
-        pool = SimulatedPool([ONE, TWO, THREE], capacity=4)
-        asked = [
-            (note, number) for start in range(0, 60, 6) for number in range(10) for note in range(start, start + 6)
-        ]
-        waiting = iter(asked)
+    async def lane() -> None:
+        for note, number in waiting:
+            await pool.ask(100 * note + number, f"note {note} " + "x" * MIN_CHARACTERS + f" question {number}")
 
-        async def lane() -> None:
-            for note, number in waiting:
-                await pool.ask(100 * note + number, f"note {note} " + "x" * MIN_CHARACTERS + f" question {number}")
-
-        await asyncio.gather(*[lane() for _ in range(18)])
-        homes = [Counter(key // 100 for key in server.good) for server in pool.servers.values()]
-        beginnings = sum(len(home) for home in homes)
-        assert beginnings < 1.5 * 60, "few beginnings are computed by more than one server"
-        assert now() < 1.1 * len(asked) / 12, "and no server waits for it"
-
-    simulate(main)
+    await asyncio.gather(*[lane() for _ in range(18)])
+    homes = [Counter(key // 100 for key in server.good) for server in pool.servers.values()]
+    beginnings = sum(len(home) for home in homes)
+    assert beginnings < 1.5 * 60, "few beginnings are computed by more than one server"
+    assert now() < 1.1 * len(asked) / 12, "and no server waits for it"
 
 
-def test_a_place_is_free_again_after_a_cancellation() -> None:
-    async def main() -> None:
-        pool = SimulatedPool([ONE], capacity=1)
-        asking = [asyncio.ensure_future(pool.ask(number)) for number in range(5)]
-        await asyncio.sleep(0.5)
-        for task in asking[:4]:
-            task.cancel()
-        assert (await asking[4]).completion.text == ONE
-        assert pool.pool.replicas[0].in_flight == 0
-        await asyncio.sleep(0)
-        assert asyncio.all_tasks() == {asyncio.current_task()}, "nothing runs on"
-
-    simulate(main)
+async def test_a_place_is_free_again_after_a_cancellation() -> None:
+    pool = SimulatedPool([ONE], capacity=1)
+    asking = [asyncio.ensure_future(pool.ask(number)) for number in range(5)]
+    await asyncio.sleep(0.5)
+    for task in asking[:4]:
+        task.cancel()
+    assert (await asking[4]).completion.text == ONE
+    assert pool.pool.replicas[0].in_flight == 0
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == {asyncio.current_task()}, "nothing runs on"

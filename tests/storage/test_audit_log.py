@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import json
 import os
 import subprocess
 import sys
@@ -49,20 +48,9 @@ def test_entries_are_on_disk_when_the_call_returns(path: Path) -> None:
     asyncio.run(log.request("POST", "https://api.openai.com", "http://proxy.example:3128", SUBJECT, 1234))
     log.lookup("api.openai.com", ["192.0.2.1"])
     request, lookup = (entry.content for entry in read_audit_log(path))  # before it is closed, as after kill -9
-    assert (
-        request.items()
-        >= {
-            "action": "request",
-            "method": "POST",
-            "destination": "https://api.openai.com",
-            "proxy": "http://proxy.example:3128",
-            "model": "openai/gpt-4o",
-            "benchmark": "pubmed_qa",
-            "digest": "ab" * 32,
-            "bytes": 1234,
-            "pid": os.getpid(),
-        }.items()
-    )
+    expected = {"action": "request", "method": "POST", "destination": "https://api.openai.com", "bytes": 1234}
+    subject = {"model": "openai/gpt-4o", "benchmark": "pubmed_qa", "digest": "ab" * 32, "pid": os.getpid()}
+    assert request.items() >= {**expected, **subject, "proxy": "http://proxy.example:3128"}.items()
     assert lookup.items() >= {"action": "lookup", "addresses": ["192.0.2.1"]}.items()
     assert path.stat().st_mode & 0o777 == 0o600
     log.close()
@@ -199,6 +187,7 @@ CHANGED_ENDS: dict[str, Callable[[bytes], bytes]] = {
         content[:-300] + content[-300:].replace(b"api.openai.com", b"evil.example")[:-150]
     ),
     "rewritten": lambda content: content.replace(b"pubmed_qa", b"pubmed_qb"),
+    "something else": lambda _: b"something else\n",
     "text appended": lambda content: content + b"A sentence.\n",
     "empty line appended": lambda content: content + b"\n",
 }
@@ -216,16 +205,14 @@ def test_a_changed_end_is_found_and_not_continued(path: Path, change: Callable[[
     assert path.read_bytes() == changed
 
 
-def test_a_removed_log_is_not_begun_again(path: Path) -> None:
+@pytest.mark.parametrize("content", [b"0" * 127, b"x", b"1" * 200])
+def test_a_damaged_head_file_and_a_removed_log_are_found(path: Path, content: bytes) -> None:
     write(path, 3)
+    whole = path.read_bytes()
     path.unlink()
     with pytest.raises(StoreError, match=r"lacks entry 3, which audit.head names"):
         write(path, 1)
-
-
-@pytest.mark.parametrize("content", [b"0" * 127, b"x", b"1" * 200])
-def test_a_damaged_head_file_is_found(path: Path, content: bytes) -> None:
-    write(path, 3)
+    path.write_bytes(whole)
     head_file(path).write_bytes(content)
     assert "audit.head was changed" in check_chain(path).problem
     with pytest.raises(StoreError, match=r"audit.head was changed"):
@@ -336,12 +323,16 @@ def test_every_beginning_of_an_entry_is_one_and_nothing_else(path: Path) -> None
 def test_text_in_place_of_a_name_is_not_written(path: Path) -> None:
     log = AuditLog(path)
     said = "Mr. John Doe, MRN 123"
-    log.request_all("POST", "https://a.example", [(Subject("m", f"{said}, pubmed_qa", said, worker=said), 1)])
+    log.request_all(
+        "POST", "https://a.example", [(Subject('a"b\n\u2028ä', f"{said}, pubmed_qa", said, worker=said), 1)]
+    )
     log.close()
     assert "John" not in path.read_text(encoding="utf-8")
+    assert path.read_bytes().isascii()
     [entry] = read_audit_log(path)
     assert entry.content["benchmark"] == "(not a name), (not a name), pubmed_qa"
     assert (entry.content["worker"], entry.content["digest"]) == ("(not a name)", "")
+    assert entry.content["model"] == 'a"b\n\u2028ä'
 
 
 @pytest.mark.parametrize("name", ["audit.jsonl", "audit.head"])
@@ -376,13 +367,6 @@ def test_a_line_with_other_types_is_no_entry(path: Path, field: bytes) -> None:
     with pytest.raises(StoreError, match=r"line 2: was not written by medhelm, or was changed"):
         total_requests(read_audit_log(path))
     assert "line 2 was not written by medhelm, or was changed" in check_chain(path).problem
-
-
-def test_a_file_that_is_no_log_is_not_continued(path: Path) -> None:
-    path.write_text("something else\n", encoding="utf-8")
-    with pytest.raises(StoreError, match="nothing is sent without it"):
-        write(path, 1)
-    assert path.read_text(encoding="utf-8") == "something else\n"
 
 
 def test_a_full_disk_is_an_error_of_its_own(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -448,14 +432,3 @@ def test_no_request_waits_forever_for_a_line_that_cannot_be_written(
 
     monkeypatch.setattr(AuditLog, "_open", no_thread)
     assert [str(result) for result in asyncio.run(send())] == ["can't start new thread"] * 2
-
-
-def test_names_are_escaped_and_lines_are_json(path: Path) -> None:
-    log = AuditLog(path)
-    log.request_all("POST", "https://a.example", [(Subject('a"b\n\u2028ä', "x\x1b[0m"), 1)])
-    log.close()
-    [line] = path.read_bytes().splitlines()
-    content = json.loads(line)
-    assert (content["model"], content["benchmark"]) == ('a"b\n\u2028ä', "(not a name)")
-    assert content["previous"] == NO_ENTRY
-    assert line.isascii()

@@ -43,7 +43,10 @@ def kept(tmp_path: Path) -> Batches:
 def test_a_batch_is_read_as_it_was_written(kept: Batches) -> None:
     assert kept.all() == []
     kept.write(BATCH)
+    (kept.folder / ".medhelm-2.json-ab12").write_text("{", encoding="utf-8")  # half of a file is never looked at
     assert kept.all() == [BATCH]
+    (kept.folder / ".medhelm-2.json-ab12").unlink()
+    assert [replace(BATCH, state=state).is_pending for state in BatchState] == [True, True, False, False]
     later = kept.write(replace(BATCH, state=BatchState.COLLECTED, digests=()))
     assert kept.all() == [later]
     assert [path.name for path in kept.folder.iterdir()] == ["medhelm-1.json"]
@@ -67,11 +70,6 @@ def test_what_others_versions_know_is_no_damage(kept: Batches) -> None:
     assert kept.all() == [replace(BATCH, refused_parameters={})]
 
 
-def test_what_a_service_may_still_answer_is_outstanding() -> None:
-    assert [replace(BATCH, state=state).is_pending for state in BatchState] == [True, True, False, False]
-    assert [str(state) for state in BatchState] == ["intended", "submitted", "collected", "deleted"]
-
-
 def test_a_scratch_file_leaves_nothing_behind(kept: Batches) -> None:
     with kept.scratch() as file:
         file.write(b"a prompt")
@@ -83,22 +81,14 @@ def test_a_scratch_file_leaves_nothing_behind(kept: Batches) -> None:
         blocked.scratch()
 
 
-def test_half_of_a_file_is_never_looked_at(kept: Batches) -> None:
-    kept.write(BATCH)
-    (kept.folder / ".medhelm-2.json-ab12").write_text("{", encoding="utf-8")
-    assert kept.all() == [BATCH]
-
-
 DAMAGED: list[tuple[str, Any]] = [
     ("digests", ["not a digest"]),
-    ("digests", 7),
     ("unanswered", ["../../etc/passwd"]),
     ("remote_id", "../../files/steal?x="),
     ("id", "another"),
     ("state", "done"),
     ("role", "jury"),
     ("created", "yesterday"),
-    ("n", None),
     ("left_out", [1]),
 ]
 

@@ -34,6 +34,7 @@ def opened(folder: Path, limit: int | None = None, n: int = 1, spent_before: int
 
 def test_reservations_fit_into_what_all_have_left(tmp_path: Path) -> None:
     with opened(tmp_path, 45, n=2, spent_before=5) as (one, two):
+        assert (tmp_path / "budget.sqlite").stat().st_mode & 0o777 == 0o600
         assert one.exchange([], [reservation(n) for n in range(1, 4)]) == (3, False)
         assert two.exchange([], [reservation(1), reservation(2)]) == (1, True)
         assert one.exchange([Settlement(1, "m", 4), Settlement(2, "m", 10)], []) == (0, False)
@@ -114,23 +115,15 @@ def test_whatever_happens_the_limit_is_not_passed(limit: int, n: int, seed: int)
         last.close()
 
 
-def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
+def test_a_link_and_a_file_of_something_else_are_refused(tmp_path: Path) -> None:
     (tmp_path / "locks").mkdir()
     with pytest.raises(StoreError, match="cannot be opened"):
         Ledger(tmp_path / "budget.sqlite")
-    (tmp_path / "budget.sqlite").write_bytes(b"x" * 5000)
-    with pytest.raises(StoreError, match=r"budget.sqlite is damaged or not a database"):
-        Ledger(tmp_path / "budget.sqlite")
-
-
-def test_the_file_is_its_owners(tmp_path: Path) -> None:
-    with opened(tmp_path, 1):
-        assert (tmp_path / "budget.sqlite").stat().st_mode & 0o777 == 0o600
-
-
-def test_a_link_is_no_ledger(tmp_path: Path) -> None:
-    (tmp_path / "locks").mkdir()
     (tmp_path / "budget.sqlite").symlink_to(tmp_path / "other")
     with pytest.raises(StoreError, match="it is not a regular file"):
         Ledger(tmp_path / "budget.sqlite", create=True)
     assert not (tmp_path / "other").exists()
+    (tmp_path / "budget.sqlite").unlink()
+    (tmp_path / "budget.sqlite").write_bytes(b"x" * 5000)
+    with pytest.raises(StoreError, match=r"budget.sqlite is damaged or not a database"):
+        Ledger(tmp_path / "budget.sqlite")

@@ -60,16 +60,13 @@ def test_missing_and_empty_are_two_things_in_csv(tmp_path: Path) -> None:
 def test_a_table_without_rows_has_its_heading(tmp_path: Path) -> None:
     assert write_rows(tmp_path / "t.csv", COLUMNS, []) == 0
     assert (tmp_path / "t.csv").read_bytes() == b"name,score,n,counts\r\n"
+    assert write_joined(tmp_path / "t.csv", WANTED, []) == 0
+    assert (tmp_path / "t.csv").read_bytes() == ",".join(WANTED).encode() + b"\r\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
     write_rows(tmp_path / "t.parquet", COLUMNS, [])
     with duckdb.connect() as connection:
         described = connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(tmp_path / "t.parquet")])
         assert {row[0]: row[1] for row in described.fetchall()} == COLUMNS
-
-
-def test_nothing_but_the_table_is_left(tmp_path: Path) -> None:
-    for name in ("t.csv", "t.parquet"):
-        write_rows(tmp_path / name, COLUMNS, [{"name": "x", "score": 1.0, "n": 1, "counts": False}])
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["t.csv", "t.parquet"]
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 7, 2**20])
@@ -124,11 +121,6 @@ def test_csv_holds_the_same_rows(tmp_path: Path, sources: list[RecordSource]) ->
         "run": "run-z", "position": "9", "cluster": "", "main_score_corrected": "1.125", "main_score_published": "",
         "m1_corrected": "1.125", "m2_corrected": "", "absent": "",
     }  # fmt: skip
-
-
-def test_without_files_there_is_a_heading(tmp_path: Path) -> None:
-    assert write_joined(tmp_path / "t.csv", WANTED, []) == 0
-    assert (tmp_path / "t.csv").read_bytes() == ",".join(WANTED).encode() + b"\r\n"
 
 
 def test_names_with_quotes_do_no_harm(tmp_path: Path) -> None:

@@ -115,11 +115,8 @@ def with_format(tmp_path: Path, version: object) -> Path:
     return path
 
 
-def test_run_json_with_a_format_is_read(tmp_path: Path) -> None:
+def test_a_run_of_this_version_is_read_and_one_of_a_newer_version_refused_as_such(tmp_path: Path) -> None:
     assert read_run(with_format(tmp_path, 1)).id == read_run(RUNS[0]).id
-
-
-def test_a_run_of_a_newer_version_is_refused_as_such(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"run\.json has format 2.*a newer medhelm wrote it\. Update medhelm"):
         read_run(with_format(tmp_path, 2))
 
@@ -244,9 +241,7 @@ def test_tables_hold_all_of_a_record_and_of_what_judges_said(tmp_path: Path) -> 
     row = read_record(run, "i")
     assert row is not None
     assert list(row) == [*RECORD_COLUMNS, "jury_corrected", "jury_published"]
-    assert [
-        name for name in ("failure_boundary", "failure_code", "failure_message", "score_failure") if row[name]
-    ] == []
+    assert not any(row[name] for name in ("failure_boundary", "failure_code", "failure_message", "score_failure"))
     assert {name: row[name] for name in row if name not in COMPLETION_COLUMNS} == {
         "position": 0,
         "instance_id": "i",
@@ -264,12 +259,9 @@ def test_tables_hold_all_of_a_record_and_of_what_judges_said(tmp_path: Path) -> 
     }
     assert completion_of(row, row["completion"]) == COMPLETION
     assert read_replies(run) == {("i", "j"): [reply]}
-    said = read_explanations(run, "i")
-    assert [list(one) for one in said] == [list(JUDGMENT_COLUMNS)[2:]] * 2
-    assert [list(one.values()) for one in said] == [
-        ["j", "c", 1.0, 2.0, None, None, "so"],
-        ["j", "d", None, 0.0, "malformed_reply", "no JSON", ""],
-    ]
+    rows = (["j", "c", 1.0, 2.0, None, None, "so"], ["j", "d", None, 0.0, "malformed_reply", "no JSON", ""])
+    names = list(JUDGMENT_COLUMNS)[2:]
+    assert read_explanations(run, "i") == [dict(zip(names, values, strict=True)) for values in rows]
 
 
 def test_fixtures_have_something_of_everything_that_run_json_may_hold() -> None:

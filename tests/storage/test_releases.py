@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +68,11 @@ def store(tmp_path: Path) -> Store:
 def test_what_is_written_is_read_back(store: Store) -> None:
     folder = write_release(store, release())
     assert read_release(store, "2026-11") == release()
+    assert file_digest(folder / BOARD) == hashlib.sha256(board_bytes(PLAIN_BOARD)).hexdigest()
+    assert file_digest(folder / "none") == ""
+    assert board_bytes({"b": 1, "a": "é"}) == '{\n  "a": "é",\n  "b": 1\n}\n'.encode()
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        board_bytes({"a": float("nan")})
     assert read_release(create(store.folder.parent / "other"), str(folder)) == release()
     assert release_names(store) == ["2026-11"]
     assert sorted(path.name for path in folder.iterdir()) == [BOARD, MANIFEST]
@@ -115,12 +119,6 @@ def test_every_damage_is_noticed(store: Store, file: str, content: str, message:
         read_release(store, "2026-11")
 
 
-def test_a_leaderboard_has_one_form_in_bytes() -> None:
-    assert board_bytes({"b": 1, "a": "é"}) == '{\n  "a": "é",\n  "b": 1\n}\n'.encode()
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        board_bytes({"a": float("nan")})
-
-
 def test_the_digest_of_prompts_goes_by_every_word_and_not_by_order() -> None:
     prompts = {"b": [{"role": "user", "content": "two"}], "a": [{"role": "user", "content": "one"}]}
     digest = prompts_digest(prompts)
@@ -142,10 +140,3 @@ def test_names_under_which_models_answered_are_read_once_each(tmp_path: Path) ->
     assert reported_models(path) == {"": ["a", "b", "c"]}
     assert reported_models(path, "judge") == {"j1": ["a", "b"], "j2": ["c"]}
     assert reported_models(tmp_path / "none.parquet") == {}
-
-
-def test_digests_of_files(tmp_path: Path) -> None:
-    (tmp_path / "x").write_bytes(b"abc")
-    assert file_digest(tmp_path / "x") == hashlib.sha256(b"abc").hexdigest()
-    assert file_digest(tmp_path / "y") == ""
-    assert json.loads(board_bytes(PLAIN_BOARD)) == PLAIN_BOARD

@@ -40,25 +40,22 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def test_removed_runs_are_out_of_sight_and_come_back_as_they_were(store: Store) -> None:
     before = contents(store.folder / "runs")
+    (store.folder / "runs" / "toy" / ".new-openai_a-0123456789").mkdir()  # is being written, and no run
     removal = remove_runs(store, of_model(store, "openai/a"))
     assert names(store) == [("toy", "openai/b")]
+    assert store.removed_folder.stat().st_mode & 0o077 == 0
     (found,) = read_removals(store)
     assert (found.id, found.removed, len(found.runs)) == (removal.id, removal.removed, 2)
     assert all(one.store == store.folder and one.run for one in found.runs)
     about = json.loads((store.removed_folder / removal.id / "removal.json").read_text())
     assert [(one["benchmark"], one["model"]) for one in about["runs"]] == [("other", "openai/a"), ("toy", "openai/a")]
-    restore_runs(store, found.runs)
+    restore_runs(store, found.runs[:1])
+    assert names(store) == [("other", "openai/a"), ("toy", "openai/b")]
+    (left,) = read_removals(store)
+    assert [one.folder for one in left.runs] == [one.folder for one in found.runs[1:]]
+    restore_runs(store, left.runs)
     assert contents(store.folder / "runs") == before
     assert list(store.removed_folder.iterdir()) == []
-
-
-def test_some_runs_of_a_removal_come_back(store: Store) -> None:
-    remove_runs(store, read_run_folders(store))
-    (removal,) = read_removals(store)
-    restore_runs(store, removal.runs[:1])
-    assert names(store) == [("other", "openai/a")]
-    (left,) = read_removals(store)
-    assert [one.folder for one in left.runs] == [one.folder for one in removal.runs[1:]]
 
 
 def test_a_newer_run_is_never_overwritten(store: Store) -> None:
@@ -181,17 +178,6 @@ def test_runs_that_another_process_removed_first_are_left_out(store: Store) -> N
     runs = read_run_folders(store)
     remove_runs(store, runs[:1])
     assert len(remove_runs(store, runs).runs) == 2
-
-
-def test_only_the_owner_can_look_into_removed_runs(store: Store) -> None:
-    remove_runs(store, read_run_folders(store))
-    assert store.removed_folder.stat().st_mode & 0o077 == 0
-
-
-def test_hidden_folders_are_being_written(store: Store) -> None:
-    (store.folder / "runs" / "toy" / ".new-openai_a-0123456789").mkdir()
-    (store.folder / "runs" / "notes.txt").write_text("a file")
-    assert len(read_run_folders(store)) == 3
 
 
 def test_the_lock_of_a_run_is_found_without_its_run_json(tmp_path: Path) -> None:

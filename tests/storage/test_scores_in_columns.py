@@ -84,21 +84,6 @@ def test_only_single_requests_with_a_completion_have_a_time(runs: list[Run], tmp
     assert np.isnan(unknown.seconds).all()
 
 
-def test_records_in_any_order_are_put_in_theirs(runs: list[Run], tmp_path: Path) -> None:
-    (_, expected), *_ = read_all(runs[:1], "corrected")
-    mixed = rewritten(runs[0], tmp_path / "mixed", "SELECT * FROM records ORDER BY hash(position)")
-    ((_, found),) = read_all([mixed], "corrected")
-    assert list(found.ids) == list(expected.ids)
-    np.testing.assert_array_equal(found.values, expected.values)
-
-
-def test_other_instances_have_lists_of_their_own(runs: list[Run], tmp_path: Path) -> None:
-    fewer = rewritten(runs[1], tmp_path / "fewer", "SELECT * FROM records WHERE position > 0")
-    (_, first), (_, second) = read_all([runs[0], fewer], "corrected")
-    assert len(second.ids) == len(first.ids) - 1
-    assert len(second.values) == N - 1
-
-
 @pytest.mark.parametrize("rows", [1, 2 * N, 10**6])
 def test_scores_are_the_same_however_many_runs_are_read_together(
     runs: list[Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import platform
@@ -39,7 +38,7 @@ def marks(store: Store) -> list[Path]:
     return sorted((store.folder / "locks").glob("host-*"))
 
 
-async def take(store: Store) -> None:
+def take(store: Store) -> None:
     with closing(StoreHost(store)):
         assert len(marks(store)) >= 1
 
@@ -53,9 +52,9 @@ def test_a_store_in_use_on_another_machine_is_refused(tmp_path: Path, store: Sto
     assert (caught.value.exit_code, server.count, marks(store)) == (2, 0, [path])
 
 
-def test_a_machine_that_died_does_not_block_others(store: Store) -> None:
+async def test_a_machine_that_died_does_not_block_others(store: Store) -> None:
     mark(store, age_s=FRESH_S + 1)
-    asyncio.run(take(store))
+    take(store)
     assert marks(store) == []
 
 
@@ -67,27 +66,24 @@ def test_a_machine_that_died_does_not_block_others(store: Store) -> None:
         pytest.param(kernel_id(), platform.node(), id="another process"),
     ],
 )
-def test_the_same_machine_is_never_refused(store: Store, kernel: str, host: str) -> None:
+async def test_the_same_machine_is_never_refused(store: Store, kernel: str, host: str) -> None:
     path = mark(store, kernel=kernel, host=host)
-    asyncio.run(take(store))
+    take(store)
     assert marks(store) == [path]
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"kernel": 1'])
-def test_a_file_that_cannot_be_read_is_ignored(store: Store, content: str) -> None:
+async def test_a_file_that_cannot_be_read_is_ignored(store: Store, content: str) -> None:
     path = mark(store)
     path.write_text(content)
-    asyncio.run(take(store))
+    take(store)
     assert (marks(store), path.read_text()) == ([path], content)
 
 
-def test_the_mark_is_renewed_even_if_it_was_deleted(store: Store) -> None:
-    async def main() -> None:
-        with closing(StoreHost(store)) as host:
-            (own,) = marks(store)
-            own.unlink()
-            host.renew()
-            assert (marks(store), own.stat().st_mode & 0o077) == ([own], 0)
-
-    asyncio.run(main())
+async def test_the_mark_is_renewed_even_if_it_was_deleted(store: Store) -> None:
+    with closing(StoreHost(store)) as host:
+        (own,) = marks(store)
+        own.unlink()
+        host.renew()
+        assert (marks(store), own.stat().st_mode & 0o077) == ([own], 0)
     assert marks(store) == []

@@ -67,20 +67,13 @@ def took(calls: Sequence[Call]) -> RequestUsage:
     return RequestUsage(requests=len(calls), unmetered=0, usage=sum((call.usage for call in calls), Usage()))
 
 
-def test_answers_without_a_request_are_none(tmp_path: Path) -> None:
-    add_run(tmp_path, "b", hosted_model("baseline/majority", base_url=""), [Call(""), Call("", Usage(input=9))])
-    assert shares(tmp_path) == ({}, set())
-
-
 def test_what_was_answered_without_a_word_on_tokens_is_unmetered(tmp_path: Path) -> None:
     calls = [Call("a", Usage(input=5, output=2)), Call("b"), Call("c", text=None), Call("d", Usage(input=3), text=None)]
     add_run(tmp_path, "b", ASKED, calls)
+    assert read_usage([]) == ([], set())
+    add_run(tmp_path, "b", hosted_model("baseline/majority", base_url=""), [Call(""), Call("", Usage(input=9))])
     (share,) = shares(tmp_path)[0].values()
     assert share.all == share.first == RequestUsage(requests=4, unmetered=1, usage=Usage(input=8, output=2))
-
-
-def test_a_store_without_runs(tmp_path: Path) -> None:
-    assert read_usage([]) == ([], set())
 
 
 def test_every_run_without_its_files_is_named(tmp_path: Path) -> None:

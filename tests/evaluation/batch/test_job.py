@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, cast
 
 import pytest
 
@@ -28,7 +28,7 @@ from medhelm.evaluation.session import Session
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.batch.openai import OpenAIBatches
-from medhelm.models.batch.protocol import BatchFraming, BatchStatus, RemoteState, RequestResult
+from medhelm.models.batch.protocol import BatchService, BatchStatus, RemoteState
 from medhelm.models.batch.request_file import RequestFile
 from medhelm.models.client import Client
 from medhelm.models.limits.budget import Budget
@@ -39,6 +39,7 @@ from medhelm.storage.batches import Batches
 from medhelm.storage.store import Store
 from tests.support import virtual_time
 
+run_test = virtual_time.run
 MODEL = Model(name="openai/m", provider="openai", remote_name="m", base_url="http://127.0.0.1:9/v1")
 DAY_S = 24 * 3600.0
 BATCH = Batch(
@@ -67,27 +68,6 @@ class Slow:
     carries_name: bool = True
     looked_at: list[float] = field(default_factory=list)
 
-    def encode(self, name: str, digest: str, body: Mapping[str, Any]) -> bytes:
-        raise AssertionError
-
-    def framing(self, name: str) -> BatchFraming:
-        raise AssertionError
-
-    async def submit(self, name: str, file: IO[bytes]) -> str:
-        raise AssertionError
-
-    async def find(self, name: str, *, since: float, n: int, known: frozenset[str]) -> str:
-        raise AssertionError
-
-    async def download(self, url: str, file: IO[bytes]) -> None:
-        raise AssertionError
-
-    def parse(self, name: str, line: Mapping[str, Any]) -> RequestResult | None:
-        raise AssertionError
-
-    async def delete(self, name: str, remote_id: str) -> None:
-        raise AssertionError
-
     async def status(self, remote_id: str) -> BatchStatus:
         now = asyncio.get_running_loop().time()
         self.looked_at.append(now)
@@ -103,12 +83,12 @@ def job_with(service: Slow, store: Path, notes: list[str]) -> BatchJob:
     budget = Budget()
     session = Session(Client(cache=None, budget=budget), http, budget, SharedResources(notes.append), None)  # type: ignore[arg-type]
     target = BatchTarget(HttpProvider(MODEL, http, ChatCompletions(MODEL), SERVICE), "model", lambda: iter(()))
-    return BatchJob(target, service, Batches(Store(store)), session, RetryPolicy(notes.append))
+    return BatchJob(target, cast(BatchService, service), Batches(Store(store)), session, RetryPolicy(notes.append))
 
 
-def test_a_long_batch_is_polled_less_and_less_often(tmp_path: Path) -> None:
+async def test_a_long_batch_is_polled_less_and_less_often(tmp_path: Path) -> None:
     service, notes = Slow(ready_s=DAY_S), list[str]()
-    status = virtual_time.run(job_with(service, tmp_path, notes)._wait(BATCH))
+    status = await job_with(service, tmp_path, notes)._wait(BATCH)
     assert status.state == "ended"
     waits = [b - a for a, b in zip(service.looked_at, service.looked_at[1:], strict=False)]
     assert waits[0] == pytest.approx(FIRST_POLL_S)
@@ -121,18 +101,18 @@ def test_a_long_batch_is_polled_less_and_less_often(tmp_path: Path) -> None:
     assert "86 of 100 done" in notes[-1]
 
 
-def test_a_quick_batch_is_collected_within_half_again_of_its_time(tmp_path: Path) -> None:
-    for ready_s in (1.0, 60.0, 400.0):
-        service = Slow(ready_s=ready_s)
-        virtual_time.run(job_with(service, tmp_path, [])._wait(BATCH))
-        assert service.looked_at[-1] <= max(FIRST_POLL_S, ready_s * 1.5 + FIRST_POLL_S)
+@pytest.mark.parametrize("ready_s", [1.0, 60.0, 400.0])
+async def test_a_quick_batch_is_collected_within_half_again_of_its_time(tmp_path: Path, ready_s: float) -> None:
+    service = Slow(ready_s=ready_s)
+    await job_with(service, tmp_path, [])._wait(BATCH)
+    assert service.looked_at[-1] <= ready_s * 1.5 + FIRST_POLL_S
 
 
-def test_connection_errors_are_retried_and_noted_once(tmp_path: Path) -> None:
+async def test_connection_errors_are_retried_and_noted_once(tmp_path: Path) -> None:
     """The network is down for hours; the batch is not given up."""
     down = ProviderError("connection", "cannot connect", retryable=True)
     service, notes = Slow(ready_s=0.0, trouble=lambda n: down if n < 50 else None), list[str]()
-    assert virtual_time.run(job_with(service, tmp_path, notes)._wait(BATCH)).state == "ended"
+    assert (await job_with(service, tmp_path, notes)._wait(BATCH)).state == "ended"
     assert len(service.looked_at) == 50
     waits = [b - a for a, b in zip(service.looked_at, service.looked_at[1:], strict=False)]
     assert waits[:3] == pytest.approx([FIRST_RETRY_S, 2 * FIRST_RETRY_S, 4 * FIRST_RETRY_S])
@@ -140,10 +120,10 @@ def test_connection_errors_are_retried_and_noted_once(tmp_path: Path) -> None:
     assert notes == ["cannot connect; retrying"]
 
 
-def test_a_retry_waits_as_long_as_the_service_asks(tmp_path: Path) -> None:
+async def test_a_retry_waits_as_long_as_the_service_asks(tmp_path: Path) -> None:
     limited = ProviderError("rate_limit", "slower", retryable=True, retry_after_s=1234.0)
     service = Slow(ready_s=0.0, trouble=lambda n: limited if n == 1 else None)
-    virtual_time.run(job_with(service, tmp_path, [])._wait(BATCH))
+    await job_with(service, tmp_path, [])._wait(BATCH)
     assert service.looked_at == pytest.approx([0.0, 1234.0])
 
 
@@ -155,28 +135,25 @@ def test_a_retry_waits_as_long_as_the_service_asks(tmp_path: Path) -> None:
         ProviderError("unknown_batch", "?"),
     ],
 )
-def test_a_permanent_error_ends_the_wait(tmp_path: Path, error: ProviderError) -> None:
+async def test_a_permanent_error_ends_the_wait(tmp_path: Path, error: ProviderError) -> None:
     service = Slow(ready_s=0.0, trouble=lambda n: error)
     with pytest.raises(ProviderError) as caught:
-        virtual_time.run(job_with(service, tmp_path, [])._wait(BATCH))
+        await job_with(service, tmp_path, [])._wait(BATCH)
     assert caught.value.code == error.code
     assert len(service.looked_at) == 1
 
 
-def test_the_user_can_cancel_the_wait(tmp_path: Path) -> None:
+async def test_the_user_can_cancel_the_wait(tmp_path: Path) -> None:
     service = Slow(ready_s=DAY_S)
     job = job_with(service, tmp_path, [])
 
-    async def main() -> None:
-        asyncio.get_running_loop().call_later(100.0, job.retries.cancelled.set)
-        await job._wait(BATCH)
-
+    asyncio.get_running_loop().call_later(100.0, job.retries.cancelled.set)
     with pytest.raises(WaitCancelled):
-        virtual_time.run(main())
+        await job._wait(BATCH)
     assert service.looked_at[-1] < 100.0
 
 
-def test_the_user_can_cancel_while_requests_are_encoded(tmp_path: Path) -> None:
+async def test_the_user_can_cancel_while_requests_are_encoded(tmp_path: Path) -> None:
     """A suite can have hundreds of thousands of requests, and making them ready takes minutes."""
     made: list[int] = []
 
@@ -188,22 +165,19 @@ def test_the_user_can_cancel_while_requests_are_encoded(tmp_path: Path) -> None:
     job = job_with(Slow(ready_s=0.0), tmp_path, [])
     service = OpenAIBatches(job.target.provider, HttpClient(EgressPolicy(offline=True)))
 
-    async def main() -> None:
-        asyncio.get_running_loop().call_soon(job.retries.cancelled.set)
-        await job._fill(RequestFile(service, BytesIO(), 100_000), None, requests())
-
+    asyncio.get_running_loop().call_soon(job.retries.cancelled.set)
     with pytest.raises(WaitCancelled):
-        virtual_time.run(main())
+        await job._fill(RequestFile(service, BytesIO(), 100_000), None, requests())
     assert len(made) <= 2 * ENCODED_AT_ONCE
 
 
-def test_retries_end_after_the_given_number_of_attempts() -> None:
+async def test_retries_end_after_the_given_number_of_attempts() -> None:
     async def fail() -> None:
         raise ProviderError("connection", "cannot connect", retryable=True)
 
     notes: list[str] = []
     with pytest.raises(ProviderError):
-        virtual_time.run(RetryPolicy(notes.append).retry(fail, attempts=3))
+        await RetryPolicy(notes.append).retry(fail, attempts=3)
     assert len(notes) == 1
     assert RetryPolicy(notes.append).delay_s(1, ProviderError("x", "")) == FIRST_RETRY_S
     assert RetryPolicy(notes.append).delay_s(40, ProviderError("x", "")) == MAX_RETRY_S

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -142,32 +141,6 @@ def test_a_prompt_that_does_not_fit_is_not_sent_and_counted_for_that_judge_alone
     assert sorted(map(number, server.bodies[sent:])) == [6, 7, 8]
     assert again.jury_result is not None
     assert again.jury_result.coverage == 1.0
-
-
-def test_it_is_told_where_results_are_read(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
-    server.answer_with(court(answering=words))
-    write_benchmark(tmp_path, n=N)
-    named = {f"j{place}": f"judge-{place}" for place in (1, 2, 3)}
-    how = f"provider: openai, base_url: '{server.url}/v1', window: 1600, max_tokens: {REPLY}"
-    listed = (f"{name}: {{model: {model}, {how}}}\n" for name, model in named.items())
-    (tmp_path / "models.yaml").write_text("".join(listed))
-    judges = [part for name in named for part in ("--judge", name)]
-    command = ("run", "./letters", "--model", f"openai/mock@{server.url}/v1", *judges, "--store", "store")
-    done = medhelm(*command)
-    assert done.code == 1
-    assert "27 missing (j1: does_not_fit 9; j2: does_not_fit 9; j3: does_not_fit 9)" in done.out
-    assert (
-        "3 completions without a score as a result (published: a default score if all grades are missing)" in done.out
-    )
-    assert done.err.count("reads 1,600 tokens") == 3, "once for each judge"
-    board = medhelm("leaderboard", "--store", "store").out
-    assert "Judgments are missing: Letters 33.3% (does_not_fit 27); 3 completions have no score as a result." in board
-    stored = json.loads(next((tmp_path / "store").glob("runs/*/*/run.json")).read_text())
-    assert [one["failures"] for one in stored["sitting"]["tallies"].values()] == [{FailureCode.DOES_NOT_FIT: 9}] * 3
-    # Nothing comes of asking again, and nothing is sent for it.
-    sent = server.count
-    assert medhelm(*command, "--json").json["requests_sent"] == 0
-    assert server.count == sent
 
 
 def test_a_servers_own_refusal_is_counted_as_such(tmp_path: Path, server: Server) -> None:

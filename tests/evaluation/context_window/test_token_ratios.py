@@ -80,6 +80,9 @@ def test_without_a_store_there_is_a_rule_of_thumb(benchmark: Benchmark) -> None:
         180, "60 tokens for each criterion"
     )
     assert nothing.completion_length(GPT, benchmark, 100, None) == CompletionLength(50, "50% of the limit")
+    assert nothing.judge_completion_length(O3, benchmark, 3, 8192) == CompletionLength(0.3 * 8192, "30% of the limit")
+    for limit, expected in ((1, 1), (16, 16), (17, 17), (200, 33)):
+        assert nothing.completion_length(GPT, benchmark, limit, REFERENCES).tokens == expected
 
 
 def test_the_factor_from_the_nearest_run_to_the_rule_of_thumb(tmp_path: Path, benchmark: Benchmark) -> None:
@@ -103,18 +106,16 @@ def test_the_factor_from_the_nearest_run_to_the_rule_of_thumb(tmp_path: Path, be
     assert found.basis == "its own run of this benchmark"
 
 
-def test_a_run_whose_prompts_are_gone_tells_nothing(tmp_path: Path, benchmark: Benchmark) -> None:
-    ran(tmp_path, "tiny", GPT)
-    for file in (tmp_path / "store" / "prompts").iterdir():
-        file.unlink()
-    assert history(tmp_path).ratio(GPT, benchmark) == UNKNOWN
-
-
-def test_runs_that_nobody_counted_tell_nothing(tmp_path: Path, benchmark: Benchmark) -> None:
+def test_runs_that_nobody_counted_or_whose_prompts_are_gone_tell_nothing(tmp_path: Path, benchmark: Benchmark) -> None:
     ran(tmp_path, "tiny", GPT, tokens_per_character=0.0)
     ran(tmp_path, "tiny", hosted_model("baseline/majority", base_url=""))
     assert history(tmp_path).runs == []
+    ran(tmp_path, "tiny", GPT, judged=[(JUDGE, said(4, 120, read=0))], day=2)
+    for file in (tmp_path / "store" / "prompts").iterdir():
+        file.unlink()
     assert history(tmp_path).ratio(GPT, benchmark) == UNKNOWN
+    found = history(tmp_path).judge_completion_length(JUDGE, benchmark, 2, 4096)
+    assert found == CompletionLength(120, "60 tokens for each criterion")
 
 
 def test_output_from_the_nearest_run_to_the_rule_of_thumb(tmp_path: Path, benchmark: Benchmark) -> None:
@@ -145,11 +146,6 @@ def test_output_of_models_that_reason(tmp_path: Path, benchmark: Benchmark) -> N
     assert found == CompletionLength(2000, "other models that reason on this benchmark", hidden=0.5)
 
 
-@pytest.mark.parametrize(("limit", "expected"), [(1, 1), (5, 5), (16, 16), (17, 17), (200, 33)])
-def test_short_limits_are_used_up(benchmark: Benchmark, limit: int, expected: int) -> None:
-    assert RunHistory(None).completion_length(GPT, benchmark, limit, REFERENCES).tokens == expected
-
-
 def test_verdicts_from_the_nearest_jury_to_the_rule_of_thumb(tmp_path: Path, benchmark: Benchmark) -> None:
     ran(tmp_path, "tiny", GPT, judged=[(OTHER_JUDGE, said(4, 120))])
     found = history(tmp_path).judge_completion_length(JUDGE, benchmark, 3, 4096)
@@ -161,20 +157,6 @@ def test_verdicts_from_the_nearest_jury_to_the_rule_of_thumb(tmp_path: Path, ben
     found = history(tmp_path).judge_completion_length(JUDGE, benchmark, 3, 4096)
     assert found == CompletionLength(70, "its own judgments on this benchmark", again=0.5)
     assert history(tmp_path).judge_completion_length(JUDGE, benchmark, 3, 50).tokens == 50
-
-
-def test_verdicts_of_judges_that_reason(tmp_path: Path, benchmark: Benchmark) -> None:
-    ran(tmp_path, "tiny", GPT, judged=[(OTHER_JUDGE, said(4, 120))])
-    found = history(tmp_path).judge_completion_length(O3, benchmark, 3, 8192)
-    assert found.tokens == pytest.approx(0.3 * 8192)
-    assert found.basis == "30% of the limit"
-
-
-def test_replies_that_nobody_counted_tell_nothing(tmp_path: Path, benchmark: Benchmark) -> None:
-    ran(tmp_path, "tiny", GPT, judged=[(JUDGE, said(4, 120, read=0))])
-    found = history(tmp_path).judge_completion_length(JUDGE, benchmark, 2, 4096)
-    assert found == CompletionLength(120, "60 tokens for each criterion")
-    assert found.again == 0.0
 
 
 @pytest.mark.parametrize(

@@ -52,32 +52,25 @@ def shortened(of: Benchmark, one: Instance, most: int) -> TruncatedPrompt | None
 CHOICE = {"choices": ("yes", "no"), "labels": ("A", "B")}
 
 
-@pytest.mark.parametrize(
-    ("of", "one", "field"),
-    [
-        (benchmark(), instance(), "note"),
-        (benchmark(shorten="none"), instance(), ""),
-        (benchmark(shorten="question"), instance(), "question"),
-        (benchmark(shorten="elsewhere"), instance(), ""),
-        (benchmark("{note}"), instance(), "note"),
-        (benchmark("{note}\n{options}"), instance(**CHOICE), ""),
-        (benchmark("{note}\n{options}", shorten="note"), instance(**CHOICE), "note"),
-        (benchmark("{note}\n{question}\n{options}"), instance(**CHOICE), "note"),
-        (benchmark("Instruction. " * 10 + "{note}"), instance(), ""),
-        (benchmark("{question}", system="You read {note}"), instance(), "note"),
-        (benchmark("{question}"), instance(fields={"question": NOTE}), ""),
-        (benchmark("{question}", shorten="question"), instance(fields={"question": NOTE}), "question"),
-        (benchmark(), instance(fields={"note": NOTE, "question": NOTE * 9}), ""),
-        (benchmark(), instance(fields={"note": NOTE * 9, "question": NOTE}), "note"),
-        (benchmark("No field at all."), instance(), ""),
-        (benchmark(""), instance(turns=(Message("user", NOTE),)), ""),
-    ],
-    ids=[
-        *("the longest", "none by name", "another by name", "not there", "a free text alone", "a vignette"),
-        *("a vignette by name", "a choice beside a text", "less than half", "in the system message"),
-        *("a question alone", "a question by name", "a long question", "a long note", "no field", "a conversation"),
-    ],
-)
+LONG_QUESTION = instance(fields={"note": NOTE, "question": NOTE * 9})
+FIELDS = {
+    "the longest": (benchmark(), instance(), "note"),
+    "none by name": (benchmark(shorten="none"), instance(), ""),
+    "another by name": (benchmark(shorten="question"), instance(), "question"),
+    "not there": (benchmark(shorten="elsewhere"), instance(), ""),
+    "a vignette": (benchmark("{note}\n{options}"), instance(**CHOICE), ""),
+    "a vignette by name": (benchmark("{note}\n{options}", shorten="note"), instance(**CHOICE), "note"),
+    "a choice beside a text": (benchmark("{note}\n{question}\n{options}"), instance(**CHOICE), "note"),
+    "less than half": (benchmark("Instruction. " * 10 + "{note}"), instance(), ""),
+    "in the system message": (benchmark("{question}", system="You read {note}"), instance(), "note"),
+    "a question alone": (benchmark("{question}"), instance(fields={"question": NOTE}), ""),
+    "a long question": (benchmark(), LONG_QUESTION, ""),
+    "no field": (benchmark("No field at all."), instance(), ""),
+    "a conversation": (benchmark(""), instance(turns=(Message("user", NOTE),)), ""),
+}
+
+
+@pytest.mark.parametrize(("of", "one", "field"), FIELDS.values(), ids=FIELDS)
 def test_which_field_may_lose_something(of: Benchmark, one: Instance, field: str) -> None:
     assert truncated_field(of, one) == field
 
@@ -125,11 +118,8 @@ def test_a_text_without_sentences_is_cut_between_words() -> None:
 @pytest.mark.parametrize("most", [0, 20, 60])
 def test_nothing_is_sent_where_nothing_would_be_left(most: int) -> None:
     assert shortened(benchmark(), instance(), most) is None
-    assert shortened(benchmark(), instance(fields={"note": "x" * 500, "question": "?"}), most) is None
-
-
-def test_a_prompt_that_is_short_enough_is_left_alone() -> None:
     assert shortened(benchmark(), instance(), n_characters(render(benchmark(), instance()))) is None
+    assert shortened(benchmark(), instance(fields={"note": "x" * 500, "question": "?"}), most) is None
 
 
 def test_a_field_that_is_shown_twice_counts_twice() -> None:

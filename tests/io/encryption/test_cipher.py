@@ -73,6 +73,7 @@ def test_a_folder_is_found_by_its_relative_path_and_through_a_link(
 
 def rows_of(path: Path) -> list[tuple[object, ...]]:
     with connect() as connection:
+        assert connection.execute("SELECT current_setting('temp_directory')").fetchone() == ("",)
         return connection.execute(f"SELECT * FROM read_parquet({sql_path(path)}) ORDER BY position").fetchall()
 
 
@@ -144,11 +145,6 @@ def test_a_damaged_or_missing_file_has_a_reason_in_one_line(encrypted: Path) -> 
     with pytest.raises(duckdb.Error) as missing:
         rows_of(encrypted / "none.parquet")
     assert reason(missing.value).startswith("[Errno 2] No such file")
-
-
-def test_nothing_is_spilled_to_the_disk(encrypted: Path) -> None:
-    with connect() as connection:
-        assert connection.execute("SELECT current_setting('temp_directory')").fetchone() == ("",)
 
 
 def test_temporary_files_and_folders_are_encrypted_as_well(encrypted: Path) -> None:

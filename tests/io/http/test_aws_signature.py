@@ -21,6 +21,13 @@ THIS_MACHINE = (
 )
 
 
+def signed(
+    method: str, url: str, body: bytes, credentials: Credentials, *, place: tuple[str, str], moment: datetime
+) -> dict[str, str]:
+    region, service = place
+    return signed_headers(method, url, body, credentials=credentials, region=region, service=service, moment=moment)
+
+
 @pytest.mark.parametrize(
     ("method", "signature"),
     [
@@ -31,17 +38,10 @@ THIS_MACHINE = (
 )
 def test_the_examples_of_aws(method: str, signature: str) -> None:
     """The Signature Version 4 test suite that AWS publishes for makers of clients."""
-    signed = signed_headers(
-        method,
-        "https://example.amazonaws.com/",
-        b"",
-        credentials=EXAMPLE,
-        region="us-east-1",
-        service="service",
-        moment=datetime(2015, 8, 30, 12, 36, tzinfo=UTC),
-    )
-    assert signed["Authorization"].endswith(f"Signature={signature}")
-    assert signed["X-Amz-Date"] == "20150830T123600Z"
+    place, moment = ("us-east-1", "service"), datetime(2015, 8, 30, 12, 36, tzinfo=UTC)
+    headers = signed(method, "https://example.amazonaws.com/", b"", EXAMPLE, place=place, moment=moment)
+    assert headers["Authorization"].endswith(f"Signature={signature}")
+    assert headers["X-Amz-Date"] == "20150830T123600Z"
 
 
 @pytest.mark.parametrize(
@@ -54,37 +54,14 @@ def test_the_examples_of_aws(method: str, signature: str) -> None:
     ],
 )
 def test_the_same_signature_as_awss_own_client(url: str, credentials: Credentials, signature: str) -> None:
-    signed = signed_headers(
-        "POST",
-        url,
-        BODY,
-        credentials=credentials,
-        region="eu-central-1",
-        service="bedrock",
-        moment=datetime(2026, 11, 21, 18, 40, 5, tzinfo=UTC),
-    )
+    place, moment = ("eu-central-1", "bedrock"), datetime(2026, 11, 21, 18, 40, 5, tzinfo=UTC)
+    headers = signed("POST", url, BODY, credentials, place=place, moment=moment)
     covered = "host;x-amz-date" + (";x-amz-security-token" if credentials.session_token else "")
-    assert signed["Authorization"] == (
+    assert headers["Authorization"] == (
         "AWS4-HMAC-SHA256 Credential=AKIDMEDHELMTEST00001/20261121/eu-central-1/bedrock/aws4_request, "
         f"SignedHeaders={covered}, Signature={signature}"
     )
-    assert signed.get("X-Amz-Security-Token", "") == credentials.session_token
-
-
-def test_another_body_has_another_signature() -> None:
-    signatures = {
-        signed_headers(
-            "POST",
-            OWN_HOST,
-            body,
-            credentials=INVENTED,
-            region="eu-central-1",
-            service="bedrock",
-            moment=datetime(2026, 11, 21, tzinfo=UTC),
-        )["Authorization"]
-        for body in (b"", b"{}", BODY)
-    }
-    assert len(signatures) == 3
+    assert headers.get("X-Amz-Security-Token", "") == credentials.session_token
 
 
 def test_the_secret_is_not_shown() -> None:

@@ -5,12 +5,8 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-import shutil
 import socket
-import ssl
-import subprocess
-import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from email.utils import formatdate
 from io import BytesIO
 from pathlib import Path
@@ -22,7 +18,6 @@ from medhelm.errors import ProviderError, UserError
 from medhelm.io.http.client import HttpClient, HttpResponse, read_json
 from medhelm.io.http.connection_errors import retry_after_s
 from medhelm.io.http.egress import EgressPolicy
-from medhelm.io.http.hosts import is_loopback
 from tests.support.cases import table
 from tests.support.servers.openai import Answer, Server
 
@@ -68,21 +63,10 @@ def no_names(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # --- the gate ---------------------------------------------------------------------------------------------------------
 
-LOOPBACK = ["127.0.0.1", "127.8.9.10", "localhost", "LocalHost", "[::1]"]
+LOOPBACK = ["127.0.0.1", "127.8.9.10", "LocalHost", "[::1]"]
 ELSEWHERE = [
-    "api.openai.com",
-    "10.0.0.1",
-    "192.168.1.2",
-    "0.0.0.0",
-    "[::]",
-    "[::ffff:127.0.0.1]",
-    "[2001:db8::1]",
-    "localhost.example.org",
-    "127.0.0.1.example.org",
-    "2130706433",
-    "0x7f.1",
-    "127.1",
-    "münchen.example",
+    *("api.openai.com", "10.0.0.1", "0.0.0.0", "[::]", "[::ffff:127.0.0.1]", "[2001:db8::1]", "localhost.example.org"),
+    *("127.0.0.1.example.org", "2130706433", "0x7f.1", "127.1", "münchen.example"),
 ]
 
 
@@ -105,17 +89,12 @@ def test_no_other_host_may(host: str, offline: bool, no_names: None) -> None:
     ("allowed", "url", "admitted"),
     [
         ("api.openai.com", "https://api.openai.com/v1", True),
-        ("api.openai.com", "https://API.OpenAI.com:8443/v1", True),
         ("API.openai.com", "https://api.openai.com/v1", True),
         ("münchen.example", "https://münchen.example/v1", True),
-        ("xn--mnchen-3ya.example", "https://münchen.example/v1", True),
         ("api.openai.com", "https://api.openai.com.evil.example/v1", False),
-        ("api.openai.com", "https://evil-api.openai.com/v1", False),
         ("openai.com", "https://api.openai.com/v1", False),
         ("api.openai.com", "https://api.openai.com@evil.example/v1", False),
-        ("api.openai.com", "https://evil.example/api.openai.com", False),
         ("api.openai.com", "https://evil.example\\@api.openai.com/v1", False),
-        ("api.openai.com", "https://evil.example#@api.openai.com/v1", False),
     ],
 )
 def test_only_exact_names_are_allowed(allowed: str, url: str, admitted: bool) -> None:
@@ -129,16 +108,7 @@ def test_only_exact_names_are_allowed(allowed: str, url: str, admitted: bool) ->
 
 @pytest.mark.parametrize(
     "url",
-    [
-        "",
-        "nonsense",
-        "127.0.0.1:8000/v1",
-        "file:///etc/passwd",
-        "ftp://127.0.0.1/x",
-        "http://",
-        "http://:80/",
-        "http://[::1/",
-    ],
+    ["", "127.0.0.1:8000/v1", "file:///etc/passwd", "ftp://127.0.0.1/x", "http://", "http://:80/", "http://[::1/"],
 )
 def test_what_is_no_address_is_refused(url: str, no_names: None) -> None:
     with pytest.raises(UserError, match="is not an address"):
@@ -156,11 +126,6 @@ def test_refusals_name_host_and_rule_but_no_secrets() -> None:
         EgressPolicy(offline=True).admit(f"ftp://me:{KEY}@api.example.org/v1?key={KEY}")
     assert str(bad.value).startswith("`ftp://api.example.org/v1` is not an address")
     assert not any(KEY in str(error.value) for error in (offline, unknown, bad))
-
-
-@pytest.mark.parametrize(("host", "local"), [("::1", True), ("127.0.0.1", True), ("::2", False), ("", False)])
-def test_loopback(host: str, local: bool) -> None:
-    assert is_loopback(host) is local
 
 
 # --- what is sent -----------------------------------------------------------------------------------------------------
@@ -209,12 +174,8 @@ def test_what_stands_somewhere_is_asked_for(server: Server) -> None:
     assert "content-type" not in server.headers[0]
     with pytest.raises(UserError, match="may not be reached"):
         run(lambda http: http.get("https://elsewhere.example/v1/models", headers={"X-Key": KEY}))
-
-
-def test_text_of_any_kind_survives(server: Server) -> None:
-    payload = {"text": 'ÄÖ "quoted"\n\x00 \U0001f600 \u2028', "n": 1.5, "none": None, "list": [True]}
-    run(lambda http: http.post_json(server.url, headers={}, payload=payload))
-    assert server.bodies == [payload]
+    with pytest.raises(UserError, match="may not be reached"):
+        run(lambda http: http.delete("https://elsewhere.example/v1/models", headers={"X-Key": KEY}))
 
 
 def test_connections_are_kept_open(server: Server) -> None:
@@ -272,11 +233,6 @@ def test_a_deletion_is_asked_for_without_a_body(server: Server, status: int) -> 
     reply = run(lambda http: http.delete(f"{server.url}/v1/files/file-1", headers={"Authorization": KEY}))
     assert (reply.status, read_json(reply)["id"]) == (status, "file-1")
     assert server.paths == ["/v1/files/file-1"]
-
-
-def test_a_deletion_goes_through_the_gate(server: Server) -> None:
-    with pytest.raises(UserError, match="offline"):
-        run(lambda http: http.delete("http://api.openai.com/v1/files/f", headers={}))
 
 
 def test_a_file_is_sent_piece_by_piece_and_as_a_whole(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -349,93 +305,10 @@ def test_a_redirect_is_named_and_not_followed(server: Server) -> None:
 @pytest.mark.parametrize("size", [0, 1, 1024])
 @pytest.mark.parametrize("ending", ["whole", "chunked"])
 def test_a_reply_up_to_the_limit_is_read(server: Server, size: int, ending: Any) -> None:
-    server.script(Answer(body=b"x" * size, ending=ending))
+    packed = Answer(body=gzip.compress(b'{"a": 1}'), headers={"Content-Encoding": "gzip"})
+    server.script(Answer(body=b"x" * size, ending=ending), packed)
     assert post(server.url, max_reply_bytes=1024).body == b"x" * size
-
-
-def test_a_packed_reply_is_unpacked(server: Server) -> None:
-    server.script(Answer(body=gzip.compress(b'{"a": 1}'), headers={"Content-Encoding": "gzip"}))
     assert read_json(post(server.url)) == {"a": 1}
-
-
-def test_a_timeout_of_one_request_overrides_the_default(server: Server) -> None:
-    server.script(Answer(ending="hang"))
-    with pytest.raises(ProviderError, match=r"within 0\.1 s"):
-        run(lambda http: http.post_json(server.url, headers={}, payload={}, timeout_s=0.1), timeout_s=100.0)
-
-
-@pytest.fixture
-def closed_port() -> Iterator[int]:
-    """A port of this machine where nobody listens and nobody else will."""
-    with socket.socket() as reserved:
-        reserved.bind(("127.0.0.1", 0))
-        yield reserved.getsockname()[1]
-
-
-def test_a_refused_connection(closed_port: int) -> None:
-    error = post_error(f"http://127.0.0.1:{closed_port}/v1?key={KEY}")
-    assert (error.code, error.retryable, error.fatal) == ("connection", True, False)
-    assert f"cannot connect to http://127.0.0.1:{closed_port}" in str(error)
-
-
-@pytest.mark.parametrize("host", ["nowhere.example", "a..b"])
-def test_an_unknown_name(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unknown(name: str, *rest: object, **options: object) -> None:
-        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-
-    monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    error = post_error(f"http://{host}/v1", gate=EgressPolicy(offline=False, allowed=[host]))
-    assert (error.code, error.retryable) == ("connection", True)
-    assert f"the host name {host} cannot be resolved" in str(error)
-
-
-def test_no_secure_connection(server: Server) -> None:
-    """The server speaks plain HTTP: trying again cannot help, nor can another request."""
-    error = post_error(server.url.replace("http:", "https:"))
-    assert (error.code, error.fatal, server.count) == ("certificate", True, 0)
-    assert str(error) == f"https://127.0.0.1:{server.port} does not speak HTTPS: write its address with http://."
-
-
-def test_a_certificate_that_nobody_vouches_for(tmp_path: Path) -> None:
-    if (openssl := shutil.which("openssl")) is None:
-        pytest.skip("needs openssl, to make a certificate")
-    files = ["-keyout", str(tmp_path / "key.pem"), "-out", str(tmp_path / "cert.pem")]
-    made = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1", *files]
-    subprocess.run(made, check=True, capture_output=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
-    received: list[bytes] = []
-
-    async def read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        received.append(await reader.read(100))
-        writer.close()
-
-    async def act(http: HttpClient) -> HttpResponse:
-        async with await asyncio.start_server(read, "127.0.0.1", 0, ssl=context) as listening:
-            port = listening.sockets[0].getsockname()[1]
-            return await http.post_json(f"https://127.0.0.1:{port}/v1", headers={"X-Key": KEY}, payload={})
-
-    with pytest.raises(ProviderError) as caught:
-        run(act)
-    assert (caught.value.code, caught.value.fatal) == ("certificate", True)
-    assert "SSL_CERT_FILE" in str(caught.value)
-    assert received == []
-
-
-def test_a_server_that_does_not_speak_http() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def greet() -> None:
-            connection, _ = listener.accept()
-            with connection:
-                connection.recv(65536)
-                connection.sendall(b"220 mail.example ESMTP ready\r\n")
-
-        thread = threading.Thread(target=greet)
-        thread.start()
-        error = post_error(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout_s=600.0)
-        thread.join()
-    assert (error.code, error.retryable) == ("malformed_reply", True)
 
 
 # --- JSON and waiting times -------------------------------------------------------------------------------------------
@@ -443,39 +316,28 @@ def test_a_server_that_does_not_speak_http() -> None:
 
 @table(
     "body",
-    [b"", b"<html>", b'{"a": ', b"[1]", b"null", b'"text"', b"3", b"\xff\xfe\x00", b'{"a": "\xff"}', b"[" * 100_000],
+    [b"", b"the patient is called Ada", b'{"a": ', b"[1]", b"null", b"\xff\xfe\x00", b'{"a": "\xff"}', b"[" * 100_000],
 )
 def test_what_is_no_json_object_is_malformed(body: bytes) -> None:
     with pytest.raises(ProviderError, match=f"status 200, {len(body)} bytes") as caught:
         read_json(HttpResponse(200, {}, body, 0.1))
     assert (caught.value.code, caught.value.retryable) == ("malformed_reply", True)
-
-
-def test_a_malformed_reply_is_not_quoted() -> None:
-    """Services like to repeat the prompt, which may be a patient's."""
-    with pytest.raises(ProviderError) as caught:
-        read_json(HttpResponse(200, {}, b"the patient is called Ada", 0.1))
-    assert "Ada" not in str(caught.value)
+    assert "Ada" not in str(caught.value), "services like to repeat the prompt, which may be a patient's"
 
 
 @table(
     ("headers", "seconds"),
     [
         ({}, None),
-        ({"retry-after": "0"}, 0.0),
         ({"retry-after": "7"}, 7.0),
-        ({"retry-after": " 7 "}, 7.0),
         ({"retry-after": "1.5"}, 1.5),
         ({"retry-after": "-3"}, 0.0),
         ({"retry-after": "nan"}, None),
-        ({"retry-after": "inf"}, None),
         ({"retry-after": "soon"}, None),
-        ({"retry-after": ""}, None),
         ({"retry-after": formatdate(NOW + 30, usegmt=True)}, 30.0),
         ({"retry-after": formatdate(NOW - 30, usegmt=True)}, 0.0),
         ({"retry-after": "Tue, 14 Nov 2023 22:13:50"}, 30.0),
         ({"retry-after": "Tue, 99 Nov 2023 99:13:50 GMT"}, None),
-        ({"retry-after-ms": "250"}, 0.25),
         ({"retry-after-ms": "250", "retry-after": "7"}, 0.25),
         ({"retry-after-ms": "x", "retry-after": "7"}, 7.0),
         ({"retry-after-ms": "x"}, None),

@@ -12,6 +12,7 @@ from medhelm.io.http.deadline import GRACE_S, Deadline
 from tests.support import virtual_time
 from tests.support.virtual_time import VirtualTimeLoop
 
+run_test = virtual_time.run
 LIMIT_S = 5.0
 
 
@@ -30,48 +31,41 @@ async def expiry(meanwhile: Callable[[VirtualTimeLoop], object] = lambda _: None
     return loop_here().time()
 
 
-def test_a_wait_ends_at_its_limit() -> None:
-    assert virtual_time.run(expiry()) == LIMIT_S
+async def test_a_wait_ends_at_its_limit() -> None:
+    assert await expiry() == LIMIT_S
 
 
 @pytest.mark.parametrize("suspended_s", [1.1, 3.0, 3600.0])
-def test_a_reply_that_arrived_during_a_suspension_is_read(suspended_s: float) -> None:
+async def test_a_reply_that_arrived_during_a_suspension_is_read(suspended_s: float) -> None:
     def suspend(loop: VirtualTimeLoop) -> None:
         there.send(b"a")
         loop.suspend(suspended_s)
 
-    async def main() -> bytes:
-        loop_here().call_later(LIMIT_S - 1, suspend, loop_here())
-        async with Deadline(LIMIT_S):
-            first = await loop_here().sock_recv(here, 1)
-            await asyncio.sleep(0.1)  # a reply takes several turns of the loop to read
-            return first
-
     here, there = socket.socketpair()
     with here, there:
         here.setblocking(False)
-        assert virtual_time.run(main()) == b"a"
+        loop_here().call_later(LIMIT_S - 1, suspend, loop_here())
+        async with Deadline(LIMIT_S):
+            assert await loop_here().sock_recv(here, 1) == b"a"
+            await asyncio.sleep(0.1)  # a reply takes several turns of the loop to read
 
 
-def test_without_a_reply_a_suspension_extends_the_wait_by_the_grace() -> None:
-    assert virtual_time.run(expiry(lambda loop: loop.suspend(100.0))) == LIMIT_S - 1 + 100.0 + GRACE_S
+async def test_without_a_reply_a_suspension_extends_the_wait_by_the_grace() -> None:
+    assert await expiry(lambda loop: loop.suspend(100.0)) == LIMIT_S - 1 + 100.0 + GRACE_S
 
 
-def test_a_loop_that_is_always_late_ends_the_wait_all_the_same() -> None:
+async def test_a_loop_that_is_always_late_ends_the_wait_all_the_same() -> None:
     def work(loop: VirtualTimeLoop) -> None:
         loop.suspend(0.1)
         loop.call_soon(work, loop)
 
-    assert virtual_time.run(expiry(work)) <= LIMIT_S + GRACE_S + 1.0
+    assert await expiry(work) <= LIMIT_S + GRACE_S + 1.0
 
 
-def test_a_wait_that_ended_leaves_no_timer() -> None:
-    async def main() -> None:
+async def test_a_wait_that_ended_leaves_no_timer() -> None:
+    async with Deadline(LIMIT_S):
+        await asyncio.sleep(1.0)
+    with pytest.raises(ZeroDivisionError):
         async with Deadline(LIMIT_S):
-            await asyncio.sleep(1.0)
-        with pytest.raises(ZeroDivisionError):
-            async with Deadline(LIMIT_S):
-                raise ZeroDivisionError
-        await asyncio.sleep(2 * LIMIT_S)  # an expired limit would interrupt this
-
-    virtual_time.run(main())
+            raise ZeroDivisionError
+    await asyncio.sleep(2 * LIMIT_S)  # an expired limit would interrupt this

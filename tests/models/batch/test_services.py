@@ -6,8 +6,6 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from email import message_from_bytes
-from email.policy import HTTP
 from io import BytesIO
 from time import time
 from typing import Any, Literal, TypeVar
@@ -27,14 +25,16 @@ from medhelm.models.batch.http_service import CLOCK_SKEW_S, compact, id_of, or_n
 from medhelm.models.batch.openai import OpenAIBatches
 from medhelm.models.batch.protocol import BatchService, RequestResult
 from medhelm.models.batch.request_file import RequestFile
-from medhelm.models.providers import SERVICES, open_provider
+from medhelm.models.providers import open_provider
 from medhelm.models.providers.hosted import HttpProvider
 from tests.support.cases import table
+from tests.support.json_values import json_values
 from tests.support.servers.batch_apis import BatchServer
 from tests.support.servers.openai import Answer, Server
 from tests.support.servers.vendors import ANTHROPIC, BEDROCK, KEYS, OPENAI, VENDORS, Body, Vendor
 
 T = TypeVar("T")
+BatchApi = type[OpenAIBatches] | type[AnthropicBatches]
 BOTH = pytest.mark.parametrize("vendor", [OPENAI, ANTHROPIC], ids=lambda vendor: vendor.provider)
 NAME = "medhelm-" + "0" * 24
 DIGESTS = [f"{n:064x}" for n in range(5)]
@@ -75,25 +75,24 @@ def services() -> Iterator[BatchServer]:
 
 
 @BOTH
-@pytest.mark.parametrize("call", ["find", "status", "delete"])
 @pytest.mark.parametrize("ending", ["hang", "drip"])
 def test_a_service_that_does_not_answer_is_given_up(
-    call: str, ending: Literal["hang", "drip"], server: Server, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
+    ending: Literal["hang", "drip"], server: Server, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the timeout of completions is, which may take minutes."""
     assert http_service.REPLY_S <= 60
-    monkeypatch.setattr(http_service, "REPLY_S", 0.2)
+    monkeypatch.setattr(http_service, "REPLY_S", 0.1)
     server.lists_models = True
     server.script(Answer(ending=ending))
 
     async def act(service: BatchService, provider: HttpProvider) -> None:
-        with pytest.raises(ProviderError, match=r"did not answer within 0\.2 s"):
-            if call == "find":
-                await service.find(NAME, since=0.0, n=1, known=frozenset())
-            elif call == "status":
-                await service.status("batch_1")
-            else:
-                await service.delete(NAME, "batch_1")
+        for call in (
+            service.find(NAME, since=0.0, n=1, known=frozenset()),
+            service.status("batch_1"),
+            service.delete(NAME, "batch_1"),
+        ):
+            with pytest.raises(ProviderError, match=r"did not answer within 0\.1 s"):
+                await call
 
     with_service(vendor, server.url, act)
 
@@ -223,79 +222,45 @@ async def _made(service: BatchService) -> str:
     raise AssertionError
 
 
-def test_which_providers_have_a_batch_api() -> None:
-    assert {name for name, service in SERVICES.built_in.items() if service.batch} == {"openai", "anthropic"}
-    assert [name for name, vendor in VENDORS.items() if has_batches(vendor.model("http://127.0.0.1:1"))] == [
-        "openai",
-        "anthropic",
-    ]
-    http = HttpClient(EgressPolicy(offline=True))
-    bedrock = open_provider(
-        BEDROCK.model("http://127.0.0.1:1"), http, environment={**KEYS, "AWS_REGION": "eu-central-1"}
-    )
-    assert not has_batch_api(bedrock)
-
-
 # --- lines ------------------------------------------------------------------------------------------------------------
 
-OPENAI_LINES: list[tuple[Any, RequestResult | None]] = [
-    (
-        {"custom_id": "d", "response": {"status_code": 200, "body": {"choices": []}}, "error": None},
-        RequestResult(digest="d", document={"choices": []}),
-    ),
-    (
-        {"custom_id": "d", "response": {"status_code": 400, "body": {"error": {"message": "m"}}}, "error": None},
-        RequestResult(digest="d", status=400, error={"error": {"message": "m"}}),
-    ),
-    (
-        {"custom_id": "d", "response": None, "error": {"code": "batch_expired", "message": "m"}},
-        RequestResult(digest="d", reason="expired"),
-    ),
-    ({"custom_id": "d", "response": None, "error": None}, RequestResult(digest="d", reason="error")),
-    ({"custom_id": "d", "response": {"status_code": 200, "body": "text"}}, RequestResult(digest="d", reason="error")),
-    ({"custom_id": 7}, None),
-    ({}, None),
-]
 CUSTOM = f"{'A' * 42}M-{'0' * 20}"
 """The fourth of the digests in the batch of that name."""
 
-ANTHROPIC_LINES: list[tuple[Any, RequestResult | None]] = [
-    (
-        {"custom_id": CUSTOM, "result": {"type": "succeeded", "message": {"content": []}}},
-        RequestResult(digest=DIGESTS[3], document={"content": []}),
-    ),
-    (
-        {
-            "custom_id": CUSTOM,
-            "result": {
-                "type": "errored",
-                "error": {"type": "error", "error": {"type": "overloaded_error", "message": "m"}},
-            },
-        },
-        RequestResult(
-            digest=DIGESTS[3],
-            status=529,
-            error={"type": "error", "error": {"type": "overloaded_error", "message": "m"}},
-        ),
-    ),
-    (
-        {
-            "custom_id": CUSTOM,
-            "result": {"type": "errored", "error": {"type": "invalid_request_error", "message": "m"}},
-        },
-        RequestResult(digest=DIGESTS[3], status=400, error={"type": "invalid_request_error", "message": "m"}),
-    ),
-    ({"custom_id": CUSTOM, "result": {"type": "expired"}}, RequestResult(digest=DIGESTS[3], reason="expired")),
-    ({"custom_id": CUSTOM, "result": {"type": "canceled"}}, RequestResult(digest=DIGESTS[3], reason="canceled")),
-    ({"custom_id": CUSTOM, "result": None}, RequestResult(digest=DIGESTS[3], reason="error")),
-    ({"custom_id": None, "result": {}}, None),
-    ({"custom_id": DIGESTS[3], "result": {"type": "expired"}}, None),
-    ({"custom_id": CUSTOM[:-1] + "f", "result": {"type": "expired"}}, None),
-    ({"custom_id": "\N{SNOWMAN}" + CUSTOM[1:], "result": {"type": "expired"}}, None),
+
+def openai_line(response: Any, **error: str) -> Any:
+    return {"custom_id": DIGESTS[3], "response": response, "error": error or None}
+
+
+def anthropic_line(kind: str, **more: Any) -> Any:
+    return {"custom_id": CUSTOM, "result": {"type": kind, **more}}
+
+
+WRONG, BUSY = {"type": "invalid_request_error", "message": "m"}, {"error": {"type": "overloaded_error", "message": "m"}}
+
+OPENAI_LINES: list[tuple[Any, dict[str, Any] | None]] = [
+    (openai_line({"status_code": 200, "body": {"choices": []}}), {"document": {"choices": []}}),
+    (openai_line({"status_code": 400, "body": {"error": WRONG}}), {"status": 400, "error": {"error": WRONG}}),
+    (openai_line(None, code="batch_expired", message="m"), {"reason": "expired"}),
+    (openai_line(None), {"reason": "error"}),
+    (openai_line({"status_code": 200, "body": "text"}), {"reason": "error"}),
+    ({"custom_id": 7}, None),
+    ({}, None),
 ]
+ANTHROPIC_LINES: list[tuple[Any, dict[str, Any] | None]] = [
+    (anthropic_line("succeeded", message={"content": []}), {"document": {"content": []}}),
+    (anthropic_line("errored", error=BUSY), {"status": 529, "error": BUSY}),
+    (anthropic_line("errored", error=WRONG), {"status": 400, "error": WRONG}),
+    (anthropic_line("expired"), {"reason": "expired"}),
+    (anthropic_line("canceled"), {"reason": "canceled"}),
+    ({"custom_id": CUSTOM, "result": None}, {"reason": "error"}),
+    *(({"custom_id": name, "result": {"type": "expired"}}, None)
+      for name in (None, DIGESTS[3], CUSTOM[:-1] + "f", "\N{SNOWMAN}" + CUSTOM[1:])),
+]  # fmt: skip
+"""A line of a result file -> what is read of it; None: nothing."""
 
 
-def service_of(kind: type[OpenAIBatches] | type[AnthropicBatches]) -> BatchService:
+def service_of(kind: BatchApi) -> BatchService:
     vendor = OPENAI if kind is OpenAIBatches else ANTHROPIC
     http = HttpClient(EgressPolicy(offline=True))
     provider = open_provider(vendor.model("http://127.0.0.1:1"), http, environment=KEYS)
@@ -303,38 +268,24 @@ def service_of(kind: type[OpenAIBatches] | type[AnthropicBatches]) -> BatchServi
     return kind(provider, http)
 
 
-@pytest.mark.parametrize(
-    ("kind", "content", "line"),
+@table(
+    ("kind", "content", "read"),
     [(OpenAIBatches, *one) for one in OPENAI_LINES] + [(AnthropicBatches, *one) for one in ANTHROPIC_LINES],
 )
 def test_every_line_is_a_completion_an_error_or_nothing(
-    kind: type[OpenAIBatches] | type[AnthropicBatches], content: Any, line: RequestResult | None
+    kind: BatchApi, content: Any, read: dict[str, Any] | None
 ) -> None:
+    line = None if read is None else RequestResult(digest=DIGESTS[3], **read)
     assert service_of(kind).parse(NAME, content) == line
 
 
-Json = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                ["custom_id", "result", "response", "error", "body", "type", "message", "status_code", "code"]
-            ),
-            inner,
-            max_size=4,
-        )
-    ),
-    max_leaves=8,
-)
+Json = json_values("custom_id", "result", "response", "error", "body", "type", "message", "status_code")
 
 
 @pytest.mark.parametrize("kind", [OpenAIBatches, AnthropicBatches])
 @settings(max_examples=50)
 @given(content=Json, noise=st.binary(max_size=20))
-def test_no_line_of_a_service_breaks_the_parser(
-    kind: type[OpenAIBatches] | type[AnthropicBatches], content: Any, noise: bytes
-) -> None:
+def test_no_line_of_a_service_breaks_the_parser(kind: BatchApi, content: Any, noise: bytes) -> None:
     service = service_of(kind)
     good = service.encode(NAME, "a" * 64, {"x": 1})
     file = BytesIO(noise.replace(b"\n", b"") + b"\n" + json.dumps(content).encode() + b"\n" + good + b"\n")
@@ -350,16 +301,6 @@ def test_an_id_that_could_change_the_address_is_rejected(name: object) -> None:
         id_of({"id": name})
 
 
-def test_a_form_is_read_by_others_as_it_was_meant() -> None:
-    framing = service_of(OpenAIBatches).framing("x")
-    head = b"Content-Type: multipart/form-data; boundary=x\r\n\r\n"
-    content = head + framing.prefix + b'{"a": "\xc3\xa9"}' + framing.suffix
-    purpose, file = message_from_bytes(content, policy=HTTP).iter_parts()
-    assert purpose.get_payload() == "batch"
-    assert file.get_payload(decode=True) == b'{"a": "\xc3\xa9"}\n'
-    assert file.get_filename() == "x.jsonl"
-
-
 def test_times_are_read_with_and_without_fractions() -> None:
     assert timestamp("2024-09-24T18:37:24.100435Z") == pytest.approx(1727203044.100435)
     assert timestamp("2024-09-24T18:37:24+00:00") == 1727203044.0
@@ -371,9 +312,7 @@ def test_times_are_read_with_and_without_fractions() -> None:
 
 
 @pytest.mark.parametrize("kind", [OpenAIBatches, AnthropicBatches])
-def test_a_file_has_no_more_than_its_service_accepts(
-    kind: type[OpenAIBatches] | type[AnthropicBatches], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_has_no_more_than_its_service_accepts(kind: BatchApi, monkeypatch: pytest.MonkeyPatch) -> None:
     service = service_of(kind)
     requests = RequestFile(service, BytesIO(), 3)
     assert [requests.add(digest, {"x": 1}) for digest in DIGESTS] == [True, True, True, False, False]
@@ -386,16 +325,11 @@ def test_a_file_has_no_more_than_its_service_accepts(
         assert narrow.name != requests.name
 
 
-@pytest.mark.parametrize("kind", [OpenAIBatches, AnthropicBatches])
-def test_a_file_notes_whether_any_request_has_stop_sequences(
-    kind: type[OpenAIBatches] | type[AnthropicBatches],
-) -> None:
-    requests = RequestFile(service_of(kind), BytesIO(), 3)
-    requests.add(DIGESTS[0], {})
-    assert not requests.has_stop_sequences
-    requests.add(DIGESTS[1], {}, has_stop_sequences=True)
-    requests.add(DIGESTS[2], {})
-    assert requests.has_stop_sequences
+def test_a_file_notes_whether_any_request_has_stop_sequences() -> None:
+    requests = RequestFile(service_of(OpenAIBatches), BytesIO(), 3)
+    for digest, has_stop_sequences in zip(DIGESTS, (False, True, False), strict=False):
+        requests.add(digest, {}, has_stop_sequences=has_stop_sequences)
+        assert requests.has_stop_sequences == (digest != DIGESTS[0])
 
 
 class Full(BytesIO):
@@ -465,3 +399,10 @@ def test_a_cancelled_batch_says_so(services: BatchServer, vendor: Vendor) -> Non
         return found
 
     assert with_service(vendor, services.url, act) == [False, False, True]
+
+
+def test_two_of_the_providers_that_ship_have_a_batch_api() -> None:
+    address = "http://127.0.0.1:1"
+    assert [name for name, vendor in VENDORS.items() if has_batches(vendor.model(address))] == ["openai", "anthropic"]
+    http, region = HttpClient(EgressPolicy(offline=True)), {"AWS_REGION": "eu-central-1"}
+    assert not has_batch_api(open_provider(BEDROCK.model(address), http, environment={**KEYS, **region}))

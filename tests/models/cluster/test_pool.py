@@ -134,16 +134,13 @@ def test_what_a_lost_actor_held_is_sent_again_and_only_the_request_that_ends_act
     texts = [*map(str, range(10)), "poison", *map(str, range(10, 20))]
     sent: list[str] = []
 
-    async def act(pool: ClusterPool) -> list[Any]:
-        return await complete_all(pool, texts)
-
     def actors() -> list[FakeActor]:
         acts = [Lossy() for _ in range(3)]
         for one in acts:
             one.sent = sent
         return [FakeActor(one) for one in acts]
 
-    completions, notes = play(actors, act)
+    completions, notes = play(actors, lambda pool: complete_all(pool, texts))
     (failed,) = [each for each in completions if isinstance(each, Exception)]
     assert isinstance(failed, ProviderError)
     assert (failed.code, failed.fatal, failed.retryable) == ("actor_lost", False, False)
@@ -224,13 +221,10 @@ def test_an_exception_in_an_actor_fails_one_request() -> None:
     ],
 )
 def test_actors_that_cannot_start_are_left_out(actor: FakeActor, reason: str) -> None:
-    async def act(pool: ClusterPool) -> list[Any]:
-        return await complete_all(pool, ["1"])
-
-    (completion,), notes = play(lambda: [actor, FakeActor(echo)], act)
+    (completion,), notes = play(lambda: [actor, FakeActor(echo)], lambda pool: complete_all(pool, ["1"]))
     assert completion.text == "1"
     assert of_pool(notes) == [f"an actor cannot start and is left out: {reason}"]
-    (failed,), notes = play(lambda: [actor], act)
+    (failed,), notes = play(lambda: [actor], lambda pool: complete_all(pool, ["1"]))
     assert isinstance(failed, ProviderError)
     assert failed.fatal
     assert reason in str(failed)
@@ -243,10 +237,7 @@ def test_calls_are_in_the_audit_log() -> None:
         async def request(self, *entry: Any) -> None:
             self.requests.append(entry)
 
-    async def act(pool: ClusterPool) -> list[Any]:
-        return await complete_all(pool, ["naïve"])
-
-    play(lambda: [FakeActor(echo, host="10.0.0.7")], act, Notes())
+    play(lambda: [FakeActor(echo, host="10.0.0.7")], lambda pool: complete_all(pool, ["naïve"]), Notes())
     assert Notes.requests == [("CALL", "ray-actor://10.0.0.7", "", Subject("ward/x"), 6)]
 
 

@@ -90,35 +90,31 @@ def environment(url: str) -> dict[str, str]:
 
 @pytest.mark.usefixtures("short")
 @pytest.mark.parametrize(
-    ("answer", "reason"),
+    ("scheme", "answer", "reason"),
     [
-        (silent, r"(it did not reply within 1 s|it does not reply)"),
-        (byte_by_byte, r"(it did not reply within 1 s|it does not reply)"),
-        (headers_byte_by_byte, r"(it did not reply within 1 s|it does not reply)"),
-        (closing, "Server disconnected"),
+        ("http", silent, r"(it did not reply within 1 s|it does not reply)"),
+        ("https", silent, "Nothing was sent"),
+        ("http", byte_by_byte, r"(it did not reply within 1 s|it does not reply)"),
+        ("http", headers_byte_by_byte, r"(it did not reply within 1 s|it does not reply)"),
+        ("http", closing, "Server disconnected"),
     ],
 )
-@pytest.mark.parametrize("scheme", ["http", "https"])
-def test_the_first_exchange_is_given_up_with_a_reason(
+async def test_the_first_exchange_is_given_up_with_a_reason(
     scheme: str, answer: Answer, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given_up_after(answer, monkeypatch)
 
-    async def main() -> None:
-        async with listening(answer) as url:
-            named = environment(url.replace("http:", f"{scheme}:"))
-            with pytest.raises(MissingError) as found:
-                await asyncio.to_thread(RemoteGateway(named).models, ["m"])
-            assert "Nothing was sent." in str(found.value)
-            if scheme == "http":
-                found.match(reason)
-
-    asyncio.run(asyncio.wait_for(main(), 600))
+    async with listening(answer) as url:
+        named = environment(url.replace("http:", f"{scheme}:"))
+        with pytest.raises(MissingError) as found:
+            await asyncio.to_thread(RemoteGateway(named).models, ["m"])
+        assert "Nothing was sent." in str(found.value)
+        found.match(reason)
 
 
 @pytest.mark.usefixtures("short")
 @pytest.mark.parametrize("answer", [silent, byte_by_byte, headers_byte_by_byte, closing])
-def test_a_connection_that_is_never_opened_is_given_up(
+async def test_a_connection_that_is_never_opened_is_given_up(
     answer: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given_up_after(answer, monkeypatch)
@@ -129,15 +125,12 @@ def test_a_connection_that_is_never_opened_is_given_up(
         else:
             await answer(path, reader, writer)
 
-    async def main() -> None:
-        async with listening(only_known) as url:
-            with pytest.raises(ModelUnusable, match=r"the gateway http://127\.0\.0\.1:.* cannot be reached"):
-                await ask(url, tmp_path, max_silence_s=0.05)
-
-    asyncio.run(asyncio.wait_for(main(), 600))
+    async with listening(only_known) as url:
+        with pytest.raises(ModelUnusable, match=r"the gateway http://127\.0\.0\.1:.* cannot be reached"):
+            await ask(url, tmp_path, max_silence_s=0.05)
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("status", [301, 307])
 def test_no_redirect_is_followed(status: int, tmp_path: Path) -> None:
     with ObjectServer() as other:
 

@@ -57,6 +57,8 @@ def test_limit_on_open_files_is_raised_or_respected(
 
 
 def test_lowered_number_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is lowered, too, where the system refuses what its limit allows."""
+    assert limited(monkeypatch, 256, NONE, wanted=600)[0] == ConnectionLimit(210, 105)
     found, (note,), _ = limited(monkeypatch, 64, 64, wanted=256, endpoints=1)
     assert found == ConnectionLimit(18, 18)
     assert note == (
@@ -75,11 +77,6 @@ def test_servers_that_join_later_open_no_more_files_than_allowed(
     found, notes, _ = limited(monkeypatch, soft, hard, file="endpoints.txt")
     assert found == ConnectionLimit(in_all, per_endpoint)
     assert len(notes) == (per_endpoint < 128)
-
-
-def test_system_that_refuses_a_higher_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, _, _ = limited(monkeypatch, 256, NONE, wanted=600)
-    assert found == ConnectionLimit(210, 105)
 
 
 def test_no_room_for_a_connection_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

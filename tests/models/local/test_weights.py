@@ -105,14 +105,9 @@ def test_whether_a_chat_template_comes_with_a_model(tmp_path: Path) -> None:
     folder = write(tmp_path / "a")
     weights = find_weights(str(folder), {})
     assert not has_template(weights)
-    for content, has in (
-        ('{"chat_template": "x"}', True),
-        ('{"chat_template": null}', False),
-        ("[", False),
-        ("[]", False),
-    ):
+    for content in ('{"chat_template": "x"}', '{"chat_template": null}', "[", "[]"):
         (folder / "tokenizer_config.json").write_text(content, encoding="utf-8")
-        assert has_template(weights) is has
+        assert has_template(weights) is ("x" in content)
     (folder / "chat_template.jinja").write_text("x", encoding="utf-8")
     assert has_template(weights)
     assert not has_mistral_tokenizer(folder)
@@ -157,56 +152,47 @@ def test_models_for_pictures_have_their_text_part(tmp_path: Path) -> None:
     assert find_weights(str(folder), {}).window == 99
 
 
-def spoil(folder: Path, kind: str) -> None:
-    weights = folder / "model.safetensors"
-    match kind:
-        case "pickle":
-            weights.rename(folder / "pytorch_model.bin")
-        case "gguf":
-            (folder / "config.json").unlink()
-            (folder / "m.gguf").touch()
-        case "adapter":
-            (folder / "config.json").rename(folder / "adapter_config.json")
-        case "no config":
-            (folder / "config.json").unlink()
-        case "no weights":
-            weights.unlink()
-        case "no tokenizer":
-            (folder / "tokenizer.json").unlink()
-        case "half":
-            weights.rename(folder / "model-00001-of-00002.safetensors")
-            parts = {"t0": "model-00001-of-00002.safetensors", "t1": "model-00002-of-00002.safetensors"}
-            (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": parts}), encoding="utf-8")
-        case "outside":
-            index = json.dumps({"weight_map": {"t0": "../../etc/passwd"}})
-            (folder / "model.safetensors.index.json").write_text(index, encoding="utf-8")
-        case "not json":
-            (folder / "config.json").write_text("{", encoding="utf-8")
-        case "deep":
-            (folder / "config.json").write_text("[" * 100_000, encoding="utf-8")
-        case "list":
-            (folder / "config.json").write_text("[]", encoding="utf-8")
+def index_of(*files: str) -> str:
+    return json.dumps({"weight_map": {f"t{number}": file for number, file in enumerate(files)}})
 
 
-@pytest.mark.parametrize(
-    ("kind", "said"),
-    [
-        ("pickle", "its weights are pickles (pytorch_model.bin), which can run code"),
-        ("gguf", "holds GGUF files: serve them with llama.cpp or Ollama"),
-        ("adapter", "holds an adapter (LoRA), not a model"),
-        ("no config", "config.json is missing"),
-        ("no weights", "model.safetensors is missing"),
-        ("no tokenizer", "tokenizer.json is missing"),
-        ("half", "1 of 2 weight files are missing, such as model-00002-of-00002.safetensors."),
-        ("outside", "names files outside the folder"),
-        ("not json", "config.json cannot be read"),
-        ("deep", "config.json cannot be read"),
-        ("list", "config.json is not a JSON object"),
-    ],
-)
-def test_what_cannot_be_used(kind: str, said: str, tmp_path: Path) -> None:
+PARTS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
+SPOILED: dict[str, tuple[dict[str, str | None], str]] = {
+    "pickle": (
+        {"model.safetensors": None, "pytorch_model.bin": ""},
+        "its weights are pickles (pytorch_model.bin), which can run code",
+    ),
+    "gguf": ({"config.json": None, "m.gguf": ""}, "holds GGUF files: serve them with llama.cpp or Ollama"),
+    "adapter": ({"config.json": None, "adapter_config.json": "{}"}, "holds an adapter (LoRA), not a model"),
+    "no config": ({"config.json": None}, "config.json is missing"),
+    "no weights": ({"model.safetensors": None}, "model.safetensors is missing"),
+    "no tokenizer": ({"tokenizer.json": None}, "tokenizer.json is missing"),
+    "half": (
+        {"model.safetensors": None, PARTS[0]: "", "model.safetensors.index.json": index_of(*PARTS)},
+        "1 of 2 weight files are missing, such as model-00002-of-00002.safetensors.",
+    ),
+    "outside": ({"model.safetensors.index.json": index_of("../../etc/passwd")}, "names files outside the folder"),
+    "not json": ({"config.json": "{"}, "config.json cannot be read"),
+    "deep": ({"config.json": "[" * 100_000}, "config.json cannot be read"),
+    "list": ({"config.json": "[]"}, "config.json is not a JSON object"),
+}
+
+
+def spoil(folder: Path, kind: str) -> str:
+    """Change files of a model, or delete them, and return what is said of that."""
+    changes, said = SPOILED[kind]
+    for name, content in changes.items():
+        if content is None:
+            (folder / name).unlink()
+        else:
+            (folder / name).write_text(content, encoding="utf-8")
+    return said
+
+
+@pytest.mark.parametrize("kind", SPOILED)
+def test_what_cannot_be_used(kind: str, tmp_path: Path) -> None:
     folder = write(tmp_path / "a")
-    spoil(folder, kind)
+    said = spoil(folder, kind)
     with pytest.raises(UserError) as raised:
         find_weights(str(folder), {})
     assert said in str(raised.value)
@@ -264,10 +250,7 @@ def test_models_yaml_adds_to_that(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     wrong = tmp_path / "wrong.yaml"
-    wrong.write_text(
-        f"wrong: {{provider: hf, model: {folder}, serve_arguments: [x]}}\n",
-        encoding="utf-8",
-    )
+    wrong.write_text(f"wrong: {{provider: hf, model: {folder}, serve_arguments: [x]}}\n", encoding="utf-8")
     small, large = find_models(["small", "large"], file=file, environment={})
     version = fingerprint(folder)
     assert (small.window, small.parameters) == (32, {"dtype": "bfloat16", "version": version})

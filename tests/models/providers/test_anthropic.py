@@ -35,40 +35,30 @@ def payload(asked: Model, **settings: Any) -> dict[str, Any]:
     return body
 
 
-PAYLOADS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
-    ("plain", {}, {}, {"temperature": 0.0}),
-    ("stop", {}, {"stop": ("\n", " ", "END")}, {"temperature": 0.0, "stop_sequences": ["END"]}),
-    ("blank stops only", {}, {"stop": ("\n", "")}, {"temperature": 0.0}),
-    ("reasoning keeps stops", {"reasoning": True}, {"stop": ("END",)}, {"stop_sequences": ["END"]}),
-    ("effort", {"reasoning": True, "reasoning_effort": "low"}, {}, {"output_config": {"effort": "low"}}),
-    (
-        "schema and effort",
+BUDGET = {"thinking": {"type": "enabled", "budget_tokens": 1024}}
+FORMAT = {"type": "json_schema", "schema": SCHEMA}
+EPHEMERAL = {"cache_control": {"type": "ephemeral"}}
+PAYLOADS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
+    "plain": ({}, {}, {"temperature": 0.0}),
+    "stop": ({}, {"stop": ("\n", " ", "END")}, {"temperature": 0.0, "stop_sequences": ["END"]}),
+    "blank stops only": ({}, {"stop": ("\n", "")}, {"temperature": 0.0}),
+    "reasoning keeps stops": ({"reasoning": True}, {"stop": ("END",)}, {"stop_sequences": ["END"]}),
+    "schema and effort": (
         {"reasoning": True, "reasoning_effort": "high"},
         {"schema": SCHEMA},
-        {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}, "effort": "high"}},
+        {"output_config": {"format": FORMAT, "effort": "high"}},
     ),
-    (
-        "a budget of thought",
-        {"reasoning": True, "parameters": {"thinking": {"type": "enabled", "budget_tokens": 1024}}},
-        {},
-        {"thinking": {"type": "enabled", "budget_tokens": 1024}},
-    ),
-    (
-        "parameters win",
-        {"parameters": {"temperature": None, "top_k": 1, "cache_control": {"type": "ephemeral"}}},
-        {},
-        {"top_k": 1, "cache_control": {"type": "ephemeral"}},
-    ),
-    (
-        "a form of the user's own",
+    "a budget of thought": ({"reasoning": True, "parameters": BUDGET}, {}, BUDGET),
+    "parameters win": ({"parameters": {"temperature": None, "top_k": 1, **EPHEMERAL}}, {}, {"top_k": 1, **EPHEMERAL}),
+    "a form of the user's own": (
         {"parameters": {"output_config": {"effort": "max"}}},
         {"schema": SCHEMA},
         {"temperature": 0.0, "output_config": {"effort": "max"}},
     ),
-]
+}
 
 
-@table(("settings", "asked", "expected"), [case[1:] for case in PAYLOADS], ids=[c[0] for c in PAYLOADS])
+@table(("settings", "asked", "expected"), PAYLOADS.values(), ids=PAYLOADS)
 def test_each_kind_of_request(settings: dict[str, Any], asked: dict[str, Any], expected: dict[str, Any]) -> None:
     assert payload(model(**settings), **asked) == {"max_tokens": 5, "messages": MESSAGES, **expected}
 
@@ -108,17 +98,13 @@ def test_why_it_stopped(stop_reason: str | None, finish: str) -> None:
     assert (completion.text, completion.finish_reason) == ("A", finish)
 
 
-def test_an_ended_turn_without_a_word_is_an_empty_answer() -> None:
-    assert Anthropic(model()).read(ANTHROPIC.said(None), request(model())).text == ""
-    only_thought = ANTHROPIC.said(None, thought=5)
-    assert Anthropic(model()).read(only_thought, request(model(reasoning=True))).text == ""
-
-
 @pytest.mark.parametrize("content", [[], None, [{"type": "tool_use", "name": "x"}], [{"type": "text", "text": ""}]])
 @pytest.mark.parametrize("stopped", ["end_turn", "tool_use"])
 def test_a_reply_without_a_text_is_a_blank_completion(content: object, stopped: str) -> None:
     body = {**ANTHROPIC.said(None), "content": content, "stop_reason": stopped}
-    assert Anthropic(model()).read(body, request(model())).text == ""
+    for reasoning in (False, True):
+        asked = model(reasoning=reasoning)
+        assert Anthropic(asked).read(body, request(asked)).text == ""
 
 
 def test_a_reply_without_content_and_reason_is_malformed() -> None:

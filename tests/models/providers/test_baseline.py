@@ -104,17 +104,7 @@ def test_an_unseen_benchmark_is_an_error(rule: str) -> None:
 
 @table(
     ("answers", "winner"),
-    [
-        ([], ""),
-        ([""], ""),
-        (["a"], "a"),
-        (["a", "b"], "a"),
-        (["a", "b", "b"], "b"),
-        (["b", "a", "a", "b"], "b"),
-        (["", "", "a"], "a"),
-        (["a", "b", "c", "c", "b", "b"], "b"),
-        (["half \ud83d", "half \ud83d", "a"], "half \ud83d"),
-    ],
+    [([], ""), ([""], ""), (["", "", "a"], "a"), (["half \ud83d", "half \ud83d", "a"], "half \ud83d")],
 )
 def test_majority_counts_right_answers(answers: list[str], winner: str) -> None:
     instances = [open_question(str(position), answer) for position, answer in enumerate(answers)]
@@ -127,16 +117,10 @@ def test_majority_is_the_first_most_common(answers: list[str]) -> None:
     assert most_frequent_answer(instances) == Counter(answers).most_common(1)[0][0]
 
 
-def test_majority_answers_with_labels() -> None:
+def test_majority_answers_with_labels_for_each_benchmark() -> None:
     baseline = prepared("majority", [choice("1", 1), choice("2", 1), choice("3", 0)])
-    assert text(baseline, choice("4", 0)) == "B"
-
-
-def test_majority_is_kept_for_each_benchmark() -> None:
-    baseline = Baseline("majority")
-    baseline.prepare("b", [open_question("1", "x")])
     baseline.prepare("c", [open_question("1", "y")])
-    assert text(baseline, OPEN[0]) == "x"
+    assert text(baseline, choice("4", 0)) == "B"
 
 
 # --- random -----------------------------------------------------------------------------------------------------------
@@ -150,20 +134,12 @@ def test_random_uses_all_labels_about_equally() -> None:
     assert all(70 < count < 130 for count in counts.values())
 
 
-def test_random_depends_on_the_seed() -> None:
-    one, two = (prepared("random", SOME, seed=seed) for seed in (1, 2))
-    assert [text(one, i) for i in SOME] != [text(two, i) for i in SOME]
-
-
-def test_random_gives_another_instances_answer() -> None:
-    baseline = prepared("random", OPEN)
+def test_random_gives_another_instances_answer_by_the_seed() -> None:
+    assert text(prepared("random", OPEN[:1]), OPEN[0]) == ""
+    baseline, other = (prepared("random", OPEN, seed=seed) for seed in (1, 2))
+    assert [text(baseline, i) for i in OPEN] != [text(other, i) for i in OPEN]
     for instance in OPEN:
         assert text(baseline, instance) in {other.expected for other in OPEN if other.id != instance.id}
-
-
-def test_random_has_nothing_to_say_without_other_answers() -> None:
-    assert text(prepared("random", OPEN[:1]), OPEN[0]) == ""
-    assert text(prepared("random", []), OPEN[0]) == ""
 
 
 def test_random_keeps_a_fair_sample_of_many_answers() -> None:
@@ -184,7 +160,6 @@ def test_random_keeps_a_fair_sample_of_many_answers() -> None:
     [
         (("fever", "cough"), {"question": "Patient with a COUGH."}, "B"),
         (("fever", "cough"), {"question": "Patient is well."}, "A"),
-        (("fever", "cough"), {"question": "cough, fever"}, "A"),
         (("dry cough", "dry wet cough"), {"question": "A dry cough, wet at night"}, "B"),
         (("cough cough cough", "dry cough"), {"question": "A dry cough"}, "B"),
         (("fever", "cough"), {"note": "the cough", "question": "?"}, "B"),
@@ -207,12 +182,10 @@ NOTE = "The patient has asthma. The dose is 5 mg daily.\nFollow-up is planned. T
     [
         ({"note": NOTE, "question": "Which dose daily?"}, "", 5, "The dose is 5 mg dai"),
         ({"note": NOTE, "question": "Which dose daily?"}, "", 7, "The dose is 5 mg daily."),
-        ({"note": NOTE, "question": "Which dose daily?"}, "", 13, "The dose is 5 mg daily. The dose was 2 mg before."),
         ({"note": NOTE, "question": "Which dose daily?"}, "", 500, "The dose is 5 mg daily. The dose was 2 mg before."),
         ({"note": NOTE, "question": "zebra"}, "", 500, "The patient has asthma."),
         ({"note": NOTE}, f"Asthma or planned? {NOTE} Answer:", 500, "The patient has asthma. Follow-up is planned."),
         ({"question": "What is a zebra? Tell me."}, "", 500, "What is a zebra? Tell me."),
-        ({"note": "", "question": "zebra"}, "", 500, ""),
         ({}, "", 500, ""),
     ],
 )

@@ -17,8 +17,8 @@ from medhelm.models.client import Client, ClientResult
 from medhelm.models.limits.budget import Budget
 from medhelm.models.provider import OptionalParameter
 from medhelm.models.providers import open_provider
-from medhelm.models.providers.hosted import HttpProvider, endpoint_of
-from medhelm.models.providers.openai import SERVICE, ChatCompletions, completions_url, limit_name
+from medhelm.models.providers.hosted import endpoint_of
+from medhelm.models.providers.openai import ChatCompletions, completions_url, limit_name
 from tests.support.cases import table
 from tests.support.servers.openai import Answer, Server
 
@@ -49,64 +49,41 @@ PAYLOADS: list[tuple[str, Model, dict[str, Any], dict[str, Any]]] = [
     ("stop", model(), {"stop": ("\n",)}, {"max_tokens": 5, "temperature": 0.0, "stop": ["\n"]}),
     ("temperature", model(), {"temperature": 0.7}, {"max_tokens": 5, "temperature": 0.7}),
     ("reasoning by name", model("o3-mini", reasoning=True), {"stop": ("\n",)}, {"max_completion_tokens": 5}),
-    (
-        "reasoning with effort",
-        model("gpt-5", reasoning=True, reasoning_effort="low"),
-        {},
-        {"max_completion_tokens": 5, "reasoning_effort": "low"},
-    ),
-    (
-        "told not to reason",
-        model("gpt-5.1", reasoning=False, reasoning_effort="none"),
-        {},
-        {"max_completion_tokens": 5, "temperature": 0.0, "reasoning_effort": "none"},
-    ),
-    (
-        "open reasoning model",
-        model("deepseek-r1", reasoning=True),
-        {"stop": ("\n",)},
-        {"max_tokens": 5, "temperature": 0.0},
-    ),
-    (
-        "parameters win",
-        model(parameters={"temperature": 0.6, "top_p": 0.95}),
-        {},
-        {"max_tokens": 5, "temperature": 0.6, "top_p": 0.95},
-    ),
-    ("parameters take out", model(parameters={"temperature": None, "x": None}), {}, {"max_tokens": 5}),
-    (
-        "limit by another name",
-        model(parameters={"max_tokens": None, "max_completion_tokens": 9}),
-        {},
-        {"temperature": 0.0, "max_completion_tokens": 9},
-    ),
+    ("effort", model("gpt-5", reasoning=True, reasoning_effort="low"), {},
+     {"max_completion_tokens": 5, "reasoning_effort": "low"}),
+    ("told not to reason", model("gpt-5.1", reasoning=False, reasoning_effort="none"), {},
+     {"max_completion_tokens": 5, "temperature": 0.0, "reasoning_effort": "none"}),
+    ("open reasoning model", model("deepseek-r1", reasoning=True), {"stop": ("\n",)},
+     {"max_tokens": 5, "temperature": 0.0}),
+    ("parameters win", model(parameters={"temperature": 0.6, "top_p": 0.95}), {},
+     {"max_tokens": 5, "temperature": 0.6, "top_p": 0.95}),
+    ("parameters take out", model(parameters={"temperature": None, "seed": None, "x": None}), {},
+     {"max_tokens": 5, "seed": None}),
+    ("limit by another name", model(parameters={"max_tokens": None, "max_completion_tokens": 9}), {},
+     {"temperature": 0.0, "max_completion_tokens": 9}),
     ("seed", model(parameters={"seed": 7}), {"sample": 2}, {"max_tokens": 5, "temperature": 0.0, "seed": 9}),
     ("a seed of each sample", model(), {"sample": 2}, {"max_tokens": 5, "temperature": 0.0, "seed": 2}),
-]
+]  # fmt: skip
+"""Name, model, settings of the request -> what the body holds beside model and messages; None: what it lacks."""
 
 
 @table(("asked", "settings", "expected"), [case[1:] for case in PAYLOADS], ids=[case[0] for case in PAYLOADS])
 def test_each_kind_of_model_gets_its_payload(asked: Model, settings: Any, expected: dict[str, Any]) -> None:
     usual = {"model": asked.remote_name, "messages": MESSAGES, "seed": settings.get("sample", 0)}
     optional = set(OptionalParameter) - {OptionalParameter.SCHEMA, OptionalParameter.CACHE}
-    assert ChatCompletions(asked).payload(request(asked, **settings), optional) == {**usual, **expected}
+    sent = {name: value for name, value in {**usual, **expected}.items() if value is not None}
+    assert ChatCompletions(asked).payload(request(asked, **settings), optional) == sent
 
 
 @table(
     ("asked", "name"),
     [
         (model("gpt-4o"), "max_tokens"),
-        (model("gpt-4.1"), "max_tokens"),
-        (model("o1"), "max_completion_tokens"),
         (model("o4-mini-2025-04-16"), "max_completion_tokens"),
         (model("openai/o3"), "max_completion_tokens"),
-        (model("gpt-5-chat-latest"), "max_completion_tokens"),
-        (model("gpt-5.6-sol"), "max_completion_tokens"),
         (model("gpt-10"), "max_completion_tokens"),
         (model("gpt-oss-20b", reasoning=True), "max_tokens"),
-        (model("olmo-2"), "max_tokens"),
         (model("o200k"), "max_tokens"),
-        (model("gpt-35-turbo"), "max_tokens"),
         (model("my-deployment", provider="azure", reasoning=True), "max_completion_tokens"),
         (model("my-deployment", provider="azure"), "max_tokens"),
         (model("ft:x", reasoning=True, base_url="https://api.openai.com/v1"), "max_completion_tokens"),
@@ -127,11 +104,6 @@ def test_the_limit_goes_by_the_name_the_server_knows(asked: Model, name: str) ->
         (
             "https://x.openai.azure.com/openai/deployments/d?api-version=2024-10-21",
             "https://x.openai.azure.com/openai/deployments/d/chat/completions?api-version=2024-10-21",
-            "https://x.openai.azure.com:443",
-        ),
-        (
-            "https://x.openai.azure.com/openai/v1",
-            "https://x.openai.azure.com/openai/v1/chat/completions",
             "https://x.openai.azure.com:443",
         ),
     ],
@@ -160,8 +132,9 @@ def at(server: Server, **settings: Any) -> Model:
 
 
 def test_one_request_and_its_completion(server: Server) -> None:
-    server.script(Answer(body=GOOD))
+    server.script(Answer(body={**GOOD, "system_fingerprint": "fp_44709d6fcb"}))
     completion = ask(at(server, key_variable="SOME_KEY"), {"SOME_KEY": f" {KEY}\n"})
+    assert (completion.refused_parameters, completion.fingerprint) == ((), "fp_44709d6fcb")
     assert (completion.text, completion.finish_reason, completion.reported_model) == ("A", "stop", "served-1")
     assert (completion.usage.input, completion.usage.output) == (5, 1)
     assert completion.latency_s > 0
@@ -170,29 +143,9 @@ def test_one_request_and_its_completion(server: Server) -> None:
     assert server.bodies == [{"model": "served", "messages": MESSAGES, "max_tokens": 5, "temperature": 0.0, "seed": 0}]
 
 
-def test_no_seed_is_sent_where_the_user_says_so(server: Server) -> None:
-    server.script(Answer(body=GOOD))
-    ask(at(server, parameters={"seed": None}))
-    assert "seed" not in server.bodies[0]
-
-
-UNKNOWN_SEED = [
-    ("extra field", 422, {"detail": [{"loc": ["body", "seed"], "msg": "Extra inputs are not permitted", "input": 0}]}),
-    (
-        "unsupported parameter",
-        400,
-        {"error": {"message": "Unsupported parameter: 'seed'.", "code": "unsupported_parameter", "param": "seed"}},
-    ),
-    ("unrecognized", 400, {"error": {"message": "Unrecognized request argument supplied: seed"}}),
-    ("unknown name", 400, {"error": {"message": 'Invalid JSON payload received. Unknown name "seed"', "code": 400}}),
-]
-
-
-@pytest.mark.parametrize(
-    ("status", "body"), [case[1:] for case in UNKNOWN_SEED], ids=[case[0] for case in UNKNOWN_SEED]
-)
-def test_a_server_that_knows_no_seed_is_asked_without(server: Server, status: int, body: dict[str, Any]) -> None:
-    server.answer_with(lambda sent: Answer(status=status, body=body) if "seed" in sent else Answer(body=GOOD))
+def test_a_server_that_knows_no_seed_is_asked_without(server: Server) -> None:
+    refused = Answer(status=400, body={"error": {"message": "Unrecognized request argument supplied: seed"}})
+    server.answer_with(lambda sent: refused if "seed" in sent else Answer(body=GOOD))
     asked = at(server)
 
     async def buy() -> list[ClientResult]:
@@ -207,12 +160,6 @@ def test_a_server_that_knows_no_seed_is_asked_without(server: Server, status: in
     replies = asyncio.run(buy())
     assert [(reply.completion.text, reply.requests_sent) for reply in replies] == [("A", 2), ("A", 1)]
     assert [reply.completion.refused_parameters for reply in replies] == [("seed",), ("seed",)]
-
-
-def test_a_server_that_takes_everything_has_refused_nothing(server: Server) -> None:
-    server.script(Answer(body={**GOOD, "system_fingerprint": "fp_44709d6fcb"}))
-    completion = ask(at(server))
-    assert (completion.refused_parameters, completion.fingerprint) == ((), "fp_44709d6fcb")
 
 
 def test_without_a_key_no_key_is_sent(server: Server) -> None:
@@ -238,15 +185,6 @@ def test_azure_gets_its_own_header_and_query(server: Server) -> None:
     assert "authorization" not in server.headers[0]
 
 
-def test_azures_newer_form_needs_no_version(server: Server) -> None:
-    """`/openai/v1` takes the deployment's name as the model, and the same key in the same header."""
-    server.script(Answer(body=GOOD))
-    asked = model("d", provider="azure", base_url=f"{server.url}/openai/v1", key_variable="AZURE_OPENAI_API_KEY")
-    assert ask(asked, {"AZURE_OPENAI_API_KEY": KEY}).text == "A"
-    assert server.paths == ["/openai/v1/chat/completions"]
-    assert (server.headers[0]["api-key"], server.bodies[0]["model"]) == (KEY, "d")
-
-
 def test_an_address_without_a_version_is_doubted(server: Server) -> None:
     server.script(Answer(status=404, body={"detail": "Not Found"}))
     with pytest.raises(ProviderError, match=r"the right address\? Most end in /v1\."):
@@ -255,27 +193,14 @@ def test_an_address_without_a_version_is_doubted(server: Server) -> None:
         ask(at(server))
 
 
-def test_a_refusal_has_a_latency_too(server: Server) -> None:
-    body = {"error": {"code": "content_filter", "message": "The response was filtered"}}
-    server.script(Answer(status=400, body=body))
-    completion = ask(at(server))
-    assert completion.failure is not None
-    assert completion.failure.code == "refusal"
-    assert completion.latency_s > 0
-
-
 @pytest.mark.parametrize(
     ("answer", "code", "wait_s"),
     [
-        (Answer(status=429, body={"error": {"message": "slow"}}, headers={"Retry-After": "3"}), "rate_limit", 3.0),
         (Answer(status=503, body="", headers={"retry-after-ms": "250"}), "overloaded", 0.25),
-        (Answer(status=500, body="oh"), "server_error", None),
-        (Answer(body="not json"), "malformed_reply", None),
         (Answer(body="[]"), "malformed_reply", None),
-        (Answer(body={"choices": []}), "empty_choice", None),
         (Answer(body={"error": {"code": 429, "message": "slow"}}, headers={"Retry-After": "1"}), "rate_limit", 1.0),
         (Answer(body={"choices": [{"error": {"code": 502, "message": "upstream"}}]}), "server_error", None),
-        (Answer(status=404, body="404 page not found"), "unknown_model", None),
+        (Answer(body={"choices": [{"message": {"content": "half"}, "error": {"code": 502}}]}), "server_error", None),
         (Answer(ending="reset"), "connection", None),
     ],
 )
@@ -284,33 +209,6 @@ def test_trouble_is_a_provider_error(server: Server, answer: Answer, code: str, 
     with pytest.raises(ProviderError) as raised:
         ask(at(server))
     assert (raised.value.code, raised.value.retry_after_s) == (code, wait_s)
-
-
-def test_an_error_beside_an_answer_in_a_choice_is_an_error(server: Server) -> None:
-    broken = {"message": {"content": "half an ans"}, "error": {"code": 502, "message": "broke off"}}
-    server.script(Answer(body={"choices": [broken]}))
-    with pytest.raises(ProviderError, match="broke off"):
-        ask(at(server))
-
-
-@pytest.mark.parametrize("status", [200, 400, 401, 403, 404, 429, 500])
-def test_the_key_is_in_no_error_even_if_the_server_repeats_it(server: Server, status: int) -> None:
-    echo = {"error": {"message": f"Bearer {KEY} and {KEY[:-3]}*** at {server.url}", "code": "odd"}}
-    server.script(Answer(status=status, body=echo))
-    with pytest.raises(ProviderError) as raised:
-        ask(at(server, key_variable="SOME_KEY"), {"SOME_KEY": KEY})
-    error: BaseException | None = raised.value
-    while error is not None:
-        assert KEY not in str(error) + repr(error)
-        assert KEY[:-3] not in str(error) + repr(error)
-        error = error.__cause__ or error.__context__
-
-
-def test_the_key_is_in_no_repr() -> None:
-    provider = HttpProvider(model(), HttpClient(EgressPolicy(offline=True)), ChatCompletions(model(), key=KEY), SERVICE)
-    assert KEY not in repr(provider) + str(provider) + repr(provider.dialect)
-    assert not provider.local
-    assert provider.endpoint == "http://127.0.0.1:8000"
 
 
 def test_odd_characters_travel_unharmed(server: Server) -> None:

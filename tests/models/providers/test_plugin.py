@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -73,12 +72,7 @@ def test_it_gets_the_model_and_everything_around_it() -> None:
     assert isinstance(provider, PluginProvider)
     assert (provider.local, provider.endpoint) == (False, "http://127.0.0.1:9")
     assert asyncio.run(provider.complete(REQUEST)) is SOUND
-
-
-def test_a_refusal_is_a_completion() -> None:
-    refusal = Completion(failure=Failure("provider", "refusal", "no"))
-    assert asked(Ward(refusal)) is refusal
-    assert asked(Ward(Completion(text=""))).text == ""
+    assert opened(Ward(local=True, endpoint="")).endpoint == ""
 
 
 @pytest.mark.parametrize("found", [None, 5, "open", Ward()])
@@ -112,10 +106,6 @@ def test_what_the_client_relies_on_has_to_be_there(provider: object, words: str)
         opened(provider)
     assert words in str(caught.value)
     assert "ward-package 1.2" in str(caught.value)
-
-
-def test_one_within_this_process_needs_no_endpoint() -> None:
-    assert opened(Ward(local=True, endpoint="")).endpoint == ""
 
 
 def test_a_function_that_breaks_off_is_told_without_its_key() -> None:
@@ -198,8 +188,6 @@ def open_echo(model, around):
     return Echo(model, around.http)
 """
 
-Find = Callable[..., list[Model]]
-
 
 def find(*names: str, file: Path | None = None, **environment: str) -> list[Model]:
     return find_models(names, file=file, environment=environment)
@@ -221,8 +209,10 @@ def test_a_model_is_where_its_name_says(echo: str) -> None:
     assert find("openai/m")[0].base_url == "https://api.openai.com/v1"
     with pytest.raises(UserError, match=r"http:// would send questions and keys to example\.org unencrypted"):
         find("echo/m@http://example.org")
-    with pytest.raises(UserError, match="a name must follow `echo/`"):
-        find("echo/")
+    for name, words in (("echo/", "a name must follow `echo/`"), ("ecco/m", "Did you mean `echo/m`")):
+        with pytest.raises(UserError, match=words):
+            find(name)
+    assert list(SERVICES)[-1] == "echo"
 
 
 def test_it_may_be_named_in_models_yaml(echo: str, tmp_path: Path) -> None:
@@ -238,12 +228,6 @@ def test_it_may_be_named_in_models_yaml(echo: str, tmp_path: Path) -> None:
     file.write_text("a: {provider: ehco}\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="`ehco` is none of the possible values"):
         find("a", file=file)
-
-
-def test_an_unknown_provider_is_told_beside_those_of_packages(echo: str) -> None:
-    with pytest.raises(UserError, match="Did you mean `echo/m`"):
-        find("ecco/m")
-    assert list(SERVICES)[-1] == "echo"
 
 
 def test_what_cannot_be_used_is_told_with_all_other_problems(echo: str, install: Install, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from medhelm.models.provider import OptionalParameter as Parameter
 from medhelm.models.providers import SERVICES, open_provider
 from medhelm.models.providers.hosted import HttpProvider
 from tests.support.servers.openai import Answer, Server
-from tests.support.servers.vendors import KEYS, VENDORS, Vendor
+from tests.support.servers.vendors import KEYS, OPENAI, VENDORS, Vendor
 
 T = TypeVar("T")
 
@@ -69,7 +69,7 @@ def bought(asked: Model, *requests: Request, **settings: Any) -> tuple[list[Clie
     """Replies by the one client, one after the other, and what was left out."""
 
     async def buy(provider: HttpProvider) -> tuple[list[ClientResult], dict[Parameter, str]]:
-        client = Client(cache=None, budget=Budget(None), attempts=2, random=lambda: 0.0, **settings)
+        client = Client(**{"cache": None, "budget": Budget(None), "attempts": 2, "random": lambda: 0.0, **settings})
         return [await client.complete(provider, one) for one in requests], provider.unsupported
 
     return with_provider(asked, buy)
@@ -241,18 +241,27 @@ def test_a_refused_part_is_left_out_from_then_on(vendor: Vendor, part: str, serv
     assert len(left_out[Parameter(part)]) > 10
 
 
-@every_vendor
-def test_all_parts_may_be_refused_one_after_the_other(vendor: Vendor, server: Server) -> None:
+def test_a_deployment_of_a_newer_model_works_without_settings(server: Server) -> None:
+    """Azure's deployments hide what model they are: everything it does not take is found out, once."""
+
     def decide(body: dict[str, Any]) -> Answer:
-        if vendor.temperature_of(body) is not None:
-            return vendor.errors["temperature"]
-        return vendor.errors["schema"] if vendor.schema_of(body) is not None else vendor.answer("A")
+        for name in ("max_tokens", "temperature", "stop"):
+            if name in body:
+                instead = " Use 'max_completion_tokens' instead." if name == "max_tokens" else ""
+                message = f"Unsupported parameter: '{name}' is not supported with this model.{instead}"
+                return Answer(status=400, body={"error": {"message": message, "param": name}})
+        return OPENAI.answer("A")
 
     server.answer_with(decide)
-    asked = vendor.model(server.url)
-    replies, left_out = bought(asked, request(asked, schema=SCHEMA))
-    assert (replies[0].completion.text, replies[0].requests_sent) == ("A", 3)
-    assert set(left_out) == {"temperature", "schema"}
+    asked = Model(name="azure/d", provider="azure", remote_name="d", base_url=f"{server.url}/openai/v1")
+    replies, left_out = bought(
+        asked, *(request(asked, sample=n, stop=("\n",), max_tokens=5) for n in range(2)), attempts=1
+    )
+    assert [(reply.completion.text, reply.requests_sent) for reply in replies] == [("A", 4), ("A", 1)]
+    assert set(left_out) == {"max_tokens", "temperature", "stop"}
+    # The limit went by its other name: nothing was lost.
+    assert [reply.completion.refused_parameters for reply in replies] == [("stop", "temperature")] * 2
+    assert server.bodies[-1]["max_completion_tokens"] == 5
 
 
 @every_vendor

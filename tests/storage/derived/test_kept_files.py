@@ -120,12 +120,15 @@ def change_run(folder: Path, change: Callable[[Run], Run]) -> None:
     write_run(folder, change(read_run(folder / "run.json")))
 
 
-def exchange_runs(store: Path) -> None:
-    """Exchange the `run.json` of two models."""
-    first, second = (records_of(store, place).with_name("run.json") for place in (0, 1))
+def exchange(first: Path, second: Path) -> None:
     contents = second.read_bytes(), first.read_bytes()
     first.write_bytes(contents[0])
     second.write_bytes(contents[1])
+
+
+def exchange_runs(store: Path) -> None:
+    """Exchange the `run.json` of two models."""
+    exchange(*(records_of(store, place).with_name("run.json") for place in (0, 1)))
 
 
 def cut(store: Path) -> None:
@@ -170,10 +173,7 @@ def empty(store: Path) -> None:
 def exchange_benchmarks(store: Path) -> None:
     """Give each benchmark the files of another one."""
     for kind in ("corrected", "runs"):
-        first, second = kept_files(store, kind)[-2:]
-        contents = second.read_bytes(), first.read_bytes()
-        first.write_bytes(contents[0])
-        second.write_bytes(contents[1])
+        exchange(*kept_files(store, kind)[-2:])
 
 
 def do_nothing(store: Path) -> None:

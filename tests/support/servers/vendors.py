@@ -7,7 +7,7 @@ their users quote in public; nothing here was recorded from a live service.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from medhelm.domain import Model
@@ -118,39 +118,26 @@ def _openai_error(
 
 _OPENAI_ERRORS = {
     "rate limit": _openai_error(
-        429,
-        "Rate limit reached for gpt-x in organization org-1 on requests per min (RPM): Limit 3, Used 3, Requested 1.",
-        "rate_limit_exceeded",
-        "requests",
-        headers={"Retry-After": "7"},
+        429, "Rate limit reached for gpt-x on requests per min (RPM): Limit 3, Used 3.", "rate_limit_exceeded",
+        "requests", headers={"Retry-After": "7"},
     ),
     "overload": _openai_error(503, "The engine is currently overloaded, please try again later", None, "server_error"),
     "wrong key": _openai_error(401, "Incorrect API key provided: sk-inv***789.", "invalid_api_key"),
     "context length": _openai_error(
-        400,
-        "This model's maximum context length is 128000 tokens. However, your messages resulted in 130000 tokens.",
-        "context_length_exceeded",
-        param="messages",
+        400, "This model's maximum context length is 128000 tokens. However, your messages resulted in 130000 tokens.",
+        "context_length_exceeded", param="messages",
     ),
-    "unknown model": _openai_error(
-        404, "The model `m` does not exist or you do not have access to it.", "model_not_found"
-    ),
-    "quota": _openai_error(
-        429, "You exceeded your current quota, please check your plan.", "insufficient_quota", "insufficient_quota"
-    ),
+    "unknown model": _openai_error(404, "The model `m` does not exist or you cannot use it.", "model_not_found"),
+    "quota": _openai_error(429, "You exceeded your current quota.", "insufficient_quota", "insufficient_quota"),
     "temperature": _openai_error(
-        400,
-        "Unsupported value: 'temperature' does not support 0 with this model. Only the default (1) value is supported.",
-        "unsupported_value",
+        400, "Unsupported value: 'temperature' does not support 0 with this model.", "unsupported_value",
         param="temperature",
     ),
     "schema": _openai_error(
-        400,
-        "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model.",
+        400, "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model.",
         param="response_format",
     ),
-}
-
+}  # fmt: skip
 OPENAI = Vendor(
     provider="openai",
     path="/v1/chat/completions",
@@ -162,17 +149,18 @@ OPENAI = Vendor(
     prompt_of=lambda body: body["messages"][-1]["content"],
     refusals={
         "refusal field": Answer(
-            body={
-                "model": "reported-1",
-                "choices": [
-                    {"message": {"content": None, "refusal": "I cannot help with that."}, "finish_reason": "stop"}
-                ],
-            }
+            body={"choices": [{"message": {"refusal": "I cannot help with that."}, "finish_reason": "stop"}]}
         ),
         "content filter": Answer(body=_openai_said("partial", finish="content_filter")),
     },
     errors=_OPENAI_ERRORS,
 )
+
+
+def azure_error(status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> Answer:
+    """An error of Azure's own gateway."""
+    return Answer(status=status, body={"error": {"code": code, "message": message}}, headers=headers or {})
+
 
 AZURE = Vendor(
     provider="azure",
@@ -188,40 +176,15 @@ AZURE = Vendor(
             400,
             "The response was filtered due to the prompt triggering Azure OpenAI's content management policy.",
             "content_filter",
-            param="prompt",
-            status=400,
-            innererror={
-                "code": "ResponsibleAIPolicyViolation",
-                "content_filter_result": {"violence": {"filtered": True, "severity": "medium"}},
-            },
+            innererror={"code": "ResponsibleAIPolicyViolation"},
         ),
         "filtered answer": Answer(body=_openai_said("partial", finish="content_filter")),
     },
     errors={
         **_OPENAI_ERRORS,
-        "rate limit": Answer(
-            status=429,
-            body={"error": {"code": "429", "message": "Requests to the API have exceeded the call rate limit."}},
-            headers={"Retry-After": "7"},
-        ),
-        "wrong key": Answer(
-            status=401,
-            body={
-                "error": {
-                    "code": "401",
-                    "message": "Access denied due to invalid subscription key or wrong API endpoint.",
-                }
-            },
-        ),
-        "unknown model": Answer(
-            status=404,
-            body={
-                "error": {
-                    "code": "DeploymentNotFound",
-                    "message": "The API deployment for this resource does not exist.",
-                }
-            },
-        ),
+        "rate limit": azure_error(429, "429", "You have exceeded the call rate limit.", {"Retry-After": "7"}),
+        "wrong key": azure_error(401, "401", "Access denied due to invalid subscription key."),
+        "unknown model": azure_error(404, "DeploymentNotFound", "The API deployment for this resource does not exist."),
     },
 )
 
@@ -278,10 +241,7 @@ ANTHROPIC = Vendor(
     },
     errors={
         "rate limit": _anthropic_error(
-            429,
-            "rate_limit_error",
-            "This request would exceed your organization's rate limit of 50 requests per minute.",
-            {"retry-after": "7"},
+            429, "rate_limit_error", "This request would exceed your rate limit.", {"retry-after": "7"}
         ),
         "overload": _anthropic_error(529, "overloaded_error", "Overloaded"),
         "wrong key": _anthropic_error(401, "authentication_error", "invalid x-api-key"),
@@ -290,9 +250,7 @@ ANTHROPIC = Vendor(
         ),
         "unknown model": _anthropic_error(404, "not_found_error", "model: m"),
         "quota": _anthropic_error(
-            400,
-            "invalid_request_error",
-            "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade.",
+            400, "invalid_request_error", "Your credit balance is too low to access the Anthropic API."
         ),
         "temperature": _anthropic_error(400, "invalid_request_error", "`temperature` is deprecated for this model."),
         "schema": _anthropic_error(
@@ -322,6 +280,11 @@ def google_error(status: int, name: str, message: str, *details: Body) -> Answer
     """An error of google.rpc."""
     body = {"error": {"code": status, "message": message, "status": name, "details": list(details)}}
     return Answer(status=status, body=body)
+
+
+def google_reason(reason: str) -> Body:
+    """A detail of an error that names its reason."""
+    return {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": "googleapis.com"}
 
 
 def google_quota(quota: str, value: str, delay: str) -> Answer:
@@ -361,24 +324,14 @@ GOOGLE = Vendor(
         "rate limit": google_quota("GenerateRequestsPerMinutePerProjectPerModel-FreeTier", "10", "7s"),
         "overload": google_error(503, "UNAVAILABLE", "The model is overloaded. Please try again later."),
         "wrong key": google_error(
-            400,
-            "INVALID_ARGUMENT",
-            "API key not valid. Please pass a valid API key.",
-            {
-                "@type": "type.googleapis.com/google.rpc.ErrorInfo",
-                "reason": "API_KEY_INVALID",
-                "domain": "googleapis.com",
-                "metadata": {"service": "generativelanguage.googleapis.com"},
-            },
+            400, "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key.", google_reason("API_KEY_INVALID")
         ),
         "context length": google_error(
             400,
             "INVALID_ARGUMENT",
             "The input token count (2551556) exceeds the maximum number of tokens allowed (1048576).",
         ),
-        "unknown model": google_error(
-            404, "NOT_FOUND", "models/m is not found for API version v1beta, or is not supported for generateContent."
-        ),
+        "unknown model": google_error(404, "NOT_FOUND", "models/m is not found for API version v1beta."),
         "quota": google_quota("GenerateRequestsPerDayPerProjectPerModel-FreeTier", "250", "31.2s"),
         "temperature": google_error(400, "INVALID_ARGUMENT", "temperature is not supported for this model."),
         "schema": google_error(
@@ -401,16 +354,11 @@ VERTEX = Vendor(
     refusals=GOOGLE.refusals,
     errors={
         **GOOGLE.errors,
-        "rate limit": Answer(
-            status=429,
-            body=google_error(429, "RESOURCE_EXHAUSTED", "Resource exhausted. Please try again later.").body,
-            headers={"Retry-After": "7"},
+        "rate limit": replace(
+            google_error(429, "RESOURCE_EXHAUSTED", "Try again later."), headers={"Retry-After": "7"}
         ),
         "wrong key": google_error(
-            401,
-            "UNAUTHENTICATED",
-            "Request had invalid authentication credentials. Expected OAuth 2 access token.",
-            {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "ACCESS_TOKEN_TYPE_UNSUPPORTED"},
+            401, "UNAUTHENTICATED", "Invalid credentials.", google_reason("ACCESS_TOKEN_TYPE_UNSUPPORTED")
         ),
         "unknown model": google_error(404, "NOT_FOUND", "Publisher Model `m` was not found."),
     },
@@ -460,12 +408,7 @@ BEDROCK = Vendor(
         name: Answer(body=_bedrock_said("Sorry.", finish=name)) for name in ("guardrail_intervened", "content_filtered")
     },
     errors={
-        "rate limit": bedrock_error(
-            429,
-            "ThrottlingException",
-            "Too many requests, please wait before trying again.",
-            **{"Retry-After": "7"},
-        ),
+        "rate limit": bedrock_error(429, "ThrottlingException", "Too many requests.", **{"Retry-After": "7"}),
         "overload": bedrock_error(503, "ServiceUnavailableException", "Bedrock is unable to process your request."),
         "wrong key": bedrock_error(
             403, "UnrecognizedClientException", "The security token included in the request is invalid."
