@@ -137,11 +137,6 @@ def test_yes_and_no_are_texts_without_quotes(tmp_path: Path) -> None:
     assert read_definition(write(tmp_path, text), metrics=METRICS).choices == ("yes", "no", "maybe")
 
 
-def test_options_may_be_named_by_their_texts(make: Make) -> None:
-    benchmark = make(choices={"texts": ["0", "1"], "labels": "texts"})
-    assert (benchmark.choices, benchmark.choice_labels) == (("0", "1"), "texts")
-
-
 def test_paths_of_folders_and_files(tmp_path: Path) -> None:
     path = write(tmp_path, FULL)
     other = path.with_name("anything.yaml")
@@ -163,8 +158,6 @@ MISTAKES = [
     ("name: full", "name: fool", "name: is `fool`, but the folder is `full`. Give both the same name."),
     ("access: gated", "acess: gated", "acess: unknown key. Did you mean `access`?"),
     ("access: gated", "access: open", "access: `open` is none of the possible values. Known: gated, private, public."),
-    ("title: Full", "title: ''", "title: must not be empty."),
-    ("aliases: [other_name]", "aliases: [no-name]", "aliases[0]: must be snake case"),
     ("kind: json", "kind: yaml", "source.kind: `yaml` is none of the possible values."),
     (
         "kind: json",
@@ -175,10 +168,8 @@ MISTAKES = [
     (f"b.json: {SHA}", "b.json: abc", 'source.files.b.json: must be a sha256 in hex (64 digits 0-9, a-f), or ""'),
     (f"b.json: {SHA}", f"../b.json: {SHA}", "must be a path below the data folder"),
     (f"b.json: {SHA}", f"/b.json: {SHA}", "must be a path below the data folder"),
-    (f"b.json: {SHA}", f"c:b.json: {SHA}", "must be a path below the data folder"),
     (f'{{b.json: {SHA}, a/a.json: ""}}', "{}", "source.files: must have at least 1 entry."),
     ("encoding: cp1252", "encoding: utf9", "source.encoding: unknown encoding `utf9`."),
-    ("expected_count: 308", "expected_count: 0", "source.expected_count: must be at least 1, is the number 0."),
     ("expected_count: 308", "sheet: one", "source: `sheet` is only for xlsx, not for json."),
     (
         "columns: {question: Question,",
@@ -187,10 +178,8 @@ MISTAKES = [
     ),
     ("columns: {question: Question,", "columns: {options: Question,", "columns.options: a field needs a name"),
     ("drop_duplicates: true", "drop_duplicates: yes", "drop_duplicates: must be true or false, is `yes`."),
-    ("[opa, opb], missing: Not applicable}", "[opa]}", "choices.columns: must have at least 2 entries."),
     ("[opa, opb], missing: Not applicable}", "[opa, opa]}", "choices.columns: holds `opa` more than once."),
     ("[opa, opb], missing: Not applicable}", "[opa, opb], texts: [a, b]}", "choices: needs either `texts`"),
-    ("{columns: [opa, opb], missing: Not applicable}", "{}", "choices: needs either `texts`"),
     (
         "{columns: [opa, opb], missing: Not applicable}",
         "{texts: [a, b], missing: c}",
@@ -217,7 +206,6 @@ MISTAKES = [
         "sample: `ids_file` cannot be combined",
     ),
     ("all: {}", "default: {}", "samples: `default` means the key `sample`; choose another name."),
-    ('stop: ["\\n"]', "stop: end", "stop: must be a list, is `end`."),
     (
         "max_tokens: 1",
         "shorten: nots\nmax_tokens: 1",
@@ -228,13 +216,9 @@ MISTAKES = [
         "shorten: options\nmax_tokens: 1",
         "shorten: `options` is neither a field of the prompt nor `none`.",
     ),
-    ("max_tokens: 1", "shorten: ''\nmax_tokens: 1", "shorten: must not be empty."),
-    ("max_tokens: 1", "shorten: [note]\nmax_tokens: 1", "shorten: must be text, is a list."),
     ("max_tokens: 1", "max_tokens: 0", "max_tokens: must be at least 1, is the number 0."),
     (", quasi_exact_match]", ", exactmatch]", "metrics[1]: unknown metric `exactmatch`. Did you mean `exact_match`?"),
     (", quasi_exact_match]", ", exact_match]", "metrics: holds `exact_match` more than once."),
-    ("metrics: [exact_match, quasi_exact_match]", "metrics: []", "metrics: must have at least 1 entry."),
-    ("category: clinical_decision_support", "category: Clinical", "taxonomy.category: must be snake case"),
 ]
 
 
@@ -313,11 +297,6 @@ def test_placeholders_are_checked_if_the_columns_are_known(make: Make, kind: str
     assert make(source=source, prompt="{texts}", hooks="def rows(rows): yield from rows"), (
         "a hook makes its own columns"
     )
-
-
-def test_a_pattern_may_have_the_checksum_of_its_list(make: Make) -> None:
-    benchmark = make(source={"kind": "text", "files": {"*.txt": SHA}}, prompt="{text}")
-    assert benchmark.source.files == {"*.txt": SHA}
 
 
 def test_a_folder_of_different_files_needs_a_hook(make: Make) -> None:

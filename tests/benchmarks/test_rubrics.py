@@ -148,18 +148,14 @@ MISTAKES = [
         6,
         "must be snake case (lower-case letters, digits, single `_`), is an",
     ),
-    (HEAD + "  criteria:\n    a: ' '\n", 5, "rubric.criteria.a: must not be empty."),
     (
         HEAD + "  criteria:\n    a:\n",
         5,
         "rubric.criteria.a: must be a text, or a mapping with `description`, is empty.",
     ),
     (HEAD + "  criteria:\n    a: 5\n", 5, "rubric.criteria.a: must be a text, or a mapping with `description`, is the"),
-    (HEAD + "  criteria:\n    a: {description: ''}\n", 5, "rubric.criteria.a.description: must not be empty."),
     (HEAD + "  criteria:\n    a: {points: 2}\n", 5, "rubric.criteria.a.description: missing. Add this key."),
     (HEAD + "  criteria:\n    a: {description: b, weight: 2}\n", 5, "rubric.criteria.a.weight: unknown key."),
-    (HEAD + "  criteria: [a, b]\n", 4, "rubric.criteria: must be a mapping of keys to values, is a list."),
-    (HEAD + "  judge: x\n", 4, "rubric.judge: unknown key."),
     (
         HEAD + "  scale: [3, 3]\n",
         4,
@@ -170,11 +166,9 @@ MISTAKES = [
         4,
         "such as [1, 5], is [5, 1.5]. If lower is better, set `lower_is_better",
     ),
-    (HEAD + "  scale: [1]\n", 4, "rubric.scale: must have at least 2 entries."),
     (HEAD + "  scale: [1, 3, 5]\n", 4, "rubric.scale: must have at most 2 entries."),
     (HEAD + "  scale: [a, 5]\n", 4, "rubric.scale[0]: must be a number, is `a`."),
     (HEAD + "  scale: [1, 1e999]\n", 4, "rubric.scale[1]: must be a finite number, is the number inf."),
-    (HEAD + "  form: stars\n", 4, "rubric.form: `stars` is none of the possible values. Known: grades, points."),
     (HEAD + "  criteria_column: c\n", 4, "rubric.criteria_column: holds criteria with points. Write `form: points`."),
     (
         HEAD + "  form: points\n  criteria: {a: {description: b, points: 1}}\n  criteria_column: c\n",
@@ -209,17 +203,11 @@ MISTAKES = [
         "rubric.criteria.a.lower_is_better: is for grades. Use negative points for harm.",
     ),
     (
-        HEAD + "  form: points\n  criteria:\n    a: {description: b, points: much}\n",
-        6,
-        "rubric.criteria.a.points: must be a number, is `much`.",
-    ),
-    (
         HEAD + '  criteria: {a: b}\n  question: |\n    Why?\n    Reply as {"a": 1} for $5\n',
         7,
         'rubric.question: a single brace in `Reply as {"a": 1} for $5`. Write {{ or }} for a literal',
     ),
     (HEAD + "  criteria: {a: b}\n  question: '{options}'\n", 5, "rubric.question: {options} needs `choices`."),
-    (HEAD + "  criteria: {a: b}\n  question: ' '\n", 5, "rubric.question: must not be empty."),
 ]
 
 
@@ -300,11 +288,8 @@ ACCURACY = "{criterion: accuracy, at_least: 3}"
         (f"[{ACCURACY},\n    {ACCURACY}]", 9, "criterion: `accuracy` has two floors. Keep one of them."),
         ("{criterion: accuracy}", 8, "at_least: missing. Add `at_least`, the lowest grade that is good enough."),
         ("{at_least: 3}", 8, "criterion: missing."),
-        ("{criterion: [accuracy], at_least: 3}", 8, "criterion: must be text"),
         ("{criterion: accuracy, at_least: .nan}", 8, "at_least: must be a number"),
-        ("{criterion: accuracy, at_least: true}", 8, "at_least: must be a number"),
         ("3", 8, "must be a mapping with `criterion` and `at_least`, or a list of them."),
-        ("[]", 8, "must have at least 1 entry."),
     ],
 )
 def test_a_wrong_floor_is_reported_with_its_line(tmp_path: Path, floor: str, line: int, text: str) -> None:

@@ -65,17 +65,11 @@ def test_criteria_are_named_by_their_position(as_text: bool) -> None:
     [
         ("", "must be a JSON list of {role, content}, but cannot be parsed: Expecting value"),
         ("[" * 100_000, "must be a JSON list of {role, content}, but cannot be parsed"),
-        ("Why?", "but cannot be parsed"),
         (None, "must be a JSON list of {role, content}, is empty."),
         ([], "must be a JSON list of {role, content}, is an empty list."),
         ("{}", "must be a JSON list of {role, content}, is a mapping."),
-        (b"[]", "must be a JSON list of {role, content}, is"),
         (5, "must be a JSON list of {role, content}, is the number 5."),
         (["Why?"], ", turn 1: must be an object with role, content, is `Why?`."),
-        (
-            [USER, {"role": "nurse", "content": ""}],
-            ", turn 2: its `role` must be `user`, `assistant` or `system`, is `n",
-        ),
         ([{"content": "a"}], ", turn 1: its `role` must be `user`, `assistant` or `system`, is empty."),
         (
             [{"role": ["user"], "content": "a"}],
@@ -84,11 +78,6 @@ def test_criteria_are_named_by_their_position(as_text: bool) -> None:
         ([{"role": "user"}], ", turn 1: its `content` must be text, is empty."),
         ([{"role": "user", "content": [{"text": "a"}]}], ", turn 1: its `content` must be text, is a list."),
         ([USER, {"role": "system", "content": "a"}, USER], ", turn 2: a system message can only come first."),
-        (
-            [USER, REPLY],
-            ": the last turn must be a text of the user, but is the assistant's. There is nothing to reply",
-        ),
-        ([{"role": "system", "content": "a"}], ": the last turn must be a text of the user, but is the system's."),
         (
             [USER, REPLY, {"role": "user", "content": " \n"}],
             ": the last turn must be a text of the user, but is empty.",
@@ -109,17 +98,13 @@ def test_invalid_conversations(value: object, words: str) -> None:
         ([], "must be a JSON list of {criterion, points, tags}, is an empty list."),
         ([GOOD, 5], ", criterion 2: must be an object with criterion, points, tags, is the number 5."),
         ([{"points": 5}], ", criterion 1: its `criterion` must be a text that is not empty, is empty."),
-        ([{**GOOD, "criterion": " "}], ", criterion 1: its `criterion` must be a text that is not empty"),
-        ([{**GOOD, "criterion": {}}], "its `criterion` must be a text that is not empty, is a mapping."),
         (
             [{"criterion": "a"}],
             ", criterion 1: its `points` must be a number other than zero, negative for harm, is empty",
         ),
         ([{**GOOD, "points": 0}], "its `points` must be a number other than zero, negative for harm, is the number 0."),
-        ([{**GOOD, "points": "5"}], "its `points` must be a number other than zero, negative for harm, is `5`."),
         ([{**GOOD, "points": True}], "its `points` must be a number other than zero, negative for harm, is `true`."),
         ('[{"criterion": "a", "points": NaN}]', "its `points` must be a number"),
-        ('[{"criterion": "a", "points": -Infinity}]', "its `points` must be a number"),
         ([{**GOOD, "points": 10**400}], "its `points` must be a number"),
         ([{**GOOD, "tags": "axis:accuracy"}], ", criterion 1: its `tags` must be a list of texts, is `axis:accuracy`."),
         ([{**GOOD, "tags": ["a", 1]}], ", criterion 1: its `tags` must be a list of texts, is a list."),

@@ -375,18 +375,6 @@ def test_real_records(data_dir: Path) -> None:
     assert len(notes) == 20
 
 
-def test_real_keyed_json(data_dir: Path) -> None:
-    found = rows(data_dir / "pubmed_qa" / "ori_pqal.json", "json", key="pmid")
-    assert len(found) == 1000
-    assert found[0]["pmid"] == "21645374"
-
-
-def test_real_packed_json(data_dir: Path) -> None:
-    assert len(rows(data_dir / "ehr_sql" / "eicu" / "train.json.gz", "json")) == 9270
-    found = rows(data_dir / "healthbench" / "context_seeking_consensus_hard_104.jsonl.gz", "jsonl")
-    assert len(found) == 104
-
-
 def test_real_notes(data_dir: Path) -> None:
     notes = sorted((data_dir / "mtsamples_procedures" / "mtsample_procedure").glob("*.txt"))
     assert len(notes) == 429

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import numpy as np
@@ -16,7 +14,7 @@ from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.hooks import Hook, load_hook
 from medhelm.benchmarks.sample_data.files import write_files
 from medhelm.errors import DataError
-from tests.support.benchmarks.library import LIBRARY, benchmark, prompt_text, sample_tier
+from tests.support.benchmarks.library import LIBRARY, benchmark
 
 TASKS = ("guo_readmission", "new_hypertension", "lab_anemia")
 START = datetime(2010, 1, 1)
@@ -277,67 +275,3 @@ def test_a_folder_in_the_meds_layout_is_read_and_drawn_per_task(hook: Hook, tmp_
         rows = list(hook(tmp_path / "ehrshot", variant="published" if sample == "published" else ""))
         ids = [str(row["id"]) for row in of_task(rows, "guo_readmission")]
         assert drawn == [ids[i] for i in np.random.RandomState(0).permutation(1200)[:1000]]
-
-
-# --- the invented patients --------------------------------------------------------------------------------------------
-
-
-def invented() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (LIBRARY / "ehrshot/sample.jsonl").read_text(encoding="utf-8").splitlines()]
-
-
-HYPERTENSION = {"SNOMED/59621000", "SNOMED/38341003"}
-
-
-def test_invented_labels_follow_from_the_invented_records() -> None:
-    rows = invented()
-    events = [
-        (row["subject_id"], datetime.fromisoformat(row["time"]), row["code"])
-        for row in rows
-        if row["file"] == "data/data.parquet"
-    ]
-    labels = [row for row in rows if row["file"].startswith("labels/")]
-    assert len(labels) == 18
-    for label in labels:
-        subject, now = label["subject_id"], datetime.fromisoformat(label["prediction_time"])
-        own = [(time, code) for other, time, code in events if other == subject]
-        later = [(time - now, code) for time, code in own if time > now]
-        match label["file"].split("/")[1]:
-            case "guo_readmission":
-                came = [wait for wait, code in later if code == "Visit/IP" and wait <= timedelta(days=30)]
-                assert label["boolean_value"] == bool(came)
-            case "new_hypertension":
-                came = [wait for wait, code in later if code in HYPERTENSION and wait <= timedelta(days=365)]
-                assert label["boolean_value"] == bool(came)
-                assert not [code for time, code in own if time <= now and code in HYPERTENSION]
-            case _:
-                assert (timedelta(minutes=1), "LOINC/718-7") in later
-
-
-def test_the_invented_patients_show_both_answers_to_each_task() -> None:
-    instances = sample_tier("ehrshot")
-    assert {(instance.group, instance.expected) for instance in instances} == {(t, a) for t in TASKS for a in "AB"}
-    assert len({instance.cluster for instance in instances}) == 6
-    assert "900007" not in {instance.cluster for instance in instances}, "is no test patient"
-
-
-def test_the_published_reading_of_the_invented_patients_differs() -> None:
-    published = {
-        i.id: i.fields["history"]
-        for i in open_dataset(benchmark("ehrshot"), data=None, tier="sample", sample="published")
-    }
-    own = {instance.id: instance.fields["history"] for instance in sample_tier("ehrshot")}
-    assert len(published) == 18
-    assert sum(published[identity] != history for identity, history in own.items()) > len(own) / 2
-
-
-def test_only_the_task_on_hypertension_comes_with_definitions() -> None:
-    prompts = {instance.group: prompt_text("ehrshot", instance) for instance in sample_tier("ehrshot")}
-    assert "ICD9CM/401.9, SNOMED/1201005" in prompts["new_hypertension"]
-    assert [task for task in TASKS if "Clinical definition" in prompts[task]] == ["new_hypertension"]
-    roles = {
-        "guo_readmission": "hospitalist",
-        "new_hypertension": "primary care physician",
-        "lab_anemia": "hematologist",
-    }
-    assert all(f"an experienced {role} at" in prompts[task] for task, role in roles.items())

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.benchmarks.data.readers import read as read_rows
 from medhelm.domain import Instance
 from medhelm.errors import DataError
 from medhelm.scoring.metrics import METRICS
-from tests.support.benchmarks.library import LIBRARY, hook, prompt_text, real, sample_tier
+from tests.support.benchmarks.library import hook, real
 
 FLAG, SENTENCE = METRICS["medec_flag_accuracy"], METRICS["medec_sentence_accuracy"]
 
@@ -42,51 +41,6 @@ def test_a_row_with_another_flag_is_named() -> None:
     entry = {"Text ID": "t-9", "Sentences": "0 She coughs.", "Error Flag": "yes"}
     with pytest.raises(DataError, match="t-9: Error Flag must be 0 or 1, not 'yes'"):
         hook("medec", [entry])
-
-
-# --- the invented notes -----------------------------------------------------------------------------------------------
-
-
-def test_the_invented_rows_agree_with_themselves() -> None:
-    """Every column of a row follows from its sentences and their correction."""
-    rows = list(read_rows(LIBRARY / "medec" / "sample.jsonl", "jsonl"))
-    assert [row["Text ID"] for row in rows if not row["Sentences"]] == [""]
-    for row in rows:
-        lines = str(row["Sentences"]).split("\r\n")[:-1]
-        sentences = [line.partition(" ")[2] for line in lines]
-        assert [line.partition(" ")[0] for line in lines] == [str(n) for n in range(len(lines))]
-        assert row["Text"] == " ".join(sentences)
-        if row["Error Flag"] == "1":
-            wrong = int(str(row["Error Sentence ID"]))
-            assert sentences[wrong] == row["Error Sentence"] != row["Corrected Sentence"]
-            sentences[wrong] = str(row["Corrected Sentence"])
-            assert row["Corrected Text"] == " ".join(sentences)
-        elif lines:
-            assert row["Error Sentence ID"] == "-1"
-            assert {row[f"{name}"] for name in ("Error Type", "Error Sentence", "Corrected Text")} == {"NA"}
-
-
-def test_the_invented_notes_have_errors_of_every_type_and_are_right_as_often() -> None:
-    instances = sample_tier("medec")
-    types = Counter(instance.metadata["Error Type"] for instance in instances)
-    assert types == {
-        "NA": 7,
-        "diagnosis": 2,
-        "pharmacotherapy": 2,
-        "treatment": 1,
-        "management": 1,
-        "causalOrganism": 1,
-    }
-    assert sum(instance.expected == "CORRECT" for instance in instances) == 7
-    assert len({instance.cluster for instance in instances}) == 12
-
-
-def test_the_prompt_shows_the_sentences_and_not_the_answer() -> None:
-    for instance in sample_tier("medec"):
-        prompt = prompt_text("medec", instance)
-        assert prompt.endswith("\n\nAnswer:")
-        assert "\n\nClinical Note: 0 " in prompt
-        assert instance.expected == "CORRECT" or instance.expected not in prompt
 
 
 # --- real data --------------------------------------------------------------------------------------------------------
