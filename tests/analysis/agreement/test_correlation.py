@@ -13,6 +13,7 @@ from scipy import stats
 
 from medhelm.analysis.agreement.coefficients import Coefficient, average_ranks, pearson, spearman
 from medhelm.analysis.means import Floats
+from tests.support.values import present
 
 quick = settings(max_examples=100, deadline=None, database=None)
 
@@ -65,16 +66,6 @@ def test_intervals_of_ranks_are_those_of_bonett_and_wright() -> None:
     assert [found.low, found.high] == pytest.approx(expected, abs=1e-6)
 
 
-@quick
-@given(points)
-def test_sides_can_be_swapped_and_ranks_do_not_mind_a_growing_function(rows: list[tuple[int, int]]) -> None:
-    x, y = sides(rows)
-    for measure in (pearson, spearman):
-        assert measure(x, y).value == pytest.approx(measure(y, x).value)
-        assert measure(x, -y).value == pytest.approx(-(measure(x, y).value or 0))
-    assert spearman(x**3, np.exp(y)) == spearman(x, y)
-
-
 def test_pairs_with_a_missing_side_are_left_out_and_counted() -> None:
     x, y = np.array([1, 2, NAN, 3, 4, 9, 5]), np.array([2, 1, 5, 4, 3, NAN, 9])
     found = spearman(x, y)
@@ -124,8 +115,6 @@ def test_intervals_cover_the_truth(r: float) -> None:
         y = r * x + math.sqrt(1 - r * r) * noise
         for place, (measure, truth) in enumerate(zip((pearson, spearman), truths, strict=True)):
             found = measure(x, y)
-            assert found.low is not None
-            assert found.high is not None
-            held[place] += found.low <= truth <= found.high
+            held[place] += present(found.low) <= truth <= present(found.high)
     assert (held / runs).min() >= 0.93
     assert (held / runs).max() <= 0.975
