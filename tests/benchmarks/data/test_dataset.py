@@ -88,17 +88,17 @@ def test_further_samples_have_names(make: Make, put: Put) -> None:
         open_dataset(benchmark, data=data, tier="real", sample="offical")
 
 
-@pytest.mark.parametrize("limit", [0, -1])
-def test_a_limit_below_one_is_an_error(make: Make, put: Put, limit: int) -> None:
-    with pytest.raises(UserError, match=f"the limit must be at least 1, is {limit}"):
-        open_dataset(make(), data=put(ROWS), tier="real", limit=limit)
-
-
-def test_subset_and_limit_have_their_own_messages(make: Make, put: Put) -> None:
-    with pytest.raises(UserError, match="the subset must be at least 1, is 0"):
-        open_dataset(make(), data=put(ROWS), tier="real", subset=0)
-    with pytest.raises(UserError, match="--subset and --limit cannot be combined: use one of them"):
-        open_dataset(make(), data=put(ROWS), tier="real", subset=2, limit=2)
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        ({"limit": 0}, "the limit must be at least 1, is 0"),
+        ({"subset": 0}, "the subset must be at least 1, is 0"),
+        ({"subset": 2, "limit": 2}, "--subset and --limit cannot be combined: use one of them"),
+    ],
+)
+def test_a_size_that_is_none_is_an_error(make: Make, put: Put, size: dict[str, int], words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        open_dataset(make(), data=put(ROWS), tier="real", **size)
 
 
 # --- where the data is ------------------------------------------------------------------------------------------------

@@ -204,34 +204,22 @@ def replaced(folder: Path, name: str, query: str) -> Path:
     return folder
 
 
-LABELS = "labels/lab_anemia/labels.parquet"
+LABELS, SPLITS = "labels/lab_anemia/labels.parquet", "metadata/subject_splits.parquet"
 TIME = "TIMESTAMP '2010-01-01' AS prediction_time"
 
 
 @pytest.mark.parametrize(
     ("name", "query", "words"),
     [
-        (
-            LABELS,
-            f"SELECT 1 AS subject_id, {TIME}",
-            "has no column boolean_value. Columns: subject_id, prediction_time",
-        ),
+        (LABELS, f"SELECT 1 AS subject_id, {TIME}", "has no column boolean_value. Columns: subject_id, prediction"),
         (LABELS, f"SELECT 'a' AS subject_id, {TIME}, true AS boolean_value", "subject_id must hold whole numbers"),
         (LABELS, f"SELECT 1 AS subject_id, {TIME}, 1 AS boolean_value", "boolean_value must hold true or false"),
         (LABELS, "SELECT 1 AS subject_id, 'x' AS prediction_time, true AS boolean_value", "must hold times"),
         (LABELS, f"SELECT 1 AS subject_id, {TIME}, NULL::BOOLEAN AS boolean_value", r"rows 0 \(counted from 0\) lack"),
         (LABELS, f"SELECT NULL::INT AS subject_id, {TIME}, true AS boolean_value", r"rows 0 \(counted from 0\) lack"),
-        ("metadata/subject_splits.parquet", "SELECT 1 AS subject_id, 'train' AS split", "Splits: train"),
-        (
-            "metadata/subject_splits.parquet",
-            "SELECT 9 AS subject_id, 'test' AS split",
-            "there are no labels to ask about",
-        ),
-        (
-            "data/data.parquet",
-            "SELECT 1 AS subject_id, 5 AS time, 'A' AS code",
-            "time must hold times, it is of type INTEGER",
-        ),
+        (SPLITS, "SELECT 1 AS subject_id, 'train' AS split", "Splits: train"),
+        (SPLITS, "SELECT 9 AS subject_id, 'test' AS split", "there are no labels to ask about"),
+        ("data/data.parquet", "SELECT 1 AS subject_id, 5 AS time, 'A' AS code", "time must hold times, it is of type"),
     ],
 )
 def test_tables_of_another_shape_are_named(hook: Hook, tmp_path: Path, name: str, query: str, words: str) -> None:
