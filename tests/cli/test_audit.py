@@ -14,7 +14,7 @@ from medhelm.io.encryption.keys import VARIABLE
 from medhelm.io.http.audit import Subject
 from medhelm.models.providers.hosted import HttpProvider
 from medhelm.storage.audit_log import AuditLog
-from tests.support.cli import Medhelm
+from tests.support.cli import Medhelm, assert_refused
 from tests.support.servers.openai import Answer, Server
 from tests.support.servers.proxy import TlsServer, TunnelProxy, make_certificates
 
@@ -87,15 +87,16 @@ def test_judges_need_consent_too(
     judged = ("mental_health", *clear[1:], "--store", str(tmp_path / "store"))
     assert medhelm("run", *judged, "--model", "baseline/random").code == 0
     for command in (("run", "--model", "baseline/random"), ("rejudge",)):
-        refused = medhelm(
-            command[0],
-            *judged[: -2 if command[0] == "run" else 1],
-            *command[1:],
-            *(("--store", str(tmp_path / "store"), "--data", str(tmp_path / "own"), "--judge", AWAY)),
+        assert_refused(
+            medhelm(
+                command[0],
+                *judged[: -2 if command[0] == "run" else 1],
+                *command[1:],
+                *(("--store", str(tmp_path / "store"), "--data", str(tmp_path / "own"), "--judge", AWAY)),
+            ),
+            "prompts, completions and references",
+            f"to llm.example (judge {AWAY})",
         )
-        assert refused.code == 2, refused.err
-        assert "prompts, completions and references" in refused.err
-        assert f"to llm.example (judge {AWAY})" in refused.err
     assert unreachable == []
 
 
@@ -159,15 +160,12 @@ def test_a_changed_log_is_reported(medhelm: Medhelm, server: Server, tmp_path: P
     file = tmp_path / "store" / "audit.jsonl"
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(b"".join(lines[:-1]))
-    shortened = medhelm("audit", "verify", *store, "--head", head)
-    assert (shortened.code, "entries were removed or changed" in shortened.err) == (1, True)
+    assert_refused(medhelm("audit", "verify", *store, "--head", head), "entries were removed or changed", code=1)
     (tmp_path / "store" / "audit.head").unlink()
     assert medhelm("audit", "verify", *store).code == 0
-    shortened = medhelm("audit", "verify", *store, "--head", head)
-    assert (shortened.code, "entries at the end were removed" in shortened.err) == (1, True)
+    assert_refused(medhelm("audit", "verify", *store, "--head", head), "entries at the end were removed", code=1)
     file.write_bytes(b"".join([lines[0], *lines[2:]]))
-    changed = medhelm("audit", "verify", *store)
-    assert (changed.code, "line 2 does not follow" in changed.err) == (1, True)
+    assert_refused(medhelm("audit", "verify", *store), "line 2 does not follow", code=1)
 
 
 @pytest.mark.parametrize("head", ["", "1", "a" * 15, "g" * 16, "0x" + "a" * 20, "a" * 65, " " * 16])
@@ -175,8 +173,9 @@ def test_a_hash_that_could_match_by_chance_is_refused(medhelm: Medhelm, head: st
     """An empty one too, such as that of a shell variable that is not set."""
     (tmp_path / "store.json").write_text('{"medhelm_store": 1}', encoding="utf-8")
     AuditLog(tmp_path / "audit.jsonl").request_all("GET", "https://a.example", [(Subject(), 0)])
-    found = medhelm("audit", "verify", "--store", tmp_path, "--head", head)
-    assert (found.code, "must be 16 to 64 hexadecimal digits" in found.err) == (2, True)
+    assert_refused(
+        medhelm("audit", "verify", "--store", tmp_path, "--head", head), "must be 16 to 64 hexadecimal digits"
+    )
 
 
 def test_an_auditor_needs_no_key_of_an_encrypted_store(
@@ -196,8 +195,7 @@ def test_a_changed_entry_is_an_error_of_the_list(medhelm: Medhelm, tmp_path: Pat
     AuditLog(tmp_path / "audit.jsonl").request_all("GET", "https://a.example", [(Subject(), 7)])
     file = tmp_path / "audit.jsonl"
     file.write_bytes(file.read_bytes().replace(b'"bytes":7', b'"bytes":"abc"'))
-    shown = medhelm("audit", "show", "--store", tmp_path)
-    assert (shown.code, "line 1: was not written by medhelm, or was changed" in shown.err) == (2, True)
+    assert_refused(medhelm("audit", "show", "--store", tmp_path), "line 1: was not written by medhelm, or was changed")
 
 
 def test_nothing_is_sent_that_cannot_be_logged(medhelm: Medhelm, server: Server, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import Medhelm
+from tests.support.cli import Medhelm, assert_refused
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 INSPECT, LM_EVAL = FIXTURES / "inspect", FIXTURES / "lm_eval"
@@ -98,13 +98,12 @@ def test_what_cannot_be_read_is_named_and_the_rest_goes_on(medhelm: Medhelm, tmp
 @pytest.mark.parametrize(("command", "name"), [("inspect", "x.eval"), ("lm-eval", "samples_x.jsonl")])
 def test_nothing_at_all(medhelm: Medhelm, tmp_path: Path, command: str, name: str) -> None:
     (tmp_path / name).write_text("{}")
-    done = medhelm("import", command, name, "nowhere")
-    assert done.code == 2
-    assert "no file could be imported" in done.err
-    assert f"{name}: " in done.err
-    assert "nowhere: this file or folder does not exist." in done.err
-    assert "Traceback" not in done.err
-    assert done.out == ""
+    assert_refused(
+        medhelm("import", command, name, "nowhere"),
+        "no file could be imported",
+        f"{name}: ",
+        "nowhere: this file or folder does not exist.",
+    )
 
 
 def ours(tmp_path: Path, **metadata: str) -> Path:
@@ -132,9 +131,9 @@ def test_prompts_that_are_no_longer_ours_leave_the_scores_of_the_log(medhelm: Me
 
 
 def test_invented_rows_never_stand_beside_real_data(medhelm: Medhelm, tmp_path: Path) -> None:
-    done = medhelm("import", "inspect", ours(tmp_path, tier="sample"))
-    assert done.code == 2
-    assert "the log holds sample data, not real data" in done.err
+    assert_refused(
+        medhelm("import", "inspect", ours(tmp_path, tier="sample")), "the log holds sample data, not real data"
+    )
     unknown = medhelm("import", "inspect", ours(tmp_path, tier="sample", benchmark="my_own"))
     assert "the benchmark my_own is unknown (use --benchmarks DIR" in unknown.err
 

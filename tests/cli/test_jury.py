@@ -8,7 +8,7 @@ from statistics import fmean
 import pytest
 
 from tests.support.benchmarks.judged import CRITERIA, DEFINITION, JUDGES, court, grades_of, verdict, write_benchmark
-from tests.support.cli import Medhelm
+from tests.support.cli import Medhelm, assert_refused
 from tests.support.made_once import made_once
 from tests.support.servers.openai import Server
 from tests.support.stores import add_judged_runs, grades
@@ -46,9 +46,7 @@ def test_benchmarks_may_be_named_by_alias_and_group(medhelm: Medhelm, store: Pat
     ],
 )
 def test_mistakes_end_with_two(medhelm: Medhelm, store: Path, arguments: list[str], said: str) -> None:
-    outcome = medhelm("jury", "--store", store, *arguments)
-    assert (outcome.code, outcome.out) == (2, "")
-    assert said in outcome.err
+    assert_refused(medhelm("jury", "--store", store, *arguments), said)
 
 
 def test_a_family_can_be_set(medhelm: Medhelm, store: Path) -> None:

@@ -15,8 +15,6 @@ from tests.support.cli import Medhelm
 from tests.support.exchange.helm import change, copy_of
 from tests.support.servers.openai import Server
 
-KEYS = {"benchmark", "model", "role", "requests", "cached", "input_tokens", "output_tokens", "cost_usd", "missing"}
-
 
 @pytest.fixture
 def command(server: Server, tmp_path: Path) -> list[str]:
@@ -36,9 +34,6 @@ def test_the_json_is_the_contract(medhelm: Medhelm, server: Server, command: lis
     done = medhelm("plan", *command, "--json")
     assert done.code == 0
     found = done.json
-    assert found == medhelm("plan", *command, "--format", "json").json
-    assert {"rows", "cost_usd", "requests"} <= set(found)
-    assert all(set(row) >= KEYS for row in found["rows"])
     assert [(row["benchmark"], row["model"], row["role"], row["requests"]) for row in found["rows"]] == [
         ("letters", "mock", "model", 4),
         ("letters", "judge-1", "judge", 4),
@@ -46,7 +41,6 @@ def test_the_json_is_the_contract(medhelm: Medhelm, server: Server, command: lis
         ("toy", "mock", "model", 3),
     ]
     assert found["requests"] == 15
-    assert all(set(row["output_tokens"]) == {"expected", "max"} for row in found["rows"])
     for part in ("expected", "max"):
         assert found["cost_usd"][part] == pytest.approx(sum(row["cost_usd"][part] for row in found["rows"]))
     assert all(row["missing"] == [] for row in found["rows"])
@@ -54,22 +48,14 @@ def test_the_json_is_the_contract(medhelm: Medhelm, server: Server, command: lis
     assert not (tmp_path / "medhelm-store").exists()
 
 
+OPTIONS = (
+    "--limit 2 --tier real --seed 3 --concurrency 4 --timeout 9 --attempts 2 --max-cost 5 --scoring published "
+    "--min-judges 1 --sample all"
+)
+
+
 def test_the_same_arguments_as_run(medhelm: Medhelm, server: Server, command: list[str]) -> None:
-    options = [
-        "--limit",
-        "2",
-        "--tier",
-        "real",
-        "--seed",
-        "3",
-        "--concurrency",
-        "4",
-        "--timeout",
-        "9",
-        "--attempts",
-        "2",
-    ]
-    options += ["--max-cost", "5", "--scoring", "published", "--min-judges", "1", "--sample", "all"]
+    options = OPTIONS.split()
     planned = medhelm("plan", *command, *options, "--json")
     assert planned.code == 0, planned.err
     sent = medhelm("run", *command, *options, "--json").json["requests_sent"]

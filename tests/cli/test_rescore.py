@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.benchmarks.judged import DEFINITION, JUDGES, court, write_benchmark
-from tests.support.cli import Medhelm, Outcome
+from tests.support.cli import Medhelm, Outcome, assert_refused
 from tests.support.servers.openai import Server
 
 N = 6
@@ -129,9 +129,7 @@ def test_what_cannot_be_done_is_refused_before_anything_is_sent(
     run(medhelm, place, server)
     before = server.count
     judge = f"openai/judge-1@{server.url}/v1"
-    refused = medhelm(*[{"PLACE": str(place), "JUDGE": judge}.get(word, word) for word in words])
-    assert refused.code == 2
-    assert said in refused.err
+    assert_refused(medhelm(*[{"PLACE": str(place), "JUDGE": judge}.get(word, word) for word in words]), said)
     assert server.count == before
 
 
@@ -206,10 +204,14 @@ def test_the_extended_rubric_needs_judges_and_a_benchmark_that_has_it(
 ) -> None:
     model = names(server, "mock", option="--model")
     for command in ("run", "plan"):
-        without = medhelm(command, "aci_bench", "--tier", "sample", *model, "--rubric", "extended")
-        assert (without.code, "needs judges. Name them with --judge" in without.err) == (2, True)
-        lacking = medhelm(command, place, *model, *names(server, *JUDGES), "--rubric", "extended")
-        assert (lacking.code, "letters: only one rubric is defined" in lacking.err) == (2, True)
+        assert_refused(
+            medhelm(command, "aci_bench", "--tier", "sample", *model, "--rubric", "extended"),
+            "needs judges. Name them with --judge",
+        )
+        assert_refused(
+            medhelm(command, place, *model, *names(server, *JUDGES), "--rubric", "extended"),
+            "letters: only one rubric is defined",
+        )
     assert server.count == 0
 
 
@@ -231,7 +233,6 @@ def test_in_another_folder_the_benchmarks_that_are_known_are_scored_again(
         "left out: readmit, because its definition is not found here. Name the folder with --benchmarks DIR."
         in done.err
     )
-    named = medhelm("rescore", "readmit", "--store", store)
-    assert (named.code, "unknown benchmark `readmit`" in named.err) == (2, True)
+    assert_refused(medhelm("rescore", "readmit", "--store", store), "unknown benchmark `readmit`")
     found = medhelm("rescore", "--store", store, "--benchmarks", tmp_path, "--json")
     assert {run["benchmark"] for run in found.json["runs"]} == {"medec", "readmit"}
