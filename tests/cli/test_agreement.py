@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.cli import Medhelm, assert_refused
+from tests.support.cli import Medhelm, assert_refused, succeeded
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 
@@ -35,8 +35,7 @@ def published_like(folder: Path) -> Path:
 
 
 def test_a_file_with_the_published_header_works_as_it_is(medhelm: Medhelm, tmp_path: Path) -> None:
-    outcome = medhelm("agreement", published_like(tmp_path), "--json")
-    assert outcome.code == 0
+    outcome = succeeded(medhelm("agreement", published_like(tmp_path), "--json"))
     assert list(outcome.json["datasets"]) == ["aci_bench", "mediqa_qa"]
     one = outcome.json["datasets"]["aci_bench"]
     second = [[max(g - (n + p) % 2, 1) for p, g in enumerate(grades)] for n, grades in enumerate(GRADES)]

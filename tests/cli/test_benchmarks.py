@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.benchmarks.choice import make_benchmark
-from tests.support.cli import Medhelm, assert_refused
+from tests.support.cli import Medhelm, assert_refused, succeeded
 
 PUBLIC_EIGHT = (
     "pubmed_qa", "medcalc_bench", "medbullets", "head_qa", "med_qa", "med_mcqa", "medhallu", "race_bias",
@@ -17,8 +17,7 @@ PUBLIC_EIGHT = (
 
 
 def test_list_shows_what_there_is_and_whether_its_data_is_here(medhelm: Medhelm, data_dir: Path) -> None:
-    outcome = medhelm("benchmarks", "list", "--data", data_dir)
-    assert outcome.code == 0
+    outcome = succeeded(medhelm("benchmarks", "list", "--data", data_dir))
     for name in PUBLIC_EIGHT:
         assert next(line for line in outcome.out.splitlines() if line.startswith(name)).endswith("yes")
     listed = medhelm("benchmarks", "list", "public", "--json").json["benchmarks"]
@@ -94,8 +93,7 @@ def test_a_malformed_definition_names_all_its_problems(medhelm: Medhelm, tmp_pat
 
 @pytest.mark.long
 def test_of_a_group_what_is_not_here_is_skipped(medhelm: Medhelm, data_dir: Path) -> None:
-    outcome = medhelm("benchmarks", "check", "planning_treatments", "gated", "--data", data_dir, "--json")
-    assert outcome.code == 0
+    outcome = succeeded(medhelm("benchmarks", "check", "planning_treatments", "gated", "--data", data_dir, "--json"))
     assert [check["benchmark"] for check in outcome.json["benchmarks"]] == ["medec", "mtsamples"]
     assert "ehrshot" in outcome.json["skipped"]
     assert_refused(medhelm("benchmarks", "check", "ehrshot", "--data", data_dir), "the data was not found", code=4)
@@ -116,8 +114,7 @@ def test_findings_are_shown_with_the_floor(medhelm: Medhelm, tmp_path: Path) -> 
     row = {"question": "number 0?", "topic": "0"}
     lines = [{"id": "a", "answer": "A", **row}, {"id": "b", "answer": "A", **row}, {"id": "c", "answer": "B", **row}]
     (place / "rows.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    outcome = medhelm("benchmarks", "check", place)
-    assert outcome.code == 0
+    outcome = succeeded(medhelm("benchmarks", "check", place))
     assert "the same prompt and answer as another instance: 1 instance (b)" in outcome.out
     assert "the same prompt as another instance, but another answer: 1 instance (c)" in outcome.out
     assert (
@@ -140,8 +137,7 @@ def test_prompts_that_a_model_cannot_read_are_found(medhelm: Medhelm, tmp_path: 
 
 @pytest.mark.parametrize("name", ["mtsamples", "ehrsql", "med_conf_info", "mediqa_qa"])
 def test_sample_rows_are_written_as_files(medhelm: Medhelm, tmp_path: Path, name: str) -> None:
-    written = medhelm("data", "sample", name, "--out", tmp_path, "--json")
-    assert written.code == 0
+    written = succeeded(medhelm("data", "sample", name, "--out", tmp_path, "--json"))
     assert written.json["rows"] >= 8
     assert all(Path(path).is_file() for path in written.json["files"])
     again = medhelm("data", "sample", name, "--out", tmp_path)
@@ -160,12 +156,10 @@ def test_a_few_rows_of_each_file(medhelm: Medhelm, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_all_public_data_that_is_there_passes_its_check(medhelm: Medhelm, data_dir: Path) -> None:
-    outcome = medhelm("benchmarks", "check", "all", "--data", data_dir, "--sample", "all", "--json")
-    assert outcome.code == 0
+    outcome = succeeded(medhelm("benchmarks", "check", "all", "--data", data_dir, "--sample", "all", "--json"))
     assert (len(outcome.json["benchmarks"]), len(outcome.json["skipped"])) == (15, 22)
 
 
 def test_all_invented_rows_pass_their_check(medhelm: Medhelm) -> None:
-    outcome = medhelm("benchmarks", "check", "all", "--tier", "sample", "--json")
-    assert outcome.code == 0
+    outcome = succeeded(medhelm("benchmarks", "check", "all", "--tier", "sample", "--json"))
     assert len(outcome.json["benchmarks"]) == 37

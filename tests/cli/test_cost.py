@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.benchmarks.judged import court, write_benchmark
-from tests.support.cli import Medhelm, assert_refused
+from tests.support.cli import Medhelm, assert_refused, succeeded
 from tests.support.made_once import made_once
 from tests.support.servers.openai import Server
 
@@ -28,8 +28,7 @@ def store(medhelm: Medhelm, server: Server, tmp_path: Path) -> Path:
         ]
         (tmp_path / "models.yaml").write_text("".join(lines), encoding="utf-8")
         judges = ("--judge", "judge-1", "--judge", "judge-2")
-        done = medhelm("run", "./letters", "--model", "cheap", "--model", "dear", *judges)
-        assert done.code == 0, done.err
+        succeeded(medhelm("run", "./letters", "--model", "cheap", "--model", "dear", *judges))
 
     made_once(tmp_path, __name__, make)
     return tmp_path / "medhelm-store"
@@ -40,8 +39,7 @@ def rows(text: str) -> list[dict[str, str]]:
 
 
 def test_the_table_says_what_bill_and_spent_are(store: Path, medhelm: Medhelm) -> None:
-    done = medhelm("cost")
-    assert done.code == 0
+    done = succeeded(medhelm("cost"))
     assert done.out.startswith("bill: cost of repeating these runs; spent: amount paid, each request counted once.")
     found = {line.split()[0]: line.split() for line in done.out.split("\n\n")[1].splitlines()[2:]}
     # 3 completions of 21 tokens at 1000 USD a million, and 3 replies of one judge at 100.
@@ -111,8 +109,7 @@ def test_an_unknown_price_leaves_a_sum_that_is_at_least_something(
     store: Path, server: Server, medhelm: Medhelm, tmp_path: Path
 ) -> None:
     assert medhelm("run", "./letters", "--model", f"openai/nobody@{server.url}/v1").code == 0
-    done = medhelm("cost")
-    assert done.code == 0
+    done = succeeded(medhelm("cost"))
     assert "0.2646 or more" in done.out
     assert "the cost is unknown, not 0" in done.out
     found = medhelm("cost", "--json").json

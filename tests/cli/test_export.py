@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.benchmarks.choice import make_benchmark
-from tests.support.cli import Medhelm, assert_refused
+from tests.support.cli import Medhelm, assert_refused, succeeded
 from tests.support.made_once import made_once
 from tests.support.stores import make_store
 
@@ -62,8 +62,7 @@ def test_damaged_prompts_are_named(medhelm: Medhelm, store: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_model_on_one_benchmark_is_enough(medhelm: Medhelm, store: Path, kind: str) -> None:
-    done = medhelm("export", kind, "out", "--store", store, "--model", "baseline/majority")
-    assert done.code == 0, done.err
+    succeeded(medhelm("export", kind, "out", "--store", store, "--model", "baseline/majority"))
 
 
 @pytest.mark.parametrize("kind", ["helm", "csv", "parquet"])

@@ -16,7 +16,7 @@ import yaml
 
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.benchmarks.choice import rows as toy_rows
-from tests.support.cli import Medhelm, assert_refused
+from tests.support.cli import Medhelm, assert_refused, succeeded
 from tests.support.made_once import made_once
 
 N = 300
@@ -40,8 +40,7 @@ def stores(medhelm: Medhelm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
                 letter = row["answer"] if place >= wrong else "AB"[row["answer"] == "A"]
                 lines.append(json.dumps({"benchmark": "toy", "instance_id": row["id"], "completion": letter}))
             (tmp_path / "candidate.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-            done = medhelm("run", benchmark, "--model", MODEL, "--store", tmp_path / store, *more)
-            assert done.code == 0, done.err
+            succeeded(medhelm("run", benchmark, "--model", MODEL, "--store", tmp_path / store, *more))
 
     monkeypatch.chdir(tmp_path)
     made_once(tmp_path, __name__, make)

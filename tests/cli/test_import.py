@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import Medhelm, assert_refused
+from tests.support.cli import Medhelm, assert_refused, succeeded
 from tests.support.exchange.helm import RUNS, copy_of, run_folder
 
 pytestmark = pytest.mark.usefixtures("few_draws")
@@ -16,8 +16,7 @@ STORE = Path("medhelm-store")
 
 
 def test_runs_stand_on_the_leaderboard_by_helms_own_numbers(medhelm: Medhelm) -> None:
-    outcome = medhelm("import", "helm", RUNS)
-    assert outcome.code == 0
+    outcome = succeeded(medhelm("import", "helm", RUNS))
     assert "have no corrected score yet: run `medhelm rescore`" in outcome.out
     assert "mock/writer-a has 2 deployments, which are kept as separate models" in outcome.err
     board = medhelm("leaderboard", "--scoring", "published", "--format", "json").json
@@ -35,8 +34,7 @@ def test_without_corrected_scores_the_leaderboard_says_what_is_missing(medhelm: 
 
 
 def test_rescore_at_once_gives_both_rules(medhelm: Medhelm) -> None:
-    outcome = medhelm("import", "helm", run_folder("pubmed_qa:model=mock_writer-b"), "--rescore", "--json")
-    assert outcome.code == 0, outcome.err
+    outcome = succeeded(medhelm("import", "helm", run_folder("pubmed_qa:model=mock_writer-b"), "--rescore", "--json"))
     (run,) = outcome.json["runs"]
     assert run["state"] == "new"
     assert run["metrics_by_rule"]["published"]["exact_match"]["value"] == 2 / 6

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import Medhelm, assert_refused
+from tests.support.cli import Medhelm, assert_refused, succeeded
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 INSPECT, LM_EVAL = FIXTURES / "inspect", FIXTURES / "lm_eval"
 
 
 def test_a_folder_of_logs(medhelm: Medhelm) -> None:
-    done = medhelm("import", "inspect", INSPECT, INSPECT / "short_0.3.50.json", "--json")
-    assert done.code == 0
+    done = succeeded(medhelm("import", "inspect", INSPECT, INSPECT / "short_0.3.50.json", "--json"))
     runs = done.json["runs"]
     assert done.json["skipped"] == []
     assert [(run["benchmark"], run["model"], run["state"]) for run in runs] == [
@@ -44,8 +43,7 @@ def test_the_same_logs_again_change_nothing(medhelm: Medhelm) -> None:
 
 
 def test_sample_files_of_lm_eval(medhelm: Medhelm) -> None:
-    done = medhelm("import", "lm-eval", LM_EVAL)
-    assert done.code == 0
+    done = succeeded(medhelm("import", "lm-eval", LM_EVAL))
     assert "invented_choice" in done.out
     assert "Exact match strict" in done.out
     assert "options were compared by log-likelihood" in done.err

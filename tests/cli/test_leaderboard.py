@@ -13,7 +13,7 @@ from medhelm.domain import Completion
 from medhelm.models.cache import Cache
 from medhelm.storage.store import create
 from tests.support.benchmarks.choice import answers_with, chat, make_benchmark, perfect, question_number
-from tests.support.cli import Medhelm, assert_refused
+from tests.support.cli import Medhelm, assert_refused, succeeded
 from tests.support.made_once import made_once
 from tests.support.servers.openai import Answer, Server
 
@@ -35,8 +35,7 @@ def store(medhelm: Medhelm, tmp_path: Path) -> Path:
 
 def test_numbers_against_a_panel_stay_when_a_model_comes(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
     panel = ("--store", store, "--rank-baselines", "--panel", "baseline/majority", "--json")
-    before = medhelm("leaderboard", *panel)
-    assert before.code == 0, before.err
+    before = succeeded(medhelm("leaderboard", *panel))
     assert before.json["panel"] == ["baseline/majority"]
     medhelm("run", tmp_path / "toy", tmp_path / "toy_two", "--model", "baseline/lexical", "--store", store)
     after = medhelm("leaderboard", *panel).json

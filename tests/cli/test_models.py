@@ -9,7 +9,7 @@ import pytest
 
 from medhelm.models.providers import SERVICES
 from tests.support.benchmarks.choice import chat
-from tests.support.cli import Medhelm, assert_refused
+from tests.support.cli import Medhelm, assert_refused, succeeded
 from tests.support.servers.openai import Server
 
 OWN = """\
@@ -29,8 +29,7 @@ def own_models(tmp_path: Path, server: Server) -> Path:
 
 
 def test_list_shows_own_names_and_baselines(medhelm: Medhelm, own_models: Path) -> None:
-    outcome = medhelm("models", "list")
-    assert outcome.code == 0
+    outcome = succeeded(medhelm("models", "list"))
     line = next(line for line in outcome.out.splitlines() if line.startswith("ward-model"))
     assert line.split()[-7:] == ["none", "needed", "4096", "no", "0.5", "1.5", "models.yaml"]
     assert "baseline/majority" in outcome.out
@@ -80,8 +79,7 @@ def test_list_gives_dated_prices_of_hosted_models(medhelm: Medhelm) -> None:
 
 def test_check_asks_and_tells_the_answer(medhelm: Medhelm, own_models: Path, server: Server) -> None:
     server.script(chat("OK"))
-    outcome = medhelm("models", "check", "ward-model", "--models", own_models)
-    assert outcome.code == 0
+    outcome = succeeded(medhelm("models", "check", "ward-model", "--models", own_models))
     assert "ward-model: responded with 'OK' in " in outcome.out
     assert "reports itself as mock-1" in outcome.out
     body, again = server.bodies

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import Medhelm, assert_refused
+from tests.support.cli import Medhelm, assert_refused, succeeded
 
 HEADER = ["Case ID", "Patient", " Note text ", "Answer"]
 
@@ -67,13 +67,11 @@ def workbook(path: Path) -> Path:
 def test_a_spreadsheet_becomes_a_benchmark_with_a_leaderboard(
     medhelm: Medhelm, tmp_path: Path, make: Callable[[Path], Path]
 ) -> None:
-    made = medhelm("benchmarks", "new", "anticoagulants", "--from", make(tmp_path), "--out", tmp_path)
-    assert made.code == 0, made.err
+    made = succeeded(medhelm("benchmarks", "new", "anticoagulants", "--from", make(tmp_path), "--out", tmp_path))
     for words in ("The prompt shows `Note text`", "identified by `Case ID`", "same `Patient` count as one patient"):
         assert words in made.out
     place = tmp_path / "anticoagulants"
-    checked = medhelm("benchmarks", "check", place, "--json")
-    assert checked.code == 0, checked.err
+    checked = succeeded(medhelm("benchmarks", "check", place, "--json"))
     (result,) = checked.json["benchmarks"]
     assert (result["n"], result["exceptions"], result["findings"]) == (30, [], [])
     assert medhelm("benchmarks", "check", place, "--tier", "sample").code == 0
@@ -103,8 +101,7 @@ def test_what_is_merged_hidden_skipped_or_spelled_in_several_ways_is_said(medhel
             page.write_row(number, 0, [number, note, f"Is it {label}?", label])
         page.merge_range(4, 1, 5, 1, "Leg swollen since Monday.")
         page.set_row(7, None, None, {"hidden": True})
-    made = medhelm("benchmarks", "new", "ward", "--from", tmp_path / "w.xlsx", "--out", tmp_path)
-    assert made.code == 0, made.err
+    made = succeeded(medhelm("benchmarks", "new", "ward", "--from", tmp_path / "w.xlsx", "--out", tmp_path))
     for words in (
         "Read 6 rows of",
         "the sheet `Data`",
@@ -228,13 +225,11 @@ def test_a_cluster_that_looks_like_a_record_number_is_named(medhelm: Medhelm, tm
     """When it is guessed, and when the benchmark is checked; a topic is not one."""
     rows = [f"{1000100 + n // 2},note {n} of a patient who came in,{'yes' if n % 2 else 'no'}" for n in range(8)]
     (tmp_path / "notes.csv").write_text("\n".join(["Subject,Note,Answer", *rows]) + "\n")
-    made = medhelm("benchmarks", "new", "own", "--from", "notes.csv")
-    assert made.code == 0, made.err
+    made = succeeded(medhelm("benchmarks", "new", "own", "--from", "notes.csv"))
     assert "`Subject` looks like a record number of patients" in made.out + made.err
     checked = medhelm("benchmarks", "check", "own")
     assert "`cluster: Subject` looks like a record number of patients" in checked.out + checked.err
     (tmp_path / "topics.csv").write_text("\n".join(["Subject,Note,Answer", *(row[7:] for row in rows)]) + "\n")
     (tmp_path / "topics.csv").write_text((tmp_path / "topics.csv").read_text().replace("\n,", "\nasthma,"))
-    made = medhelm("benchmarks", "new", "topics", "--from", "topics.csv")
-    assert made.code == 0, made.err
+    made = succeeded(medhelm("benchmarks", "new", "topics", "--from", "topics.csv"))
     assert "record number" not in made.out + made.err

@@ -10,7 +10,7 @@ import pytest
 
 import medhelm as face
 from tests.support.benchmarks.choice import make_benchmark
-from tests.support.cli import Medhelm, assert_refused
+from tests.support.cli import Medhelm, assert_refused, succeeded
 from tests.support.leaderboards import TABLE_3
 from tests.support.made_once import made_once
 
@@ -33,8 +33,7 @@ def store(medhelm: Medhelm, tmp_path: Path) -> Path:
 
 
 def test_published_only_needs_no_store_and_gives_tables_1_and_3(medhelm: Medhelm, tmp_path: Path) -> None:
-    outcome = medhelm("leaderboard", "--published-only", "--suite", "paper35", "--json")
-    assert outcome.code == 0
+    outcome = succeeded(medhelm("leaderboard", "--published-only", "--suite", "paper35", "--json"))
     assert list(tmp_path.iterdir()) == []
     board = outcome.json
     assert (board["suite"], board["scoring"], board["tier"]) == ("paper35", "published", "real")

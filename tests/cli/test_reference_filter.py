@@ -15,7 +15,7 @@ import pytest
 from tests.support.benchmarks.choice import chat, make_benchmark
 from tests.support.benchmarks.library import NAMES, benchmark
 from tests.support.benchmarks.open_ended import make_open_benchmark, marks_as_outside, report_number, row, verdict
-from tests.support.cli import Medhelm, assert_refused
+from tests.support.cli import Medhelm, assert_refused, succeeded
 from tests.support.servers.openai import Answer, Server
 
 
@@ -162,8 +162,7 @@ def test_offline_asks_this_machine_only(
 
 def test_the_open_benchmarks_are_filtered_on_invented_rows(medhelm: Medhelm, server: Server) -> None:
     server.script(chat(verdict(False)))
-    shown = medhelm("filter-references", "open", "--tier", "sample", "--judge", judge(server), "--json")
-    assert shown.code == 0
+    shown = succeeded(medhelm("filter-references", "open", "--tier", "sample", "--judge", judge(server), "--json"))
     assert re.findall(r"skipped: (\w+)", shown.err) == [
         name for name in sorted(NAMES) if (rubric := benchmark(name).rubric) is not None and not rubric.shows_reference
     ]

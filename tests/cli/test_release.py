@@ -14,7 +14,7 @@ import pytest
 
 from medhelm.results import verification
 from tests.support.benchmarks.choice import answers_with, make_benchmark, perfect
-from tests.support.cli import Medhelm, assert_refused
+from tests.support.cli import Medhelm, assert_refused, succeeded
 from tests.support.servers.openai import Server
 
 
@@ -125,8 +125,7 @@ def test_an_interrupted_verification_leaves_nothing_and_ends_with_130(
 
 def test_a_release_keeps_its_panel(medhelm: Medhelm, place: Path) -> None:
     medhelm("run", place, "--model", "baseline/random")
-    made = medhelm("release", "2026-11", "--rank-baselines", "--panel", "baseline/majority")
-    assert made.code == 0, made.err
+    succeeded(medhelm("release", "2026-11", "--rank-baselines", "--panel", "baseline/majority"))
     (file,) = Path("medhelm-store").glob("releases/2026-11/release.json")
     assert json.loads(file.read_text(encoding="utf-8"))["options"]["panel"] == ["baseline/majority"]
     assert medhelm("verify", "2026-11", "--benchmarks", place.parent).code == 0
@@ -211,8 +210,7 @@ def test_a_signed_release_under_another_name_is_refused(
         for command in (("verify", name, *own, "--signed-by", public), ("verify", name, *own), ("diff", name)):
             assert_refused(medhelm(*command), "is `r1`: its folder was renamed")
     shutil.copytree(releases / "r1", tmp_path / "elsewhere" / "r1")
-    elsewhere = medhelm("verify", tmp_path / "elsewhere" / "r1", *own, "--signed-by", public)
-    assert elsewhere.code == 0, elsewhere.err
+    succeeded(medhelm("verify", tmp_path / "elsewhere" / "r1", *own, "--signed-by", public))
 
 
 def test_what_cannot_sign_leaves_no_release(

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.benchmarks.judged import DEFINITION, JUDGES, court, write_benchmark
-from tests.support.cli import Medhelm, Outcome, assert_refused
+from tests.support.cli import Medhelm, Outcome, assert_refused, succeeded
 from tests.support.servers.openai import Server
 
 N = 6
@@ -56,8 +56,7 @@ def test_the_jury_is_told_of_beside_the_run(medhelm: Medhelm, place: Path, serve
 
 
 def test_without_judges_it_is_said_what_stands_in(medhelm: Medhelm, place: Path, server: Server) -> None:
-    told = medhelm("run", place, *names(server, "mock", option="--model"))
-    assert told.code == 0
+    told = succeeded(medhelm("run", place, *names(server, "mock", option="--model")))
     assert "no judges were named (--judge): scoring 1 free-text benchmark by ROUGE-L instead" in told.err
     assert "no judges" not in run(medhelm, place, server).err
 
@@ -152,8 +151,7 @@ def test_a_jury_grades_by_one_of_two_rubrics(medhelm: Medhelm, tmp_path: Path, s
 
     def rubrics(*command: object) -> list[tuple[str, str]]:
         asked.clear()
-        done = medhelm(*command, "--json")
-        assert done.code == 0, done.err
+        done = succeeded(medhelm(*command, "--json"))
         return [(run["jury"]["rubric"], run["jury"]["rubric_digest"]) for run in done.json["runs"]]
 
     everyone = names(server, *JUDGES)

@@ -9,7 +9,7 @@ import pytest
 
 from medhelm.scoring.metrics import bertscore
 from tests.support.benchmarks.choice import answers_with, chat, make_benchmark, perfect, rows
-from tests.support.cli import Medhelm, assert_refused
+from tests.support.cli import Medhelm, assert_refused, succeeded
 from tests.support.servers.openai import Answer, Server
 
 
@@ -131,8 +131,7 @@ def test_global_options_may_stand_before_or_after_the_command(medhelm: Medhelm, 
 
 
 def test_the_demo_needs_nothing_and_ranks_the_baselines(medhelm: Medhelm) -> None:
-    outcome = medhelm("demo")
-    assert outcome.code == 0
+    outcome = succeeded(medhelm("demo"))
     for name in ("baseline/majority", "baseline/lexical", "baseline/random"):
         assert name in outcome.out
     assert "SAMPLE TIER" in outcome.out
@@ -140,8 +139,7 @@ def test_the_demo_needs_nothing_and_ranks_the_baselines(medhelm: Medhelm) -> Non
 
 @pytest.mark.long
 def test_the_whole_suite_runs_on_invented_rows(medhelm: Medhelm) -> None:
-    ran = medhelm("run", "all", "--tier", "sample", "--model", "baseline/lexical", "--json")
-    assert ran.code == 0
+    ran = succeeded(medhelm("run", "all", "--tier", "sample", "--model", "baseline/lexical", "--json"))
     assert len(ran.json["runs"]) == 37
     assert all(run["status"] == "complete" and run["n"] >= 8 for run in ran.json["runs"])
     board = medhelm("leaderboard", "--format", "json").json
@@ -157,8 +155,7 @@ def test_a_metric_that_cannot_be_computed_here_is_shown_as_such(
     bertscore._encoder.cache_clear()  # an earlier test may have loaded it
     bertscore._similarity.cache_clear()
     names = ("medication_qa", "--tier", "sample", "--model", "baseline/lexical")
-    shown = medhelm("run", *names)
-    assert shown.code == 0
+    shown = succeeded(medhelm("run", *names))
     assert "- not computed: BERTScore, BERTScore P and BERTScore R on 1 benchmark: BERTScore needs torch" in shown.out
     metrics = medhelm("run", *names, "--json").json["runs"][0]["metrics"]
     assert (metrics["bertscore"]["value"], metrics["bertscore"]["n"]) == (None, 0)

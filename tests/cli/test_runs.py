@@ -17,7 +17,7 @@ from medhelm.domain import Origin, RunStatus, Usage
 from medhelm.storage.recovery.damaged_runs import DamagedRunWarning
 from medhelm.storage.store import Store
 from tests.support.benchmarks.choice import chat
-from tests.support.cli import Medhelm, assert_refused
+from tests.support.cli import Medhelm, assert_refused, succeeded
 from tests.support.made_once import made_once
 from tests.support.servers.openai import Server
 from tests.support.stores import JUDGES, Scores, add_judged_runs, grades, make_store, scored_run, write_run
@@ -49,8 +49,7 @@ def rows(text: str) -> list[dict[str, str]]:
 
 
 def listed(medhelm: Medhelm, *options: str) -> list[tuple[str, str]]:
-    done = medhelm("runs", "list", "--json", *options)
-    assert done.code == 0, done.err
+    done = succeeded(medhelm("runs", "list", "--json", *options))
     return [(run["benchmark"], run["model"]) for run in done.json["runs"]]
 
 
@@ -112,16 +111,14 @@ def test_several_stores_and_none(store: Path, medhelm: Medhelm, tmp_path: Path) 
 def test_a_damaged_run_is_listed_beside_the_others_and_removed(store: Path, medhelm: Medhelm) -> None:
     (path,) = store.glob("runs/medec/openai_b-*/run.json")
     path.write_text("{", encoding="utf-8")
-    done = medhelm("runs", "list")
-    assert done.code == 0
+    done = succeeded(medhelm("runs", "list"))
     assert f"- damaged: {path.parent.relative_to(store.parent)}: run.json is damaged" in done.out
     (damaged,) = medhelm("runs", "list", "--status", "damaged", "--json").json["runs"]
     assert (damaged["benchmark"], damaged["model"], damaged["n"]) == ("medec", "openai_b", None)
     with warnings.catch_warnings():
         warnings.simplefilter("always", DamagedRunWarning)
         for command in (["leaderboard"], ["compare", "--all"], ["cost"], ["jury"], ["export", "csv", "out"]):
-            done = medhelm(*command)
-            assert done.code == 0, command
+            done = succeeded(medhelm(*command))
             assert done.err.count("the run of openai_b on medec is left out") == 1
             assert f"medhelm runs remove {damaged['short_id']}" in done.err
         for command in (["release", "r1"], ["verify"], ["gate", "--against", "previous"]):
@@ -175,8 +172,7 @@ def test_two_runs_of_a_model_on_a_benchmark_are_named(store: Path, medhelm: Medh
 
 def test_remove_restore_and_purge(store: Path, medhelm: Medhelm) -> None:
     before = sorted(store.glob("runs/*/*/*"))
-    done = medhelm("runs", "remove", "--model", "openai/a", "--yes")
-    assert done.code == 0
+    done = succeeded(medhelm("runs", "remove", "--model", "openai/a", "--yes"))
     assert "- These 3 runs" in done.out
     removal = done.out.split("medhelm runs restore ")[1].split()[0]
     assert sorted(listed(medhelm)) == [one for one in ALL if one[1] != "openai/a"]
@@ -301,8 +297,7 @@ def names_of(found: Any) -> set[str]:
 def test_readers_leave_out_runs(
     store: Path, medhelm: Medhelm, command: str, options: list[str], models: set[str]
 ) -> None:
-    done = medhelm(command, "--json", *options)
-    assert done.code == 0, done.err
+    done = succeeded(medhelm(command, "--json", *options))
     assert names_of(done.json) == models
 
 
@@ -315,8 +310,7 @@ def test_a_comparison_a_jury_an_export_and_a_report_of_some_runs(store: Path, me
     assert medhelm("export", "csv", "tables", "--exclude", "other", "--benchmark", "pubmed_qa").code == 0
     exported = rows((tmp_path / "tables" / "runs.csv").read_text(encoding="utf-8"))
     assert {(row["benchmark"], row["model"]) for row in exported} == {ALL[4], ALL[5]}
-    made = medhelm("report", "paper", "--only", "table3", "--formats", "csv", "--model", "openai/a")
-    assert made.code == 0, made.err
+    succeeded(medhelm("report", "paper", "--only", "table3", "--formats", "csv", "--model", "openai/a"))
     assert "openai/b" not in (tmp_path / "paper" / "tables" / "table3.csv").read_text(encoding="utf-8")
 
 

@@ -29,6 +29,12 @@ Medhelm = Callable[..., Outcome]
 """Runs a command in this process."""
 
 
+def succeeded(outcome: Outcome) -> Outcome:
+    """The outcome of a command that ended with 0."""
+    assert outcome.code == 0, outcome.err
+    return outcome
+
+
 def assert_refused(outcome: Outcome, *words: str, code: int = 2) -> None:
     """Check that a command ended with this code and one message that says all of these words.
 

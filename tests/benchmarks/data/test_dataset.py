@@ -96,7 +96,7 @@ def test_further_samples_have_names(make: Make, put: Put) -> None:
         ({"subset": 2, "limit": 2}, "--subset and --limit cannot be combined: use one of them"),
     ],
 )
-def test_a_size_that_is_none_is_an_error(make: Make, put: Put, size: dict[str, int], words: str) -> None:
+def test_a_size_that_is_none_is_an_error(make: Make, put: Put, size: dict[str, Any], words: str) -> None:
     with pytest.raises(UserError, match=words):
         open_dataset(make(), data=put(ROWS), tier="real", **size)
 

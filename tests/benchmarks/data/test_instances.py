@@ -207,10 +207,6 @@ def test_the_id_helps_to_find_the_row(make: Make) -> None:
     )
 
 
-def test_an_open_question_needs_an_answer(make: Make) -> None:
-    assert "the answer `answer` is empty" in message(make, {"question": "?", "answer": None})
-
-
 @pytest.mark.parametrize("empty", ["", " ", None])
 def test_empty_options(make: Make, empty: object) -> None:
     row = {**ROW, **OPTIONS, "opb": empty, "answer": "C"}

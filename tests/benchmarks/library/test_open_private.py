@@ -283,16 +283,6 @@ def test_unequal_numbers_of_lines_are_refused_with_both(
         opened(tmp_path, "mimic_rrs")
 
 
-def test_a_thousand_reports_are_drawn_from_complete_ones(tmp_path: Path) -> None:
-    lines = range(1, 1_202)
-    put_reports(tmp_path, [f"f {i} ." if i != 7 else "" for i in lines], [f"i {i} ." for i in lines])
-    dataset = opened(tmp_path, "mimic_rrs")
-    whole = [i for i in lines if i != 7]
-    assert (dataset.n, dataset.n_total, dataset.n_skipped) == (1000, 1200, 1)
-    assert ids(dataset) == [str(whole[i]) for i in drawn(1000, 1200)]
-    assert ids(opened(tmp_path, "mimic_rrs", sample="all")) == [str(i) for i in whole]
-
-
 # --- MIMIC-BHC --------------------------------------------------------------------------------------------------------
 
 
@@ -311,16 +301,3 @@ def test_stays_with_an_empty_side_are_left_out(tmp_path: Path) -> None:
         prompt = prompt_text("mimic_bhc", instance)
         assert prompt.count(str(stay["input"])) == 1
         assert str(stay["target"]) not in prompt
-
-
-def test_a_hundred_stays_are_drawn_and_none_is_held_in_memory(tmp_path: Path) -> None:
-    """More notes than are kept in memory, a small part of which is evaluated."""
-    count, note = 5_200, "<SEX> F <SERVICE> MEDICINE " + "x" * 200
-    put_stays(tmp_path, [{"input": f"{note} {i}", "target": f"course {i}"} for i in range(count)])
-    dataset = opened(tmp_path, "mimic_bhc")
-    assert dataset.held == 0
-    assert ids(dataset) == [str(i) for i in drawn(100, count)]
-    assert [i.expected for i in dataset] == [f"course {i.id}" for i in dataset]
-    assert dataset.held == 0
-    everything = opened(tmp_path, "mimic_bhc", sample="all")
-    assert (everything.n, sum(1 for _ in everything), everything.held) == (count, count, 0)
