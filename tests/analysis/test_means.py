@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.studies.coverage import Scenario, ceiling, clustered, overlap, rare_hits, spread_grades
-from bench.studies.coverage import coverage as simulated_coverage
+from bench.studies.coverage import Scenario, ceiling, clustered, coverage, overlap, rare_hits, spread_grades
 from medhelm.analysis.means import (
     Floats,
     constant_interval,
@@ -193,50 +191,26 @@ def test_an_interval_holds_the_mean_and_stays_on_the_scale(values: list[float], 
     assert 1 - 1e-9 <= found.low <= found.high <= 5 + 1e-9
 
 
-def coverage(
-    draw: Callable[[np.random.Generator], tuple[Floats, list[str] | None]], truth: float, high: float
-) -> float:
-    """Share of 400 simulated data sets whose interval holds the truth."""
-    generator = rng(20)
-    held = 0
-    for _ in range(400):
-        values, clusters = draw(generator)
-        found = present(estimate(values, clusters, low=high - 4 if high > 1 else 0, high=high))
-        held += found.low <= truth <= found.high
-    return held / 400
+def grades_in_clusters(rng: np.random.Generator) -> tuple[Floats, None, Floats]:
+    """25 clusters of four, which agree by half."""
+    values = np.repeat(rng.normal(0.5, 0.1, 25), 4) + rng.normal(0, 0.1, 100)
+    return values, None, np.repeat(np.arange(25.0), 4)
 
 
-@pytest.mark.parametrize(("k", "size", "agreement", "p"), [(40, 8, 0.1, 0.8), (60, 5, 0.4, 0.6), (80, 4, 0.0, 0.7)])
-def test_clustered_wilson_covers_the_truth(k: int, size: int, agreement: float, p: float) -> None:
-    def draw(generator: np.random.Generator) -> tuple[Floats, list[str]]:
-        shape = (1 - agreement) / agreement if agreement else 1e6
-        chances = np.repeat(generator.beta(p * shape, (1 - p) * shape, k), size)
-        return (generator.random(k * size) < chances).astype(float), blocks(k, size)
-
-    assert 0.92 <= coverage(draw, p, 1) <= 0.98
-
-
-def test_clusters_of_unequal_size_are_covered_too() -> None:
-    def draw(generator: np.random.Generator) -> tuple[Floats, list[str]]:
-        sizes = generator.integers(1, 12, 60)
-        chances = np.repeat(generator.beta(3, 1.5, 60), sizes)
-        names = [f"c{i}" for i, size in enumerate(sizes) for _ in range(size)]
-        return (generator.random(len(chances)) < chances).astype(float), names
-
-    assert 0.92 <= coverage(draw, 3 / 4.5, 1) <= 0.98
-
-
-def test_the_bootstrap_covers_the_truth_of_jury_scores() -> None:
-    levels, shares = np.array([1, 2, 3, 4, 4.5, 5]), [0.05, 0.1, 0.15, 0.2, 0.2, 0.3]
-    truth = float(levels @ shares)
-    assert 0.92 <= coverage(lambda generator: (generator.choice(levels, 80, p=shares), None), truth, 5) <= 0.98
-
-
-def test_the_bootstrap_covers_the_truth_of_clustered_scores() -> None:
-    def draw(generator: np.random.Generator) -> tuple[Floats, list[str]]:
-        return np.repeat(generator.normal(0.5, 0.1, 25), 4) + generator.normal(0, 0.1, 100), blocks(25, 4)
-
-    assert 0.92 <= coverage(draw, 0.5, 1) <= 0.98
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        clustered("40 clusters of 8", [8] * 40, 0.1, 0.8),
+        clustered("60 clusters of 5", [5] * 60, 0.4, 0.6),
+        clustered("80 clusters of 4", [4] * 80, 1e-6, 0.7),
+        clustered("clusters of unequal size", [*range(1, 12)] * 5, 0.18, 0.67),
+        spread_grades(80),
+        Scenario(title="grades in clusters", truth=0.5, draw=grades_in_clusters),
+    ],
+    ids=lambda scenario: scenario.title,
+)
+def test_intervals_cover_the_truth_as_often_as_they_say(scenario: Scenario) -> None:
+    assert 0.92 <= coverage(scenario, 400).share <= 0.98
 
 
 @pytest.mark.long
@@ -254,7 +228,7 @@ def test_the_bootstrap_covers_the_truth_of_clustered_scores() -> None:
     ids=lambda scenario: scenario.title,
 )
 def test_few_skewed_and_dominated_scores_are_covered(scenario: Scenario) -> None:
-    assert simulated_coverage(scenario, 400).share >= 0.91
+    assert coverage(scenario, 400).share >= 0.91
 
 
 # --- no interval without a width --------------------------------------------------------------------------------------

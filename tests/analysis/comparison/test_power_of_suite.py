@@ -88,18 +88,6 @@ def test_neighbours_by_hand() -> None:
     assert (one.first, one.second, one.n_benchmarks) == ("m0", "m1", 2)
 
 
-def test_four_times_the_instances_show_half_the_difference() -> None:
-    generator = np.random.default_rng(3)
-    rows = generator.random((2, 100))
-    rows[1] -= 0.02
-    once = suite_power(score_cells("x", rows), [column("x")], design=AIM, difference=0.03)
-    more = suite_power(score_cells("x", np.tile(rows, 4)), [column("x")], design=AIM, difference=0.03)
-    few, many = once.adjacent_models[0].power_estimate, more.adjacent_models[0].power_estimate
-    assert many.detectable == pytest.approx(present(few.detectable) / 2, rel=0.03)
-    assert many.times_instances == pytest.approx(present(few.times_instances) / 4)
-    assert more.benchmarks[0].needed == once.benchmarks[0].needed
-
-
 @pytest.mark.parametrize("size", [1, 4])
 @pytest.mark.parametrize("n", [12, 20, 200])
 def test_one_benchmark_has_the_same_answers_alone_and_in_the_macro_average(n: int, size: int) -> None:

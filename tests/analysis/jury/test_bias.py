@@ -120,17 +120,6 @@ def test_the_preferences_of_others_do_not_count_as_ones_own() -> None:
         assert covered(one, truth) >= WORST
 
 
-def test_one_judge_with_family_gives_the_plain_difference_in_differences() -> None:
-    scores, _, _ = simulated(4, models=5)
-    own = np.zeros((3, 5), dtype=bool)
-    own[1, [0, 3]] = True
-    distance = scores[1] - scores[[0, 2]].mean(axis=0)
-    plain = (distance[[0, 3]].mean(axis=0) - distance[[1, 2, 4]].mean(axis=0)).mean()
-    found = preference(scores, own)
-    assert present(found[1]).value == pytest.approx(plain)
-    assert (found[0], found[2], present(found[1]).n) == (None, None, 40)
-
-
 def test_it_is_least_squares_with_an_effect_for_each_judge_and_each_completion_of_each_instance() -> None:
     """The same numbers from one large regression."""
     scores, own, _ = simulated(7, n=6, prefers=(0.4, -0.2, 0.0), failing=0.15)
@@ -143,16 +132,6 @@ def test_it_is_least_squares_with_an_effect_for_each_judge_and_each_completion_o
     solution = np.linalg.lstsq(design, np.array([scores[place] for place in rows]), rcond=None)[0]
     found = preference(scores, own)
     assert [e and e.value for e in found] == pytest.approx(solution[-judges:].tolist())
-
-
-def test_severity_of_a_judge_and_quality_of_its_family_are_no_preference() -> None:
-    scores, own, _ = simulated(2, prefers=(0.0,))
-    changed = scores.copy()
-    changed[0] -= 1.5
-    changed[:, 0] += 0.8
-    first, second = present(preference(scores, own)[0]), present(preference(changed, own)[0])
-    assert second.value == pytest.approx(first.value)
-    assert (second.low, second.high) == pytest.approx((first.low, first.high))
 
 
 def test_what_cannot_be_known_is_not_said() -> None:
@@ -177,16 +156,6 @@ def test_what_one_instance_alone_tells_has_no_interval() -> None:
     assert (first.n, second.n, first.method, second.method) == (30, 1, "bootstrap-2000", "single")
     assert 0.3 < first.low < 0.5 < first.high < 0.7
     assert (second.low, second.high) == (-8, 8)
-
-
-def test_two_judges_of_one_family_are_each_compared_with_the_third() -> None:
-    scores, _, _ = simulated(5, models=3)
-    own = np.zeros((3, 3), dtype=bool)
-    own[:2, 0] = True
-    before = preference(scores, own)
-    scores[:2, 0] += np.array([[0.5], [0.2]])
-    gained = [b.value - a.value for a, b in zip(before, preference(scores, own), strict=True) if a and b]
-    assert gained == pytest.approx([0.5, 0.2])
 
 
 def test_equal_evidence_and_single_instances_do_not_look_certain() -> None:
