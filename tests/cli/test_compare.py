@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.benchmarks.choice import rows as toy_rows
-from tests.support.cli import Medhelm, assert_refused
+from tests.support.cli import Medhelm, assert_refused, succeeded
 from tests.support.made_once import made_once
 
 MODELS = ("replay/weak.jsonl", "replay/middling.jsonl", "replay/strong.jsonl")
@@ -51,21 +51,6 @@ def table(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
 
-# --- two models -------------------------------------------------------------------------------------------------------
-
-
-def test_two_models_have_the_verdict_of_the_leaderboard(medhelm: Medhelm, store: Path) -> None:
-    pairs = medhelm("leaderboard", "--store", store, "--format", "json").json["pairs"]
-    for pair in pairs:
-        found = medhelm("compare", pair["a"], pair["b"], "--store", store, "--json").json["win_share"]
-        assert (found["difference"], found["p_value"], found["p_adjusted"]) == (
-            pair["difference"], pair["p"], pair["p_adjusted"],
-        )  # fmt: skip
-        assert found["separated"] == pair["separated"]
-        words = medhelm("compare", pair["a"], pair["b"], "--store", store).out.splitlines()[0]
-        assert ("is significantly better than" in words) == pair["separated"]
-
-
 # --- every pair -------------------------------------------------------------------------------------------------------
 
 
@@ -85,18 +70,6 @@ def test_every_pair_has_every_test(medhelm: Medhelm, store: Path) -> None:
             assert test["told_apart"] == (test["p_holm"] <= 0.05)
     assert found["told_apart"]["benchmarks"]["n_pairs"] == 6
     assert found["benchmarks"][0]["mde"]["n_pairs"] == 3
-
-
-def test_a_pair_has_the_same_numbers_alone_and_among_all(medhelm: Medhelm, store: Path) -> None:
-    alone = medhelm("compare", MODELS[2], MODELS[0], "--store", store, "--json").json
-    pair = medhelm("compare", "--store", store, "--json").json["pairs"][1]
-    for one in alone["benchmarks"]:
-        among = pair["benchmarks"][one["id"]]
-        assert {key: one[key] for key in ("difference", "low", "high", "n", "p_value")} == {
-            key: among[key] for key in ("difference", "low", "high", "n", "p_value")
-        }
-    assert alone["overall"]["difference"] == pair["macro_average"]["difference"]
-    assert alone["overall"]["p_value"] == pair["macro_average"]["p_value"]
 
 
 def test_files_of_numbers_hold_numbers(medhelm: Medhelm, store: Path) -> None:
@@ -119,8 +92,6 @@ def test_published_models_are_compared_over_benchmarks(medhelm: Medhelm) -> None
     found = medhelm("compare", "--published-only", "--suite", "paper35", "--json").json
     assert (len(found["pairs"]), found["scoring"]) == (36, "published")
     assert {(pair["unit"], pair["n_benchmarks"]) for pair in found["pairs"]} == {("benchmarks", 35)}
-    assert 20 <= found["told_apart"]["win_rate"]["n_unadjusted"] <= 23
-    assert found["told_apart"]["win_rate"]["n_adjusted"] < 16
     assert any("the tests compare benchmark means instead" in remark for remark in found["remarks"])
     pair = medhelm("compare", "--published-only", "GPT-4o", "o3-mini", "--json").json
     assert [(p["first"], p["second"]) for p in pair["pairs"]] == [("o3-mini", "GPT-4o")]
@@ -167,9 +138,7 @@ def test_failures_throughout_leave_nothing_to_compare(medhelm: Medhelm, tmp_path
         )
     medhelm("run", make_benchmark(tmp_path), "--model", "replay/one.jsonl", "--model", "replay/two.jsonl")
     for arguments in (["compare"], ["compare", "replay/one.jsonl", "replay/two.jsonl"], ["power"]):
-        outcome = medhelm(*arguments)
-        assert outcome.code == 2
-        assert "Traceback" not in outcome.err
+        assert_refused(medhelm(*arguments))
 
 
 # --- power ------------------------------------------------------------------------------------------------------------
@@ -212,18 +181,16 @@ def test_power_of_two_models_and_of_many_comparisons(medhelm: Medhelm, store: Pa
     assert strict.json["comparisons"] == 36
 
 
-def answer(outcome: Any) -> dict[str, Any]:
-    assert outcome.code == 0
-    return dict(outcome.json)
-
-
 def test_power_is_a_calculator_without_a_store(medhelm: Medhelm) -> None:
-    found = answer(medhelm("power", "--disagreement", "0.18", "--difference", "0.03", "--json"))
+    def power(*words: str) -> Any:
+        return succeeded(medhelm("power", *words, "--json")).json
+
+    found = power("--disagreement", "0.18", "--difference", "0.03")
     assert (found["needed"], found["detectable"], found["power_reached"]) == (1568, None, None)
-    assert answer(medhelm("power", "--disagreement", "0.18", "--instances", "1000", "--json"))["detectable"] == 0.037543
-    both = answer(medhelm("power", "--sd", "0.2", "--difference", "0.05", "--instances", "130", "--json"))
+    assert power("--disagreement", "0.18", "--instances", "1000")["detectable"] == 0.037543
+    both = power("--sd", "0.2", "--difference", "0.05", "--instances", "130")
     assert both["power_reached"] == pytest.approx(0.8, abs=0.02)
-    wide = answer(medhelm("power", "--sd", "0.2", "--design-effect", "3", "--difference", "0.05", "--json"))
+    wide = power("--sd", "0.2", "--design-effect", "3", "--difference", "0.05")
     assert wide["needed"] == pytest.approx(3 * both["needed"], rel=0.05)
     out = medhelm("power", "--disagreement", "0.18", "--difference", "0.03").out
     assert out == "A true difference of 0.03 needs 1,568 instances (power 0.8, level 0.05).\n"

@@ -17,8 +17,6 @@ from tests.support.cli import Medhelm, assert_refused, succeeded
 from tests.support.made_once import made_once
 from tests.support.servers.openai import Answer, Server
 
-PUBLISHED = Path(__file__).parents[1] / "fixtures" / "published_leaderboard.csv"
-
 
 @pytest.fixture
 def store(medhelm: Medhelm, tmp_path: Path) -> Path:
@@ -89,15 +87,6 @@ def test_real_and_sample_data_are_never_mixed(medhelm: Medhelm, store: Path, tmp
     assert (real["tier"], {m["model"] for m in real["models"]}) == ("real", {"baseline/majority", "baseline/random"})
     assert (sample["tier"], {m["model"] for m in sample["models"]}) == ("sample", {"baseline/lexical"})
     assert "SAMPLE TIER" in medhelm("leaderboard", "--store", store, "--tier", "sample").out
-
-
-def test_the_published_table_gives_the_published_numbers(medhelm: Medhelm) -> None:
-    board = medhelm("leaderboard", "--scores", PUBLISHED, "--suite", "paper35", "--format", "json").json
-    best = board["models"][0]
-    assert (best["model"], best["n_benchmarks"]) == ("DeepSeek R1", 35)
-    assert round(best["win_rate"]["value"], 3) == 0.662
-    assert round(best["win_rate_sd"], 3) == 0.099
-    assert (round(best["macro_average"]["value"], 3), round(best["macro_sd"], 3)) == (0.750, 0.220)
 
 
 def test_a_suite_file_selects_benchmarks(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:

@@ -196,12 +196,12 @@ def test_what_is_broken_is_listed_and_disturbs_nothing_else(
     assert medhelm("leaderboard").code == 0
 
     may_be = "It may belong to a package that cannot be used: shaky 0.1"
-    for benchmark, model, words in (
+    for benchmark, model, said in (
         ("shaky_tasks", "baseline/majority", ["cannot be imported: RuntimeError: not on this machine"]),
         ("shaky_one", "baseline/majority", ["unknown benchmark `shaky_one`", may_be]),
         ("pubmed_qa", "shaky/x", ["shaky 0.1 (entry point `shaky` of medhelm.providers) cannot be imported"]),
     ):
-        assert_refused(medhelm("run", benchmark, "--tier", "sample", "--model", model), *words)
+        assert_refused(medhelm("run", benchmark, "--tier", "sample", "--model", model), *said)
 
 
 def test_a_metric_that_does_not_work_is_missing_and_others_are_scored(

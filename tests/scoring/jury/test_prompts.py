@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medhelm.domain import Criterion, Instance, Message, Reference, Rubric
+from medhelm.domain.reasoning import strip_reasoning
 from medhelm.errors import UserError
 from medhelm.scoring.jury import prompts as module
 from medhelm.scoring.jury.prompts import (
@@ -25,6 +26,7 @@ from medhelm.scoring.jury.prompts import (
 )
 from tests.support.benchmarks.judge_prompts import BENCHMARK, INSTANCE, POINTS, RUBRIC, asked
 from tests.support.cases import table
+from tests.support.prompt_injections import PLANTED
 
 TEXT = "Drink tea."
 OWN_PROMPT = """\
@@ -295,14 +297,14 @@ def test_an_empty_reply_is_repeated_in_words() -> None:
 
 
 @given(
-    st.text(st.characters(), max_size=400),
+    st.text(st.characters(), max_size=400) | st.sampled_from([planted.text for planted in PLANTED]),
     st.text(st.characters(), max_size=200),
     st.text(st.characters(), min_size=1, max_size=200).filter(str.strip),
     st.sampled_from([RUBRIC, POINTS, replace(RUBRIC, task="{QUESTION}{{RESPONSE}}{GOLD_RESPONSE}", verbatim=True)]),
 )
 def test_every_text_stays_inside_its_delimiters(text: str, asked_for: str, reference: str, rubric: Rubric) -> None:
     instance = replace(INSTANCE, fields={"question": asked_for}, references=(Reference(reference),))
-    shown = {"QUESTION": question(BENCHMARK, instance), "RESPONSE": text, "REFERENCE": reference}
+    shown = {"QUESTION": question(BENCHMARK, instance), "RESPONSE": strip_reasoning(text), "REFERENCE": reference}
     marker = delimit(shown).marker
     for ask in asked(text, rubric=rubric, instance=instance):
         whole = prompt(ask)
