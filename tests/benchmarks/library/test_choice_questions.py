@@ -110,29 +110,6 @@ def test_race_bias_reads_items_from_paragraphs() -> None:
 # --- real data --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("name", "sample", "n_total", "n"),
-    [
-        ("pubmed_qa", "default", 1000, 1000),
-        ("pubmed_qa", "official", 1000, 500),
-        ("medcalc_bench", "default", 1047, 1000),
-        ("medcalc_bench", "all", 1047, 1047),
-        ("medbullets", "default", 308, 308),
-        ("head_qa", "default", 2675, 1000),
-        ("med_qa", "default", 1273, 1000),
-        ("med_qa", "published", 1273, 503),
-        ("med_mcqa", "default", 4183, 1000),
-        ("medhallu", "default", 2000, 1000),
-        ("race_bias", "default", 167, 167),
-    ],
-)
-def test_real_data_has_the_published_size(data_dir: Path, name: str, sample: str, n_total: int, n: int) -> None:
-    dataset = real(name, sample, data_dir)
-    ids = [instance.id for instance in dataset]
-    assert (dataset.n_total, dataset.n, len(ids), len(set(ids))) == (n_total, n, n, n)
-
-
 @pytest.mark.parametrize(
     ("name", "labels"),
     [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -50,14 +49,6 @@ def test_a_row_with_another_flag_is_named() -> None:
 def notes(data_dir: Path) -> list[Instance]:
     """All real notes."""
     return list(real("medec", "default", data_dir))
-
-
-def test_real_data_has_the_published_size(data_dir: Path, notes: list[Instance]) -> None:
-    dataset = real("medec", "default", data_dir)
-    assert (dataset.n_total, dataset.n, dataset.n_skipped) == (597, 597, 328)
-    assert [note.id for note in islice(notes, 3)] == ["ms-test-0", "ms-test-1", "ms-test-2"]
-    assert Counter(note.metadata["Error Flag"] for note in notes) == {"0": 286, "1": 311}
-    assert sum(note.expected == "CORRECT" for note in notes) == 286
 
 
 def test_most_real_cases_occur_twice(notes: list[Instance]) -> None:
