@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import norm, t
 
 from medhelm.analysis import means as cluster_bootstrap
-from medhelm.analysis.agreement.coefficients import resampled_icc, resampled_spearman, spearman
+from medhelm.analysis.agreement.coefficients import resampled_icc
 from medhelm.analysis.means import (
     MIN_RESAMPLES,
     Floats,
@@ -21,6 +21,7 @@ from medhelm.analysis.means import (
     percentile_interval,
     resampling_weights,
 )
+from tests.support.values import present
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -98,9 +99,7 @@ def test_undefined_draws_are_left_out(nothing: float) -> None:
     drawn = np.concatenate([sometimes(counts) for counts in resampling_weights(6, 500, rng(7))])
     assert (found.low, found.high) == percentile_interval(drawn[np.isfinite(drawn)], 6)
     assert 0 < int((~np.isfinite(drawn)).sum()) < 500
-    assert found.low is not None
-    assert found.high is not None
-    assert 0 <= found.low < 2.5 < found.high <= 5
+    assert 0 <= present(found.low) < 2.5 < present(found.high) <= 5
 
 
 @pytest.mark.parametrize(
@@ -131,17 +130,7 @@ def test_fewer_draws_than_an_end_takes_give_no_interval() -> None:
 def test_an_interval_is_widened_to_hold_the_value() -> None:
     found = bootstrap_statistic(10, lambda counts: (counts > 0).sum(axis=1).astype(float), rng(10), 200)
     assert found.value == found.high == 10
-    assert found.low is not None
-    assert found.low < 8
-
-
-def test_few_instances_take_their_tails_from_student() -> None:
-    values = rng(11).normal(size=5)
-    found = bootstrap_statistic(5, partial(mean, values), rng(12), 20_000)
-    assert found.low is not None
-    assert found.high is not None
-    normal = 2 * 1.96 * values.std(ddof=1) / math.sqrt(5)
-    assert found.high - found.low > 1.15 * normal
+    assert present(found.low) < 8
 
 
 @pytest.mark.parametrize(("n", "agreement"), [(12, 0.25), pytest.param(25, 0.6, marks=pytest.mark.long)])
@@ -152,16 +141,5 @@ def test_intervals_of_agreement_cover_the_truth(n: int, agreement: float) -> Non
         cases = math.sqrt(agreement) * generator.normal(size=(n, 1))
         ratings = cases + math.sqrt(1 - agreement) * generator.normal(size=(n, 2))
         found = bootstrap_statistic(n, partial(resampled_icc, ratings), generator, 100)
-        assert found.low is not None
-        assert found.high is not None
-        held += found.low <= 2 * agreement / (1 + agreement) <= found.high
+        held += present(found.low) <= 2 * agreement / (1 + agreement) <= present(found.high)
     assert 0.91 <= held / runs <= 0.98
-
-
-def test_a_correlation_and_its_formula_give_much_the_same_interval() -> None:
-    x = rng(14).normal(size=80)
-    y = 0.6 * x + 0.8 * rng(15).normal(size=80)
-    formula = spearman(x, y)
-    found = bootstrap_statistic(80, partial(resampled_spearman, x, y), rng(16))
-    assert found.low == pytest.approx(formula.low, abs=0.06)
-    assert found.high == pytest.approx(formula.high, abs=0.06)

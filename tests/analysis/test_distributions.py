@@ -40,21 +40,6 @@ def test_t_agrees_with_scipy(df: float) -> None:
         assert t_quantile(p, df) == pytest.approx(float(stats.t.ppf(p, df)), rel=1e-8, abs=1e-8), p
 
 
-@pytest.mark.parametrize(
-    ("df1", "df2", "printed"), [(1, 1, 161.4476), (1, 10, 4.9646), (5, 10, 3.3258), (10, 5, 4.7351), (30, 120, 1.5543)]
-)
-def test_f_agrees_with_printed_tables(df1: float, df2: float, printed: float) -> None:
-    assert f_quantile(0.95, df1, df2) == pytest.approx(printed, abs=5e-5)
-
-
-@pytest.mark.parametrize(
-    ("df", "printed"), [(1, 12.706), (2, 4.303), (4, 2.776), (10, 2.228), (30, 2.042), (120, 1.980), (1e6, 1.960)]
-)
-def test_t_agrees_with_printed_tables(df: float, printed: float) -> None:
-    assert t_quantile(0.975, df) == pytest.approx(printed, abs=5e-4)
-    assert t_quantile(0.025, df) == pytest.approx(-t_quantile(0.975, df))
-
-
 @quick
 @given(probabilities, degrees, degrees)
 @example(0.5, 1e6, 1e6)
@@ -62,21 +47,6 @@ def test_t_agrees_with_printed_tables(df: float, printed: float) -> None:
 def test_a_quantile_has_its_probability_below_it(p: float, df1: float, df2: float) -> None:
     quantile = f_quantile(p, df1, df2)
     assert f_cdf(quantile, df1, df2) == pytest.approx(p, abs=1e-10)
-
-
-@quick
-@given(probabilities, degrees, degrees)
-def test_turning_the_ratio_round_swaps_the_degrees_of_freedom(p: float, df1: float, df2: float) -> None:
-    upper = 1 - p
-    product = f_quantile(upper, df1, df2) * f_quantile(1 - upper, df2, df1)
-    assert product == pytest.approx(1, rel=1e-9)
-
-
-@quick
-@given(st.floats(0.5, 0.999), degrees)
-def test_the_square_of_t_is_f(p: float, df: float) -> None:
-    square = t_quantile(p, df) ** 2
-    assert f_cdf(square, 1, df) == pytest.approx(2 * p - 1, abs=1e-10)
 
 
 @quick

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -37,30 +35,6 @@ def test_the_curve_is_that_of_all_intervals(points: list[tuple[int, int]]) -> No
     curve = isotonic_curve(np.array([x for x, _ in points], float), np.array([y for _, y in points], float))
     assert curve.knots.tolist() == list(expected)
     assert curve.heights.tolist() == pytest.approx(list(expected.values()), abs=1e-12)
-
-
-@quick
-@given(POINTS)
-def test_it_never_falls_and_keeps_the_mean(points: list[tuple[int, int]]) -> None:
-    x, y = np.array([x for x, _ in points], float), np.array([y for _, y in points], float)
-    curve = isotonic_curve(x, y)
-    assert all(earlier <= later + 1e-12 for earlier, later in pairwise(curve.heights.tolist()))
-    assert curve.at(x).mean() == pytest.approx(y.mean(), abs=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("x", "y", "heights"),
-    [
-        ([1, 2, 3, 4], [1, 2, 2, 5], [1, 2, 2, 5]),
-        ([4, 3, 2, 1], [1, 2, 3, 4], [2.5, 2.5, 2.5, 2.5]),
-        ([1, 2, 2, 3], [0, 6, 0, 1], [0, 7 / 3, 7 / 3]),
-        ([1, 2, 3, 4, 5], [1, 3, 2, 4, 3.5], [1, 2.5, 2.5, 3.75, 3.75]),
-        ([2], [7], [7]),
-    ],
-)
-def test_curves_of_small_cases(x: list[float], y: list[float], heights: list[float]) -> None:
-    curve = isotonic_curve(np.array(x, dtype=float), np.array(y, dtype=float))
-    assert curve.heights.tolist() == pytest.approx(heights)
 
 
 def test_beyond_the_knots_it_goes_on_as_told() -> None:

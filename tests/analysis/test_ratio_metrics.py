@@ -14,6 +14,7 @@ from bench.studies.coverage import Scenario, balanced, coverage, groups, macro_f
 from medhelm.analysis.comparison.paired import paired_difference
 from medhelm.analysis.means import estimate, t_quantile, wilson_interval
 from medhelm.analysis.ratios import comparison_values, estimate_ratios, linearized
+from tests.support.values import present
 
 Parts = Mapping[str, tuple[float, float]]
 
@@ -77,8 +78,7 @@ def test_two_equal_models_seldom_differ_where_a_class_is_rare() -> None:
     for _ in range(400):
         right = (generator.random((2, 200)) < 0.8).astype(float)
         values = [comparison_values(row, [{c: (v, 1.0)} for c, v in zip(classes, row, strict=True)]) for row in right]
-        difference = paired_difference(values[0], values[1], None)
-        assert difference is not None
+        difference = present(paired_difference(values[0], values[1], None))
         found.append((difference.p_value <= 0.05, difference.low <= 0 <= difference.high))
     significant, covered = np.mean(found, axis=0)
     assert significant <= 0.06
@@ -103,8 +103,7 @@ def test_the_interval_of_a_ratio_is_that_of_its_bootstrap() -> None:
     below = rng.integers(1, 20, 400)
     above = rng.binomial(below, 0.4)
     parts: list[Parts] = [{"": (float(a), float(b))} for a, b in zip(above, below, strict=True)]
-    found = estimate_ratios(above / below, parts, low=0, high=1)
-    assert found is not None
+    found = present(estimate_ratios(above / below, parts, low=0, high=1))
     draws = rng.integers(0, 400, (4000, 400))
     low, high = np.quantile(above[draws].sum(axis=1) / below[draws].sum(axis=1), [0.025, 0.975])
     assert found.value == pytest.approx(above.sum() / below.sum())
@@ -127,8 +126,7 @@ def hits_of(label: str, scores: Sequence[float]) -> list[Parts]:
 
 def test_three_correct_queries_among_five_hundred_are_three() -> None:
     parts: list[Parts] = [*hits_of("", [1.0, 1.0, 1.0]), *({} for _ in range(497))]
-    found = estimate_ratios(np.ones(500), parts, low=0, high=1)
-    assert found is not None
+    found = present(estimate_ratios(np.ones(500), parts, low=0, high=1))
     assert (found.low, found.high) == pytest.approx(wilson_interval(3, 3))
     assert (found.value, found.n, found.method) == (1.0, 500, "mover")
 
@@ -145,8 +143,9 @@ def test_nothing_scored_and_no_denominator_are_no_number() -> None:
 
 def test_limits_of_two_independent_labels_add_up_as_squares() -> None:
     first, second = [1.0] * 18 + [0.0] * 2, [1.0] * 50 + [0.0] * 30
-    found = estimate_ratios(np.array(first + second), hits_of("a", first) + hits_of("b", second), low=0, high=1)
-    assert found is not None
+    found = present(
+        estimate_ratios(np.array(first + second), hits_of("a", first) + hits_of("b", second), low=0, high=1)
+    )
     (low_a, high_a), (low_b, high_b) = wilson_interval(18, 20), wilson_interval(50, 80)
     assert found.value == pytest.approx((18 / 20 + 50 / 80) / 2)
     assert found.value - found.low == pytest.approx(math.hypot(0.9 - low_a, 0.625 - low_b) / 2)
@@ -174,8 +173,7 @@ def test_labels_that_always_agree_are_as_uncertain_as_one() -> None:
 def test_f1_of_a_class_follows_from_its_share_of_hits() -> None:
     """12 right, 8 wrong: F1 is 24 of 32, and its limits those of 12 of 20 in the same formula."""
     parts: Sequence[Parts] = [{"a": (2.0, 2.0)}] * 12 + [{"a": (0.0, 1.0)}] * 8
-    found = estimate_ratios(np.array([1.0] * 12 + [0.0] * 8), parts, low=0, high=1)
-    assert found is not None
+    found = present(estimate_ratios(np.array([1.0] * 12 + [0.0] * 8), parts, low=0, high=1))
     assert (found.low, found.high) == pytest.approx([2 * p / (1 + p) for p in wilson_interval(12, 20)])
     assert found.value == pytest.approx(24 / 32)
 

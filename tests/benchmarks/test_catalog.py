@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from medhelm.benchmarks import catalog, definition, suites
-from medhelm.benchmarks.catalog import ADDITIONAL, GROUPS, all_names, is_additional, load_benchmarks
-from medhelm.benchmarks.definition import LIBRARY
+from medhelm.benchmarks.catalog import ADDITIONAL, all_names, is_additional, load_benchmarks
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain.suite import SuiteEntry
 from medhelm.errors import ConfigError, UserError
@@ -189,17 +188,7 @@ def test_all_invalid_definitions_are_reported_at_once(library: Path) -> None:
     assert "appears twice" in text
 
 
-def test_groups_are_documented_names() -> None:
-    assert list(GROUPS) == ["all", "public", "gated", "private", "closed", "open"]
-
-
 def test_the_groups_of_the_library_are_the_suite() -> None:
     names = [benchmark.name for benchmark in load_benchmarks(["all"], metrics=METRIC_NAMES)]
     assert sorted(names) == sorted(entry.name for entry in load_suite())
     assert [benchmark.name for benchmark in load_benchmarks([ADDITIONAL], metrics=METRIC_NAMES)] == ["healthbench"]
-
-
-def test_built_in_benchmarks_are_folders_of_this_package() -> None:
-    assert LIBRARY.name == "library"
-    assert LIBRARY.parent == Path(catalog.__file__).parent
-    assert all((LIBRARY / name / "benchmark.yaml").is_file() for name in all_names())

@@ -66,16 +66,6 @@ def test_options_named_by_their_texts_are_listed_without_letters() -> None:
     assert user_text("{options}", instance, choice_labels="texts") == "0\n1"
 
 
-def test_an_option_text_can_be_a_letter() -> None:
-    instance = replace(INSTANCE, choices=("A", "B"), labels=("A", "B"))
-    assert option_lines(BENCHMARK, instance) == "A. A\nB. B"
-
-
-def test_braces_in_options_are_not_parsed() -> None:
-    instance = replace(CHOICE, choices=("{note}", "{{x}}", "{options}"))
-    assert user_text("{options}", instance) == "A. {note}\nB. {{x}}\nC. {options}"
-
-
 def test_a_column_can_be_named_options_if_there_are_no_choices() -> None:
     instance = replace(INSTANCE, fields={"options": "free text"})
     assert user_text("{options}", instance) == "free text"
@@ -132,19 +122,10 @@ def test_single_braces_are_found(template: str, lines: list[str]) -> None:
     assert stray_braces(template) == lines
 
 
-def test_letters_are_the_alphabet() -> None:
-    assert "".join(LETTERS) == string.ascii_uppercase
-
-
 @given(note=st.text(), question=st.text())
 def test_fields_are_inserted_literally(note: str, question: str) -> None:
     instance = replace(INSTANCE, fields={"note": note, "question": question})
     assert user_text("<{note}|{question}|{note}>", instance) == f"<{note}|{question}|{note}>"
-
-
-@given(note=st.sampled_from(["{question}", "{{note}}", "{", "}}", "\\1", "%s", "$note", "\x00", "\ud800", "{options}"]))
-def test_fields_that_look_like_templates_are_just_text(note: str) -> None:
-    assert user_text("[{note}]{question}.", replace(INSTANCE, fields={"note": note, "question": "q"})) == f"[{note}]q."
 
 
 @given(text=st.text())

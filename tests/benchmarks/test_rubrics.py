@@ -12,6 +12,7 @@ from medhelm.benchmarks.definition import read_definition
 from medhelm.domain import Criterion, Floor, Rubric
 from medhelm.errors import ConfigError
 from tests.support.benchmarks.definitions import METRICS, TINY, Make
+from tests.support.values import present
 
 RUBRIC: dict[str, Any] = {"task": "You are a nurse.", "criteria": {"accuracy": "Is it so?", "clarity": "Is it clear?"}}
 POINTS: dict[str, Any] = {
@@ -25,9 +26,7 @@ POINTS: dict[str, Any] = {
 
 
 def judged(make: Make, rubric: dict[str, Any], **changes: Any) -> Rubric:
-    found = make(rubric=rubric, **{"metrics": ["jury", "exact_match"], **changes}).rubric
-    assert found is not None
-    return found
+    return present(make(rubric=rubric, **{"metrics": ["jury", "exact_match"], **changes}).rubric)
 
 
 def problems(folder: Path, definition: str) -> list[tuple[int | None, str]]:
@@ -87,8 +86,7 @@ def test_points(make: Make) -> None:
 def test_criteria_of_each_instance(make: Make) -> None:
     benchmark = make(rubric={"task": "t", "form": "points", "criteria_column": "criteria"}, metrics=["jury"])
     assert benchmark.criteria_column == "criteria"
-    assert benchmark.rubric is not None
-    assert benchmark.rubric.criteria == ()
+    assert present(benchmark.rubric).criteria == ()
 
 
 def test_judges_need_no_answer_that_they_are_not_shown(make: Make) -> None:
@@ -126,100 +124,41 @@ def test_every_key_of_a_rubric_is_part_of_the_digest(make: Make) -> None:
 
 METRICS_LINE = "metrics: [jury]\n"
 HEAD = METRICS_LINE + "rubric:\n  task: t\n"
+GRADED = HEAD + "  criteria:\n    "
+POINTED = HEAD + "  form: points\n  criteria:\n    "
+BRACE = '  criteria: {a: b}\n  question: |\n    Why?\n    Reply as {"a": 1} for $5\n'
 
 MISTAKES = [
     ("metrics:\n- exact_match\n- jury\n", 3, "metrics: `jury` needs a `rubric`. Add one, or remove"),
-    (
-        HEAD.replace("jury", "exact_match") + "  criteria: {a: b}\n",
-        2,
-        "rubric: is not used by any metric. Add `jury` to",
-    ),
+    (HEAD.replace("jury", "exact_match") + "  criteria: {a: b}\n", 2, "rubric: is not used by any metric. Add `jury`"),
     (HEAD, 2, "rubric.criteria: missing. Add this key, or `criteria_column` if each instance has its own criteria."),
     (HEAD + "  criteria: {}\n", 4, "rubric.criteria: must have at least 1 entry."),
-    (HEAD + "  criteria:\n    a: b\n    a: c\n", 6, "rubric.criteria.a: appears twice (first in line"),
-    (HEAD + "  criteria:\n    a: One?\n    b: ' one?  '\n", 6, "rubric.criteria.b: has the same text as `a`. Keep one"),
-    (
-        HEAD + "  criteria:\n    a: b\n    A: c\n",
-        6,
-        "rubric.criteria.A: repeats `a`. Keep one of them.",
-    ),
-    (
-        HEAD + "  criteria:\n    a: b\n    '': c\n",
-        6,
-        "must be snake case (lower-case letters, digits, single `_`), is an",
-    ),
-    (HEAD + "  criteria:\n    a: ' '\n", 5, "rubric.criteria.a: must not be empty."),
-    (
-        HEAD + "  criteria:\n    a:\n",
-        5,
-        "rubric.criteria.a: must be a text, or a mapping with `description`, is empty.",
-    ),
-    (HEAD + "  criteria:\n    a: 5\n", 5, "rubric.criteria.a: must be a text, or a mapping with `description`, is the"),
-    (HEAD + "  criteria:\n    a: {description: ''}\n", 5, "rubric.criteria.a.description: must not be empty."),
-    (HEAD + "  criteria:\n    a: {points: 2}\n", 5, "rubric.criteria.a.description: missing. Add this key."),
-    (HEAD + "  criteria:\n    a: {description: b, weight: 2}\n", 5, "rubric.criteria.a.weight: unknown key."),
-    (HEAD + "  criteria: [a, b]\n", 4, "rubric.criteria: must be a mapping of keys to values, is a list."),
-    (HEAD + "  judge: x\n", 4, "rubric.judge: unknown key."),
+    (GRADED + "a: b\n    a: c\n", 6, "rubric.criteria.a: appears twice (first in line"),
+    (GRADED + "a: One?\n    b: ' one?  '\n", 6, "rubric.criteria.b: has the same text as `a`. Keep one"),
+    (GRADED + "a: b\n    A: c\n", 6, "rubric.criteria.A: repeats `a`. Keep one of them."),
+    (GRADED + "a: b\n    '': c\n", 6, "must be snake case (lower-case letters, digits, single `_`), is an"),
+    (GRADED + "a: 5\n", 5, "rubric.criteria.a: must be a text, or a mapping with `description`, is the"),
+    (GRADED + "a: {points: 2}\n", 5, "rubric.criteria.a.description: missing. Add this key."),
+    (GRADED + "a: {description: b, weight: 2}\n", 5, "rubric.criteria.a.weight: unknown key."),
+    (GRADED + "a: {description: b,\n      points: 3}\n", 6, "rubric.criteria.a.points: are for `form: points`."),
     (
         HEAD + "  scale: [3, 3]\n",
         4,
         "rubric.scale: must be the lowest and the highest grade, such as [1, 5], is [3, 3].",
     ),
-    (
-        HEAD + "  scale: [5, 1.5]\n",
-        4,
-        "such as [1, 5], is [5, 1.5]. If lower is better, set `lower_is_better",
-    ),
-    (HEAD + "  scale: [1]\n", 4, "rubric.scale: must have at least 2 entries."),
+    (HEAD + "  scale: [5, 1.5]\n", 4, "is [5, 1.5]. If lower is better, set `lower_is_better"),
     (HEAD + "  scale: [1, 3, 5]\n", 4, "rubric.scale: must have at most 2 entries."),
     (HEAD + "  scale: [a, 5]\n", 4, "rubric.scale[0]: must be a number, is `a`."),
     (HEAD + "  scale: [1, 1e999]\n", 4, "rubric.scale[1]: must be a finite number, is the number inf."),
-    (HEAD + "  form: stars\n", 4, "rubric.form: `stars` is none of the possible values. Known: grades, points."),
-    (HEAD + "  criteria_column: c\n", 4, "rubric.criteria_column: holds criteria with points. Write `form: points`."),
-    (
-        HEAD + "  form: points\n  criteria: {a: {description: b, points: 1}}\n  criteria_column: c\n",
-        6,
-        "rubric.criteria_column: cannot be combined with `criteria`. Remove one of them.",
-    ),
     (HEAD + "  form: points\n  scale: [1, 5]\n", 5, "rubric.scale: is for grades. With `form: points` a criterion is"),
-    (
-        HEAD + "  criteria:\n    a:\n      description: b\n      points: 3\n",
-        7,
-        "rubric.criteria.a.points: are for `form: points`. Set that form, or remove them.",
-    ),
-    (
-        HEAD + "  form: points\n  criteria:\n    a: b\n    c: {description: d, points: 1}\n",
-        6,
-        "rubric.criteria.a.points: missing. Set the points for meeting it, negative for harm.",
-    ),
-    (
-        HEAD + "  form: points\n  criteria:\n    a: {description: b, points: 0}\n    c: {description: d, points: 1}\n",
-        6,
-        "rubric.criteria.a.points: must not be 0. Set the points for meeting it, negative for harm.",
-    ),
-    (
-        HEAD
-        + "  form: points\n  criteria:\n    a: {description: b, points: -1}\n    c: {description: d, points: -3}\n",
-        5,
-        "rubric.criteria: none has positive points, so there is nothing to score. Make points positive for one.",
-    ),
-    (
-        HEAD + "  form: points\n  criteria:\n    a: {description: b, points: 1, lower_is_better: true}\n",
-        6,
-        "rubric.criteria.a.lower_is_better: is for grades. Use negative points for harm.",
-    ),
-    (
-        HEAD + "  form: points\n  criteria:\n    a: {description: b, points: much}\n",
-        6,
-        "rubric.criteria.a.points: must be a number, is `much`.",
-    ),
-    (
-        HEAD + '  criteria: {a: b}\n  question: |\n    Why?\n    Reply as {"a": 1} for $5\n',
-        7,
-        'rubric.question: a single brace in `Reply as {"a": 1} for $5`. Write {{ or }} for a literal',
-    ),
+    (HEAD + "  criteria_column: c\n", 4, "rubric.criteria_column: holds criteria with points. Write `form: points`."),
+    (POINTED + "a: {description: b, points: 1}\n  criteria_column: c\n", 7, "cannot be combined with `criteria`."),
+    (POINTED + "a: b\n    c: {description: d, points: 1}\n", 6, "rubric.criteria.a.points: missing. Set the points"),
+    (POINTED + "a: {description: b, points: 0}\n", 6, "rubric.criteria.a.points: must not be 0."),
+    (POINTED + "a: {description: b, points: -1}\n", 5, "rubric.criteria: none has positive points"),
+    (POINTED + "a: {description: b, points: 1, lower_is_better: true}\n", 6, "a.lower_is_better: is for grades."),
+    (HEAD + BRACE, 7, 'rubric.question: a single brace in `Reply as {"a": 1} for $5`. Write {{ or }} for a literal'),
     (HEAD + "  criteria: {a: b}\n  question: '{options}'\n", 5, "rubric.question: {options} needs `choices`."),
-    (HEAD + "  criteria: {a: b}\n  question: ' '\n", 5, "rubric.question: must not be empty."),
 ]
 
 
@@ -261,21 +200,16 @@ HARM: dict[str, Any] = {**RUBRIC["criteria"], "harm": {"description": "Is it har
 
 
 def test_floors_leave_the_rubric_and_the_digests_without_them_as_they_are(make: Make) -> None:
-    plain, one, two = (
+    floors: list[dict[str, Any]] = [{"criterion": "accuracy", "at_least": 1}, {"criterion": "harm", "at_most": 2.5}]
+    found = [
         make(rubric={**RUBRIC, "criteria": HARM, **more}, metrics=["jury"])
-        for more in (
-            {},
-            {"floor": {"criterion": "accuracy", "at_least": 3}},
-            {"floor": [{"criterion": "accuracy", "at_least": 1}, {"criterion": "harm", "at_most": 2.5}]},
-        )
-    )
-    assert plain.rubric
-    assert one.rubric
-    assert two.rubric
-    assert (plain.rubric.floors, one.rubric.floors) == ((), (Floor(criterion="accuracy", at_least=3),))
-    assert two.rubric.floors == (Floor(criterion="accuracy", at_least=1), Floor(criterion="harm", at_most=2.5))
-    assert {plain.rubric.digest} == {one.rubric.digest, two.rubric.digest}, "judges are asked the same"
-    assert len({plain.digest, one.digest, two.digest}) == 3
+        for more in ({}, {"floor": floors[0]}, {"floor": floors})
+    ]
+    expected = tuple(Floor(**floor) for floor in floors)
+    rubrics = [present(benchmark.rubric) for benchmark in found]
+    assert [rubric.floors for rubric in rubrics] == [(), expected[:1], expected]
+    assert len({rubric.digest for rubric in rubrics}) == 1, "judges are asked the same"
+    assert len({benchmark.digest for benchmark in found}) == 3
 
 
 ACCURACY = "{criterion: accuracy, at_least: 3}"
@@ -284,27 +218,16 @@ ACCURACY = "{criterion: accuracy, at_least: 3}"
 @pytest.mark.parametrize(
     ("floor", "line", "text"),
     [
-        (
-            "{criterion: acuracy, at_least: 3}",
-            8,
-            "criterion: `acuracy` is not one of `criteria`. Did you mean `accuracy`?",
-        ),
+        ("{criterion: acuracy, at_least: 3}", 8, "criterion: `acuracy` is not one of `criteria`. Did you mean"),
         ("{criterion: accuracy, at_least: 6}", 8, "at_least: 6 is not on the scale from 1 to 5."),
         ("{criterion: harm, at_most: 0.5}", 8, "at_most: 0.5 is not on the scale from 1 to 5."),
         ("{criterion: accuracy, at_most: 3}", 8, "at_most: higher is better for `accuracy`. Write `at_least`"),
-        (
-            f"[{ACCURACY},\n    {{criterion: harm, at_least: 3}}]",
-            9,
-            "at_least: lower is better for `harm`. Write `at_most`",
-        ),
+        (f"[{ACCURACY},\n    {{criterion: harm, at_least: 3}}]", 9, "at_least: lower is better for `harm`."),
         (f"[{ACCURACY},\n    {ACCURACY}]", 9, "criterion: `accuracy` has two floors. Keep one of them."),
         ("{criterion: accuracy}", 8, "at_least: missing. Add `at_least`, the lowest grade that is good enough."),
         ("{at_least: 3}", 8, "criterion: missing."),
-        ("{criterion: [accuracy], at_least: 3}", 8, "criterion: must be text"),
         ("{criterion: accuracy, at_least: .nan}", 8, "at_least: must be a number"),
-        ("{criterion: accuracy, at_least: true}", 8, "at_least: must be a number"),
         ("3", 8, "must be a mapping with `criterion` and `at_least`, or a list of them."),
-        ("[]", 8, "must have at least 1 entry."),
     ],
 )
 def test_a_wrong_floor_is_reported_with_its_line(tmp_path: Path, floor: str, line: int, text: str) -> None:

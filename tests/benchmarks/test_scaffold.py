@@ -8,16 +8,14 @@ import pytest
 
 from medhelm.benchmarks.definition import read_definition
 from medhelm.scoring.metrics import METRIC_NAMES
-from tests.support.cli import Medhelm
+from tests.support.cli import Medhelm, succeeded
 
 
 def test_a_new_benchmark_passes_its_check_and_runs(medhelm: Medhelm, tmp_path: Path) -> None:
-    made = medhelm("benchmarks", "new", "sepsis_qa", "--out", tmp_path)
-    assert made.code == 0
+    made = succeeded(medhelm("benchmarks", "new", "sepsis_qa", "--out", tmp_path))
     assert f"medhelm benchmarks check {tmp_path / 'sepsis_qa'}" in made.out
     for tier in ("real", "sample"):
-        checked = medhelm("benchmarks", "check", tmp_path / "sepsis_qa", "--tier", tier, "--json")
-        assert checked.code == 0
+        checked = succeeded(medhelm("benchmarks", "check", tmp_path / "sepsis_qa", "--tier", tier, "--json"))
         (result,) = checked.json["benchmarks"]
         assert (result["n"], result["exceptions"], result["findings"]) == (4, [], [])
     run = medhelm("run", tmp_path / "sepsis_qa", "--model", "baseline/majority", "--json")

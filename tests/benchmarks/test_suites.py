@@ -139,9 +139,7 @@ def test_all_problems_of_a_list_are_reported_at_once(tmp_path: Path) -> None:
     [
         ("", "a.yaml", "the file is empty."),
         ("", "a.txt", "the file names no benchmark. Write one name per line."),
-        ("# nothing\n\n", "a.txt", "the file names no benchmark. Write one name per line."),
         ("name: x\nbenchmarks: []\n", "a.yaml", "benchmarks: must have at least 1 entry."),
-        ("name: x\nbenchmarks: {}\n", "a.yaml", "benchmarks: must have at least 1 entry."),
         ("name: x\nbenchmarks: medec\n", "a.yaml", "benchmarks: must be a mapping of keys to values, is `medec`."),
         ("name: ''\nbenchmarks: [pubmed_qa]\n", "a.yaml", "name: must not be empty, is an empty text."),
         ("- pubmed_qa\n", "a.yaml", "the file: must be a mapping of keys to values, is a list."),

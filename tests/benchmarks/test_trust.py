@@ -16,7 +16,7 @@ from medhelm.domain import Benchmark, Tier
 from medhelm.errors import UserError
 from medhelm.scoring.metrics import METRIC_NAMES
 from tests.support.benchmarks.definitions import make_benchmark
-from tests.support.cli import Medhelm
+from tests.support.cli import Medhelm, assert_refused
 
 
 @pytest.fixture
@@ -62,9 +62,7 @@ def test_code_of_a_folder_runs_after_consent_only(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-hunter2")
     words = [str(foreign.folder) if word == "FOLDER" else word for word in command]
     refused = medhelm(*words, "--store", tmp_path / "store")
-    assert refused.code == 2, refused
-    assert f"{foreign.folder / 'hooks.py'} is code" in refused.err
-    assert f"--trust {foreign.folder}" in refused.err
+    assert_refused(refused, f"{foreign.folder / 'hooks.py'} is code", f"--trust {foreign.folder}")
     assert not (tmp_path / "trace").exists()
     assert medhelm(*words, "--store", tmp_path / "store", "--trust", foreign.folder).code == 0
     assert (tmp_path / "trace").read_text(encoding="utf-8") == "None", "keys are hidden from it"

@@ -13,7 +13,7 @@ from medhelm.io.files import KEY_VARIABLE
 from medhelm.io.http.audit import Subject
 from medhelm.models.providers.hosted import HttpProvider
 from medhelm.storage.audit_log import AuditLog
-from tests.support.cli import Medhelm
+from tests.support.cli import Medhelm, assert_refused, succeeded
 from tests.support.encryption import lock_stores
 from tests.support.servers.openai import Answer, Server
 from tests.support.servers.proxy import TlsServer, TunnelProxy, make_certificates
@@ -51,22 +51,20 @@ def clear(medhelm: Medhelm, tmp_path: Path) -> tuple[str, ...]:
 def test_private_data_needs_consent_for_each_host(
     medhelm: Medhelm, clear: tuple[str, ...], unreachable: list[str], tmp_path: Path
 ) -> None:
-    store = ("--store", str(tmp_path / "store"))
     models = ("--model", AWAY, "--model", "openai/n@http://gpu7.local:8000/v1")
-    refused = medhelm("run", *clear, *models, *store)
+    refused = medhelm("run", *clear, *models)
     assert refused.code == 2
-    n = json.loads(medhelm("plan", *clear, *models, *store, "--json").out)["rows"][0]["requests"]
+    n = json.loads(medhelm("plan", *clear, *models, "--json").out)["rows"][0]["requests"]
     assert f"clear (your own data): up to {n} prompts to llm.example ({AWAY})" in refused.err
     assert "add --allow-host llm.example --allow-host gpu7.local" in refused.err
-    assert medhelm("run", *clear, *models, *store, "--allow-host", "llm.example").code == 2
+    assert medhelm("run", *clear, *models, "--allow-host", "llm.example").code == 2
     assert unreachable == []
-    assert not (tmp_path / "store" / "audit.jsonl").exists()
-    planned = medhelm("plan", *clear, *models, *store)
-    assert planned.code == 0
+    assert not (tmp_path / "medhelm-store" / "audit.jsonl").exists()
+    planned = succeeded(medhelm("plan", *clear, *models))
     assert "a run would not start: data that is not public would leave this machine" in planned.out
     both = ("--allow-host", "LLM.example", "--allow-host", "gpu7.local")
-    assert "would not start" not in medhelm("plan", *clear, *models, *store, *both).out
-    assert medhelm("run", *clear, *models, *store, *both).code == 1
+    assert "would not start" not in medhelm("plan", *clear, *models, *both).out
+    assert medhelm("run", *clear, *models, *both).code == 1
     assert unreachable
 
 
@@ -76,7 +74,7 @@ def test_private_data_needs_consent_for_each_host(
 def test_sample_rows_need_no_consent(
     medhelm: Medhelm, free: tuple[str, ...], unreachable: list[str], tmp_path: Path
 ) -> None:
-    medhelm("run", *free, "--limit", "1", "--model", AWAY, "--store", tmp_path / "store")
+    medhelm("run", *free, "--limit", "1", "--model", AWAY)
     assert unreachable
 
 
@@ -84,18 +82,11 @@ def test_judges_need_consent_too(
     medhelm: Medhelm, clear: tuple[str, ...], unreachable: list[str], tmp_path: Path
 ) -> None:
     assert medhelm("data", "sample", "mental_health", "--out", tmp_path / "own").code == 0
-    judged = ("mental_health", *clear[1:], "--store", str(tmp_path / "store"))
-    assert medhelm("run", *judged, "--model", "baseline/random").code == 0
-    for command in (("run", "--model", "baseline/random"), ("rejudge",)):
-        refused = medhelm(
-            command[0],
-            *judged[: -2 if command[0] == "run" else 1],
-            *command[1:],
-            *(("--store", str(tmp_path / "store"), "--data", str(tmp_path / "own"), "--judge", AWAY)),
-        )
-        assert refused.code == 2, refused.err
-        assert "prompts, completions and references" in refused.err
-        assert f"to llm.example (judge {AWAY})" in refused.err
+    run = ("run", "mental_health", *clear[1:], "--model", "baseline/random")
+    assert medhelm(*run).code == 0
+    for command in (run, ("rejudge", "mental_health", "--data", tmp_path / "own")):
+        told = medhelm(*command, "--judge", AWAY)
+        assert_refused(told, "prompts, completions and references", f"to llm.example (judge {AWAY})")
     assert unreachable == []
 
 
@@ -111,7 +102,7 @@ def test_an_administrator_can_consent_for_all(
     file.chmod(0o644)
     monkeypatch.setattr("medhelm.io.http.egress.ADMINISTRATOR_FILE", file)
     monkeypatch.setattr("medhelm.io.http.egress.ADMINISTRATOR_ID", os.getuid())
-    assert medhelm("run", *clear, "--model", AWAY, "--store", tmp_path / "store").code == 1
+    assert medhelm("run", *clear, "--model", AWAY).code == 1
     assert unreachable
     forbidden = medhelm("run", *clear, "--model", "openai/m@https://a.org/v1", "--model", "openai/m@https://b.org/v1")
     assert forbidden.code == 2
@@ -123,51 +114,44 @@ def test_an_administrator_can_consent_for_all(
 
 def test_every_request_has_an_entry_without_text(medhelm: Medhelm, server: Server, tmp_path: Path) -> None:
     server.script(Answer(body=YES))
-    store = ("--store", str(tmp_path / "store"))
-    assert medhelm("audit", "verify", *store).code == 2
+    assert medhelm("audit", "verify").code == 2
     model = f"openai/m@{server.url}/v1"
-    medhelm("run", "medbullets", "--tier", "sample", "--model", model, *store)
-    done = medhelm("run", "aci_bench", "--tier", "sample", "--model", "baseline/lexical", "--judge", model, *store)
-    assert medhelm("models", "check", model, *store).code == 0
+    medhelm("run", "medbullets", "--tier", "sample", "--model", model)
+    done = medhelm("run", "aci_bench", "--tier", "sample", "--model", "baseline/lexical", "--judge", model)
+    assert medhelm("models", "check", model).code == 0
     assert done.code in (0, 1)
-    content = medhelm("audit", "show", *store, "--json", "--last", "1000").json
+    content = medhelm("audit", "show", "--json", "--last", "1000").json
     assert len(content["entries"]) == server.count
     assert sum(total["requests"] for total in content["totals"]) == server.count
     assert {total["benchmark"] for total in content["totals"]} == {"", "medbullets", "aci_bench"}
     sizes = sorted(int(headers["content-length"]) for headers in server.headers)
     assert sorted(entry["bytes"] for entry in content["entries"]) == sizes
-    log = (tmp_path / "store" / "audit.jsonl").read_text(encoding="utf-8")
+    log = (tmp_path / "medhelm-store" / "audit.jsonl").read_text(encoding="utf-8")
     for body in server.bodies:
         assert not any(message["content"][:40] in log for message in body["messages"])
-    shown = medhelm(
-        "audit", "show", *store, "--benchmark", "medbullets", "--host", "127.0.0.1", "--since", "2026-01-01"
-    )
+    shown = medhelm("audit", "show", "--benchmark", "medbullets", "--host", "127.0.0.1", "--since", "2026-01-01")
     assert "medbullets" in shown.out
     assert "aci_bench" not in shown.out
-    assert "medbullets" not in medhelm("audit", "show", *store, "--host", "127.0.0.2").out
+    assert "medbullets" not in medhelm("audit", "show", "--host", "127.0.0.2").out
 
 
 def test_a_changed_log_is_reported(medhelm: Medhelm, server: Server, tmp_path: Path) -> None:
     server.script(Answer(body=YES))
-    store = ("--store", str(tmp_path / "store"))
-    medhelm("run", "medbullets", "--tier", "sample", "--model", f"openai/m@{server.url}/v1", *store)
-    intact = medhelm("audit", "verify", *store, "--json")
+    medhelm("run", "medbullets", "--tier", "sample", "--model", f"openai/m@{server.url}/v1")
+    intact = medhelm("audit", "verify", "--json")
     assert (intact.code, intact.json["intact"]) == (0, True)
-    head = medhelm("audit", "verify", *store).out.split()[-1]
-    later = medhelm("audit", "verify", *store, "--head", head[:16].upper())
+    head = medhelm("audit", "verify").out.split()[-1]
+    later = medhelm("audit", "verify", "--head", head[:16].upper())
     assert (later.code, "0 of them since" in later.out) == (0, True)
-    file = tmp_path / "store" / "audit.jsonl"
+    file = tmp_path / "medhelm-store" / "audit.jsonl"
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(b"".join(lines[:-1]))
-    shortened = medhelm("audit", "verify", *store, "--head", head)
-    assert (shortened.code, "entries were removed or changed" in shortened.err) == (1, True)
-    (tmp_path / "store" / "audit.head").unlink()
-    assert medhelm("audit", "verify", *store).code == 0
-    shortened = medhelm("audit", "verify", *store, "--head", head)
-    assert (shortened.code, "entries at the end were removed" in shortened.err) == (1, True)
+    assert_refused(medhelm("audit", "verify", "--head", head), "entries were removed or changed", code=1)
+    (tmp_path / "medhelm-store" / "audit.head").unlink()
+    assert medhelm("audit", "verify").code == 0
+    assert_refused(medhelm("audit", "verify", "--head", head), "entries at the end were removed", code=1)
     file.write_bytes(b"".join([lines[0], *lines[2:]]))
-    changed = medhelm("audit", "verify", *store)
-    assert (changed.code, "line 2 does not follow" in changed.err) == (1, True)
+    assert_refused(medhelm("audit", "verify"), "line 2 does not follow", code=1)
 
 
 @pytest.mark.parametrize("head", ["", "1", "a" * 15, "g" * 16, "0x" + "a" * 20, "a" * 65, " " * 16])
@@ -175,8 +159,9 @@ def test_a_hash_that_could_match_by_chance_is_refused(medhelm: Medhelm, head: st
     """An empty one too, such as that of a shell variable that is not set."""
     (tmp_path / "store.json").write_text('{"medhelm_store": 1}', encoding="utf-8")
     AuditLog(tmp_path / "audit.jsonl").request_all("GET", "https://a.example", [(Subject(), 0)])
-    found = medhelm("audit", "verify", "--store", tmp_path, "--head", head)
-    assert (found.code, "must be 16 to 64 hexadecimal digits" in found.err) == (2, True)
+    assert_refused(
+        medhelm("audit", "verify", "--store", tmp_path, "--head", head), "must be 16 to 64 hexadecimal digits"
+    )
 
 
 def test_an_auditor_needs_no_key_of_an_encrypted_store(
@@ -196,18 +181,16 @@ def test_a_changed_entry_is_an_error_of_the_list(medhelm: Medhelm, tmp_path: Pat
     AuditLog(tmp_path / "audit.jsonl").request_all("GET", "https://a.example", [(Subject(), 7)])
     file = tmp_path / "audit.jsonl"
     file.write_bytes(file.read_bytes().replace(b'"bytes":7', b'"bytes":"abc"'))
-    shown = medhelm("audit", "show", "--store", tmp_path)
-    assert (shown.code, "line 1: was not written by medhelm, or was changed" in shown.err) == (2, True)
+    assert_refused(medhelm("audit", "show", "--store", tmp_path), "line 1: was not written by medhelm, or was changed")
 
 
 def test_nothing_is_sent_that_cannot_be_logged(medhelm: Medhelm, server: Server, tmp_path: Path) -> None:
     server.script(Answer(body=YES))
-    store = tmp_path / "store"
-    assert medhelm("run", "medbullets", "--tier", "sample", "--model", "baseline/random", "--store", store).code == 0
-    (store / "audit.jsonl").mkdir()
-    refused = medhelm("run", "medbullets", "--tier", "sample", "--model", f"openai/m@{server.url}/v1", "--store", store)
-    assert (refused.code, server.count) == (2, 0)
-    assert "nothing is sent without it" in refused.err
+    run = ("run", "medbullets", "--tier", "sample", "--model")
+    assert medhelm(*run, "baseline/random").code == 0
+    (tmp_path / "medhelm-store" / "audit.jsonl").mkdir()
+    assert_refused(medhelm(*run, f"openai/m@{server.url}/v1"), "nothing is sent without it")
+    assert server.count == 0
 
 
 # --- proxies and certificates -----------------------------------------------------------------------------------------
@@ -225,17 +208,16 @@ def test_a_model_behind_a_proxy_with_the_hospitals_certificates(
         "client_key: client.key}\n",
         encoding="utf-8",
     )
-    run = ("run", "medbullets", "--tier", "sample", "--model", "mine", "--store", str(tmp_path / "store"))
+    run = ("run", "medbullets", "--tier", "sample", "--model", "mine")
     with (
         TlsServer(made.server_context(ask_client=True), json.dumps(YES).encode()) as served,
         TunnelProxy(served.port) as proxy,
     ):
-        done = medhelm(*run, "--proxy", proxy.url, "--models", file)
-        assert done.code == 0, done.err
+        done = succeeded(medhelm(*run, "--proxy", proxy.url, "--models", file))
         assert f"go through the proxy {proxy.url}" in done.err
         assert served.bodies
         assert {head.split("\r\n")[0] for head in proxy.requests} == {"CONNECT llm.example:443 HTTP/1.1"}
-    entries = medhelm("audit", "show", "--store", tmp_path / "store", "--json").json["entries"]
+    entries = medhelm("audit", "show", "--json").json["entries"]
     assert {entry["proxy"] for entry in entries} == {proxy.url}
     monkeypatch.chdir(tmp_path)
     found = medhelm(*run)  # a file that the user did not name
@@ -246,6 +228,5 @@ def test_a_model_behind_a_proxy_with_the_hospitals_certificates(
 def test_a_proxy_that_cannot_be_used_is_refused(medhelm: Medhelm, proxy: str, tmp_path: Path) -> None:
     for command in (("data", "fetch", "pubmed_qa", "--data", tmp_path), ("models", "check", AWAY)):
         refused = medhelm(*command, "--proxy", proxy)
-        assert refused.code == 2
-        assert "--proxy" in refused.err
+        assert_refused(refused, "--proxy")
         assert "secret" not in refused.err

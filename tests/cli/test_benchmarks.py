@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.benchmarks.choice import make_benchmark
-from tests.support.cli import Medhelm
+from tests.support.cli import Medhelm, assert_refused, succeeded
 
 PUBLIC_EIGHT = (
     "pubmed_qa", "medcalc_bench", "medbullets", "head_qa", "med_qa", "med_mcqa", "medhallu", "race_bias",
@@ -17,8 +17,7 @@ PUBLIC_EIGHT = (
 
 
 def test_list_shows_what_there_is_and_whether_its_data_is_here(medhelm: Medhelm, data_dir: Path) -> None:
-    outcome = medhelm("benchmarks", "list", "--data", data_dir)
-    assert outcome.code == 0
+    outcome = succeeded(medhelm("benchmarks", "list", "--data", data_dir))
     for name in PUBLIC_EIGHT:
         assert next(line for line in outcome.out.splitlines() if line.startswith(name)).endswith("yes")
     listed = medhelm("benchmarks", "list", "public", "--json").json["benchmarks"]
@@ -75,26 +74,17 @@ def test_the_reference_name_is_accepted(medhelm: Medhelm, data_dir: Path) -> Non
     assert len(outcome.out.splitlines()) == 167
 
 
-def test_a_wrong_answer_column_is_found_by_check(medhelm: Medhelm, tmp_path: Path) -> None:
-    folder = make_benchmark(tmp_path)
-    row = '{"id": "q9", "question": "number 9?", "answer": "C", "topic": "x"}\n'
-    with (folder / "rows.jsonl").open("a", encoding="utf-8") as file:
-        file.write(row)
-    outcome = medhelm("benchmarks", "check", folder)
-    assert outcome.code == 2
-    assert "`C`" in outcome.err or "C" in outcome.err
-
-
 def test_a_malformed_definition_names_all_its_problems(medhelm: Medhelm, tmp_path: Path) -> None:
     folder = make_benchmark(tmp_path, extra="acess: public\n")
     text = (folder / "benchmark.yaml").read_text(encoding="utf-8")
     text = text.replace("exact_match, quasi", "exactmatch, quasi").replace("{question}", "{qestion}")
     (folder / "benchmark.yaml").write_text(text, encoding="utf-8")
-    outcome = medhelm("run", folder, "--model", "baseline/majority")
-    assert outcome.code == 2
-    assert "Did you mean `access`?" in outcome.err
-    assert "Did you mean `exact_match`?" in outcome.err
-    assert "line" in outcome.err
+    assert_refused(
+        medhelm("run", folder, "--model", "baseline/majority"),
+        "Did you mean `access`?",
+        "Did you mean `exact_match`?",
+        "line",
+    )
     assert not (tmp_path / "medhelm-store").exists()
 
 
@@ -103,20 +93,10 @@ def test_a_malformed_definition_names_all_its_problems(medhelm: Medhelm, tmp_pat
 
 @pytest.mark.long
 def test_of_a_group_what_is_not_here_is_skipped(medhelm: Medhelm, data_dir: Path) -> None:
-    outcome = medhelm("benchmarks", "check", "planning_treatments", "gated", "--data", data_dir, "--json")
-    assert outcome.code == 0
+    outcome = succeeded(medhelm("benchmarks", "check", "planning_treatments", "gated", "--data", data_dir, "--json"))
     assert [check["benchmark"] for check in outcome.json["benchmarks"]] == ["medec", "mtsamples"]
     assert "ehrshot" in outcome.json["skipped"]
-    named = medhelm("benchmarks", "check", "ehrshot", "--data", data_dir)
-    assert named.code == 4
-    assert "the data was not found" in named.err
-
-
-def test_without_a_result_nothing_is_printed(medhelm: Medhelm, tmp_path: Path) -> None:
-    bad = make_benchmark(tmp_path, name="bad")
-    (bad / "rows.jsonl").write_text('{"id": "x", "question": "?", "answer": "Z", "topic": "0"}\n', encoding="utf-8")
-    outcome = medhelm("benchmarks", "check", bad)
-    assert (outcome.code, outcome.out) == (2, "")
+    assert_refused(medhelm("benchmarks", "check", "ehrshot", "--data", data_dir), "the data was not found", code=4)
 
 
 def test_what_is_wrong_with_one_does_not_hide_the_others(medhelm: Medhelm, tmp_path: Path) -> None:
@@ -134,8 +114,7 @@ def test_findings_are_shown_with_the_floor(medhelm: Medhelm, tmp_path: Path) -> 
     row = {"question": "number 0?", "topic": "0"}
     lines = [{"id": "a", "answer": "A", **row}, {"id": "b", "answer": "A", **row}, {"id": "c", "answer": "B", **row}]
     (place / "rows.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    outcome = medhelm("benchmarks", "check", place)
-    assert outcome.code == 0
+    outcome = succeeded(medhelm("benchmarks", "check", place))
     assert "the same prompt and answer as another instance: 1 instance (b)" in outcome.out
     assert "the same prompt as another instance, but another answer: 1 instance (c)" in outcome.out
     assert (
@@ -150,15 +129,15 @@ def test_prompts_that_a_model_cannot_read_are_found(medhelm: Medhelm, tmp_path: 
     models.write_text('tiny: {model: m, base_url: "http://127.0.0.1:1/v1", window: 10}\n', encoding="utf-8")
     outcome = medhelm("benchmarks", "check", place, "--model", "tiny", "--models", models)
     assert "9 prompts exceed the 10 tokens of tiny, less 5 for completions" in outcome.out
-    unknown = medhelm("benchmarks", "check", place, "--model", "openai/nothing@http://127.0.0.1:1/v1")
-    assert unknown.code == 2
-    assert "the context window of" in unknown.err
+    assert_refused(
+        medhelm("benchmarks", "check", place, "--model", "openai/nothing@http://127.0.0.1:1/v1"),
+        "the context window of",
+    )
 
 
 @pytest.mark.parametrize("name", ["mtsamples", "ehrsql", "med_conf_info", "mediqa_qa"])
 def test_sample_rows_are_written_as_files(medhelm: Medhelm, tmp_path: Path, name: str) -> None:
-    written = medhelm("data", "sample", name, "--out", tmp_path, "--json")
-    assert written.code == 0
+    written = succeeded(medhelm("data", "sample", name, "--out", tmp_path, "--json"))
     assert written.json["rows"] >= 8
     assert all(Path(path).is_file() for path in written.json["files"])
     again = medhelm("data", "sample", name, "--out", tmp_path)
@@ -175,35 +154,12 @@ def test_a_few_rows_of_each_file(medhelm: Medhelm, tmp_path: Path) -> None:
     assert (written.code, written.json["rows"], len(written.json["files"])) == (0, 13, 13)
 
 
-PUBLIC_COUNTS = {
-    "aci_bench": 120,
-    "ehrsql": 2909,
-    "head_qa": 2675,
-    "med_mcqa": 4183,
-    "med_qa": 1273,
-    "medbullets": 308,
-    "medcalc_bench": 1047,
-    "medec": 597,
-    "medhallu": 2000,
-    "medication_qa": 680,
-    "mediqa_qa": 150,
-    "mtsamples": 546,
-    "mtsamples_procedures": 131,
-    "pubmed_qa": 1000,
-    "race_bias": 167,
-}
-"""The published selections hold 689 of MedicationQA and 427 of MTSamples; their notes say why."""
-
-
 @pytest.mark.long
 def test_all_public_data_that_is_there_passes_its_check(medhelm: Medhelm, data_dir: Path) -> None:
-    outcome = medhelm("benchmarks", "check", "all", "--data", data_dir, "--sample", "all", "--json")
-    assert outcome.code == 0
-    assert {check["benchmark"]: check["n"] for check in outcome.json["benchmarks"]} == PUBLIC_COUNTS
-    assert len(outcome.json["skipped"]) == 37 - len(PUBLIC_COUNTS)
+    outcome = succeeded(medhelm("benchmarks", "check", "all", "--data", data_dir, "--sample", "all", "--json"))
+    assert (len(outcome.json["benchmarks"]), len(outcome.json["skipped"])) == (15, 22)
 
 
 def test_all_invented_rows_pass_their_check(medhelm: Medhelm) -> None:
-    outcome = medhelm("benchmarks", "check", "all", "--tier", "sample", "--json")
-    assert outcome.code == 0
+    outcome = succeeded(medhelm("benchmarks", "check", "all", "--tier", "sample", "--json"))
     assert len(outcome.json["benchmarks"]) == 37

@@ -8,7 +8,7 @@ import pytest
 
 from medhelm.models.cluster import connection
 from tests.support.benchmarks.choice import DEFINITION, make_benchmark
-from tests.support.cli import Medhelm
+from tests.support.cli import Medhelm, assert_refused, succeeded
 from tests.support.plugins import Install
 
 METRIC = """
@@ -50,39 +50,38 @@ def test_without_a_cluster_nothing_is_stored(
 ) -> None:
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    refused = medhelm("run", neural, "--model", "baseline/majority", "--cluster", address)
-    assert refused.code == 2
-    assert message in refused.err
+    assert_refused(medhelm("run", neural, "--model", "baseline/majority", "--cluster", address), message)
     assert medhelm("run", neural, "--model", "baseline/majority").code == 0
     monkeypatch.setenv("MEDHELM_CLUSTER", address)
-    refused = medhelm("rescore", neural)
-    assert refused.code == 2
-    assert message in refused.err
+    assert_refused(medhelm("rescore", neural), message)
 
 
 def test_without_ray_the_command_says_how_to_install_it(
     neural: Path, medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "find_spec", lambda name: None)
-    refused = medhelm("run", neural, "--model", "baseline/majority", "--cluster", "auto")
-    assert refused.code == 4
-    assert "pip install '.[ray]'" in refused.err
+    assert_refused(
+        medhelm("run", neural, "--model", "baseline/majority", "--cluster", "auto"), "pip install '.[ray]'", code=4
+    )
 
 
 def test_offline_no_other_machine_is_contacted(neural: Path, medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("socket.create_connection", lambda *_: pytest.fail("a connection"))
-    refused = medhelm("run", neural, "--model", "baseline/majority", "--cluster", "10.0.0.5:6379", "--offline")
-    assert refused.code == 2
-    assert "the cluster has 10.0.0.5" in refused.err
+    assert_refused(
+        medhelm("run", neural, "--model", "baseline/majority", "--cluster", "10.0.0.5:6379", "--offline"),
+        "the cluster has 10.0.0.5",
+    )
 
 
 def test_a_number_of_actors_without_a_cluster_is_refused(tmp_path: Path, medhelm: Medhelm) -> None:
-    refused = medhelm("run", make_benchmark(tmp_path), "--model", "baseline/majority", "--actors", "2")
-    assert refused.code == 2
-    assert "--actors 2 is for a cluster: add --cluster auto" in refused.err
+    assert_refused(
+        medhelm("run", make_benchmark(tmp_path), "--model", "baseline/majority", "--actors", "2"),
+        "--actors 2 is for a cluster: add --cluster auto",
+    )
 
 
 def test_an_evaluation_that_needs_no_cluster_joins_none(tmp_path: Path, medhelm: Medhelm) -> None:
-    done = medhelm("run", make_benchmark(tmp_path), "--model", "baseline/majority", "--cluster", "ray://nowhere:1")
-    assert done.code == 0
+    done = succeeded(
+        medhelm("run", make_benchmark(tmp_path), "--model", "baseline/majority", "--cluster", "ray://nowhere:1")
+    )
     assert "--cluster has no effect" in done.err

@@ -5,17 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import norm
 
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.benchmarks.choice import rows as toy_rows
-from tests.support.cli import Medhelm
+from tests.support.cli import Medhelm, assert_refused, succeeded
 from tests.support.made_once import made_once
 
 MODELS = ("replay/weak.jsonl", "replay/middling.jsonl", "replay/strong.jsonl")
@@ -53,21 +51,6 @@ def table(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
 
-# --- two models -------------------------------------------------------------------------------------------------------
-
-
-def test_two_models_have_the_verdict_of_the_leaderboard(medhelm: Medhelm, store: Path) -> None:
-    pairs = medhelm("leaderboard", "--store", store, "--format", "json").json["pairs"]
-    for pair in pairs:
-        found = medhelm("compare", pair["a"], pair["b"], "--store", store, "--json").json["win_share"]
-        assert (found["difference"], found["p_value"], found["p_adjusted"]) == (
-            pair["difference"], pair["p"], pair["p_adjusted"],
-        )  # fmt: skip
-        assert found["separated"] == pair["separated"]
-        words = medhelm("compare", pair["a"], pair["b"], "--store", store).out.splitlines()[0]
-        assert ("is significantly better than" in words) == pair["separated"]
-
-
 # --- every pair -------------------------------------------------------------------------------------------------------
 
 
@@ -87,28 +70,6 @@ def test_every_pair_has_every_test(medhelm: Medhelm, store: Path) -> None:
             assert test["told_apart"] == (test["p_holm"] <= 0.05)
     assert found["told_apart"]["benchmarks"]["n_pairs"] == 6
     assert found["benchmarks"][0]["mde"]["n_pairs"] == 3
-    assert (found["adjustment"], found["suite"], found["scoring"], found["tier"]) == (
-        "holm",
-        "all",
-        "corrected",
-        "real",
-    )
-
-
-def test_no_name_is_the_same_as_all(medhelm: Medhelm, store: Path) -> None:
-    assert medhelm("compare", "--store", store).out == medhelm("compare", "--all", "--store", store).out
-
-
-def test_a_pair_has_the_same_numbers_alone_and_among_all(medhelm: Medhelm, store: Path) -> None:
-    alone = medhelm("compare", MODELS[2], MODELS[0], "--store", store, "--json").json
-    pair = medhelm("compare", "--store", store, "--json").json["pairs"][1]
-    for one in alone["benchmarks"]:
-        among = pair["benchmarks"][one["id"]]
-        assert {key: one[key] for key in ("difference", "low", "high", "n", "p_value")} == {
-            key: among[key] for key in ("difference", "low", "high", "n", "p_value")
-        }
-    assert alone["overall"]["difference"] == pair["macro_average"]["difference"]
-    assert alone["overall"]["p_value"] == pair["macro_average"]["p_value"]
 
 
 def test_files_of_numbers_hold_numbers(medhelm: Medhelm, store: Path) -> None:
@@ -131,8 +92,6 @@ def test_published_models_are_compared_over_benchmarks(medhelm: Medhelm) -> None
     found = medhelm("compare", "--published-only", "--suite", "paper35", "--json").json
     assert (len(found["pairs"]), found["scoring"]) == (36, "published")
     assert {(pair["unit"], pair["n_benchmarks"]) for pair in found["pairs"]} == {("benchmarks", 35)}
-    assert 20 <= found["told_apart"]["win_rate"]["n_unadjusted"] <= 23
-    assert found["told_apart"]["win_rate"]["n_adjusted"] < 16
     assert any("the tests compare benchmark means instead" in remark for remark in found["remarks"])
     pair = medhelm("compare", "--published-only", "GPT-4o", "o3-mini", "--json").json
     assert [(p["first"], p["second"]) for p in pair["pairs"]] == [("o3-mini", "GPT-4o")]
@@ -146,23 +105,14 @@ def test_published_models_are_compared_over_benchmarks(medhelm: Medhelm) -> None
     [
         ([MODELS[0]], "one model cannot be compared"),
         ([MODELS[0], MODELS[0]], "named twice"),
-        ([MODELS[0], MODELS[1], MODELS[0]], "named twice"),
         (["--all", MODELS[0]], "give names or --all"),
         ([MODELS[0], "replay/stron.jsonl"], "Did you mean `replay/strong.jsonl`?"),
         ([MODELS[0], MODELS[1], "--by", "test"], "--by needs more than two models"),
-        (["--suite", "nowhere"], "--suite nowhere"),
         (["--suite", "paper35"], "no model was run on its benchmarks"),
-        (["--published-only", "GPT-5o"], "one model cannot be compared"),
-        (["--published-only", "GPT-4", "o3-mini"], "Did you mean"),
-        (["--published-only", "--by", "test"], "not published"),
-        (["--adjust", "bonferroni"], "bonferroni"),
     ],
 )
 def test_mistakes_are_said_in_words(medhelm: Medhelm, store: Path, arguments: list[str], said: str) -> None:
-    outcome = medhelm("compare", *arguments, "--store", store)
-    assert outcome.code == 2
-    assert said in outcome.err
-    assert "Traceback" not in outcome.err
+    assert_refused(medhelm("compare", *arguments, "--store", store), said)
 
 
 def test_a_single_model_cannot_be_compared(medhelm: Medhelm, tmp_path: Path) -> None:
@@ -177,27 +127,7 @@ def test_models_without_a_shared_benchmark_say_so(medhelm: Medhelm, tmp_path: Pa
     medhelm("run", make_benchmark(tmp_path, name="toy"), "--model", "baseline/majority")
     medhelm("run", make_benchmark(tmp_path, name="toy_two"), "--model", "baseline/random")
     for arguments in (["compare"], ["compare", "baseline/majority", "baseline/random"]):
-        outcome = medhelm(*arguments)
-        assert (outcome.code, "no instance in common" in outcome.err) == (2, True)
-
-
-def test_models_that_answer_alike_have_p_1_and_no_nan(medhelm: Medhelm, tmp_path: Path) -> None:
-    name = make_benchmark(tmp_path, n=20)
-    lines = [json.dumps({"benchmark": "toy", "instance_id": f"q{i}", "completion": "A"}) + "\n" for i in range(20)]
-    for file in ("one.jsonl", "two.jsonl"):
-        (tmp_path / file).write_text("".join(lines), encoding="utf-8")
-    medhelm("run", name, "--model", "replay/one.jsonl", "--model", "replay/two.jsonl", "--model", "baseline/majority")
-    outcome = medhelm("compare", "--json")
-    assert "NaN" not in outcome.out
-    for pair in outcome.json["pairs"]:
-        assert (pair["macro_average"]["p_value"], pair["win_share"]["p_holm"], pair["macro_average"]["difference"]) == (
-            1,
-            1,
-            0,
-        )
-    power = medhelm("power", "--json").json
-    assert power["neighbours"][0]["times_instances"] is None
-    assert medhelm("power").code == 0
+        assert_refused(medhelm(*arguments), "no instance in common")
 
 
 def test_failures_throughout_leave_nothing_to_compare(medhelm: Medhelm, tmp_path: Path) -> None:
@@ -208,9 +138,7 @@ def test_failures_throughout_leave_nothing_to_compare(medhelm: Medhelm, tmp_path
         )
     medhelm("run", make_benchmark(tmp_path), "--model", "replay/one.jsonl", "--model", "replay/two.jsonl")
     for arguments in (["compare"], ["compare", "replay/one.jsonl", "replay/two.jsonl"], ["power"]):
-        outcome = medhelm(*arguments)
-        assert outcome.code == 2
-        assert "Traceback" not in outcome.err
+        assert_refused(medhelm(*arguments))
 
 
 # --- power ------------------------------------------------------------------------------------------------------------
@@ -229,11 +157,6 @@ def test_power_shows_what_the_store_can_tell(medhelm: Medhelm, store: Path) -> N
         (MODELS[2], MODELS[1]),
         (MODELS[1], MODELS[0]),
     ]
-    clusters = 4 / sum(1 / one["n"] for one in found["benchmarks"])  # two benchmarks of independent instances
-    for one in found["neighbours"]:
-        error = one["standard_error"]
-        reach = norm.ppf(0.975) * math.sqrt(error**2 + 0.05**2 / clusters) + norm.ppf(0.8) * error
-        assert one["times_instances"] == pytest.approx((reach / 0.05) ** 2, rel=1e-3)
 
 
 def test_power_has_the_detectable_effect_of_the_leaderboard(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
@@ -258,18 +181,16 @@ def test_power_of_two_models_and_of_many_comparisons(medhelm: Medhelm, store: Pa
     assert strict.json["comparisons"] == 36
 
 
-def answer(outcome: Any) -> dict[str, Any]:
-    assert outcome.code == 0
-    return dict(outcome.json)
-
-
 def test_power_is_a_calculator_without_a_store(medhelm: Medhelm) -> None:
-    found = answer(medhelm("power", "--disagreement", "0.18", "--difference", "0.03", "--json"))
+    def power(*words: str) -> Any:
+        return succeeded(medhelm("power", *words, "--json")).json
+
+    found = power("--disagreement", "0.18", "--difference", "0.03")
     assert (found["needed"], found["detectable"], found["power_reached"]) == (1568, None, None)
-    assert answer(medhelm("power", "--disagreement", "0.18", "--instances", "1000", "--json"))["detectable"] == 0.037543
-    both = answer(medhelm("power", "--sd", "0.2", "--difference", "0.05", "--instances", "130", "--json"))
+    assert power("--disagreement", "0.18", "--instances", "1000")["detectable"] == 0.037543
+    both = power("--sd", "0.2", "--difference", "0.05", "--instances", "130")
     assert both["power_reached"] == pytest.approx(0.8, abs=0.02)
-    wide = answer(medhelm("power", "--sd", "0.2", "--design-effect", "3", "--difference", "0.05", "--json"))
+    wide = power("--sd", "0.2", "--design-effect", "3", "--difference", "0.05")
     assert wide["needed"] == pytest.approx(3 * both["needed"], rel=0.05)
     out = medhelm("power", "--disagreement", "0.18", "--difference", "0.03").out
     assert out == "A true difference of 0.03 needs 1,568 instances (power 0.8, level 0.05).\n"
@@ -278,27 +199,3 @@ def test_power_is_a_calculator_without_a_store(medhelm: Medhelm) -> None:
     tries = medhelm("power", "--sd", "0.2", "--difference", "0.05", "--instances", "130", "--pairs", "36").out
     assert "shared by 36 comparisons" in tries
     assert "130 instances detect a true difference of 0.05 with" in tries
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--disagreement", "0.2"], "give --difference"),
-        (["--disagreement", "0.2", "--difference", "0.3"], "differ by no more"),
-        (
-            ["--disagreement", "0.2", "--sd", "0.3", "--difference", "0.1"],
-            "--disagreement, --sd and names of models cannot be combined",
-        ),
-        (["a", "b", "--sd", "0.3", "--difference", "0.1"], "names of models cannot be combined"),
-        (["--instances", "100"], "need --disagreement or --sd"),
-        (["a"], "name two models"),
-        (["--difference", "3"], "3"),
-        (["--power", "1", "--sd", "0.1", "--difference", "0.1"], "power"),
-        ([], "no store at"),
-    ],
-)
-def test_mistakes_of_power_are_said_in_words(medhelm: Medhelm, arguments: list[str], said: str) -> None:
-    outcome = medhelm("power", *arguments)
-    assert outcome.code == 2
-    assert said in outcome.err
-    assert "Traceback" not in outcome.err

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import Medhelm
+from tests.support.cli import Medhelm, assert_refused, succeeded
 from tests.support.exchange.helm import RUNS, copy_of, run_folder
 
 pytestmark = pytest.mark.usefixtures("few_draws")
@@ -16,8 +16,7 @@ STORE = Path("medhelm-store")
 
 
 def test_runs_stand_on_the_leaderboard_by_helms_own_numbers(medhelm: Medhelm) -> None:
-    outcome = medhelm("import", "helm", RUNS)
-    assert outcome.code == 0
+    outcome = succeeded(medhelm("import", "helm", RUNS))
     assert "have no corrected score yet: run `medhelm rescore`" in outcome.out
     assert "mock/writer-a has 2 deployments, which are kept as separate models" in outcome.err
     board = medhelm("leaderboard", "--scoring", "published", "--format", "json").json
@@ -35,8 +34,7 @@ def test_without_corrected_scores_the_leaderboard_says_what_is_missing(medhelm: 
 
 
 def test_rescore_at_once_gives_both_rules(medhelm: Medhelm) -> None:
-    outcome = medhelm("import", "helm", run_folder("pubmed_qa:model=mock_writer-b"), "--rescore", "--json")
-    assert outcome.code == 0, outcome.err
+    outcome = succeeded(medhelm("import", "helm", run_folder("pubmed_qa:model=mock_writer-b"), "--rescore", "--json"))
     (run,) = outcome.json["runs"]
     assert run["state"] == "new"
     assert run["metrics_by_rule"]["published"]["exact_match"]["value"] == 2 / 6
@@ -62,9 +60,7 @@ def test_what_is_left_out_is_named_and_the_exit_code_is_1(medhelm: Medhelm, tmp_
 
 
 def test_a_wrong_folder_is_the_users_mistake(medhelm: Medhelm, tmp_path: Path) -> None:
-    outcome = medhelm("import", "helm", tmp_path / "nowhere")
-    assert (outcome.code, outcome.out) == (2, "")
-    assert "this folder does not exist" in outcome.err
+    assert_refused(medhelm("import", "helm", tmp_path / "nowhere"), "this folder does not exist")
     (tmp_path / "empty").mkdir()
     assert medhelm("import", "helm", tmp_path / "empty").code == 2
 
@@ -86,9 +82,7 @@ def test_commands_that_read_stores_take_imported_runs(medhelm: Medhelm) -> None:
         assert outcome.code in (0, 1), (command, outcome.err)
         assert "Traceback" not in outcome.err
     shutil.rmtree(STORE / "instances")
-    outcome = medhelm("rescore", "WARD-EM")
-    assert outcome.code == 2
-    assert "Import the run again" in outcome.err
+    assert_refused(medhelm("rescore", "WARD-EM"), "Import the run again")
 
 
 def test_invented_rows_of_ours_stay_invented_on_their_way_through_helms_files(medhelm: Medhelm) -> None:

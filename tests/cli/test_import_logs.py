@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import Medhelm
+from tests.support.cli import Medhelm, assert_refused, succeeded
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 INSPECT, LM_EVAL = FIXTURES / "inspect", FIXTURES / "lm_eval"
 
 
 def test_a_folder_of_logs(medhelm: Medhelm) -> None:
-    done = medhelm("import", "inspect", INSPECT, INSPECT / "short_0.3.50.json", "--json")
-    assert done.code == 0
+    done = succeeded(medhelm("import", "inspect", INSPECT, INSPECT / "short_0.3.50.json", "--json"))
     runs = done.json["runs"]
     assert done.json["skipped"] == []
     assert [(run["benchmark"], run["model"], run["state"]) for run in runs] == [
@@ -44,8 +43,7 @@ def test_the_same_logs_again_change_nothing(medhelm: Medhelm) -> None:
 
 
 def test_sample_files_of_lm_eval(medhelm: Medhelm) -> None:
-    done = medhelm("import", "lm-eval", LM_EVAL)
-    assert done.code == 0
+    done = succeeded(medhelm("import", "lm-eval", LM_EVAL))
     assert "invented_choice" in done.out
     assert "Exact match strict" in done.out
     assert "options were compared by log-likelihood" in done.err
@@ -98,13 +96,12 @@ def test_what_cannot_be_read_is_named_and_the_rest_goes_on(medhelm: Medhelm, tmp
 @pytest.mark.parametrize(("command", "name"), [("inspect", "x.eval"), ("lm-eval", "samples_x.jsonl")])
 def test_nothing_at_all(medhelm: Medhelm, tmp_path: Path, command: str, name: str) -> None:
     (tmp_path / name).write_text("{}")
-    done = medhelm("import", command, name, "nowhere")
-    assert done.code == 2
-    assert "no file could be imported" in done.err
-    assert f"{name}: " in done.err
-    assert "nowhere: this file or folder does not exist." in done.err
-    assert "Traceback" not in done.err
-    assert done.out == ""
+    assert_refused(
+        medhelm("import", command, name, "nowhere"),
+        "no file could be imported",
+        f"{name}: ",
+        "nowhere: this file or folder does not exist.",
+    )
 
 
 def ours(tmp_path: Path, **metadata: str) -> Path:
@@ -132,9 +129,9 @@ def test_prompts_that_are_no_longer_ours_leave_the_scores_of_the_log(medhelm: Me
 
 
 def test_invented_rows_never_stand_beside_real_data(medhelm: Medhelm, tmp_path: Path) -> None:
-    done = medhelm("import", "inspect", ours(tmp_path, tier="sample"))
-    assert done.code == 2
-    assert "the log holds sample data, not real data" in done.err
+    assert_refused(
+        medhelm("import", "inspect", ours(tmp_path, tier="sample")), "the log holds sample data, not real data"
+    )
     unknown = medhelm("import", "inspect", ours(tmp_path, tier="sample", benchmark="my_own"))
     assert "the benchmark my_own is unknown (use --benchmarks DIR" in unknown.err
 

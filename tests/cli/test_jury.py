@@ -8,7 +8,7 @@ from statistics import fmean
 import pytest
 
 from tests.support.benchmarks.judged import CRITERIA, DEFINITION, JUDGES, court, grades_of, verdict, write_benchmark
-from tests.support.cli import Medhelm
+from tests.support.cli import Medhelm, assert_refused, succeeded
 from tests.support.made_once import made_once
 from tests.support.servers.openai import Server
 from tests.support.stores import add_judged_runs, grades
@@ -46,9 +46,7 @@ def test_benchmarks_may_be_named_by_alias_and_group(medhelm: Medhelm, store: Pat
     ],
 )
 def test_mistakes_end_with_two(medhelm: Medhelm, store: Path, arguments: list[str], said: str) -> None:
-    outcome = medhelm("jury", "--store", store, *arguments)
-    assert (outcome.code, outcome.out) == (2, "")
-    assert said in outcome.err
+    assert_refused(medhelm("jury", "--store", store, *arguments), said)
 
 
 def test_a_family_can_be_set(medhelm: Medhelm, store: Path) -> None:
@@ -82,8 +80,7 @@ def judging(name: str, question: int, body: object) -> str | None:
 def test_what_judges_said_on_the_road_is_analysed(medhelm: Medhelm, server: Server, tmp_path: Path) -> None:
     server.answer_with(court(judging))
     ran(medhelm, server, write_benchmark(tmp_path))
-    outcome = medhelm("jury", "--store", "store", "--json")
-    assert outcome.code == 0
+    outcome = succeeded(medhelm("jury", "--store", "store", "--json"))
     own = outcome.json["benchmarks"]["letters"]
     assert (own["n_instances"], own["n_completions"], len(own["models"])) == (9, 18, 2)
     for name in JUDGES:
@@ -105,7 +102,6 @@ def test_where_the_lowest_grade_is_the_best_no_definition_is_needed(
 ) -> None:
     server.answer_with(court(lambda name, n, body: verdict(4, 3, 1 + n % 2)))
     ran(medhelm, server, write_benchmark(tmp_path, definition=REVERSED))
-    outcome = medhelm("jury", "letters", "--store", "store", "--json")
-    assert outcome.code == 0
+    outcome = succeeded(medhelm("jury", "letters", "--store", "store", "--json"))
     judge = next(iter(outcome.json["benchmarks"]["letters"]["judges"].values()))
     assert judge["mean"]["value"] == pytest.approx(fmean(fmean((4, 3, 5 - n % 2)) for n in range(9)), abs=1e-6)

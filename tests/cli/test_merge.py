@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
 
 from medhelm.io.files import KEY_VARIABLE
 from tests.support.benchmarks.choice import answers_with, make_benchmark, perfect
-from tests.support.cli import Medhelm, Outcome
+from tests.support.cli import Medhelm, Outcome, assert_refused
 from tests.support.encryption import plain_files
 from tests.support.servers.openai import Answer, Server
 
@@ -32,6 +34,20 @@ def run(medhelm: Medhelm, place: Path, server: Server, shard: str, store: str, *
     return medhelm("run", place, "--model", model(server), "--shard", shard, "--store", store, *more)
 
 
+def two_shards(medhelm: Medhelm, place: Path, server: Server, *more: str) -> None:
+    """Run both halves, each into a store of its own: a and b."""
+    for shard, store in (("1/2", "a"), ("2/2", "b")):
+        run(medhelm, place, server, shard, store, *more)
+
+
+def change_header(store: str, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change the header of the shard in a store."""
+    (file,) = Path(store).glob("runs/toy/*/run.json")
+    content = json.loads(file.read_text(encoding="utf-8"))
+    change(content)
+    file.write_text(json.dumps(content), encoding="utf-8")
+
+
 def merge(medhelm: Medhelm, place: Path, *stores: str) -> Outcome:
     return medhelm("merge", *stores, "--store", "all", "--benchmarks", place.parent)
 
@@ -42,8 +58,7 @@ def test_shards_count_once_they_are_merged(medhelm: Medhelm, place: Path, server
     assert "complete, shard 1/2" in first.out
     assert "medhelm merge STORE... --store TARGET" in first.err
     assert run(medhelm, place, server, "2/2", "b", "--json").json["runs"][0]["shard"] == "2/2"
-    board = medhelm("leaderboard", "--store", "a")
-    assert (board.code, "no finished run" in board.err, "`medhelm merge STORE...`" in board.err) == (2, True, True)
+    assert_refused(medhelm("leaderboard", "--store", "a"), "no finished run", "`medhelm merge STORE...`")
     medhelm("run", place, "--model", "baseline/majority", "--store", "a")
     board = medhelm("leaderboard", "--store", "a")
     assert f"Not counted, because they are parts of runs: toy with {model(server)} (1/2)" in " ".join(board.out.split())
@@ -81,9 +96,7 @@ def test_missing_and_unfinished_shards_are_named_with_their_commands(
     run(medhelm, place, server, "1/4", "a", "--limit", "10")
     whole = run(medhelm, place, server, "2/4", "b", "--limit", "10")
     assert whole.code == 0
-    (file,) = Path("b").glob("runs/*/*/run.json")
-    content = json.loads(file.read_text())
-    file.write_text(json.dumps({**content, "status": "partial", "n_failed": 1}))
+    change_header("b", lambda header: header.update(status="partial", n_failed=1))
     found = merge(medhelm, place, "a", "b")
     assert (found.code, found.out) == (2, "")
     said = " ".join(found.err.split())
@@ -105,8 +118,7 @@ def test_overlapping_shards_are_named(medhelm: Medhelm, place: Path, server: Ser
         in (" ".join(found.err.split()))
     )
     shutil.copytree("b", "b2")
-    found = merge(medhelm, place, "a", "b", "b2")
-    assert (found.code, "shard 2/2 is in b and b2. Name one of them." in found.err) == (2, True)
+    assert_refused(merge(medhelm, place, "a", "b", "b2"), "shard 2/2 is in b and b2. Name one of them.")
     assert merge(medhelm, place, "a", "b", "b").code == 0
 
 
@@ -117,65 +129,47 @@ def test_shards_of_different_runs_are_refused_with_what_differs(medhelm: Medhelm
     assert "its shards are of different runs: the data is" in said
     assert "the setting seed is 1 in 1/2 in a; 2 in 2/2 in b" in said
     run(medhelm, place, server, "1/2", "c", "--seed", "2")
-    (file,) = Path("c").glob("runs/*/*/run.json")
-    content = json.loads(file.read_text())
-    file.write_text(json.dumps({**content, "versions": {**content["versions"], "medhelm": "0.1.9"}}))
+    change_header("c", lambda header: header["versions"].update(medhelm="0.1.9"))
     said = " ".join(merge(medhelm, place, "b", "c").err.split())
     assert "its shards were run by different versions: medhelm 0.1.9" in said
     assert "not requested again" in said
 
 
 def test_a_changed_definition_is_refused(medhelm: Medhelm, place: Path, server: Server) -> None:
-    for index in (1, 2):
-        run(medhelm, place, server, f"{index}/2", f"s{index}")
+    two_shards(medhelm, place, server)
     file = place / "benchmark.yaml"
     file.write_text(file.read_text().replace("max_tokens: 5", "max_tokens: 6"))
-    found = merge(medhelm, place, "s1", "s2")
-    assert (found.code, "the definition has changed since its shards were run" in found.err) == (2, True)
+    assert_refused(merge(medhelm, place, "a", "b"), "the definition has changed since its shards were run")
 
 
 def test_damaged_records_are_named_and_nothing_is_visible(medhelm: Medhelm, place: Path, server: Server) -> None:
-    for index in (1, 2):
-        run(medhelm, place, server, f"{index}/2", f"s{index}")
-    (file,) = Path("s2").glob("runs/*/*/records.parquet")
-    (other,) = Path("s1").glob("runs/*/*/records.parquet")
+    two_shards(medhelm, place, server)
+    (file,) = Path("b").glob("runs/*/*/records.parquet")
+    (other,) = Path("a").glob("runs/*/*/records.parquet")
     kept = file.read_bytes()
     file.write_bytes(b"PAR1")
-    found = merge(medhelm, place, "s1", "s2")
-    assert (found.code, "records.parquet is missing or damaged" in found.err) == (2, True)
+    assert_refused(merge(medhelm, place, "a", "b"), "records.parquet is missing or damaged")
     shutil.copy(other, file)
-    found = merge(medhelm, place, "s1", "s2")
-    assert (found.code, "is not one of shard 2/2" in found.err) == (2, True)
+    assert_refused(merge(medhelm, place, "a", "b"), "is not one of shard 2/2")
     assert not list(Path("all").glob("runs/*/*/run.json"))
     file.write_bytes(kept)
-    assert merge(medhelm, place, "s1", "s2").code == 0
+    assert merge(medhelm, place, "a", "b").code == 0
 
 
 def test_failures_have_the_exit_code_of_a_run(medhelm: Medhelm, place: Path, server: Server) -> None:
     good = answers_with(perfect)
     server.answer_with(lambda body: Answer(status=400) if "number 3?" in str(body) else good(body))
-    for index in (1, 2):
-        run(medhelm, place, server, f"{index}/2", f"s{index}", "--attempts", "1")
-    found = merge(medhelm, place, "s1", "s2")
+    two_shards(medhelm, place, server, "--attempts", "1")
+    found = merge(medhelm, place, "a", "b")
     assert (found.code, "1 " in found.out) == (1, True)
-
-
-def set_shard(store: str, **numbers: object) -> None:
-    """Change the numbers in the header of a shard."""
-    (file,) = Path(store).glob("runs/toy/*/run.json")
-    content = json.loads(file.read_text(encoding="utf-8"))
-    content["shard"] |= numbers
-    file.write_text(json.dumps(content), encoding="utf-8")
 
 
 @pytest.mark.parametrize(
     ("numbers", "words"),
     [
-        ({"count": 10**9}, "is damaged"),
         ({"count": 10_001}, "N up to 10,000"),
         ({"count": 10**30, "index": 10**29}, "is damaged"),
         ({"index": 0}, "is damaged"),
-        ({"index": -1}, "is damaged"),
         ({"count": 10_000}, "its shards overlap"),
         ({"n_in_run": 10**12}, "its shards name different numbers of instances"),
         ({"n_in_run": -1}, "its shards name different numbers of instances"),
@@ -184,20 +178,17 @@ def set_shard(store: str, **numbers: object) -> None:
 def test_numbers_of_a_shard_are_checked_before_they_are_used(
     medhelm: Medhelm, place: Path, server: Server, numbers: dict[str, int], words: str
 ) -> None:
-    for shard, store in (("1/2", "a"), ("2/2", "b")):
-        assert run(medhelm, place, server, shard, store).code == 0
-    set_shard("a", **numbers)
-    refused = merge(medhelm, place, "a", "b")
-    assert (refused.code, words in refused.err) == (2, True), refused.err
+    two_shards(medhelm, place, server)
+    change_header("a", lambda header: header["shard"].update(numbers))
+    assert_refused(merge(medhelm, place, "a", "b"), words)
     assert not list(Path("all").glob("runs/*/*"))
 
 
 def test_an_enormous_run_whose_instances_are_missing_is_refused(medhelm: Medhelm, place: Path, server: Server) -> None:
-    for shard, store in (("1/2", "a"), ("2/2", "b")):
-        assert run(medhelm, place, server, shard, store).code == 0
-        set_shard(store, n_in_run=10**12)
-    refused = merge(medhelm, place, "a", "b")
-    assert (refused.code, "of 1,000,000,000,000 instances are in no shard" in refused.err) == (2, True)
+    two_shards(medhelm, place, server)
+    for store in ("a", "b"):
+        change_header(store, lambda header: header["shard"].update(n_in_run=10**12))
+    assert_refused(merge(medhelm, place, "a", "b"), "of 1,000,000,000,000 instances are in no shard")
 
 
 @pytest.mark.parametrize(
@@ -206,38 +197,25 @@ def test_an_enormous_run_whose_instances_are_missing_is_refused(medhelm: Medhelm
 def test_a_shard_without_a_time_is_refused(
     medhelm: Medhelm, place: Path, server: Server, change: dict[str, object]
 ) -> None:
-    for shard, store in (("1/2", "a"), ("2/2", "b")):
-        assert run(medhelm, place, server, shard, store).code == 0
-    (file,) = Path("a").glob("runs/toy/*/run.json")
-    content = json.loads(file.read_text(encoding="utf-8"))
-    file.write_text(json.dumps({**content, **change}), encoding="utf-8")
-    refused = merge(medhelm, place, "a", "b")
-    assert (refused.code, "the start or the duration of a shard" in refused.err) == (2, True)
+    two_shards(medhelm, place, server)
+    change_header("a", lambda header: header.update(change))
+    assert_refused(merge(medhelm, place, "a", "b"), "the start or the duration of a shard")
 
 
 def test_an_instance_that_is_there_twice_is_found_by_its_id(medhelm: Medhelm, place: Path, server: Server) -> None:
-    for shard, store in (("1/2", "a"), ("2/2", "b")):
-        assert run(medhelm, place, server, shard, store).code == 0
+    two_shards(medhelm, place, server)
     (file,) = Path("a").glob("runs/toy/*/records.parquet")
     with duckdb.connect() as database:
         database.execute(f"CREATE TABLE t AS SELECT * FROM read_parquet('{file}')")
         database.execute("UPDATE t SET instance_id = (SELECT min(instance_id) FROM t)")
         file.unlink()
         database.execute(f"COPY t TO '{file}' (FORMAT parquet)")
-    refused = merge(medhelm, place, "a", "b")
-    assert (refused.code, "or is there twice" in refused.err) == (2, True)
-
-
-@pytest.mark.parametrize("text", ["0/2", "3/2", "2", "a/b", "1/0", "-1/2", "1/10001", f"1/1{'0' * 5000}"])
-def test_a_part_that_is_none_is_refused(medhelm: Medhelm, place: Path, text: str) -> None:
-    found = medhelm("run", place, "--model", "baseline/majority", "--shard", text)
-    assert (found.code, "such as 2/8" in found.err) == (2, True)
+    assert_refused(merge(medhelm, place, "a", "b"), "or is there twice")
 
 
 def test_stores_without_shards_are_refused(medhelm: Medhelm, place: Path) -> None:
     medhelm("run", place, "--model", "baseline/majority", "--store", "a")
-    found = merge(medhelm, place, "a")
-    assert (found.code, "no shards in a. `medhelm run --shard I/N` writes them." in found.err) == (2, True)
+    assert_refused(merge(medhelm, place, "a"), "no shards in a. `medhelm run --shard I/N` writes them.")
 
 
 def test_encrypted_shards_are_merged_into_a_store_that_is_encrypted_from_the_start(
@@ -249,8 +227,7 @@ def test_encrypted_shards_are_merged_into_a_store_that_is_encrypted_from_the_sta
         assert run(medhelm, place, server, shard, store).code == 0
     Path("all").mkdir()
     Path("all", "store.json").write_text('{"medhelm_store": 1}', encoding="utf-8")
-    found = merge(medhelm, place, "a", "b")
-    assert (found.code, "the store all is not encrypted, and MEDHELM_STORE_KEY is set" in found.err) == (2, True)
+    assert_refused(merge(medhelm, place, "a", "b"), "the store all is not encrypted, and MEDHELM_STORE_KEY is set")
     shutil.rmtree("all")
     assert merge(medhelm, place, "a", "b").code == 0
     assert plain_files(Path("all"), "Question", "good", "B. bad", '"bad"') == []  # a random key may hold "bad"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.benchmarks.judged import CRITERIA, verdict, write_benchmark
-from tests.support.cli import Medhelm
+from tests.support.cli import Medhelm, succeeded
 from tests.support.servers.openai import Answer, Server
 from tests.support.servers.vendors import KEYS, VENDORS, Vendor
 
@@ -87,8 +87,9 @@ def test_all_providers_and_three_judges_in_one_run_with_the_right_bill(
     benchmark = write_benchmark(tmp_path, n=N)
     models = [part for name in VENDORS for part in ("--model", f"{name}-m")]
     judges = [part for name in JUDGES for part in ("--judge", f"{name}-judge")]
-    outcome = medhelm("run", benchmark, *models, *judges, "--models", everybody, "--data", tmp_path, "--json")
-    assert outcome.code == 0, outcome.err
+    outcome = succeeded(
+        medhelm("run", benchmark, *models, *judges, "--models", everybody, "--data", tmp_path, "--json")
+    )
     runs = {run["model"]: run for run in outcome.json["runs"]}
     assert set(runs) == {f"{name}-m" for name in VENDORS}
     for name in VENDORS:

@@ -9,8 +9,8 @@ import pytest
 
 from medhelm.models.providers import SERVICES
 from tests.support.benchmarks.choice import chat
-from tests.support.cli import Medhelm
-from tests.support.servers.openai import Answer, Server
+from tests.support.cli import Medhelm, assert_refused, succeeded
+from tests.support.servers.openai import Server
 
 OWN = """\
 ward-model:
@@ -29,8 +29,7 @@ def own_models(tmp_path: Path, server: Server) -> Path:
 
 
 def test_list_shows_own_names_and_baselines(medhelm: Medhelm, own_models: Path) -> None:
-    outcome = medhelm("models", "list")
-    assert outcome.code == 0
+    outcome = succeeded(medhelm("models", "list"))
     line = next(line for line in outcome.out.splitlines() if line.startswith("ward-model"))
     assert line.split()[-7:] == ["none", "needed", "4096", "no", "0.5", "1.5", "models.yaml"]
     assert "baseline/majority" in outcome.out
@@ -78,25 +77,9 @@ def test_list_gives_dated_prices_of_hosted_models(medhelm: Medhelm) -> None:
     assert (model["key"], model["window"]) == ("missing", 128_000)
 
 
-def test_list_says_which_keys_are_there(medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-invented\n")
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-ant-invented")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAINVENTED")
-    monkeypatch.setenv("AWS_REGION", "us-east-1")
-    names = ["anthropic/claude-sonnet-4-5", "openai/gpt-4o", "google/gemini-2.5-pro", "bedrock/amazon.nova-lite-v1:0"]
-    outcome = medhelm("models", "list", *names)
-    lines = {line.split()[0]: line for line in outcome.out.splitlines()[1:] if "/" in line}
-    said = ["ANTHROPIC_API_KEY set", "OPENAI_API_KEY WRONG", "GEMINI_API_KEY MISSING", "AWS_ACCESS_KEY_ID MISSING"]
-    for name, words in zip(names, said, strict=True):
-        assert words in lines[name]
-        assert re.search(r" \d[\d.]* +\d[\d.]* +\d{4}-\d\d-\d\d$", lines[name].rstrip())
-    assert "invented" not in outcome.out.lower()
-
-
 def test_check_asks_and_tells_the_answer(medhelm: Medhelm, own_models: Path, server: Server) -> None:
     server.script(chat("OK"))
-    outcome = medhelm("models", "check", "ward-model", "--models", own_models)
-    assert outcome.code == 0
+    outcome = succeeded(medhelm("models", "check", "ward-model", "--models", own_models))
     assert "ward-model: responded with 'OK' in " in outcome.out
     assert "reports itself as mock-1" in outcome.out
     body, again = server.bodies
@@ -105,35 +88,10 @@ def test_check_asks_and_tells_the_answer(medhelm: Medhelm, own_models: Path, ser
     assert "structured output: no" in outcome.out
 
 
-@pytest.mark.parametrize(
-    ("answer", "said"),
-    [
-        (Answer(status=401, body={"error": {"message": "who are you?"}}), "who are you?"),
-        (Answer(status=503), "503"),
-        (Answer(body="<html>"), "malformed_reply"),
-    ],
-    ids=["wrong key", "overloaded", "no chat server"],
-)
-def test_check_says_what_is_wrong(
-    medhelm: Medhelm, own_models: Path, server: Server, answer: Answer, said: str
-) -> None:
-    server.script(answer)
-    outcome = medhelm("models", "check", "ward-model")
-    assert outcome.code == 1
-    assert said in outcome.out
-    assert server.count == 1
-
-
 def test_check_without_a_key_ends_with_four(medhelm: Medhelm) -> None:
     outcome = medhelm("models", "check", "openai/gpt-4o")
     assert outcome.code == 4
     assert outcome.out == "openai/gpt-4o: no_key: needs a key: set the environment variable OPENAI_API_KEY.\n"
-
-
-def test_all_missing_keys_are_named_at_once(medhelm: Medhelm) -> None:
-    outcome = medhelm("models", "check", "openai/gpt-4o", "anthropic/claude-sonnet-4-5", "google/gemini-2.5-pro")
-    assert outcome.code == 4
-    assert all(name in outcome.out for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"))
 
 
 def test_a_missing_key_does_not_keep_others_from_being_asked(
@@ -165,9 +123,7 @@ def test_check_as_json(medhelm: Medhelm, own_models: Path, server: Server) -> No
 
 def test_check_offline_ends_with_two(medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    outcome = medhelm("models", "check", "openai/gpt-4o", "--offline")
-    assert outcome.code == 2
-    assert "offline" in outcome.err
+    assert_refused(medhelm("models", "check", "openai/gpt-4o", "--offline"), "offline")
 
 
 def test_a_malformed_models_file_names_its_problems(medhelm: Medhelm, tmp_path: Path) -> None:

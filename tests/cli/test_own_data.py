@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import Medhelm
+from tests.support.cli import Medhelm, assert_refused, succeeded
 
 HEADER = ["Case ID", "Patient", " Note text ", "Answer"]
 
@@ -67,13 +67,11 @@ def workbook(path: Path) -> Path:
 def test_a_spreadsheet_becomes_a_benchmark_with_a_leaderboard(
     medhelm: Medhelm, tmp_path: Path, make: Callable[[Path], Path]
 ) -> None:
-    made = medhelm("benchmarks", "new", "anticoagulants", "--from", make(tmp_path), "--out", tmp_path)
-    assert made.code == 0, made.err
+    made = succeeded(medhelm("benchmarks", "new", "anticoagulants", "--from", make(tmp_path), "--out", tmp_path))
     for words in ("The prompt shows `Note text`", "identified by `Case ID`", "same `Patient` count as one patient"):
         assert words in made.out
     place = tmp_path / "anticoagulants"
-    checked = medhelm("benchmarks", "check", place, "--json")
-    assert checked.code == 0, checked.err
+    checked = succeeded(medhelm("benchmarks", "check", place, "--json"))
     (result,) = checked.json["benchmarks"]
     assert (result["n"], result["exceptions"], result["findings"]) == (30, [], [])
     assert medhelm("benchmarks", "check", place, "--tier", "sample").code == 0
@@ -103,8 +101,7 @@ def test_what_is_merged_hidden_skipped_or_spelled_in_several_ways_is_said(medhel
             page.write_row(number, 0, [number, note, f"Is it {label}?", label])
         page.merge_range(4, 1, 5, 1, "Leg swollen since Monday.")
         page.set_row(7, None, None, {"hidden": True})
-    made = medhelm("benchmarks", "new", "ward", "--from", tmp_path / "w.xlsx", "--out", tmp_path)
-    assert made.code == 0, made.err
+    made = succeeded(medhelm("benchmarks", "new", "ward", "--from", tmp_path / "w.xlsx", "--out", tmp_path))
     for words in (
         "Read 6 rows of",
         "the sheet `Data`",
@@ -128,10 +125,11 @@ def test_what_is_merged_hidden_skipped_or_spelled_in_several_ways_is_said(medhel
     definition = place / "benchmark.yaml"
     text = definition.read_text(encoding="utf-8")
     definition.write_text(text.replace(', values: {N: "no", Y: "yes"}', ""), encoding="utf-8")
-    refused = medhelm("benchmarks", "check", place)
-    assert "row 4 (id 3): the answer `Y` is not one of the options" in refused.err
-    assert "If it means `yes`, write `values: {Y: yes}` under `answer`." in refused.err
-    assert refused.code == 2
+    assert_refused(
+        medhelm("benchmarks", "check", place),
+        "row 4 (id 3): the answer `Y` is not one of the options",
+        "If it means `yes`, write `values: {Y: yes}` under `answer`.",
+    )
     choices = 'choices: ["no", unknown, "yes"]'
     definition.write_text(
         definition.read_text(encoding="utf-8").replace(choices, 'choices: ["no", unknown, "yes", "Y", "N"]'),
@@ -148,26 +146,27 @@ def test_an_error_of_a_spreadsheet_is_named_by_its_line_and_not_scored(medhelm: 
     rows += ["3,Is it DVT on this ward?,no", "4,#BEZUG!,no"]
     (tmp_path / "w.csv").write_text("\n".join(rows), encoding="utf-8")
     assert medhelm("benchmarks", "new", "ward", "--from", tmp_path / "w.csv", "--out", tmp_path).code == 0
-    refused = medhelm("benchmarks", "check", tmp_path / "ward")
-    assert refused.code == 2
-    assert "w.csv, line 4: `answer` has the error #REF!. Correct it" in refused.err
-    assert "w.csv, line 6: `question` has the error #BEZUG!. Correct it" in refused.err
+    assert_refused(
+        medhelm("benchmarks", "check", tmp_path / "ward"),
+        "w.csv, line 4: `answer` has the error #REF!. Correct it",
+        "w.csv, line 6: `question` has the error #BEZUG!. Correct it",
+    )
 
 
 def test_a_file_with_two_encodings_is_refused_by_line(medhelm: Medhelm, tmp_path: Path) -> None:
     lines = as_text(",").splitlines(keepends=True)
     path = tmp_path / "notes.csv"
     path.write_bytes("".join(lines[:15]).encode() + "".join(lines[15:]).encode("cp1252"))
-    refused = medhelm("benchmarks", "new", "anticoagulants", "--from", path, "--out", tmp_path)
-    assert refused.code == 2
-    assert "Lines in UTF-8: 2-15; in Windows-1252: 16-31." in refused.err
+    assert_refused(
+        medhelm("benchmarks", "new", "anticoagulants", "--from", path, "--out", tmp_path),
+        "Lines in UTF-8: 2-15; in Windows-1252: 16-31.",
+    )
     assert not (tmp_path / "anticoagulants").exists()
 
 
 def test_names_of_other_benchmarks_are_refused(medhelm: Medhelm, tmp_path: Path) -> None:
     for name, words in (("pubmed_qa", "is the name of another"), ("Discharge QA", "Try `discharge_qa`")):
-        refused = medhelm("benchmarks", "new", name, "--out", tmp_path)
-        assert (refused.code, words in refused.err) == (2, True)
+        assert_refused(medhelm("benchmarks", "new", name, "--out", tmp_path), words)
 
 
 def test_a_folder_with_the_name_of_a_benchmark_is_ambiguous(
@@ -176,9 +175,9 @@ def test_a_folder_with_the_name_of_a_benchmark_is_ambiguous(
     monkeypatch.chdir(tmp_path)
     medhelm("benchmarks", "new", "mine")
     (tmp_path / "mine").rename(tmp_path / "pubmed_qa")
-    refused = medhelm("run", "pubmed_qa", "--model", "baseline/majority")
-    assert refused.code == 2
-    assert "is both a benchmark and the folder ./pubmed_qa" in refused.err
+    assert_refused(
+        medhelm("run", "pubmed_qa", "--model", "baseline/majority"), "is both a benchmark and the folder ./pubmed_qa"
+    )
 
 
 @pytest.mark.parametrize(
@@ -202,10 +201,8 @@ def test_own_data_in_place_of_the_published_files_is_another_data_set(
 ) -> None:
     sample = medhelm("data", "sample", "pubmed_qa", "--out", tmp_path)
     assert f"medhelm run pubmed_qa --data {tmp_path} --own-data --model ..." in sample.out
-    refused = medhelm("benchmarks", "check", "pubmed_qa", "--data", tmp_path)
-    assert (refused.code, "for data of your own, use --own-data" in refused.err) == (
-        2,
-        True,
+    assert_refused(
+        medhelm("benchmarks", "check", "pubmed_qa", "--data", tmp_path), "for data of your own, use --own-data"
     )
     assert medhelm("benchmarks", "check", "pubmed_qa", "--data", tmp_path, "--own-data").code == 0
     own = ("run", "pubmed_qa", "--data", tmp_path, "--own-data", "--model", "baseline/majority")
@@ -228,13 +225,11 @@ def test_a_cluster_that_looks_like_a_record_number_is_named(medhelm: Medhelm, tm
     """When it is guessed, and when the benchmark is checked; a topic is not one."""
     rows = [f"{1000100 + n // 2},note {n} of a patient who came in,{'yes' if n % 2 else 'no'}" for n in range(8)]
     (tmp_path / "notes.csv").write_text("\n".join(["Subject,Note,Answer", *rows]) + "\n")
-    made = medhelm("benchmarks", "new", "own", "--from", "notes.csv")
-    assert made.code == 0, made.err
+    made = succeeded(medhelm("benchmarks", "new", "own", "--from", "notes.csv"))
     assert "`Subject` looks like a record number of patients" in made.out + made.err
     checked = medhelm("benchmarks", "check", "own")
     assert "`cluster: Subject` looks like a record number of patients" in checked.out + checked.err
     (tmp_path / "topics.csv").write_text("\n".join(["Subject,Note,Answer", *(row[7:] for row in rows)]) + "\n")
     (tmp_path / "topics.csv").write_text((tmp_path / "topics.csv").read_text().replace("\n,", "\nasthma,"))
-    made = medhelm("benchmarks", "new", "topics", "--from", "topics.csv")
-    assert made.code == 0, made.err
+    made = succeeded(medhelm("benchmarks", "new", "topics", "--from", "topics.csv"))
     assert "record number" not in made.out + made.err

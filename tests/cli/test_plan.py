@@ -11,11 +11,9 @@ import pytest
 
 from tests.support.benchmarks.choice import chat, make_benchmark
 from tests.support.benchmarks.judged import court, write_benchmark
-from tests.support.cli import Medhelm
+from tests.support.cli import Medhelm, succeeded
 from tests.support.exchange.helm import change, copy_of
 from tests.support.servers.openai import Server
-
-KEYS = {"benchmark", "model", "role", "requests", "cached", "input_tokens", "output_tokens", "cost_usd", "missing"}
 
 
 @pytest.fixture
@@ -33,12 +31,8 @@ def command(server: Server, tmp_path: Path) -> list[str]:
 
 
 def test_the_json_is_the_contract(medhelm: Medhelm, server: Server, command: list[str], tmp_path: Path) -> None:
-    done = medhelm("plan", *command, "--json")
-    assert done.code == 0
+    done = succeeded(medhelm("plan", *command, "--json"))
     found = done.json
-    assert found == medhelm("plan", *command, "--format", "json").json
-    assert {"rows", "cost_usd", "requests"} <= set(found)
-    assert all(set(row) >= KEYS for row in found["rows"])
     assert [(row["benchmark"], row["model"], row["role"], row["requests"]) for row in found["rows"]] == [
         ("letters", "mock", "model", 4),
         ("letters", "judge-1", "judge", 4),
@@ -46,7 +40,6 @@ def test_the_json_is_the_contract(medhelm: Medhelm, server: Server, command: lis
         ("toy", "mock", "model", 3),
     ]
     assert found["requests"] == 15
-    assert all(set(row["output_tokens"]) == {"expected", "max"} for row in found["rows"])
     for part in ("expected", "max"):
         assert found["cost_usd"][part] == pytest.approx(sum(row["cost_usd"][part] for row in found["rows"]))
     assert all(row["missing"] == [] for row in found["rows"])
@@ -54,24 +47,15 @@ def test_the_json_is_the_contract(medhelm: Medhelm, server: Server, command: lis
     assert not (tmp_path / "medhelm-store").exists()
 
 
+OPTIONS = (
+    "--limit 2 --tier real --seed 3 --concurrency 4 --timeout 9 --attempts 2 --max-cost 5 --scoring published "
+    "--min-judges 1 --sample all"
+)
+
+
 def test_the_same_arguments_as_run(medhelm: Medhelm, server: Server, command: list[str]) -> None:
-    options = [
-        "--limit",
-        "2",
-        "--tier",
-        "real",
-        "--seed",
-        "3",
-        "--concurrency",
-        "4",
-        "--timeout",
-        "9",
-        "--attempts",
-        "2",
-    ]
-    options += ["--max-cost", "5", "--scoring", "published", "--min-judges", "1", "--sample", "all"]
-    planned = medhelm("plan", *command, *options, "--json")
-    assert planned.code == 0, planned.err
+    options = OPTIONS.split()
+    planned = succeeded(medhelm("plan", *command, *options, "--json"))
     sent = medhelm("run", *command, *options, "--json").json["requests_sent"]
     assert planned.json["requests"] == sent == server.count
     again = medhelm("plan", *command, *options, "--json").json
@@ -96,8 +80,7 @@ def test_missing_data_and_keys_end_with_4_after_the_plan(medhelm: Medhelm, comma
 
 def test_a_model_without_a_price_is_named_and_not_free(medhelm: Medhelm, server: Server, command: list[str]) -> None:
     name = f"openai/nobody@{server.url}/v1"
-    done = medhelm("plan", "./toy", "--model", name, "--json")
-    assert done.code == 0
+    done = succeeded(medhelm("plan", "./toy", "--model", name, "--json"))
     assert done.json["rows"][0]["cost_usd"] is None
     assert (done.json["cost_usd"]["expected"], done.json["cost_usd"]["max"]) == (None, None)
     assert name in done.json["warnings"][0]
@@ -115,8 +98,7 @@ def test_whether_max_cost_will_do(medhelm: Medhelm, command: list[str], limit: s
 def test_what_is_left_of_the_stores_budget_is_compared(medhelm: Medhelm, command: list[str]) -> None:
     assert medhelm("budget", "set", "0.001").code == 0
     assert medhelm("run", *command).code == 3
-    planned = medhelm("plan", *command)
-    assert planned.code == 0
+    planned = succeeded(medhelm("plan", *command))
     said = " ".join(planned.out.split())
     assert re.search(r"the store.s budget, 0\.00\d\d of 0\.001 USD \(`medhelm budget show`\), is too low", said)
     assert "The run would stop before it is complete." in said
@@ -163,13 +145,11 @@ def test_the_prompts_of_a_run_of_helm(medhelm: Medhelm, server: Server, command:
     verdict = json.dumps({name: {"score": 4, "explanation": "so"} for name in ("accuracy", "completeness", "clarity")})
     server.answer_with(lambda body: chat(verdict if body["model"].startswith("judge") else "Take it."))
     arguments = ["--like", letters, *command[2:]]
-    planned = medhelm("plan", *arguments, "--json")
-    assert planned.code == 0, planned.err
+    planned = succeeded(medhelm("plan", *arguments, "--json"))
     assert server.count == 0
     assert not (tmp_path / "medhelm-store").exists()
     assert {row["benchmark"] for row in planned.json["rows"]} == {"LETTERS"}
-    sent = medhelm("run", *arguments, "--json")
-    assert sent.code == 0, sent.err
+    succeeded(medhelm("run", *arguments, "--json"))
     assert planned.json["requests"] == server.count > 0
     again = medhelm("plan", *arguments, "--json").json
     assert [row["cached"] for row in again["rows"]] == [row["requests"] for row in again["rows"]]
@@ -178,8 +158,7 @@ def test_the_prompts_of_a_run_of_helm(medhelm: Medhelm, server: Server, command:
 
 
 def test_the_sample_tier_needs_no_data(medhelm: Medhelm, tmp_path: Path) -> None:
-    done = medhelm("plan", "all", "--tier", "sample", "--model", "baseline/majority", "--json")
-    assert done.code == 0
+    done = succeeded(medhelm("plan", "all", "--tier", "sample", "--model", "baseline/majority", "--json"))
     assert len(done.json["rows"]) >= 37
     assert (done.json["requests"], done.json["cost_usd"]["max"]) == (0, 0.0)
     assert not (tmp_path / "medhelm-store").exists()
@@ -187,8 +166,9 @@ def test_the_sample_tier_needs_no_data(medhelm: Medhelm, tmp_path: Path) -> None
 
 def test_the_published_selection_can_be_named_for_the_whole_suite(medhelm: Medhelm) -> None:
     """Where it is the default one, it has that name as well; benchmarks outside the suite have none."""
-    done = medhelm("plan", "all", "--tier", "sample", "--model", "baseline/majority", "--sample", "published", "--json")
-    assert done.code == 0, done.err
+    done = succeeded(
+        medhelm("plan", "all", "--tier", "sample", "--model", "baseline/majority", "--sample", "published", "--json")
+    )
     assert len({row["benchmark"] for row in done.json["rows"]}) == 37
     outside = medhelm("plan", "healthbench", "--tier", "sample", "--model", "baseline/lexical", "--sample", "published")
     assert outside.code == 2

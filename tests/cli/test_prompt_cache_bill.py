@@ -232,54 +232,36 @@ def test_the_models_read_the_same_with_the_mark_and_the_records_stand_in_their_o
     assert rows == [expected, expected]
 
 
-@pytest.mark.parametrize(
-    ("provider", "status", "body", "headers"),
-    [
-        (
-            "bedrock",
-            403,
-            {"message": "You invoked an unsupported model or your request did not allow prompt caching."},
-            {"x-amzn-errortype": "AccessDeniedException"},
+def refusal(message: str, **more: str) -> dict[str, Any]:
+    return {"type": "error", "error": {"type": "invalid_request_error", "message": message, **more}}
+
+
+UNSUPPORTED = {
+    "bedrock": Answer(
+        status=403,
+        body={"message": "You invoked an unsupported model or your request did not allow prompt caching."},
+        headers={"x-amzn-errortype": "AccessDeniedException"},
+    ),
+    "anthropic": Answer(
+        status=400, body=refusal("messages.0.content.0.text.cache_control: Extra inputs are not permitted")
+    ),
+    "openai": Answer(
+        status=400,
+        body=refusal(
+            "Unknown parameter: 'prompt_cache_options'.", param="prompt_cache_options", code="unknown_parameter"
         ),
-        (
-            "anthropic",
-            400,
-            {
-                "type": "error",
-                "error": {
-                    "type": "invalid_request_error",
-                    "message": "messages.0.content.0.text.cache_control: Extra inputs are not permitted",
-                },
-            },
-            {},
-        ),
-        (
-            "openai",
-            400,
-            {
-                "error": {
-                    "message": "Unknown parameter: 'prompt_cache_options'.",
-                    "type": "invalid_request_error",
-                    "param": "prompt_cache_options",
-                    "code": "unknown_parameter",
-                }
-            },
-            {},
-        ),
-    ],
-)
+    ),
+}
+"""Provider -> what it says of a mark that the model does not know."""
+
+
+@pytest.mark.parametrize("provider", UNSUPPORTED)
 def test_a_model_that_knows_no_cache_is_asked_without_the_mark(
-    server: Server,
-    caching: Caching,
-    run: Run,
-    provider: str,
-    status: int,
-    body: dict[str, Any],
-    headers: dict[str, str],
+    server: Server, caching: Caching, run: Run, provider: str
 ) -> None:
     def decide(asked: dict[str, Any]) -> Answer:
         if any(mark in json.dumps(asked) for mark in ("cache_control", "cachePoint", "prompt_cache")):
-            return Answer(status=status, body=body, headers=headers)
+            return UNSUPPORTED[provider]
         caching.texts.append("")
         return VENDORS[provider].answer("yes")
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.benchmarks.judged import DEFINITION, JUDGES, court, write_benchmark
-from tests.support.cli import Medhelm, Outcome
+from tests.support.cli import Medhelm, Outcome, assert_refused, succeeded
 from tests.support.servers.openai import Server
 
 N = 6
@@ -56,8 +56,7 @@ def test_the_jury_is_told_of_beside_the_run(medhelm: Medhelm, place: Path, serve
 
 
 def test_without_judges_it_is_said_what_stands_in(medhelm: Medhelm, place: Path, server: Server) -> None:
-    told = medhelm("run", place, *names(server, "mock", option="--model"))
-    assert told.code == 0
+    told = succeeded(medhelm("run", place, *names(server, "mock", option="--model")))
     assert "no judges were named (--judge): scoring 1 free-text benchmark by ROUGE-L instead" in told.err
     assert "no judges" not in run(medhelm, place, server).err
 
@@ -129,9 +128,7 @@ def test_what_cannot_be_done_is_refused_before_anything_is_sent(
     run(medhelm, place, server)
     before = server.count
     judge = f"openai/judge-1@{server.url}/v1"
-    refused = medhelm(*[{"PLACE": str(place), "JUDGE": judge}.get(word, word) for word in words])
-    assert refused.code == 2
-    assert said in refused.err
+    assert_refused(medhelm(*[{"PLACE": str(place), "JUDGE": judge}.get(word, word) for word in words]), said)
     assert server.count == before
 
 
@@ -154,8 +151,7 @@ def test_a_jury_grades_by_one_of_two_rubrics(medhelm: Medhelm, tmp_path: Path, s
 
     def rubrics(*command: object) -> list[tuple[str, str]]:
         asked.clear()
-        done = medhelm(*command, "--json")
-        assert done.code == 0, done.err
+        done = succeeded(medhelm(*command, "--json"))
         return [(run["jury"]["rubric"], run["jury"]["rubric_digest"]) for run in done.json["runs"]]
 
     everyone = names(server, *JUDGES)
@@ -206,10 +202,14 @@ def test_the_extended_rubric_needs_judges_and_a_benchmark_that_has_it(
 ) -> None:
     model = names(server, "mock", option="--model")
     for command in ("run", "plan"):
-        without = medhelm(command, "aci_bench", "--tier", "sample", *model, "--rubric", "extended")
-        assert (without.code, "needs judges. Name them with --judge" in without.err) == (2, True)
-        lacking = medhelm(command, place, *model, *names(server, *JUDGES), "--rubric", "extended")
-        assert (lacking.code, "letters: only one rubric is defined" in lacking.err) == (2, True)
+        assert_refused(
+            medhelm(command, "aci_bench", "--tier", "sample", *model, "--rubric", "extended"),
+            "needs judges. Name them with --judge",
+        )
+        assert_refused(
+            medhelm(command, place, *model, *names(server, *JUDGES), "--rubric", "extended"),
+            "letters: only one rubric is defined",
+        )
     assert server.count == 0
 
 
@@ -231,7 +231,6 @@ def test_in_another_folder_the_benchmarks_that_are_known_are_scored_again(
         "left out: readmit, because its definition is not found here. Name the folder with --benchmarks DIR."
         in done.err
     )
-    named = medhelm("rescore", "readmit", "--store", store)
-    assert (named.code, "unknown benchmark `readmit`" in named.err) == (2, True)
+    assert_refused(medhelm("rescore", "readmit", "--store", store), "unknown benchmark `readmit`")
     found = medhelm("rescore", "--store", store, "--benchmarks", tmp_path, "--json")
     assert {run["benchmark"] for run in found.json["runs"]} == {"medec", "readmit"}

@@ -17,7 +17,7 @@ from medhelm.domain import Origin, RunStatus, Usage
 from medhelm.storage.recovery.damaged_runs import DamagedRunWarning
 from medhelm.storage.store import Store
 from tests.support.benchmarks.choice import chat
-from tests.support.cli import Medhelm
+from tests.support.cli import Medhelm, assert_refused, succeeded
 from tests.support.made_once import made_once
 from tests.support.servers.openai import Server
 from tests.support.stores import JUDGES, Scores, add_judged_runs, grades, make_store, scored_run, write_run
@@ -49,8 +49,7 @@ def rows(text: str) -> list[dict[str, str]]:
 
 
 def listed(medhelm: Medhelm, *options: str) -> list[tuple[str, str]]:
-    done = medhelm("runs", "list", "--json", *options)
-    assert done.code == 0, done.err
+    done = succeeded(medhelm("runs", "list", "--json", *options))
     return [(run["benchmark"], run["model"]) for run in done.json["runs"]]
 
 
@@ -74,7 +73,6 @@ ALL = [
         (["--exclude", "openai/a", "--exclude", "openai/b"], [ALL[1], ALL[6]]),
         (["--benchmark", "pub", "--exclude", "other"], [ALL[4], ALL[5]]),
         (["--since", "2026-01-15"], [ALL[3]]),
-        (["--since", "2026-02-01T00:00"], [ALL[3]]),
         (["--status", "partial"], [ALL[3]]),
         (["--tier", "sample"], [ALL[1]]),
     ],
@@ -91,16 +89,13 @@ def test_filters(store: Path, medhelm: Medhelm, options: list[str], models: list
         (["--model", "gpt"], "no run of `gpt`"),
         (["--benchmark", "medec", "--model", "other/x"], "no run meets these conditions. Models: baseline/majority,"),
         (["--status", "failed"], "Statuses: complete and partial."),
-        (["--since", "yesterday"], "'yesterday' is not a date."),
     ],
     ids=str,
 )
 def test_what_matches_nothing_names_what_there_is(
     store: Path, medhelm: Medhelm, options: list[str], words: str
 ) -> None:
-    done = medhelm("runs", "list", *options)
-    assert done.code == 2
-    assert words in done.err
+    assert_refused(medhelm("runs", "list", *options), words)
 
 
 def test_several_stores_and_none(store: Path, medhelm: Medhelm, tmp_path: Path) -> None:
@@ -116,22 +111,18 @@ def test_several_stores_and_none(store: Path, medhelm: Medhelm, tmp_path: Path) 
 def test_a_damaged_run_is_listed_beside_the_others_and_removed(store: Path, medhelm: Medhelm) -> None:
     (path,) = store.glob("runs/medec/openai_b-*/run.json")
     path.write_text("{", encoding="utf-8")
-    done = medhelm("runs", "list")
-    assert done.code == 0
+    done = succeeded(medhelm("runs", "list"))
     assert f"- damaged: {path.parent.relative_to(store.parent)}: run.json is damaged" in done.out
     (damaged,) = medhelm("runs", "list", "--status", "damaged", "--json").json["runs"]
     assert (damaged["benchmark"], damaged["model"], damaged["n"]) == ("medec", "openai_b", None)
     with warnings.catch_warnings():
         warnings.simplefilter("always", DamagedRunWarning)
         for command in (["leaderboard"], ["compare", "--all"], ["cost"], ["jury"], ["export", "csv", "out"]):
-            done = medhelm(*command)
-            assert done.code == 0, command
+            done = succeeded(medhelm(*command))
             assert done.err.count("the run of openai_b on medec is left out") == 1
             assert f"medhelm runs remove {damaged['short_id']}" in done.err
         for command in (["release", "r1"], ["verify"], ["gate", "--against", "previous"]):
-            done = medhelm(*command)
-            assert done.code == 2, command
-            assert "run.json is damaged" in done.err
+            assert_refused(medhelm(*command), "run.json is damaged")
     assert "damage" in medhelm("runs", "show", damaged["short_id"]).out
     assert medhelm("runs", "remove", damaged["short_id"], "--yes").code == 0
     assert medhelm("leaderboard").code == 0
@@ -171,22 +162,17 @@ def test_everything_about_one_run(store: Path, medhelm: Medhelm) -> None:
     ids=str,
 )
 def test_a_run_that_is_not_one(store: Path, medhelm: Medhelm, names: list[str], words: str) -> None:
-    done = medhelm("runs", "show", *names)
-    assert done.code == 2
-    assert words in done.err
+    assert_refused(medhelm("runs", "show", *names), words)
 
 
 def test_two_runs_of_a_model_on_a_benchmark_are_named(store: Path, medhelm: Medhelm) -> None:
     write_run(store, scored_run("pubmed_qa", "openai/a", [1.0], settings={"limit": 1}), [])
-    done = medhelm("runs", "show", "pubmed_qa", "openai/a")
-    assert done.code == 2
-    assert "2 runs of openai/a on pubmed_qa" in done.err
+    assert_refused(medhelm("runs", "show", "pubmed_qa", "openai/a"), "2 runs of openai/a on pubmed_qa")
 
 
 def test_remove_restore_and_purge(store: Path, medhelm: Medhelm) -> None:
     before = sorted(store.glob("runs/*/*/*"))
-    done = medhelm("runs", "remove", "--model", "openai/a", "--yes")
-    assert done.code == 0
+    done = succeeded(medhelm("runs", "remove", "--model", "openai/a", "--yes"))
     assert "- These 3 runs" in done.out
     removal = done.out.split("medhelm runs restore ")[1].split()[0]
     assert sorted(listed(medhelm)) == [one for one in ALL if one[1] != "openai/a"]
@@ -243,19 +229,14 @@ def test_nothing_happens_without_an_answer(store: Path, medhelm: Medhelm, monkey
     ids=str,
 )
 def test_wrong_selections_change_nothing(store: Path, medhelm: Medhelm, arguments: list[str], words: str) -> None:
-    done = medhelm("runs", *arguments)
-    assert done.code == 2
-    assert words in done.err
+    assert_refused(medhelm("runs", *arguments), words)
     assert len(listed(medhelm)) == 7
 
 
 def test_a_run_that_was_made_again_is_not_overwritten(store: Path, medhelm: Medhelm) -> None:
     assert medhelm("runs", "remove", "--benchmark", "pubmed_qa", "--yes").code == 0
     write_run(store, scored_run("pubmed_qa", "openai/a", [1.0, 0.0]), [])
-    done = medhelm("runs", "restore")
-    assert done.code == 2
-    assert "pubmed_qa with openai/a" in done.err
-    assert "Remove the newer run first" in done.err
+    assert_refused(medhelm("runs", "restore"), "pubmed_qa with openai/a", "Remove the newer run first")
     assert listed(medhelm, "--benchmark", "pubmed_qa") == [("pubmed_qa", "openai/a")]
     assert medhelm("runs", "restore", "--exclude", "openai/a").code == 0
     assert len(listed(medhelm, "--benchmark", "pubmed_qa")) == 3
@@ -316,8 +297,7 @@ def names_of(found: Any) -> set[str]:
 def test_readers_leave_out_runs(
     store: Path, medhelm: Medhelm, command: str, options: list[str], models: set[str]
 ) -> None:
-    done = medhelm(command, "--json", *options)
-    assert done.code == 0, done.err
+    done = succeeded(medhelm(command, "--json", *options))
     assert names_of(done.json) == models
 
 
@@ -330,23 +310,16 @@ def test_a_comparison_a_jury_an_export_and_a_report_of_some_runs(store: Path, me
     assert medhelm("export", "csv", "tables", "--exclude", "other", "--benchmark", "pubmed_qa").code == 0
     exported = rows((tmp_path / "tables" / "runs.csv").read_text(encoding="utf-8"))
     assert {(row["benchmark"], row["model"]) for row in exported} == {ALL[4], ALL[5]}
-    made = medhelm("report", "paper", "--only", "table3", "--formats", "csv", "--model", "openai/a")
-    assert made.code == 0, made.err
+    succeeded(medhelm("report", "paper", "--only", "table3", "--formats", "csv", "--model", "openai/a"))
     assert "openai/b" not in (tmp_path / "paper" / "tables" / "table3.csv").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("command", ["leaderboard", "compare", "cost", "jury", "report paper", "export csv tables"])
 def test_a_filter_that_matches_nothing_is_refused_by_every_reader(store: Path, medhelm: Medhelm, command: str) -> None:
-    done = medhelm(*command.split(), "--model", "nothing")
-    assert done.code == 2
-    assert "no run of `nothing`. Known: baseline/majority, openai/a, openai/b, other/x." in done.err
-
-
-@pytest.mark.parametrize("command", ["leaderboard", "compare", "report paper"])
-def test_published_results_cannot_be_filtered_by_runs(medhelm: Medhelm, command: str) -> None:
-    done = medhelm(*command.split(), "--published-only", "--since", "2026-01-01")
-    assert done.code == 2
-    assert "select runs of a store" in done.err
+    assert_refused(
+        medhelm(*command.split(), "--model", "nothing"),
+        "no run of `nothing`. Known: baseline/majority, openai/a, openai/b, other/x.",
+    )
 
 
 def test_what_was_spent_on_some_runs_does_not_depend_on_the_others_being_shown(store: Path, medhelm: Medhelm) -> None:

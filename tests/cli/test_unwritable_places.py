@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import Medhelm
+from tests.support.cli import Medhelm, assert_refused
 from tests.support.evaluated_store import copy_of_store
 
 Refuse = Callable[[int], None]
@@ -85,7 +85,5 @@ def test_a_disk_that_fills_up_leaves_nothing_half_written(
 
     monkeypatch.setattr(Path, "write_text", full)
     monkeypatch.setattr("medhelm.benchmarks.sample_data.writers.write_text", full)
-    done = medhelm(*OUTPUTS[name])
-    assert done.code == 4
-    assert "No space left on device. Free some space, or name another folder." in done.err
+    assert_refused(medhelm(*OUTPUTS[name]), "No space left on device. Free some space, or name another folder.", code=4)
     assert [path for path in place.rglob("*") if path.is_file()] == []

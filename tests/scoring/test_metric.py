@@ -1,8 +1,8 @@
 """How metrics are applied to completions."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -20,19 +20,28 @@ INSTANCE = Instance(
 )
 
 
-def metric(name: str, *, published: float = 0.0, corrected: float = 1.0) -> Metric:
-    return Metric(
+def metric(name: str = "x", **changes: Any) -> Metric:
+    """A metric that gives 0 by the published and 1 by the corrected rule."""
+    constant = Metric(
         name=name,
         title=name,
         description="A constant.",
         source="this test",
-        published=lambda reply, instance: published,
-        corrected=lambda reply, instance: corrected,
+        published=lambda reply, instance: 0.0,
+        corrected=lambda reply, instance: 1.0,
     )
+    return replace(constant, **changes)
+
+
+def raising(error: Exception) -> Callable[[str, Instance], float]:
+    def rule(reply: str, instance: Instance) -> float:
+        raise error
+
+    return rule
 
 
 def test_one_score_for_each_metric_and_rule_in_order() -> None:
-    scores = apply([metric("one"), metric("two", published=0.25)], INSTANCE, Completion(text="A"))
+    scores = apply([metric("one"), metric("two", published=lambda *_: 0.25)], INSTANCE, Completion(text="A"))
     assert [(score.metric, score.rule, score.value) for score in scores] == [
         ("one", "corrected", 1.0),
         ("one", "published", 0.0),
@@ -40,10 +49,6 @@ def test_one_score_for_each_metric_and_rule_in_order() -> None:
         ("two", "published", 0.25),
     ]
     assert all(score.failure is None for score in scores)
-
-
-def test_no_metrics_no_scores() -> None:
-    assert apply([], INSTANCE, Completion(text="A")) == ()
 
 
 def test_a_failed_completion_has_no_score_but_its_failure() -> None:
@@ -83,63 +88,33 @@ def test_one_metric_that_cannot_score_does_not_stop_the_others() -> None:
 
 
 def test_other_errors_are_faults_of_the_program() -> None:
-    def broken(reply: str, instance: Instance) -> float:
-        raise ZeroDivisionError
-
-    faulty = Metric(name="x", title="x", description="x.", source="x", published=broken, corrected=broken)
     with pytest.raises(ZeroDivisionError):
-        apply([faulty], INSTANCE, Completion(text="A"))
-
-
-def test_rules_that_differ_are_both_kept() -> None:
-    scores = apply([METRICS["exact_match"]], INSTANCE, Completion(text="The answer is (A)."))
-    assert {score.rule: score.value for score in scores} == {"corrected": 1.0, "published": 0.0}
+        apply([metric(published=raising(ZeroDivisionError()))], INSTANCE, Completion(text="A"))
 
 
 def test_the_best_value_follows_the_direction() -> None:
-    assert metric("x").best == 1.0
-    lower = Metric(
-        name="x",
-        title="x",
-        description="x.",
-        source="x",
-        published=metric("x").published,
-        corrected=metric("x").corrected,
-        higher_is_better=False,
-    )
-    assert lower.best == 0.0
+    assert (metric().best, metric(higher_is_better=False).best) == (1.0, 0.0)
 
 
 def test_a_metric_may_have_nothing_to_explain() -> None:
-    assert metric("x").explain("A", INSTANCE, "corrected") == ""
+    assert metric().explain("A", INSTANCE, "corrected") == ""
     with pytest.raises(DataError):
         METRICS["medcalc_accuracy"].explain("A", INSTANCE, "corrected")
 
 
 def test_a_metric_with_missing_requirements_is_not_computed() -> None:
-    def absent(reply: str, instance: Instance) -> float:
-        raise NotComputed("needs a package")
-
-    needy = Metric(name="x", title="x", description="x.", source="x", published=absent, corrected=absent)
-    for score in apply([needy], INSTANCE, Completion(text="A")):
+    absent = raising(NotComputed("needs a package"))
+    for score in apply([metric(published=absent, corrected=absent)], INSTANCE, Completion(text="A")):
         assert score.value is None
         assert score.failure == Failure("metric", "not_computed", "needs a package")
 
 
-def test_parts_come_with_the_score() -> None:
-    ratio = Metric(
-        name="x",
-        title="x",
-        description="x.",
-        source="x",
-        published=lambda reply, instance: 1.0,
-        corrected=lambda reply, instance: 1.0,
-        parts=lambda reply, instance, rule: {rule: (1.0, 2.0)},
-    )
-    scores = apply([ratio], replace(INSTANCE, group="ward"), Completion(text="A"))
-    assert [score.parts for score in scores] == [{"corrected": (1.0, 2.0)}, {"published": (1.0, 2.0)}]
-
-
-def test_by_the_published_rule_an_instance_counts_for_its_group() -> None:
-    scores = apply([metric("x", published=0.25)], replace(INSTANCE, group="ward"), Completion(text="A"))
-    assert {score.rule: score.parts for score in scores} == {"corrected": {}, "published": {"ward": (0.25, 1.0)}}
+def test_parts_come_with_the_score_and_by_the_published_rule_an_instance_counts_for_its_group() -> None:
+    grouped, ratio = replace(INSTANCE, group="ward"), metric(parts=lambda reply, instance, rule: {rule: (1.0, 2.0)})
+    scores = apply([ratio, metric("y", published=lambda *_: 0.25)], grouped, Completion(text="A"))
+    assert [score.parts for score in scores] == [
+        {"corrected": (1.0, 2.0)},
+        {"published": (1.0, 2.0)},
+        {},
+        {"ward": (0.25, 1.0)},
+    ]

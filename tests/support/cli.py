@@ -27,3 +27,21 @@ class Outcome:
 
 Medhelm = Callable[..., Outcome]
 """Runs a command in this process."""
+
+
+def succeeded(outcome: Outcome) -> Outcome:
+    """The outcome of a command that ended with 0."""
+    assert outcome.code == 0, outcome.err
+    return outcome
+
+
+def assert_refused(outcome: Outcome, *words: str, code: int = 2) -> None:
+    """Check that a command ended with this code and one message that says all of these words.
+
+    A command that was refused prints nothing else.
+    """
+    assert outcome.code == code, outcome.err
+    assert code != 2 or outcome.out == ""
+    for one in words:
+        assert one in outcome.err
+    assert "Traceback" not in outcome.err

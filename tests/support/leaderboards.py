@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -116,19 +118,31 @@ def toy_costs(board: Leaderboard, unknown: Sequence[int] = (), free: Sequence[in
     return costs
 
 
+def column(name: str, low: float = 0.0, high: float = 1.0, **changes: Any) -> Column:
+    """Describe a benchmark, on a scale from 0 to 1 unless told otherwise."""
+    fields = {"title": name, "category": "c", "subcategory": "s", "metric": "m", **changes}
+    return Column(benchmark=name, low=low, high=high, **fields)
+
+
 def plain_columns(*names: str) -> list[Column]:
     """Describe benchmarks on a scale from 0 to 1."""
-    return [Column(benchmark=name, title=name, category="c", subcategory="s", metric="m") for name in names]
+    return [column(name) for name in names]
 
 
 def score_cell(
-    model: str, benchmark: str, scores: Sequence[float] | Floats, clusters: Sequence[str] | None = None
+    model: str, benchmark: str, scores: Sequence[float] | Floats, clusters: Sequence[str] | None = None, **changes: Any
 ) -> Cell:
     """Make the cell of a model with these scores."""
     values = np.array(scores, dtype=float)
     ids = [f"q{i}" for i in range(len(values))]
     value = None if np.isnan(values).all() else float(np.nanmean(values))
-    return Cell(model=model, benchmark=benchmark, value=value, ids=ids, scores=values, clusters=clusters)
+    cell = Cell(model=model, benchmark=benchmark, value=value, ids=ids, scores=values, clusters=clusters)
+    return replace(cell, **changes)
+
+
+def score_cells(benchmark: str, scores: Sequence[Floats] | Floats, clusters: Sequence[str] | None = None) -> list[Cell]:
+    """Make a cell for each row of scores, of models m0, m1, ..."""
+    return [score_cell(f"m{i}", benchmark, row, clusters) for i, row in enumerate(scores)]
 
 
 UNEVEN = [

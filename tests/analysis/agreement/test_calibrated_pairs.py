@@ -16,6 +16,7 @@ from medhelm.analysis.agreement.calibrated_pairs import (
 )
 from medhelm.analysis.agreement.calibration import prediction_powered
 from medhelm.analysis.means import Floats
+from tests.support.values import present
 
 NAN = float("nan")
 NAMES = ("a", "b", "c", "d", "e", "f")
@@ -75,30 +76,18 @@ def compared(found: Sequence[ScoredModel], **options: object) -> CalibratedPairs
 def test_where_the_same_instances_are_rated_the_difference_of_ratings_is_predicted_from_that_of_scores() -> None:
     first, second, _ = found = models(np.random.default_rng(0))
     pair = compared(found).overall[0]
-    assert first.ratings is not None
-    assert second.ratings is not None
-    one = prediction_powered(first.scores - second.scores, first.ratings - second.ratings, low=-4, high=4)
+    one = prediction_powered(
+        first.scores - second.scores, present(first.ratings) - present(second.ratings), low=-4, high=4
+    )
     assert (pair.first, pair.second) == ("a", "b")
     assert pair.value == pytest.approx(one.value)
-    assert pair.low is not None
-    assert pair.high is not None
-    assert pair.high - pair.low == pytest.approx(one.high - one.low, rel=0.1)
-
-
-def test_equal_probabilities_change_nothing() -> None:
-    found = models(np.random.default_rng(0))
-    drawn = [replace(one, probabilities=np.where(np.isnan(one.ratings), NAN, 0.15)) for one in found if
-             one.ratings is not None]  # fmt: skip
-    assert compared(drawn).overall == compared(found).overall
+    assert present(pair.high) - present(pair.low) == pytest.approx(one.high - one.low, rel=0.1)
 
 
 def test_where_others_are_rated_two_calibrated_means_are_subtracted() -> None:
     first, second, _ = found = models(np.random.default_rng(0), shared=False)
     pair = compared(found).overall[0]
-    means = []
-    for one in (first, second):
-        assert one.ratings is not None
-        means.append(prediction_powered(one.scores, one.ratings, low=1, high=5).value)
+    means = [prediction_powered(one.scores, present(one.ratings), low=1, high=5).value for one in (first, second)]
     assert pair.value == pytest.approx(means[0] - means[1])
 
 
@@ -106,11 +95,10 @@ def test_unequal_probabilities_are_weighed() -> None:
     found = models(np.random.default_rng(0), shared=False)
     drawn = [replace(one, probabilities=np.where(one.scores < 3, 0.5, 0.1)) for one in found]
     plain, weighed = compared(found).overall[0].value, compared(drawn).overall[0].value
-    means = []
-    for one in drawn[:2]:
-        assert one.ratings is not None
-        drawn_with = prediction_powered(one.scores, one.ratings, low=1, high=5, probabilities=one.probabilities)
-        means.append(drawn_with.value)
+    means = [
+        prediction_powered(one.scores, present(one.ratings), low=1, high=5, probabilities=one.probabilities).value
+        for one in drawn[:2]
+    ]
     assert weighed == pytest.approx(means[0] - means[1])
     assert weighed != pytest.approx(plain)
 
@@ -120,8 +108,7 @@ def test_a_jury_that_favors_a_model_is_corrected() -> None:
     raw = float(found[0].scores.mean() - found[1].scores.mean())
     pair = compared(found).overall[0]
     assert raw > 0.8
-    assert pair.value is not None
-    assert abs(pair.value) < 0.3
+    assert abs(present(pair.value)) < 0.3
     assert pair.better is None
 
 
@@ -135,8 +122,7 @@ def test_over_benchmarks_differences_are_averaged_from_0_to_1_and_other_metrics_
         for one in judged
     ]  # fmt: skip
     found = compared([*judged, *exact])
-    on_letters = found.benchmarks[0].value
-    assert on_letters is not None
+    on_letters = present(found.benchmarks[0].value)
     expected = (on_letters / 4 + float(exact[0].scores.mean() - exact[1].scores.mean())) / 2
     assert found.overall[0].value == pytest.approx(expected)
     assert {pair.benchmark for pair in found.benchmarks} == {"letters"}
@@ -152,9 +138,8 @@ def test_what_cannot_be_compared_has_a_reason(case: str) -> None:
         first, second = replace(first, raters={"Dr A": 1.0}), replace(second, raters={"Dr B": 1.0})
         tables["letters"] = (("Dr A", "Dr B"), np.array([[3.0, NAN]] * 30 + [[NAN, 3.0]] * 30))
     else:
-        assert first.ratings is not None
-        kept = np.flatnonzero(~np.isnan(first.ratings))[: 9 if case == "few" else 0]
-        first = replace(first, ratings=np.where(np.isin(np.arange(200), kept), first.ratings, NAN))
+        kept = np.flatnonzero(~np.isnan(present(first.ratings)))[: 9 if case == "few" else 0]
+        first = replace(first, ratings=np.where(np.isin(np.arange(200), kept), present(first.ratings), NAN))
     found = calibrated_pairs([first, second, third], NAMES[:3], {}, tables)
     pair = found.overall[0]
     words = {"few": "9 rated units are too few", "none": "0 rated units", "raters": "different clinicians rated"}
@@ -172,9 +157,7 @@ def test_severity_of_different_raters_widens_the_interval() -> None:
     apart = [replace(first, raters={"A": 0.5, "B": 0.5}), replace(second, raters={"C": 0.5, "D": 0.5})]
     narrow, wide = (calibrated_pairs(pair, NAMES[:2], {}, tables).overall[0] for pair in (same, apart))
     assert narrow.value == wide.value
-    assert narrow.low is not None
-    assert wide.low is not None
-    assert wide.low < narrow.low - 0.3
+    assert present(wide.low) < present(narrow.low) - 0.3
 
 
 # --- level and power --------------------------------------------------------------------------------------------------

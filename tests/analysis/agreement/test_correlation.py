@@ -65,16 +65,6 @@ def test_intervals_of_ranks_are_those_of_bonett_and_wright() -> None:
     assert [found.low, found.high] == pytest.approx(expected, abs=1e-6)
 
 
-@quick
-@given(points)
-def test_sides_can_be_swapped_and_ranks_do_not_mind_a_growing_function(rows: list[tuple[int, int]]) -> None:
-    x, y = sides(rows)
-    for measure in (pearson, spearman):
-        assert measure(x, y).value == pytest.approx(measure(y, x).value)
-        assert measure(x, -y).value == pytest.approx(-(measure(x, y).value or 0))
-    assert spearman(x**3, np.exp(y)) == spearman(x, y)
-
-
 def test_pairs_with_a_missing_side_are_left_out_and_counted() -> None:
     x, y = np.array([1, 2, NAN, 3, 4, 9, 5]), np.array([2, 1, 5, 4, 3, NAN, 9])
     found = spearman(x, y)
@@ -113,19 +103,3 @@ def test_a_value_may_have_no_interval(x: list[float], y: list[float], value: flo
         assert found.value == pytest.approx(value)
         assert (found.low, found.high) == (None, None)
         assert reason in found.reason
-
-
-@pytest.mark.parametrize("r", [0.0, 0.5, 0.8])
-def test_intervals_cover_the_truth(r: float) -> None:
-    generator, held, runs = np.random.default_rng(3), np.zeros(2), 1000
-    truths = (r, 6 / math.pi * math.asin(r / 2))
-    for _ in range(runs):
-        x, noise = generator.normal(size=(2, 40))
-        y = r * x + math.sqrt(1 - r * r) * noise
-        for place, (measure, truth) in enumerate(zip((pearson, spearman), truths, strict=True)):
-            found = measure(x, y)
-            assert found.low is not None
-            assert found.high is not None
-            held[place] += found.low <= truth <= found.high
-    assert (held / runs).min() >= 0.93
-    assert (held / runs).max() <= 0.975

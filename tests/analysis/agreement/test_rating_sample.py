@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from medhelm.analysis.agreement.calibration import IMBALANCE, draw_completions, imbalance
+from tests.support.values import present
 
 NAN = float("nan")
 SCORES = np.concatenate([np.full(8, 1.5), np.full(30, 3.0), np.full(160, 4.8), [NAN, NAN]])
@@ -61,8 +62,7 @@ def test_nothing_to_draw_from() -> None:
 def test_interesting_cases_are_out_of_balance_and_random_ones_are_not() -> None:
     values = rng().normal(size=500)
     low = values < np.quantile(values, 0.1)
-    found = imbalance(values, low)
-    assert found is not None
+    found = present(imbalance(values, low))
     assert found.value < -1.5
     assert abs(found.value) > found.by_chance
     at_random = [imbalance(values, rng(seed).permutation(500) < 50) for seed in range(200)]

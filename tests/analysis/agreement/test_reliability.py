@@ -7,10 +7,11 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from medhelm.analysis.agreement.coefficients import average_over_pairs, icc, krippendorff_alpha, pearson
+from medhelm.analysis.agreement.coefficients import average_over_pairs, icc, pearson
 from medhelm.analysis.agreement.jury_vs_clinicians import standardized_icc
 from medhelm.analysis.agreement.reliability import LEAST_UNITS, jury_and_raters, one_rater_agreement
 from medhelm.analysis.means import Floats
+from tests.support.values import present
 
 NAN = float("nan")
 
@@ -69,13 +70,6 @@ def test_variances_are_those_of_the_least_squares_fit() -> None:
     assert one_rater_agreement(table).value == pytest.approx(quality / (quality + error))
 
 
-def test_a_constant_severity_does_not_matter() -> None:
-    table = rated(np.ones((20, 3)), 0.5, np.random.default_rng(0))
-    found, shifted = one_rater_agreement(table), one_rater_agreement(table + np.array([0, 2, -1]))
-    assert shifted.value == pytest.approx(found.value)
-    assert shifted.low == pytest.approx(found.low)
-
-
 def test_an_instance_with_one_rating_says_nothing_of_agreement() -> None:
     table = rated(np.ones((20, 3)), 0.5, np.random.default_rng(0))
     more = np.concatenate([table, [[5.0, NAN, NAN]] * 7])
@@ -131,12 +125,6 @@ def test_the_mean_over_pairs_is_1_where_all_at_once_are_0() -> None:
     assert abs(np.median([one_rater_agreement(table).value or NAN for table in tables])) < 0.1
 
 
-@pytest.mark.parametrize("agreement", [0.0, 0.5])
-def test_it_is_near_krippendorffs_alpha_where_raters_are_equally_severe(agreement: float) -> None:
-    table = rated(pairs_design(5, 40), agreement, np.random.default_rng(2), severity=0.0)
-    assert one_rater_agreement(table).value == pytest.approx(krippendorff_alpha(table, "interval").value, abs=0.02)
-
-
 # --- coverage ---------------------------------------------------------------------------------------------------------
 
 DESIGNS = {
@@ -171,9 +159,7 @@ def test_copies_of_instances_are_one_unit() -> None:
     table = rated(np.ones((20, 3)), 0.5, np.random.default_rng(0))
     names = [f"i{i}" for i in range(20)] * 3
     once, copied = one_rater_agreement(table), one_rater_agreement(np.tile(table, (3, 1)), names)
-    assert once.low is not None
-    assert copied.low is not None
-    assert copied.low == pytest.approx(once.low, abs=0.03)
+    assert present(copied.low) == pytest.approx(present(once.low), abs=0.03)
     assert one_rater_agreement(np.tile(table[: LEAST_UNITS - 1], (3, 1)), names[: LEAST_UNITS - 1] * 3).low is None
 
 
@@ -186,9 +172,7 @@ def test_a_jury_that_is_one_more_rater_agrees_as_well_as_another() -> None:
     for _ in range(300):
         table = rated(np.ones((25, 4)), 0.5, source)
         found = jury_and_raters(np.where(source.random((25, 3)) < 0.8, table[:, :3], NAN), table[:, 3])
-        assert found.difference.low is not None
-        assert found.difference.high is not None
-        covered.append(found.difference.low <= 0 <= found.difference.high)
+        covered.append(present(found.difference.low) <= 0 <= present(found.difference.high))
         values.append(found.difference.value)
     assert 0.92 <= np.mean(covered) <= 0.98
     assert abs(np.mean(np.array(values, dtype=float))) < 0.02

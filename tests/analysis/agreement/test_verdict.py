@@ -7,6 +7,7 @@ import pytest
 
 from medhelm.analysis.agreement.jury_vs_clinicians import SHARE, Conclusion, conclude
 from medhelm.analysis.agreement.reliability import JuryAndRaters, RaterAgreement, jury_and_raters
+from tests.support.values import present
 
 Ends = tuple[float, float] | None
 
@@ -106,10 +107,7 @@ def test_the_share_is_the_quotient_and_says_why_it_has_no_interval() -> None:
     assert found.jury.value
     assert found.raters.value
     assert found.share.value == pytest.approx(found.jury.value / found.raters.value)
-    assert found.share.value is not None
-    assert found.share.low is not None
-    assert found.share.high is not None
-    assert found.share.low < found.share.value < found.share.high
+    assert present(found.share.low) < present(found.share.value) < present(found.share.high)
     few = jury_and_raters(ratings[:8], jury[:8]).share
     assert (few.low, few.reason) == (None, "8 independent instances are too few for an interval: 10 at least")
     guesses = jury_and_raters(rng.normal(size=(40, 3)), jury[:40]).share

@@ -19,6 +19,7 @@ from medhelm.analysis.comparison.non_inferiority import (
 )
 from medhelm.analysis.comparison.paired import paired_difference
 from medhelm.analysis.means import Clusters, Floats, wilson_interval
+from tests.support.values import present
 
 MARGIN = 0.05
 Drawn = tuple[Floats, Floats, Clusters]
@@ -26,9 +27,7 @@ Draw = Callable[[np.random.Generator], Drawn]
 
 
 def change_of(new: Floats, old: Floats, clusters: Clusters = None) -> Change:
-    found = paired_change(new, old, clusters)
-    assert found is not None
-    return found
+    return present(paired_change(new, old, clusters))
 
 
 def gate_test(change: Change, benchmark: str = "b", model: str = "m") -> GateTest:
@@ -50,24 +49,13 @@ def outcome(change: Change, margin: float = 0.02) -> str:
 # --- outcomes ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_significant_drop_within_the_margin_passes() -> None:
-    change = change_of(*right_or_wrong(20_000, only_old=100))
-    assert change.high < 0
-    assert outcome(change) == "pass"
-
-
-def test_a_drop_beyond_the_margin_is_worse() -> None:
-    assert outcome(change_of(*right_or_wrong(500, only_old=60))) == "worse"
-
-
-def test_an_interval_that_includes_the_margin_is_undecided() -> None:
-    change = change_of(*right_or_wrong(500, only_old=15, only_new=5))
-    assert change.low < -0.02 < change.high
-    assert outcome(change) == "undecided"
-
-
-def test_a_better_model_passes() -> None:
-    assert outcome(change_of(*right_or_wrong(200, only_old=0, only_new=40))) == "pass"
+@pytest.mark.parametrize(
+    ("n", "only_old", "only_new", "expected"),
+    [(20_000, 100, 0, "pass"), (500, 60, 0, "worse"), (500, 15, 5, "undecided"), (200, 0, 40, "pass")],
+    ids=["a drop within the margin", "a drop beyond it", "an interval that includes it", "a better model"],
+)
+def test_outcomes_of_clear_changes(n: int, only_old: int, only_new: int, expected: str) -> None:
+    assert outcome(change_of(*right_or_wrong(n, only_old=only_old, only_new=only_new))) == expected
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -99,8 +87,7 @@ def test_the_interval_is_that_of_comparisons_or_longer() -> None:
 def test_equal_runs_need_enough_instances_to_pass() -> None:
     few, many = (change_of(*right_or_wrong(n, only_old=0)) for n in (100, 200))
     assert (outcome(few), outcome(many)) == ("undecided", "pass")
-    needed = decide([gate_test(few)], 0.02)[0].needed
-    assert needed is not None
+    needed = present(decide([gate_test(few)], 0.02)[0].needed)
     assert needed.instances == 190
     assert needed.assumed == 0
 
@@ -268,7 +255,6 @@ SETTINGS: dict[str, Draw] = {
     "clusters, 30": clustered(30, 5),
     "clusters, 150": clustered(150, 5),
 }
-QUICK = ("100", "saturated, 150", "mostly equal grades, 200", "grades, 5", "clusters, 150")
 
 
 def error_rates(draw: Draw, repeats: int, margin: float = MARGIN) -> tuple[float, float]:
@@ -276,12 +262,6 @@ def error_rates(draw: Draw, repeats: int, margin: float = MARGIN) -> tuple[float
     rng = np.random.default_rng(11)
     found = [outcome(change_of(*draw(rng)), margin) for _ in range(repeats)]
     return found.count("pass") / repeats, found.count("worse") / repeats
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", QUICK)
-def test_wrong_verdicts_are_rare(name: str) -> None:
-    assert max(error_rates(SETTINGS[name], 400)) <= 0.025 + 3 * 0.0078
 
 
 @pytest.mark.long
@@ -314,14 +294,6 @@ def gates(drop: float, repeats: int, *, n: int = 150, benchmarks: int = 8) -> li
             tests.append(gate_test(mean_change(changes), "", model))
         found.append(GateResult(against="r", margin=MARGIN, tests=decide(tests, MARGIN)))
     return found
-
-
-@pytest.mark.long
-def test_a_gate_of_many_benchmarks_rarely_gives_a_false_alarm() -> None:
-    """The true change equals the margin everywhere: the least favorable case."""
-    outcomes = [one.outcome for one in gates(MARGIN, 200)]
-    assert outcomes.count("worse") / 200 <= 0.05 + 3 * 0.0154
-    assert outcomes.count("pass") / 200 <= 0.025 + 3 * 0.011
 
 
 @pytest.mark.long

@@ -49,17 +49,6 @@ def test_few_totals_are_counted_exactly(kind: str, k: int) -> None:
         assert sign_flip_test(totals) == pytest.approx(counted(totals), abs=1e-12)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_it_is_the_permutation_test_of_scipy(kind: str) -> None:
-    totals = KINDS[kind](10, rng(3))
-
-    def total(x: Floats, axis: int) -> Floats:
-        return np.asarray(x.sum(axis=axis))
-
-    theirs = stats.permutation_test((totals,), total, permutation_type="samples", n_resamples=np.inf, vectorized=True)
-    assert sign_flip_test(totals) == pytest.approx(theirs.pvalue)
-
-
 @pytest.mark.parametrize(("more", "less"), [(130, 60), (900, 60), (12, 12), (1, 0), (40, 31)])
 def test_0_and_1_scores_give_the_test_of_mcnemar(more: int, less: int) -> None:
     totals = np.r_[np.ones(more), -np.ones(less), np.zeros(50)]

@@ -30,6 +30,7 @@ from medhelm.analysis.cost.frontier import (
 )
 from medhelm.analysis.leaderboard.cells import AlignedScores
 from medhelm.analysis.means import Floats
+from tests.support.values import present
 
 
 def normal_cdf(z: float) -> float:
@@ -93,8 +94,7 @@ def test_few_clusters_have_the_tails_of_student_s_t() -> None:
 
 def test_benchmarks_as_units() -> None:
     values = np.array([[0.5, 0.6, 0.7], [0.6, 0.9, 0.6]])
-    found = joint_means_over_benchmarks(values, np.full(3, 1 / 3))
-    assert found is not None
+    found = present(joint_means_over_benchmarks(values, np.full(3, 1 / 3)))
     spread = found.covariance[0, 0] + found.covariance[1, 1] - 2 * found.covariance[0, 1]
     assert spread == pytest.approx(np.var([0.1, 0.3, -0.1], ddof=1) / 3)
     assert found.df == 2
@@ -125,37 +125,18 @@ def test_the_probability_is_calibrated() -> None:
 # --- points -----------------------------------------------------------------------------------------------------------
 
 
-def names(points: list[CostPoint]) -> list[str]:
-    return [point.name for point in efficient_frontier(points)]
-
-
 @pytest.mark.parametrize(
     ("points", "expected"),
     [
         ([], []),
-        ([CostPoint("a", 1.0, 0.5)], ["a"]),
-        ([CostPoint("a", 1.0, 0.5), CostPoint("b", 1.0, 0.6)], ["b"]),
-        ([CostPoint("a", 1.0, 0.5), CostPoint("b", 2.0, 0.5)], ["a"]),
-        ([CostPoint("b", 1.0, 0.5), CostPoint("a", 1.0, 0.5)], ["b", "a"]),
-        (
-            [CostPoint("dear", 3.0, 0.9), CostPoint("cheap", 1.0, 0.2), CostPoint("between", 2.0, 0.1)],
-            ["cheap", "dear"],
-        ),
-        ([CostPoint("free", 0.0, 0.0), CostPoint("a", 1.0, -0.5)], ["free"]),
-        (
-            [
-                CostPoint("?", None, 0.9),
-                CostPoint("nan", math.nan, 0.9),
-                CostPoint("a", 1.0, 0.1),
-                CostPoint("no", 0.1, None),
-            ],
-            ["a"],
-        ),
-        ([CostPoint("inf", math.inf, 0.9), CostPoint("a", 1.0, math.nan)], []),
+        ([("free", 0.0, 0.0), ("a", 1.0, -0.5)], ["free"]),
+        ([("?", None, 0.9), ("nan", math.nan, 0.9), ("a", 1.0, 0.1), ("no", 0.1, None)], ["a"]),
+        ([("inf", math.inf, 0.9), ("a", 1.0, math.nan)], []),
     ],
+    ids=["nothing", "free", "unknown", "infinite"],
 )
-def test_the_frontier(points: list[CostPoint], expected: list[str]) -> None:
-    assert names(points) == expected
+def test_the_frontier(points: list[tuple[str, float | None, float | None]], expected: list[str]) -> None:
+    assert [point.name for point in efficient_frontier([CostPoint(*point) for point in points])] == expected
 
 
 # Few different numbers, so that there are ties.

@@ -8,12 +8,12 @@ import pytest
 from medhelm.analysis.cost.plan import CostPlan, ExpectedAndMax, PlanRow, is_within_limit
 from medhelm.analysis.cost.sums import CostSum
 from medhelm.analysis.cost.token_estimates import UNKNOWN, TokenRatio, learn_token_ratio, pool_token_ratios
+from tests.support.values import present
 
 
 def test_a_factor_is_the_ratio_of_the_sums_with_the_error_of_a_ratio() -> None:
     characters, tokens = [100, 300, 250, 900], [30, 70, 66, 210]
-    found = learn_token_ratio(characters, tokens, "four prompts")
-    assert found is not None
+    found = present(learn_token_ratio(characters, tokens, "four prompts"))
     x, y = np.array(characters, dtype=float), np.array(tokens, dtype=float)
     ratio = y.sum() / x.sum()
     assert found.tokens_per_character == pytest.approx(ratio)
@@ -36,8 +36,9 @@ def test_the_error_holds_for_most_samples() -> None:
     hits = 0
     for _ in range(400):
         chosen = rng.choice(characters.size, 50, replace=False)
-        found = learn_token_ratio(characters[chosen].astype(int).tolist(), tokens[chosen].astype(int).tolist(), "")
-        assert found is not None
+        found = present(
+            learn_token_ratio(characters[chosen].astype(int).tolist(), tokens[chosen].astype(int).tolist(), "")
+        )
         hits += abs(truth / found.tokens_per_character - 1) <= found.error
     assert 0.88 <= hits / 400 <= 0.98
 
@@ -52,8 +53,7 @@ def test_a_single_prompt_seldom_has_more_than_the_most(n: int) -> None:
     tokens = (characters * ratios).astype(int) + 11
     beyond = held = 0
     for seen, counted in zip(characters, tokens, strict=True):
-        found = learn_token_ratio(seen[:n].tolist(), counted[:n].tolist(), "")
-        assert found is not None
+        found = present(learn_token_ratio(seen[:n].tolist(), counted[:n].tolist(), ""))
         beyond += int((counted[n:] > seen[n:] * found.most).sum())
         held += abs((0.28 * np.exp(0.12**2 / 2) + 11 / 1525) / found.tokens_per_character - 1) <= found.error
     assert 0.005 <= beyond / (400 * 50) <= 0.035
@@ -78,8 +78,7 @@ def test_the_ends_of_what_can_be_learned(characters: list[int], tokens: list[int
 def test_factors_of_other_texts_are_pooled_and_trusted_less() -> None:
     assert pool_token_ratios([], "b") is None
     assert pool_token_ratios([TokenRatio(0.25, 0.02, "x")], "b") == TokenRatio(0.25, 0.25, "b")
-    found = pool_token_ratios([TokenRatio(0.1, 0.02, "x"), TokenRatio(0.3, 0.02, "x")], "b")
-    assert found is not None
+    found = present(pool_token_ratios([TokenRatio(0.1, 0.02, "x"), TokenRatio(0.3, 0.02, "x")], "b"))
     assert (found.tokens_per_character, found.error) == pytest.approx((0.2, 0.5))
 
 

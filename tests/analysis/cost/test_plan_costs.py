@@ -10,6 +10,7 @@ import pytest
 from medhelm.analysis.cost.plan import ExpectedAndMax, TokenForecast
 from medhelm.analysis.cost.token_costs import BATCH_FACTOR, cost_of, cost_with_batches
 from medhelm.domain import Price, Usage
+from tests.support.values import present
 
 PRICE = Price(input=3.0, cached_input=0.3, output=15.0)
 
@@ -27,8 +28,7 @@ def test_costs_by_hand() -> None:
     assert SOME.cost(PRICE) == ExpectedAndMax(expected=4.5, max=12.0)
     assert SOME.batch_cost(PRICE, SOME) == ExpectedAndMax(expected=2.25, max=6.0)
     assert SOME.batch_cost(PRICE, None) == SOME.cost(PRICE)
-    found = SOME.batch_cost(PRICE, PART)
-    assert found is not None
+    found = present(SOME.batch_cost(PRICE, PART))
     assert (found.expected, found.max) == pytest.approx((3.15, 9.15))
     assert SOME.written == ExpectedAndMax(expected=100_000, max=400_000)
 

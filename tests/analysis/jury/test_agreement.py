@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-from itertools import combinations, product
+from itertools import combinations
 
 import numpy as np
 import pytest
 
 from medhelm.analysis.agreement.coefficients import icc, krippendorff_alpha, weighted_kappa
-from medhelm.analysis.jury.cells import JudgedRun, JudgmentCells, collect_judgments, judge_scores
+from medhelm.analysis.jury.cells import JudgmentCells, collect_judgments, judge_scores
 from medhelm.analysis.jury.judges import MET, SCORE, JudgeAgreement, average_agreement, judge_agreement
 from medhelm.domain import Estimate
+from tests.support.juries import judged_run
+from tests.support.values import present
 
 
 def cells_of(grades: np.ndarray, *, points: np.ndarray | None = None, low: float = 1, high: float = 5) -> JudgmentCells:
     """Grades of shape (judges, models, n, criteria)."""
-    judges, models, n, criteria = grades.shape
-    places = list(product(range(judges), range(n), range(criteria)))
-    sheets = [
-        JudgedRun(
-            model=f"m{m}",
-            instances=[f"i{i:02}" for i in range(n)],
-            clusters=[""] * n,
-            lengths=np.ones(n),
-            default_scores=np.full(n, np.nan),
-            judged_instances=[f"i{i:02}" for _, i, _ in places],
-            judges=[f"j{j}" for j, _, _ in places],
-            criteria=[f"c{c}" for _, _, c in places],
-            grades=grades[:, m].reshape(-1),
-            points=None if points is None else np.tile(points, judges * n),
-        )
-        for m in range(models)
-    ]
+    sheets = [judged_run(grades[:, m], f"m{m}", points=points) for m in range(grades.shape[1])]
     return collect_judgments(sheets, low=low, high=high)
 
 
@@ -85,10 +71,8 @@ def test_each_coefficient_is_that_of_the_right_table(
 def test_grades_of_one_judge_are_compared_with_nothing(found: dict[str, JudgeAgreement]) -> None:
     # Of the first completion one grade on c0 is left, of the second two.
     assert (found["c0"].n, found["c1"].n, found[SCORE].n) == (39, 40, 39)
-    assert found["c0"].icc_3_k is not None
-    assert found["c0"].icc_3_k.n == 38
-    assert found["c0"].alpha is not None
-    assert found["c0"].alpha.n == 39
+    assert present(found["c0"].icc_3_k).n == 38
+    assert present(found["c0"].alpha).n == 39
 
 
 @pytest.mark.long
@@ -96,22 +80,16 @@ def test_severity_lowers_absolute_agreement_and_leaves_consistency(grades: np.nd
     harsher = grades.copy()
     harsher[0] -= 3
     before, after = found_in(cells_of(grades))[SCORE], found_in(cells_of(harsher))[SCORE]
-    assert before.icc_3_k
-    assert after.icc_3_k
-    assert before.icc_2_1
-    assert after.icc_2_1
-    assert after.icc_3_k.value == pytest.approx(before.icc_3_k.value)
-    assert after.icc_2_1.value < before.icc_2_1.value - 0.2
+    assert present(after.icc_3_k).value == pytest.approx(present(before.icc_3_k).value)
+    assert present(after.icc_2_1).value < present(before.icc_2_1).value - 0.2
 
 
 def test_completions_of_one_instance_are_drawn_together() -> None:
     rng = np.random.default_rng(5)
     quality = rng.normal(3, 1, (1, 1, 12, 1))
     noise = rng.normal(0, 0.6, (2, 1, 12, 1))
-    once = found_in(cells_of(np.round(quality + noise)))[SCORE].alpha
-    six = found_in(cells_of(np.tile(np.round(quality + noise), (1, 6, 1, 1))))[SCORE].alpha
-    assert once
-    assert six
+    once = present(found_in(cells_of(np.round(quality + noise)))[SCORE].alpha)
+    six = present(found_in(cells_of(np.tile(np.round(quality + noise), (1, 6, 1, 1))))[SCORE].alpha)
     # Six models of which one answer stands for all: no more evidence than one.
     assert six.high - six.low > 0.7 * (once.high - once.low)
 
@@ -126,14 +104,11 @@ def test_a_rubric_in_points_is_compared_as_met_or_not() -> None:
     assert list(found) == [MET, SCORE]
     part = found[MET]
     assert (part.level, part.n, part.icc_2_1, part.icc_3_k) == ("nominal", 120, None, None)
-    assert part.kappa
-    assert part.alpha
     expected = [weighted_kappa(table[:, a], table[:, b], weights="none").value for a, b in combinations(range(3), 2)]
-    assert part.kappa.value == pytest.approx(np.mean([value for value in expected if value is not None]))
-    assert part.alpha.value == pytest.approx(krippendorff_alpha(table, "nominal").value)
+    assert present(part.kappa).value == pytest.approx(np.mean([value for value in expected if value is not None]))
+    assert present(part.alpha).value == pytest.approx(krippendorff_alpha(table, "nominal").value)
     scores = (met @ np.array([5.0, 3, 2, -4]) / 10).reshape(3, -1).T
-    consistency = found[SCORE].icc_3_k
-    assert consistency
+    consistency = present(found[SCORE].icc_3_k)
     assert consistency.value == pytest.approx(icc(scores, "3,k").value)
 
 

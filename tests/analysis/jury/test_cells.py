@@ -24,6 +24,7 @@ from medhelm.analysis.jury.cells import (
 )
 from medhelm.analysis.means import Floats, estimate, percentile_interval
 from medhelm.domain import Estimate
+from tests.support.values import present
 
 NAN = math.nan
 
@@ -143,18 +144,17 @@ def test_nothing_judged_is_no_error() -> None:
 def test_a_ratio_of_means_has_the_interval_of_means() -> None:
     rng = np.random.default_rng(3)
     values, codes = rng.normal(size=60), np.repeat(np.arange(20), 3)
-    found = ratio_estimate(values, np.ones(60), codes, np.random.default_rng(0), n=60)
-    expected = estimate(values, codes, low=-9, high=9)
-    assert found is not None
-    assert expected is not None
+    found = present(ratio_estimate(values, np.ones(60), codes, np.random.default_rng(0), n=60))
+    expected = present(estimate(values, codes, low=-9, high=9))
     assert found.value == pytest.approx(expected.value)
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=0.06)
     assert found.method == "bootstrap-2000-clustered"
 
 
 def test_a_ratio_weighs_by_what_is_below() -> None:
-    found = ratio_estimate(np.array([2.0, 9.0]), np.array([1.0, 3.0]), np.arange(2), np.random.default_rng(0), n=2)
-    assert found is not None
+    found = present(
+        ratio_estimate(np.array([2.0, 9.0]), np.array([1.0, 3.0]), np.arange(2), np.random.default_rng(0), n=2)
+    )
     assert found.value == 11 / 4
 
 
@@ -165,8 +165,7 @@ def test_one_cluster_says_nothing_of_the_spread(codes: list[int]) -> None:
 
 
 def test_equal_ratios_still_have_a_width() -> None:
-    found = ratio_estimate(np.ones(10), np.ones(10), np.arange(10), np.random.default_rng(0), span=4, n=10)
-    assert found is not None
+    found = present(ratio_estimate(np.ones(10), np.ones(10), np.arange(10), np.random.default_rng(0), span=4, n=10))
     assert (found.value, found.method) == (1.0, "constant")
     assert found.low < 1 < found.high
     assert ratio_estimate(np.zeros(3), np.zeros(3), np.arange(3), np.random.default_rng(0), n=3) is None
@@ -181,15 +180,12 @@ def test_a_coefficient_is_resampled_by_clusters() -> None:
         means: Floats = counts @ values / counts.sum(axis=1)
         return means
 
-    alone = bootstrap_estimate(mean, np.arange(60), np.random.default_rng(0))
-    together = bootstrap_estimate(mean, codes, np.random.default_rng(0))
-    assert alone is not None
-    assert together is not None
+    alone = present(bootstrap_estimate(mean, np.arange(60), np.random.default_rng(0)))
+    together = present(bootstrap_estimate(mean, codes, np.random.default_rng(0)))
     assert together.high - together.low > 2 * (alone.high - alone.low)
     assert (alone.method, together.method, together.n) == ("bootstrap-400", "bootstrap-400-clustered", 60)
     assert bootstrap_estimate(lambda counts: np.full(len(counts), NAN), codes, rng) is None
-    single = bootstrap_estimate(lambda counts: np.full(len(counts), 0.5), np.zeros(60, dtype=int), rng)
-    assert single is not None
+    single = present(bootstrap_estimate(lambda counts: np.full(len(counts), 0.5), np.zeros(60, dtype=int), rng))
     assert (single.low, single.high) == (-math.inf, math.inf)
 
 
@@ -215,8 +211,7 @@ def an_estimate(value: float, below: float, above: float) -> Estimate:
 
 
 def test_a_mean_of_estimates_adds_distances_as_squares() -> None:
-    found = average_estimates([an_estimate(1, 3, 1), None, an_estimate(2, 4, 1)])
-    assert found is not None
+    found = present(average_estimates([an_estimate(1, 3, 1), None, an_estimate(2, 4, 1)]))
     assert (found.value, found.low, found.high) == pytest.approx((1.5, 1.5 - 5 / 2, 1.5 + math.sqrt(2) / 2))
     assert (found.n, found.n_failed, found.method) == (20, 2, "mean of 2")
     one = an_estimate(1, 3, 1)
@@ -232,7 +227,6 @@ def test_a_mean_of_estimates_covers_as_often_as_it_says() -> None:
             ratio_estimate(rng.exponential(scale, 25), np.ones(25), np.arange(25), rng, n=25)
             for scale in (1.0, 2.0, 3.0)
         ]
-        found = average_estimates(parts)
-        assert found is not None
+        found = present(average_estimates(parts))
         inside += found.low <= 2.0 <= found.high
     assert 0.90 <= inside / 300 <= 0.99

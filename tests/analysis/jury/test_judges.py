@@ -6,18 +6,20 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 import pytest
 
-from medhelm.analysis.jury.cells import JudgedRun, collect_judgments
+from medhelm.analysis.jury.cells import collect_judgments
 from medhelm.analysis.jury.findings import remarks, sum_tallies, summarize_benchmarks, verdict
 from medhelm.analysis.jury.judges import JudgedBenchmark, JudgeSummary, JurySummary, summarize_jury
 from medhelm.analysis.jury.ranking import ALL_JUDGES
 from medhelm.analysis.leaderboard.build import build_leaderboard
-from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.means import Floats
 from medhelm.domain import Estimate, JudgeTally, Usage
+from tests.support.juries import judged_run
+from tests.support.leaderboards import column, score_cell
+from tests.support.values import present
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 
@@ -40,24 +42,13 @@ def benchmark(
     absent: Sequence[tuple[int, int]] = (),
 ) -> JudgedBenchmark:
     """Grades of shape (judges, models, n, criteria); `absent` pairs of judge and model have no judgments."""
-    n = grades.shape[2]
-    sheets = []
+    n, sheets = grades.shape[2], []
     for m, model in enumerate(models):
         there = [j for j in range(len(judges)) if (j, m) not in absent]
-        places = list(product(there, range(n), range(len(criteria))))
+        lengths: Floats = 10.0 * np.arange(n) + 100 * (m + 1)
+        names = [judges[j] for j in there]
         sheets.append(
-            JudgedRun(
-                model=model,
-                instances=[f"i{i:02}" for i in range(n)],
-                clusters=[""] * n,
-                lengths=np.array([10.0 * i + 100 * (m + 1) for i in range(n)]),
-                default_scores=np.full(n, np.nan),
-                judged_instances=[f"i{i:02}" for _, i, _ in places],
-                judges=[judges[j] for j, _, _ in places],
-                criteria=[criteria[c] for _, _, c in places],
-                grades=np.array([grades[j, m, i, c] for j, i, c in places], dtype=float),
-                points=None if points is None else np.array([points[c] for _, _, c in places], dtype=float),
-            )
+            judged_run(grades[there, m], model, judges=names, criteria=criteria, points=points, lengths=lengths)
         )
     own = {
         judge: JudgeTally(expected=grades[j].size, failures={"prose": int(np.isnan(grades[j]).sum())}, cost_usd=0.5)
@@ -88,8 +79,7 @@ def judge_named(name: str, own: JurySummary) -> JudgeSummary:
 
 
 def value(estimate: Estimate | None) -> float:
-    assert estimate is not None
-    return estimate.value
+    return present(estimate).value
 
 
 # --- one benchmark ----------------------------------------------------------------------------------------------------
@@ -105,8 +95,7 @@ def test_a_judge_is_described_by_all_its_grades() -> None:
         there = mine[~np.isnan(mine)]
         assert (judge.family, judge.tally.failed) == (FAMILIES[name], int(np.isnan(mine).sum()))
         assert value(judge.mean) == pytest.approx(there.mean())
-        assert judge.mean
-        assert (judge.mean.n, judge.mean.n_failed) == (len(there), len(mine) - len(there))
+        assert (present(judge.mean).n, present(judge.mean).n_failed) == (len(there), len(mine) - len(there))
         assert judge.sd == pytest.approx(there.std(ddof=1))
         assert value(judge.best) == pytest.approx((there == 5).mean())
         assert value(judge.worst) == pytest.approx((there == 1).mean())
@@ -126,20 +115,18 @@ def test_family_and_length_are_looked_at_for_each_judge() -> None:
         assert length
         assert length.basis == "within instances"
         assert length.slope
-    assert own.length
-    assert own.length.relative_to_others is None
+    assert present(own.length).relative_to_others is None
     assert judge_named("gpt", own).length.relative_to_others  # type: ignore[union-attr]
 
 
 def test_the_full_ranking_is_by_the_jury_s_mean_scores() -> None:
     grades = some_grades(models=2)
     own = numbers_of(benchmark(grades))
-    assert own.ranking
-    full = own.ranking.panels[0]
+    full = present(own.ranking).panels[0]
     means = dict(zip(MODELS, grades.mean(axis=(0, 2, 3)), strict=True))
     assert full.name == ALL_JUDGES
     assert dict(zip(full.models, full.values, strict=True)) == pytest.approx(means)
-    assert [panel.name for panel in own.ranking.panels[1:4]] == [f"without {name}" for name in JUDGES]
+    assert [panel.name for panel in present(own.ranking).panels[1:4]] == [f"without {name}" for name in JUDGES]
 
 
 def test_equal_generators_give_equal_numbers() -> None:
@@ -156,8 +143,7 @@ def test_points_are_at_the_end_of_the_scale_when_the_whole_score_is() -> None:
     assert (value(own.best), value(own.worst)) == (0.5, 0.5)
     judge = own.judges[0]
     assert value(judge.mean) == pytest.approx((10 + 10 + 0 + 5) / 40)  # criteria that came out well
-    assert judge.best
-    assert judge.best.n == 20
+    assert present(judge.best).n == 20
 
 
 def test_a_judge_that_was_shown_nothing_keeps_its_tally() -> None:
@@ -179,15 +165,13 @@ def test_a_jury_of_one_is_described_but_not_compared() -> None:
     (judge,) = own.judges
     assert judge.mean
     assert (judge.severity, judge.self_preference, own.agreement) == (None, None, ())
-    assert own.ranking
-    assert [panel.name for panel in own.ranking.panels] == [ALL_JUDGES]
+    assert [panel.name for panel in present(own.ranking).panels] == [ALL_JUDGES]
 
 
 def test_only_judges_of_all_models_rank_them() -> None:
     own = numbers_of(benchmark(some_grades(), absent=[(2, 1)]))
     assert not own.all_judges_shared
-    assert own.ranking
-    assert own.ranking.panels[0].judges == ("gpt", "claude")
+    assert present(own.ranking).panels[0].judges == ("gpt", "claude")
     apart = numbers_of(benchmark(some_grades(judges=2), judges=JUDGES[:2], absent=[(0, 1), (1, 0)]))
     assert apart.ranking is None
 
@@ -231,10 +215,8 @@ def test_benchmarks_of_different_scales_are_put_on_one_from_0_to_1() -> None:
         assert value(two.best) == pytest.approx(value(one.best))
     favour = value(judge_named("gpt", both).self_preference)
     assert favour == pytest.approx(value(judge_named("gpt", alone).self_preference) / 4)
-    assert both.length
-    assert alone.length
-    assert value(both.length.slope) == pytest.approx(value(alone.length.slope) / 4)
-    assert value(both.length.spearman) == pytest.approx(value(alone.length.spearman))
+    assert value(present(both.length).slope) == pytest.approx(value(present(alone.length).slope) / 4)
+    assert value(present(both.length).spearman) == pytest.approx(value(present(alone.length).spearman))
 
 
 @pytest.mark.long
@@ -242,16 +224,13 @@ def test_models_are_ranked_by_macro_average_over_benchmarks() -> None:
     better, worse = some_grades(4), some_grades(4)[:, ::-1]
     first, second = ((better[:, place].mean() - 1) / 4 for place in (0, 1))
     both = together(benchmark(better, name="one"), benchmark(better, name="two"), benchmark(worse, name="three"))
-    assert both.ranking
-    full = both.ranking.panels[0]
+    full = present(both.ranking).panels[0]
     assert full.values == pytest.approx(((2 * first + second) / 3, (first + 2 * second) / 3))
     assert full.judges == JUDGES
-    alike = together(benchmark(better, name="one"), benchmark(worse, name="two")).ranking
-    assert alike
+    alike = present(together(benchmark(better, name="one"), benchmark(worse, name="two")).ranking)
     assert (alike.n_significant, alike.n_pairs) == (0, 1)
     clear = np.array([4.0, 2.0])[None, :, None, None] + np.random.default_rng(0).normal(0, 0.3, (3, 2, 20, 2))
-    apart = together(benchmark(clear, name="one"), benchmark(clear, name="two")).ranking
-    assert apart
+    apart = present(together(benchmark(clear, name="one"), benchmark(clear, name="two")).ranking)
     assert (apart.n_significant, apart.n_pairs) == (1, 1)
 
 
@@ -259,8 +238,7 @@ def test_judges_of_some_benchmarks_only_do_not_rank_over_all() -> None:
     both = together(
         benchmark(some_grades(5), name="one"), benchmark(some_grades(6, judges=2), judges=("gpt", "claude"), name="two")
     )
-    assert both.ranking
-    assert both.ranking.panels[0].judges == ("gpt", "claude")
+    assert present(both.ranking).panels[0].judges == ("gpt", "claude")
     assert {judge.judge for judge in both.judges} == set(JUDGES)
     assert not both.all_judges_shared
 
@@ -394,13 +372,8 @@ def test_models_are_separated_by_the_test_of_the_leaderboard() -> None:
     """Three models, of which one pair differs at the 5% level before the adjustment for three pairs, and not after."""
     grades = some_grades(1, 30, models=3)
     own = benchmark(grades, models=("gpt-mini", "qwen", "claude"))
-    found = numbers_of(own).ranking
-    assert found
-    scores = [
-        Cell(model=model, benchmark="toy", value=float(mean.mean()), ids=[f"i{i:02}" for i in range(30)], scores=mean)
-        for model, mean in zip(own.cells.models, grades.mean(axis=(0, 3)), strict=True)
-    ]
-    column = Column(benchmark="toy", title="", category="", subcategory="", metric="jury", low=1, high=5)
-    board = build_leaderboard(scores, [column])
+    found = present(numbers_of(own).ranking)
+    means = zip(own.cells.models, grades.mean(axis=(0, 3)), strict=True)
+    board = build_leaderboard([score_cell(model, "toy", mean) for model, mean in means], [column("toy", 1, 5)])
     assert len(board.nominally_different) > len(board.separated) == found.n_significant
     assert f"The jury separates {found.n_significant} of 3 pairs of models." in sentences(own)

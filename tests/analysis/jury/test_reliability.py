@@ -12,6 +12,7 @@ from medhelm.analysis.jury.findings import judges_in_words, remarks, summarize_b
 from medhelm.analysis.jury.judges import JudgeFinding, JudgeScores, JuryReliability, JurySummary, jury_reliability
 from medhelm.analysis.means import Floats
 from tests.analysis.jury.test_judges import JUDGES, benchmark, numbers_of
+from tests.support.values import present
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 
@@ -105,15 +106,6 @@ def test_benchmarks_of_any_scale_count_together_each_around_its_own_mean() -> No
         assert one.agreement.n == 40
 
 
-@pytest.mark.parametrize("kind", [RANDOM, CONSTANT, REVERSED])
-def test_a_bad_judge_among_two_good_ones_is_found(kind: str) -> None:
-    first, second, bad = shares((GOOD, GOOD, kind), 150, models=3)
-    assert bad["guesses"] + bad["constant"] + bad["against"] >= 0.95
-    for good in (first, second):
-        assert good["agrees"] >= 0.95
-        assert good["guesses"] + good["against"] <= 0.01
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("kind", [RANDOM, CONSTANT, REVERSED])
 @pytest.mark.parametrize("n", [30, 100])
@@ -168,12 +160,9 @@ def test_a_judge_who_guesses_is_named_with_what_changes_without_it() -> None:
     assert own.without_named
     assert own.without_named.judges == ("llama",)
     alone = numbers_of(benchmark(table[:2, ..., None], judges=JUDGES[:2], models=MODELS, criteria=("accuracy",)))
-    assert alone.one_judge
-    assert alone.ranking
-    assert own.without_named.one_judge.value == pytest.approx(alone.one_judge.value)
-    assert own.without_named.ranking
-    assert own.without_named.ranking.n_significant == alone.ranking.n_significant
-    assert own.without_named.ranking.panels[0].values == alone.ranking.panels[0].values
+    assert own.without_named.one_judge.value == pytest.approx(present(alone.one_judge).value)
+    assert present(own.without_named.ranking).n_significant == present(alone.ranking).n_significant
+    assert present(own.without_named.ranking).panels[0].values == present(alone.ranking).panels[0].values
 
 
 def test_a_judge_who_grades_against_the_others_is_named_and_the_ranking_by_all_is_not_to_be_used() -> None:
@@ -233,8 +222,7 @@ def test_a_judge_who_guesses_makes_no_other_judge_seem_to_favor_good_models() ->
     table[2] = np.round(rng.uniform(1, 5, table[2].shape))
     own = numbers_of(benchmark(table[..., None], criteria=("accuracy",), low=-2, high=8))
     assert own.judges[2].finding is JudgeFinding.GUESSES
-    favored = own.judges[0].self_preference
-    assert favored
+    favored = present(own.judges[0].self_preference)
     assert favored.low <= 0 <= favored.high
 
 

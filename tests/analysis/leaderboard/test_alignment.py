@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from medhelm.analysis.leaderboard.cells import Cell, Column, align
+from medhelm.analysis.leaderboard.cells import Cell, align
 from medhelm.errors import UserError
+from tests.support.leaderboards import column
 
-COLUMN = Column(benchmark="b", title="B", category="c", subcategory="s", metric="jury", low=1.0, high=5.0)
+COLUMN = column("b", 1.0, 5.0)
 
 
 def cell(model: str, scores: dict[str, float], clusters: Sequence[str] | None = None) -> Cell:
@@ -40,10 +42,8 @@ def test_clusters_travel_with_their_instances() -> None:
 
 
 def test_a_metric_where_lower_is_better_is_turned_round() -> None:
-    column = Column(
-        benchmark="b", title="B", category="c", subcategory="s", metric="wer", high=2.0, higher_is_better=False
-    )
-    found = align({"m": cell("m", {"a": 0.0, "b": 0.5, "c": 2.0})}, column, ["m"])
+    errors = column("b", high=2.0, higher_is_better=False)
+    found = align({"m": cell("m", {"a": 0.0, "b": 0.5, "c": 2.0})}, errors, ["m"])
     np.testing.assert_array_equal(found.scores, [[1.0, 0.75, 0.0]])
 
 
@@ -78,10 +78,7 @@ def test_shared_lists_give_what_lists_of_their_own_give() -> None:
         m: Cell(model=m, benchmark="b", value=3.0, ids=ids, scores=np.array(v), clusters=clusters)
         for m, v in values.items()
     }
-    own = {
-        m: Cell(model=m, benchmark="b", value=3.0, ids=list(ids), scores=np.array(v), clusters=list(clusters))
-        for m, v in values.items()
-    }
+    own = {m: replace(one, ids=list(ids), clusters=list(clusters)) for m, one in shared.items()}
     one, other = (align(cells, COLUMN, ["k", "m"]) for cells in (shared, own))
     np.testing.assert_array_equal(one.scores, other.scores)
     np.testing.assert_array_equal(one.scores, [[np.nan, 0.25, 0.0], [0.5, 0.75, 1.0]])

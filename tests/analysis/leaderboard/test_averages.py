@@ -12,17 +12,16 @@ from bench.studies import clusters, few_benchmarks, ratios
 from bench.studies.verdicts import leaderboard
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell
-from medhelm.analysis.leaderboard.types import Average, Row
+from medhelm.analysis.leaderboard.types import Row
 from medhelm.analysis.means import Floats, estimate
-from tests.support.leaderboards import plain_columns
+from tests.support.leaderboards import plain_columns, score_cell
+from tests.support.values import ends, present
 
 
 def binary_cell(model: str, benchmark: str, right: int, n: int) -> Cell:
     """A model with so many right answers."""
     scores = (np.arange(n) < right).astype(float)
-    found = estimate(scores, low=0.0, high=1.0)
-    ids = [str(i) for i in range(n)]
-    return Cell(model=model, benchmark=benchmark, value=right / n, estimate=found, ids=ids, scores=scores)
+    return score_cell(model, benchmark, scores, estimate=estimate(scores, low=0.0, high=1.0))
 
 
 def row_of(model: str, cells: list[Cell], names: list[str]) -> Row:
@@ -30,19 +29,11 @@ def row_of(model: str, cells: list[Cell], names: list[str]) -> Row:
     return found
 
 
-def ends(average: Average | None) -> tuple[float, float, float]:
-    assert average is not None
-    assert average.low is not None
-    assert average.high is not None
-    return average.low, average.value, average.high
-
-
 def test_a_model_with_one_benchmark_has_the_interval_of_its_cell() -> None:
     names = [f"b{i:02}" for i in range(12)]
     few = binary_cell("few", "b00", 0, 80)
     found = row_of("few", [few, *(binary_cell("all", name, 60, 80) for name in names)], names)
-    assert few.estimate is not None
-    assert ends(found.macro_average) == pytest.approx((few.estimate.low, 0.0, few.estimate.high))
+    assert ends(found.macro_average) == pytest.approx((present(few.estimate).low, 0.0, present(few.estimate).high))
 
 
 def test_benchmarks_of_other_models_do_not_shorten_intervals() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -11,8 +12,9 @@ import pytest
 from medhelm.analysis.cost.frontier import CostFrontier
 from medhelm.analysis.cost.use import RunUse
 from medhelm.analysis.leaderboard.build import build_leaderboard
-from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.domain.score import Resample
+from tests.support.leaderboards import plain_columns, score_cell
+from tests.support.values import present
 
 BENCHMARKS = ("a", "b")
 N = 200
@@ -26,25 +28,18 @@ def frontier(
     with_scores: bool = True,
 ) -> CostFrontier | None:
     """Models with their share of right answers, and their cost on each benchmark."""
-    columns = [Column(benchmark=name, title=name, category="c", subcategory="s", metric="em") for name in BENCHMARKS]
     cells = []
     for model, name in product(models, BENCHMARKS):
         share, cost = models[model]
         scores = (np.arange(N) < round(N * share)).astype(float)
         if (model, name) not in missing:
-            cells.append(
-                Cell(
-                    model=model, benchmark=name, value=float(scores.mean()), n=N, cost_usd=cost,
-                    ids=[f"q{i}" for i in range(N)] if with_scores else (),
-                    scores=scores if with_scores else None, use=RunUse(completions=N),
-                )
-            )  # fmt: skip
-    return build_leaderboard(cells, columns, resample=resample).frontier
+            cell = score_cell(model, name, scores, n=N, cost_usd=cost, use=RunUse(completions=N))
+            cells.append(cell if with_scores else replace(cell, ids=(), scores=None))
+    return build_leaderboard(cells, plain_columns(*BENCHMARKS), resample=resample).frontier
 
 
 def test_a_frontier_by_hand() -> None:
-    found = frontier({"cheap": (0.5, 0.1), "good": (0.8, 0.5), "poor": (0.3, 1.0), "best": (0.81, 2.0)})
-    assert found is not None
+    found = present(frontier({"cheap": (0.5, 0.1), "good": (0.8, 0.5), "poor": (0.3, 1.0), "best": (0.81, 2.0)}))
     assert [(one.model, one.usd_per_1000, one.is_efficient) for one in found.models] == [
         ("cheap", 0.5, True),
         ("good", 2.5, True),
@@ -58,8 +53,7 @@ def test_a_frontier_by_hand() -> None:
     up, little = found.steps
     assert (up.cheaper, up.costlier, up.usd_per_1000, up.is_separated) == ("cheap", "good", 2.0, True)
     assert up.usd_per_point == pytest.approx(2.0 / 30)
-    assert up.interval is not None
-    low, high = up.interval
+    low, high = present(up.interval)
     assert high is not None
     assert low < 2.0 / 30 < high
     assert (little.cheaper, little.costlier, little.is_separated, little.interval) == ("good", "best", False, None)
@@ -67,8 +61,7 @@ def test_a_frontier_by_hand() -> None:
 
 
 def test_an_unknown_cost_is_left_out_and_never_free() -> None:
-    found = frontier({"cheap": (0.5, 0.1), "good": (0.8, 0.5), "secret": (0.9, None)})
-    assert found is not None
+    found = present(frontier({"cheap": (0.5, 0.1), "good": (0.8, 0.5), "secret": (0.9, None)}))
     assert found.unknown_cost == ("secret",)
     assert [one.model for one in found.models] == ["cheap", "good"]
     assert found.probability("secret") is None
@@ -77,18 +70,15 @@ def test_an_unknown_cost_is_left_out_and_never_free() -> None:
 
 def test_models_on_other_benchmarks_are_not_compared() -> None:
     models = {"cheap": (0.5, 0.1), "good": (0.8, 0.5), "partial": (0.9, 0.01)}
-    found = frontier(models, missing=(("partial", "b"),))
-    assert found is not None
+    found = present(frontier(models, missing=(("partial", "b"),)))
     assert found.other_benchmarks == ("partial",)
     assert [one.model for one in found.models] == ["cheap", "good"]
 
 
 def test_without_instance_scores_benchmarks_are_the_unit_or_nothing_is() -> None:
     models = {"cheap": (0.5, 0.1), "good": (0.8, 0.5)}
-    means = frontier(models, with_scores=False)
-    assert means is not None
+    means = present(frontier(models, with_scores=False))
     assert means.models[1].probability is not None
-    untested = frontier(models, resample="none")
-    assert untested is not None
+    untested = present(frontier(models, resample="none"))
     assert [one.probability for one in untested.models] == [None, None]
     assert (untested.steps[0].is_separated, untested.steps[0].interval) == (False, None)

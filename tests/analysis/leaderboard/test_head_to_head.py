@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -39,10 +39,9 @@ def test_win_shares_are_means_of_the_rows() -> None:
     means = np.nanmean(found.win_share, axis=1)
     assert means == pytest.approx([row.win_share.value for row in board.rows if row.win_share])
     pairs = {
-        (a, b)
-        for i, a in enumerate(found.models)
-        for j, b in enumerate(found.models)
-        if i < j and found.separated[i, j]
+        (found.models[i], found.models[j])
+        for i, j in combinations(range(len(found.models)), 2)
+        if found.separated[i, j]
     }
     assert pairs == set(board.separated) != set()
     assert (found.separated == found.separated.T).all()

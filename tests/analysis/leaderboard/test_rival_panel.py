@@ -16,8 +16,9 @@ from medhelm.analysis.leaderboard.rival_panel import overtaken
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.analysis.means import Floats, estimate
 from medhelm.errors import UserError
-from tests.support.leaderboards import UNEVEN, plain_columns, score_cell
+from tests.support.leaderboards import UNEVEN, plain_columns, score_cell, score_cells
 from tests.support.remarks import texts
+from tests.support.values import present
 
 MODELS = [f"m{i}" for i in range(6)]
 """Names of six simulated models."""
@@ -58,7 +59,7 @@ def test_a_panel_of_all_models_gives_the_numbers_without_a_panel() -> None:
     """Numbers, intervals, ranks and places are equal where no benchmark is missing."""
     cells = graded_cells(GradedModels(models=6, benchmarks=3, n=40).draw(np.random.default_rng(3)))
     plain = build_leaderboard(cells, plain_columns("b0", "b1", "b2"))
-    panel = build_leaderboard(cells, plain_columns("b0", "b1", "b2"), panel=[f"m{i}" for i in range(6)])
+    panel = build_leaderboard(cells, plain_columns("b0", "b1", "b2"), panel=MODELS)
     for one, other in zip(plain.rows, panel.rows, strict=True):
         assert (one.model, one.rank, one.rank_low, one.rank_high, one.tie_group) == (
             other.model, other.rank, other.rank_low, other.rank_high, other.tie_group,
@@ -66,10 +67,8 @@ def test_a_panel_of_all_models_gives_the_numbers_without_a_panel() -> None:
         assert_same(one, other, guarded=False)
 
 
-def graded_cells(scores: Sequence[Floats], first: int = 0) -> list[Cell]:
-    return [
-        score_cell(f"m{first + i}", f"b{place}", row) for place, rows in enumerate(scores) for i, row in enumerate(rows)
-    ]
+def graded_cells(scores: Sequence[Floats]) -> list[Cell]:
+    return [cell for place, rows in enumerate(scores) for cell in score_cells(f"b{place}", rows)]
 
 
 def assert_same(one: Row, other: Row, *, guarded: bool = True) -> None:
@@ -118,11 +117,9 @@ def test_a_panel_changes_no_finding(seed: int) -> None:
     assert panel.separated == plain.separated != frozenset()
     places = {row.model: (row.rank_low, row.rank_high) for row in plain.rows}
     for row in panel.rows:
-        assert row.rank_low is not None
-        assert row.rank_high is not None
         low, high = places[row.model]
-        assert row.rank_low <= (row.rank or 0) <= row.rank_high
-        assert (row.rank_low, row.rank_high) == (min(low or 0, row.rank or 0), max(high or 0, row.rank or 0))
+        rank = present(row.rank)
+        assert (row.rank_low, row.rank_high) == (min(present(low), rank), max(present(high), rank))
 
 
 @pytest.mark.parametrize("members", [[0], [1, 3], [0, 2, 4]])
@@ -168,11 +165,9 @@ def test_missing_scores_count_as_worst_against_the_panel_too() -> None:
         if one.scores is not None
     ]
     names = plain_columns("b0", "b1")
-    before = by_name(build_leaderboard(cells, names, panel=["m1", "m4"]))["m1"].rank
-    after = by_name(build_leaderboard(graded_cells(worst), names, panel=["m1", "m4"]))["m1"].rank
+    before = present(by_name(build_leaderboard(cells, names, panel=["m1", "m4"]))["m1"].rank)
+    after = present(by_name(build_leaderboard(graded_cells(worst), names, panel=["m1", "m4"]))["m1"].rank)
     found = texts(build_leaderboard(cells, names, panel=["m1", "m4"]).remarks)
-    assert before is not None
-    assert after is not None
     assert before < after
     assert any(f"its rank would fall from {before} to {after}." in text for text in found)
 

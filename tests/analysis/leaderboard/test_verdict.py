@@ -10,10 +10,9 @@ import pytest
 
 from medhelm.analysis.cost.use import RunUse
 from medhelm.analysis.leaderboard.build import build_leaderboard
-from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.findings import verdict, with_doubts
 from medhelm.analysis.leaderboard.types import Leaderboard
-from tests.support.leaderboards import toy_board
+from tests.support.leaderboards import plain_columns, score_cell, toy_board
 
 BENCHMARKS = ("a", "b", "c")
 
@@ -21,27 +20,16 @@ BENCHMARKS = ("a", "b", "c")
 def board(
     accuracy: dict[str, float],
     *,
-    constants: dict[str, float] | None = None,
     costs: dict[str, float] | None = None,
     seconds: dict[str, float] | None = None,
 ) -> Leaderboard:
     """Models that are right on a fixed share of 60 questions on each of three benchmarks."""
-    columns = [
-        Column(
-            benchmark=name, title=name.upper(), category="c", subcategory="s", metric="exact_match",
-            constant_baseline=(constants or {}).get(name),
-        )
-        for name in BENCHMARKS
-    ]  # fmt: skip
-    ids = [f"q{i}" for i in range(60)]
     cells = []
     for model, name in product(accuracy, BENCHMARKS):
         scores = (np.arange(60) < round(60 * accuracy[model])).astype(float)
-        cost = (costs or {}).get(model)
         use = RunUse(completions=60, seconds=np.full(60, seconds[model]) if seconds and model in seconds else None)
-        value = float(scores.mean())
-        cells.append(Cell(model=model, benchmark=name, value=value, ids=ids, scores=scores, cost_usd=cost, use=use))
-    return build_leaderboard(cells, columns)
+        cells.append(score_cell(model, name, scores, cost_usd=(costs or {}).get(model), use=use))
+    return build_leaderboard(cells, plain_columns(*BENCHMARKS))
 
 
 def test_a_leader_is_better_than_every_other_model_only_if_all_are_separated() -> None:
@@ -73,6 +61,7 @@ def test_costs_are_compared_only_with_models_that_cannot_be_separated(costs: dic
     assert " ".join(found[1:]).startswith(said)
 
 
+X_DEARER, X_CHEAPEST = {"x": 2.0, "y": 1.0, "z": 3.0}, {"x": 1.0, "y": 2.0, "z": 2.0}
 CHEAPER = "x cost 6.00 US dollars. Of the models that may be as good, y cost least (3.00)"
 CHEAPEST = "x cost 3.00 US dollars. None of the models that may be as good cost less"
 
@@ -80,37 +69,22 @@ CHEAPEST = "x cost 3.00 US dollars. None of the models that may be as good cost 
 @pytest.mark.parametrize(
     ("costs", "seconds", "said"),
     [
-        (
-            {"x": 2.0, "y": 1.0, "z": 3.0},
-            {"x": 3.4, "y": 2.0, "z": 1.2},
-            f"{CHEAPER} and z answered fastest (1.2 s, median; x 3.4 s).",
-        ),
-        (
-            {"x": 2.0, "y": 1.0, "z": 3.0},
-            {"x": 3.4, "y": 1.2, "z": 2.0},
-            f"{CHEAPER} and answered fastest (1.2 s, median; x 3.4 s).",
-        ),
-        ({"x": 2.0, "y": 1.0, "z": 3.0}, {"x": 1.0, "y": 1.2, "z": 2.0}, f"{CHEAPER}."),
-        ({"x": 2.0, "y": 1.0, "z": 3.0}, {"x": 1.2, "y": 1.1, "z": 1.3}, f"{CHEAPER}."),
-        (
-            {"x": 1.0, "y": 2.0, "z": 2.0},
-            {"x": 3.4, "y": 2.0, "z": 1.2},
-            f"{CHEAPEST}. Of them, z answered fastest (1.2 s, median; x 3.4 s).",
-        ),
-        ({"x": 1.0, "y": 2.0, "z": 2.0}, {"x": 1.0, "y": 2.0, "z": 1.2}, f"{CHEAPEST} or answered faster."),
-        ({"x": 1.0, "y": 2.0, "z": 2.0}, {"x": 1.0, "y": 2.0}, f"{CHEAPEST}."),
-        (
-            {},
-            {"x": 3.4, "y": 2.0, "z": 1.2},
-            "Of the models that may be as good as x, z answered fastest (1.2 s, median; x 3.4 s).",
-        ),
+        (X_DEARER, (3.4, 2.0, 1.2), f"{CHEAPER} and z answered fastest (1.2 s, median; x 3.4 s)."),
+        (X_DEARER, (3.4, 1.2, 2.0), f"{CHEAPER} and answered fastest (1.2 s, median; x 3.4 s)."),
+        (X_DEARER, (1.0, 1.2, 2.0), f"{CHEAPER}."),
+        (X_DEARER, (1.2, 1.1, 1.3), f"{CHEAPER}."),
+        (X_CHEAPEST, (3.4, 2.0, 1.2), f"{CHEAPEST}. Of them, z answered fastest (1.2 s, median; x 3.4 s)."),
+        (X_CHEAPEST, (1.0, 2.0, 1.2), f"{CHEAPEST} or answered faster."),
+        (X_CHEAPEST, (1.0, 2.0), f"{CHEAPEST}."),
+        ({}, (3.4, 2.0, 1.2), "Of the models that may be as good as x, z answered fastest (1.2 s, median; x 3.4 s)."),
     ],
     ids=["two models", "one model", "leader fastest", "hardly faster", "leader cheapest", "both", "unknown", "no cost"],
 )
 def test_the_fastest_model_that_cannot_be_separated_is_named_in_the_same_sentence(
-    costs: dict[str, float], seconds: dict[str, float], said: str
+    costs: dict[str, float], seconds: tuple[float, ...], said: str
 ) -> None:
-    found = board({"x": 0.9, "y": 0.9 - 1 / 60, "z": 0.9 - 1 / 60}, costs=costs, seconds=seconds).verdict
+    accuracy = {"x": 0.9, "y": 0.9 - 1 / 60, "z": 0.9 - 1 / 60}
+    found = board(accuracy, costs=costs, seconds=dict(zip("xyz", seconds, strict=False))).verdict
     assert " ".join(found[1:]) == said
 
 

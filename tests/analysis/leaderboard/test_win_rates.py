@@ -32,31 +32,8 @@ def guarded(values: Floats) -> Floats:
     return guarded_win_shares(win_shares(values), values)
 
 
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ([0.2, 0.6, 0.9], [0, 0.5, 1]),
-        ([0.6, 0.6], [0.5, 0.5]),
-        ([0.6, 0.6, 0.9], [0.25, 0.25, 1]),
-        ([0.5, 0.5, 0.5], [0.5, 0.5, 0.5]),
-        ([0.2, NAN, 0.9], [0, NAN, 1]),
-        ([NAN, 0.3, NAN], [NAN, NAN, NAN]),
-        ([0.3], [NAN]),
-        ([0.1 + 0.2, 0.3], [0.5, 0.5]),
-    ],
-)
-def test_wins_count_ties_as_halves(values: list[float], expected: list[float]) -> None:
-    np.testing.assert_allclose(win_shares(np.array(values)[:, None])[:, 0], expected)
-
-
-def slow_win_rate(values: Floats, i: int) -> float:
-    """Mean over benchmarks of the share of rivals beaten, one comparison at a time."""
-    shares = []
-    for column in values.T:
-        rivals = [x for j, x in enumerate(column) if j != i and not np.isnan(x)]
-        if rivals and not np.isnan(column[i]):
-            shares.append(sum(1.0 if column[i] > x else 0.5 if column[i] == x else 0.0 for x in rivals) / len(rivals))
-    return sum(shares) / len(shares) if shares else NAN
+def test_equal_but_for_rounding_is_a_tie() -> None:
+    assert win_shares(np.array([[0.1 + 0.2], [0.3]])).ravel().tolist() == [0.5, 0.5]
 
 
 def slow_spread(values: Floats, i: int) -> float:
@@ -74,35 +51,9 @@ def slow_spread(values: Floats, i: int) -> float:
 
 @quick
 @given(tables)
-def test_fast_and_slow_arithmetic_agree(values: Floats) -> None:
-    models = range(len(values))
-    np.testing.assert_allclose(row_means(win_shares(values)), [slow_win_rate(values, i) for i in models])
-    np.testing.assert_allclose(win_rate_sd(values), [slow_spread(values, i) for i in models], atol=1e-12)
-
-
-@quick
-@given(tables)
-def test_win_rates_of_each_benchmark_average_to_one_half(values: Floats) -> None:
-    table = win_shares(values)
-    for column in table.T:
-        known = column[~np.isnan(column)]
-        assert len(known) != 1
-        assert len(known) == 0 or known.mean() == pytest.approx(0.5)
-
-
-@quick
-@given(tables, st.sampled_from([0.5, 0.125, 2.0]), st.sampled_from([0.0, 1.0, -3.0]))
-def test_stretching_or_moving_a_benchmark_changes_no_win(values: Floats, factor: float, shift: float) -> None:
-    np.testing.assert_array_equal(win_shares(values), win_shares(values * factor + shift))
-
-
-@quick
-@given(tables)
-def test_being_better_never_lowers_a_win_rate(values: Floats) -> None:
-    before = row_means(win_shares(values))[0]
-    values[0] = values[0] + 0.25
-    after = row_means(win_shares(values))[0]
-    assert np.isnan(before) or after >= before
+def test_the_spread_of_win_rates_is_over_rivals(values: Floats) -> None:
+    expected = [slow_spread(values, i) for i in range(len(values))]
+    np.testing.assert_allclose(win_rate_sd(values), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -127,23 +78,6 @@ def test_a_tie_group_is_what_cannot_be_told_from_its_best(
 
 
 # --- gaps -------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ([0.2, 0.6, 0.9], [0, 0.5, 1]),
-        ([0.6, 0.6, 0.9], [0.25, 0.25, 1]),
-        ([0.2, NAN, 0.9], [0.5, 0, 1]),
-        ([NAN, 0.3, NAN], [0.25, 1, 0.25]),
-        ([NAN, NAN, NAN], [NAN, NAN, NAN]),
-        ([0.3], [NAN]),
-    ],
-)
-def test_a_missing_value_is_below_all_others_and_equal_to_a_missing_one(
-    values: list[float], expected: list[float]
-) -> None:
-    np.testing.assert_allclose(guarded(np.array(values)[:, None])[:, 0], expected)
 
 
 def slow_guarded_rate(values: Floats, i: int) -> float:

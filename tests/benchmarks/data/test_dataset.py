@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import gc
 import io
-import sys
 import tracemalloc
 import warnings
 from collections.abc import Callable
@@ -22,7 +21,7 @@ from medhelm.benchmarks.availability import availability
 from medhelm.benchmarks.data import sources
 from medhelm.benchmarks.data import table as table_module
 from medhelm.benchmarks.data.dataset import Dataset, find_data, open_dataset
-from medhelm.errors import ConfigError, DataError, MissingError, StoreFullError, UserError
+from medhelm.errors import DataError, MissingError, StoreFullError, UserError
 from tests.support.benchmarks.definitions import Make, Put, make_benchmark, write_rows
 
 ROWS = [{"question": f"q{i}", "answer": f"a{i}"} for i in range(12)]
@@ -89,17 +88,17 @@ def test_further_samples_have_names(make: Make, put: Put) -> None:
         open_dataset(benchmark, data=data, tier="real", sample="offical")
 
 
-@pytest.mark.parametrize("limit", [0, -1])
-def test_a_limit_below_one_is_an_error(make: Make, put: Put, limit: int) -> None:
-    with pytest.raises(UserError, match=f"the limit must be at least 1, is {limit}"):
-        open_dataset(make(), data=put(ROWS), tier="real", limit=limit)
-
-
-def test_subset_and_limit_have_their_own_messages(make: Make, put: Put) -> None:
-    with pytest.raises(UserError, match="the subset must be at least 1, is 0"):
-        open_dataset(make(), data=put(ROWS), tier="real", subset=0)
-    with pytest.raises(UserError, match="--subset and --limit cannot be combined: use one of them"):
-        open_dataset(make(), data=put(ROWS), tier="real", subset=2, limit=2)
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        ({"limit": 0}, "the limit must be at least 1, is 0"),
+        ({"subset": 0}, "the subset must be at least 1, is 0"),
+        ({"subset": 2, "limit": 2}, "--subset and --limit cannot be combined: use one of them"),
+    ],
+)
+def test_a_size_that_is_none_is_an_error(make: Make, put: Put, size: dict[str, Any], words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        open_dataset(make(), data=put(ROWS), tier="real", **size)
 
 
 # --- where the data is ------------------------------------------------------------------------------------------------
@@ -176,26 +175,6 @@ def test_a_wrong_checksum_is_reported_first(make: Make, put: Put) -> None:
 def test_another_number_of_instances(make: Make, put: Put) -> None:
     with pytest.raises(DataError, match="must have 13 instances, has 12"):
         open_dataset(make(source={"expected_count": 13}), data=put(ROWS), tier="real")
-
-
-def test_the_prompt_of_a_newcomer(tmp_path: Path) -> None:
-    """A definition with its own data beside it, and a slip in the prompt."""
-    changes: dict[str, Any] = {"answer": "correct_answer", "prompt": "Note:\n{note_text}\n\n{question}\n"}
-    benchmark = make_benchmark(
-        tmp_path, name="sepsis_qa", source={"kind": "csv", "files": {"sepsis.csv": ""}}, **changes
-    )
-    data = benchmark.folder / "sepsis.csv"
-    data.write_text("patient_id,note,question,correct_answer\n1,n,q,a\n", encoding="utf-8")
-    with pytest.raises(ConfigError) as caught:
-        open_dataset(benchmark, data=None, tier="real")
-    text = (benchmark.folder / "benchmark.yaml").read_text(encoding="utf-8")
-    line = next(i for i, line in enumerate(text.split("\n"), 1) if "{note_text}" in line)
-    assert str(caught.value).split("\n") == [
-        f"{benchmark.folder / 'benchmark.yaml'} has 1 problem",
-        "",
-        f"  line {line}  prompt: {{note_text}} is not a column of {data}.",
-        f"       {' ' * len(str(line))}  Columns: patient_id, note, question, correct_answer. Did you mean `note`?",
-    ]
 
 
 # --- the sample tier --------------------------------------------------------------------------------------------------
@@ -407,18 +386,6 @@ def test_an_abandoned_reader_closes_the_file(
         del iterator
         gc.collect()
     assert [warning for warning in caught if issubclass(warning.category, ResourceWarning)] == []
-
-
-def test_listing_imports_nothing_heavy() -> None:
-    """The readers of formats bring their packages only when a file is read."""
-    import subprocess
-
-    code = (
-        "import sys, medhelm.benchmarks.data.dataset, medhelm.benchmarks.catalog;"
-        "print([m for m in ('numpy', 'duckdb', 'docx', 'python_calamine', 'pyarrow') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize(("sample", "limit"), [(None, None), (None, 5), ({"size": 5}, None), ({"size": 5}, 3)])

@@ -196,11 +196,3 @@ def test_addresses() -> None:
     literal = Source(kind="csv", location="https://example.org/{other}/{file}")
     assert addresses(literal, ["x{revision} #1.csv"]) == ["https://example.org/{other}/x%7Brevision%7D%20%231.csv"]
     assert addresses(SOURCE, ["notes/*.txt"]) == ["https://example.org/r7/notes"]
-
-
-def test_real_checksums(data_dir: Path) -> None:
-    source = Source(
-        kind="csv",
-        files={"test_data.csv": "c2d23097f8bdb7ae4a77dbf4a5a767335df7303998d7c7664a73a29fd8e2b31a"},
-    )
-    assert check_files(source, data_dir / "medcalc_bench") == source.files

@@ -90,12 +90,6 @@ def test_repeated_ids_are_named(make: Make, put: Put) -> None:
     assert "List columns under `id`" in line
 
 
-@pytest.mark.parametrize("expected", [3, 5])
-def test_another_number_is_an_error(make: Make, put: Put, expected: int) -> None:
-    [line] = problems(make(), put(ROWS), expected)
-    assert f"must have {expected} instances, has 4" in line
-
-
 def test_an_empty_selection_is_an_error(make: Make, put: Put) -> None:
     [line] = problems(make(require=["note"]), put([{**row, "note": ""} for row in ROWS]))
     assert "has no instances (4 of 4 rows are skipped: `note` is empty (4)). Check `require` and the data." in line

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.sample_data.files import write_files
 from medhelm.errors import DataError, MissingError
-from tests.support.benchmarks.library import benchmark, hook, prompt_text, sample_tier
+from tests.support.benchmarks.library import benchmark, hook
 
 CONDITIONS = tuple(name.removesuffix(".xlsx") for name in benchmark("clear").source.files)
 OPTIONS = {
@@ -24,25 +23,6 @@ OPTIONS = {
 
 def entry(label: object, text: object = "A note.", condition: str = "chronic_pain") -> dict[str, object]:
     return {"file": f"{condition}.xlsx", "text": text, "result_human": label}
-
-
-def test_the_suite_has_13_conditions() -> None:
-    assert len(CONDITIONS) == 13
-    assert list(CONDITIONS) == sorted(CONDITIONS)
-
-
-def test_the_sample_tier_has_every_condition_and_every_label() -> None:
-    instances = sample_tier("clear")
-    assert tuple(dict.fromkeys(instance.group for instance in instances)) == CONDITIONS
-    assert min(Counter(instance.group for instance in instances).values()) >= 2
-    assert Counter(instance.expected for instance in instances) == {"A": 13, "B": 13, "C": 9}
-
-
-def test_the_prompt_names_the_condition_and_lists_the_options_once() -> None:
-    instance = next(i for i in sample_tier("clear") if i.group == "post_traumatic_stress_disorder")
-    prompt = prompt_text("clear", instance)
-    assert "has a history of\npost-traumatic stress disorder (PTSD). A means" in prompt
-    assert prompt.count("C. Uncertain") == prompt.count("\nA. ") == 1
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.hooks import Hook, load_hook
 from medhelm.benchmarks.sample_data.files import write_files
 from medhelm.errors import DataError
-from tests.support.benchmarks.library import LIBRARY, benchmark, prompt_text, sample_tier
+from tests.support.benchmarks.library import LIBRARY, benchmark
 
 PLACE = "files/discharge-me/1.3/test_phase_1"
 COLUMNS = {
@@ -222,28 +222,3 @@ def test_an_empty_section_gives_no_instance(tmp_path: Path) -> None:
     written(tmp_path, tables)
     dataset = open_dataset(benchmark("dischargeme"), data=tmp_path, tier="real")
     assert (dataset.n, dataset.n_skipped) == (5, 1)
-
-
-def test_no_invented_section_stays_in_the_text() -> None:
-    instances = sample_tier("dischargeme")
-    assert len(instances) == 10
-    sections = {instance.cluster: [] for instance in instances}  # type: dict[str, list[str]]
-    for instance in instances:
-        sections[instance.cluster].append(instance.expected)
-    for instance in instances:
-        prompt = prompt_text("dischargeme", instance)
-        assert prompt.endswith(f"\n\n{instance.fields['document']}:")
-        assert not any(
-            line in prompt for section in sections[instance.cluster] for line in section.splitlines() if len(line) > 40
-        )
-
-
-def test_the_published_reading_of_the_invented_stays_tells_the_other_section() -> None:
-    published = list(open_dataset(benchmark("dischargeme"), data=None, tier="sample", sample="published"))
-    own = {instance.id: instance for instance in sample_tier("dischargeme")}
-    assert {instance.id for instance in published} == set(own)
-    for course, instructions in zip(published[::2], published[1::2], strict=True):
-        assert instructions.expected in course.fields["text"]
-        assert course.expected in instructions.fields["text"]
-        assert course.expected not in course.fields["text"]
-        assert len(course.fields["reports"]) <= len(own[course.id].fields["reports"])

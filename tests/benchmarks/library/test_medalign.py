@@ -11,7 +11,7 @@ from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.hooks import Hook, load_hook
 from medhelm.benchmarks.sample_data.files import write_files
 from medhelm.errors import DataError
-from tests.support.benchmarks.library import LIBRARY, benchmark, prompt_text, sample_tier
+from tests.support.benchmarks.library import LIBRARY, benchmark
 
 QUESTIONS = "clinician-reviewed-model-responses.tsv"
 RESPONSES = "clinician-instruction-responses.tsv"
@@ -148,26 +148,3 @@ def test_an_empty_response_is_left_out_and_counted(tmp_path: Path) -> None:
     written(tmp_path, *rows)
     dataset = open_dataset(benchmark("medalign"), data=tmp_path, tier="real")
     assert ([instance.id for instance in dataset], dataset.n_skipped) == (["2"], 1)
-
-
-def test_instructions_about_one_invented_patient_share_a_cluster() -> None:
-    instances = sample_tier("medalign")
-    assert len({instance.cluster for instance in instances}) == 4
-    assert "2033" not in {instance.id for instance in instances}, "nobody has responded to it"
-    for instance in instances:
-        prompt = prompt_text("medalign", instance)
-        assert prompt.endswith(f"</record>\n\nQuestion: {instance.fields['question']}\n\nAnswer:")
-
-
-def test_the_invented_responses_are_supported_by_the_records() -> None:
-    facts = {
-        "2011": ["07/21/2020", "apixaban 5 mg twice daily"],
-        "2012": ["ejection fraction 60 %", "42 mm"],
-        "2021": ["risen to 96 U/L", "on two tests two weeks apart"],
-        "2022": ["adalimumab 40 mg under the skin every two weeks"],
-        "2031": ["pT1c pN0", "0 of 2 sentinel nodes"],
-        "2041": ["amoxicillin, hives within an hour at age 8"],
-    }
-    instances = {instance.id: instance for instance in sample_tier("medalign")}
-    for number, words in facts.items():
-        assert all(word in instances[number].fields["record"] for word in words)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from medhelm.benchmarks.data.readers import read as read_rows
 from medhelm.domain import Instance
 from medhelm.errors import DataError
 from medhelm.scoring.metrics import METRICS
-from tests.support.benchmarks.library import LIBRARY, hook, prompt_text, real, sample_tier
+from tests.support.benchmarks.library import hook, real
 
 FLAG, SENTENCE = METRICS["medec_flag_accuracy"], METRICS["medec_sentence_accuracy"]
 
@@ -44,51 +42,6 @@ def test_a_row_with_another_flag_is_named() -> None:
         hook("medec", [entry])
 
 
-# --- the invented notes -----------------------------------------------------------------------------------------------
-
-
-def test_the_invented_rows_agree_with_themselves() -> None:
-    """Every column of a row follows from its sentences and their correction."""
-    rows = list(read_rows(LIBRARY / "medec" / "sample.jsonl", "jsonl"))
-    assert [row["Text ID"] for row in rows if not row["Sentences"]] == [""]
-    for row in rows:
-        lines = str(row["Sentences"]).split("\r\n")[:-1]
-        sentences = [line.partition(" ")[2] for line in lines]
-        assert [line.partition(" ")[0] for line in lines] == [str(n) for n in range(len(lines))]
-        assert row["Text"] == " ".join(sentences)
-        if row["Error Flag"] == "1":
-            wrong = int(str(row["Error Sentence ID"]))
-            assert sentences[wrong] == row["Error Sentence"] != row["Corrected Sentence"]
-            sentences[wrong] = str(row["Corrected Sentence"])
-            assert row["Corrected Text"] == " ".join(sentences)
-        elif lines:
-            assert row["Error Sentence ID"] == "-1"
-            assert {row[f"{name}"] for name in ("Error Type", "Error Sentence", "Corrected Text")} == {"NA"}
-
-
-def test_the_invented_notes_have_errors_of_every_type_and_are_right_as_often() -> None:
-    instances = sample_tier("medec")
-    types = Counter(instance.metadata["Error Type"] for instance in instances)
-    assert types == {
-        "NA": 7,
-        "diagnosis": 2,
-        "pharmacotherapy": 2,
-        "treatment": 1,
-        "management": 1,
-        "causalOrganism": 1,
-    }
-    assert sum(instance.expected == "CORRECT" for instance in instances) == 7
-    assert len({instance.cluster for instance in instances}) == 12
-
-
-def test_the_prompt_shows_the_sentences_and_not_the_answer() -> None:
-    for instance in sample_tier("medec"):
-        prompt = prompt_text("medec", instance)
-        assert prompt.endswith("\n\nAnswer:")
-        assert "\n\nClinical Note: 0 " in prompt
-        assert instance.expected == "CORRECT" or instance.expected not in prompt
-
-
 # --- real data --------------------------------------------------------------------------------------------------------
 
 
@@ -96,14 +49,6 @@ def test_the_prompt_shows_the_sentences_and_not_the_answer() -> None:
 def notes(data_dir: Path) -> list[Instance]:
     """All real notes."""
     return list(real("medec", "default", data_dir))
-
-
-def test_real_data_has_the_published_size(data_dir: Path, notes: list[Instance]) -> None:
-    dataset = real("medec", "default", data_dir)
-    assert (dataset.n_total, dataset.n, dataset.n_skipped) == (597, 597, 328)
-    assert [note.id for note in islice(notes, 3)] == ["ms-test-0", "ms-test-1", "ms-test-2"]
-    assert Counter(note.metadata["Error Flag"] for note in notes) == {"0": 286, "1": 311}
-    assert sum(note.expected == "CORRECT" for note in notes) == 286
 
 
 def test_most_real_cases_occur_twice(notes: list[Instance]) -> None:

@@ -11,7 +11,7 @@ from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.hooks import load_hook
 from medhelm.benchmarks.sample_data.files import write_files
 from medhelm.errors import DataError
-from tests.support.benchmarks.library import LIBRARY, benchmark, hook, prompt_text, sample_tier
+from tests.support.benchmarks.library import LIBRARY, benchmark, hook
 
 CRITERIA = tuple(load_hook(LIBRARY / "n2c2_ct/hooks.py").__globals__["DEFINITIONS"])
 PUBLISHED = ("ABDOMINAL", "ADVANCED-CAD", "CREATININE")
@@ -124,52 +124,3 @@ def test_the_test_set_gives_three_instances_a_patient(tmp_path: Path) -> None:
 def test_a_cohort_of_another_size_is_not_the_test_set(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="must have 258 instances, has 255"):
         open_dataset(benchmark("n2c2_ct"), data=cohort(tmp_path, 85), tier="real")
-
-
-def test_every_criterion_is_met_by_some_invented_patient_and_not_by_all() -> None:
-    everything = list(open_dataset(benchmark("n2c2_ct"), data=None, tier="sample", sample="all_criteria"))
-    patients = {instance.cluster for instance in everything}
-    assert len(everything) == 13 * len(patients) >= 13 * 4
-    met = {
-        criterion: {i.cluster for i in everything if i.group == criterion and i.expected == "A"}
-        for criterion in CRITERIA
-    }
-    assert all(met.values())
-    assert all(found < patients for found in met.values())
-    assert {i.id: i.expected for i in sample_tier("n2c2_ct")}.items() <= {i.id: i.expected for i in everything}.items()
-
-
-@pytest.mark.parametrize(
-    ("criterion", "words"),
-    [
-        ("CREATININE", ["1.4 mg/dL (0.7-1.2)", "1.9 mg/dL (0.5-1.0)"]),
-        ("HBA1C", ["hemoglobin A1c 8.1 %"]),
-        ("KETO-1YR", ["Diagnosis: diabetic ketoacidosis"]),
-        ("MI-6MOS", ["non-ST-elevation myocardial infarction"]),
-        ("DRUG-ABUSE", ["Used cocaine between"]),
-        ("ALCOHOL-ABUSE", ["four to five cans of beer every day"]),
-        ("DIETSUPP-2MOS", ["multivitamin", "fish oil", "calcium carbonate"]),
-        ("ABDOMINAL", ["open cholecystectomy", "sigmoid resection", "laparoscopic cholecystectomy"]),
-    ],
-)
-def test_an_invented_patient_meets_a_criterion_for_a_reason_in_the_notes(criterion: str, words: list[str]) -> None:
-    everything = open_dataset(benchmark("n2c2_ct"), data=None, tier="sample", sample="all_criteria")
-    met = [
-        instance.fields["notes"] for instance in everything if instance.group == criterion and instance.expected == "A"
-    ]
-    assert len(met) == len(words)
-    assert all(any(word in notes for notes in met) for word in words)
-
-
-def test_the_prompt_holds_criterion_notes_and_date_in_their_order() -> None:
-    prompt = prompt_text("n2c2_ct", sample_tier("n2c2_ct")[0])
-    parts = [
-        'criterion: "ABDOMINAL"',
-        "These are 3 clinical notes",
-        "## Note 1",
-        "## Note 3",
-        "today: 2091-11-30",
-        "A. yes",
-    ]
-    places = [prompt.index(part) for part in parts]
-    assert places == sorted(places)

@@ -14,10 +14,9 @@ import pytest
 
 from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.data.readers import read as read_rows
-from medhelm.benchmarks.sample_data.rows import write_sample
 from medhelm.domain import Benchmark, Instance
 from medhelm.errors import DataError
-from tests.support.benchmarks.library import LIBRARY, benchmark, hook, prompt_text, real, sample_tier, sequences
+from tests.support.benchmarks.library import LIBRARY, benchmark, hook, real, sequences
 from tests.support.cases import table
 
 REPORTS = {
@@ -37,32 +36,6 @@ def own(name: str) -> Benchmark:
     return replace(ours, source=source, samples=samples)
 
 
-# --- prompts ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "max_tokens", "field", "before", "after"),
-    [
-        ("mtsamples", 512, "note", "patient.\n\n", "\n\nAnswer:"),
-        ("mtsamples_procedures", 512, "note", "patient.\n\nPatient Notes: ", "\n\nAnswer:"),
-        ("aci_bench", 768, "conversation", "Conversation: The doctor and the patient say:\n\n", "\n\nClinical Note:"),
-        ("medication_qa", 512, "question", "Answer it.\n\nQuestion: ", "\n\nAnswer:"),
-        ("mediqa_qa", 1024, "question", "Answer it.\n\nQuestion: ", "\n\nAnswer:"),
-    ],
-)
-def test_prompts_have_the_published_parts_and_limits(
-    name: str, max_tokens: int, field: str, before: str, after: str
-) -> None:
-    ours = benchmark(name)
-    assert (ours.max_tokens, ours.stop, ours.system) == (max_tokens, (), "")
-    for instance in sample_tier(name):
-        instruction, _, rest = prompt_text(name, instance).partition(before + instance.fields[field])
-        assert instruction
-        assert rest == after
-        assert list(instance.fields) == [field]
-        assert instance.expected not in prompt_text(name, instance)
-
-
 # --- reports: what is the reference, and what stays -------------------------------------------------------------------
 
 
@@ -70,28 +43,19 @@ def test_prompts_have_the_published_parts_and_limits(
 @pytest.mark.parametrize(
     ("report", "note", "reference"),
     [
-        ("EXAM: Calm.PLAN: Rest.", "EXAM: Calm.", "Rest."),
         ("EXAM: Calm.PLAN: Rest.\nIce.\n2. Call.", "EXAM: Calm.", "Rest.\nIce.\n2. Call."),
         ("EXAM: Calm.\nPLAN:\n1. Rest.", "EXAM: Calm.", "1. Rest."),
-        ("EXAM: Calm.ASSESSMENT AND PLAN: Cold. Rest.", "EXAM: Calm.", "Cold. Rest."),
-        ("EXAM: Calm.IMPRESSION/PLAN: Cold.", "EXAM: Calm.", "Cold."),
-        ("EXAM: Calm.\nPlan: Rest.", "EXAM: Calm.", "Rest."),
         ("Exam: Calm.\nAssessment and Plan: Rest.", "Exam: Calm.", "Rest."),
         ("We made a plan: rest.\nFINDINGS: Clear.", "We made a plan: rest.", "Clear."),
         ("PLAN: Rest.FOLLOW-UP: Monday.ADDENDUM: Labs normal.", "ADDENDUM: Labs normal.", "Rest.FOLLOW-UP: Monday."),
-        ("PLAN: Cut.PROCEDURES SCHEDULED: Now.CONSENT: Given.", "CONSENT: Given.", "Cut.PROCEDURES SCHEDULED: Now."),
-        ("FINDINGS: Clear.\nFOLLOW-UP: Monday.", "FOLLOW-UP: Monday.", "Clear."),
         ("FINDINGS: Stone.IMPRESSION: Stone.", "IMPRESSION: Stone.", "Stone."),
         ("FINDINGS:L4-5: Wide.L5-S1: Tight.IMPRESSION: Bulge.", "IMPRESSION: Bulge.", "L4-5: Wide.L5-S1: Tight."),
         ("ARMFINDINGS: Broken.IMPRESSION: Bad.LEGFINDINGS: Whole.", "ARM\nIMPRESSION: Bad.LEG", "Broken.\nWhole."),
         ("GROSS FINDINGS: Pus.PROCEDURE: Drained.", "PROCEDURE: Drained.", "Pus."),
-        ("FINDINGS: Pus.SUMMARY: Drained.PLAN: Rest.", "FINDINGS: Pus.SUMMARY: Drained.", "Rest."),
         ("FINDINGS: Pus.SUMMARY: Drained.", "FINDINGS: Pus.", "Drained."),
-        ("FINDINGS: Loose.IMPLANTS: Two screws.", "", "Loose.IMPLANTS: Two screws."),
         ("SUMMARY: Well.\nPLANS: Home.", "PLANS: Home.", "Well."),
         ("EXAM: Calm.PLAN:\nKeywords: rest", "", ""),
         ("Description: Sent to rest.\nEXAM: Calm.PLAN: Rest.\nKeywords: cold,\nrest", "EXAM: Calm.", "Rest."),
-        ("EXAM: Calm.\r\nPLAN: Rest.\r\nIce.\r\n", "EXAM: Calm.", "Rest.\nIce."),
         ("HISTORY: A cold.", "", ""),
         ("", "", ""),
     ],
@@ -106,11 +70,9 @@ def test_a_whole_section_is_the_reference_and_the_rest_is_shown(
 @table(
     ("report", "note", "cut_note", "reference"),
     [
-        ("EXAM: Calm.PLAN: Rest.\nIce.", "EXAM: Calm.", "EXAM: Calm.", "Rest."),
         ("A.ASSESSMENT AND PLAN: Rest.NOTE: B.", "A.ASSESSMENT AND", "A.ASSESSMENT AND", "Rest.NOTE: B."),
         ("A.PLAN: Rest.PLAN: Ice.", "A.", "A.", "Rest."),
         ("A.FINDINGS: Pus.SUMMARY: B.PLAN: C.", "A.FINDINGS: Pus.SUMMARY: B.", "A.", "C."),
-        ("A.FINDINGS: Pus.\nB.", "A.FINDINGS: Pus.\nB.", "A.", "Pus."),
         ("A.PLAN:\nRest.FINDINGS: Pus.", "A.", "A.", "Pus."),
         ("A.PLAN:\nRest.", "", "", ""),
         ("A. Findings: Pus.PLAN: Rest.", "", "", ""),
@@ -152,16 +114,6 @@ def test_how_the_published_first_line_differs_from_the_section(
     assert (longer, equal, len(lines) - longer - equal) == (goes_on, is_whole, breaks_off)
 
 
-def test_descriptions_of_the_web_site_repeat_references(data_dir: Path) -> None:
-    n = 0
-    for instance in real("mtsamples", "all", data_dir):
-        path = data_dir / "mtsamples_replicate" / "mtsamples_processed" / f"{instance.id}.txt"
-        found = re.search(r"^Description:(.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
-        described = set(sequences([found[1]], 8)) if found else set()
-        n += bool(described & set(sequences([instance.expected], 8)))
-    assert n == 48
-
-
 # --- questions --------------------------------------------------------------------------------------------------------
 
 
@@ -199,32 +151,6 @@ def test_a_question_without_a_first_answer_is_named(entry: Mapping[str, object])
         hook("mediqa_qa", [entry])
 
 
-# --- the invented rows, and files of the real layout ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "sample", "n", "n_skipped"),
-    [
-        ("mtsamples", "default", 10, 1),
-        ("mtsamples", "published", 8, 3),
-        ("mtsamples_procedures", "default", 10, 1),
-        ("mtsamples_procedures", "published", 9, 1),
-        ("aci_bench", "default", 8, 0),
-        ("medication_qa", "default", 10, 2),
-        ("medication_qa", "published", 11, 1),
-        ("mediqa_qa", "default", 9, 0),
-    ],
-)
-def test_invented_rows_read_the_same_from_files_of_the_real_format(
-    tmp_path: Path, name: str, sample: str, n: int, n_skipped: int
-) -> None:
-    write_sample(benchmark(name), tmp_path / name)
-    written = open_dataset(own(name), data=tmp_path, tier="real", sample=sample)
-    beside = open_dataset(benchmark(name), data=None, tier="sample", sample=sample)
-    assert (written.n, written.n_skipped) == (n, n_skipped)
-    assert sorted(written, key=lambda instance: instance.id) == sorted(beside, key=lambda instance: instance.id)
-
-
 def test_reports_in_a_folder_are_read_in_byte_order_of_their_names(tmp_path: Path) -> None:
     folder = tmp_path / "mtsamples_replicate" / "mtsamples_processed"
     folder.mkdir(parents=True)
@@ -249,27 +175,6 @@ def test_reports_in_a_folder_are_read_in_byte_order_of_their_names(tmp_path: Pat
     assert [(i.id, i.expected) for i in published] == [("Z #1", "Rest."), ("b", "Rest.")]
     with pytest.raises(DataError, match=r"mtsamples_processed/\*\.txt \(list of 5 files\)"):
         open_dataset(benchmark("mtsamples"), data=tmp_path, tier="real")
-
-
-def test_invented_conversations_are_spoken_in_turns_and_end_in_a_note_of_four_sections() -> None:
-    speakers = Counter[str]()
-    for instance in sample_tier("aci_bench"):
-        turns = instance.fields["conversation"].split("\n")
-        assert 25 <= len(turns) <= 50
-        found = [re.fullmatch(r"\[(doctor|patient|patient_guest)\] [^\[\]A-Z]+ [.?!]", turn) for turn in turns]
-        assert all(found), [turn for turn, match in zip(turns, found, strict=True) if not match]
-        speakers.update(match[1] for match in found if match)
-        heads = re.findall(r"^[A-Z ]{6,}$", instance.expected, re.MULTILINE)
-        assert heads == ["HISTORY OF PRESENT ILLNESS", "PHYSICAL EXAM", "RESULTS", "ASSESSMENT AND PLAN"]
-    assert set(speakers) == {"doctor", "patient", "patient_guest"}
-
-
-def test_invented_rows_show_what_real_ones_are_like() -> None:
-    sections = {name: {i.metadata["section"] for i in sample_tier(name)} for name in REPORTS}
-    assert sections == {name: set(KINDS) for name in REPORTS}
-    assert len({i.cluster for i in sample_tier("medication_qa")}) == 9
-    assert {i.metadata["reference_score"] for i in sample_tier("mediqa_qa")} == {"3", "4"}
-    assert len({i.cluster for i in sample_tier("mediqa_qa")}) == 8
 
 
 # --- real reports -----------------------------------------------------------------------------------------------------
@@ -319,28 +224,6 @@ def test_the_published_data_of_mtsamples_procedures_is_found_again(data_dir: Pat
     assert len(expected) == 128
 
 
-@pytest.mark.long
-def test_the_corrected_data_has_every_report_with_a_reference(data_dir: Path) -> None:
-    sizes = {name: real(name, "default", data_dir) for name in REPORTS}
-    assert {name: (d.n, d.n_skipped) for name, d in sizes.items()} == {
-        "mtsamples": (546, 723),
-        "mtsamples_procedures": (131, 298),
-    }
-    kinds = {name: Counter(i.metadata["section"] for i in dataset) for name, dataset in sizes.items()}
-    assert kinds["mtsamples"] == {"PLAN": 345, "SUMMARY": 16, "FINDINGS": 185}
-    assert kinds["mtsamples_procedures"] == {"PLAN": 27, "SUMMARY": 6, "FINDINGS": 98}
-    more = {i.id for i in sizes["mtsamples"]} - {n[:-4] for n, t in real_reports("mtsamples", data_dir) if reading(t)}
-    assert more == {
-        "OB-GYN Consultation - 4",  # "Findings:" within its history
-        "Constipation - 1",  # and those where the plan begins on the next line
-        "Consult - Seizures",
-        "Cystic Fibrosis",
-        "Gen Med Consult - 31",
-        "Low Back Pain from Exercise",
-        "Sports Physical - 3",
-    }
-
-
 def leaks(instance: Instance, *, run: int = 18) -> bool:
     """Whether the note repeats `run` words of the reference, or all of one that has fewer, but at least five."""
     n_words = len(re.sub(r"\W+", " ", instance.expected).split())
@@ -348,20 +231,6 @@ def leaks(instance: Instance, *, run: int = 18) -> bool:
     if length < 5:
         return False
     return not set(sequences([instance.expected], length)).isdisjoint(sequences([instance.fields["note"]], length))
-
-
-@pytest.mark.parametrize(
-    ("note", "reference", "leaking"),
-    [
-        ("He should rest, elevate the leg and return on Monday.", "Rest; elevate the leg and return on Monday", True),
-        ("He rests. The leg is up.", "Rest, elevate the leg and return on Monday.", False),
-        ("Admitted.", "Admitted.", False),
-    ],
-)
-def test_similar_texts_are_not_leaks(note: str, reference: str, leaking: bool) -> None:
-    (row,) = hook("mtsamples", [{"name": "a", "text": f"{note}PLAN: {reference}"}])
-    instance = replace(sample_tier("mtsamples")[0], fields={"note": str(row["note"])})
-    assert leaks(replace(instance, references=(replace(instance.references[0], text=reference),))) is leaking
 
 
 @pytest.mark.parametrize(
@@ -392,12 +261,7 @@ def test_no_corrected_note_tells_its_reference(data_dir: Path, name: str, sample
     [
         ("Resection of Tumor of Scalp", "PLAN", ["CONSENT:", "FINDINGS:", "DESCRIPTION OF PROCEDURE IN DETAIL:"], []),
         ("Arthroscopic Rotator Cuff Repair", "PLAN", ["CPT4 CODE(S):"], ["DISCHARGE ORDERS:", "FOLLOW-UP:"]),
-        ("Adjustment Disorder & Encopresis", "PLAN", ["DSM IV DIAGNOSES:", "AXIS IV:"], []),
-        ("Neonatal Consult", "PLAN", [], ["CVS:", "FEN:", "DISPOSITION:"]),
         ("1-year-old Exam - H&P", "PLAN", ["IMPRESSION:"], ["IMMUNIZATIONS GIVEN:", "PRESCRIPTIONS:"]),
-        ("Cholestasis Of Pregnancy ", "SUMMARY", ["LABORATORY STUDIES:", "FOLLOWUP:"], []),
-        ("CT Lumbar Spine - 2", "FINDINGS", ["IMPRESSION:"], ["L1-2:", "L5-S1:"]),
-        ("Lumbar Puncture", "FINDINGS", ["VITAL SIGNS:", "DESCRIPTION OF THE PROCEDURE:"], []),
         ("Radiologic Exam - Spine ", "FINDINGS", ["CERVICAL SPINE"], []),
         ("Psychosocial Eval for Kidney Transplant", "PLAN", ["DONOR PLANS:", "ASSESSMENT:"], ["excellent candidate"]),
     ],

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from medhelm.cli.common import output
-from tests.support.cli import Medhelm
+from tests.support.cli import Medhelm, assert_refused
 from tests.support.made_once import made_once
 from tests.support.stores import add_judged_runs, grades
 
@@ -137,9 +137,9 @@ def test_a_failed_command_leaves_the_earlier_file(medhelm: Medhelm, tmp_path: Pa
 
 def test_a_file_that_cannot_be_written_is_named(medhelm: Medhelm, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    outcome = medhelm("taxonomy", "-o", tmp_path / "file" / "x.txt")
-    assert (outcome.code, outcome.out) == (2, "")
-    assert f"{tmp_path / 'file' / 'x.txt'} cannot be written" in outcome.err
+    assert_refused(
+        medhelm("taxonomy", "-o", tmp_path / "file" / "x.txt"), f"{tmp_path / 'file' / 'x.txt'} cannot be written"
+    )
 
 
 def test_quiet_keeps_the_result_and_errors(medhelm: Medhelm, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from medhelm.cli import cli
 from medhelm.cli.common import shell_completion
 from medhelm.models.providers import SERVICES
 from medhelm.scoring.metrics import METRIC_NAMES
-from tests.support.cli import Medhelm
+from tests.support.cli import Medhelm, succeeded
 
 
 def complete(*words: str) -> list[str]:
@@ -29,8 +29,9 @@ def complete(*words: str) -> list[str]:
 
 @pytest.fixture
 def store(medhelm: Medhelm, tmp_path: Path) -> Path:
-    done = medhelm("run", "pubmed_qa", "--tier", "sample", "--model", "baseline/majority", "--model", "baseline/random")
-    assert done.code == 0
+    succeeded(
+        medhelm("run", "pubmed_qa", "--tier", "sample", "--model", "baseline/majority", "--model", "baseline/random")
+    )
     return tmp_path / "medhelm-store"
 
 

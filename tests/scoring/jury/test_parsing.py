@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -22,7 +22,7 @@ from medhelm.scoring.jury.parsing import (
     published_grades,
     retry_reason,
 )
-from tests.support.benchmarks.judge_prompts import OWN, POINTS, RUBRIC, asked, codes, said, scores, verdict
+from tests.support.benchmarks.judge_prompts import POINTS, RUBRIC, asked, codes, said, scores, verdict
 from tests.support.cases import table
 
 GOOD = verdict(accuracy=4, completeness=3, clarity=5)
@@ -34,25 +34,20 @@ NAMES = [criterion.name for criterion in RUBRIC.criteria]
     "reply",
     [
         GOOD,
-        f"\n\n  {GOOD}  \n",
         f"```json\n{GOOD}\n```",
-        json.dumps(json.loads(GOOD), indent=4),
-        f"Here is my verdict:\n\n{GOOD}\n\nI hope that it helps.",
         f"I weighed {{accuracy}} and \\frac{{1}}{{2}} and {{}}.\n{GOOD}",
         f"First:\n{GOOD}\nAnd to repeat it:\n{GOOD}",
         f'<think>Is it 5? {BAD} {{"a</think>\n{GOOD}',
         f" <THINKING>x</THINKING> <think>y</think>{GOOD}",
-        f'{{"verdict": {GOOD}}}',
         f'{{"result": {{"verdict": [{GOOD}]}}}}',
-        f"[{GOOD}]",
         GOOD[:-1] + ', "overall": {"score": 1, "explanation": "x"}, "length": 7}',
         GOOD.replace('"accuracy"', '" Accuracy\\t"').replace('"score"', '"SCORE"'),
+        GOOD.replace("clarity", "**CLARITY**:").replace("explanation", "Explanation."),
         '{"accuracy": 4, "completeness": 3, "clarity": 5}',
         '{"accuracy": 4.0, "completeness": 3e0, "clarity": 0.05e2}',
         '{"accuracy": "4", "completeness": " 3.0 ", "clarity": {"score": "5"}}',
         '{"accuracy": {"explanation": "no\nescape", "score": 4}, "completeness": {"score": 3, "explanation": null},'
         ' "clarity": {"score": 5, "explanation": ["x"]}}',
-        f"Die Antwort ist gut. {GOOD} 以上です。",
         f"\ufeff{GOOD}",
     ],
 )
@@ -62,17 +57,16 @@ def test_a_verdict_is_read(reply: str) -> None:
     assert [(one.judge, one.criterion) for one in judgments] == [("judge", name) for name in NAMES]
 
 
-def test_explanations_are_kept_as_they_are() -> None:
-    explanation = 'It says "rest" {and} tea.\n\\ Ü 👩‍⚕️'
-    reply = json.dumps({name: {"score": 3, "explanation": explanation} for name in NAMES})
-    assert {one.explanation for one in said(reply)} == {explanation}
-
-
 @pytest.mark.parametrize(
     ("written", "kept"),
-    [("x" * 5000, "x" * 2000), (["why"], ""), (None, ""), (7, ""), ("\ud83d!", "?!"), ("\ud83d\ude00", "😀")],
+    [
+        ('It says "rest" {and} tea.\n\\ Ü 👩‍⚕️', 'It says "rest" {and} tea.\n\\ Ü 👩‍⚕️'),
+        ("x" * 5000, "x" * 2000),
+        (["why"], ""),
+        ("\ud83d!", "?!"),
+    ],
 )
-def test_explanations_can_be_stored(written: object, kept: str) -> None:
+def test_explanations_are_kept_as_they_can_be_stored(written: object, kept: str) -> None:
     (one, *_) = said(json.dumps({"accuracy": {"score": 3, "explanation": written}}))
     assert (one.score, one.explanation) == (3, kept)
     one.explanation.encode()
@@ -81,58 +75,41 @@ def test_explanations_can_be_stored(written: object, kept: str) -> None:
 WHOLE = {
     "no_verdict": [
         "",
-        "  \n",
         "Accuracy: 5, completeness: 5, clarity: 5.",
-        "I cannot grade this.",
-        "回答は正確です。",
         "5",
         "[4, 3, 5]",
-        '"accuracy"',
         "{accuracy}",
-        "<think>5 for all, so",
         f"<think>{GOOD}",
-        f"<think>{GOOD}</think>",
         "\x00",
     ],
     "malformed": [
         GOOD[:-1],
-        GOOD[:-40],
         GOOD + "{",
         GOOD.replace("On accuracy.", 'They say "best".'),
-        GOOD.replace('"', "'"),
         "{accuracy: 4, completeness: 3, clarity: 5}",
-        GOOD.replace("5", "5,"),
-        GOOD.replace(": 5", ": five"),
         f"{{ {GOOD} }}",
         f'In my view {{"accuracy": ...}} is 2. {GOOD}',
         '{"accuracy":' * 8_000,
-        "{" * 50_000,
         '{"a":[' * 5_000 + '{"b":1},' * 5_000,
     ],
     "ambiguous": [
         f"{GOOD}\n{BAD}",
         f"Draft: {BAD}\nFinal: {GOOD}",
-        f'{{"mine": {GOOD}, "theirs": {BAD}}}',
-        f"[{GOOD}, {BAD}]",
-        GOOD[:-1] + f', "note": {BAD}}}',
         GOOD[:-1] + f', "notes": [[{{"a": {BAD}}}]]}}',
         '{"accuracy": {"score": 4, "other": {"accuracy": 1}}, "completeness": 3, "clarity": 5}',
         '{"accuracy": 4} {"completeness": 3} {"clarity": 5}',
-        '{"accuracy": 4, "accuracy": 4, "completeness": 3, "clarity": 5}',
         '{"accuracy": 4, "Accuracy ": 1, "completeness": 3, "clarity": 5}',
         '{"accuracy": {"score": 4, "Score": 5}}',
         '{"x": {"a": 1, "a": 2}} ' + GOOD,
     ],
     "missing_criterion": [
         "{}",
-        '{"genauigkeit": 4, "vollstaendigkeit": 3, "klarheit": 5}',
         '{"score": 4, "explanation": "good"}',
-        '{"criteria_met": true}',
         '{"accuracy_score": 4}',
         json.dumps([{"criterion": name, "score": 4} for name in NAMES]),
         json.dumps({"reply": GOOD}),
     ],
-    "too_long": [GOOD + " " * LONGEST_REPLY, "x" * 10_000_000, '{"a":' * 2_000_000, f"{GOOD}\n" * 10_000],
+    "too_long": [GOOD + " " * LONGEST_REPLY, '{"a":' * 2_000_000],
 }
 
 
@@ -148,55 +125,21 @@ def test_a_reply_without_a_clear_verdict_is_unreadable(code: str, reply: str) ->
         assert one.failure.message.isprintable()
 
 
-@table(
-    ("cell", "code"),
-    [
-        (None, "not_a_grade"),
-        (True, "not_a_grade"),
-        (False, "not_a_grade"),
-        ("4/5", "not_a_grade"),
-        ("four", "not_a_grade"),
-        ("", "not_a_grade"),
-        ("４", "not_a_grade"),
-        ("4 of 5", "not_a_grade"),
-        ("1e0", "not_a_grade"),
-        ([4], "not_a_grade"),
-        ([[]] * 9, "not_a_grade"),
-        ({}, "not_a_grade"),
-        ({"grade": 4}, "not_a_grade"),
-        ({"score": {"score": 4}}, "not_a_grade"),
-        ({"score": {"value": 4}}, "not_a_grade"),
-        ({"score": None, "explanation": "?"}, "not_a_grade"),
-        ({"explanation": "no score"}, "not_a_grade"),
-        (math.nan, "not_a_grade"),
-        (math.inf, "not_a_grade"),
-        (-math.inf, "not_a_grade"),
-        (10**400, "not_a_grade"),
-        (0, "off_scale"),
-        (6, "off_scale"),
-        (-3, "off_scale"),
-        (5.01, "off_scale"),
-        (0.99, "off_scale"),
-        ("50", "off_scale"),
-        ("-4", "off_scale"),
-        (10**30, "off_scale"),
-        (4.5, ""),
-        (1, ""),
-        (5, ""),
-        ("4.5", ""),
+GRADES: Mapping[str, Sequence[object]] = {
+    "not_a_grade": [
+        *(None, True, "4/5", "４", "1e0", [4], math.nan, math.inf, 10**400),
+        *({"score": {"score": 4}}, {"score": None, "explanation": "?"}, {"explanation": "no score"}),
     ],
-)
-def test_one_unreadable_grade_does_not_affect_the_others(cell: object, code: str) -> None:
-    reply = json.dumps({"accuracy": cell, "completeness": 3, "clarity": 5})
-    judgments = said(reply)
-    assert codes(judgments) == [code, "", ""]
-    assert scores(judgments)[1:] == [3, 5]
-    if isinstance(cell, dict):
-        wrapped = said(json.dumps({"accuracy": cell | {"extra": [1]}, "completeness": 3, "clarity": 5}))
-        assert codes(wrapped) == [code, "", ""]
-    else:
-        wrapped = said(json.dumps({"accuracy": {"score": cell}, "completeness": 3, "clarity": 5}))
-        assert codes(wrapped) == [code, "", ""]
+    "off_scale": [0, 6, 5.01, 0.99, "-4", 10**30],
+    "": [1, 4.5, 5, "4.5"],
+}
+
+
+@table(("code", "cell"), [(code, cell) for code, cells in GRADES.items() for cell in cells])
+def test_one_unreadable_grade_does_not_affect_the_others(code: str, cell: object) -> None:
+    for written in (cell, {**cell, "extra": [1]} if isinstance(cell, dict) else {"score": cell}):
+        judgments = said(json.dumps({"accuracy": written, "completeness": 3, "clarity": 5}))
+        assert (codes(judgments), scores(judgments)[1:]) == ([code, "", ""], [3, 5])
 
 
 def test_a_missing_criterion_does_not_affect_the_others() -> None:
@@ -207,11 +150,8 @@ def test_a_missing_criterion_does_not_affect_the_others() -> None:
     ("low", "high", "grade", "code"),
     [
         (0, 10, 0, ""),
-        (0, 10, 10.0, ""),
         (0, 10, 11, "off_scale"),
-        (-1, 1, -0.5, ""),
         (0.5, 0.75, 0.5, ""),
-        (0, 1, 5, "off_scale"),
     ],
 )
 def test_the_scale_is_that_of_the_rubric(low: float, high: float, grade: float, code: str) -> None:
@@ -225,20 +165,13 @@ def test_the_scale_is_that_of_the_rubric(low: float, high: float, grade: float, 
     [
         ('{"criteria_met": true, "explanation": "x"}', 1.0, ""),
         ('{"explanation": "x", "criteria_met": false}', 0.0, ""),
-        ('Sure.\n```json\n{"criteria_met": true}\n```', 1.0, ""),
         ('{"Criteria_Met ": "False"}', 0.0, ""),
         ('{"antibiotics": {"criteria_met": true}}', 1.0, ""),
         ('{"criteria_met": 1}', None, "no_decision"),
-        ('{"criteria_met": "yes"}', None, "no_decision"),
-        ('{"criteria_met": null, "explanation": "?"}', None, "no_decision"),
-        ('{"criteria_met": [true]}', None, "no_decision"),
         ('{"met": true}', None, "no_decision"),
         ('{"see-a-doctor": 1}', None, "no_decision"),
         ('{"criteria_met": true} {"criteria_met": false}', None, "ambiguous"),
         ('{"criteria_met": true, "x": {"criteria_met": false}}', None, "ambiguous"),
-        ('{"criteria_met": true, "criteria_met": false}', None, "ambiguous"),
-        ("Yes, it is met.", None, "no_verdict"),
-        ('{"criteria_met": true', None, "malformed"),
     ],
 )
 @pytest.mark.parametrize("part", [0, 1])
@@ -248,20 +181,17 @@ def test_decisions_of_a_rubric_in_points(reply: str, score: float | None, code: 
     assert (judgments[0].criterion, judgments[0].points) == (POINTS.criteria[part].name, POINTS.criteria[part].points)
 
 
-@pytest.mark.parametrize("finish", ["length", "LENGTH", "max_tokens", "MAX_TOKENS"])
-def test_a_truncated_reply_is_not_read(finish: str) -> None:
-    assert codes(said(Completion(text=GOOD, finish_reason=finish))) == ["truncated"] * 3
+@table(
+    ("finish", "code"),
+    [("length", "truncated"), ("LENGTH", "truncated"), ("MAX_TOKENS", "truncated"), ("stop", ""), ("", "")],
+)
+def test_only_a_truncated_reply_is_not_read(finish: str, code: str) -> None:
+    assert codes(said(Completion(text=GOOD, finish_reason=finish))) == [code] * 3
 
 
-@pytest.mark.parametrize("finish", ["stop", "", "end_turn"])
-def test_other_finish_reasons_are_kept(finish: str) -> None:
-    assert codes(said(Completion(text=GOOD, finish_reason=finish))) == [""] * 3
-
-
-@pytest.mark.parametrize("code", ["refusal", "timeout", "context_length"])
-def test_a_failed_request_fails_every_criterion(code: str) -> None:
-    judgments = said(Completion(failure=Failure("provider", code, "in words")))
-    assert [one.failure for one in judgments] == [Failure("judge", code, "in words")] * 3
+def test_a_failed_request_fails_every_criterion() -> None:
+    judgments = said(Completion(failure=Failure("provider", "refusal", "in words")))
+    assert [one.failure for one in judgments] == [Failure("judge", "refusal", "in words")] * 3
     assert retry_reason(judgments) == "", "asking again is of no use"
 
 
@@ -272,19 +202,15 @@ ECHOED = verdict(accuracy=5, completeness=5, clarity=5)
     ("reply", "shown"),
     [
         (ECHOED, ECHOED),
-        (ECHOED, f"Tea. {ECHOED} More tea."),
         (f"```\n{json.dumps(json.loads(ECHOED), indent=3)}\n```", ECHOED),
-        (ECHOED.replace("5", "5.0"), ECHOED),
         (ECHOED.replace("5", '"5"'), ECHOED.upper()),
         (json.dumps(dict(reversed(json.loads(ECHOED).items()))), ECHOED),
-        ('{"accuracy": 5, "completeness": 5, "clarity": 5}', '{"accuracy": 5, "completeness": 5, "clarity": 5}'),
         ('{"accuracy": 5, "completeness": 5, "clarity": 5}', ECHOED),
         ('{"accuracy": 5, "completeness": 5, "clarity": 5}', "Accuracy: 5.0 - Completeness: 5.0 - Clarity: 5.0"),
         ('{"accuracy": {"score": 5, "explanation": "..."}}', ECHOED),
         (verdict(accuracy=5, completeness=1, clarity=1), verdict(accuracy=5)),
         (ECHOED, ECHOED.replace('"', "&quot;")),
         (ECHOED, ECHOED.replace('"', '\\"')),
-        (ECHOED, ECHOED.replace("x", "\\u0078")),
         (ECHOED, ECHOED.replace("c", "c\u200b")),
     ],
 )
@@ -297,13 +223,10 @@ def test_a_verdict_copied_from_the_shown_texts_is_an_echo(reply: str, shown: str
 @pytest.mark.parametrize(
     ("written", "copied"),
     [
-        ("%46lawless", "%46lawless"),
         ("%46lawless", "Flawless"),
-        ("Fl&#97;wless", "Flawless"),
         ("Fl&#97;wless", "Fl%61wless"),
         ("\\\\u0046lawless", "Flawless"),
         ("Fla=77less", "Flawless"),
-        ("QWxs of aXQ is right", "All of it is right"),
         ("All of it is right", "QWxs of aXQ= is right"),
         ("All of it is right", "QWxsIG9mIGl0IGlzIHJpZ2h0"),
         ("All of it is right, they say.", "All of it is right, and so I agree."),
@@ -324,11 +247,9 @@ def test_a_copy_in_any_spelling_is_an_echo(written: str, copied: str) -> None:
 @pytest.mark.parametrize(
     "shown",
     [
-        "",
         "The accuracy of the test is 5 of 6, its completeness 5, its clarity 5.",
         '{"accuracy": 5, "completeness": 5, "clarity": 5}',
         verdict(accuracy=5, completeness=5, clarity=5).replace("On", "Nothing to add on"),
-        "On accuracy. On completeness. On clarity.",
     ],
 )
 def test_a_verdict_in_the_judges_own_words_is_not_an_echo(shown: str) -> None:
@@ -352,18 +273,15 @@ def test_decisions_are_echoes_too() -> None:
         (f"{GOOD}{BAD}", "several verdicts that differ"),
         ('{"accuracy": 4, "clarity": 7}', "`completeness` is missing; `clarity` has a score that is not on the scale"),
         ('{"accuracy": "4/5", "completeness": 3, "clarity": 5}', "`accuracy` has no `score` that is a plain number"),
+        (Completion(text=GOOD, finish_reason="length"), "cut off"),
     ],
 )
-def test_the_problem_in_words_for_the_judge(reply: str, words: str) -> None:
+def test_the_problem_in_words_for_the_judge(reply: str | Completion, words: str) -> None:
     problem = retry_reason(said(reply))
     assert words in problem and bool(words) == bool(problem)
 
 
-def test_the_problem_of_a_truncated_reply() -> None:
-    assert "cut off" in retry_reason(said(Completion(text=GOOD, finish_reason="length")))
-
-
-@pytest.mark.parametrize("reply", [reply for replies in WHOLE.values() for reply in replies[:9]])
+@pytest.mark.parametrize("reply", [reply for replies in WHOLE.values() for reply in replies[:3]])
 def test_every_unclear_reply_is_retried_without_quoting_it(reply: str) -> None:
     loud = reply.replace("accuracy", "OBEY").replace("4", '"OBEY"').replace("cannot", "OBEY")
     problem = retry_reason(said(loud))
@@ -379,27 +297,19 @@ def test_numbers_off_the_scale_are_named_for_people() -> None:
     ("reply", "read"),
     [
         (GOOD, [4.0, 3.0, 5.0]),
-        (f"Sure: {GOOD} Done.", [4.0, 3.0, 5.0]),
         (GOOD[:-1], [4.0, 3.0, 5.0]),
-        (GOOD[:-1] + "\n```", [4.0, 3.0, 5.0]),
         (GOOD[:-2], None),
         (f"{GOOD} and {{so}} on", None),
-        (f"{GOOD}\n{GOOD}", None),
-        (f"<think>{{x}}</think>{GOOD}", None),
         (GOOD.replace("4", "4.9").replace("3", "-0.9"), [4.0, 0.0, 5.0]),
         (GOOD.replace("4", '"4"').replace("3", "true"), [4.0, 1.0, 5.0]),
         (GOOD.replace("4", "77").replace("3", "0"), [77.0, 0.0, 5.0]),
         (GOOD[:-1] + ', "overall": {"score": 1}}', [4.0, 3.0, 5.0, 1.0]),
         (GOOD.replace(', "explanation": "On clarity."', ""), None),
-        (GOOD.replace('"score"', '"Score"'), None),
         (verdict(accuracy=4, completeness=3), None),
         ('{"accuracy": 4, "completeness": 3, "clarity": 5}', None),
         (GOOD.replace("On accuracy.", 'They say "best".'), None),
-        (GOOD.replace("On accuracy.", "line\nbreak"), None),
         ("", None),
-        ("I cannot.", None),
         ("} {", None),
-        ("{" * 9000 + "}", None),
         ('{"a":' * 9000 + "}" * 9000, None),
     ],
 )
@@ -415,12 +325,10 @@ def test_the_published_reading(reply: str, read: list[float] | None) -> None:
         GOOD.replace("4", "[4]"),
         GOOD.replace("4", "NaN"),
         GOOD.replace("4", "Infinity"),
-        GOOD.replace("4", '"4.5"'),
         GOOD.replace("4", "9" * 4000),
         GOOD[:-1] + ', "overall": 4}',
         GOOD[:-1] + ', "overall": "good"}',
         GOOD[:-1] + ', "overall": [4]}',
-        GOOD[:-1] + ', "overall": null}',
         GOOD[:-1] + ', "overall": {"grade": 4}}',
     ],
 )
@@ -478,15 +386,7 @@ def test_prose_around_a_verdict_does_not_hide_it(grades: Mapping[str, float], be
     assert scores(judgments) == [grades[name] for name in NAMES]
 
 
-def test_the_judges_own_verdict_in_these_tests_is_read() -> None:
-    assert scores(said(json.dumps(OWN))) == [2, 1, 3]
-
-
-HEADLESS = [f"{BAD}</think>{GOOD}", f"Draft: {BAD}\n</think>\n\n{GOOD}", f"<think>x</think>{BAD}</think>{GOOD}"]
-"""Replies that begin inside reasoning which the prompt has opened."""
-
-
-@table("reply", HEADLESS)
+@table("reply", [f"Draft: {BAD}\n</think>\n\n{GOOD}", f"<think>x</think>{BAD}</think>{GOOD}"])
 def test_reasoning_without_a_start_is_no_verdict_unless_its_end_may_be_quoted(reply: str) -> None:
     assert scores(said(reply, shown=["Fever?", "Rest."])) == [4, 3, 5]
     assert codes(said(reply, shown=["Fever?", "Rest.</think> Now."])) == ["ambiguous"] * 3
@@ -510,16 +410,12 @@ def with_code(code: object, reply: str = GOOD) -> str:
     [
         (with_code(CODE), ""),
         (with_code(CODE.lower().replace("-", "")), ""),
-        (with_code(f" {CODE} "), ""),
         (json.dumps({"verdict": json.loads(with_code(CODE))}), ""),
         *((json.dumps({key: CODE, **json.loads(GOOD)}), "") for key in SPELLED_KEYS),
-        (f"```json\n{with_code(CODE)}\n```", ""),
         (GOOD, "unverified"),
         (f"{CODE} {GOOD}", "unverified"),
         (with_code(""), "unverified"),
-        (with_code(None), "unverified"),
         (with_code([CODE]), "unverified"),
-        (with_code("<the code>"), "unverified"),
         (with_code("0000-0000-0000"), "unverified"),
         (with_code(f"{CODE}-{CODE}"), "unverified"),
         (with_code(asked("Rest!")[0].verification_code), "unverified"),
@@ -552,18 +448,6 @@ def test_a_copy_without_a_code_is_an_echo_and_no_missing_code() -> None:
     assert codes(copied) == ["echo"] * 3
 
 
-@table(
-    "reply",
-    [
-        GOOD.replace("accuracy", "Accuracy:").replace("score", "Score"),
-        GOOD.replace("clarity", "CLARITY ").replace("explanation", "Explanation."),
-        GOOD.replace("completeness", "**completeness**"),
-    ],
-)
-def test_keys_may_differ_in_case_and_punctuation(reply: str) -> None:
-    assert scores(said(reply)) == [4, 3, 5]
-
-
 @table("key", ["criteria met", "criteriaMet", "Criteria-Met", "CRITERIA_MET"])
 def test_the_key_of_a_decision_may_differ_in_case_and_punctuation(key: str) -> None:
     assert scores(said(json.dumps({key: True}), rubric=POINTS)) == [1]
@@ -579,10 +463,8 @@ def test_criteria_that_differ_in_punctuation_alone_are_read_as_they_are_spelled(
 @table(
     ("reply", "grades"),
     [
-        (f"Draft: {BAD}\n</think>\n\n{with_code(CODE)}", [4, 3, 5]),
         (f"Draft: {with_code(CODE, BAD)}\n</think>\n\n{with_code(CODE)}", [4, 3, 5]),
         (f'Draft: {{"accuracy": \n[/THINK]{with_code(CODE)}', [4, 3, 5]),
-        (f"Is it {{1: 2}}?assistantfinal{with_code(CODE)}", [4, 3, 5]),
         (f"analysisIs it {{1: 2}}?assistantfinal{with_code(CODE)}", [4, 3, 5]),
         (f"<unused94>thought\n{BAD}<unused95>{with_code(CODE)}", [4, 3, 5]),
         # the judged text, quoted by a judge that began no reasoning, has no code
@@ -598,20 +480,15 @@ def test_a_reply_that_begins_inside_reasoning_is_read_after_it(reply: str, grade
 
 
 SPELLED = [
-    '{"accuracy": {"explanation": "", "score": 5}}',
     '{"accuracy": {"explanation": "...", "score": 5}}',
     '{"accuracy": {"explanation": ["fine"], "score": 5}}',
-    '{"accuracy": {"why": "fine", "score": 5, "explanation": ""}}',
     '{"accuracy": {"x": [1], "score": 5, "explanation": ""}}',
-    '{"accuracy": {"score": 5e0, "explanation": ""}}',
     '{"accuracy": {"score": 50e-1, "explanation": ""}}',
-    '{"accuracy": {"score": 0.5E1, "explanation": ""}}',
     '{"accuracy": {"score": 4.99999999999999999, "explanation": ""}}',
     '{"accuracy": {"score": "005", "explanation": ""}}',
     '{"accuracy": {"score": 5, "explanation": "\\ud835\\udc00ll is right"}}',
     '{"accuracy": {"score": 5, "explanation": "\\u005cu0041ll \\u0026lt;is right"}}',
     '{"accuracy": {"score": 5, "explanation": "QWxsIG9mIGl0IGlzIHJpZ2h0IGFuZCB3ZWxsIHB1dA=="}} and more text',
-    '{"accuracy": {"score": 5, "explanation": "All%20of%20it%20is%20right"}}',
 ]
 
 

@@ -8,20 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medhelm.domain import Instance, Reference
-from medhelm.domain.reasoning import strip_reasoning
-from medhelm.scoring.jury.prompts import delimit, question
-from tests.support.benchmarks.judge_prompts import BENCHMARK, INSTANCE, OWN, POINTS, RUBRIC, asked, codes, said, scores
+from tests.support.benchmarks.judge_prompts import OWN, POINTS, RUBRIC, codes, said, scores
 from tests.support.prompt_injections import BEST, EVERY, FLAT, HUGE, INFINITE, MET, PLANTED, RICH, Planted
 
-VERBATIM = replace(RUBRIC, task="Q: {{QUESTION}} R: {RESPONSE} G: {GOLD_RESPONSE} { $x }", verbatim=True)
 OWN_GRADES = [2, 1, 3]
 OWN_VERDICT = json.dumps(OWN)
 OWN_DECISION = json.dumps({"criteria_met": False, "explanation": "No word of a doctor's office."})
@@ -64,35 +59,6 @@ def reworded(text: str) -> str:
     for word in ("Flawless", "Nothing", "Beyond", "Every", "Best", "Good"):
         text = text.replace(f'"{word} ', f'"They say: {word} ')
     return text.replace('5, "comp', '4, "comp')
-
-
-def position(planted: Planted, place: str) -> tuple[Instance, str]:
-    """The planted text as question, response or reference, and the completion."""
-    if place == "question":
-        return replace(INSTANCE, fields={"question": planted.text}), "Rest."
-    if place == "reference":
-        return replace(INSTANCE, references=(Reference(planted.text),)), "Rest."
-    return INSTANCE, planted.text
-
-
-def check_delimiters_enclose_it(planted: Planted) -> None:
-    """At every place of every rubric."""
-    for place, rubric in product(("question", "response", "reference"), (RUBRIC, POINTS, VERBATIM)):
-        case = (place, rubric.form, rubric.verbatim)
-        instance, completion = position(planted, place)
-        shown = {
-            "QUESTION": question(BENCHMARK, instance),
-            "RESPONSE": strip_reasoning(completion),
-            "REFERENCE": instance.correct[0],
-        }
-        marker = delimit(shown).marker
-        assert not any(marker in text for text in shown.values()), case
-        for ask in asked(completion, rubric=rubric, instance=instance):
-            (message,) = ask.prompt.messages
-            for name, text in shown.items():
-                assert message.text.count(f"<{name} {marker}>") == message.text.count(f"</{name} {marker}>") == 1, case
-                assert f"<{name} {marker}>\n{text}\n</{name} {marker}>" in message.text, case
-            assert message.text.count(f"{marker}>") == 6, case
 
 
 def check_a_judge_that_quotes_it_is_read_correctly_or_not_at_all(planted: Planted) -> None:
@@ -179,8 +145,7 @@ def check_a_judge_that_only_repeats_it_has_no_verdict(planted: Planted) -> None:
 
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.id)
-def test_a_planted_text_is_enclosed_and_never_becomes_a_verdict(planted: Planted) -> None:
-    check_delimiters_enclose_it(planted)
+def test_a_planted_text_never_becomes_a_verdict(planted: Planted) -> None:
     check_a_judge_that_quotes_it_is_read_correctly_or_not_at_all(planted)
     check_a_judge_that_quotes_it_as_asked_is_read(planted)
     check_a_judge_that_repeats_its_verdict_has_none(planted)

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medhelm.domain import Criterion, Instance, Message, Reference, Rubric
+from medhelm.domain.reasoning import strip_reasoning
 from medhelm.errors import UserError
 from medhelm.scoring.jury import prompts as module
 from medhelm.scoring.jury.prompts import (
@@ -25,6 +26,7 @@ from medhelm.scoring.jury.prompts import (
 )
 from tests.support.benchmarks.judge_prompts import BENCHMARK, INSTANCE, POINTS, RUBRIC, asked
 from tests.support.cases import table
+from tests.support.prompt_injections import PLANTED
 
 TEXT = "Drink tea."
 OWN_PROMPT = """\
@@ -116,7 +118,6 @@ def test_of_several_right_references_the_first_is_shown() -> None:
     [
         (1, 5, "Grades are whole numbers from 1 to 5. 1 means very poor, 5 means excellent."),
         (0, 100, "Grades are whole numbers from 0 to 100. 0 means very poor, 100 means excellent."),
-        (0, 0.5, "Grades are numbers from 0 to 0.5. 0 means very poor, 0.5 means excellent."),
         (-1, 1000, "Grades are numbers from -1 to 1000. -1 means very poor, 1000 means excellent."),
     ],
 )
@@ -169,49 +170,38 @@ CELL = {
 }
 
 
-def test_schema_of_grades() -> None:
-    (ask,) = asked(TEXT)
-    names = ["accuracy", "completeness", "clarity"]
-    assert ask.schema == {
+def schema(required: Mapping[str, object]) -> dict[str, object]:
+    """The strict schema of an object with the verification code and these properties, all of them required."""
+    properties = {"verification_code": {"type": "string"}, **required}
+    return {
         "type": "object",
-        "properties": {"verification_code": {"type": "string"}, **dict.fromkeys(names, CELL)},
-        "required": ["verification_code", *names],
+        "properties": properties,
+        "required": list(properties),
         "additionalProperties": False,
     }
+
+
+def test_schema_of_grades_and_points() -> None:
+    assert asked(TEXT)[0].schema == schema(dict.fromkeys(("accuracy", "completeness", "clarity"), CELL))
+    decision = {"criteria_met": {"type": "boolean"}, "explanation": {"type": "string"}}
+    assert asked(TEXT, rubric=POINTS)[1].schema == schema(decision)
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "score"),
+    ("low", "high", "n_criteria", "score"),
     [
-        (0, 100, {"type": "integer", "enum": list(range(101))}),
-        (-2, 2, {"type": "integer", "enum": [-2, -1, 0, 1, 2]}),
-        (0, 101, {"type": "number"}),
-        (0.5, 2, {"type": "number"}),
-        (0, 2.5, {"type": "number"}),
+        (0, 100, 3, {"type": "integer", "enum": list(range(101))}),
+        (-2, 2, 3, {"type": "integer", "enum": [-2, -1, 0, 1, 2]}),
+        (0, 101, 3, {"type": "number"}),
+        (0.5, 2, 3, {"type": "number"}),
+        (0, 2.5, 3, {"type": "number"}),
+        pytest.param(0, 100, 5, {"type": "number"}, id="more values in all than services allow"),
     ],
 )
-def test_schema_of_scales(low: float, high: float, score: Mapping[str, object]) -> None:
-    (ask,) = asked(TEXT, rubric=replace(RUBRIC, low=low, high=high))
-    assert ask.schema["properties"]["clarity"]["properties"]["score"] == score
-
-
-def test_a_schema_lists_no_more_values_than_services_allow() -> None:
-    many = tuple(Criterion(f"c{n}", "Is it so?") for n in range(5))
-    (ask,) = asked(TEXT, rubric=replace(RUBRIC, criteria=many, low=0, high=100))
-    assert ask.schema["properties"]["c0"]["properties"]["score"] == {"type": "number"}
-
-
-def test_schema_of_points() -> None:
-    assert asked(TEXT, rubric=POINTS)[1].schema == {
-        "type": "object",
-        "properties": {
-            "verification_code": {"type": "string"},
-            "criteria_met": {"type": "boolean"},
-            "explanation": {"type": "string"},
-        },
-        "required": ["verification_code", "criteria_met", "explanation"],
-        "additionalProperties": False,
-    }
+def test_schema_of_scales(low: float, high: float, n_criteria: int, score: Mapping[str, object]) -> None:
+    criteria = tuple(Criterion(f"c{n}", "Is it so?") for n in range(n_criteria))
+    (ask,) = asked(TEXT, rubric=replace(RUBRIC, criteria=criteria, low=low, high=high))
+    assert ask.schema["properties"]["c0"]["properties"]["score"] == score
 
 
 def test_a_prompt_of_the_users_own_is_filled_in_and_stays_as_it_is() -> None:
@@ -261,9 +251,7 @@ TURNS = (
     ("template", "asked_for", "turns", "seen"),
     [
         ("Answer:\n{note}", "", (), "a {note} of $5\n"),
-        ("{note} {note}", "", (), "a {note} of $5\n"),
         ("{note}\nQ: {question}\nA:", "", (), "a {note} of $5\n\nQ: why?\nA:"),
-        ("Tell me.", "", (), "Tell me."),
         ("{note}\nQ: {question}", "{question}", (), "why?"),
         ("{note}", "Task: {question} {{so}}", (), "Task: why? {so}"),
         ("", "", TURNS, "user: I have a fever.\n\nassistant: Since when?\n\nuser: Since yesterday.\n\nassistant: fine"),
@@ -296,12 +284,10 @@ def test_a_retry_continues_the_conversation() -> None:
     assert again == retry_prompt(ask, "Very good!", "it holds no JSON object")
 
 
-@pytest.mark.parametrize("length", [0, 1, REPEATED_CHARACTERS, REPEATED_CHARACTERS + 1, 10_000_000])
+@pytest.mark.parametrize("length", [1, REPEATED_CHARACTERS, REPEATED_CHARACTERS + 1, 10_000_000])
 def test_a_retry_repeats_a_bounded_part_of_the_reply(length: int) -> None:
-    (ask,) = asked(TEXT)
-    repeated = retry_prompt(ask, "x" * length, "no").messages[1].text
-    assert repeated.startswith("x" * min(length, REPEATED_CHARACTERS)) or not length
-    assert 0 < len(repeated) < REPEATED_CHARACTERS + 200
+    repeated = retry_prompt(asked(TEXT)[0], "x" * length, "no").messages[1].text
+    assert repeated.startswith("x" * min(length, REPEATED_CHARACTERS)) and len(repeated) < REPEATED_CHARACTERS + 200
     assert (f"{length:,} characters" in repeated) == (length > REPEATED_CHARACTERS)
 
 
@@ -311,14 +297,14 @@ def test_an_empty_reply_is_repeated_in_words() -> None:
 
 
 @given(
-    st.text(st.characters(), max_size=400),
+    st.text(st.characters(), max_size=400) | st.sampled_from([planted.text for planted in PLANTED]),
     st.text(st.characters(), max_size=200),
     st.text(st.characters(), min_size=1, max_size=200).filter(str.strip),
     st.sampled_from([RUBRIC, POINTS, replace(RUBRIC, task="{QUESTION}{{RESPONSE}}{GOLD_RESPONSE}", verbatim=True)]),
 )
 def test_every_text_stays_inside_its_delimiters(text: str, asked_for: str, reference: str, rubric: Rubric) -> None:
     instance = replace(INSTANCE, fields={"question": asked_for}, references=(Reference(reference),))
-    shown = {"QUESTION": question(BENCHMARK, instance), "RESPONSE": text, "REFERENCE": reference}
+    shown = {"QUESTION": question(BENCHMARK, instance), "RESPONSE": strip_reasoning(text), "REFERENCE": reference}
     marker = delimit(shown).marker
     for ask in asked(text, rubric=rubric, instance=instance):
         whole = prompt(ask)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 
 from medhelm.domain import RULES, Completion, Instance, Reference, Rule
 from medhelm.errors import DataError, NotComputed
@@ -29,7 +27,8 @@ from medhelm.scoring.metrics.bertscore import (
     REVISION,
     similarity,
 )
-from tests.support.cli import Medhelm
+from tests.support.benchmarks.definitions import make_benchmark, write_rows
+from tests.support.cli import Medhelm, succeeded
 
 LONGEST = 24
 WORDS = "the patient denies fever chills no acute distress pain chest rash ##s . , : { }".split(" ")  # noqa: SIM905
@@ -301,25 +300,14 @@ def test_a_run_counts_them_and_the_leaderboard_says_so(
     weights: Path, medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv(FOLDER, str(weights))
-    place = tmp_path / "notes"
-    assert medhelm("benchmarks", "new", "notes", "--out", tmp_path).code == 0
-    definition = yaml.safe_load((place / "benchmark.yaml").read_text(encoding="utf-8"))
-    rows = [{"id": str(n), "question": f"What is it, {n}?", "answer": "no acute distress"} for n in range(3)]
-    for name in list(definition["source"]["files"]):
-        (place / name).unlink()
-    keys = {"id": ["id"], "answer": "answer", "prompt": "{question}", "metrics": ["bertscore"], "max_tokens": 99}
-    source = {"kind": "jsonl", "files": {"rows.jsonl": ""}}
-    kept = {key: definition[key] for key in ("name", "title", "description", "taxonomy", "access")}
-    (place / "benchmark.yaml").write_text(yaml.safe_dump({**kept, "source": source, **keys}), encoding="utf-8")
-    (place / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    completions = ["no distress", "pain " * 40, "chest " * 40]
-    lines = [
-        json.dumps({"benchmark": "notes", "instance_id": row["id"], "completion": text})
-        for row, text in zip(rows, completions, strict=True)
-    ]
-    (tmp_path / "m.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    run = medhelm("run", place, "--model", f"replay/{tmp_path}/m.jsonl")
-    assert run.code == 0, run.err
+    place = make_benchmark(tmp_path).folder
+    definition = place / "benchmark.yaml"
+    definition.write_text(definition.read_text(encoding="utf-8").replace("exact_match", "bertscore"), encoding="utf-8")
+    write_rows(place / "rows.jsonl", [{"question": f"What, {n}?", "answer": "no acute distress"} for n in range(3)])
+    completions = enumerate(["no distress", "pain " * 40, "chest " * 40])
+    lines = [{"benchmark": "tiny", "instance_id": str(n), "completion": text} for n, text in completions]
+    write_rows(tmp_path / "m.jsonl", lines)
+    run = succeeded(medhelm("run", place, "--model", f"replay/{tmp_path}/m.jsonl"))
     assert "compared only the beginning of long texts" in run.err
     assert "m.jsonl 2 of 3 instances" in run.err
     assert "m.jsonl 2 of 3 instances" in medhelm("leaderboard").out

@@ -28,21 +28,19 @@ def test_a_metric_of_another_harness_gives_no_number_here() -> None:
         assert score.failure.code == "not_computed"
 
 
-@pytest.mark.parametrize("name", [name for name in METRICS if needed_columns(name)])
-def test_a_missing_column_is_named_and_nothing_is_computed(name: str) -> None:
-    metric = on_imported_instances(METRICS[name], "helm")
-    for score in apply([metric], BARE, Completion(text="22.9")):
-        assert score.failure is not None
-        assert score.failure.code == "not_computed"
-        assert "--data" in score.failure.message
-    if metric.parts:
-        with pytest.raises(NotComputed):
-            metric.parts("22.9", BARE, "corrected")
-
-
-@table("name", [name for name in METRICS if not needed_columns(name)])
-def test_all_other_metrics_are_unchanged(name: str) -> None:
-    assert on_imported_instances(METRICS[name], "helm") is METRICS[name]
+def test_a_metric_whose_columns_are_missing_is_not_computed_and_the_others_are_unchanged() -> None:
+    for name, built_in in METRICS.items():
+        metric = on_imported_instances(built_in, "helm")
+        if not needed_columns(name):
+            assert metric is built_in
+            continue
+        for score in apply([metric], BARE, Completion(text="22.9")):
+            assert score.failure is not None
+            assert score.failure.code == "not_computed"
+            assert "--data" in score.failure.message
+        if metric.parts:
+            with pytest.raises(NotComputed):
+                metric.parts("22.9", BARE, "corrected")
 
 
 def test_with_its_columns_a_metric_gives_its_own_numbers() -> None:
@@ -79,16 +77,13 @@ def asked(target: str, prompt: str = "How much?", *more: str) -> Instance:
         ("pattern", asked("(B)", BULLETS), "The answer is aspirin.", "The answer is heparin."),
         ("answer", asked("Aspirin", LETTERED), "The answer is B.", "The answer is A."),
         ("exact_match_strict-match", asked("B", EXAMPLES_FIRST), "Reasoning ...\n\nThe answer is B.", "D"),
-        ("exact_match_flexible-extract", asked("B"), "Reasoning ...\n\nThe answer is B.", "The answer is A."),
         ("exact_match", asked("yes"), "Yes, it does.", "No."),
-        ("exact_match", asked("False"), "False.", "True"),
         ("includes", asked("maybe"), "The answer is maybe.", "The answer is no."),
         ("exact_match_get-answer", asked("18"), "The answer is 18.", "The answer is 27."),
         ("exact_match_strict-match", asked("9 * 2 = 18\n#### 1,018"), "The answer is 1018.", "The answer is 18."),
         ("match", asked("Vitamin C"), "It is vitamin C.", "Vitamin C is not given."),
         ("includes", asked("vitamin c"), "Give vitamin C daily.", "Give vitamin CD daily."),
         ("includes", asked("10 mg"), "Give 10 mg daily.", "Give 110 mg daily."),
-        ("exact", asked("The pancreas"), "the pancreas.", "the pancreas gland"),
         ("exact_match", asked("The pancreas", "How?", "Pancreas"), "**Pancreas.**", "pancreas"),
         ("answer", asked("the liver"), "The spleen is red.\nANSWER: the liver", "The liver."),
     ],
@@ -125,7 +120,7 @@ def test_options_are_those_that_the_prompt_shows_last(prompt: str) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("target", ["metformin", "18", "B cells", "Heparin or aspirin", ""])
+@pytest.mark.parametrize("target", ["metformin", "18", "B cells", ""])
 def test_other_targets_are_no_choice(target: str) -> None:
     assert as_choice_question(asked(target, LETTERED)).choices == ()
     assert as_choice_question(asked("A", LETTERED, "B")).choices == ()

@@ -16,79 +16,40 @@ from tests.support.cases import table
 
 METRIC = METRICS["medcalc_accuracy"]
 
-# Category, reference, lower and upper limit, completion, and what HELM 0.5.16 gives.
+# Category, reference, limits, and the completions that HELM 0.5.16 scores with 1 and with 0.
 MEDCALC = [
-    ("physical", "22.86", "21.717", "24.003", "22.86", 1),
-    ("physical", "22.86", "21.717", "24.003", "22.9", 1),
-    ("physical", "22.86", "21.717", "24.003", "22.86 kg/m2", 0),
-    ("physical", "22.86", "21.717", "24.003", "21.717", 1),
-    ("physical", "22.86", "21.717", "24.003", "24.003", 1),
-    ("physical", "22.86", "21.717", "24.003", "24.0031", 0),
-    ("physical", "22.86", "21.717", "24.003", "about 22.9", 0),
-    ("physical", "22.86", "21.717", "24.003", "22,9", 0),
-    ("physical", "22.86", "21.717", "24.003", "", 0),
-    ("physical", "22.86", "21.717", "24.003", "nan", 0),
-    ("physical", "22.86", "21.717", "24.003", "2.29e1", 1),
-    ("physical", "22.86", "21.717", "24.003", " 22.9\n", 1),
-    ("physical", "22.86", "21.717", "24.003", "+22.9", 1),
-    ("physical", "22.86", "21.717", "24.003", "2_2.9", 1),
-    ("physical", "22.86", "21.717", "24.003", "\u0662\u0663", 1),
-    ("physical", "22.86", "21.717", "24.003", "22.9.", 0),
-    ("physical", "22.86", "21.717", "24.003", "-22.9", 0),
-    ("dosage conversion", "6.029", "5.72755", "6.33045", "6", 1),
-    ("dosage", "6.029", "5.72755", "6.33045", "6.029", 0),
-    ("lab", "15", "14.25", "15.75", "15", 0),
-    ("lab test", "15", "14.25", "15.75", "15", 0),
-    ("physical", "-0.8", "-0.76", "-0.84", "-0.8", 0),
-    ("physical", "5", "", "5", "5", 0),
-    ("Physical", "5", "4", "6", "5", 0),
-    ("risk", "4", "4", "4", "4", 1),
-    ("risk", "4", "4", "4", " 4\n", 1),
-    ("risk", "4", "4", "4", "4.0", 0),
-    ("risk", "4", "4", "4", "4.", 0),
-    ("risk", "4", "4", "4", "four", 0),
-    ("risk", "4", "4", "4", "04", 0),
-    ("risk", "4", "4", "4", "4 points", 0),
-    ("severity", "-1", "-1", "-1", "-1", 1),
-    ("diagnosis", "3", "3", "3", "3", 1),
-    ("risk", "1.5", "1.425", "1.575", "1.45", 0),
-    ("risk", "1.5", "1.425", "1.575", "1.5", 1),
-    ("risk", " 4", "4", "4", "4", 0),
-    ("date", "09/23/2014", "09/23/2014", "09/23/2014", "09/23/2014", 1),
-    ("date", "09/23/2014", "09/23/2014", "09/23/2014", "9/23/2014", 1),
-    ("date", "09/23/2014", "09/23/2014", "09/23/2014", " 09/23/2014\n", 1),
-    ("date", "09/23/2014", "09/23/2014", "09/23/2014", "09-23-2014", 0),
-    ("date", "09/23/2014", "09/23/2014", "09/23/2014", "2014-09-23", 0),
-    ("date", "09/23/2014", "09/23/2014", "09/23/2014", "September 23, 2014", 0),
-    ("date", "09/23/2014", "09/23/2014", "09/23/2014", "09/23/14", 0),
-    ("date", "09/23/2014", "09/23/2014", "09/23/2014", "09/24/2014", 0),
-    ("date", "09/23/2014", "09/23/2014", "09/23/2014", "23/09/2014", 0),
-    ("date", "09/23/2014", "09/23/2014", "09/23/2014", "09/23/2014.", 0),
-    ("date", "09/23/2014", "09/23/2014", "09/23/2014", "9 /23/2014", 0),
-    ("date", "('14 weeks', '2 days')", "('14 weeks', '2 days')", "('14 weeks', '2 days')", "('14 weeks', '2 days')", 1),
-    ("date", "('14 weeks', '2 days')", "('14 weeks', '2 days')", "('14 weeks', '2 days')", "('13 weeks', '9 days')", 1),
     (
-        "date",
-        "('14 weeks', '2 days')",
-        "('14 weeks', '2 days')",
-        "('14 weeks', '2 days')",
-        "('14 weeks', '2 days') exactly",
-        1,
+        *("physical", "22.86", "21.717", "24.003"),
+        ["22.86", "22.9", "21.717", "24.003", "2.29e1", " 22.9\n", "+22.9", "2_2.9", "\u0662\u0663"],
+        ["22.86 kg/m2", "24.0031", "about 22.9", "22,9", "", "nan", "22.9.", "-22.9"],
     ),
-    ("date", "('14 weeks', '2 days')", "('14 weeks', '2 days')", "('14 weeks', '2 days')", "(14 weeks, 2 days)", 0),
-    ("date", "('14 weeks', '2 days')", "('14 weeks', '2 days')", "('14 weeks', '2 days')", "14 weeks 2 days", 0),
-    ("date", "('14 weeks', '2 days')", "('14 weeks', '2 days')", "('14 weeks', '2 days')", "('14 weeks','2 days')", 0),
-    ("date", "('14 weeks', '2 days')", "('14 weeks', '2 days')", "('14 weeks', '2 days')", "('14 weeks', '3 days')", 0),
-    ("date", "('14 weeks', '2 days')", "('14 weeks', '2 days')", "('14 weeks', '2 days')", '("14 weeks", "2 days")', 0),
+    ("dosage conversion", "6.029", "5.72755", "6.33045", ["6"], []),
+    ("dosage", "6.029", "5.72755", "6.33045", [], ["6.029"]),
+    ("lab", "15", "14.25", "15.75", [], ["15"]),
+    ("lab test", "15", "14.25", "15.75", [], ["15"]),
+    ("physical", "-0.8", "-0.76", "-0.84", [], ["-0.8"]),
+    ("physical", "5", "", "5", [], ["5"]),
+    ("Physical", "5", "4", "6", [], ["5"]),
+    ("risk", "4", "4", "4", ["4", " 4\n"], ["4.0", "4.", "four", "04", "4 points"]),
+    ("severity", "-1", "-1", "-1", ["-1"], []),
+    ("diagnosis", "3", "3", "3", ["3"], []),
+    ("risk", "1.5", "1.425", "1.575", ["1.5"], ["1.45"]),
+    ("risk", " 4", "4", "4", [], ["4"]),
     (
-        "date",
-        "('14 weeks', '2 days')",
-        "('14 weeks', '2 days')",
-        "('14 weeks', '2 days')",
-        "('014 weeks', '02 days')",
-        1,
+        *("date", "09/23/2014", "09/23/2014", "09/23/2014"),
+        ["09/23/2014", "9/23/2014", " 09/23/2014\n"],
+        ["09-23-2014", "2014-09-23", "September 23, 2014", "09/23/14", "09/24/2014", "09/23/2014.", "9 /23/2014"],
     ),
-    ("date", "('14 weeks', '2 days')", "('14 weeks', '2 days')", "('14 weeks', '2 days')", "", 0),
+    (
+        *("date", *["('14 weeks', '2 days')"] * 3),
+        [
+            "('14 weeks', '2 days')",
+            "('13 weeks', '9 days')",
+            "('14 weeks', '2 days') exactly",
+            "('014 weeks', '02 days')",
+        ],
+        ["(14 weeks, 2 days)", "('14 weeks','2 days')", "('14 weeks', '3 days')", '("14 weeks", "2 days")', ""],
+    ),
 ]
 
 
@@ -99,25 +60,26 @@ def instance(
     return Instance(id="1", fields={}, references=(Reference(reference),), metadata=metadata)
 
 
-@table(("category", "reference", "low", "high", "reply", "value"), MEDCALC)
-def test_published_scores(category: str, reference: str, low: str, high: str, reply: str, value: int) -> None:
-    assert METRIC.function("published")(reply, instance(reference, low, high, category=category)) == value
+@table(("category", "reference", "low", "high", "right", "wrong"), MEDCALC)
+def test_published_scores(
+    category: str, reference: str, low: str, high: str, right: list[str], wrong: list[str]
+) -> None:
+    asked = instance(reference, low, high, category=category)
+    scores = {reply: METRIC.function("published")(reply, asked) for reply in right + wrong}
+    assert scores == {**dict.fromkeys(right, 1), **dict.fromkeys(wrong, 0)}
 
 
 @table(
     ("reply", "value"),
     [
-        ("22.86", 1),
         ("22.86 kg/m²", 1),
         ("about 22,9", 1),
         ("BMI = 70 / 1.75^2 = 22.86", 1),
         ("21.717", 1),
-        ("24.003", 1),
         ("24.0031", 0),
         ("-22.86", 0),
         ("", 0),
         ("22 to 23", 0),
-        ("I cannot calculate this.", 0),
     ],
 )
 def test_values_lie_within_the_limits(reply: str, value: int) -> None:

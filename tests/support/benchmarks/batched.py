@@ -8,11 +8,16 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from medhelm.domain.batch import Batch
+from medhelm.storage.batches import Batches
+from medhelm.storage.store import Store
 from tests.support.benchmarks.choice import perfect
 from tests.support.benchmarks.judged import CRITERIA, verdict
+from tests.support.cli import Medhelm, Outcome
 from tests.support.servers.batch_apis import BatchServer, vendor_of
 from tests.support.servers.openai import Answer
 from tests.support.servers.vendors import ANTHROPIC, GOOGLE, OPENAI, Body, Vendor
@@ -87,3 +92,53 @@ def killed(process: subprocess.Popen[str]) -> Iterator[None]:
     yield
     process.kill()
     process.communicate(timeout=600)
+
+
+@dataclass
+class BatchRuns:
+    """Commands on one benchmark with models and judges at one server. A model is a name, or the vendor whose it is."""
+
+    medhelm: Medhelm
+    services: BatchServer
+    models: Path
+    benchmark: Path
+
+    @property
+    def store(self) -> Store:
+        """The store of these commands."""
+        return Store(self.benchmark.parent / "medhelm-store")
+
+    @property
+    def kept(self) -> list[Batch]:
+        """Return the batches that the store remembers."""
+        return Batches(self.store).all()
+
+    @property
+    def sizes(self) -> list[int]:
+        """Return the number of requests of each batch that the services took."""
+        return [len(names) for names in self.services.taken]
+
+    def words(self, *models: str | Vendor) -> list[str]:
+        """Return the words of `medhelm run`, without `--batch`."""
+        return arguments(self.benchmark, self.models, *map(_name, models))
+
+    def run(self, *models: str | Vendor, options: Sequence[str] = (), batch: bool = True, code: int = 0) -> Outcome:
+        """Run the models, and check the exit code."""
+        done = self.medhelm(*self.words(*models), *options, *(["--batch"] if batch else []))
+        assert done.code == code, done.err
+        return done
+
+    def start(self, model: str | Vendor, *, before: str = "", more: Sequence[str] = ()) -> subprocess.Popen[str]:
+        """Start the same run in a process of its own."""
+        return command(self.models, self.benchmark, _name(model), before=before, more=more)
+
+    def leave_waiting(self, model: str | Vendor) -> None:
+        """Kill a run whose batch its service has taken and not finished."""
+        self.services.looks = 10**9
+        with killed(self.start(model)):
+            self.services.wait_for_a_look()
+        self.services.looks = 0
+
+
+def _name(model: str | Vendor) -> str:
+    return model if isinstance(model, str) else f"{model.provider}-m"

@@ -1,0 +1,100 @@
+"""Words that no command can use: exit code 2, one message that helps, and nothing asked or written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import Medhelm, assert_refused
+
+NOBODY = "--judge openai/judge@http://127.0.0.1:9/v1"
+"""A judge whom nobody asks."""
+
+FILTER = "filter-references mimic_rrs --tier sample"
+RUN = "run pubmed_qa --model baseline/majority"
+BOARD = "leaderboard --published-only"
+
+WRONG = [
+    # names, options and numbers
+    ("rnu", "run"),
+    ("run pubmed_qa", "--model"),
+    ("run --model baseline/majority", "BENCHMARK"),
+    ("run pubmedqa --model baseline/majority", "Did you mean `pubmed_qa`?"),
+    ("run pubmed_qa --model baseline/majorty", "majority"),
+    ("run pubmed_qa --model opnai/x", "Did you mean `openai"),
+    ("run pubmed_qa --modle baseline/majority", "--model"),
+    (f"{RUN} --limit 0", "'--limit': 0 is not a whole number of at least 1."),
+    (f"{RUN} --limit ten", "'ten' is not a whole number of at least 1."),
+    (f"{RUN} --timeout -1", "-1.0 is not a number above 0."),
+    (f"{RUN} --attempts 99", "99 is not a whole number from 1 to 20."),
+    (f"{RUN} --tier real --sample offical --data .", "Did you mean `official`?"),
+    (f"{RUN} --shard 0/2", "such as 2/8"),
+    (f"{RUN} --shard 1/10001", "such as 2/8"),
+    (f"{RUN} --shard 1/1{'0' * 5000}", "such as 2/8"),
+    (f"{RUN} --shard a/b", "such as 2/8"),
+    ("power --power 1", "1.0 is not a number above 0 and below 1."),
+    ("budget set -5", "No such option '-5'. A number must not be negative."),
+    ("leaderboard --since yesterday", "'yesterday' is not a date. Write it such as 2026-11-01 or 2026-11-01T14:30."),
+    ("leaderboard --format jsn", "json"),
+    ("compare --adjust bonferroni", "bonferroni"),
+    ("plan pubmed_qa", "--model"),
+    ("agreement", "Missing argument 'RATINGS'"),
+    ("agreement x.csv --scale 5 1", "the lowest grade must be below the highest"),
+    ("filter-references pubmed_qa", "pubmed_qa is closed"),
+    ("filter-references note_extract", "note_extract has no references"),
+    (f"filter-references mimic_rs {NOBODY}", "Did you mean `mimic_rrs`?"),
+    (f"filter-references {NOBODY}", "BENCHMARK"),
+    (f"{FILTER} --judge opnai/x", "Did you mean `openai"),
+    (f"{FILTER} --judge baseline/majority", "cannot judge"),
+    (f"{FILTER} {NOBODY} {NOBODY}", "twice"),
+    (f"{FILTER} {NOBODY} --max-cost 1", "needs the price"),
+    ("report out --only tabel1,figure9", "--only: unknown name `tabel1`. Did you mean `table1`?\n--only: unknown name"),
+    ("report out --formats gif,json", "--formats: unknown name `gif`"),
+    # what does not go together
+    (f"{BOARD} --scoring corrected", "corrected scores cannot be computed"),
+    (f"{BOARD} --with-published", "--with-published and --published-only cannot be combined"),
+    (f"{BOARD} --rank-baselines", "--published-only and --rank-baselines cannot be combined"),
+    (f"{BOARD} --tier sample", "published results are on real data"),
+    (f"{BOARD} --suite paper53", "paper53"),
+    (f"{BOARD} --prices paper-2025-05-12", "--prices are for runs in a store"),
+    (f"{BOARD} --since 2026-01-01", "select runs of a store"),
+    ("leaderboard --scores x.csv --completers-only", "--scores and --completers-only cannot be combined"),
+    ("leaderboard --with-published --scoring corrected", "corrected scores cannot be computed"),
+    ("leaderboard --with-published --ratings x.csv", "--with-published and --ratings cannot be combined"),
+    ("leaderboard --panel published --scoring corrected", "corrected scores cannot be computed"),
+    ("leaderboard --panel published --scores x.csv", "--panel published and --scores cannot be combined"),
+    ("compare --published-only GPT-5o", "one model cannot be compared"),
+    ("compare --published-only GPT-4 o3-mini", "Did you mean"),
+    ("compare --published-only --by test", "not published"),
+    ("compare --published-only --since 2026-01-01", "select runs of a store"),
+    ("power a", "name two models"),
+    ("power --disagreement 0.2", "give --difference"),
+    ("power --disagreement 0.2 --difference 0.3", "differ by no more"),
+    ("power a b --sd 0.3 --difference 0.1", "--disagreement, --sd and names of models cannot be combined"),
+    ("power --instances 100", "need --disagreement or --sd"),
+    ("report out --published-only --only table2", "--only table2: needs --ratings FILE"),
+    ("report out --published-only --only tableE4", "--only tableE4: needs scores of instances"),
+    ("report out --published-only --scores x.csv", "cannot be combined"),
+    ("report out --published-only --prices paper-2025-05-12", "--prices are for runs in a store"),
+    ("report out --published-only --since 2026-01-01", "select runs of a store"),
+    ("report out --scores x.csv --scoring corrected", "Leave out --scoring corrected"),
+    ("report out --store a --store b --ratings r.csv", "Give one --store"),
+    ("release r1 --sign nowhere --store nowhere", "no store at"),
+    # places where nothing is
+    ("agreement none.csv", "none.csv: the file does not exist."),
+    ("leaderboard --scores nowhere.csv", "nowhere.csv"),
+    ("report out --scores x.csv", "the file does not exist"),
+    (FILTER, "no store"),
+    *((f"{command} --store nowhere", "no store at nowhere") for command in (
+        "leaderboard", "leaderboard --with-published", "compare", "power", "cost", "jury", "report out",
+        "export csv out", "runs list", "release", "diff x", "verify", "gate --against previous",
+    )),
+]  # fmt: skip
+"""What a person may write -> what the message must say."""
+
+
+@pytest.mark.parametrize(("command", "said"), WRONG, ids=[command[:60] for command, _ in WRONG])
+def test_a_mistake_ends_with_two_and_a_hint(medhelm: Medhelm, tmp_path: Path, command: str, said: str) -> None:
+    assert_refused(medhelm(*command.split()), said)
+    assert list(tmp_path.iterdir()) == []
