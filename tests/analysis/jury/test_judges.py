@@ -15,7 +15,6 @@ from medhelm.analysis.jury.findings import remarks, sum_tallies, summarize_bench
 from medhelm.analysis.jury.judges import JudgedBenchmark, JudgeSummary, JurySummary, summarize_jury
 from medhelm.analysis.jury.ranking import ALL_JUDGES
 from medhelm.analysis.leaderboard.build import build_leaderboard
-from medhelm.analysis.means import Floats
 from medhelm.domain import Estimate, JudgeTally, Usage
 from tests.support.juries import judged_run
 from tests.support.leaderboards import column, score_cell
@@ -45,7 +44,7 @@ def benchmark(
     n, sheets = grades.shape[2], []
     for m, model in enumerate(models):
         there = [j for j in range(len(judges)) if (j, m) not in absent]
-        lengths: Floats = 10.0 * np.arange(n) + 100 * (m + 1)
+        lengths = np.arange(n, dtype=float) * 10 + 100 * (m + 1)
         names = [judges[j] for j in there]
         sheets.append(
             judged_run(grades[there, m], model, judges=names, criteria=criteria, points=points, lengths=lengths)
