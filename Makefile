@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-MODEL_TESTS := tests/models/local tests/models/providers/test_huggingface.py tests/models/providers/test_vllm.py \
+MODEL_TESTS := tests/extensions/local \
 	tests/scoring/metrics/test_bertscore.py tests/system/test_local_models.py tests/bench/test_local_cells.py \
 	tests/bench/test_real_models.py
 export PIP_DISABLE_PIP_VERSION_CHECK := 1

@@ -38,16 +38,8 @@ SLOW = {
     "benchmarks/test_plugin_template",  # processes
     *(f"benchmarks/data/test_{name}" for name in ("arrow_parquet", "dataset", "readers")),
     *(f"io/test_{name}" for name in ("office", "plugins", "report_kill")),
-    "models/batch",
-    *(
-        "models/gateway",
-        "models/local",
-        "models/providers/test_vllm",
-        "models/test_cache",
-        "models/test_replicas",
-    ),  # processes
+    *("models/test_cache", "models/batch"),  # processes
     "models/providers/test_vendors",  # every error of every vendor
-    "reports/paper",
     *("scoring/sql", "scoring/metrics/test_sql", "scoring/test_parallel"),  # processes
     *("scoring/answers/test_choice_kinds", "scoring/metrics/test_all_metrics"),  # every metric, long completions
     *("scoring/jury/test_planted_verdicts", "scoring/jury/test_prompt_injection"),

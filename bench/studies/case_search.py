@@ -18,10 +18,8 @@ from time import process_time
 
 from bench.tools.leaderboard_store import SENTENCES, Size, list_runs, write
 from medhelm.domain import Instance, Message, Prompt, Reference
-from medhelm.storage.cases import CaseSearch
-from medhelm.storage.runs import read_columns, write_prompts
-from medhelm.storage.store import Store
-from medhelm.web.cases import (
+from medhelm.extensions.web.case_search import CaseSearch
+from medhelm.extensions.web.cases import (
     BenchmarkCases,
     CaseList,
     compare_outcomes,
@@ -30,6 +28,8 @@ from medhelm.web.cases import (
     locate_case,
     open_cases,
 )
+from medhelm.storage.runs import read_columns, write_prompts
+from medhelm.storage.store import Store
 
 SIZES = (Size(models=9, benchmarks=37, instances=1_000), Size(models=9, benchmarks=1, instances=37_000))
 """The stores."""

@@ -68,8 +68,8 @@ def readers(folder: Path) -> Mapping[str, Callable[[bytes], object]]:
     from medhelm.benchmarks.catalog import load_benchmarks
     from medhelm.benchmarks.data.readers import READERS
     from medhelm.domain import Source
-    from medhelm.exchange.inspect.logs import read_inspect_log
-    from medhelm.exchange.lm_eval import read_lm_eval_samples
+    from medhelm.extensions.exchange.inspect.logs import read_inspect_log
+    from medhelm.extensions.exchange.lm_eval import read_lm_eval_samples
     from medhelm.io.spreadsheets import read_spreadsheet
     from medhelm.scoring.metrics import METRIC_NAMES
     from medhelm.storage.run_file import read_run

@@ -40,8 +40,8 @@ from bench.table import table
 from bench.tools.gateway_server import model_at, opened
 from medhelm.__main__ import GARBAGE_AFTER
 from medhelm.domain import Message, Prompt, Request
+from medhelm.extensions.cluster.gateway.worker import RemoteGateway
 from medhelm.io.http.egress import EgressPolicy
-from medhelm.models.gateway.worker import RemoteGateway
 from medhelm.models.limits.budget import Budget
 from medhelm.models.remote import GATEWAY_VARIABLE
 from medhelm.storage.audit_log import AuditLog

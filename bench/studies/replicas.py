@@ -26,8 +26,8 @@ from pathlib import Path
 from time import perf_counter
 
 from medhelm.domain import Message, Model, Prompt, Request
+from medhelm.extensions.cluster import server_pool as replicas
 from medhelm.io.http.client import HttpClient
-from medhelm.models import replicas
 from medhelm.models.allowed_hosts import policy_for
 from medhelm.models.cache import Cache
 from medhelm.models.catalog import find_models

@@ -22,6 +22,8 @@ from aiohttp import web
 
 from medhelm.__main__ import GARBAGE_AFTER
 from medhelm.domain import Completion, Model, Price, Request, Usage
+from medhelm.extensions.cluster.gateway.openai_api import chat_response
+from medhelm.extensions.cluster.gateway.server import Gateway, serve
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.io.http.listening import listen_on
@@ -29,8 +31,6 @@ from medhelm.io.number_locks import NumberLocks
 from medhelm.models.cache import Cache
 from medhelm.models.cache_reader import CacheReader
 from medhelm.models.client import Client, ClientResult
-from medhelm.models.gateway.openai_api import chat_response
-from medhelm.models.gateway.server import Gateway, serve
 from medhelm.models.limits.budget import Budget
 from medhelm.models.provider import Provider
 from medhelm.models.providers import open_provider

@@ -1,4 +1,4 @@
-"""The core works without extensions: it imports none of their modules, and says which one a command lacks."""
+"""The core works without extensions, and says which one a command lacks. `test_layers` checks imports."""
 
 from __future__ import annotations
 
@@ -13,45 +13,7 @@ import pytest
 from medhelm.cli import cli
 from medhelm.cli.export import export
 from medhelm.io.plugins import COMMANDS, EXTENSIONS, GROUPS, extension_targets, from_extension
-from tests.architecture.test_layers import MODULES, SOURCE, edges
-
-MODULES_OF = {
-    "cluster": (
-        *("cli.gateway", "cli.merge", "evaluation.shards", "models.cluster", "models.gateway", "models.replicas"),
-        "scoring.cluster",
-    ),
-    "local": ("models.local", "models.providers.huggingface", "models.providers.vllm"),
-    "exchange": ("cli.import_", "exchange", "io.object_store"),
-    "paper": (
-        *("cli.reference_filter", "cli.report", "domain.reference_filter", "evaluation.reference_filter"),
-        *("reports.charts.cells", "reports.charts.paired_bars", "reports.paper", "reports.reference_filter"),
-        *("results.paper", "results.reference_filter", "storage.reference_filters"),
-    ),
-    "vault": ("cli.encrypt", "io.encryption", "results.runs.encryption"),
-    "web": (
-        *("cli.serve", "reports.charts.benchmark_scores", "reports.charts.differences", "reports.charts.distribution"),
-        *("reports.charts.failures", "reports.charts.heat_map", "reports.charts.marks", "results.live_status"),
-        *("storage.cases", "web"),
-    ),
-}
-"""Extension -> its modules and packages outside its folder."""
-
-
-def extension_of(module: str) -> str:
-    """Return the extension that a module belongs to; "" for the core."""
-    if module.startswith("extensions."):
-        return module.split(".")[1]
-    names = (name for name, places in MODULES_OF.items() if f"{module}.".startswith(tuple(f"{p}." for p in places)))
-    return next(names, "")
-
-
-def test_every_place_of_the_table_exists() -> None:
-    assert {place for places in MODULES_OF.values() for place in places} <= set(MODULES)
-
-
-def test_only_an_extension_imports_its_modules() -> None:
-    belongs = [(a, b, extension_of(a), extension_of(b)) for a, b in edges()]
-    assert [f"{a} imports {b} of {there}" for a, b, here, there in belongs if there not in ("", here)] == []
+from tests.architecture.test_layers import SOURCE
 
 
 def test_each_extension_declares_the_commands_that_the_core_expects_of_it() -> None:

@@ -25,8 +25,6 @@ LAYERS = (
     {"scoring"},
     {"evaluation"},
     {"results"},
-    {"exchange"},
-    {"web"},
     {"cli"},
     {"extensions"},
 )
@@ -38,7 +36,7 @@ ABOVE_ALL = {"", "__main__"}
 WITHIN_A_LAYER = {"domain": {"errors"}, "errors": {"domain"}}
 """Neighbors that may be imported: the types and the exceptions that carry them."""
 
-ROOT_ENTRIES = 16
+ROOT_ENTRIES = 15
 """Most modules and packages at the root, besides `__init__.py`."""
 FOLDER_MODULES, COMMAND_MODULES = 22, 26
 """Most modules of a folder, and of `cli`, where each command has a file."""

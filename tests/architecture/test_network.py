@@ -21,23 +21,23 @@ from tests.support.servers.objects import ObjectServer
 
 STANDARD: Mapping[str, Mapping[str, str]] = {
     "socket": {
-        "cli.gateway": "the type of a listening socket",
+        "extensions.cluster.gateway_command": "the type of a listening socket",
         "io.http.egress": "looks up names, which it then checks",
         "io.http.listening": "listens: on this machine, or with a certificate",
-        "models.cluster.connection": "asks whether a Ray cluster, which the policy admitted, listens",
-        "models.gateway.server": "the type of a listening socket",
-        "models.local.server": "finds a free port of this machine",
-        "web.connections": "the type of a listening socket",
-        "web.server": "the type of a listening socket",
+        "extensions.cluster.ray.connection": "asks whether a Ray cluster, which the policy admitted, listens",
+        "extensions.cluster.gateway.server": "the type of a listening socket",
+        "extensions.local.server": "finds a free port of this machine",
+        "extensions.web.connections": "the type of a listening socket",
+        "extensions.web.server": "the type of a listening socket",
     },
     "ssl": {
-        "cli.gateway": "the certificate of the gateway",
+        "extensions.cluster.gateway_command": "the certificate of the gateway",
         "io.http.connection_errors": "explains errors of certificates",
         "io.http.egress": "certificates that models.yaml names",
         "io.http.listening": "checks the certificate of a server",
-        "models.gateway.server": "the certificate of the gateway",
+        "extensions.cluster.gateway.server": "the certificate of the gateway",
     },
-    "multiprocessing": {"exchange.helm.importer": "processes on this machine, through pipes"},
+    "multiprocessing": {"extensions.exchange.helm.importer": "processes on this machine, through pipes"},
 }
 """Module of the standard library that can open a socket -> our modules that import it, and for what."""
 
@@ -48,20 +48,20 @@ UNUSED = {
 """Modules of the standard library that none of ours imports."""
 
 CONNECTING = {
-    "create_connection": {"models.cluster.connection"},
-    "create_server": {"web.connections"},
+    "create_connection": {"extensions.cluster.ray.connection"},
+    "create_server": {"extensions.web.connections"},
     "open_connection": set[str](),
     "open_unix_connection": set[str](),
     "start_server": set[str](),
     "urlopen": set[str](),
     "urlretrieve": set[str](),
     "UpdatePrices": set[str](),  # genai-prices
-    "ClientSession": {"io.http.egress", "models.gateway.worker"},
+    "ClientSession": {"io.http.egress", "extensions.cluster.gateway.worker"},
     "HttpClient": {
         "evaluation.plan",
         "evaluation.session",
-        "io.object_store.store",
-        "models.cluster.worker",
+        "extensions.exchange.object_store.store",
+        "extensions.cluster.ray.worker",
         "models.model_check",
     },
 }

@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
+from medhelm.extensions.vault.conversion import encrypt_store
 from medhelm.io.files import KEY_VARIABLE
-from medhelm.results.runs.encryption import encrypt_store
 from tests.support.cli import Medhelm
 
 STORES = Path(__file__).parents[1] / "fixtures" / "stores"

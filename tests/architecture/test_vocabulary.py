@@ -48,10 +48,10 @@ RIDDLE = re.compile(r"(?:How|What|When|Where|Whether|Which|Who|Whose|Why)\b")
 """A docstring begins with what a thing is or does, not with a question word."""
 
 ALLOWED = {
-    ("src/medhelm/models/providers/huggingface.py", "face"),  # the company's name
+    ("src/medhelm/extensions/local/huggingface.py", "face"),  # the company's name
     ("src/medhelm/storage/run_file.py", "sitting"),  # a key of files on disk
     # Prompts: a change of their text would ask the models again.
-    ("src/medhelm/evaluation/reference_filter.py", "whoever"),
+    ("src/medhelm/extensions/paper/reference_filter/marking.py", "whoever"),
     # The floor of a criterion is a key of definitions; the old word for a constant baseline stays retired.
     *(
         (f"src/medhelm/{file}.py", word)
@@ -61,9 +61,9 @@ ALLOWED = {
         )
         for word in ("floor", "floors")
     ),
-    ("src/medhelm/evaluation/reference_filter.py", "stand"),
-    ("src/medhelm/evaluation/reference_filter.py", "stands"),
-    ("src/medhelm/evaluation/reference_filter.py", "are no "),
+    ("src/medhelm/extensions/paper/reference_filter/marking.py", "stand"),
+    ("src/medhelm/extensions/paper/reference_filter/marking.py", "stands"),
+    ("src/medhelm/extensions/paper/reference_filter/marking.py", "are no "),
     ("src/medhelm/scoring/answers/choice_words.py", "judgement"),  # words that models write
     ("src/medhelm/scoring/answers/choice_words.py", "stands"),
     ("src/medhelm/scoring/jury/parsing.py", "stands"),

@@ -8,8 +8,8 @@ import pytest
 
 from bench.studies import case_search
 from bench.tools.leaderboard_store import Size
-from medhelm.storage.cases import CaseSearch
-from medhelm.web.cases import find_cases, open_cases
+from medhelm.extensions.web.case_search import CaseSearch
+from medhelm.extensions.web.cases import find_cases, open_cases
 
 SMALL = Size(models=2, benchmarks=1, instances=60)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.tools.helm_release import CRITERIA, JUDGES, grade, is_right, write_release
-from medhelm.exchange.helm.importer import import_helm
+from medhelm.extensions.exchange.helm.importer import import_helm
 from medhelm.storage.judgments import read_judgments
 from medhelm.storage.runs import read_records
 

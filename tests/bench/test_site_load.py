@@ -10,7 +10,7 @@ from bench.studies import site_load
 from bench.studies.site_load import Loaded, best, prepare, ratio_table, site_table
 from bench.tools.inspect_log import write_log
 from bench.tools.leaderboard_store import Size, list_runs
-from medhelm.exchange.inspect.logs import read_inspect_log
+from medhelm.extensions.exchange.inspect.logs import read_inspect_log
 from medhelm.storage.runs import read_records
 
 PAGES = {f"{name}, {turn}": Loaded(100.0, 2000) for name in site_load.pages_of("", "") for turn in ("first", "again")}

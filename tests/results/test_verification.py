@@ -25,7 +25,7 @@ from medhelm.evaluation.evaluate import Settings, evaluate
 from medhelm.evaluation.imported_benchmarks import unknown_benchmarks
 from medhelm.evaluation.rescore import JuryChange, rejudge
 from medhelm.evaluation.run_recorder import NullListener, RunRecorder
-from medhelm.exchange.helm.importer import import_helm
+from medhelm.extensions.exchange.helm.importer import import_helm
 from medhelm.io.parquet import connect, sql_text
 from medhelm.models.catalog import find_models
 from medhelm.results.options import BoardOptions

@@ -27,6 +27,7 @@ from medhelm.domain import (
     Usage,
 )
 from medhelm.errors import StoreError
+from medhelm.extensions.paper.reference_filter.marks_file import MARKS
 from medhelm.models.cache import Cache
 from medhelm.storage.batches import BATCH, Batches
 from medhelm.storage.constant_baselines import read_baseline, write_baseline
@@ -39,7 +40,6 @@ from medhelm.storage.judgments import (
     read_explanations,
     read_replies,
 )
-from medhelm.storage.reference_filters import MARKS
 from medhelm.storage.releases import RELEASE, read_release
 from medhelm.storage.run_file import NAME, read_run, write_run
 from medhelm.storage.runs import RECORD_COLUMNS, RunWriter, load_runs, read_record

@@ -21,7 +21,7 @@ PARQUET = b"PAR1"
 
 def lock_stores(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget the stores that this process unlocked, as in a process of its own, until the test ends."""
-    from medhelm.io.encryption.cipher import CIPHER  # lazy: the tests of the core run without it
+    from medhelm.extensions.vault.cipher import CIPHER  # lazy: the tests of the core run without it
 
     monkeypatch.setattr(files, "cipher", None)
     monkeypatch.setattr(CIPHER, "_keys", {})

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.domain import Completion, Message, Model, Price, Prompt, Request, Usage
+from medhelm.extensions.cluster.gateway.address import NamedToken, Tokens
+from medhelm.extensions.cluster.gateway.server import Gateway, serve
+from medhelm.extensions.cluster.gateway.worker import GatewayClient, RemoteGateway
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.io.http.listening import listen_on_file
 from medhelm.models.cache import Cache
 from medhelm.models.cache_reader import CacheReader
 from medhelm.models.client import Client, ClientResult
-from medhelm.models.gateway.address import NamedToken, Tokens
-from medhelm.models.gateway.server import Gateway, serve
-from medhelm.models.gateway.worker import GatewayClient, RemoteGateway
 from medhelm.models.limits.budget import Budget
 from medhelm.models.provider import Provider
 from medhelm.models.remote import GATEWAY_VARIABLE

@@ -16,7 +16,7 @@ from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.means import Floats
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import Tier
-from medhelm.reports.paper.contents import ModelCost
+from medhelm.extensions.paper.contents import ModelCost
 from medhelm.results.published.boards import published_leaderboard
 
 PUBLISHED_CSV = Path(__file__).parents[1] / "fixtures" / "published_leaderboard.csv"

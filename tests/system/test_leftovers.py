@@ -27,7 +27,7 @@ import contextlib, json, os, shutil, signal, sys, tempfile
 from pathlib import Path
 
 import duckdb, numpy
-import medhelm.cli, medhelm.evaluation.evaluate, medhelm.results.verification, medhelm.results.paper.write
+import medhelm.cli, medhelm.evaluation.evaluate, medhelm.results.verification, medhelm.extensions.paper.write
 
 root, events, most, jobs = Path(sys.argv[1]), sys.argv[2].split(), int(sys.argv[3]), json.loads(sys.argv[4])
 

@@ -145,10 +145,11 @@ COMMANDS: Mapping[str, Command] = {
 
 _IMPORTED = """
 asyncio sqlite3 duckdb numpy scipy.stats aiohttp filelock medhelm.evaluation.runner medhelm.evaluation.rescore
-medhelm.evaluation.evaluate medhelm.evaluation.python_api medhelm.evaluation.shards medhelm.evaluation.constant_baseline
+medhelm.evaluation.evaluate medhelm.evaluation.python_api medhelm.extensions.cluster.shards
+medhelm.evaluation.constant_baseline
 medhelm.scoring.jury.panel medhelm.analysis.ratios medhelm.storage.audit_log
-medhelm.results.leaderboard medhelm.results.paper medhelm.results.runs.purge medhelm.results.runs.encryption
-medhelm.exchange.helm.importer medhelm.web.export
+medhelm.results.leaderboard medhelm.extensions.paper medhelm.results.runs.purge medhelm.extensions.vault.conversion
+medhelm.extensions.exchange.helm.importer medhelm.extensions.web.export
 """.split()  # noqa: SIM905
 """Modules that commands import."""
 
@@ -248,7 +249,7 @@ def _fork(work: Callable[[], NoReturn]) -> int:
 
 def _is_encrypted(manifest: Path) -> bool:
     """Return True if a store is encrypted, or being converted."""
-    from medhelm.io.encryption.cipher import SECTION
+    from medhelm.extensions.vault.cipher import SECTION
 
     return manifest.is_file() and SECTION in manifest.read_text(encoding="utf-8")
 

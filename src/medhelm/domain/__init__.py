@@ -4,7 +4,7 @@ They do no input or output and import nothing from other packages. Units are in 
 `max_tokens`).
 
 Exported here is what every run uses. Types of some commands only are imported from their modules, so that a run does
-not load them: `batch`, `reference_filter`, `release`, `remark` and `run_folder`.
+not load them: `batch`, `release`, `remark` and `run_folder`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ STORE/
 ├── audit.head           number, place and hash of its last entry on the disk (see `storage.audit_chain`)
 ├── prompts/             prompts and constant baselines, once per benchmark and data
 ├── instances/           instances of runs imported from other harnesses (see `storage.imported_instances`)
-├── filters/             marks of references that need more than the prompt (see `storage.reference_filters`)
+├── filters/             marks of references that need more than the prompt (see `extensions.paper`)
 ├── runs/BENCHMARK/MODEL-ID/{run.json, records.parquet, judgments.parquet, replies.parquet}
 ├── runs/BENCHMARK/MODEL-ID_2of8/   a shard of a run, no result until it is merged
 ├── removed/             runs that were removed and can be restored (see `storage.run_folders`)

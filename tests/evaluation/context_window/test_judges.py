@@ -22,8 +22,8 @@ from medhelm.evaluation.plan import make_plan
 from medhelm.evaluation.rescore import JuryChange, rejudge
 from medhelm.evaluation.run_recorder import NullListener
 from medhelm.evaluation.settings import Evaluation
+from medhelm.extensions.paper.reference_filter.scores import filter_references
 from medhelm.results.leaderboard import leaderboard
-from medhelm.results.reference_filter import filter_references
 from medhelm.scoring.jury.panel import request_to_judge
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.judgments import read_explanations, read_replies

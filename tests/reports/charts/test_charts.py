@@ -20,12 +20,12 @@ from medhelm.analysis.comparison.pairs import compare_two_models
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import Estimate
-from medhelm.reports.charts.benchmark_scores import SubgroupMean, benchmark_scores_chart, subgroups_chart
+from medhelm.extensions.web.charts.benchmark_scores import SubgroupMean, benchmark_scores_chart, subgroups_chart
+from medhelm.extensions.web.charts.differences import differences_chart
+from medhelm.extensions.web.charts.distribution import ModelScores, distribution_chart
+from medhelm.extensions.web.charts.failures import FailureCount, failures_chart
 from medhelm.reports.charts.chart import NARROW, WIDE, Chart, cell_text
 from medhelm.reports.charts.cost import PricedPoint, cost_chart, cost_points
-from medhelm.reports.charts.differences import differences_chart
-from medhelm.reports.charts.distribution import ModelScores, distribution_chart
-from medhelm.reports.charts.failures import FailureCount, failures_chart
 from medhelm.reports.charts.intervals import IntervalPlot, IntervalRow, draw_intervals
 from medhelm.reports.formats.tables import as_line
 from tests.support.leaderboards import HOSTILE, toy_board

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from medhelm.analysis.leaderboard.head_to_head import HeadToHead, head_to_head
-from medhelm.reports.charts.heat_map import SCORE_EDGES, SHARE_EDGES, head_to_head_table, heat_map, step
-from medhelm.web.templating import environment
+from medhelm.extensions.web.charts.heat_map import SCORE_EDGES, SHARE_EDGES, head_to_head_table, heat_map, step
+from medhelm.extensions.web.templating import environment
 from tests.support.leaderboards import HOSTILE, toy_board
 
 

@@ -9,8 +9,8 @@ import zlib
 import pytest
 
 from medhelm.errors import MissingError
+from medhelm.extensions.paper import figures
 from medhelm.reports.charts.rendering import PICTURES, PNG_SCALE, check_installed, render
-from medhelm.reports.paper import figures
 from tests.support.leaderboards import toy_board
 
 

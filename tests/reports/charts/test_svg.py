@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medhelm.reports.charts.marks import column_scale, coverage_bar, interval_mark, rank_mark
+from medhelm.extensions.web.charts.marks import column_scale, coverage_bar, interval_mark, rank_mark
+from medhelm.extensions.web.templating import environment
 from medhelm.reports.charts.scales import LinearScale, LogScale, dollars, domain, linear_ticks
 from medhelm.reports.charts.svg import coordinate, element, fit, text_width
-from medhelm.web.templating import environment
 
 FINITE = st.floats(-1e6, 1e6)
 ANY = st.none() | st.floats()
@@ -110,7 +110,7 @@ def test_one_model_alone_has_a_rank_mark() -> None:
 
 
 def test_the_figure_has_both_pictures_the_table_and_downloads() -> None:
-    from medhelm.reports.charts.failures import FailureCount, failures_chart
+    from medhelm.extensions.web.charts.failures import FailureCount, failures_chart
 
     chart = failures_chart([FailureCount(model="<b>", reason="rate_limit", n=2, n_instances=9)])
     template = environment().from_string(

@@ -15,7 +15,7 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.suites import load_suite
 from medhelm.errors import UserError
-from medhelm.results.paper.gather import published_costs
+from medhelm.extensions.paper.gather import published_costs
 from medhelm.results.published.cells import (
     CLUSTERED,
     HALF_STEP,

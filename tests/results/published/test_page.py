@@ -7,8 +7,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from medhelm.analysis.leaderboard.types import Leaderboard
+from medhelm.extensions.paper.gather import published_costs
 from medhelm.reports.formats.tables import Value, render
-from medhelm.results.paper.gather import published_costs
 from medhelm.results.published.boards import published_leaderboard
 from medhelm.results.published.data import load_results
 

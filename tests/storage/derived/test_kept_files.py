@@ -15,10 +15,10 @@ import pytest
 
 from bench.tools.leaderboard_store import Size, write
 from medhelm.domain import Run
+from medhelm.extensions.vault.conversion import encrypt_store
 from medhelm.reports.leaderboard import as_json
 from medhelm.results.leaderboard import leaderboard
 from medhelm.results.options import RunFilter
-from medhelm.results.runs.encryption import encrypt_store
 from medhelm.storage import run_scores
 from medhelm.storage.derived import folder as derived
 from medhelm.storage.derived import run_index, score_file

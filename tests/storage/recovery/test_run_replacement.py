@@ -14,7 +14,7 @@ import pytest
 from filelock import FileLock
 
 from medhelm.errors import StoreError
-from medhelm.exchange.helm.importer import import_helm
+from medhelm.extensions.exchange.helm.importer import import_helm
 from medhelm.io import output_folder
 from medhelm.storage.recovery.run_replacement import restore_run
 from medhelm.storage.run_folders import read_run_folders, remove_runs

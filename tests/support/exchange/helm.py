@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.domain import Run
-from medhelm.exchange.helm.folders import RunFolder
-from medhelm.exchange.helm.importer import import_helm
-from medhelm.exchange.helm.reader import read_helm_run
-from medhelm.exchange.imported_run import ImportedRun
-from medhelm.exchange.importer import ImportSummary
+from medhelm.extensions.exchange.helm.folders import RunFolder
+from medhelm.extensions.exchange.helm.importer import import_helm
+from medhelm.extensions.exchange.helm.reader import read_helm_run
+from medhelm.extensions.exchange.imported_run import ImportedRun
+from medhelm.extensions.exchange.importer import ImportSummary
 
 HELM = Path(__file__).parents[2] / "fixtures" / "helm"
 RUNS = HELM / "0.5.16" / "runs" / "v1"

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.domain import Completion, Message, Model, Prompt, Request
+from medhelm.extensions.local.huggingface import HuggingFace
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.catalog import find_models
 from medhelm.models.providers import open_provider
-from medhelm.models.providers.huggingface import HuggingFace
 from medhelm.models.service import SharedResources
 
 WORDS = ["the", "patient", "was", "seen", "with", "chest pain", "and", "sent", "home", "after", "two", "hours"]

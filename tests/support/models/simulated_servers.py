@@ -10,11 +10,11 @@ from pathlib import Path
 
 from medhelm.domain import POOL, Completion, Message, Model, Prompt, Request, Usage
 from medhelm.errors import ProviderError
+from medhelm.extensions.cluster.server_pool import ReplicaPool
 from medhelm.io.http.egress import EgressPolicy, HostList
 from medhelm.models.client import Client, ClientResult
 from medhelm.models.limits.budget import Budget
 from medhelm.models.providers.hosted import HttpProvider
-from medhelm.models.replicas import ReplicaPool
 
 SECONDS = 1.0
 """Time that a server takes for a completion."""

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 import uvicorn
 
-from medhelm.web.app import create_app
-from medhelm.web.security import Security
-from medhelm.web.server import Listener, _listen
-from medhelm.web.site import Site
+from medhelm.extensions.web.app import create_app
+from medhelm.extensions.web.security import Security
+from medhelm.extensions.web.server import Listener, _listen
+from medhelm.extensions.web.site import Site
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Dialog, Page

@@ -8,9 +8,9 @@ from typing import Any
 from starlette.testclient import TestClient
 
 from medhelm.domain import Taxonomy
-from medhelm.web.app import create_app
-from medhelm.web.security import Security
-from medhelm.web.site import Site
+from medhelm.extensions.web.app import create_app
+from medhelm.extensions.web.security import Security
+from medhelm.extensions.web.site import Site
 from tests.support.stores import make_store
 
 HOST = "testserver"

@@ -45,7 +45,7 @@ def helm(shared: Shared, folder: Path, options: BoardOptions, rule: Rule, suite:
         --schema-path exported/schema.yaml --local-path exported/prod_env
       helm-server --suite medhelm -o exported
     """
-    from medhelm.exchange.helm.export import export_helm
+    from medhelm.extensions.exchange.helm.export import export_helm
 
     done = export_helm(
         shared.store_to_read, folder, rule=rule, suite=suite, options=options, definitions=definitions_of(shared)
@@ -72,8 +72,8 @@ def store(shared: Shared, url: str, wanted: RunFilter, allow_hosts: tuple[str, .
       medhelm export store s3://results/board-2026 --benchmark pubmed_qa
     """
     from medhelm.domain.text import plural
-    from medhelm.exchange.remote_store import publish
-    from medhelm.io.object_store.store import ObjectStore
+    from medhelm.extensions.exchange.object_store.store import ObjectStore
+    from medhelm.extensions.exchange.remote_store import publish
     from medhelm.reports.formats.json_output import plain_json
     from medhelm.storage.privacy.export_log import record_export
     from medhelm.storage.store import open_store

@@ -1,1 +1,0 @@
-"""Exchange runs with other harnesses: HELM, Inspect, lm-evaluation-harness."""

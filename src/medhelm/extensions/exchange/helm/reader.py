@@ -1,0 +1,343 @@
+"""Read a finished HELM run as an `ImportedRun`.
+
+Only the first completion of the first trial on unperturbed instances is imported. The prompt is the text that was sent,
+unchanged, as one user message or as the messages of the request. Values of each instance are those of
+`per_instance_stats.json`, which has a separate entry per metric and instance. If it repeats a name, the last value
+counts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from math import fsum, isclose, isfinite
+from typing import Any, NamedTuple
+
+from medhelm.domain import Completion, Failure, Instance, Message, Origin, Reference, Usage
+from medhelm.evaluation.imported_benchmarks import INPUT
+from medhelm.extensions.exchange.helm.folders import RunFolder, UnreadableRun
+from medhelm.extensions.exchange.helm.juries import read_jury
+from medhelm.extensions.exchange.helm.names import main_split
+from medhelm.extensions.exchange.imported_run import ImportedRun
+
+NO_SCORES = frozenset(
+    {
+        "batch_size",
+        "finish_reason_endoftext",
+        "finish_reason_length",
+        "finish_reason_stop",
+        "finish_reason_unknown",
+        "inference_denoised_runtime",
+        "inference_idealized_runtime",
+        "inference_runtime",
+        "logprob",
+        "max_prob",
+        "num_bytes",
+        "num_completion_tokens",
+        "num_completions",
+        "num_instances",
+        "num_output_tokens",
+        "num_perplexity_tokens",
+        "num_prompt_tokens",
+        "num_references",
+        "num_train_instances",
+        "num_train_trials",
+        "predicted_index",
+        "prompt_truncated",
+        "training_co2_cost",
+        "training_energy_cost",
+    }
+)
+"""HELM metrics that describe a request instead of scoring a completion; their values are stored elsewhere."""
+
+EXTRA_DATA = {
+    "category": "Category",
+    "lower_limit": "Lower Limit",
+    "upper_limit": "Upper Limit",
+    "value": "value",
+}
+"""Key of an instance's `extra_data` -> name of the column; other keys keep their names."""
+
+_TOKENS = ("num_prompt_tokens", "num_output_tokens")
+_IGNORED_STATS = NO_SCORES.difference(_TOKENS)
+
+_NO_PART = re.compile(r"path|config|version|url|dir$")
+"""Names of scenario arguments that do not distinguish parts of a benchmark."""
+
+_AT_K = re.compile(r"@(\d+)$")
+
+
+class HelmRunSpec(NamedTuple):
+    """Benchmark, part and model of a run, from its specification."""
+
+    benchmark: str
+    """Name of the scenario, or of a user's own benchmark."""
+    part: str
+    """The part of the benchmark, by the arguments of the scenario; "" for the whole benchmark."""
+    model: str
+    """Name of the model."""
+    deployment: str
+    """The model deployment."""
+
+
+def read_run_spec(spec: Mapping[str, Any]) -> HelmRunSpec:
+    """Read a run specification. Raises: KeyError, TypeError or AttributeError if it is malformed."""
+    adapter, scenario = spec["adapter_spec"], spec["scenario_spec"]
+    groups = [str(group) for group in spec.get("groups", ())]
+    arguments = {} if "configurable" in str(scenario.get("class_name", "")).lower() else scenario.get("args", {})
+    part = ", ".join(str(v) for k, v in arguments.items() if isinstance(v, str) and not _NO_PART.search(k))
+    benchmark = groups[-1] if groups else re.split("[:,]", str(spec["name"]))[0]
+    return HelmRunSpec(benchmark, part, str(adapter["model"]), str(adapter.get("model_deployment", "")))
+
+
+def read_helm_run(folder: RunFolder) -> ImportedRun:
+    """Read the run in a folder. Raises: UnreadableRun if it is incomplete or of an unsupported kind."""
+    contents, digest = folder.read()
+    try:
+        return _Reader(folder, contents, digest).run()
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        what = f"`{error.args[0]}` is missing" if isinstance(error, KeyError) else str(error)
+        raise UnreadableRun(f"its files do not have HELM's layout ({what[:200]})") from error
+
+
+class _Reader:
+    """Reads the contents of the files of one run."""
+
+    def __init__(self, folder: RunFolder, contents: Mapping[str, Any], digest: str) -> None:
+        self.folder = folder
+        self.spec = contents["run_spec.json"]
+        self.adapter = self.spec["adapter_spec"]
+        self.state = contents["scenario_state.json"]
+        self.stats = contents["per_instance_stats.json"]
+        self.means = contents["stats.json"]
+        self.origin = Origin(harness="helm", version="", run=folder.name, sha256=digest)
+        self.issues: Counter[str] = Counter()
+
+    def run(self) -> ImportedRun:
+        spec = read_run_spec(self.spec)
+        states = self._only_split(self._request_states(), main_split(spec.benchmark))
+        ids = _unique([str(state["instance"]["id"]) for state in states])
+        scores, counted = self._scores(states, ids)
+        jury = read_jury(self.spec, list(zip(ids, states, strict=True)))
+        self.issues.update(jury.issues)
+        times = [time for state in states if (time := (state.get("result") or {}).get("request_datetime"))]
+        request = states[0]["request"]
+        self._check_means(scores, str(states[0]["instance"].get("split", "")))
+        return ImportedRun(
+            origin=self.origin,
+            benchmark=spec.benchmark,
+            title=spec.part,
+            model=spec.model,
+            deployment=spec.deployment,
+            instances=[self._instance(id_, state) for id_, state in zip(ids, states, strict=True)],
+            completions={
+                id_: self._completion(state, counted.get(id_, {})) for id_, state in zip(ids, states, strict=True)
+            },
+            scores=_main_first(scores, self.folder.main_metric(spec.benchmark) or jury.metric),
+            judges=jury.judges,
+            judgments=jury.judgments,
+            judge_prompt=jury.prompt,
+            unjudged_score=jury.default,
+            max_tokens=int(request.get("max_tokens") or self.adapter.get("max_tokens") or 0),
+            temperature=request.get("temperature", self.adapter.get("temperature")),
+            stop=tuple(map(str, request.get("stop_sequences", ()))),
+            started=datetime.fromtimestamp(min(times), UTC).isoformat(timespec="seconds") if times else "",
+            tier=self.folder.tier,
+            remarks=tuple(text.replace("{n}", f"{count:,}") for text, count in self.issues.items()),
+        )
+
+    def _request_states(self) -> list[Mapping[str, Any]]:
+        """Return the requests to import, in order."""
+        found = []
+        for state in self.state["request_states"]:
+            if state.get("reference_index") is not None:
+                raise UnreadableRun(
+                    f"the method `{self.adapter.get('method')}` sends a request for each option, which returns "
+                    "no completion"
+                )
+            if state["instance"].get("perturbation"):
+                self.issues["{n} requests on perturbed instances are left out"] += 1
+            elif state.get("train_trial_index", 0) > 0:
+                self.issues["{n} requests of further trials are left out: the first trial counts"] += 1
+            else:
+                found.append(state)
+        if not found:
+            raise UnreadableRun("it has no request on an unperturbed instance")
+        return found
+
+    def _only_split(self, states: Sequence[Mapping[str, Any]], split: str) -> list[Mapping[str, Any]]:
+        """Return the requests on the split that HELM's tables show; all requests if it has none."""
+        found = [state for state in states if state["instance"].get("split") == split] or list(states)
+        if n_left_out := len(states) - len(found):
+            self.issues[f"{{n}} instances are left out: HELM's tables show only the split {split}"] += n_left_out
+        return found
+
+    def _check_means(self, scores: Mapping[str, Mapping[str, float]], split: str) -> None:
+        """Add a remark if the mean of the instances differs from the mean that HELM's own tables use."""
+        for stat in self.means:
+            named = stat["name"]
+            own = scores.get(named["name"])
+            if own and stat.get("mean") is not None and named.get("split") == split and "perturbation" not in named:
+                mean = fsum(own.values()) / len(own)
+                if not isclose(mean, stat["mean"], rel_tol=1e-9, abs_tol=1e-12):
+                    says = f"the mean of its instances is {mean:.6g}, but stats.json has {stat['mean']:.6g}"
+                    self.issues[f"{named['name']}: {says}"] = 1
+
+    def _instance(self, id_: str, state: Mapping[str, Any]) -> Instance:
+        instance = state["instance"]
+        mapping = state.get("output_mapping") or {}
+        references = tuple(
+            Reference(str(reference["output"].get("text", "")), "correct" in reference.get("tags", ()))
+            for reference in instance.get("references", ())
+        )
+        if mapping:
+            right = {reference.text for reference in references if reference.correct}
+            references = tuple(Reference(str(text), str(text) in right) for text in mapping.values())
+        extra = instance.get("extra_data") or {}
+        return Instance(
+            id=id_,
+            fields={INPUT: _input_text(instance["input"])},
+            references=references,
+            choices=tuple(map(str, mapping.values())),
+            labels=tuple(map(str, mapping)),
+            metadata={EXTRA_DATA.get(str(key), str(key)): _column_text(value) for key, value in extra.items()},
+            turns=self._messages(state["request"]),
+        )
+
+    def _messages(self, request: Mapping[str, Any]) -> tuple[Message, ...]:
+        if request.get("multimodal_prompt"):
+            raise UnreadableRun("its prompts contain images or audio, which cannot be imported")
+        if messages := request.get("messages"):
+            return tuple(Message(message["role"], str(message["content"])) for message in messages)
+        return (Message("user", str(request["prompt"])),)
+
+    def _completion(self, state: Mapping[str, Any], counted: Mapping[str, float]) -> Completion:
+        result = state.get("result")
+        if state.get("prompt_truncated"):
+            self.issues["{n} prompts were truncated by HELM to fit the context window"] += 1
+        if not result:
+            return Completion(failure=Failure("provider", "no_result", "HELM stored no result of this request"))
+        latency_s = float(result.get("request_time") or 0.0)
+        if not result.get("success", True):
+            message = str(result.get("error") or "HELM gives no reason")
+            return Completion(failure=Failure("provider", "request_failed", message[:2000]), latency_s=latency_s)
+        completions = result.get("completions") or []
+        if not completions:
+            return Completion(
+                failure=Failure("provider", "no_completion", "the request succeeded without a completion")
+            )
+        if len(completions) > 1:
+            self.issues["{n} requests have several completions; only the first one is imported"] += 1
+        first = completions[0]
+        if first.get("thinking"):
+            self.issues["{n} completions have separate reasoning, which is left out"] += 1
+        written = len(first.get("tokens") or ()) or counted.get("num_output_tokens") or 0
+        return Completion(
+            text=str(first["text"]),
+            finish_reason=str((first.get("finish_reason") or {}).get("reason", "")),
+            usage=Usage(input=int(counted.get("num_prompt_tokens", 0)), output=int(written)),
+            latency_s=latency_s,
+        )
+
+    def _scores(
+        self, states: Sequence[Mapping[str, Any]], ids: Sequence[str]
+    ) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, float]]]:
+        """Return metric -> instance -> value; and instance -> token counts by HELM."""
+        names = self._ids_by_helm_id(states, ids)
+        columns: dict[str, dict[str, float]] = {}
+        places: Counter[tuple[str, str]] = Counter()
+        for entry in self.stats:
+            own = names.get(str(entry["instance_id"]))
+            if own is None or entry.get("train_trial_index") or entry.get("perturbation"):
+                continue
+            for stat in entry["stats"]:
+                named = stat["name"]
+                name = named["name"]
+                if name in _IGNORED_STATS or not stat["count"] or "perturbation" in named:
+                    continue
+                id_ = own[0]
+                if len(own) > 1:  # metrics have an entry for each of the instances, in order
+                    id_ = own[places[name, id_] % len(own)]
+                    places[name, own[0]] += 1
+                value = stat["sum"] / stat["count"]
+                column = columns.setdefault(name, {})
+                if column.setdefault(id_, value) != value:
+                    self._count_difference(name, column[id_], value)
+                    column[id_] = value
+        counted: dict[str, dict[str, float]] = {}
+        for name in _TOKENS:
+            for id_, value in columns.pop(name, {}).items():
+                counted.setdefault(id_, {})[name] = value if isfinite(value) else 0.0
+        return _without_at_k_copies(
+            {name: finite for name, c in columns.items() if (finite := self._finite(name, c))}
+        ), counted
+
+    def _ids_by_helm_id(self, states: Sequence[Mapping[str, Any]], ids: Sequence[str]) -> dict[str, list[str]]:
+        """Map HELM's instance ids to ours; instances that share an id have several of ours."""
+        names: dict[str, list[str]] = {}
+        for state, id_ in zip(states, ids, strict=True):
+            names.setdefault(str(state["instance"]["id"]), []).append(id_)
+        if len(names) < len(ids):
+            self.issues["{n} instances repeat an earlier id, so a number is appended"] += len(ids) - len(names)
+        return names
+
+    def _count_difference(self, name: str, before: float, value: float) -> None:
+        """Count different values under one name; nan equals nan here."""
+        if name not in _TOKENS and not (before != before and value != value):
+            self.issues[f"{name} has several different values for {{n}} instances: the last one counts"] += 1
+
+    def _finite(self, name: str, column: dict[str, float]) -> dict[str, float]:
+        """Return a column without values that are not finite."""
+        if not isfinite(fsum(column.values())):
+            finite = {id_: float(value) for id_, value in column.items() if isfinite(value)}
+            text = f"{name} is not a number for some instances ({{n}})"
+            self.issues[text] += len(column) - len(finite)
+            return finite
+        return column
+
+
+def _main_first(scores: Mapping[str, Mapping[str, float]], main: str) -> dict[str, Mapping[str, float]]:
+    """Return scores with the main metric first: the named one, or else the first in HELM's order, but
+    ROUGE-L instead of ROUGE-1.
+    """
+    first = next(iter(scores), "")
+    main = main if main in scores else "rouge_l" if first == "rouge_1" and "rouge_l" in scores else first
+    return {main: scores[main], **scores} if main else dict(scores)
+
+
+def _without_at_k_copies(scores: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+    """Return scores without `at k` metrics that equal the plain ones, as in runs with one completion each."""
+    return {name: own for name, own in scores.items() if own != scores.get(_AT_K.sub("", name)) or "@" not in name}
+
+
+def _unique(ids: Sequence[str]) -> list[str]:
+    """Return names made unique: a number is appended to repeated ones.
+
+    >>> _unique(["a", "b", "a"])
+    ['a', 'b', 'a#2']
+    """
+    taken: Counter[str] = Counter()
+    found: dict[str, None] = {}
+    for id_ in ids:
+        taken[id_] += 1
+        name = id_ if taken[id_] == 1 else f"{id_}#{taken[id_]}"
+        while name in found:
+            taken[id_] += 1
+            name = f"{id_}#{taken[id_]}"
+        found[name] = None
+    return list(found)
+
+
+def _input_text(given: Mapping[str, Any]) -> str:
+    """Return the text of an input, which may be a conversation."""
+    if given.get("messages"):
+        return "\n\n".join(f"{message['role']}: {message['content']}" for message in given["messages"])
+    return str(given.get("text", ""))
+
+
+def _column_text(value: object) -> str:
+    """Return a value of `extra_data` as text for a column."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

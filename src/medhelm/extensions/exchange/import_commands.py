@@ -1,0 +1,188 @@
+"""`medhelm import ...`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from medhelm.cli.common.options import scoring_option
+from medhelm.cli.common.printing import print_json, warn
+from medhelm.cli.common.shared import Shared, shared_options
+
+if TYPE_CHECKING:
+    from medhelm.domain import Rule
+    from medhelm.extensions.exchange.importer import ImportSummary
+
+
+_rescore_option = click.option(
+    "--rescore", "again", is_flag=True, help="Also compute the corrected scores, as `medhelm rescore` does."
+)
+_no_rescore_option = click.option(
+    "--rescore/--no-rescore",
+    "again",
+    default=True,
+    help="Also compute the corrected scores, as `medhelm rescore` does.  [default: rescore]",
+)
+
+
+@click.group("import")
+@shared_options()
+def import_() -> None:
+    """Import runs of HELM, Inspect or lm-eval.
+
+    Imported runs appear on the leaderboard and can be rescored.
+
+    \b
+    Example:
+      medhelm import helm benchmark_output
+    """
+
+
+@import_.command("helm")
+@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@_rescore_option
+@scoring_option
+@shared_options("store", "benchmarks", "json")
+@click.pass_obj
+def helm(shared: Shared, /, folder: Path, again: bool, rule: Rule) -> int:
+    """Import HELM runs.
+
+    DIR is the folder of a run, a suite or a release, or HELM's whole output folder. HELM's scores become the published
+    scores, unchanged. Prompts, references, completions and judgments are kept, so `medhelm rescore` and `medhelm
+    rejudge` need no data. Importing the same folder again changes nothing.
+
+    \b
+    Examples:
+      medhelm import helm benchmark_output/runs/v1 --rescore
+      medhelm leaderboard --scoring published
+    """
+    from medhelm.extensions.exchange.helm.importer import import_helm
+
+    done = import_helm(folder, store=shared.store, extra=shared.benchmark_folders, watch=_print_count)
+    if again and done.taken:
+        done = _rescored(shared, done)
+    _print_imported(shared, done, rule)
+    return int(bool(done.skipped))
+
+
+@import_.command("inspect")
+@click.argument("places", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE|DIR...")
+@_no_rescore_option
+@scoring_option
+@shared_options("store", "data", "benchmarks", "trust", "json")
+@click.pass_obj
+def inspect(shared: Shared, /, places: tuple[Path, ...], again: bool, rule: Rule) -> int:
+    """Import Inspect logs.
+
+    Reads .eval and .json files, or all logs in a folder. Inspect does not have to be installed. Logs of `inspect eval
+    medhelm/...` become ordinary runs, scored by both rules. For other tasks, the scores in the log become the published
+    scores, and the completions are compared with the targets again for the corrected ones. Importing the same log again
+    changes nothing.
+
+    \b
+    Examples:
+      medhelm import inspect logs/
+      medhelm import inspect logs/2026-01-02T03-04-05-00-00_pubmed-qa_abc.eval
+    """
+    return _import_logs(shared, places, "inspect", again, rule)
+
+
+@import_.command("lm-eval")
+@click.argument("places", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE|DIR...")
+@_no_rescore_option
+@scoring_option
+@shared_options("store", "data", "benchmarks", "trust", "json")
+@click.pass_obj
+def lm_eval(shared: Shared, /, places: tuple[Path, ...], again: bool, rule: Rule) -> int:
+    """Import lm-eval sample files.
+
+    Reads files written with `--log_samples`, or all such files in a folder. lm-eval's scores become the published
+    scores, one metric per filter, and the completions are compared with the targets again for the corrected ones. If
+    options were compared by log-likelihood, the completion is the most likely option. Importing the same file again
+    changes nothing.
+
+    \b
+    Example:
+      medhelm import lm-eval results/
+    """
+    return _import_logs(shared, places, "lm_eval", again, rule)
+
+
+def _import_logs(
+    shared: Shared, places: tuple[Path, ...], harness: Literal["inspect", "lm_eval"], again: bool, rule: Rule
+) -> int:
+    """Import the logs of one harness and print the result."""
+    from medhelm.extensions.exchange.logs import import_logs
+
+    folders = shared.benchmark_folders
+    done = import_logs(places, harness, store=shared.store, data=shared.data, extra=folders, watch=_print_count)
+    if again:
+        done = _rescored(shared, done, only_unscored=True)
+    _print_imported(shared, done, rule)
+    return int(bool(done.skipped))
+
+
+def _print_count(done: int, of: int) -> None:
+    """Print the number of imported runs in a terminal."""
+    if sys.stderr.isatty():
+        click.echo(f"\r{done} of {of} runs" + ("\n" if done == of else ""), err=True, nl=False)
+
+
+def _print_imported(shared: Shared, done: ImportSummary, rule: Rule) -> None:
+    """Print the imported runs, and what was skipped and why."""
+    from medhelm.extensions.exchange import import_report
+
+    if shared.json:
+        print_json(import_report.as_json(done))
+    elif done.taken:
+        click.echo(import_report.to_table(done.taken, rule))
+    for name, reason in done.skipped:
+        warn(f"{name} was skipped: {reason}")
+    for one in done.taken:
+        for remark in one.remarks:
+            warn(f"{one.run.benchmark} with {one.run.model}: {remark}")
+    for remark in done.remarks:
+        warn(str(remark))
+
+
+def _rescored(shared: Shared, done: ImportSummary, *, only_unscored: bool = False) -> ImportSummary:
+    """Rescore the imported runs and return the summary with corrected scores.
+
+    `only_unscored`: only new runs without a corrected score.
+    """
+    import os
+    from dataclasses import replace
+
+    from medhelm.cli.common.progress import progress_listener
+    from medhelm.evaluation.imported_benchmarks import library_of, unknown_benchmarks
+    from medhelm.evaluation.rescore import JuryChange, rescored
+    from medhelm.evaluation.settings import Settings
+    from medhelm.storage.store import open_store
+
+    store = open_store(shared.store)
+    runs = [
+        one.run
+        for one in done.taken
+        if one.run.is_complete and not (only_unscored and (one.state == "unchanged" or one.run.estimates["corrected"]))
+    ]
+    if not runs:
+        return done
+    benchmarks = {b.name: b for b in library_of(shared.benchmark_folders).values()}
+    benchmarks |= {b.name: b for b in unknown_benchmarks(store, runs, ())}
+    with progress_listener(shared) as listener:
+        new = rescored(
+            runs,
+            list(benchmarks.values()),
+            JuryChange(),
+            source=store,
+            target=store,
+            data=shared.data,
+            settings=Settings(offline=shared.offline),
+            environment=os.environ,
+            listener=listener,
+        )
+    by_id = {run.id: run for run in new.runs}
+    return replace(done, taken=tuple(replace(one, run=by_id.get(one.run.id, one.run)) for one in done.taken))

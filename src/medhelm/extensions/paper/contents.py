@@ -1,0 +1,320 @@
+"""Main tables of a report: win rates, agreement with clinicians, and costs.
+
+They follow the tables of the MedHELM paper (Bedi et al. 2025), with intervals added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from medhelm.extensions.paper.tables import PaperTable
+from medhelm.reports.agreement import verdict
+from medhelm.reports.cost import left_out, seconds_text
+from medhelm.reports.formats.fields import columns_of, rounded_rows, select_fields
+from medhelm.reports.formats.tables import (
+    SAMPLE_WARNING,
+    Value,
+    decimal,
+    estimate_numbers,
+    estimate_text,
+    number,
+    with_interval,
+)
+from medhelm.reports.leaderboard import (
+    BOARD_COLUMNS,
+    board_values,
+    caption,
+    has_weights,
+)
+from medhelm.reports.leaderboard_fields import model_fields, rank_text, shown_name
+
+if TYPE_CHECKING:
+    from medhelm.analysis.agreement.jury_vs_clinicians import BenchmarkAgreement, JuryAgreement
+    from medhelm.analysis.leaderboard.types import Leaderboard, Row
+
+BASIS = {
+    "instances within benchmarks": (
+        "95% confidence intervals and tests reflect the choice of questions on these benchmarks. Tests pair the "
+        "answers to the same question."
+    ),
+    "benchmarks": (
+        "95% confidence intervals and tests reflect the choice of benchmarks, not the choice of questions. Tests pair "
+        "the scores on the same benchmark."
+    ),
+    "nothing": "No intervals: nothing could be tested.",
+}
+"""Unit of the tests -> a sentence."""
+
+
+def intervals_in_words(board: Leaderboard) -> str:
+    """Return a sentence on the method of the intervals."""
+    return BASIS[board.interval_method]
+
+
+WIN_SHARE = (
+    "Win share: share of other models whose answer is beaten, question by question, ties counting half; averaged over "
+    "questions and benchmarks."
+)
+"""Meaning of a win share."""
+
+NO_INTERVAL = "Win rates have no interval here: they count differences between means, however small."
+"""Reason why a win rate has no interval where questions are sampled."""
+
+BASELINES = "Baselines come last: they have no rank, and models are not compared with them in win shares and win rates."
+"""Place of baselines in the table."""
+
+
+TABLE_1 = (
+    "rank rank_low rank_high tie_group model win_rate win_rate_low win_rate_high win_rate_sd macro_average "
+    "macro_average_low macro_average_high macro_average_sd guarded_win_rate n_benchmarks coverage source suite scoring "
+    "tier win_share win_share_low win_share_high"
+)
+"""Columns of its CSV file."""
+
+USE = (
+    "usd_per_1000 seconds_per_completion mean_seconds_per_completion tokens_per_completion "
+    "output_tokens_per_completion frontier_probability"
+)
+"""Columns of the CSV file of table 3 about what a completion takes."""
+
+
+def table_1(board: Leaderboard) -> PaperTable:
+    """Return the table of ranks, macro averages, win shares and win rates, baselines last."""
+    shares = any(row.win_share for row in board.rows)
+    named = ["Macro average", *([] if board.is_complete else ["Own average"]), "SD"]
+    named_wins = [*(["Win share"] if shares else []), "Win rate", "SD"]
+    headers = ["Rank", "Model", *map(str, _in_order(board, named, named_wins)), "Coverage"]
+    rows: list[list[Value]] = []
+    csv_rows, csv_headers = rounded_rows(select_fields(columns_of(model_fields(board)), TABLE_1), board.all_rows)
+    for row in board.all_rows:
+        win, macro = row.win_rate, row.macro_average
+        averages: list[Value] = [
+            estimate_text(row.adjusted_average), *([] if board.is_complete else [estimate_text(macro)]),
+            decimal(macro.sd) if macro else None,
+        ]  # fmt: skip
+        wins: list[Value] = [
+            *([estimate_text(row.win_share)] if shares else []), estimate_text(win), decimal(win.sd) if win else None
+        ]  # fmt: skip
+        coverage = f"{row.n_benchmarks} ({row.coverage:.0%})"
+        rows.append([rank_text(row), shown_name(row), *_in_order(board, averages, wins), coverage])
+    ranks = "" if board.pairs is None else (
+        " Brackets after a rank: the ranks that are possible, for all models together at the 95% level."
+    )  # fmt: skip
+    own = "" if board.is_complete else (
+        ", estimated from the other scores for benchmarks that a model lacks. Own average: mean over the benchmarks "
+        "that a model has"
+    )  # fmt: skip
+    notes = [
+        f"Models are ranked by {board.ranked_by}. {intervals_in_words(board)}{ranks}",
+        f"Macro average: mean of benchmark scores on a scale of 0 to 1{own}; its SD is over benchmarks.",
+        *([WIN_SHARE] if shares else []),
+        "Win rate: mean over benchmarks of the share of other models beaten, ties counting half; its SD is over the "
+        "other models.",
+        *([NO_INTERVAL] if shares else []),
+        *([BASELINES] if board.baselines else []),
+    ]
+    if has_weights(board):
+        notes.append("Means over benchmarks are weighted, see table C3.")
+    return PaperTable(
+        key="table1",
+        title=f"Table 1. Averages, {'win shares and win rates' if shares else 'and win rates'}",
+        caption=caption(board),
+        headers=headers,
+        rows=rows,
+        csv_headers=csv_headers,
+        csv_rows=csv_rows,
+        notes=notes,
+    )  # fmt: skip
+
+
+def _in_order(board: Leaderboard, averages: Sequence[Value], wins: Sequence[Value]) -> list[Value]:
+    """Join two groups of cells, the one of the number that ranks first."""
+    return [*wins, *averages] if board.ranked_by == "win rate" else [*averages, *wins]
+
+
+# --- table 2: the jury against clinicians -----------------------------------------------------------------------------
+
+
+def table_2(found: JuryAgreement, board: Leaderboard, titles: Mapping[str, str]) -> PaperTable:
+    """Return the agreement of jury, baselines and clinicians with clinicians.
+
+    `titles`: name of a baseline -> its title.
+    """
+    several = {**found.datasets, **({"Combined": found.combined} if len(found.datasets) > 1 else {})}
+    baselines = list(titles)
+    rows: list[list[Value]] = []
+    csv_rows: list[list[Value]] = []
+    for name, one in several.items():
+        others = [one.baselines[key].consistency if key in one.baselines else None for key in baselines]
+        rows.append([
+            name, one.n_instances, len(one.raters), estimate_text(one.jury.consistency),
+            estimate_text(one.one_clinician.raters.of_mean(2)), _mean_over_pairs(one), *map(estimate_text, others),
+        ])  # fmt: skip
+        csv_rows += [
+            [name, one.n_instances, len(one.raters), *cells, *board_values(board)] for cells in _rater_rows(one)
+        ]
+    return PaperTable(
+        key="table2",
+        title="Table 2. The jury against clinicians",
+        caption=f"Intraclass correlation ICC(3,k) with 95% intervals. {found.place}; grades of the jury from the "
+        f"{found.jury_from}.{f' {SAMPLE_WARNING}' if board.tier == 'sample' else ''}",
+        headers=["Benchmark", "Completions", "Raters", "Jury and clinicians", "Clinicians with each other",
+                 "Clinicians, mean over pairs", *(f"{titles[name]} and clinicians" for name in baselines)],
+        rows=rows,
+        csv_headers=["benchmark", "n_instances", "n_raters", "who", "icc3k", "low", "high", "reason", *BOARD_COLUMNS],
+        csv_rows=csv_rows,
+        notes=(
+            "ICC(3,k), k = 2: consistency of two scores of each completion after standardization. "
+            "Clinicians: any two of them, estimated from all ratings at once. Mean over pairs: the paper's estimate, "
+            "with a bootstrap interval over pairs, and the range of the pairs in brackets. With few shared completions "
+            "it is near 1 even for clinicians who guess.",
+            *(f"{titles[name]}: a dash where the store has no scores by it." for name in baselines),
+            *verdict(found),
+            *map(str, found.remarks),
+            *(f"{name}: {remark}" for name, one in found.datasets.items() for remark in one.remarks),
+        ),
+    )  # fmt: skip
+
+
+def _mean_over_pairs(one: BenchmarkAgreement) -> str | None:
+    """Return the paper's agreement of clinicians, with its interval and the range of the pairs."""
+    among = one.clinicians
+    values = [pair.value for pair in among.pairs.pairs if pair.value is not None]
+    if among.pairs.value is None:
+        return None
+    text = with_interval(among.pairs.value, among.pairs_low, among.pairs_high)
+    return f"{text} ({decimal(min(values))} to {decimal(max(values))})"
+
+
+def _rater_rows(one: BenchmarkAgreement) -> list[list[Value]]:
+    """Return one row per rater that is compared with clinicians."""
+    among = one.clinicians
+    compared = {"jury": one.jury, **one.judges, **one.baselines}
+    rows: list[list[Value]] = [
+        [name, *estimate_numbers(of.consistency), of.consistency.reason] for name, of in compared.items()
+    ]
+    together = one.one_clinician.raters.of_mean(2)
+    return [
+        *rows,
+        ["clinicians", *map(number, (among.pairs.value, among.low, among.high)), among.reason],
+        ["clinicians_over_pairs", *map(number, (among.pairs.value, among.pairs_low, among.pairs_high)), ""],
+        ["clinicians_all_ratings", *estimate_numbers(together), together.reason],
+    ]
+
+
+# --- table 3: tokens and cost -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCost:
+    """Tokens and cost of one model on the benchmarks of a leaderboard."""
+
+    model: str
+    """Name of the model."""
+    benchmark_tokens: int | None
+    """Input and output tokens of the model; None if unknown."""
+    jury_tokens: int | None
+    """Input and output tokens of its judges; None if unknown."""
+    benchmark_usd: float | None
+    """Price of the model's tokens; None if unknown."""
+    jury_usd: float | None
+    """Price of the judges' tokens; None if unknown."""
+    ceiling_usd: float | None
+    """Total by the published rule, with every completion as long as its limit; None if unknown."""
+    is_ceiling: bool = False
+    """True if the other numbers are ceilings as well, not bills."""
+
+    @property
+    def total_usd(self) -> float | None:
+        """Sum of both costs; None if one is unknown."""
+        if self.benchmark_usd is None or self.jury_usd is None:
+            return None
+        return round(self.benchmark_usd + self.jury_usd, 10)
+
+
+def table_3(costs: Sequence[ModelCost], board: Leaderboard, warnings: Sequence[str] = ()) -> PaperTable:
+    """Return the table of tokens and costs, with models in order of rank."""
+    has_use = any(row.use and row.use.tokens is not None for row in board.rows)
+    by_model = {cost.model: cost for cost in costs}
+    ranked = [(row, by_model[row.model]) for row in board.rows if row.model in by_model]
+    use = select_fields(columns_of(model_fields(board)), USE)
+    rows: list[list[Value]] = [
+        [
+            shown_name(row), _count_text(cost.benchmark_tokens), _count_text(cost.jury_tokens),
+            _dollars_text(cost.benchmark_usd), _dollars_text(cost.jury_usd), _dollars_text(cost.total_usd),
+            _dollars_text(cost.ceiling_usd), "ceiling" if cost.is_ceiling else "bill",
+            *(_per_completion(row) if has_use else []), _frontier_probability(row, board),
+        ]
+        for row, cost in ranked
+    ]  # fmt: skip
+    csv_rows: list[list[Value]] = [
+        [
+            cost.model, cost.benchmark_tokens, cost.jury_tokens, number(cost.benchmark_usd), number(cost.jury_usd),
+            number(cost.total_usd), number(cost.ceiling_usd), "ceiling" if cost.is_ceiling else "bill",
+            *board_values(board), *used,
+        ]
+        for (row, cost), used in zip(ranked, rounded_rows(use, [row for row, _ in ranked])[0], strict=True)
+    ]  # fmt: skip
+    notes = []
+    if any(cost.is_ceiling for cost in costs):
+        notes.append(
+            "ceiling: the published rule, with every completion as long as its limit and every judgment 4,096 tokens "
+            "long; jury tokens are those of one judge, jury cost is that of all judges."
+        )
+    if any(not cost.is_ceiling for cost in costs):
+        notes.append("bill: tokens counted by providers, at the prices on the day of the run or those of --prices.")
+    if has_use:
+        notes.append("Per completion, without judges: mean input and output tokens, median seconds of a request.")
+    if board.frontier:
+        notes.append(FRONTIER)
+        notes += [f"{text[:1].upper()}{text[1:]}" for text in left_out(board.frontier)]
+    if len({cost.is_ceiling for cost in costs}) > 1:
+        notes.append("Costs cover the evaluated instances, which may differ between models: see table C3.")
+    if any(cost.total_usd is None for cost in costs):
+        notes.append("A dash: unknown. Unknown costs are never counted as 0.")
+    return PaperTable(
+        key="table3",
+        title="Table 3. Tokens and cost",
+        caption=caption(board),
+        headers=["Model", "Benchmark tokens", "Jury tokens", "Benchmark cost USD", "Jury cost USD", "Total USD",
+                 "Ceiling USD", "Basis", *(PER_COMPLETION if has_use else []), "On frontier"],
+        rows=rows,
+        csv_headers=["model", "benchmark_tokens", "jury_tokens", "benchmark_usd", "jury_usd", "total_usd",
+                     "ceiling_usd", "basis", *BOARD_COLUMNS, *USE.split()],
+        csv_rows=csv_rows,
+        notes=[*notes, *warnings],
+    )  # fmt: skip
+
+
+FRONTIER = (
+    "On frontier: probability that no other model on the same benchmarks is at least as good by macro average and "
+    "cheaper, or better and no costlier, given the scores."
+)
+"""Meaning of the probability of being on the efficient frontier."""
+
+
+PER_COMPLETION = ["Tokens per completion", "Seconds per completion"]
+"""Headings of what a completion takes; shown if it is known for any model."""
+
+
+def _per_completion(row: Row) -> list[Value]:
+    """Return tokens and seconds of a completion."""
+    return [decimal(row.use.tokens, 0), seconds_text(row.use.seconds)] if row.use else [None, None]
+
+
+def _frontier_probability(row: Row, board: Leaderboard) -> str | None:
+    """Return the probability of being on the efficient frontier."""
+    return decimal(board.frontier.probability(row.model), 2) if board.frontier else None
+
+
+def _count_text(value: int | None) -> str | None:
+    return None if value is None else f"{value:,}"
+
+
+def _dollars_text(value: float | None) -> str | None:
+    """Return dollars with two decimals, or with three digits for a small amount."""
+    if value is None:
+        return None
+    return f"{value:,.2f}" if value >= 0.1 or value == 0 else f"{value:.3g}" if value >= 1e-4 else f"{value:.6f}"

@@ -1,0 +1,269 @@
+"""The web application: pages for browsers that have a session, a login page for all others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from urllib.parse import parse_qsl
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute
+from starlette.routing import Route as StarletteRoute
+
+from medhelm import __version__
+from medhelm.errors import MedHelmError, StoreError, UserError
+from medhelm.extensions.web.api.errors import JSON, error_content, error_response, is_json_path
+from medhelm.extensions.web.api.operations import OPERATIONS, check_parameters
+from medhelm.extensions.web.page import (
+    MOST_URL_CHARACTERS,
+    BadParameter,
+    Download,
+    Page,
+    PageRequest,
+    Route,
+    ServerLinks,
+    check_query,
+)
+from medhelm.extensions.web.routes import ACTIONS, BY_NAME, ROUTES, function_of, handler_of
+from medhelm.extensions.web.security import (
+    FAILURE_WINDOW_S,
+    Security,
+    SecurityHeaders,
+    bearer_token,
+    client_of,
+    session_of,
+)
+from medhelm.extensions.web.site import Site
+from medhelm.extensions.web.static_files import static_file
+from medhelm.extensions.web.templating import render
+
+MOST_FORM_BYTES = 10_000
+"""Most bytes of the login form."""
+
+LINKS = ServerLinks(routes=BY_NAME, version=__version__)
+ERROR = Route(name="error", path="/", handler="")
+"""Placeholder for the page of an error in links to itself."""
+
+
+def create_app(site: Site, security: Security) -> Starlette:
+    """Return the application that serves a site."""
+    routes: list[BaseRoute] = [
+        StarletteRoute("/login", _login(site, security), methods=["GET", "POST"]),
+        StarletteRoute("/logout", _logout(security), methods=["POST"]),
+        StarletteRoute("/static/{name}", _static, methods=["GET"]),
+        *(StarletteRoute(route.path, _endpoint(site, route), methods=["GET"]) for route in ROUTES),
+        *(StarletteRoute(path, _action(site, name), methods=["POST"]) for path, name in ACTIONS.items()),
+    ]
+
+    async def http_error(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        text = error.detail or HTTPStatus(error.status_code).phrase
+        response = _error_page(site, request, error.status_code, text)
+        response.headers.update(error.headers or {})
+        return response
+
+    async def server_error(request: Request, _: Exception) -> Response:
+        return _error_page(site, request, 500, "The server could not make this page. Its terminal shows the error.")
+
+    app = Starlette(
+        routes=routes,
+        middleware=[Middleware(SecurityHeaders), Middleware(_Gate, site=site, security=security)],
+        exception_handlers={HTTPException: http_error, 500: server_error},
+    )
+    app.state.site = site
+    return app
+
+
+def answer(site: Site, request: PageRequest) -> tuple[bytes, str, int, str]:
+    """Return content, media type, status and file name (empty for a page) for a request.
+
+    Errors of the user become pages, so that the server and the static site show the same.
+    """
+    try:
+        if operation := OPERATIONS.get(request.route.name):
+            check_parameters(operation, request.query)
+        made = handler_of(request.route)(site, request)
+    except MedHelmError as error:
+        made = error_page(error)
+        if is_json_path(request.route.path):
+            return error_content(made.status, str(error)), JSON, made.status, ""
+    if isinstance(made, Download):
+        return made.content, made.media_type, 200, made.file_name
+    return render(site, request, made).encode("utf-8", "replace"), "text/html", made.status, ""
+
+
+def error_page(error: MedHelmError) -> Page:
+    """Return the page that shows an error of the user or of the store."""
+    statuses = ((BadParameter, 400), (UserError, 404), (StoreError, 503))
+    status = next((status for kind, status in statuses if isinstance(error, kind)), 500)
+    titles = {400: "The address is not valid", 404: "Nothing to show", 503: "The store cannot be read"}
+    title = titles.get(status, "Something went wrong")
+    return Page(template="error.html", title=title, values={"message": str(error), "code": status}, status=status)
+
+
+def _endpoint(site: Site, route: Route) -> Callable[[Request], Awaitable[Response]]:
+    """Return the endpoint of one route."""
+
+    def respond(parts: dict[str, str], query: str) -> Response:
+        try:
+            pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=1000)
+            checked = check_query(pairs)
+            check_query(list(parts.items()))
+        except (ValueError, BadParameter) as error:
+            raise HTTPException(400, str(error)) from None
+        wanted = PageRequest(route=route, parts=parts, query=checked, links=LINKS)
+        content, media_type, status, file_name = answer(site, wanted)
+        response = Response(content, status, media_type=media_type)
+        if file_name:
+            response.headers["content-disposition"] = f'attachment; filename="{file_name}"'
+        return response
+
+    async def endpoint(request: Request) -> Response:
+        return await run_in_threadpool(respond, dict(request.path_params), request.url.query)
+
+    return endpoint
+
+
+def _action(site: Site, name: str) -> Callable[[Request], Awaitable[Response]]:
+    """Return the endpoint of something that changes the store, which leads back to the page of running evaluations."""
+
+    async def act(request: Request) -> Response:
+        try:
+            await run_in_threadpool(function_of(name), site, request.path_params["evaluation"])
+        except MedHelmError as error:
+            return _html(site, error_page(error))
+        return RedirectResponse(LINKS.to("running", {}), 303)
+
+    return act
+
+
+class _Gate:
+    """ASGI middleware: refuses requests from elsewhere, and shows the login page to browsers without a session."""
+
+    def __init__(self, app: Callable[..., Awaitable[None]], *, site: Site, security: Security) -> None:
+        self.app, self.site, self.security = app, site, security
+
+    async def __call__(self, scope: dict[str, object], receive: Callable[..., object], send: object) -> None:
+        if scope["type"] == "http":
+            request = Request(scope)
+            if response := self._response_instead(request):
+                await response(scope, receive, send)  # type: ignore[arg-type]
+                return
+        await self.app(scope, receive, send)
+
+    def _response_instead(self, request: Request) -> Response | None:
+        """Return the response to send instead of the page; None if the request is allowed."""
+        refused = self.security.refusal(request.method, request.headers)
+        path = request.url.path
+        if refused:
+            return _plain_error(path, 403, refused)
+        if len(str(request.url)) > MOST_URL_CHARACTERS:
+            return _plain_error(path, 414, "The address is too long.")
+        if path == "/login" or path.startswith("/static/") or session_of(request, self.security):
+            return None
+        token = bearer_token(request)
+        client = client_of(request)
+        if token is not None and self.security.accepts(token, client):
+            return None
+        if token is not None and self.security.must_wait(client):
+            response = _plain_error(path, 429, "Too many wrong tokens. Wait a minute, then try again.")
+            response.headers["retry-after"] = str(math.ceil(FAILURE_WINDOW_S))
+            return response
+        if token is not None or is_json_path(path):
+            response = _plain_error(path, 401, "The token is missing or wrong. Send `Authorization: Bearer TOKEN`.")
+            response.headers["www-authenticate"] = 'Bearer realm="MedHELM"'
+            return response
+        url = request.url
+        return _login_page(self.site, 401, next_=f"{url.path}?{url.query}" if url.query else url.path)
+
+
+def _login(site: Site, security: Security) -> Callable[[Request], Awaitable[Response]]:
+    """Return the endpoint that exchanges the token for a session cookie."""
+
+    async def login(request: Request) -> Response:
+        if request.method == "GET":
+            return RedirectResponse("/", 303) if session_of(request, security) else _login_page(site, 200)
+        body = b""
+        try:
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > MOST_FORM_BYTES:
+                    return Response("The form is too long.\n", 413, media_type="text/plain")
+        except ClientDisconnect:
+            return Response("The form is not complete.\n", 400, media_type="text/plain")
+        form, client = dict(parse_qsl(body.decode("utf-8", "replace"))), client_of(request)
+        if not security.accepts(form.get("token", "").strip(), client):
+            if security.must_wait(client):
+                return _login_page(site, 429, message="Too many wrong tokens. Wait a minute, then try again.")
+            message = "This token is not valid. Use the address that `medhelm serve` printed last."
+            return _login_page(site, 403, message=message, next_=form.get("next", "/"))
+        response = RedirectResponse(_local_path(form.get("next", "/")), 303)
+        response.set_cookie(
+            security.cookie, security.new_session(), httponly=True, samesite="strict", secure=security.https, path="/"
+        )
+        return response
+
+    return login
+
+
+def _logout(security: Security) -> Callable[[Request], Awaitable[Response]]:
+    """Return the endpoint that removes the session cookie."""
+
+    async def logout(request: Request) -> Response:
+        del request
+        response = RedirectResponse("/login", 303)
+        response.delete_cookie(security.cookie, httponly=True, samesite="strict", secure=security.https, path="/")
+        return response
+
+    return logout
+
+
+async def _static(request: Request) -> Response:
+    """Send a style sheet or script."""
+    found = static_file(request.path_params["name"])
+    if found is None:
+        raise HTTPException(404)
+    content, media_type = found
+    return Response(content, media_type=media_type, headers={"cache-control": "private, max-age=3600"})
+
+
+def _local_path(address: str) -> str:
+    """Return the path to go to after the login; the first page for anything but a path of this server.
+
+    >>> _local_path("/benchmarks/pubmed_qa"), _local_path("//other.example/"), _local_path("/\\\\other.example")
+    ('/benchmarks/pubmed_qa', '/', '/')
+    """
+    is_local = address.startswith("/") and not address.startswith("//") and "\\" not in address
+    return address if is_local and address.isprintable() and not address.startswith("/login") else "/"
+
+
+def _login_page(site: Site, status: int, *, message: str = "", next_: str = "/") -> Response:
+    """Return the page that asks for the token; it says nothing about the store."""
+    values = {"message": message, "next": _local_path(next_)}
+    return _html(site, Page(template="login.html", title="Sign in", values=values, status=status))
+
+
+def _html(site: Site, page: Page) -> Response:
+    """Return the response with a page that belongs to no route."""
+    return HTMLResponse(render(site, PageRequest(route=ERROR, links=LINKS), page), page.status)
+
+
+def _plain_error(path: str, status: int, message: str) -> Response:
+    """Return an error to a request that was not let in: JSON for programs, else one line of text."""
+    if is_json_path(path):
+        return error_response(status, message)
+    return Response(f"{message}\n", status, media_type="text/plain")
+
+
+def _error_page(site: Site, request: Request, status: int, message: str) -> Response:
+    if is_json_path(request.url.path):
+        return error_response(status, message)
+    title = "Page not found" if status == 404 else "The request failed"
+    values = {"message": message, "code": status}
+    return _html(site, Page(template="error.html", title=title, values=values, status=status))

@@ -1,0 +1,461 @@
+"""Cases: one instance with every model's completion, scores and judgments, and searches for instances.
+
+The runs are those that the leaderboard selects, so that cases and leaderboard show the same measurement.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from medhelm.analysis.cost.token_costs import cost_with_batches
+from medhelm.analysis.leaderboard.cells import Column
+from medhelm.domain import RULES, Completion, Rule, Run, Tier, Usage
+from medhelm.domain.failure_code import CAUSED_BY_MODEL
+from medhelm.domain.reasoning import strip_reasoning
+from medhelm.domain.score import HALF
+from medhelm.domain.text import without_servers
+from medhelm.errors import UserError, suggestion
+from medhelm.extensions.web.case_search import (
+    CaseRow,
+    CaseSearch,
+    SearchedRuns,
+    count_outcomes,
+    read_case,
+    read_case_rows,
+    read_choices,
+    read_prompts,
+    search_cases,
+    url_key,
+)
+from medhelm.results.comparable.run_selection import default_tier, select_runs, store_label
+from medhelm.results.runs.cells import column_of
+from medhelm.results.runs.pricing import Pricing
+from medhelm.results.spending import is_local, run_day
+from medhelm.storage.judgments import completion_of, read_explanations
+from medhelm.storage.privacy.pseudonyms import Pseudonyms
+from medhelm.storage.recovery.damaged_runs import intact_runs
+from medhelm.storage.run_file import stored_folder
+from medhelm.storage.runs import load_runs, read_prompt, run_metrics, score_column
+from medhelm.storage.store import Store, open_store
+
+PAGE = 50
+"""Instances on one page of a list."""
+
+EXCERPT = 240
+"""Characters of a prompt in a list."""
+
+NO_PROMPT = (
+    "The prompt is not stored: the run was imported without prompts, or its file was removed. "
+    "`medhelm benchmarks preview` renders prompts from the data."
+)
+"""Message of a case without its prompt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkCases:
+    """The selected runs of one benchmark, ready to be searched."""
+
+    benchmark: str
+    """Id of the benchmark."""
+    title: str
+    """Name for people."""
+    rule: Rule
+    """Rule of the scores in lists."""
+    tier: Tier
+    """Real data or sample rows."""
+    column: Column
+    """Main metric and its scale."""
+    runs: Mapping[str, Run]
+    """Model, with its store if there are several -> selected run."""
+    left_out: Sequence[str]
+    """Models whose runs were measured under other conditions."""
+    searched: SearchedRuns
+    """The runs as the store searches them."""
+
+    @property
+    def models(self) -> list[str]:
+        """Models with a selected run, by name."""
+        return list(self.runs)
+
+
+@dataclass(frozen=True, slots=True)
+class CaseListItem:
+    """One instance in a list."""
+
+    key: str
+    """Key of the instance in URLs and file names."""
+    row: CaseRow
+    """Scores of all models."""
+    excerpt: str
+    """Part of the prompt that differs from other prompts; empty if the prompt is not stored."""
+
+    @property
+    def n_right(self) -> int:
+        """Number of models that are right."""
+        return sum(share is not None and share >= HALF for share in self.row.shares.values())
+
+    @property
+    def n_scored(self) -> int:
+        """Number of models with a score."""
+        return sum(share is not None for share in self.row.shares.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseList:
+    """One page of the result of a search."""
+
+    items: Sequence[CaseListItem]
+    """Instances on this page."""
+    page: int
+    """Number of the page, from 1."""
+    pages: int
+    """Number of pages, at least 1."""
+    total: int
+    """Instances that meet the conditions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseJudgment:
+    """One judge on one criterion. `score` is None if the judgment is missing."""
+
+    judge: str
+    """Name of the judge."""
+    criterion: str
+    """Name of the criterion."""
+    score: float | None
+    """Grade, or 1.0 for met and 0.0 for not met."""
+    points: float
+    """Points for meeting the criterion; 0 for grades."""
+    failure: str
+    """Failure code and message; empty if there is a score."""
+    explanation: str
+    """Explanation in the judge's words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseCompletion:
+    """One model's completion of an instance with everything known about it."""
+
+    model: str
+    """Model, with its store if there are several."""
+    completion: Completion
+    """Text or failure, tokens, latency."""
+    score: float | None
+    """Score by the main metric and the rule of the list."""
+    share: float | None
+    """The same from 0 (worst) to 1 (best); a failure that the model caused is 0."""
+    scores: Mapping[str, Mapping[Rule, float | None]]
+    """Metric -> rule -> score, the main metric first."""
+    is_unreadable: bool
+    """True if the main metric finds no answer in the text."""
+    score_failure: str
+    """Reason for a missing score although there is a completion; empty if there is none."""
+    cost_usd: float | None
+    """Cost of the request; None if the price or the tokens are unknown."""
+    truncated_characters: int
+    """Characters dropped from the prompt."""
+    injection_signs: str
+    """Signs of a prompt injection aimed at judges, separated by commas."""
+    jury_coverage: float | None
+    """Judgments present / expected; None without a jury."""
+    judgments: Sequence[CaseJudgment]
+    """All judgments, in the order of judges and criteria."""
+
+    @property
+    def is_right(self) -> bool | None:
+        """Return True if the score is in the upper half of the scale; None if it is missing."""
+        return None if self.share is None else self.share >= HALF
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One instance with the completions of all models that have it."""
+
+    instance_id: str
+    """Id of the instance."""
+    key: str
+    """Key of the instance in URLs and file names."""
+    group: str
+    """Group of the instance; empty if there are none."""
+    cluster: str
+    """Keyed hash of the cluster of the instance; empty if it is independent."""
+    messages: Sequence[Mapping[str, str]]
+    """Messages of the prompt with `role` and `content`; empty if the prompt is not stored."""
+    choices: Sequence[str]
+    """Options in the order shown."""
+    references: Sequence[Mapping[str, Any]]
+    """References with `text` and `correct`."""
+    criteria: Sequence[Mapping[str, Any]]
+    """The instance's own criteria with `name`, `text` and `points`; empty if it has none, or in older stores."""
+    problem: str
+    """Reason for a missing prompt; empty if it is stored."""
+    completions: Sequence[CaseCompletion]
+    """One for each model, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class CasePosition:
+    """Position of an instance in the result of a search."""
+
+    number: int
+    """Number in the result, from 1; 0 if the instance does not meet the conditions."""
+    total: int
+    """Instances that meet the conditions."""
+    previous: str = ""
+    """Key of the instance before it; empty for the first."""
+    next: str = ""
+    """Key of the instance after it; empty for the last."""
+
+
+def open_cases(
+    stores: Sequence[Path],
+    benchmark: str,
+    *,
+    rule: Rule = "corrected",
+    tier: Tier | None = None,
+    names: Mapping[str, str] | None = None,
+) -> BenchmarkCases:
+    """Select the runs of a benchmark as the leaderboard does.
+
+    `tier` None: real data, or the sample rows if the benchmark has nothing else.
+    `names`: model -> name to show and search; others keep their name.
+    Raises: UserError if the stores have no finished run of the benchmark; StoreError.
+    """
+    opened = [(store_label(path, stores), open_store(path)) for path in stores]
+    found = [(label, store, run) for label, store in opened for run in intact_runs(load_runs(store, benchmark))]
+    if not found or not benchmark:
+        known = {run.benchmark for _, store in opened for run in load_runs(store)}
+        places = ", ".join(map(str, stores))
+        raise UserError(f"no run of `{benchmark[:80]}` in {places}. {suggestion(benchmark[:80], known)}".strip())
+    tier = tier or default_tier(run for _, _, run in found)
+    selection = select_runs((label, run) for label, _, run in found if run.tier == tier)
+    if not selection.runs:
+        unfinished = f" Unfinished: {'; '.join(selection.unfinished)}." if selection.unfinished else ""
+        raise UserError(f"no finished run of `{benchmark}` on {tier} data.{unfinished} `medhelm run` finishes runs.")
+    runs = {(names or {}).get(model, model): selection.runs[model, name] for model, name in sorted(selection.runs)}
+    store_of = {run.folder: store for _, store, run in found}
+    prompts = dict.fromkeys(
+        store_of[run.folder].prompts_file(benchmark, run.benchmark_digest, run.data_digest) for run in runs.values()
+    )
+    column = column_of(max(runs.values(), key=lambda run: (run.n, run.started)), None, rule)
+    worst, best = (column.low, column.high) if column.higher_is_better else (column.high, column.low)
+    return BenchmarkCases(
+        benchmark=benchmark,
+        title=column.title,
+        rule=rule,
+        tier=tier,
+        column=column,
+        runs=runs,
+        left_out=[(names or {}).get(one.model, one.model) for one in selection.left_out],
+        searched=SearchedRuns(
+            runs=runs,
+            score=score_column(column.metric, rule),
+            worst=worst,
+            best=best,
+            counted_as_worst=sorted(CAUSED_BY_MODEL) if rule == "corrected" else (),
+            prompts=list(prompts),
+        ),
+    )
+
+
+def find_cases(cases: BenchmarkCases, search: CaseSearch, *, page: int = 1, size: int = PAGE) -> CaseList:
+    """Return one page of the instances that meet the conditions of a search.
+
+    A page beyond the last one is the last one.
+    Raises: UserError for a model without a run; StoreError.
+    """
+    check_search(cases, search)
+    ids = search_cases(cases.searched, search)
+    pages = max(1, -(-len(ids) // size))
+    page = min(max(page, 1), pages)
+    shown = ids[(page - 1) * size : page * size]
+    rows = read_case_rows(cases.searched, shown)
+    excerpts = _excerpts(cases, shown)
+    items = [CaseListItem(url_key(row.instance_id), row, excerpts.get(row.instance_id, "")) for row in rows]
+    return CaseList(items=items, page=page, pages=pages, total=len(ids))
+
+
+def check_search(cases: BenchmarkCases, search: CaseSearch) -> None:
+    """Check that the models of a search have runs. Raises: UserError."""
+    for model in (search.model, search.got, search.missed):
+        if model and model not in cases.runs:
+            hint = suggestion(model[:80], cases.runs)
+            raise UserError(f"no selected run of `{model[:80]}` on {cases.benchmark}. {hint}".strip())
+
+
+def locate_case(cases: BenchmarkCases, search: CaseSearch, instance_id: str) -> CasePosition:
+    """Find an instance in the result of a search, with the instances before and after it."""
+    check_search(cases, search)
+    ids = search_cases(cases.searched, search)
+    if instance_id not in ids:
+        return CasePosition(0, len(ids), next=url_key(ids[0]) if ids else "")
+    at = ids.index(instance_id)
+    before = url_key(ids[at - 1]) if at else ""
+    after = url_key(ids[at + 1]) if at + 1 < len(ids) else ""
+    return CasePosition(at + 1, len(ids), before, after)
+
+
+def find_case(
+    cases: BenchmarkCases, key: str, *, models: Collection[str] | None = None, pricing: Pricing | None = None
+) -> Case:
+    """Read everything about the instance with this key.
+
+    `models`: models whose completions are read; None for all.
+    Raises: UserError if no selected run has the instance; StoreError.
+    """
+    found = read_case(cases.searched, key, [model for model in cases.runs if models is None or model in models])
+    if found is None:
+        raise UserError(f"no selected run of {cases.benchmark} has an instance with the key `{key[:80]}`.")
+    instance_id = found.row.instance_id
+    prompt = next(filter(None, (read_prompt(path, instance_id) for path in cases.searched.prompts)), None) or {}
+    pricing = pricing or Pricing()
+    first: Mapping[str, Any] = next((found.records[model] for model in cases.runs if model in found.records), {})
+    completions = [
+        _completion(cases, model, run, found.records[model], found.row.shares.get(model), pricing)
+        for model, run in cases.runs.items()
+        if model in found.records
+    ]
+    return Case(
+        instance_id=instance_id,
+        key=url_key(instance_id),
+        group=first.get("group") or "",
+        cluster=_hidden_cluster(cases, found.records, first.get("cluster") or ""),
+        messages=prompt.get("messages", []),
+        choices=prompt.get("choices", []),
+        references=prompt.get("references", []),
+        criteria=prompt.get("criteria", []),
+        problem="" if prompt else NO_PROMPT,
+        completions=completions,
+    )
+
+
+def _hidden_cluster(cases: BenchmarkCases, records: Mapping[str, object], cluster: str) -> str:
+    """Return the keyed hash of a cluster, of the store of the first run."""
+    if not cluster:
+        return ""
+    run = next(run for model, run in cases.runs.items() if model in records)
+    return Pseudonyms.of_store(Store(stored_folder(run).parents[2])).of(run.benchmark, cluster)
+
+
+def case_models(cases: BenchmarkCases) -> dict[str, str]:
+    """Map the key of each model to its name."""
+    return {url_key(model): model for model in cases.runs}
+
+
+def list_choices(cases: BenchmarkCases) -> tuple[list[str], list[str]]:
+    """Return the groups of instances and the failure codes that occur."""
+    return read_choices(cases.searched)
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Counts of instances by which of two models are right; those without a score of both do not count."""
+
+    both: int
+    """Both right."""
+    first: int
+    """Only the first right."""
+    second: int
+    """Only the second right."""
+    none: int
+    """Both wrong."""
+
+
+def compare_outcomes(cases: BenchmarkCases, first: str, second: str) -> Agreement:
+    """Count the instances that both, one or none of two models got right. Raises: UserError for an unknown model."""
+    check_search(cases, CaseSearch(got=first, missed=second))
+    return Agreement(*count_outcomes(cases.searched, first, second))
+
+
+def _completion(
+    cases: BenchmarkCases, model: str, run: Run, record: Mapping[str, Any], share: float | None, pricing: Pricing
+) -> CaseCompletion:
+    text = record["completion"]
+    completion = completion_of(record, text and strip_reasoning(text))
+    return CaseCompletion(
+        model=model,
+        completion=completion,
+        score=record.get(cases.searched.score),
+        share=share,
+        scores={
+            metric: {rule: record.get(score_column(metric, rule)) for rule in RULES} for metric in run_metrics(run)
+        },
+        is_unreadable=bool(record.get("unreadable")),
+        score_failure=record.get("score_failure") or "",
+        cost_usd=_cost(run, completion, pricing),
+        truncated_characters=record.get("left_out") or 0,
+        injection_signs=record.get("suspicions") or "",
+        jury_coverage=record.get("jury_coverage"),
+        judgments=[_judgment(row) for row in read_explanations(run, record["instance_id"])],
+    )
+
+
+def without_addresses(case: Case) -> Case:
+    """Return a case whose failures do not name servers, for publication."""
+
+    def plain(found: CaseCompletion) -> CaseCompletion:
+        failure = found.completion.failure
+        said = replace(failure, message=without_servers(failure.message)) if failure else None
+        judgments = [replace(one, failure=without_servers(one.failure)) for one in found.judgments]
+        return replace(
+            found,
+            completion=replace(found.completion, failure=said),
+            score_failure=without_servers(found.score_failure),
+            judgments=judgments,
+        )
+
+    return replace(case, completions=[plain(one) for one in case.completions])
+
+
+def _judgment(row: Mapping[str, Any]) -> CaseJudgment:
+    code, message = row["failure_code"] or "", row["failure_message"] or ""
+    return CaseJudgment(
+        judge=row["judge"],
+        criterion=row["criterion"],
+        score=row["score"],
+        points=row["points"] or 0.0,
+        failure=": ".join(filter(None, [code, message])),
+        explanation=row["explanation"] or "",
+    )
+
+
+def _cost(run: Run, completion: Completion, pricing: Pricing) -> float | None:
+    """Return the cost of one request; None if the price or the tokens are unknown."""
+    if is_local(run):
+        return 0.0
+    price = pricing.price(run.resolved_model, run_day(run)) if run.resolved_model else None
+    if price is None or not completion.usage.input:
+        return None
+    return cost_with_batches(completion.usage, completion.usage if completion.batched else Usage(), price)
+
+
+def _excerpts(cases: BenchmarkCases, instance_ids: Sequence[str]) -> dict[str, str]:
+    """Return the part of each prompt between the words that all prompts begin and end with."""
+    prompts = read_prompts(cases.searched.prompts, instance_ids)
+    texts = {name: " ".join(messages[-1]["content"].split()) for name, messages in prompts.items() if messages}
+    start, end = 0, 0
+    if len(texts) > 1:
+        start = os.path.commonprefix(list(texts.values())).rfind(" ") + 1  # noqa: RUF071 - of characters
+        end = os.path.commonprefix([text[::-1] for text in texts.values()]).rfind(" ") + 1  # noqa: RUF071
+    return {
+        name: cut_text(texts[name][start : len(texts[name]) - end] or texts[name], EXCERPT)
+        for name in instance_ids
+        if name in texts
+    }
+
+
+def cut_text(text: str, length: int) -> str:
+    """Cut a text to a number of characters, at a space if there is one near the end.
+
+    >>> cut_text("one two three", 9), cut_text("one", 9)
+    ('one two ...', 'one')
+    """
+    if len(text) <= length:
+        return text
+    cut = text[:length]
+    space = cut.rfind(" ", length * 3 // 4)
+    return f"{cut[: space if space > 0 else length]} ..."

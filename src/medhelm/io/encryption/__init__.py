@@ -1,1 +1,0 @@
-"""Encryption at rest: keys, encrypted files, and the folders whose files are encrypted."""

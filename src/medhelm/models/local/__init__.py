@@ -1,1 +1,0 @@
-"""Models on this machine: their files, inference in this process, and local servers."""

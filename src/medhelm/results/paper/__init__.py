@@ -1,1 +1,0 @@
-"""Reports with the tables and figures of the MedHELM paper, made from stores or from published results."""

@@ -1,1 +1,0 @@
-"""The results of a store as a website: served on this machine (`server`) or written as static files (`export`)."""

@@ -1,0 +1,195 @@
+"""Runs and releases in an object store, on a server that speaks S3: published once, read anywhere, never changed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from medhelm.errors import MissingError, StoreError, UserError
+from medhelm.extensions.exchange.object_store.store import ObjectStore
+from medhelm.extensions.exchange.remote_store import copy_of, publish
+from medhelm.results.options import RunFilter
+from medhelm.storage.store import open_store
+from tests.support.benchmarks.library import benchmark
+from tests.support.cli import Medhelm
+from tests.support.servers.s3 import make_only_bucket, s3_server, send
+
+URL = "s3://board/results"
+
+
+@pytest.fixture
+def remote(variables: None) -> Iterator[ObjectStore]:
+    """The published folder."""
+    with ObjectStore(URL, offline=True) as opened:
+        yield opened
+
+
+PUBLIC = [benchmark("pubmed_qa"), benchmark("med_qa")]
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[Mapping[str, str]]:
+    with s3_server() as variables:
+        yield variables
+
+
+@pytest.fixture
+def variables(medhelm: Medhelm, bucket: Mapping[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The way to an empty bucket; each test has a cache of its own. A proxy of the environment is never used.
+
+    `medhelm` removes such variables, so it comes first.
+    """
+    for name, value in bucket.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    make_only_bucket(bucket, "board")
+
+
+@pytest.fixture
+def evaluated(variables: None, medhelm: Medhelm, tmp_path: Path) -> Path:
+    """A store with two runs on invented rows and a release."""
+    store = tmp_path / "store"
+    words = ("--tier", "sample", "--model", "baseline/majority", "--store", store)
+    assert medhelm("run", "pubmed_qa", "med_qa", *words).code == 0
+    assert medhelm("release", "r1", "--store", store).code == 0
+    return store
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for part in ("runs", "releases", "prompts")
+        for path in folder.glob(f"{part}/**/*")
+        if path.is_file()
+    }
+
+
+@pytest.mark.usefixtures("variables")
+def test_a_published_store_is_read_by_others(medhelm: Medhelm, evaluated: Path) -> None:
+    done = medhelm("export", "store", URL, "--store", evaluated, "--json")
+    assert (done.code, done.json) == (0, {"url": URL, "runs": 2, "releases": 1, "known": 0, "remarks": []})
+    assert medhelm("export", "store", URL, "--store", evaluated, "--json").json["known"] == 3
+    there = medhelm("leaderboard", "--store", URL, "--json")
+    assert there.out == medhelm("leaderboard", "--store", evaluated, "--json").out
+    assert medhelm("release", "--store", URL).out == medhelm("release", "--store", evaluated).out
+    copy = copy_of(URL, offline=True)
+    assert files(copy) == files(evaluated)
+    assert copy.stat().st_mode & 0o077 == 0
+    read = [json.loads(line) for line in (copy / "audit.jsonl").read_text().splitlines()]
+    assert {(line.get("action"), line.get("method", "GET")) for line in read} == {("request", "GET")}
+    assert len(read) > len(files(evaluated)), "each object, and the list of them"
+    methods = [json.loads(line).get("method") for line in (evaluated / "audit.jsonl").read_text().splitlines()]
+    assert methods.count("PUT") == len(files(evaluated)) + 2, "two runs of the first publication share nothing"
+
+
+@pytest.mark.usefixtures("variables")
+def test_what_is_published_never_changes_and_an_interrupted_publication_is_finished(
+    evaluated: Path, remote: ObjectStore
+) -> None:
+    store = open_store(evaluated)
+    one = RunFilter(benchmarks=["pubmed_qa"])
+
+    class Stopped(Exception):  # noqa: N818 - in place of a kill
+        pass
+
+    class Stopping(ObjectStore):
+        def create(self, key: str, content: Path | bytes, *, benchmark: str = "") -> bool:
+            if key.endswith("run.json"):
+                raise Stopped
+            return super().create(key, content, benchmark=benchmark)
+
+    with Stopping(URL, offline=True) as stopping, pytest.raises(Stopped):
+        publish(store, stopping, PUBLIC, wanted=one)
+    assert list((copy_of(URL, offline=True) / "runs").iterdir()) == [], "a run without run.json is not there"
+    assert publish(store, remote, PUBLIC, wanted=one).runs == 1
+    (run,) = evaluated.glob("runs/pubmed_qa/*/run.json")
+    run.write_text(run.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    before = remote.sizes()
+    with pytest.raises(UserError, match=r"other content under the same name: pubmed_qa with baseline/majority.*sent"):
+        publish(store, remote, PUBLIC)
+    assert remote.sizes() == before
+
+
+@pytest.mark.usefixtures("variables")
+def test_a_copy_follows_removals_and_ignores_unknown_keys(evaluated: Path, remote: ObjectStore) -> None:
+    publish(open_store(evaluated), remote, PUBLIC)
+    for key in ("runs/x/y/z/deep.txt", "cache.sqlite", "prompts/.hidden", "runs/a b/c/d", f"prompts/{'a' * 256}"):
+        remote.create(key, b"hostile")
+    copy = copy_of(URL, offline=True)
+    assert files(copy) == files(evaluated)
+    shutil.rmtree(next(copy.glob("runs/med_qa/*")))
+    (copy / "runs" / "gone" / "m-0123456789").mkdir(parents=True)
+    assert files(copy_of(URL, offline=True)) == files(evaluated)
+
+
+@pytest.mark.usefixtures("variables")
+def test_keys_that_leave_the_folder_or_are_no_paths_are_ignored(
+    bucket: Mapping[str, str], evaluated: Path, tmp_path: Path, remote: ObjectStore
+) -> None:
+    publish(open_store(evaluated), remote, PUBLIC)
+    for key in ("runs/x/%2E%2E/%2E%2E/escaped", "f//escaped", "prompts/%2E%2E/escaped", "prompts/a%20escaped"):
+        send(bucket, "PUT", f"/board/results/{key}", b"hostile")
+    assert files(copy_of(URL, offline=True)) == files(evaluated)
+    assert not list(tmp_path.rglob("*escaped"))
+
+
+@pytest.mark.parametrize(
+    ("url", "environment", "words"),
+    [
+        ("s3://", {}, "is not the address of a folder in an object store"),
+        ("s3://b/../c", {}, "is not the address of a folder"),
+        ("https://user:secret@host/x", {}, "`https://host/x` is not the address"),
+        ("s3://b/c", {"AWS_ENDPOINT_URL": "http://s3.example.org"}, "use https://"),
+        ("s3://b/c", {}, "s3.us-east-1.amazonaws.com may not be reached: offline mode"),
+        ("gs://b/c", {}, "storage.googleapis.com may not be reached"),
+        ("az://b/c", {}, "set AZURE_STORAGE_ACCOUNT_NAME"),
+        ("az://b/c", {"AZURE_STORAGE_ACCOUNT_NAME": "acme"}, "acme.blob.core.windows.net may not be reached"),
+    ],
+)
+def test_addresses_refused_before_anything_is_sent(url: str, environment: Mapping[str, str], words: str) -> None:
+    with pytest.raises(UserError) as found:
+        ObjectStore(url, offline=True, environment=environment)
+    assert words in str(found.value)
+    assert "secret" not in str(found.value)
+
+
+@pytest.mark.usefixtures("variables")
+def test_private_data_needs_consent_to_leave_the_machine(
+    medhelm: Medhelm, evaluated: Path, monkeypatch: pytest.MonkeyPatch, remote: ObjectStore
+) -> None:
+    monkeypatch.setattr("medhelm.extensions.exchange.remote_store.is_loopback", lambda host: False)
+    for path in evaluated.glob("runs/pubmed_qa/*/run.json"):
+        path.write_text(path.read_text(encoding="utf-8").replace('"tier": "sample"', '"tier": "real"'))
+    with pytest.raises(UserError, match=r"of pubmed_qa to 127\.0\.0\.1\.\n.*--allow-host 127\.0\.0\.1"):
+        publish(open_store(evaluated), remote, [])
+    assert remote.sizes() == {}
+    assert publish(open_store(evaluated), remote, PUBLIC).runs == 2
+
+
+@pytest.mark.usefixtures("variables")
+def test_clusters_that_look_like_record_numbers_are_named(
+    medhelm: Medhelm, evaluated: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("medhelm.results.export_selection.table_rows", lambda *_: [("1000105",), ("1000071",)])
+    done = medhelm("export", "store", URL, "--store", evaluated, "--benchmark", "med_qa")
+    assert "- med_qa: the clusters look like record numbers of patients" in done.out
+    assert "pubmed_qa:" not in done.out
+
+
+@pytest.mark.usefixtures("variables")
+def test_a_published_store_can_only_be_read(medhelm: Medhelm) -> None:
+    for words in (("run", "pubmed_qa", "--tier", "sample", "--model", "baseline/majority"), ("rescore", "pubmed_qa")):
+        refused = medhelm(*words, "--store", URL)
+        assert (refused.code, refused.out) == (2, "")
+        assert f"--store {URL} can only be read" in refused.err
+    missing = medhelm("leaderboard", "--store", "s3://board/none")
+    assert missing.code == StoreError.exit_code
+    assert "no store at s3://board/none" in missing.err
+    none = medhelm("leaderboard", "--store", "s3://no-such-bucket/x")
+    assert none.code == MissingError.exit_code
+    assert "Traceback" not in none.err

@@ -1,0 +1,98 @@
+"""Keys of stores: where they come from, and what wrong ones are told."""
+
+from __future__ import annotations
+
+import base64
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from medhelm.errors import MedHelmError, MissingError, StoreError
+from medhelm.extensions.vault.keys import (
+    DecryptionError,
+    fingerprint,
+    new_key,
+    new_section,
+    open_section,
+    read_user_keys,
+    wrap_again,
+)
+from medhelm.io.files import KEY_VARIABLE
+
+KEY = bytes(range(32))
+OTHER = bytes(range(1, 33))
+TEXT = base64.b64encode(KEY).decode()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [TEXT, TEXT + "\n", f" {TEXT}\r\n", KEY.hex(), KEY.hex().upper(), base64.urlsafe_b64encode(KEY).decode(), KEY],
+)
+def test_a_key_comes_from_a_file_in_every_usual_form(content: str | bytes, tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert read_user_keys({f"{KEY_VARIABLE}_FILE": str(file)}) == [KEY]
+
+
+def test_a_key_comes_from_a_variable_or_a_command(tmp_path: Path) -> None:
+    script = tmp_path / "vault client.py"
+    script.write_text(f"print({TEXT!r}); print({OTHER.hex()!r})", encoding="utf-8")
+    assert read_user_keys({KEY_VARIABLE: TEXT}) == [KEY]
+    assert read_user_keys({f"{KEY_VARIABLE}_COMMAND": f"{sys.executable} '{script}'"}) == [KEY, OTHER]
+
+
+@pytest.mark.parametrize(
+    ("environment", "words"),
+    [
+        ({}, "key is missing"),
+        ({KEY_VARIABLE: ""}, "key is missing"),
+        ({KEY_VARIABLE: TEXT, f"{KEY_VARIABLE}_FILE": "key"}, "are both set"),
+        ({KEY_VARIABLE: "SECRETSECRET"}, "holds no key"),
+        ({KEY_VARIABLE: f"{TEXT} SECRETSECRET"}, "holds no key"),
+        ({f"{KEY_VARIABLE}_FILE": "/nowhere/key"}, "/nowhere/key cannot be read"),
+        ({f"{KEY_VARIABLE}_COMMAND": f"{sys.executable} -c 'print(\"SECRETSECRET\"); exit(3)'"}, "exit code 3"),
+        ({f"{KEY_VARIABLE}_COMMAND": "/nowhere/vault --token SECRETSECRET"}, "cannot be run"),
+        ({f"{KEY_VARIABLE}_COMMAND": "'SECRETSECRET"}, "cannot be run"),
+    ],
+)
+def test_a_missing_or_invalid_key_is_explained_and_never_shown(environment: dict[str, str], words: str) -> None:
+    with pytest.raises(MedHelmError, match=words) as caught:
+        read_user_keys(environment)
+    assert "SECRET" not in str(caught.value)
+    assert TEXT not in str(caught.value)
+    assert isinstance(caught.value, MissingError if words == "key is missing" else StoreError)
+
+
+def test_the_key_of_a_store_opens_with_any_of_the_keys_given() -> None:
+    section = new_section(KEY)
+    message = open_section(section, [KEY]).encrypt(b"text", b"about")
+    assert open_section(section, [OTHER, KEY]).decrypt(message, b"about") == b"text"
+    with pytest.raises(StoreError, match=f"key of fingerprint {fingerprint(KEY)}.*gave {fingerprint(OTHER)}"):
+        open_section(section, [OTHER])
+
+
+def test_another_key_opens_the_same_store_and_the_old_one_does_not_any_more() -> None:
+    section = new_section(KEY)
+    message = open_section(section, [KEY]).encrypt(b"text", b"about")
+    changed = wrap_again(section, [OTHER, KEY])
+    assert open_section(changed, [OTHER]).decrypt(message, b"about") == b"text"
+    with pytest.raises(StoreError, match="fingerprint"):
+        open_section(changed, [KEY])
+    with pytest.raises(StoreError, match="fingerprint"):
+        wrap_again(section, [OTHER])
+    key = new_key()
+    assert "object at" in repr(key), "it does not show itself"
+    for message in (os.urandom(40), b""):
+        with pytest.raises(DecryptionError, match="it was changed"):
+            key.decrypt(message, b"")
+
+
+@pytest.mark.parametrize("name", ["cipher", "key_id", "wrapped_by", "wrapped_key"])
+def test_a_damaged_section_is_an_error(name: str) -> None:
+    section = new_section(KEY)
+    changed = section[name][:-4] + ("0000" if not section[name].endswith("0000") else "1111")
+    for other in ({**section, name: changed}, {**section, name: None}, {k: v for k, v in section.items() if k != name}):
+        with pytest.raises(StoreError):
+            open_section(other, [KEY])

@@ -1,0 +1,74 @@
+"""The page of a benchmark and the page of all benchmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from medhelm.domain import ConstantBaseline, Score
+from medhelm.extensions.web.site import Site
+from tests.support.stores import make_record, make_store, scored_run, write_run
+from tests.support.web.sites import make_board_store, make_client
+
+CANARY = "CANARY-7f3a"
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    with make_client(make_board_store(tmp_path_factory.mktemp("benchmark"))) as made:
+        yield made
+
+
+def test_charts_are_files(client: TestClient) -> None:
+    assert client.get("/benchmarks/medec/charts/scores.svg").text.startswith("<svg")
+    assert client.get("/benchmarks/medec/charts/failures.csv").status_code == 200
+    for path in ("medec/charts/nothing.svg", "medqa/charts/scores.svg", "nothing/charts/scores.svg"):
+        assert client.get(f"/benchmarks/{path}").status_code == 404
+
+
+def test_a_benchmark_without_runs_says_how_to_make_one(client: TestClient) -> None:
+    assert "medhelm run med_qa" in client.get("/benchmarks/med_qa").text
+
+
+@pytest.mark.parametrize("name", ["nothing", "..", "%2e%2e%2fpubmed_qa", "pubmed_qa%00", "x" * 300, "<script>"])
+def test_an_unknown_benchmark_is_not_found(client: TestClient, name: str) -> None:
+    found = client.get(f"/benchmarks/{name}")
+    assert found.status_code == 404 or found.url.path == "/"
+    assert "<script>alert" not in found.text
+
+
+def test_a_benchmark_of_the_store_needs_no_definition(tmp_path: Path) -> None:
+    client = make_client(make_store(tmp_path, {"wards": {"openai/a": [1.0, 0.0], "openai/b": [0.0, 0.0]}}))
+    assert "not installed here" in client.get("/benchmarks/wards").text
+    assert "wards" in client.get("/benchmarks").text
+
+
+def test_texts_of_benchmarks_that_are_not_public_can_be_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = scored_run("wards", "openai/a", [1.0, 0.0], groups={CANARY: {"corrected": 0.5, "n": 2}})
+    records = [replace(make_record(n, group=CANARY), scores=(exact(n % 2),)) for n in range(2)]
+    store = write_run(tmp_path, run, records).folder.parents[2]  # type: ignore[union-attr]
+    baseline = ConstantBaseline(answer=CANARY, share=0.5, values={"corrected": 0.5, "published": 0.5})
+    monkeypatch.setattr("medhelm.results.leaderboard.read_baseline", lambda _: baseline)
+    text = make_client(store).get("/benchmarks/wards").text
+    assert text.count(CANARY) > 2
+    hidden = make_client(store, with_text=False)
+    for path in ("", "leaderboard.json", "benchmarks", "benchmarks/wards", "benchmarks/wards/cases"):
+        assert CANARY not in hidden.get(f"/{path}").text, path
+    assert hidden.get("/benchmarks/wards/charts/subgroups.csv").status_code == 404
+
+
+def exact(value: float) -> Score:
+    return Score(metric="exact_match", rule="corrected", value=value)
+
+
+def test_a_benchmark_without_a_definition_counts_as_private(tmp_path: Path) -> None:
+    site = Site(stores=[tmp_path], with_text=False)
+    assert site.access_of("wards") == "private"
+    assert not site.shows_text_of("wards")
+    assert site.shows_text_of("pubmed_qa")

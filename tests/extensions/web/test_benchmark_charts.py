@@ -1,0 +1,89 @@
+"""Charts of one benchmark from stored runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from medhelm.extensions.web.charts.benchmark_page import benchmark_charts
+from medhelm.extensions.web.selection import BoardSelection, board_of
+from medhelm.extensions.web.site import Site
+from medhelm.reports.charts.chart import Chart
+from medhelm.reports.formats.tables import Value
+from tests.support.cli import Medhelm
+from tests.support.evaluated_store import copy_of_store
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("template")
+
+
+@pytest.fixture
+def store(medhelm: Medhelm, tmp_path: Path, template: Path) -> Path:
+    """Two models on letters, on the same in two groups, and on text for a jury; one completion of `b` failed."""
+    return copy_of_store(medhelm, tmp_path, template)
+
+
+def charts_of(store: Path, benchmark: str, *, with_text: bool = True) -> dict[str, Chart]:
+    site = Site(stores=[store], with_text=with_text)
+    board = board_of(site, BoardSelection())
+    column = next(column for column in board.columns if column.benchmark == benchmark)
+    return {name: make() for name, make in benchmark_charts(site, board, column).items()}
+
+
+def names(chart: Chart) -> list[str]:
+    """Return the models of a table, without provider and address."""
+    return [str(row[0]).partition("@")[0].rpartition("/")[2] for row in chart.rows]
+
+
+def numbers(cells: Sequence[Value]) -> list[float]:
+    """Return the numbers of some cells of a table."""
+    return [cell for cell in cells if isinstance(cell, int | float)]
+
+
+def test_failed_completions_are_neither_right_nor_wrong(store: Path) -> None:
+    found = charts_of(store, "toy")
+    assert names(found["scores"]) == names(found["distribution"]) == ["a", "b"]
+    right, wrong, failed = numbers(found["distribution"].rows[1][1:])
+    assert (failed, right + wrong + failed) == (1, 9)
+    assert found["distribution"].rows[0][1:] == [9, 0, 0]
+
+
+def test_failures_are_counted_by_reason(store: Path) -> None:
+    chart = charts_of(store, "toy")["failures"]
+    assert [row[1:] for row in chart.rows] == [["refusal", 1, 9, pytest.approx(1 / 9, abs=1e-6)]]
+    assert chart.notes[0].startswith("No failures: ")
+
+
+def test_subgroups_add_up_to_the_benchmark(store: Path) -> None:
+    found = charts_of(store, "grouped")
+    models = {row[0] for row in found["subgroups"].rows}
+    assert len(models) == 2
+    for model in models:
+        rows = [row for row in found["subgroups"].rows if row[0] == model]
+        assert len(rows) == 2
+        counted = [numbers([row[2], row[5]]) for row in rows]
+        mean = sum(score * n for score, n in counted) / sum(n for _, n in counted)
+        (score,) = (row[2] for row in found["scores"].rows if row[0] == model)
+        assert mean == pytest.approx(score, abs=1e-5)
+
+
+def test_grades_of_a_jury_are_a_histogram(store: Path) -> None:
+    found = charts_of(store, "letters")
+    assert found["distribution"].headers[:4] == ("model", "mean", "n", "failed")
+    assert len(found["distribution"].rows) == 2
+    for row in found["distribution"].rows:
+        assert sum(numbers(row[4:])) == row[2]
+
+
+def test_a_benchmark_without_subgroups_has_no_such_chart(store: Path) -> None:
+    assert not charts_of(store, "toy")["subgroups"].has_data
+
+
+def test_subgroups_of_private_data_are_left_out_with_the_text(store: Path) -> None:
+    found = charts_of(store, "grouped", with_text=False)
+    assert not found["subgroups"].has_data
+    assert found["distribution"].has_data

@@ -1,0 +1,188 @@
+"""Clients that send half a request, drip, never read, or guess tokens: all others are still answered."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medhelm.extensions.web import connections
+from medhelm.extensions.web.app import create_app
+from medhelm.extensions.web.connections import MOST_WAITING, server_of
+from medhelm.extensions.web.security import Security
+from medhelm.extensions.web.site import Site
+from tests.support.servers.proxy import make_certificates
+
+HALF = b"GET / HTTP/1.1\r\nHost: x\r\nX-A: "
+WHOLE = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+
+
+async def hello(scope: Mapping[str, Any], receive: object, send: Callable[[Any], Awaitable[None]]) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"5")]})
+    await send({"type": "http.response.body", "body": b"hello"})
+
+
+@pytest.fixture(autouse=True)
+def _many_files() -> None:
+    """Allow this process both sides of 260 connections; some systems allow 256 files unless asked."""
+    resource = pytest.importorskip("resource", reason="POSIX limits")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < 2048:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (2048 if hard == resource.RLIM_INFINITY else min(2048, hard), hard))
+
+
+@contextmanager
+def serving(app: Any = hello, certificate: tuple[Path, Path] | None = None) -> Iterator[int]:
+    """Yield the port of a server in a thread."""
+    server, listening = server_of(app, certificate), socket.create_server(("127.0.0.1", 0), backlog=512)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    try:
+        yield listening.getsockname()[1]
+    finally:
+        server.should_exit = server.force_exit = True
+        thread.join(600)
+        listening.close()
+
+
+def connected(port: int, source: str = "127.0.0.1") -> socket.socket:
+    made = socket.create_connection(("127.0.0.1", port), 600, source_address=(source, 0))
+    made.settimeout(600)
+    return made
+
+
+def answered(port: int, source: str = "127.0.0.1") -> bool:
+    """Send a whole request; return True if the server answers it."""
+    with connected(port, source) as one:
+        one.sendall(WHOLE)
+        return rest_of(one).startswith(b"HTTP/1.1 200 ")
+
+
+def rest_of(one: socket.socket) -> bytes:
+    """Return what the server sends until it closes the connection."""
+    found = b""
+    try:
+        while piece := one.recv(2**16):
+            found += piece
+    except ConnectionError:
+        pass
+    return found
+
+
+@pytest.mark.parametrize("half", [HALF, b"", b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nto"])
+def test_unfinished_requests_stop_no_other(half: bytes) -> None:
+    with serving() as port, ExitStack() as open_ones:
+        for _ in range(260):
+            open_ones.enter_context(connected(port)).sendall(half)
+        assert all(answered(port) for _ in range(5))
+
+
+def test_the_client_with_the_most_connections_loses_them_first(tmp_path: Path) -> None:
+    with serving() as port, ExitStack() as open_ones:
+        try:
+            first = open_ones.enter_context(connected(port, "127.0.0.2"))
+        except OSError:
+            pytest.skip("this machine has only one address")
+        first.sendall(HALF)
+        for _ in range(2 * MOST_WAITING):
+            open_ones.enter_context(connected(port)).sendall(HALF)
+        assert answered(port)
+        first.sendall(b"\r\nConnection: close\r\n\r\n")
+        assert rest_of(first).endswith(b"hello"), "it was the oldest of all, but of another client"
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert connections.REQUEST_S <= 10
+    monkeypatch.setattr(connections, "REQUEST_S", 1.0)
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("drips", [False, True])
+def test_a_request_must_arrive_in_time(drips: bool) -> None:
+    with serving() as port, connected(port) as one:
+        one.sendall(HALF)
+        if drips:
+            threading.Thread(target=drip, args=(one,), daemon=True).start()
+        assert rest_of(one) == b""
+
+
+def drip(one: socket.socket) -> None:
+    """Send a byte now and then, until the connection is closed."""
+    closed = threading.Event()
+    try:
+        while not closed.wait(0.01):
+            one.sendall(b"a")
+    except OSError:
+        pass
+
+
+@pytest.mark.usefixtures("short")
+def test_a_response_may_take_longer() -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    async def slow(scope: Mapping[str, Any], receive: object, send: Callable[[Any], Awaitable[None]]) -> None:
+        import asyncio
+
+        begun.set()
+        await asyncio.to_thread(may_end.wait, 600)
+        await hello(scope, receive, send)
+
+    with serving(slow) as port, connected(port) as one:
+        one.sendall(WHOLE)
+        assert begun.wait(600)
+        with connected(port) as other:  # closed when the time of the first would have ended as well
+            assert rest_of(other) == b""
+        may_end.set()
+        assert rest_of(one).endswith(b"hello")
+
+
+def test_a_response_that_nobody_reads_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "STALL_S", 0.1)
+    ended = threading.Event()
+
+    async def endless(scope: Mapping[str, Any], receive: object, send: Callable[[Any], Awaitable[None]]) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        while True:
+            await send({"type": "http.response.body", "body": b"x" * 2**16, "more_body": True})
+            if (await_disconnect := getattr(receive, "__self__", None)) and await_disconnect.disconnected:
+                break
+        ended.set()
+
+    with serving(endless) as port, connected(port) as one:
+        one.sendall(WHOLE)
+        assert ended.wait(600)
+
+
+@pytest.mark.usefixtures("short")
+def test_tls_must_begin_in_time(tmp_path: Path) -> None:
+    found = make_certificates(tmp_path, "board.test")
+    with serving(certificate=(found.server, found.server)) as port:
+        with connected(port) as silent:
+            assert rest_of(silent) == b""
+        context = ssl.create_default_context(cafile=str(found.ca))
+        with connected(port) as plain, context.wrap_socket(plain, server_hostname="board.test") as one:
+            one.sendall(WHOLE)
+            assert rest_of(one).endswith(b"hello")
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_broken_off_login_prints_no_traceback(waits: bool, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    app = create_app(Site(stores=[tmp_path]), Security(hosts=["x"]))
+    head = b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\ntoken="
+    with serving(app) as port:
+        with connected(port) as one:
+            one.sendall(head)
+            if waits:
+                assert rest_of(one) == b""
+        with connected(port) as other:
+            other.sendall(b"GET /login HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            assert b"Sign in" in rest_of(other)
+    assert capfd.readouterr().err == ""
