@@ -73,7 +73,10 @@ def test_code_of_a_folder_runs_after_consent_only(
 def test_changed_code_needs_another_consent(config: Path, foreign: Benchmark) -> None:
     trust(foreign.folder.parent)
     check_trusted(foreign)
-    assert config.stat().st_mode & 0o777 == 0o600
+    written = config.stat()
+    assert written.st_mode & 0o777 == 0o600
+    trust(foreign.folder)
+    assert config.stat().st_mtime_ns == written.st_mtime_ns, "what was agreed to is not written again"
     assert list(json.loads(config.read_text(encoding="utf-8"))["folders"]) == [str(foreign.folder.resolve())]
     (foreign.folder / "helper.py").write_text("x = 1\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"hooks.py changed since you agreed to run it\. It was not run"):

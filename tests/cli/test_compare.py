@@ -146,6 +146,7 @@ def test_failures_throughout_leave_nothing_to_compare(medhelm: Medhelm, tmp_path
 
 def test_power_shows_what_the_store_can_tell(medhelm: Medhelm, store: Path) -> None:
     found = medhelm("power", "--difference", "0.05", "--store", store, "--json").json
+    assert MODELS[2] in succeeded(medhelm("power", "--store", store)).out
     assert [one["id"] for one in found["benchmarks"]] == ["toy", "toy_two"]
     for one in found["benchmarks"]:
         assert one["needed"] > one["n"]

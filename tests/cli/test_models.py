@@ -75,6 +75,8 @@ def test_list_gives_dated_prices_of_hosted_models(medhelm: Medhelm) -> None:
     assert model["price"]["input"] > 0
     assert "genai-prices" in model["price"]["source"]
     assert (model["key"], model["window"]) == ("missing", 128_000)
+    table = succeeded(medhelm("models", "list", "openai/gpt-4o")).out
+    assert ("OPENAI_API_KEY MISSING" in table, "models check NAME" in table) == (True, False)
 
 
 def test_check_asks_and_tells_the_answer(medhelm: Medhelm, own_models: Path, server: Server) -> None:

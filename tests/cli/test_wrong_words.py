@@ -50,6 +50,7 @@ WRONG = [
     (f"{FILTER} {NOBODY} {NOBODY}", "twice"),
     (f"{FILTER} {NOBODY} --max-cost 1", "needs the price"),
     ("report out --only tabel1,figure9", "--only: unknown name `tabel1`. Did you mean `table1`?\n--only: unknown name"),
+    ("report out --with-published --published-only", "--with-published and --published-only cannot be combined"),
     ("report out --formats gif,json", "--formats: unknown name `gif`"),
     # what does not go together
     (f"{BOARD} --scoring corrected", "corrected scores cannot be computed"),

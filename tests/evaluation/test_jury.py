@@ -82,11 +82,8 @@ def test_every_judgment_and_every_reply_is_stored(tmp_path: Path, server: Server
     said = json.loads(reply.completion.text or "")
     assert said == {"verification_code": reply.verification_code, **json.loads(verdict(*grades_of("judge-2", 4)))}
     assert [cell["explanation"] for cell in read_explanations(found, "q0")][:2] == ["it is 2", "it is 2"]
-    assert found.jury_result and (found.jury_result.coverage, found.jury_result.low, found.jury_result.high) == (
-        1.0,
-        1.0,
-        5.0,
-    )
+    assert found.jury_result is not None
+    assert (found.jury_result.coverage, found.jury_result.low, found.jury_result.high) == (1.0, 1.0, 5.0)
     assert {name: round(e.value, 9) for name, e in found.jury_result.subscores.items()} == {
         criterion: round(fmean(grades_of(judge, n)[i] for n in range(N) for judge in JUDGES), 9)
         for i, criterion in enumerate(CRITERIA)

@@ -190,6 +190,7 @@ def test_an_empty_board_says_so() -> None:
     [
         (known({"a": {"x": 1.0}}) * 2, [column("a")], "x has two results on a"),
         (known({"a": {"x": 1.0}, "b": {"x": 1.0}}), [column("a")], "No column describes b"),
+        (known({"a": {"x": 1.0}}), [column("a"), column("a", 1, 5)], "a is described in two ways"),
         (known({"a": {"x": 1.0}}), [column("a", 0, float("inf"))], "0 to inf; averages need bounds"),
         (known({"a": {"x": 1.0}}), [column("a", 1, 1)], "averages need bounds"),
         (known({"a": {"x": 1.0}}), [column("a", weight=0.0)], "a: the weight .* is not a number above 0"),

@@ -270,6 +270,7 @@ def test_findings_and_impressions_are_paired_by_line(tmp_path: Path) -> None:
     ("findings", "impressions", "n_findings", "n_impressions"),
     [
         ("a .\nb .\nc .\n", "a .\nb .\n", 3, 2),
+        ("a .\nb", "a .\nb .\nc .\nd", 2, 4),
         ("a .\nb .\n\n", "a .\r\nb .\r\n", 3, 2),  # a blank last line is a line
     ],
 )

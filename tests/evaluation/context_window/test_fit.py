@@ -168,11 +168,8 @@ def test_new_numbers_from_stored_runs_keep_what_was_left_out(tmp_path: Path, ser
     before = read_columns(first, names)
     (again,) = rejudge([benchmark], JuryChange(), store=tmp_path / "store").runs
     assert read_columns(again, names) == before
-    assert (again.n_truncated, again.truncated_characters, again.snapshots) == (
-        12,
-        first.truncated_characters,
-        {"mock-1": 12},
-    )
+    assert (again.n_truncated, again.truncated_characters) == (12, first.truncated_characters)
+    assert again.snapshots == {"mock-1": 12}
 
 
 # --- what a server says -----------------------------------------------------------------------------------------------
@@ -251,10 +248,7 @@ def test_a_window_that_nobody_names_is_not_guessed(tmp_path: Path, server: Serve
         ("Invalid request: Your request exceeded model token limit: 262144 (requested: 300000)", 262_144),
         ("the input token count is 40000 but model only supports up to 32768. Reduce the input token count", 32768),
         ("when context the overflows. However, the model is loaded with context length of only 1056 tokens", 1056),
-        (
-            "The number of tokens to keep from the initial prompt is greater than the context length (n_ctx: 4096).",
-            4096,
-        ),
+        ("The number of tokens to keep from the initial prompt is greater than the context length (n_ctx: 4096)", 4096),
         ("Prompt has 300,000 tokens, but the configured context size is 131,072 tokens", 131_072),
         ("Range of input length should be [1, 30720]", 30720),
         ("Request body too large for gpt-4o model. Max size: 8000 tokens.", 8000),

@@ -162,3 +162,10 @@ def test_a_reply_without_a_finished_candidate_is_malformed(candidates: object) -
 )
 def test_thoughts_are_counted_beside_the_answer(usage: Any, tokens: Usage) -> None:
     assert Google(model()).read({**GOOGLE.said("A"), "usageMetadata": usage}, request(model())).usage == tokens
+
+
+def test_the_first_candidate_by_index_counts() -> None:
+    candidates = [
+        {"index": n, "finishReason": "STOP", "content": {"parts": [{"text": text}]}} for n, text in ((1, "B"), (0, "A"))
+    ]
+    assert Google(model()).read({"candidates": candidates}, request(model())).text == "A"

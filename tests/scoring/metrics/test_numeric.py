@@ -69,6 +69,7 @@ def test_limits_come_from_the_data(asked: Instance, right: list[str], wrong: lis
         (number("soon"), "the reference 'soon' holds no number"),
         (number("4", low="3"), "only one limit is given"),
         (number("4", low="5", high="3"), "the lower limit 5 is above the upper limit 3"),
+        (number("4", low="5", high="6"), "the reference 4 is outside its limits, 5 to 6"),
         (number("4", low="3", high="nan"), "`high` is 'nan', which is not a number"),
         (number("4", tolerance="-1"), "the tolerance is -1; it must be 0 or more"),
         (number("4", tolerance="inf"), "the tolerance is inf; it must be 0 or more, and finite"),
