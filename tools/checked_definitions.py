@@ -10,8 +10,7 @@ import argparse
 import json
 import sys
 
-from medhelm.benchmarks.checked_definitions import CHECKED, checked_entry
-from medhelm.benchmarks.definition import FILE_NAME, LIBRARY, read_definition
+from medhelm.benchmarks.definition import CHECKED, FILE_NAME, LIBRARY, checked_entry, read_definition
 from medhelm.scoring.metrics import METRIC_NAMES
 
 

@@ -31,15 +31,16 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.schema import DefinitionShape
 from medhelm.benchmarks.taxonomy import load_taxonomy
 from medhelm.cli import cli
-from medhelm.domain.display import Displayable
 from medhelm.domain.options import option_of
+from medhelm.domain.result import Displayable
 from medhelm.errors import MedHelmError
 from medhelm.models.cache import COLUMNS as CACHE
 from medhelm.models.catalog import example_models
 from medhelm.models.models_file import ModelDefinition, definable_providers
 from medhelm.models.providers import SERVICES
 from medhelm.scoring.metrics import METRIC_NAMES, METRICS
-from medhelm.storage import judgments, live_status, run_file, runs, store
+from medhelm.storage import judgments, live_status, runs, store
+from medhelm.storage import store as run_file
 from medhelm.storage.json_form import JsonForm
 from tools import descriptions
 
@@ -499,7 +500,7 @@ def store_page() -> str:
             "## run.json\n",
             "This file has the numbers and settings of one run, without any text of patients or models. It is written "
             "last, so a folder with this file holds a complete run.\n",
-            f"Its key `format` is {run_file.FORMAT}. These keys follow:\n",
+            f"Its key `format` is {run_file.RUN_FORMAT}. These keys follow:\n",
             json_table(run_file.RUN),
             *(f"### {title}\n\n{json_table(form)}" for title, form in PARTS_OF_RUN.items()),
             "## records.parquet\n",

@@ -34,7 +34,7 @@ OTHERS = ("csv.gz", "ratings", "benchmark.yaml", "run.json", "inspect .eval", "i
 
 def seeds(folder: Path) -> dict[str, bytes]:
     """Return a whole file of each kind."""
-    from medhelm.benchmarks.sample_data.writers import WRITERS
+    from medhelm.benchmarks.data.sample_files import WRITERS
     from medhelm.domain import Source
 
     rows: list[dict[str, object]] = [
@@ -72,7 +72,7 @@ def readers(folder: Path) -> Mapping[str, Callable[[bytes], object]]:
     from medhelm.extensions.exchange.lm_eval import read_lm_eval_samples
     from medhelm.io.spreadsheets import read_spreadsheet
     from medhelm.scoring.metrics import METRIC_NAMES
-    from medhelm.storage.run_file import read_run
+    from medhelm.storage.store import read_run
 
     samples = _lm_eval_samples()
     results = samples.with_name("results_2026-11-21T18-21-27.805998.json")

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from medhelm.analysis.cost.frontier import draw_averages, frontier_probabilities, joint_means
+from medhelm.analysis.frontier import draw_averages, frontier_probabilities, joint_means
 from medhelm.analysis.leaderboard.cells import AlignedScores
 from medhelm.analysis.means import Floats
 

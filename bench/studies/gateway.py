@@ -42,9 +42,9 @@ from medhelm.__main__ import GARBAGE_AFTER
 from medhelm.domain import Message, Prompt, Request
 from medhelm.extensions.cluster.gateway.worker import RemoteGateway
 from medhelm.io.http.egress import EgressPolicy
-from medhelm.models.limits.budget import Budget
+from medhelm.models.budget import Budget
 from medhelm.models.remote import GATEWAY_VARIABLE
-from medhelm.storage.audit_log import AuditLog
+from medhelm.storage.audit import AuditLog
 
 LANES = 192
 """Requests that the caller has in progress: half as many again as may be in flight, as in a run."""

@@ -28,11 +28,11 @@ from time import perf_counter
 from medhelm.domain import Message, Model, Prompt, Request
 from medhelm.extensions.cluster import server_pool as replicas
 from medhelm.io.http.client import HttpClient
-from medhelm.models.allowed_hosts import policy_for
+from medhelm.models.addresses import policy_for
+from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
 from medhelm.models.catalog import find_models
 from medhelm.models.client import Client
-from medhelm.models.limits.budget import Budget
 from medhelm.models.providers import open_provider
 from medhelm.reports.formats.tables import render as table
 

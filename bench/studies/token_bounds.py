@@ -16,7 +16,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from medhelm.analysis.cost.token_estimates import learn_token_ratio
+from medhelm.analysis.cost import learn_token_ratio
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.prompts import render

@@ -27,14 +27,14 @@ from medhelm.extensions.cluster.gateway.server import Gateway, serve
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.io.http.listening import listen_on
-from medhelm.io.number_locks import NumberLocks
+from medhelm.io.locks import NumberLocks
+from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
 from medhelm.models.cache_reader import CacheReader
 from medhelm.models.client import Client, ClientResult
-from medhelm.models.limits.budget import Budget
 from medhelm.models.provider import Provider
 from medhelm.models.providers import open_provider
-from medhelm.storage.audit_log import AuditLog
+from medhelm.storage.audit import AuditLog
 
 IN_FLIGHT = 128
 

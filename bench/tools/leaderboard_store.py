@@ -218,8 +218,8 @@ def _pairs(size: Size) -> Iterator[tuple[Benchmark, str, int]]:
 def _write_run(database: Any, folder: Path, plan: _Plan) -> int:
     """Write one run folder and return the bytes of its records."""
     from medhelm.io.parquet import ROW_GROUP, sql_text
-    from medhelm.storage.run_file import write_run
     from medhelm.storage.run_scores import keep_scores
+    from medhelm.storage.store import write_run
 
     file = folder / "records.parquet"
     query = (_SHORT_RECORDS if plan.is_short else _RECORDS).format(n=len(SENTENCES), metric=plan.metric)

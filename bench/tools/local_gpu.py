@@ -55,11 +55,10 @@ def measure(setting: Setting | None = None) -> dict[str, float]:
     import torch
 
     from bench.tools.random_models import byte_tokenizer, random_llama
-    from medhelm.extensions.local.chat_template import ChatTemplate
     from medhelm.extensions.local.engine import Engine
-    from medhelm.extensions.local.generation import GenerationState, LoadedNetwork
-    from medhelm.extensions.local.kv_cache import remembers_by_attention
+    from medhelm.extensions.local.generation import GenerationState, LoadedNetwork, remembers_by_attention
     from medhelm.extensions.local.loading import LoadedModel
+    from medhelm.extensions.local.weights import ChatTemplate
 
     setting = setting or Setting()
     model = random_llama(setting.sizes, device=setting.device, dtype=getattr(torch, setting.dtype))

@@ -63,8 +63,8 @@ def ours(folder: Path, todo: Sequence[Job]) -> Iterator[Callable[[], list[tuple[
     from medhelm.io.http.client import HttpClient
     from medhelm.io.http.egress import EgressPolicy
     from medhelm.models.catalog import find_models
+    from medhelm.models.provider import SharedResources
     from medhelm.models.providers import open_provider
-    from medhelm.models.service import SharedResources
 
     here = {"MEDHELM_HF_DEVICE": "cpu"}
     resources = SharedResources()

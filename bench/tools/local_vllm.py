@@ -30,8 +30,8 @@ async def _ask(folder: Path) -> dict[str, float]:
     from medhelm.extensions.local.vllm import Vllm
     from medhelm.io.http.client import HttpClient
     from medhelm.io.http.egress import EgressPolicy
+    from medhelm.models.provider import SharedResources
     from medhelm.models.providers import open_provider
-    from medhelm.models.service import SharedResources
 
     here = {"PATH": os.environ["PATH"], "MEDHELM_VLLM": str(Path(__file__).with_name("fake_vllm.py"))}
     here |= {"CUDA_VISIBLE_DEVICES": ""}

@@ -185,8 +185,8 @@ async def ask(name: str, address: str, n: int) -> tuple[float, float]:
     from medhelm.domain import Message, Model, Prompt, Request
     from medhelm.io.http.client import HttpClient
     from medhelm.io.http.egress import EgressPolicy
+    from medhelm.models.budget import Budget
     from medhelm.models.client import Client
-    from medhelm.models.limits.budget import Budget
     from medhelm.models.providers import open_provider
 
     service = SERVICES[name]

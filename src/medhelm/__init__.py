@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from medhelm.results.options import BoardOptions, CalibrationOptions, RunFilter
     from medhelm.results.published.boards import published_leaderboard
     from medhelm.results.published.cells import published_scores
-    from medhelm.results.runs.data_frames import load_runs, read_judgments, read_records
+    from medhelm.results.runs.scores import load_runs, read_judgments, read_records
 
 __version__ = "0.2.0"
 
@@ -72,7 +72,7 @@ _MODULES = {
     "results.leaderboard": "leaderboard",
     "results.published.boards": "published_leaderboard",
     "results.published.cells": "published_scores",
-    "results.runs.data_frames": "load_runs read_judgments read_records",
+    "results.runs.scores": "load_runs read_judgments read_records",
     "results.options": "BoardOptions CalibrationOptions RunFilter",
 }
 """Module -> the public names that it defines. Loaded on first use, so that the command line starts at once."""

@@ -25,7 +25,7 @@ from medhelm.benchmarks.suites import load_suite
 from medhelm.benchmarks.taxonomy import load_taxonomy
 from medhelm.domain import Completion, Instance, Message, Model, Prompt, Request
 from medhelm.errors import DataError, ProviderError, UserError
-from medhelm.evaluation.imported_benchmarks import library_of
+from medhelm.evaluation.rescore import library_of
 from medhelm.extensions.exchange.helm.importer import helm_naming
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy

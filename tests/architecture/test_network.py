@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from medhelm.benchmarks.personal_identifiers import PRESIDIO_ENTITIES
+from medhelm.benchmarks.quality import PRESIDIO_ENTITIES
 from medhelm.io.parquet import connect, open_database
 from tests.architecture.test_layers import MODULES, trees
 from tests.support.servers.objects import ObjectServer
@@ -27,12 +27,11 @@ STANDARD: Mapping[str, Mapping[str, str]] = {
         "extensions.cluster.ray.connection": "asks whether a Ray cluster, which the policy admitted, listens",
         "extensions.cluster.gateway.server": "the type of a listening socket",
         "extensions.local.server": "finds a free port of this machine",
-        "extensions.web.connections": "the type of a listening socket",
         "extensions.web.server": "the type of a listening socket",
     },
     "ssl": {
         "extensions.cluster.gateway_command": "the certificate of the gateway",
-        "io.http.connection_errors": "explains errors of certificates",
+        "io.http.errors": "explains errors of certificates",
         "io.http.egress": "certificates that models.yaml names",
         "io.http.listening": "checks the certificate of a server",
         "extensions.cluster.gateway.server": "the certificate of the gateway",
@@ -49,7 +48,7 @@ UNUSED = {
 
 CONNECTING = {
     "create_connection": {"extensions.cluster.ray.connection"},
-    "create_server": {"extensions.web.connections"},
+    "create_server": {"extensions.web.server"},
     "open_connection": set[str](),
     "open_unix_connection": set[str](),
     "start_server": set[str](),

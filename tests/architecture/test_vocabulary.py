@@ -49,7 +49,7 @@ RIDDLE = re.compile(r"(?:How|What|When|Where|Whether|Which|Who|Whose|Why)\b")
 
 ALLOWED = {
     ("src/medhelm/extensions/local/huggingface.py", "face"),  # the company's name
-    ("src/medhelm/storage/run_file.py", "sitting"),  # a key of files on disk
+    ("src/medhelm/storage/store.py", "sitting"),  # a key of files on disk
     # Prompts: a change of their text would ask the models again.
     ("src/medhelm/extensions/paper/reference_filter/marking.py", "whoever"),
     # The floor of a criterion is a key of definitions; the old word for a constant baseline stays retired.
@@ -64,8 +64,8 @@ ALLOWED = {
     ("src/medhelm/extensions/paper/reference_filter/marking.py", "stand"),
     ("src/medhelm/extensions/paper/reference_filter/marking.py", "stands"),
     ("src/medhelm/extensions/paper/reference_filter/marking.py", "are no "),
-    ("src/medhelm/scoring/answers/choice_words.py", "judgement"),  # words that models write
-    ("src/medhelm/scoring/answers/choice_words.py", "stands"),
+    ("src/medhelm/scoring/answers/options.py", "judgement"),  # words that models write
+    ("src/medhelm/scoring/answers/options.py", "stands"),
     ("src/medhelm/scoring/jury/parsing.py", "stands"),
     ("src/medhelm/scoring/jury/parsing.py", "fences"),  # of code blocks
     ("src/medhelm/scoring/jury/prompts.py", "stands"),

@@ -10,7 +10,7 @@ import pytest
 from medhelm.benchmarks import catalog, definition, suites
 from medhelm.benchmarks.catalog import ADDITIONAL, all_names, is_additional, load_benchmarks
 from medhelm.benchmarks.suites import load_suite
-from medhelm.domain.suite import SuiteEntry
+from medhelm.domain.benchmark import SuiteEntry
 from medhelm.errors import ConfigError, UserError
 from medhelm.scoring.metrics import METRIC_NAMES
 from tests.support.benchmarks.definitions import METRICS, make_benchmark

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.benchmarks import checked_definitions
+from medhelm.benchmarks import definition as checked_definitions
 from medhelm.benchmarks.catalog import load_benchmarks
-from medhelm.benchmarks.checked_definitions import CHECKED, find_checked
-from medhelm.benchmarks.definition import FILE_NAME, HOOKS, LIBRARY, read_definition
+from medhelm.benchmarks.definition import CHECKED, FILE_NAME, HOOKS, LIBRARY, find_checked, read_definition
 from medhelm.scoring.metrics import METRIC_NAMES
 from tools.checked_definitions import content
 

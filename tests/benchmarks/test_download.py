@@ -15,7 +15,7 @@ from typing import Any, Literal
 import pytest
 
 from medhelm.benchmarks import download
-from medhelm.benchmarks.data.sources import list_digest
+from medhelm.benchmarks.data.sampling import list_digest
 from medhelm.benchmarks.download import STAGING, DownloadResult, fetch
 from medhelm.domain import Benchmark, SampleRule
 from medhelm.errors import StoreFullError, UserError

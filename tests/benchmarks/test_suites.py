@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from medhelm.benchmarks.suites import find_suite, load_suite
-from medhelm.domain.suite import Suite, SuiteEntry
+from medhelm.domain.benchmark import Suite, SuiteEntry
 from medhelm.errors import ConfigError, UserError
 
 OTHERS = [

@@ -11,7 +11,7 @@ import pytest
 
 from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.definition import LIBRARY, read_definition
-from medhelm.benchmarks.trust import check_trusted, trust
+from medhelm.benchmarks.hooks import check_trusted, trust
 from medhelm.domain import Benchmark, Tier
 from medhelm.errors import UserError
 from medhelm.scoring.metrics import METRIC_NAMES
@@ -23,7 +23,7 @@ from tests.support.cli import Medhelm, assert_refused
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file of consents, which does not exist yet."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setattr("medhelm.benchmarks.trust._trusted", {})
+    monkeypatch.setattr("medhelm.benchmarks.hooks._trusted", {})
     return tmp_path / "config/medhelm/trusted.json"
 
 

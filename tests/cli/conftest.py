@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.evaluation.batch import job, polling
+from medhelm.evaluation import batches as job
+from medhelm.evaluation import batches as polling
 from tests.support.benchmarks.batched import BatchRuns, N, respond, write_models
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.cli import Medhelm

@@ -10,9 +10,9 @@ import pytest
 
 from medhelm.errors import ProviderError
 from medhelm.io.files import KEY_VARIABLE
-from medhelm.io.http.audit import Subject
+from medhelm.io.http.hosts import Subject
 from medhelm.models.providers.hosted import HttpProvider
-from medhelm.storage.audit_log import AuditLog
+from medhelm.storage.audit import AuditLog
 from tests.support.cli import Medhelm, assert_refused, succeeded
 from tests.support.encryption import lock_stores
 from tests.support.servers.openai import Answer, Server

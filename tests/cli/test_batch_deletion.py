@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from medhelm.domain.batch import BatchState
+from medhelm.domain.completion import BatchState
 from medhelm.models.batch.openai import OpenAIBatches
-from medhelm.storage.batches import Batches
 from medhelm.storage.store import Store
+from medhelm.storage.unfinished import Batches
 from tests.support.benchmarks.batched import COST_USD, BatchRuns, N, question
 from tests.support.benchmarks.judged import write_benchmark
 from tests.support.servers.openai import Answer

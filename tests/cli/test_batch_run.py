@@ -17,10 +17,10 @@ from medhelm.models.batch.openai import OpenAIBatches
 from medhelm.models.cache import Cache
 from medhelm.models.cache_reader import CacheReader
 from medhelm.models.reasoning import LENGTH
-from medhelm.storage.batches import Batches
 from medhelm.storage.judgments import read_replies
 from medhelm.storage.runs import load_runs, read_columns
 from medhelm.storage.store import Store
+from medhelm.storage.unfinished import Batches
 from tests.support.benchmarks.batched import COST_USD, BatchRuns, N, entry, killed, question, respond
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.benchmarks.judged import write_benchmark

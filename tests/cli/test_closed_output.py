@@ -65,7 +65,7 @@ def test_lack_of_memory_is_a_message(medhelm: Medhelm, monkeypatch: pytest.Monke
     def fail(*_: object, **__: object) -> NoReturn:
         raise ExceptionGroup("tasks", [error])
 
-    monkeypatch.setattr("medhelm.evaluation.benchmark_check.check_all", fail)
+    monkeypatch.setattr("medhelm.evaluation.check.check_all", fail)
     done = medhelm("benchmarks", "check", "pubmed_qa")
     assert done.code == 4
     assert done.err == (

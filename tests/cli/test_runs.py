@@ -14,7 +14,7 @@ import pytest
 from filelock import FileLock
 
 from medhelm.domain import Origin, RunStatus, Usage
-from medhelm.storage.recovery.damaged_runs import DamagedRunWarning
+from medhelm.storage.damage import DamagedRunWarning
 from medhelm.storage.store import Store
 from tests.support.benchmarks.choice import chat
 from tests.support.cli import Medhelm, assert_refused, succeeded

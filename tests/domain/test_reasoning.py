@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medhelm.domain.reasoning import split_reasoning, strip_reasoning
+from medhelm.domain.completion import split_reasoning, strip_reasoning
 from tests.support.cases import table
 
 PAIRS = {

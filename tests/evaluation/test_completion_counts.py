@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from medhelm.domain import CompletionCounts, Run
-from medhelm.domain.completion_counts import completion_remarks
-from medhelm.storage.run_file import NAME
+from medhelm.domain.run import completion_remarks
 from medhelm.storage.runs import load_runs
-from medhelm.storage.store import open_store
+from medhelm.storage.store import NAME, open_store
 from tests.support.benchmarks.choice import chat, make_benchmark, perfect, question_number
 from tests.support.cli import Medhelm
 from tests.support.servers.openai import Answer, Server

@@ -9,9 +9,9 @@ import pytest
 
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
-from medhelm.evaluation.constant_baseline import majority_baseline
+from medhelm.evaluation.check import majority_baseline
 from medhelm.scoring.metrics import METRICS
-from medhelm.storage.constant_baselines import read_baseline, write_baseline
+from medhelm.storage.runs import read_baseline, write_baseline
 from tests.support.benchmarks import choice as toys
 from tests.support.cli import Medhelm
 

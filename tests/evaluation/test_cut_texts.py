@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.evaluation.run_remarks import cut_text_remarks
+from medhelm.evaluation.remarks import cut_text_remarks
 from medhelm.scoring import metrics
 from medhelm.scoring.metric import Metric
 from tests.support.cli import Medhelm

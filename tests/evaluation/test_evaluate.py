@@ -15,7 +15,7 @@ from filelock import FileLock
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Benchmark, Model, Price, Shard
 from medhelm.errors import MissingError, StoreError, UserError
-from medhelm.evaluation import preparation
+from medhelm.evaluation import session as preparation
 from medhelm.evaluation.evaluate import Evaluation, Settings, evaluate
 from medhelm.models.cache import Cache
 from medhelm.models.catalog import find_models

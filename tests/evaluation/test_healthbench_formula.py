@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from medhelm.benchmarks.catalog import load_benchmarks
-from medhelm.benchmarks.trust import trust
+from medhelm.benchmarks.hooks import trust
 from medhelm.domain import RULES, Benchmark, Run
 from medhelm.evaluation.evaluate import Settings, evaluate
 from medhelm.scoring.metrics import METRIC_NAMES

@@ -12,8 +12,15 @@ from typing import Any
 import pytest
 
 from medhelm.domain import Instance, Reference, Run
-from medhelm.evaluation.imported_benchmarks import completed, library_of, stored_dataset, unknown_benchmarks, with_data
-from medhelm.evaluation.rescore import JuryChange, rejudge
+from medhelm.evaluation.rescore import (
+    JuryChange,
+    completed,
+    library_of,
+    rejudge,
+    stored_dataset,
+    unknown_benchmarks,
+    with_data,
+)
 from medhelm.scoring.jury.parsing import published_grades
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.judgments import read_replies
@@ -261,7 +268,7 @@ def test_sql_is_executed_where_the_database_is(tmp_path: Path, store: Path, monk
     run = runs_of(store)["ehrsql", A]
     plain = stored_dataset([run], LIBRARY, open_store(store), data=None, limit=None)
     known = [replace(one, fields={}, metadata={"database": str(database)}) for one in plain]
-    monkeypatch.setattr("medhelm.evaluation.imported_benchmarks.open_dataset", lambda *_, **__: known)
+    monkeypatch.setattr("medhelm.evaluation.rescore.open_dataset", lambda *_, **__: known)
     dataset = stored_dataset([run], LIBRARY, open_store(store), data=tmp_path, limit=None)
     rows = {row["instance_id"]: row for row in read_records(run)}
     for instance in dataset:

@@ -11,7 +11,7 @@ import pytest
 
 from medhelm.evaluation.evaluate import Evaluation, Settings, evaluate
 from medhelm.evaluation.plan import make_plan
-from medhelm.evaluation.run_recorder import NullListener
+from medhelm.evaluation.recorder import NullListener
 from medhelm.models.catalog import find_models
 from medhelm.storage.run_folders import read_run_folders, remove_runs
 from medhelm.storage.store import open_store

@@ -9,7 +9,7 @@ from typing import Any
 
 from medhelm.domain import Completion, Model
 from medhelm.evaluation.evaluate import Settings, evaluate
-from medhelm.evaluation.request_totals import RequestTotals
+from medhelm.evaluation.recorder import RequestTotals
 from medhelm.evaluation.rescore import JuryChange, rejudge
 from medhelm.results.leaderboard import leaderboard
 from medhelm.storage.judgments import read_replies

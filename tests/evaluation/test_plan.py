@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from medhelm.analysis.cost.plan import CostPlan, PlanRow
+from medhelm.analysis.planned_cost import CostPlan, PlanRow
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Benchmark, Jury, Model, Price
 from medhelm.errors import StoreError, UserError

@@ -8,17 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.analysis.cost.token_estimates import CompletionLength
+from medhelm.analysis.cost import CompletionLength
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
 from medhelm.domain import Benchmark, Completion, Model, Request, Usage
 from medhelm.errors import ProviderError
-from medhelm.evaluation.context_window.token_ratios import RunHistory
-from medhelm.evaluation.request_counts import (
-    PendingCounter,
-    PendingJudgeRequests,
-    PendingModelRequests,
-    PendingRequests,
-)
+from medhelm.evaluation.context import RunHistory
+from medhelm.evaluation.plan import PendingCounter, PendingJudgeRequests, PendingModelRequests, PendingRequests
 from medhelm.models.cache_reader import CacheReader
 from medhelm.models.provider import Provider
 from medhelm.scoring.jury.prompts import judge_prompts

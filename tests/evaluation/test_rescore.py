@@ -15,9 +15,9 @@ from medhelm.errors import UserError
 from medhelm.evaluation.evaluate import Settings, evaluate
 from medhelm.evaluation.rescore import JuryChange, rejudge
 from medhelm.evaluation.settings import Evaluation
-from medhelm.results.comparable.run_selection import select_runs
+from medhelm.results.comparable import select_runs
+from medhelm.storage.damage import DamagedRunWarning
 from medhelm.storage.judgments import read_replies
-from medhelm.storage.recovery.damaged_runs import DamagedRunWarning
 from medhelm.storage.runs import load_runs, read_records, read_scores
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.judged import DEFINITION, JUDGES, court, grades_of, is_judge, jury, mock, open_benchmark

@@ -9,10 +9,10 @@ import pytest
 import medhelm
 from medhelm.domain import Completion, Failure, FailureCode, JudgeReply
 from medhelm.evaluation.evaluate import Settings, evaluate
-from medhelm.evaluation.request_totals import FailureSummary
-from medhelm.evaluation.run_remarks import failure_sentences
-from medhelm.models.providers.errors.advice import ADVICE
-from medhelm.scoring.jury.aggregation import JudgeVerdict
+from medhelm.evaluation.recorder import FailureSummary
+from medhelm.evaluation.remarks import failure_sentences
+from medhelm.models.providers.errors import ADVICE
+from medhelm.scoring.jury.panel import JudgeVerdict
 from tests.support.benchmarks.judged import court, jury, mock, open_benchmark
 from tests.support.servers.openai import Answer, Server
 

@@ -12,8 +12,8 @@ import pytest
 from medhelm.domain import Completion, Message, Model, Prompt, Request
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
+from medhelm.models.budget import Budget
 from medhelm.models.client import Client
-from medhelm.models.limits.budget import Budget
 from medhelm.models.providers import open_provider
 from tests.support.benchmarks.choice import chat, make_benchmark
 from tests.support.cli import Medhelm

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from medhelm.io.lazy_regex import lazy_regex
+from medhelm.io.plugins import lazy_regex
 
 TEXT = "Answer: B, then answer: C"
 

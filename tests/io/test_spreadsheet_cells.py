@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import medhelm as package
 from medhelm.domain import JURY, RULES, Completion, Estimate, Judgment, JuryVerdict, Record, Score
 from medhelm.io.parquet import sql_text
-from medhelm.io.spreadsheet_cells import (
+from medhelm.io.spreadsheets import (
     FORMULA,
     LONGEST_CELL,
     NUMBER,
@@ -101,7 +101,7 @@ def test_every_writer_of_csv_and_workbooks_uses_the_guard() -> None:
         calls = {node.attr for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)}
         if "xlsxwriter" in text or "FORMAT csv" in text or ("import csv" in text and calls & {"writer", "DictWriter"}):
             writers.add(name)
-        if "medhelm.io.spreadsheet_cells" in text:
+        if "medhelm.io.spreadsheets" in text:
             users.add(name)
     assert writers == GUARDED | INVENTED
     assert users >= GUARDED

@@ -10,8 +10,8 @@ import pytest
 from medhelm.benchmarks.data.readers import READERS
 from medhelm.domain import Source
 from medhelm.errors import DataError
+from medhelm.io.office import parse_xml
 from medhelm.io.rows import Row
-from medhelm.io.xml_reader import parse_xml
 from tests.support.data_files import message, rows, written
 
 NOTES = """<?xml version="1.0" encoding="UTF-8"?>

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from medhelm.domain import Completion, Failure, Message, Model, Prompt, Request
-from medhelm.models.cache_lookup import KnownCompletion, find_completion
+from medhelm.models.cache import KnownCompletion, find_completion
 from tests.support.stores import make_model
 
 PROMPT = Prompt((Message("user", "Why?"),))

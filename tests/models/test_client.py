@@ -23,13 +23,12 @@ from hypothesis import strategies as st
 from medhelm.domain import Completion, Failure, Message, Model, Price, Prompt, Request, Usage
 from medhelm.errors import BudgetError, ProviderError, StoreError, StoreFullError, UserError
 from medhelm.io.http.client import HttpClient, read_json
-from medhelm.io.http.connection_errors import retry_after_s
 from medhelm.io.http.egress import EgressPolicy
+from medhelm.io.http.errors import retry_after_s
 from medhelm.models import cache as cache_module
+from medhelm.models.budget import Budget, largest_cost_usd
 from medhelm.models.cache import Cache
 from medhelm.models.client import EXHAUSTED_IN_A_ROW, Client, ClientResult, ModelUnusable
-from medhelm.models.limits.budget import Budget
-from medhelm.models.limits.spending_limit import largest_cost_usd
 from medhelm.models.provider import BilledError, Provider
 from tests.support import virtual_time
 from tests.support.servers.openai import Answer, Server

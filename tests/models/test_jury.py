@@ -9,8 +9,7 @@ import pytest
 
 from medhelm.domain import Jury
 from medhelm.errors import ConfigError, UserError
-from medhelm.models.catalog import find_models
-from medhelm.models.jury import find_jury, jury_warnings
+from medhelm.models.catalog import find_jury, find_models, jury_warnings
 from tests.support.cases import table
 
 A, B, C = (f"openai/{name}@http://127.0.0.1:8000/v1" for name in "abc")

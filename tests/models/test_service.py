@@ -7,8 +7,8 @@ import re
 import pytest
 
 from medhelm.io.http.hosts import host_of
+from medhelm.models.provider import Service
 from medhelm.models.providers import SERVICES, answers_in_process
-from medhelm.models.service import Service
 
 BUILT_IN = dict(SERVICES.built_in)
 HOSTED = {name: service for name, service in BUILT_IN.items() if service.base_url or service.settings}

@@ -18,7 +18,7 @@ from medhelm.analysis.agreement.jury_vs_clinicians import (
 )
 from medhelm.analysis.agreement.reliability import JuryAndRaters, RaterAgreement
 from medhelm.domain import Estimate
-from medhelm.domain.remark import Remark
+from medhelm.domain.result import Remark
 from medhelm.reports.agreement import as_json, to_table, verdict
 
 Ends = tuple[float, float] | None

@@ -13,8 +13,8 @@ from medhelm.analysis.comparison.tests import Adjustment
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.errors import UserError
 from medhelm.reports.comparison import in_words, pairs_as_json, pairs_to_table, pairs_verdict, verdict
-from medhelm.reports.formats.json_output import probability
-from medhelm.reports.formats.numbers import p_text
+from medhelm.reports.formats.json import probability
+from medhelm.reports.formats.tables import p_text
 from medhelm.results.comparison import compare_cells
 
 

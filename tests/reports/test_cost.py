@@ -10,13 +10,20 @@ from typing import Any
 
 import pytest
 
-from medhelm.analysis.cost.bill import Bill, BillRow, CostEffectiveness, UpdateCost
-from medhelm.analysis.cost.frontier import CostFrontier, FrontierModel, FrontierStep
-from medhelm.analysis.cost.plan import CostPlan, ExpectedAndMax, PlanRow
-from medhelm.analysis.cost.sums import CostRange, CostSum
-from medhelm.analysis.cost.use import CompletionUse
+from medhelm.analysis.cost import CostRange, CostSum
+from medhelm.analysis.frontier import (
+    Bill,
+    BillRow,
+    CostEffectiveness,
+    CostFrontier,
+    FrontierModel,
+    FrontierStep,
+    UpdateCost,
+)
+from medhelm.analysis.planned_cost import CostPlan, ExpectedAndMax, PlanRow
+from medhelm.analysis.use import CompletionUse
 from medhelm.domain import Usage
-from medhelm.domain.remark import Remark
+from medhelm.domain.result import Remark
 from medhelm.reports import cost as cost_report
 from medhelm.reports import plan as plan_report
 

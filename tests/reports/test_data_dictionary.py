@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from medhelm.reports.data_dictionary import TABLES, ColumnEntry, MetricEntry, dictionary, to_markdown, to_rows
+from medhelm.reports.export import TABLES, ColumnEntry, MetricEntry, dictionary, to_markdown, to_rows
 
 METRICS = [MetricEntry("exact_match", "Share of right answers.", "0 to 1"), MetricEntry("jury", "Grades.", "1 to 5")]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from medhelm.analysis.comparison.non_inferiority import GateResult, GateTest, NotCompared, decide, paired_change
-from medhelm.domain.remark import Remark
+from medhelm.domain.result import Remark
 from medhelm.reports.gate import FORMATS, as_json, gate_text, to_annotations, to_junit, verdict
 
 HOSTILE = 'x"/><script>\n::error::a,b:100%\x1b[31m\x00|`*\u202e'

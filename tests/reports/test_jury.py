@@ -16,7 +16,7 @@ import pytest
 from medhelm.analysis.jury.judges import JuryAnalysis
 from medhelm.analysis.jury.ranking import RankSwap
 from medhelm.domain import Estimate
-from medhelm.reports.formats.json_output import estimate_json
+from medhelm.reports.formats.json import estimate_json
 from medhelm.reports.jury import PARTS, as_json, to_text
 from medhelm.results.jury import analyze_judges
 from tests.support.stores import add_judged_runs, grades

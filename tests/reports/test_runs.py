@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.domain import JudgeTally, Run
-from medhelm.domain.run_folder import RunOnDisk
+from medhelm.domain.run import RunOnDisk
 from medhelm.reports.runs import as_json, stored_to_table, to_table
 from tests.support.stores import jury_of, make_run
 

@@ -20,7 +20,7 @@ import pytest
 from medhelm.analysis.agreement.calibration import prediction_powered
 from medhelm.analysis.leaderboard.cells import Cell
 from medhelm.errors import ConfigError, UserError
-from medhelm.evaluation import run_recorder as run_in_progress
+from medhelm.evaluation import recorder as run_in_progress
 from medhelm.evaluation.evaluate import evaluate
 from medhelm.results.leaderboard import leaderboard
 from medhelm.results.options import CalibrationOptions

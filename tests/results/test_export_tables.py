@@ -13,8 +13,8 @@ import pytest
 from medhelm import read_records as read_frame
 from medhelm.domain import RULES
 from medhelm.io.parquet import connect, sql_path
-from medhelm.results.runs.counted_failures import counted_runs
-from medhelm.storage.privacy.pseudonyms import Pseudonyms
+from medhelm.results.runs.remarks import counted_runs
+from medhelm.storage.privacy import Pseudonyms
 from medhelm.storage.runs import load_runs, read_columns, score_column
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import make_benchmark

@@ -12,7 +12,7 @@ from medhelm.errors import MissingError, StoreError, UserError
 from medhelm.results.gate import GateOptions, gate
 from medhelm.results.options import BoardOptions
 from medhelm.results.releases import freeze
-from medhelm.storage.recovery.damaged_runs import DamagedRunWarning
+from medhelm.storage.damage import DamagedRunWarning
 from medhelm.storage.store import create
 from tests.support.stores import make_store
 

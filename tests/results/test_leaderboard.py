@@ -10,7 +10,7 @@ import pytest
 import medhelm as face
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import Taxonomy
-from medhelm.domain.remark import Remark
+from medhelm.domain.result import Remark
 from medhelm.errors import ConfigError, StoreError, UserError
 from medhelm.extensions.web.selection import BoardSelection, board_of
 from medhelm.extensions.web.site import Site
@@ -18,7 +18,7 @@ from medhelm.results.comparison import compare_all_models
 from medhelm.results.leaderboard import leaderboard, leaderboard_of_scores
 from medhelm.results.options import BoardOptions
 from medhelm.results.runs.cells import UNKNOWN
-from medhelm.storage.recovery.damaged_runs import DamagedRunWarning, no_damaged_runs
+from medhelm.storage.damage import DamagedRunWarning, no_damaged_runs
 from tests.support.cli import Medhelm
 from tests.support.remarks import texts
 from tests.support.stores import make_store

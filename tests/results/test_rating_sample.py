@@ -26,7 +26,7 @@ from medhelm.domain import (
     Score,
 )
 from medhelm.errors import ConfigError, UserError
-from medhelm.io.spreadsheet_cells import LONGEST_CELL
+from medhelm.io.spreadsheets import LONGEST_CELL
 from medhelm.reports.agreement import sample_to_csv
 from medhelm.results.agreement import draw_rating_sample
 from medhelm.results.options import RunFilter

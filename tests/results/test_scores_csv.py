@@ -10,7 +10,7 @@ import pytest
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.types import Average, Leaderboard
 from medhelm.benchmarks.suites import load_suite
-from medhelm.domain.suite import SuiteEntry
+from medhelm.domain.benchmark import SuiteEntry
 from medhelm.errors import ConfigError, UserError
 from medhelm.results.scores_csv import PublishedScores, read_scores
 from tests.support.leaderboards import TABLE_1

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from medhelm.analysis.cost.bill import Bill, BillRow
+from medhelm.analysis.frontier import Bill, BillRow
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Benchmark, Jury, Model, Origin, Price, Run
 from medhelm.errors import StoreError, UserError
@@ -26,10 +26,9 @@ from medhelm.results.cost import make_bill
 from medhelm.results.runs.pricing import Pricing
 from medhelm.results.spending import read_spending
 from medhelm.scoring.metrics import METRIC_NAMES
-from medhelm.storage.recovery.damaged_runs import DamagedRunWarning
-from medhelm.storage.run_file import write_run
+from medhelm.storage.damage import DamagedRunWarning
 from medhelm.storage.runs import load_runs
-from medhelm.storage.store import open_store
+from medhelm.storage.store import open_store, write_run
 from tests.support.benchmarks.choice import answers_with, make_benchmark, perfect
 from tests.support.benchmarks.judged import JUDGES, court, mock, number, open_benchmark
 from tests.support.remarks import texts

@@ -19,12 +19,11 @@ from medhelm import __version__
 from medhelm.analysis.leaderboard.diff import RunCheck, Verification
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import RULES, Benchmark, Model
-from medhelm.domain.release import Release
+from medhelm.domain.result import Release
 from medhelm.errors import Interrupted, UserError
 from medhelm.evaluation.evaluate import Settings, evaluate
-from medhelm.evaluation.imported_benchmarks import unknown_benchmarks
-from medhelm.evaluation.rescore import JuryChange, rejudge
-from medhelm.evaluation.run_recorder import NullListener, RunRecorder
+from medhelm.evaluation.recorder import NullListener, RunRecorder
+from medhelm.evaluation.rescore import JuryChange, rejudge, unknown_benchmarks
 from medhelm.extensions.exchange.helm.importer import import_helm
 from medhelm.io.parquet import connect, sql_text
 from medhelm.models.catalog import find_models
@@ -32,9 +31,8 @@ from medhelm.results.options import BoardOptions
 from medhelm.results.releases import current_release, find_release, freeze
 from medhelm.results.verification import verify
 from medhelm.scoring.metrics import METRIC_NAMES
-from medhelm.storage.run_file import NAME
 from medhelm.storage.runs import load_runs
-from medhelm.storage.store import open_store
+from medhelm.storage.store import NAME, open_store
 from tests.support.benchmarks.choice import answers_with, make_benchmark, perfect
 from tests.support.benchmarks.judged import court, jury, open_benchmark
 from tests.support.benchmarks.judged import mock as open_model

@@ -8,7 +8,7 @@ import pytest
 
 from bench.studies.wordings.form import read_all
 from medhelm.scoring.answers.icd_codes import read_codes
-from medhelm.scoring.answers.label_list import read_labels
+from medhelm.scoring.answers.labels import read_labels
 from medhelm.scoring.answers.note_error import ErrorJudgment, read_error_judgment
 from medhelm.scoring.sql.extract import find_query
 from tests.support.cases import table

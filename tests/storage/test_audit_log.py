@@ -16,17 +16,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medhelm.errors import StoreError, StoreFullError
-from medhelm.io.http.audit import Subject
-from medhelm.storage.audit_chain import (
+from medhelm.io.http.hosts import Subject
+from medhelm.storage.audit import (
     LONGEST_ENTRY,
     NO_ENTRY,
+    AuditLog,
     check_chain,
     head_file,
     is_beginning,
     read_audit_log,
     total_requests,
 )
-from medhelm.storage.audit_log import AuditLog
 
 SUBJECT = Subject("openai/gpt-4o", "pubmed_qa", "ab" * 32)
 
@@ -63,8 +63,8 @@ def test_entries_are_on_disk_when_the_call_returns(path: Path) -> None:
 def test_logs_of_several_sessions_and_processes_are_one_chain(path: Path) -> None:
     """Each process appends after whatever the others have written meanwhile."""
     code = (
-        "import sys; from pathlib import Path; from medhelm.storage.audit_log import AuditLog; "
-        "from medhelm.io.http.audit import Subject; log = AuditLog(Path(sys.argv[1]))\n"
+        "import sys; from pathlib import Path; from medhelm.storage.audit import AuditLog; "
+        "from medhelm.io.http.hosts import Subject; log = AuditLog(Path(sys.argv[1]))\n"
         "for n in range(300): log.request_all('POST', 'https://a.example', [(Subject('m', 'b', ''), n)])\n"
         "log.close()"
     )

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from medhelm.domain.batch import Batch, BatchState
+from medhelm.domain.completion import Batch, BatchState
 from medhelm.errors import StoreError
-from medhelm.storage.batches import Batches
 from medhelm.storage.store import Store
+from medhelm.storage.unfinished import Batches
 
 ONE, TWO = "a" * 64, "0123456789abcdef" * 4
 

@@ -27,10 +27,8 @@ from medhelm.domain import (
     Usage,
 )
 from medhelm.errors import StoreError
-from medhelm.extensions.paper.reference_filter.marks_file import MARKS
+from medhelm.extensions.paper.reference_filter.marks import MARKS
 from medhelm.models.cache import Cache
-from medhelm.storage.batches import BATCH, Batches
-from medhelm.storage.constant_baselines import read_baseline, write_baseline
 from medhelm.storage.json_form import TUPLE, JsonForm
 from medhelm.storage.judgments import (
     COMPLETION_COLUMNS,
@@ -41,9 +39,9 @@ from medhelm.storage.judgments import (
     read_replies,
 )
 from medhelm.storage.releases import RELEASE, read_release
-from medhelm.storage.run_file import NAME, read_run, write_run
-from medhelm.storage.runs import RECORD_COLUMNS, RunWriter, load_runs, read_record
-from medhelm.storage.store import create, open_store
+from medhelm.storage.runs import RECORD_COLUMNS, RunWriter, load_runs, read_baseline, read_record, write_baseline
+from medhelm.storage.store import NAME, create, open_store, read_run, write_run
+from medhelm.storage.unfinished import BATCH, Batches
 
 STORES = Path(__file__).parent.parent / "fixtures" / "stores" / "v1"
 RUNS = sorted(STORES.glob("*/runs/*/*/run.json"))

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from medhelm.io.parquet import connect
-from medhelm.storage.recovery.damaged_runs import damaged
+from medhelm.storage.damage import damaged
 from medhelm.storage.runs import completions_by_snapshot, load_runs
 from medhelm.storage.store import open_store
 from tests.support.stores import add_judged_runs, grades

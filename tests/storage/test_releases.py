@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from medhelm.domain.release import CellProvenance, Release
+from medhelm.domain.result import CellProvenance, Release
 from medhelm.errors import StoreError, UserError
 from medhelm.io.parquet import connect, sql_text
 from medhelm.storage.releases import (

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from medhelm.domain.run_folder import RunOnDisk
+from medhelm.domain.run import RunOnDisk
 from medhelm.errors import StoreError, UserError
 from medhelm.storage.run_folders import purge, read_removals, read_run_folders, remove_runs, restore_runs
 from medhelm.storage.runs import load_runs

@@ -35,9 +35,9 @@ from medhelm.domain import (
 )
 from medhelm.errors import StoreError, StoreFullError
 from medhelm.io import output_folder
+from medhelm.storage import store as run_replacement
+from medhelm.storage.damage import DamagedRunWarning, no_damaged_runs
 from medhelm.storage.judgments import read_judgments
-from medhelm.storage.recovery import run_replacement
-from medhelm.storage.recovery.damaged_runs import DamagedRunWarning, no_damaged_runs
 from medhelm.storage.runs import (
     RunWriter,
     load_runs,
@@ -282,7 +282,7 @@ def test_a_disk_error_while_writing_says_what_is_kept(store: Store, monkeypatch:
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("medhelm.storage.run_file.write_confidential", full)
+    monkeypatch.setattr("medhelm.storage.store.write_confidential", full)
     with pytest.raises(StoreFullError, match=r"No space left on device.*kept in the store's cache"):
         writing.finish(a_run())
     monkeypatch.undo()

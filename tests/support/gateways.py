@@ -15,13 +15,13 @@ from medhelm.extensions.cluster.gateway.server import Gateway, serve
 from medhelm.extensions.cluster.gateway.worker import GatewayClient, RemoteGateway
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.io.http.listening import listen_on_file
+from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
 from medhelm.models.cache_reader import CacheReader
 from medhelm.models.client import Client, ClientResult
-from medhelm.models.limits.budget import Budget
 from medhelm.models.provider import Provider
 from medhelm.models.remote import GATEWAY_VARIABLE
-from medhelm.storage.audit_log import AuditLog
+from medhelm.storage.audit import AuditLog
 
 OUTSIDE = Model(
     name="openai/m",

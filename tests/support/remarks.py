@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from medhelm.domain.remark import Remark
+from medhelm.domain.result import Remark
 
 
 def texts(remarks: Iterable[Remark]) -> tuple[str, ...]:

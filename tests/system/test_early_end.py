@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from medhelm.evaluation import run_recorder as run_in_progress
+from medhelm.evaluation import recorder as run_in_progress
 
 
 def test_an_import_that_is_under_way_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

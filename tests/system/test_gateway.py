@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from medhelm.storage.audit_chain import check_chain, read_audit_log
+from medhelm.storage.audit import check_chain, read_audit_log
 from medhelm.storage.runs import load_runs, read_records
 from medhelm.storage.store import open_store
 from tests.support import programs

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bench.tools.ray_nodes import RayNodes, ray_nodes
-from medhelm.storage.audit_chain import read_audit_log
+from medhelm.storage.audit import read_audit_log
 from medhelm.storage.runs import load_runs, read_records
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import DEFINITION, make_benchmark

@@ -14,10 +14,10 @@ import pytest
 
 from medhelm.domain import Completion, Message, Model, Price, Prompt, Request, Usage
 from medhelm.errors import Interrupted
-from medhelm.io.number_locks import NumberLocks, number_of
+from medhelm.io.locks import NumberLocks, number_of
+from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
 from medhelm.models.client import Client, ClientResult
-from medhelm.models.limits.budget import Budget
 from medhelm.models.provider import Provider
 
 MODEL = Model(name="test/m", provider="test", remote_name="m", price=Price(input=1.0, output=1.0))
@@ -26,7 +26,7 @@ ASKED = Request(model=MODEL, prompt=Prompt((Message("user", "Is it?"),)), max_to
 HOLDER = """
 import sys, time
 from pathlib import Path
-from medhelm.io.number_locks import NumberLocks
+from medhelm.io.locks import NumberLocks
 numbers = NumberLocks(Path(sys.argv[1]))
 assert numbers.take(int(sys.argv[2]))
 print("held", flush=True)

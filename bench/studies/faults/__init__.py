@@ -299,7 +299,7 @@ def _store_for(job: Work, work: Path, name: str) -> Path:
 def _problem_reading(store: Path) -> str:
     """Return the error or warning that reading a store gives; empty if all its runs are whole."""
     from medhelm.errors import StoreError
-    from medhelm.storage.recovery.damaged_runs import intact_runs
+    from medhelm.storage.damage import intact_runs
     from medhelm.storage.runs import load_runs
     from medhelm.storage.store import open_store
 

@@ -146,8 +146,8 @@ COMMANDS: Mapping[str, Command] = {
 _IMPORTED = """
 asyncio sqlite3 duckdb numpy scipy.stats aiohttp filelock medhelm.evaluation.runner medhelm.evaluation.rescore
 medhelm.evaluation.evaluate medhelm.evaluation.python_api medhelm.extensions.cluster.shards
-medhelm.evaluation.constant_baseline
-medhelm.scoring.jury.panel medhelm.analysis.ratios medhelm.storage.audit_log
+medhelm.evaluation.check
+medhelm.scoring.jury.panel medhelm.analysis.ratios medhelm.storage.audit
 medhelm.results.leaderboard medhelm.extensions.paper medhelm.results.runs.purge medhelm.extensions.vault.conversion
 medhelm.extensions.exchange.helm.importer medhelm.extensions.web.export
 """.split()  # noqa: SIM905

@@ -10,7 +10,7 @@ from typing import Any
 from bench.studies.wordings.form import Form
 from medhelm.scoring.answers.date import read_date, read_weeks_and_days
 from medhelm.scoring.answers.icd_codes import read_codes
-from medhelm.scoring.answers.label_list import read_labels
+from medhelm.scoring.answers.labels import read_labels
 from medhelm.scoring.answers.note_error import read_error_judgment
 from medhelm.scoring.answers.number import read_number
 from medhelm.scoring.metrics.medcalc import quantity_names

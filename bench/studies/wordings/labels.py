@@ -7,7 +7,7 @@ from itertools import cycle
 
 from bench.studies.wordings import labels_held_out as held_out
 from bench.studies.wordings.form import Form
-from medhelm.scoring.answers.label_list import read_labels
+from medhelm.scoring.answers.labels import read_labels
 
 SETS = (
     ("Asthma", "COPD", "Heart failure"),

@@ -20,8 +20,7 @@ from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 
-from medhelm.benchmarks.checked_definitions import find_checked
-from medhelm.benchmarks.definition import FILE_NAME, LIBRARY, read_definition
+from medhelm.benchmarks.definition import FILE_NAME, LIBRARY, find_checked, read_definition
 from medhelm.benchmarks.names import check_name, slug
 from medhelm.domain import Benchmark
 from medhelm.errors import ConfigError, UserError, suggestion
@@ -182,7 +181,7 @@ class _Catalog:
 
     def _hint(self, name: str, known: Collection[str]) -> str:
         """Return what the user may have meant: a title, a list with commas, a data file, or a similar name."""
-        from medhelm.benchmarks.from_table import KINDS  # lazy: only errors need it
+        from medhelm.benchmarks.new import KINDS  # lazy: only errors need it
 
         path = Path(name)
         if "," in name:

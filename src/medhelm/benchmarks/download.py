@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from medhelm.benchmarks.data.dataset import find_data
-from medhelm.benchmarks.data.sources import (
+from medhelm.benchmarks.data.sampling import (
     addresses,
     check_files,
     file_digest,
@@ -23,11 +23,10 @@ from medhelm.benchmarks.data.sources import (
 )
 from medhelm.domain import Benchmark
 from medhelm.errors import DataError, MissingError, UserError
-from medhelm.io.http.audit import SUBJECT, Audit, Subject
 from medhelm.io.http.egress import EgressPolicy, note_request, way_of
-from medhelm.io.http.hosts import is_loopback
+from medhelm.io.http.hosts import SUBJECT, Audit, Subject, is_loopback
+from medhelm.io.locks import finish_in_thread
 from medhelm.io.output_folder import output_error
-from medhelm.io.threads import finish_in_thread
 
 if TYPE_CHECKING:
     import aiohttp
@@ -212,7 +211,7 @@ async def _download(downloader: _Downloader, address: str, partial: Path) -> Non
     """Download `address` to `partial`, resuming an earlier download."""
     import aiohttp
 
-    from medhelm.io.http.connection_errors import connection_problem  # lazy, like the HTTP library
+    from medhelm.io.http.errors import connection_problem  # lazy, like the HTTP library
 
     start = partial.stat().st_size if partial.exists() else 0
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})

@@ -16,8 +16,7 @@ from medhelm.cli.common.extensions import ExtensibleGroup, accept_command
 from medhelm.cli.common.printing import warn
 from medhelm.cli.common.shared import Shared, shared_options
 from medhelm.errors import Interrupted, MedHelmError, MissingError
-from medhelm.io.lazy_mapping import LazyMapping
-from medhelm.io.plugins import COMMANDS, WithPlugins
+from medhelm.io.plugins import COMMANDS, LazyMapping, WithPlugins
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C."""
@@ -26,44 +25,44 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Evaluate": {
         "demo": ("run:demo", "Run the baselines on invented sample rows."),
         "run": ("run:run", "Evaluate models on benchmarks."),
-        "plan": ("plan:plan", "Show what a run would send and cost."),
-        "rescore": ("rescore:rescore", "Recompute scores of stored completions."),
-        "rejudge": ("rescore:rejudge", "Grade stored completions with other judges."),
+        "plan": ("run:plan", "Show what a run would send and cost."),
+        "rescore": ("run:rescore", "Recompute scores of stored completions."),
+        "rejudge": ("run:rejudge", "Grade stored completions with other judges."),
         "filter-references": ("paper", "Mark references the prompt cannot support."),
-        "batches": ("batches:batches", "List batches that are not collected yet."),
+        "batches": ("run:batches", "List batches that are not collected yet."),
         "gateway": ("cluster", "Call models for other processes and machines."),
         "merge": ("cluster", "Merge shards into complete runs."),
     },
     "Benchmarks, data and models": {
-        "benchmarks": ("benchmarks:benchmarks", "List, preview and check benchmarks."),
-        "data": ("data:data", "Locate, download and verify data."),
-        "models": ("models:models", "List models and check that they respond."),
-        "taxonomy": ("benchmarks:taxonomy", "Show medical tasks and their benchmarks."),
-        "plugins": ("plugins:plugins", "List and check installed plug-ins."),
+        "benchmarks": ("catalog:benchmarks", "List, preview and check benchmarks."),
+        "data": ("catalog:data", "Locate, download and verify data."),
+        "models": ("catalog:models", "List models and check that they respond."),
+        "taxonomy": ("catalog:taxonomy", "Show medical tasks and their benchmarks."),
+        "plugins": ("catalog:plugins", "List and check installed plug-ins."),
         "docs": ("docs:docs", "List or print the documentation."),
     },
     "Results": {
-        "leaderboard": ("leaderboard:leaderboard", "Rank models by macro average."),
+        "leaderboard": ("results:leaderboard", "Rank models by macro average."),
         "serve": ("web", "Show the results in a browser."),
-        "compare": ("compare:compare", "Test whether models differ significantly."),
+        "compare": ("results:compare", "Test whether models differ significantly."),
         "show": ("runs:show", "Show one instance and its completions."),
-        "cost": ("cost:cost", "Show what was spent, by model or benchmark."),
-        "power": ("plan:power", "Show which differences can be detected."),
+        "cost": ("results:cost", "Show what was spent, by model or benchmark."),
+        "power": ("run:power", "Show which differences can be detected."),
         "report": ("paper", "Write the paper's tables and figures."),
     },
     "Judges": {
-        "jury": ("jury:jury", "Measure the quality of the judges."),
-        "agreement": ("agreement:agreement", "Compare the jury with clinicians' ratings."),
+        "jury": ("results:jury", "Measure the quality of the judges."),
+        "agreement": ("results:agreement", "Compare the jury with clinicians' ratings."),
     },
     "Releases": {
-        "release": ("release:release", "Freeze the leaderboard under a name."),
-        "diff": ("release:diff", "Compare two releases."),
-        "verify": ("release:verify", "Recompute the leaderboard and compare."),
-        "gate": ("gate:gate", "Fail a build if a model got worse."),
+        "release": ("releases:release", "Freeze the leaderboard under a name."),
+        "diff": ("releases:diff", "Compare two releases."),
+        "verify": ("releases:verify", "Recompute the leaderboard and compare."),
+        "gate": ("releases:gate", "Fail a build if a model got worse."),
     },
     "The store": {
         "runs": ("runs:runs", "List, show and remove runs."),
-        "budget": ("cost:budget", "Limit what is spent in a store."),
+        "budget": ("results:budget", "Limit what is spent in a store."),
         "audit": ("audit:audit", "Show and verify what was sent."),
         "purge": ("runs:purge_store", "Delete text from a store for good."),
         "encrypt": ("vault", "Encrypt a store, or create an encrypted one."),

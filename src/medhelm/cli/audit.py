@@ -18,7 +18,7 @@ from medhelm.domain.text import plural
 from medhelm.io.http.hosts import host_of
 
 if TYPE_CHECKING:
-    from medhelm.storage.audit_chain import AuditCheck, AuditEntry
+    from medhelm.storage.audit import AuditCheck, AuditEntry
 
 _SHOWN = ("time", "user", "command", "worker", "destination", "model", "benchmark", "bytes", "digest")
 """Fields of an entry in the table; `worker` only if a gateway sent requests for workers."""
@@ -69,7 +69,7 @@ def show(shared: Shared, /, since: datetime | None, host: str, benchmark: str, l
       medhelm audit show --since 2026-11-01
       medhelm audit show --host api.openai.com --json
     """
-    from medhelm.storage.audit_chain import read_audit_log, total_requests
+    from medhelm.storage.audit import read_audit_log, total_requests
     from medhelm.storage.store import find_store
 
     shown: deque[AuditEntry] = deque(maxlen=last)
@@ -100,7 +100,7 @@ def show(shared: Shared, /, since: datetime | None, host: str, benchmark: str, l
 
 def _checked_head(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
     """Return a hash, or the beginning of one. Raises: BadParameter for anything else, which could match by chance."""
-    from medhelm.storage.audit_chain import HEAD_DIGITS
+    from medhelm.storage.audit import HEAD_DIGITS
 
     if value is not None and not re.fullmatch(rf"[0-9a-fA-F]{{{HEAD_DIGITS},64}}", value):
         raise click.BadParameter(
@@ -131,7 +131,7 @@ def verify(shared: Shared, /, head: str | None) -> int:
       medhelm audit verify
       medhelm audit verify --head 5f1d...
     """
-    from medhelm.storage.audit_chain import check_chain
+    from medhelm.storage.audit import check_chain
     from medhelm.storage.store import find_store
 
     path = find_store(shared.store).audit_file

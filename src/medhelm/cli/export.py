@@ -105,7 +105,7 @@ def card(shared: Shared, place: Path, options: BoardOptions) -> int:
     Example:
       medhelm export card card.html --benchmark pubmed_qa --benchmark aci_bench
     """
-    from medhelm.results.card.card import export_card
+    from medhelm.results.card import export_card
 
     options = board_options(shared, options)
     done = export_card(shared.store_to_read, place, options, definitions=definitions_of(shared))
@@ -113,7 +113,7 @@ def card(shared: Shared, place: Path, options: BoardOptions) -> int:
 
 
 def _export_tables(shared: Shared, folder: Path, format: Format, options: BoardOptions, texts: bool) -> int:
-    from medhelm.results.export_tables import export_tables
+    from medhelm.results.export import export_tables
 
     options = board_options(shared, options)
     return print_result(export_tables(shared.store_to_read, folder, format, options, texts=texts), shared)

@@ -5,24 +5,40 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from medhelm.cli.common.options import cluster_options, options_of, run_options, scoring_option
+from medhelm.cli.common import shell_completion
+from medhelm.cli.common.options import (
+    cluster_options,
+    format_option,
+    options_of,
+    prices_option,
+    run_options,
+    scoring_option,
+)
 from medhelm.cli.common.output import progress_options, table_options
-from medhelm.cli.common.printing import print_json, warn
-from medhelm.cli.common.shared import Shared, gateway_option, load, shared_options
-from medhelm.cli.leaderboard import print_leaderboard
-from medhelm.errors import ErrorCollector, UserError
+from medhelm.cli.common.printing import print_json, print_remarks, warn
+from medhelm.cli.common.shared import Shared, board_options, gateway_option, load, shared_options
+from medhelm.cli.results import print_leaderboard
+from medhelm.domain import RubricName
+from medhelm.domain.text import listed
+from medhelm.errors import ConfigError, ErrorCollector, UserError
 from medhelm.evaluation.settings import JuryOptions, Settings
 from medhelm.io.plugins import IMPORTERS, from_extension
+from medhelm.results.options import FILTER_FLAGS, BoardOptions
 
 if TYPE_CHECKING:
+    from medhelm.analysis.comparison.power import PowerDesign
     from medhelm.benchmarks.data.dataset import Dataset
     from medhelm.domain import Benchmark, Jury, Model, Rule, Run
+    from medhelm.evaluation.rescore import JuryChange
     from medhelm.evaluation.settings import Evaluation
     from medhelm.storage.store import Store
+
+
+# --- run --------------------------------------------------------------------------------------------------------------
 
 
 @click.command()
@@ -120,7 +136,7 @@ def check_rubric(benchmarks: Sequence[Benchmark], rubric: str, jury: Jury | None
 
 def open_like(shared: Shared, folders: Sequence[Path], store: Store, limit: int | None) -> list[Dataset]:
     """Return the prompts of finished HELM runs as datasets; `store` keeps their instances. Raises: UserError."""
-    from medhelm.evaluation.imported_benchmarks import library_of
+    from medhelm.evaluation.rescore import library_of
 
     like_helm = from_extension(IMPORTERS, "helm_prompts", extension="exchange", what="--like")
     library = library_of(shared.benchmark_folders)
@@ -130,7 +146,7 @@ def open_like(shared: Shared, folders: Sequence[Path], store: Store, limit: int 
 
 def find_judges(shared: Shared, judging: JuryOptions, *, quiet: bool = False) -> Jury | None:
     """Return the jury of `--judge` or `--jury`; None without judges. Prints its warnings unless `quiet`."""
-    from medhelm.models.jury import find_jury
+    from medhelm.models.catalog import find_jury
 
     jury, warnings = find_jury(
         judging.judges,
@@ -150,7 +166,7 @@ def note_jury(
 ) -> None:
     """Print warnings about a jury, if any of these benchmarks uses it. `benchmarks`: None if all do."""
     from medhelm.domain import JURY
-    from medhelm.models.jury import jury_warnings
+    from medhelm.models.catalog import jury_warnings
 
     if jury and (benchmarks is None or any(JURY in benchmark.metrics for benchmark in benchmarks)):
         for warning in jury_warnings(jury, models):
@@ -184,7 +200,7 @@ def _evaluate(
     from medhelm.cli.common.progress import progress_listener
     from medhelm.domain.text import listed, plural
     from medhelm.evaluation.evaluate import evaluate
-    from medhelm.evaluation.preparation import next_metrics
+    from medhelm.evaluation.session import next_metrics
     from medhelm.storage.store import create
 
     benchmarks, found = find_named(shared, names, models, errors)
@@ -239,13 +255,13 @@ def _print_ranking(
 def print_runs(shared: Shared, done: Evaluation, rule: Rule) -> Collection[str]:
     """Print the runs of an evaluation, and its messages; return the remarks that a leaderboard would repeat."""
     from medhelm.reports import runs as runs_report
-    from medhelm.results.runs.counted_failures import counted_runs
+    from medhelm.results.runs.remarks import counted_runs
 
     shown: Sequence[Run] = counted_runs(done.runs)
     if shared.json:
         print_json(runs_report.as_json(shown, rule, cost_usd=done.cost_usd, seconds=done.seconds))
     else:
-        from medhelm.results.runs.names import names_in, renamed
+        from medhelm.results.runs.run_filter import names_in, renamed
 
         names = names_in(("", run) for run in shown)
         shown = [renamed(run, names) for run in shown]
@@ -272,3 +288,474 @@ def find_named(
     if any(model.base_url for model in found):
         import_early()
     return errors.found(lambda some: load(shared, some), names), found
+
+
+# --- plan -------------------------------------------------------------------------------------------------------------
+# `medhelm plan` and `medhelm power`: the cost of a run, and the differences that it can detect.
+
+
+@click.command()
+@run_options
+@options_of(Settings, "settings", "shard")
+@prices_option
+@format_option
+@table_options
+@shared_options("store", "data", "benchmarks", "trust", "models", "offline", "json")
+@click.pass_obj
+def plan(
+    shared: Shared,
+    /,
+    names: tuple[str, ...],
+    like: tuple[Path, ...],
+    models: tuple[str, ...],
+    judging: JuryOptions,
+    settings: Settings,
+    prices: tuple[str, ...],
+    format_: str,
+    **_unused: Any,
+) -> int:
+    """Show what a run would send and cost.
+
+    Takes the same arguments as `medhelm run`, but sends nothing and does not create a store. Requests whose completions
+    are in the cache of the store are not sent again. Exit code 4: data or keys are missing.
+
+    \b
+    Examples:
+      medhelm plan pubmed_qa medbullets --data DIR --model openai/gpt-4o
+      medhelm plan all --model openai/gpt-4o --judge openai/J1 --max-cost 20
+    """
+    from medhelm.evaluation.plan import make_plan
+    from medhelm.models.price_book import read_price_books
+    from medhelm.reports import plan as plan_report
+
+    errors = ErrorCollector()
+    with errors.collect():
+        check_names(names, like, settings)
+    jury = find_jury(shared, judging, errors, models)
+    benchmarks, found = find_named(shared, names, models, errors)
+    with errors.collect():
+        check_rubric(benchmarks, settings.rubric, jury, like)
+    note_jury(shared, jury, found, benchmarks if names else None)
+    datasets: list[Dataset] = []
+    with errors.collect():
+        datasets = _open_like(shared, like, settings.limit)
+    forecast = make_plan(
+        benchmarks,
+        found,
+        store=shared.store,
+        data=shared.data,
+        settings=replace(settings, offline=shared.offline),
+        environment=shared.environment,
+        jury=jury,
+        datasets=datasets,
+        books=read_price_books(prices),
+        errors=errors,
+    )
+    if format_ == "json":
+        print_json(plan_report.as_json(forecast))
+    else:
+        click.echo(plan_report.to_table(forecast, format_), nl=False)
+        print_remarks(plan_report.remarks(forecast), format_)
+    for text in [*(forecast.warnings if format_ == "json" else ()), *plan_report.missing(forecast)]:
+        click.echo(f"medhelm: {text}", err=True)
+    return 4 if forecast.is_missing_something else 0
+
+
+def _open_like(shared: Shared, like: tuple[Path, ...], limit: int | None) -> list[Dataset]:
+    """Open the instances of imported runs. Raises: UserError."""
+    from medhelm.io.work_folders import temporary_folder
+    from medhelm.storage.store import create, open_store
+
+    if not like:
+        return []
+    # A plan does not write to the store: the instances go to a temporary folder, encrypted if the store is.
+    if (shared.store / "store.json").exists():
+        open_store(shared.store)
+    with temporary_folder() as work:
+        return open_like(shared, like, create(work.path / "store"), limit)
+
+
+_PROBABILITY = click.FloatRange(0, 1, min_open=True, max_open=True)
+
+
+@click.command()
+@click.argument("models", metavar="[MODEL_A MODEL_B]", nargs=-1, shell_complete=shell_completion.stored_models)
+@click.option(
+    "--difference",
+    metavar="D",
+    type=click.FloatRange(0, 1, min_open=True),
+    help="True difference to detect, on a scale from 0 (worst) to 1 (best).",
+)
+@click.option(
+    "--power",
+    metavar="P",
+    type=_PROBABILITY,
+    default=0.8,
+    show_default=True,
+    help="Probability of detecting the difference.",
+)
+@click.option(
+    "--alpha",
+    metavar="P",
+    type=_PROBABILITY,
+    default=0.05,
+    show_default=True,
+    help="Significance level (false-positive rate).",
+)
+@click.option(
+    "--pairs",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Number of comparisons that share --alpha, such as 36 for all pairs of 9 models.",
+)
+@click.option(
+    "--disagreement",
+    metavar="P",
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Without a store, scores of 0 and 1: share of instances that only one of the models gets right.",
+)
+@click.option(
+    "--sd",
+    metavar="SD",
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Without a store, other scores: standard deviation of the paired differences, on a scale from 0 to 1.",
+)
+@click.option("--instances", metavar="N", type=click.IntRange(min=1), help="Without a store: number of instances.")
+@click.option(
+    "--design-effect",
+    metavar="FACTOR",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Without a store: factor by which clustering increases the variance.",
+)
+@options_of(BoardOptions, "options", "suite", "wanted", "tier", "rule")
+@format_option
+@table_options
+@shared_options("store", "benchmarks", "json")
+@click.pass_obj
+def power(
+    shared: Shared,
+    /,
+    models: tuple[str, ...],
+    difference: float | None,
+    power: float,
+    alpha: float,
+    pairs: int,
+    disagreement: float | None,
+    sd: float | None,
+    instances: int | None,
+    design_effect: float,
+    options: BoardOptions,
+    format_: str,
+) -> int:
+    """Show which differences can be detected.
+
+    Estimates the smallest difference that can be detected, and the number of instances that a given difference needs,
+    from the scores in the store: for two named models, or for all pairs. With --disagreement or --sd, calculates both
+    without a store.
+
+    \b
+    Examples:
+      medhelm power
+      medhelm power openai/gpt-4o openai/gpt-4o-mini --difference 0.03
+      medhelm power --difference 0.03 --pairs 36
+      medhelm power --disagreement 0.18 --difference 0.03
+      medhelm power --sd 0.2 --instances 150
+    """
+    from medhelm.analysis.comparison.power import PowerDesign
+
+    design = PowerDesign(power=power, alpha=alpha, comparisons=pairs)
+    if disagreement is not None or sd is not None:
+        if not options.wanted.is_empty:
+            raise UserError(f"{FILTER_FLAGS} need a store. Leave out --disagreement and --sd.")
+        _calculate(models, disagreement, sd, design_effect, design, difference, instances, format_)
+        return 0
+    if instances is not None or design_effect != 1:
+        raise UserError("--instances and --design-effect need --disagreement or --sd; in a store they are measured.")
+    if len(models) not in (0, 2):
+        raise UserError(f"cannot compare {', '.join(models)}: name two models, or none for all pairs.")
+    from medhelm.reports import power as power_report
+    from medhelm.results.comparison import measure_power
+
+    found = measure_power(
+        shared.all_stores,
+        models,
+        board_options(shared, options, format_),
+        design=design,
+        difference=difference,
+    )
+    if format_ == "json":
+        print_json(power_report.as_json(found))
+    else:
+        click.echo("\n".join(power_report.to_tables(found, format_)), nl=False)
+    return 0
+
+
+def _calculate(
+    models: tuple[str, ...],
+    disagreement: float | None,
+    sd: float | None,
+    design_effect: float,
+    design: PowerDesign,
+    difference: float | None,
+    instances: int | None,
+    format_: str,
+) -> None:
+    """Print the power or sample size for given noise, without a store."""
+    if models or (disagreement is not None and sd is not None):
+        raise UserError("--disagreement, --sd and names of models cannot be combined: use one of them.")
+    from medhelm.analysis.comparison.power import Noise
+    from medhelm.reports import power as power_report
+
+    if difference is None and instances is None:
+        raise UserError(
+            "give --difference to get the number of instances it needs, --instances to get the difference they detect, "
+            "or both to get the power."
+        )
+    if difference is not None and disagreement is not None and difference > disagreement:
+        raise UserError(
+            f"--difference {difference:g} is impossible: models that disagree on {disagreement:g} differ by no more."
+        )
+    noise = Noise(sd=sd, disagreement=disagreement, design_effect=design_effect)
+    content, sentences = power_report.calculated(noise, design, difference=difference, instances=instances)
+    if format_ == "json":
+        print_json(content)
+    else:
+        click.echo("\n".join(sentences))
+
+
+# --- rescore ----------------------------------------------------------------------------------------------------------
+# `medhelm rejudge` and `medhelm rescore`: new scores for stored completions.
+
+_MODELS = click.option(
+    "--model",
+    "models",
+    multiple=True,
+    metavar="MODEL",
+    shell_complete=shell_completion.stored_models,
+    help="Only runs of this model; repeatable.",
+)
+_WITHOUT = click.option(
+    "--without",
+    multiple=True,
+    shell_complete=shell_completion.models,
+    metavar="JUDGE",
+    help="Earlier judge to exclude; repeatable.",
+)
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=shell_completion.benchmarks)
+@options_of(JuryOptions, "judging")
+@click.option(
+    "--rubric",
+    type=click.Choice(get_args(RubricName)),
+    help="Criteria for judges.  [default: those of the earlier judges]",
+)
+@click.option(
+    "--verification-code/--no-verification-code",
+    "verification_codes",
+    default=None,
+    help="Whether judges must copy a code from their prompt into each verdict.  [default: as the earlier judges]",
+)
+@click.option("--only", is_flag=True, help="Replace all earlier judges.")
+@_WITHOUT
+@_MODELS
+@options_of(Settings, "settings", "spending", "service")
+@cluster_options
+@gateway_option
+@scoring_option
+@table_options
+@progress_options
+@shared_options("store", "data", "benchmarks", "trust", "models", "offline", "json")
+@click.pass_obj
+def rejudge(
+    shared: Shared,
+    /,
+    names: tuple[str, ...],
+    judging: JuryOptions,
+    rubric: RubricName | None,
+    verification_codes: bool | None,
+    only: bool,
+    without: tuple[str, ...],
+    models: tuple[str, ...],
+    rule: Rule,
+    settings: Settings,
+) -> int:
+    """Grade stored completions with other judges.
+
+    Adds the named judges to the earlier ones, whose judgments are kept. Completions are not generated again. The
+    default is all benchmarks with free-text completions.
+
+    \b
+    Examples:
+      medhelm rejudge --judge openai/NEW
+      medhelm rejudge aci_bench --judge openai/NEW --without openai/OLD
+    """
+    from medhelm.evaluation.rescore import JuryChange, judged_only
+
+    jury = find_judges(shared, replace(judging, min_judges=None), quiet=not only)
+    if jury is None:
+        raise UserError("no judges were given. Name them with --judge or --jury. Nothing was sent.")
+    benchmarks = _load_stored(shared, names)
+    if names and (closed := sorted({b.name for b in benchmarks} - {b.name for b in judged_only(benchmarks)})):
+        raise UserError(f"{', '.join(closed)} cannot be judged: its metrics compare completions with references.")
+    if only:
+        note_jury(shared, jury, (), None)
+    change = JuryChange(
+        judges=jury.judges,
+        only=only,
+        without=without,
+        at_least=judging.min_judges,
+        rubric=rubric,
+        verification_codes=verification_codes,
+    )
+    return _rejudge_and_print(shared, judged_only(benchmarks), change, models, rule, settings)
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=shell_completion.benchmarks)
+@_WITHOUT
+@click.option(
+    "--min-judges",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Complete judgments required to score an instance.  [default: unchanged]",
+)
+@_MODELS
+@cluster_options
+@scoring_option
+@table_options
+@progress_options
+@shared_options("store", "data", "benchmarks", "trust", "json")
+@click.pass_obj
+def rescore(
+    shared: Shared,
+    /,
+    names: tuple[str, ...],
+    without: tuple[str, ...],
+    min_judges: int | None,
+    models: tuple[str, ...],
+    rule: Rule,
+    settings: Settings,
+) -> int:
+    """Recompute scores of stored completions.
+
+    Use it after adding a metric to a benchmark, after installing an optional package, or to exclude a judge. Sends
+    nothing. The default is all benchmarks.
+
+    \b
+    Examples:
+      medhelm rescore --data DIR
+      medhelm rescore aci_bench --data DIR --without openai/J1
+    """
+    from medhelm.evaluation.rescore import JuryChange
+
+    change = JuryChange(without=without, at_least=min_judges)
+    return _rejudge_and_print(shared, _load_stored(shared, names), change, models, rule, settings)
+
+
+def _load_stored(shared: Shared, names: Sequence[str]) -> list[Benchmark]:
+    """Load the named benchmarks, or all benchmarks with stored runs whose definition is known here."""
+    from medhelm.evaluation.rescore import unknown_benchmarks
+    from medhelm.storage.runs import load_runs
+    from medhelm.storage.store import open_store
+
+    store = open_store(shared.store)
+    runs = load_runs(store)
+    unknown = unknown_benchmarks(store, runs, names)
+    ours = {benchmark.name for benchmark in unknown}
+    wanted = [name for name in names or sorted({run.benchmark for run in runs}) if name not in ours]
+    return [*_load_known(shared, wanted, are_named=bool(names)), *unknown]
+
+
+def _load_known(shared: Shared, names: Sequence[str], *, are_named: bool) -> list[Benchmark]:
+    """Load benchmarks; those whose definition is not found are named and left out, unless the user named them."""
+    if not names:
+        return []
+    try:
+        return load(shared, names)
+    except UserError:
+        if are_named:
+            raise
+        found: list[Benchmark] = []
+        missing: list[str] = []
+        for name in names:
+            try:
+                found += load(shared, [name])
+            except ConfigError:
+                raise
+            except UserError:
+                missing.append(name)
+        if not found:
+            raise
+    definitions = "its definition is" if len(missing) == 1 else "their definitions are"
+    warn(f"left out: {listed(missing)}, because {definitions} not found here. Name the folder with --benchmarks DIR.")
+    return found
+
+
+def _rejudge_and_print(
+    shared: Shared,
+    benchmarks: Sequence[Benchmark],
+    change: JuryChange,
+    models: Sequence[str],
+    rule: Rule,
+    settings: Settings,
+) -> int:
+    from medhelm.cli.common.progress import progress_listener
+    from medhelm.evaluation.rescore import rejudge as judge_again
+
+    with progress_listener(shared) as listener:
+        done = judge_again(
+            benchmarks,
+            change,
+            store=shared.store,
+            models=models,
+            data=shared.data,
+            settings=replace(settings, offline=shared.offline),
+            environment=shared.environment,
+            listener=listener,
+        )
+    print_runs(shared, done, rule)
+    return done.exit_code
+
+
+# --- batches ----------------------------------------------------------------------------------------------------------
+# `medhelm batches`.
+
+
+@click.command()
+@format_option
+@table_options
+@shared_options("store", "json")
+@click.pass_obj
+def batches(shared: Shared, format_: str) -> int:
+    """List batches that are not collected yet.
+
+    Sends nothing. To collect a batch and delete it at the provider, repeat the command that submitted it, with --batch.
+
+    \b
+    Example:
+      medhelm batches --store STORE
+    """
+    from medhelm.reports import batches as batches_report
+    from medhelm.storage.store import open_store
+    from medhelm.storage.unfinished import Batches
+
+    found = [batch for batch in Batches(open_store(shared.store)).all() if batch.state != "deleted"]
+    if format_ == "json":
+        print_json(batches_report.as_json(found))
+    elif found:
+        click.echo(batches_report.to_table(found, format_), nl=False)
+    else:
+        click.echo("no batch is pending")
+    if any(batch.state == "collected" for batch in found):
+        click.echo(
+            "collected: the completions are in the store, but the provider still holds requests and completions. To "
+            "delete them there, repeat the command with --batch and without --keep-batches.",
+            err=True,
+        )
+    return 0

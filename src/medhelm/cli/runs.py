@@ -27,7 +27,7 @@ from medhelm.results.options import RunFilter
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule
-    from medhelm.domain.run_folder import Removal, RemovalEffect, RunOnDisk
+    from medhelm.domain.run import Removal, RemovalEffect, RunOnDisk
     from medhelm.results.runs.purge import Purge
     from medhelm.results.runs.stored import RunListFilter
 
@@ -99,8 +99,7 @@ def list_runs(shared: Shared, /, removed: bool, format_: str, **choices: Any) ->
       medhelm runs list --removed
     """
     from medhelm.reports import runs as runs_report
-    from medhelm.results.runs.counted_failures import counted_on_disk
-    from medhelm.results.runs.remarks import cached_completions_text
+    from medhelm.results.runs.remarks import cached_completions_text, counted_on_disk
     from medhelm.results.runs.stored import stored_runs
 
     found = counted_on_disk(_filter(choices).apply(stored_runs(shared.all_stores, removed=removed)))
@@ -133,7 +132,7 @@ def show_run(shared: Shared, /, names: tuple[str, ...]) -> int:
       medhelm runs show pubmed_qa openai/gpt-4o --json
     """
     from medhelm.reports import runs as runs_report
-    from medhelm.results.runs.counted_failures import counted_on_disk
+    from medhelm.results.runs.remarks import counted_on_disk
     from medhelm.results.runs.stored import find_run, is_counted, stored_runs
     from medhelm.storage.store import open_store
 
@@ -174,7 +173,7 @@ def remove(
       medhelm runs remove --tier sample --yes
     """
     from medhelm.reports import runs as runs_report
-    from medhelm.results.runs.counted_failures import counted_on_disk
+    from medhelm.results.runs.remarks import counted_on_disk
     from medhelm.results.runs.stored import effect_of
     from medhelm.storage.run_folders import remove_runs
     from medhelm.storage.store import open_store
@@ -215,7 +214,7 @@ def restore(shared: Shared, /, names: tuple[str, ...], **choices: Any) -> int:
       medhelm runs restore 20261123T0112 --benchmark pubmed_qa
     """
     from medhelm.reports import runs as runs_report
-    from medhelm.results.runs.counted_failures import counted_on_disk
+    from medhelm.results.runs.remarks import counted_on_disk
     from medhelm.storage.run_folders import read_removals, restore_runs
     from medhelm.storage.store import open_store
 
@@ -383,8 +382,8 @@ def purge_store(
 
 def _delete_instances(shared: Shared, *, dry_run: bool, yes: bool, **named: Any) -> int:
     """Delete single instances. Raises: UserError, StoreError."""
+    from medhelm.results.runs import deletion as report
     from medhelm.results.runs import deletion as work
-    from medhelm.results.runs import deletion_statement as report
     from medhelm.storage.store import open_store
 
     request = work.DeletionRequest(**named)
@@ -491,7 +490,7 @@ def _find_removals(removals: Sequence[Removal], names: Sequence[str]) -> list[Re
 def _table(found: Sequence[RunOnDisk], format_: str = "table") -> str:
     """Return a table of runs, without addresses of servers."""
     from medhelm.reports import runs as runs_report
-    from medhelm.results.runs.names import names_in, renamed
+    from medhelm.results.runs.run_filter import names_in, renamed
 
     names = names_in(("", one.run) for one in found if one.run)
     return runs_report.stored_to_table([renamed(one, names) for one in found], format_)

@@ -40,12 +40,12 @@ from medhelm.domain.completion import (
     Boundary,
     Completion,
     Failure,
+    FailureCode,
     Model,
     Price,
     Request,
     Usage,
 )
-from medhelm.domain.failure_code import FailureCode
 from medhelm.domain.jury import (
     InjectionEffect,
     InjectionSign,
@@ -56,6 +56,7 @@ from medhelm.domain.jury import (
     JuryResult,
     JuryVerdict,
 )
+from medhelm.domain.result import RULES, ConstantBaseline, Estimate, Parts, Rule, Score
 from medhelm.domain.run import (
     CompletionCounts,
     DeletedInstances,
@@ -68,7 +69,6 @@ from medhelm.domain.run import (
     RunStatus,
     Shard,
 )
-from medhelm.domain.score import RULES, ConstantBaseline, Estimate, Parts, Rule, Score
 
 __all__ = [
     "EXTENDED",

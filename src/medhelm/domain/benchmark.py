@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
+
+# --- benchmark --------------------------------------------------------------------------------------------------------
 
 Access = Literal["public", "gated", "private"]
 """Access to the data: for anyone, for holders of an agreement, or for the institution that owns it."""
@@ -451,3 +453,62 @@ class Prompt:
 
     messages: tuple[Message, ...]
     """In order; the last is the user's."""
+
+
+# --- suite ------------------------------------------------------------------------------------------------------------
+# Suites: weighted selections of benchmarks.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteEntry:
+    """One benchmark of a suite: its names and category."""
+
+    name: str
+    """Id in snake case, such as `pubmed_qa`."""
+    title: str
+    """Name for people, such as `PubMedQA`."""
+    category: str
+    """Id of its category."""
+    subcategory: str
+    """Id of its subcategory."""
+    alias: str = ""
+    """Id in the reference implementation, if it differs; else empty."""
+    in_paper: bool = True
+    """True if it is one of the 35 benchmarks of the paper."""
+    access: str = ""
+    """Access to the data: public, gated or private; empty if unknown."""
+    construction: str = ""
+    """Construction: existing benchmark, reformulated from existing data, or new; empty if unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suite:
+    """A selection of benchmarks with their weights."""
+
+    name: str
+    """Name for people, such as `paper35`."""
+    weights: Mapping[str, float] | None
+    """Benchmark id -> weight above 0, in display order; None: all benchmarks with equal weights."""
+    description: str = ""
+    """Purpose of the suite."""
+
+
+# --- grouping ---------------------------------------------------------------------------------------------------------
+# Grouping of items by a key.
+
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+
+
+def group_by(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Return the items with each key; keys and items stay in the order in which they appear.
+
+    Unlike `itertools.groupby`, items with equal keys need not be neighbors.
+
+    >>> group_by(["aci", "ehr", "add"], lambda name: name[0])
+    {'a': ['aci', 'add'], 'e': ['ehr']}
+    """
+    found: dict[K, list[T]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found

@@ -8,7 +8,7 @@ from typing import Literal
 
 from medhelm.domain.benchmark import Floor, RubricForm
 from medhelm.domain.completion import Completion, Failure, Model, Usage
-from medhelm.domain.score import Estimate, Score
+from medhelm.domain.result import Estimate, Score
 
 AT_LEAST = 2
 """Complete judges that an instance needs, unless the user sets another number."""

@@ -12,7 +12,7 @@ from datetime import datetime
 from math import inf
 from typing import Any
 
-from medhelm.domain.arguments import check_choice, shortened
+from medhelm.domain.text import check_choice, shortened
 from medhelm.errors import UserError
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from medhelm.domain.benchmark import EXTENDED, Taxonomy, Tier
-from medhelm.domain.completion import Completion, Model, Usage
-from medhelm.domain.display import Displayable
+from medhelm.domain.benchmark import EXTENDED, Taxonomy, Tier, group_by
+from medhelm.domain.completion import AS_WORST, CAUSED_BY_MODEL, Completion, Model, Usage, caused_in_words
 from medhelm.domain.jury import InjectionSign, JudgeReply, JudgeTally, JuryResult, JuryVerdict
-from medhelm.domain.score import Estimate, Rule, Score
+from medhelm.domain.result import Displayable, Estimate, Remark, Rule, Score
+from medhelm.domain.text import listed, plural
+
+# --- run --------------------------------------------------------------------------------------------------------------
 
 GRADED_BY_EXTENDED = frozenset(
     [
@@ -187,7 +190,7 @@ class DeletedInstances:
 class Run(Displayable):
     """One model on one benchmark with fixed settings: numbers only, no text from patients or models."""
 
-    VIEW: ClassVar[str] = "medhelm.results.runs.counted_failures:RUN_VIEW"
+    VIEW: ClassVar[str] = "medhelm.results.runs.remarks:RUN_VIEW"
 
     id: str
     """Digest of benchmark, data, model and settings."""
@@ -249,7 +252,7 @@ class Run(Displayable):
     """Day of arrival, ISO 8601, UTC -> completions; empty if unknown, or computed in this process."""
     estimates: Mapping[Rule, Mapping[str, Estimate]]
     """Rule -> metric -> mean with interval, over the instances that did not fail. What is shown by the corrected rule
-    counts failures that the model caused as the worst answer: see `results.runs.counted_failures`."""
+    counts failures that the model caused as the worst answer: see `results.runs.remarks`."""
     completers: Mapping[str, Estimate] = field(default_factory=dict)
     """Metric -> its mean by the corrected rule without the failures that the model caused, where `estimates` counts
     these as the worst answer; not stored."""
@@ -331,4 +334,224 @@ class Runs(Displayable, list[Run]):
     """Runs of one or more stores: a list that also has the conversions of `Displayable`."""
 
     __slots__ = ()
-    VIEW = "medhelm.results.runs.counted_failures:RUNS_VIEW"
+    VIEW = "medhelm.results.runs.remarks:RUNS_VIEW"
+
+
+# --- run folder -------------------------------------------------------------------------------------------------------
+# Runs as folders of a store, damaged ones included, and removals of runs.
+
+SHORT_ID = 10
+"""Characters of a run id in the name of its folder and in tables."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOnDisk:
+    """A run's folder, which may be damaged."""
+
+    folder: Path
+    """The folder."""
+    run: Run | None
+    """The run; None if its `run.json` cannot be read."""
+    problem: str = ""
+    """The damage, in a sentence; empty if there is none."""
+    files: Mapping[str, int]
+    """Name of each file -> its size in bytes."""
+    removal: str = ""
+    """Id of the removal that holds it; empty if it was not removed."""
+
+    @property
+    def store(self) -> Path:
+        """Folder of the store."""
+        return self.folder.parents[3 if self.removal else 2]
+
+    @property
+    def id(self) -> str:
+        """Id of the run; its first characters if only the folder's name is known."""
+        return self.run.id if self.run else self.folder.name.rpartition("-")[2]
+
+    @property
+    def short_id(self) -> str:
+        """The first characters of the id."""
+        return self.id[:SHORT_ID]
+
+    @property
+    def benchmark(self) -> str:
+        """Name of the benchmark."""
+        return self.run.benchmark if self.run else self.folder.parent.name
+
+    @property
+    def model(self) -> str:
+        """Name of the model; as the folder spells it if `run.json` cannot be read."""
+        return self.run.model if self.run else self.folder.name.rpartition("-")[0]
+
+    @property
+    def started(self) -> str:
+        """Start time, ISO 8601, UTC; empty if unknown."""
+        return self.run.started if self.run else ""
+
+    @property
+    def status(self) -> str:
+        """Status of the run, or `damaged`."""
+        return "damaged" if self.problem or not self.run else str(self.run.status)
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes on disk."""
+        return sum(self.files.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """Runs that were removed together and can be restored."""
+
+    id: str
+    """Name of its folder, which begins with the time."""
+    removed: str
+    """Time of the removal, ISO 8601, UTC."""
+    runs: Sequence[RunOnDisk]
+    """The runs that it holds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovalEffect:
+    """Losses of a store without some of its runs."""
+
+    runs: Sequence[RunOnDisk]
+    """The runs."""
+    requests: int
+    """Number of different requests of these runs, to models and judges, damaged runs left out."""
+    requests_cached: int
+    """Requests whose completion is in the cache, and stays there."""
+    cost_usd: float
+    """Cost of buying all completions and judgments again, as the runs recorded it, as far as it is known."""
+    cost_unknown: int
+    """Runs whose cost is not known in full."""
+    imported: int
+    """Runs that other harnesses made: their completions are in no cache."""
+    releases: Mapping[str, int]
+    """Release that uses some of these runs -> how many."""
+
+
+# --- completion counts ------------------------------------------------------------------------------------------------
+# Counts of completions without a readable answer, and sentences that name the likely cause.
+#
+# Such completions are no failures: they were received, and scored. A model that "knows nothing" and a server that loses
+# its answers would look the same without these counts.
+
+LEAST_SHARE = 0.05
+"""Share of the completions from which a remark says so."""
+
+NAMED = 5
+"""Most benchmarks named in one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Affected:
+    """Completions of one run with the same problem."""
+
+    run: Run
+    counts: CompletionCounts
+    n: int
+    """Number of them."""
+
+    @property
+    def share(self) -> str:
+        """Return the number of them among all."""
+        return f"{self.n:,} of {plural(self.counts.n, 'completion')}"
+
+
+def counts_of(run: Run) -> CompletionCounts | None:
+    """Return the counts of a run; None if they are unknown, or if it is a baseline, which no server answers for."""
+    return None if run.model.startswith("baseline/") else run.completion_counts
+
+
+def failure_remarks(runs: Iterable[Run]) -> list[Remark]:
+    """Return a remark for each model with failures that count as the worst answer, and with runs without a score."""
+    found: list[Remark] = []
+    for model, own in group_by(runs, lambda run: run.model).items():
+        counted = [run for run in own if run.main_metric in run.completers or is_refused(run)]
+        if counted:
+            failures = sum((Counter(run.failures) for run in counted), Counter[str]())
+            found.append(worst_answers(model, failures, [run.title for run in counted]))
+        # Such a run is not stored, so none of its failures is counted.
+        if empty := [
+            run.title for run in own if run.status == "failed" and not CAUSED_BY_MODEL.isdisjoint(run.failures)
+        ]:
+            text = f"{model}: no completion on {listed(empty, NAMED)}, so it has no score there and is not ranked."
+            found.append(Remark("no_completions", model, text))
+    return found
+
+
+def is_refused(run: Run) -> bool:
+    """Return True for a run without completions whose refusals count as the worst answer."""
+    return run.n_failed == run.n > 0 and run.main_metric in run.estimates.get("corrected", {})
+
+
+def worst_answers(model: str, failures: Mapping[str, int], titles: Sequence[str], n: int = 0) -> Remark:
+    """Return the remark on failures that the model caused, on these benchmarks.
+
+    `failures`: code -> number; `n`: their number if the codes are not known.
+    """
+    kinds = caused_in_words(failures) or plural(n, "failure that the model caused", "failures that the model caused")
+    return Remark("failures_counted_as_worst", model, f"{model}: {kinds} on {listed(titles, NAMED)}, {AS_WORST}.")
+
+
+def completion_remarks(runs: Iterable[Run]) -> list[Remark]:
+    """Return a remark for each model and problem that concerns many of its completions on some benchmark.
+
+    The problems: blank completions, completions without a readable answer, and completions cut by the limit on tokens.
+    """
+    found: list[Remark] = []
+    for model, own in group_by(runs, lambda run: run.model).items():
+        known = [(run, counts) for run in own if (counts := counts_of(run))]
+        blank = _affected((run, counts, counts.blank) for run, counts in known)
+        if blank:
+            found.append(Remark("blank_completions", model, _sentence(model, blank, "are blank", _blank_cause(blank))))
+        unread = _affected((run, counts, counts.unreadable or 0) for run, counts in known)
+        for answer, same in group_by(unread, lambda one: one.counts.answer).items():
+            advice = f"`medhelm show {same[0].run.benchmark} INSTANCE` shows the text"
+            text = _sentence(model, same, f"hold no readable {answer}", advice)
+            found.append(Remark("unreadable_completions", model, text))
+        at_limit = _affected((run, counts, counts.at_limit) for run, counts in known)
+        for limit, same in group_by(at_limit, lambda one: one.run.settings.get("max_tokens")).items():
+            ends = f"end at the limit of {plural(limit, 'token')}" if isinstance(limit, int) else "end at their limit"
+            text = _sentence(model, same, ends, "raise `max_tokens` of the model in models.yaml")
+            found.append(Remark("completions_at_limit", model, text))
+    return found
+
+
+def no_answer_text(run: Run) -> str | None:
+    """Return the numbers of a run for a table cell, such as `2 blank, 4 unreadable`; None if there are none."""
+    counts = counts_of(run)
+    if counts is None:
+        return None
+    kinds = {"blank": counts.blank, "unreadable": counts.unreadable or 0}
+    if not any(kinds.values()):  # otherwise the limit is a cause of these, and the remark names it
+        kinds = {"cut by the limit": counts.at_limit}
+    return ", ".join(f"{n:,} {kind}" for kind, n in kinds.items() if n) or None
+
+
+def _affected(found: Iterable[tuple[Run, CompletionCounts, int]]) -> list[_Affected]:
+    """Return the runs of which enough completions are concerned."""
+    return [_Affected(run, counts, n) for run, counts, n in found if n and n >= LEAST_SHARE * counts.n]
+
+
+def _sentence(model: str, found: Sequence[_Affected], problem: str, advice: str) -> str:
+    """Return the finding for all runs of a model, in one sentence."""
+    if len(found) == 1:
+        one = found[0]
+        verb, _, rest = problem.partition(" ")
+        verb = {"are": "is"}.get(verb, f"{verb}s") if one.n == 1 else verb
+        return f"{model}: {one.share} on {one.run.title} {verb} {rest}: {advice}."
+    n, of = sum(one.n for one in found), sum(one.counts.n for one in found)
+    where = listed([f"{one.run.title} {one.n:,} of {one.counts.n:,}" for one in found], NAMED)
+    return f"{model}: {n:,} of {of:,} completions {problem} ({where}): {advice}."
+
+
+def _blank_cause(found: Sequence[_Affected]) -> str:
+    """Return the likely cause of blank completions, and what to do."""
+    n, reasoned = sum(one.n for one in found), sum(one.counts.blank_with_reasoning for one in found)
+    if reasoned:
+        which = "the replies hold" if reasoned == n else f"{reasoned:,} of these replies hold{'s' * (reasoned == 1)}"
+        return f"{which} reasoning but no answer, so check the reasoning parser of the server, and `max_tokens`"
+    return "check the chat template of the server, the stop sequences and `max_tokens`"

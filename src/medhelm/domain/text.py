@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from hashlib import sha256
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from medhelm.domain.benchmark import JURY
+from medhelm.errors import UserError, suggestion
+
+# --- text -------------------------------------------------------------------------------------------------------------
 
 SERVERS: Sequence[tuple[str, str]] = (
     (r"(?i)\b[a-z][a-z0-9+.-]*://[^\s,;\"'<>()]*[^\s,;\"'<>().:]|\bunix:[^\s,;]*", "[server]"),
@@ -92,3 +101,175 @@ def value_in_words(value: object) -> str:
             return "a list"
         case _:
             return "a mapping"
+
+
+# --- titles -----------------------------------------------------------------------------------------------------------
+# Titles of metrics and categories, in every table, chart and page. JSON and CSV hold names.
+
+METRIC_TITLES: Mapping[str, str] = {
+    "exact_match": "EM",
+    "quasi_exact_match": "Quasi-EM",
+    "prefix_exact_match": "Prefix EM",
+    "quasi_prefix_exact_match": "Prefix quasi-EM",
+    "choice_extracted": "Readable",
+    "rouge_l": "ROUGE-L",
+    "rouge_1": "ROUGE-1",
+    "rouge_2": "ROUGE-2",
+    "bertscore": "BERTScore",
+    "bertscore_precision": "BERTScore P",
+    "bertscore_recall": "BERTScore R",
+    "coverage": "Coverage",
+    "density": "Density",
+    "compression": "Compression",
+    "balanced_accuracy": "Balanced accuracy",
+    "label_f1": "F1 per case",
+    "label_micro_f1": "Micro F1",
+    "label_macro_f1": "Macro F1",
+    "numeric_tolerance": "Within tolerance",
+    "medcalc_accuracy": "MedCalc accuracy",
+    "medec_flag_accuracy": "Error flag",
+    "medec_sentence_accuracy": "Error sentence",
+    "icd_f1": "ICD F1",
+    "icd_precision": "ICD precision",
+    "icd_recall": "ICD recall",
+    "icd_micro_f1": "ICD micro F1",
+    "sql_execution_accuracy": "SQL accuracy",
+    "sql_precision": "SQL precision",
+    "sql_recall": "SQL recall",
+    "sql_validity": "SQL validity",
+    JURY: "Jury",
+}
+"""Name of a built-in metric -> its title."""
+
+
+def metric_title(name: str) -> str:
+    """Return the title of a metric; if it is not built in, its name in words.
+
+    >>> metric_title("rouge_l"), metric_title("triage_distance")
+    ('ROUGE-L', 'Triage distance')
+    """
+    return METRIC_TITLES.get(name) or name.replace("_", " ").capitalize()
+
+
+def group_title(name: str) -> str:
+    """Return a category or subcategory id as words.
+
+    >>> group_title("clinical_decision_support")
+    'Clinical decision support'
+    """
+    words = name.replace("_", " ")
+    return words[:1].upper() + words[1:]
+
+
+# --- arguments --------------------------------------------------------------------------------------------------------
+# Checks arguments of the Python API: one or more values, texts or paths, and names from a fixed list.
+
+AnyPath = str | PathLike[str]
+"""A path as callers write it."""
+
+AnyPaths = AnyPath | Iterable[AnyPath]
+"""One or more paths."""
+
+AnyNames = str | Iterable[str]
+"""One or more names."""
+
+
+def as_list(value: Any, kinds: tuple[type, ...], name: str, meaning: str) -> list[Any]:
+    """Return one or more values as a list.
+
+    Parameters: kinds, types of a single value; name, the argument; meaning, a valid value in words.
+    Raises: UserError for values of another type.
+    """
+    if isinstance(value, kinds):
+        return [value]
+    found = list(value) if isinstance(value, Iterable) and not isinstance(value, str | bytes) else [value]
+    for one in found:
+        if not isinstance(one, kinds):
+            raise UserError(f"`{name}` must be {meaning}, or several of them. This is not: {shortened(one)}.")
+    return found
+
+
+def as_names(value: AnyNames, name: str) -> list[str]:
+    """Return one or more names as a list. Raises: UserError for values that are not texts."""
+    return as_list(value, (str,), name, "a name")
+
+
+def as_path(value: AnyPath, name: str) -> Path:
+    """Return a path. Raises: UserError for anything but a text or a path."""
+    if not isinstance(value, str | PathLike) or not str(value):
+        raise UserError(f"`{name}` must be a path. This is not: {shortened(value)}.")
+    return Path(value)
+
+
+def as_paths(value: AnyPaths, name: str) -> list[Path]:
+    """Return one or more paths as a list. Raises: UserError for anything but texts and paths."""
+    return [as_path(one, name) for one in as_list(value, (str, PathLike), name, "a path")]
+
+
+def check_choice(value: object, known: Collection[str], name: str) -> None:
+    """Raise UserError unless a value is one of the known ones."""
+    if not isinstance(value, str) or value not in known:
+        hint = suggestion(value, known) if isinstance(value, str) else f"Known: {', '.join(known)}."
+        raise UserError(f"`{name}` cannot be {shortened(value)}. {hint}".rstrip())
+
+
+def shortened(value: object) -> str:
+    """Return a value for a message, with its type: at most 80 characters.
+
+    >>> shortened(3)
+    '3 (int)'
+    """
+    text = repr(value)
+    return f"{text if len(text) <= 60 else text[:60] + '...'} ({type(value).__name__:.15})"
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+# Names that come from elsewhere, such as a worker or a server: what is accepted as one.
+#
+# A text that is accepted is short and holds no sentence, so that it can be logged and shown where no text of a prompt
+# or completion may be.
+
+LONGEST = 80
+"""Most characters of the names of benchmarks and workers."""
+
+LONGEST_REPORTED = 200
+"""Most characters of a name that a server reports."""
+
+_BENCHMARK = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
+_WORKER = re.compile(r"\w[\w.:@+-]*")
+_REPORTED = re.compile(r"[A-Za-z0-9._:/@+~#=%,\\-]+")
+_TAG = re.compile(r"[0-9a-f]{16}")
+_START = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|\+\d\d:\d\d)")
+
+
+def is_benchmark_name(text: str) -> bool:
+    """Return True for the name of a benchmark: at most 80 characters in snake case."""
+    return len(text) <= LONGEST and _BENCHMARK.fullmatch(text) is not None
+
+
+def is_worker_name(text: str) -> bool:
+    """Return True for the name of a worker: at most 80 letters, digits and the characters `_ . : @ + -`."""
+    return len(text) <= LONGEST and _WORKER.fullmatch(text) is not None
+
+
+def is_model_tag(text: str) -> bool:
+    """Return True for the hash of a model's definition, in 16 hexadecimal digits."""
+    return _TAG.fullmatch(text) is not None
+
+
+def is_start_time(text: str) -> bool:
+    """Return True for the start of a fresh run, an ISO 8601 time with its zone."""
+    return _START.fullmatch(text) is not None
+
+
+def reported_name(text: str) -> str:
+    """Return what a server reports, such as its model, if it is a name; else a hash in its place.
+
+    A server can put any text there, that of a prompt included. The hash still shows whether it changed.
+
+    >>> reported_name("gpt-4o-2024-08-06"), reported_name("Mr. John Doe, 62")
+    ('gpt-4o-2024-08-06', 'sha256:194c4638840309f1')
+    """
+    if not text or (len(text) <= LONGEST_REPORTED and _REPORTED.fullmatch(text)):
+        return text
+    return f"sha256:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"

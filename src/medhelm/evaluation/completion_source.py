@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import Instance, JudgeReply, Model, Origin, Run, Score
-from medhelm.evaluation.context_window.fit import ContextFitter
+from medhelm.evaluation.context import ContextFitter
+from medhelm.evaluation.recorder import RunRecorder
 from medhelm.evaluation.requests import model_requests, run_settings
-from medhelm.evaluation.run_recorder import RunRecorder
 from medhelm.evaluation.session import Session
 from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, Settings, StopReason
 from medhelm.models.client import ClientResult
@@ -113,7 +113,7 @@ class LiveCompletions(CompletionSource):
         """Send all requests through batch APIs first, if the user asks for it; the rest is sent directly later."""
         if not self.options.batch:
             return ""
-        from medhelm.evaluation.batch.submit import BatchSubmitter  # imported late: most runs have no batches
+        from medhelm.evaluation.batches import BatchSubmitter  # imported late: most runs have no batches
 
         pairs = [(model, self.providers[model.name]) for model in self.models]
         submitter = BatchSubmitter(

@@ -14,9 +14,9 @@ from pathlib import Path
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import Benchmark, Jury, Model
 from medhelm.errors import ErrorCollector
-from medhelm.evaluation.preparation import check_and_open, with_prices, without_deleted
-from medhelm.evaluation.run_recorder import NullListener, ProgressListener
+from medhelm.evaluation.recorder import NullListener, ProgressListener
 from medhelm.evaluation.runner import EvaluationRunner
+from medhelm.evaluation.session import check_and_open, with_prices, without_deleted
 from medhelm.evaluation.settings import Evaluation, Settings
 from medhelm.storage.store import create
 

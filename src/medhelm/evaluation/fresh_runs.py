@@ -11,8 +11,8 @@ from medhelm.domain import Model, Run
 from medhelm.evaluation.requests import run_settings
 from medhelm.evaluation.settings import Settings
 from medhelm.models.providers import answers_in_process
-from medhelm.storage.fresh_runs import RunKey, finish, interrupted_start, latest_start, start_all
 from medhelm.storage.store import Store
+from medhelm.storage.unfinished import RunKey, finish, interrupted_start, latest_start, start_all
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import Model
-from medhelm.evaluation.run_recorder import RunRecorder
+from medhelm.evaluation.recorder import RunRecorder
 from medhelm.evaluation.scheduler import Scheduler, StopSwitch
-from medhelm.models.limits.budget import Budget
+from medhelm.models.budget import Budget
 from medhelm.storage.store import Store
 
 if TYPE_CHECKING:

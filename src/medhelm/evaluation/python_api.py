@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 from warnings import warn
 
 from medhelm.domain import Benchmark, Jury, Model
-from medhelm.domain.arguments import AnyPath, AnyPaths, as_list, as_path, as_paths, shortened
 from medhelm.domain.jury import AT_LEAST
 from medhelm.domain.options import check_options
+from medhelm.domain.text import AnyPath, AnyPaths, as_list, as_path, as_paths, shortened
 from medhelm.errors import ErrorCollector, UserError
 from medhelm.evaluation.settings import Evaluation, Settings
 from medhelm.models.remote import OFFLINE_VARIABLE
 
 if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset
-    from medhelm.evaluation.run_recorder import ProgressListener
+    from medhelm.evaluation.recorder import ProgressListener
 
 AnyBenchmarks = str | PathLike[str] | Benchmark | Iterable[str | PathLike[str] | Benchmark]
 """Benchmarks, names of benchmarks and groups, or paths of definitions: one or several."""
@@ -181,7 +181,7 @@ def jury_of(jury: Jury | AnyModels | None, environment: Mapping[str, str]) -> Ju
     """Return the jury of these judges; None without any. Raises: UserError for a model that cannot judge."""
     if jury is None or isinstance(jury, Jury):
         return jury
-    from medhelm.models.jury import find_jury
+    from medhelm.models.catalog import find_jury
 
     judges = as_list(jury, (str, Model), "jury", "a medhelm.Jury, or a model or its name")
     if all(isinstance(judge, str) for judge in judges):

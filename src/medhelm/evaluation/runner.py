@@ -21,15 +21,15 @@ from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import JURY, Jury, Model, Record
 from medhelm.errors import Interrupted
 from medhelm.evaluation.completion_source import CompletionSource, LiveCompletions, PendingCompletion
-from medhelm.evaluation.context_window.fit import ContextFitter
+from medhelm.evaluation.context import ContextFitter
 from medhelm.evaluation.live_status import WatchedEvaluation, published_status
-from medhelm.evaluation.run_recorder import ProgressListener, RunRecorder, import_engines
+from medhelm.evaluation.recorder import ProgressListener, RunRecorder, import_engines
 from medhelm.evaluation.scheduler import Scheduler, acquire_lock
 from medhelm.evaluation.session import Cluster, Session, open_providers, open_session
 from medhelm.evaluation.settings import Evaluation, Settings
-from medhelm.io.http.audit import Subject
+from medhelm.io.http.hosts import Subject
+from medhelm.io.locks import finish_in_thread
 from medhelm.io.plugins import CLIENTS, from_extension
-from medhelm.io.threads import finish_in_thread
 from medhelm.models.client import ClientResult, ModelUnusable
 from medhelm.scoring.metric import apply, is_unreadable
 from medhelm.storage.store import Store
@@ -75,7 +75,7 @@ class EvaluationRunner:
             panel = self._open_panel(session)
             source = self.stored or self._open_models(session)
             if not self.settings.batch and self.store.batches_folder.is_dir():
-                from medhelm.storage.batches import Batches  # lazy, like all of the batch APIs
+                from medhelm.storage.unfinished import Batches  # lazy, like all of the batch APIs
 
                 for batch in Batches(self.store).waiting_for(models):
                     self.listener.note(batch.reminder)
@@ -344,7 +344,7 @@ class _Work:
         with suppress(TimeoutError):
             await asyncio.wait_for(self.first_run_ended.wait(), STARTUP_S)
         # Imported late: it imports numpy, which is not needed before the first completions.
-        from medhelm.evaluation.constant_baseline import store_prompts_and_baseline
+        from medhelm.evaluation.check import store_prompts_and_baseline
 
         await finish_in_thread(partial(store_prompts_and_baseline, dataset, prompts, baseline))
 
@@ -361,7 +361,9 @@ class _Work:
 
     async def messages(self) -> list[str]:
         """Return what the user must know, in sentences."""
-        from medhelm.evaluation import run_remarks  # imported_benchmarks late: not needed before the last completion
+        from medhelm.evaluation import (
+            remarks as run_remarks,  # imported_benchmarks late: not needed before the last completion
+        )
 
         runs = [active.recorder.run for active in self.active if active.recorder.run]
         is_interrupted = self.scheduler.stopped == "interrupt" and isinstance(self.source, LiveCompletions)
@@ -375,7 +377,7 @@ class _Work:
             *map(str, run_remarks.code_remarks(runs)),
         ]
         if isinstance(self.source, LiveCompletions):
-            from medhelm.evaluation.context_window.plateau import plateau_remarks  # imported late, as above
+            from medhelm.evaluation.plateau import plateau_remarks  # imported late, as above
 
             found += map(str, run_remarks.age_remarks(runs))
             found += map(str, plateau_remarks(runs, self.config.store))

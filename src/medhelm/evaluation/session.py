@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from medhelm.benchmarks.data.dataset import Dataset
-from medhelm.domain import Completion, Instance, Model, Score
-from medhelm.evaluation.preparation import egress_policy_of, sent_data
+from medhelm.benchmarks.data.dataset import Dataset, open_dataset
+from medhelm.domain import JURY, Benchmark, Completion, Instance, Model, Score
+from medhelm.domain.text import metric_title
+from medhelm.errors import ErrorCollector, MissingError, UserError
 from medhelm.evaluation.scheduler import StopSwitch
 from medhelm.evaluation.settings import FIRST_IN_FLIGHT, MAXIMUM_IN_FLIGHT, Settings
-from medhelm.io.http.audit import Subject
 from medhelm.io.http.client import HttpClient
-from medhelm.io.number_locks import NumberLocks
-from medhelm.models.cache import Cache
-from medhelm.models.cache_recovery import CacheRecovery
+from medhelm.io.http.hosts import Subject
+from medhelm.io.locks import NumberLocks
+from medhelm.models.budget import Budget
+from medhelm.models.cache import Cache, CacheRecovery
 from medhelm.models.client import Client
-from medhelm.models.limits.budget import Budget
-from medhelm.models.provider import Provider
+from medhelm.models.keys import missing_key
+from medhelm.models.prices import price_of
+from medhelm.models.provider import Provider, SharedResources
 from medhelm.models.providers import SERVICES, open_provider
 from medhelm.models.remote import Remote, remote_of
-from medhelm.models.service import SharedResources
+from medhelm.scoring.metrics import metrics_of, unusable_metrics
 from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
-    from medhelm.models.limits.store_limit import StoreLimit
+    from medhelm.io.http.egress import EgressPolicy
+    from medhelm.models.addresses import SentData
+    from medhelm.models.price_book import PriceBook
+    from medhelm.models.store_limit import StoreLimit
     from medhelm.scoring.metric import Metric
+
+
+# --- session ----------------------------------------------------------------------------------------------------------
 
 
 class Cluster(Protocol):
@@ -76,9 +86,9 @@ async def open_session(
 
     `note` receives messages for the user, such as about services that do not reply.
     """
-    from medhelm.models.limits.open_files import limit_connections  # lazy: not needed before a command is checked
-    from medhelm.storage.audit_log import AuditLog
-    from medhelm.storage.store_host import StoreHost
+    from medhelm.models.concurrency import limit_connections  # lazy: not needed before a command is checked
+    from medhelm.storage.audit import AuditLog
+    from medhelm.storage.store import StoreHost
 
     remote = remote_of(environment or {})
     if remote:
@@ -132,7 +142,7 @@ def _store_limits(store: Store, cache: Cache) -> Sequence[StoreLimit]:
     """Return the limit on what all commands on a store may spend together, if it has one."""
     if not store.budget_file.is_file():
         return ()
-    from medhelm.models.limits.store_limit import StoreLimit  # lazy: most stores have no limit
+    from medhelm.models.store_limit import StoreLimit  # lazy: most stores have no limit
     from medhelm.storage.budget_ledger import Ledger
 
     return (StoreLimit(Ledger(store.budget_file), cache.get),)
@@ -168,3 +178,258 @@ def open_providers(
             aliases=aliases,
         )
     return providers
+
+
+# --- preparation ------------------------------------------------------------------------------------------------------
+# Checks and inputs that come before the first request: prices, keys, judges and data.
+#
+# Everything here raises before anything is sent, with all problems in one message. `errors.ErrorCollector` makes one
+# message of those of several checks.
+
+MAXIMUM_LOADED_CHARACTERS = 50_000_000
+"""Characters of text kept in memory for benchmarks that have not started yet."""
+
+
+def with_prices(models: Iterable[Model], books: Sequence[PriceBook] = (), day: date | None = None) -> list[Model]:
+    """Return the models with their price on `day` (default: today); prices in `books` take precedence."""
+    day = day or datetime.now(UTC).date()
+    return [replace(model, price=price_of(model, day, books)) for model in models]
+
+
+def check_models(
+    models: Iterable[Model],
+    settings: Settings,
+    environment: Mapping[str, str],
+    store: Path | None = None,
+    *,
+    look_up: bool = True,
+) -> None:
+    """Check that models and judges have their keys, prices if the command or `store` has a budget, and allowed hosts.
+
+    `look_up`: host names that only a network allows are looked up.
+    Raises: MissingError if only keys are missing, else UserError; the message names all problems.
+    """
+    by_name = {model.name: model for model in models}.values()
+    is_remote = remote_of(environment) is not None  # then keys and hosts are the gateway's
+    errors = ErrorCollector()
+    missing = [text for model in by_name if not is_remote and (text := missing_key(model, environment))]
+    if missing:
+        errors.errors.append(MissingError("\n".join([*missing, "Nothing was sent."])))
+    unpriced = [model.name for model in by_name if model.price is None]
+    if unpriced and (settings.max_cost_usd is not None or (store and Store(store).budget_file.is_file())):
+        errors.errors.append(
+            UserError(
+                "a budget (--max-cost, or `medhelm budget set`) needs the price of every model and judge; unknown: "
+                f"{', '.join(unpriced)}. "
+                "Give `price: {input: USD, output: USD}` per million tokens in models.yaml. Nothing was sent."
+            )
+        )
+    if (addresses := [address for model in by_name for address in model.addresses]) and not is_remote:
+        with errors.collect():
+            egress_policy_of(list(by_name), settings, environment).admit_all(addresses, look_up=look_up)
+    errors.raise_all()
+
+
+def egress_policy_of(models: Collection[Model], settings: Settings, environment: Mapping[str, str]) -> EgressPolicy:
+    """Return the policy of a command that calls models itself: their hosts may be contacted. Raises: UserError."""
+    from medhelm.models.addresses import policy_for  # lazy: models within this process need no network
+
+    return policy_for(
+        models,
+        offline=settings.offline,
+        proxy=settings.proxy,
+        environment=environment,
+        allow_hosts=settings.allow_hosts,
+    )
+
+
+def sent_data(dataset: Dataset, settings: Settings) -> SentData:
+    """Return what a command would send of a data set."""
+    sent = sent_of(dataset.benchmark, len(dataset.positions), settings)
+    return replace(sent, is_invented=dataset.tier == "sample")
+
+
+def sent_of(benchmark: Benchmark, n: int | None, settings: Settings) -> SentData:
+    """Return what a command would send of a benchmark. `n`: number of its instances, None if unknown."""
+    from medhelm.models.addresses import SentData  # lazy: as above
+
+    return SentData(benchmark=benchmark, n=n, is_invented=settings.tier == "sample", is_own=settings.own_data)
+
+
+def check_consent(
+    datasets: Iterable[Dataset],
+    models: Sequence[Model],
+    judges: Sequence[Model],
+    settings: Settings,
+    environment: Mapping[str, str],
+    *,
+    unopened: Iterable[Benchmark] = (),
+) -> None:
+    """Check that private data leaves this machine only for hosts that the user or the administrator allowed.
+
+    Parameters: models, get the prompts; judges, get prompts, completions and references; unopened, benchmarks whose
+    data could not be opened. Raises: UserError.
+    """
+    asked = [model for model in (*models, *judges) if model.addresses]
+    if not asked:
+        return
+    from medhelm.models.addresses import missing_consent  # lazy: as above
+
+    selections = [sent_data(dataset, settings) for dataset in datasets]
+    selections += [sent_of(benchmark, None, settings) for benchmark in unopened]
+    if gateway := remote_of(environment):
+        if private := [one.benchmark.name for one in selections if one.is_private]:
+            gateway.check_private_data(private, asked, settings.allow_hosts)
+    elif not settings.offline and (
+        text := missing_consent(selections, models, judges, allowed=settings.allow_hosts)
+    ):  # offline, other hosts are refused anyway
+        raise UserError(text)
+
+
+def check_scorable(
+    benchmarks: Iterable[Benchmark], *, judged: bool, imported: bool = False, option: str = "--judge"
+) -> None:
+    """Check that every benchmark has a metric that can be computed with or without judges.
+
+    Imports the benchmarks' metrics, so that a benchmark with broken plug-ins only is reported now. `imported`: the
+    prompts come from another harness. `option`: how the caller names judges. Raises: UserError.
+    """
+    errors = ErrorCollector()
+    wrong = []
+    for benchmark in benchmarks:
+        metrics = metrics_of(benchmark, judged=judged, harness="helm" if imported else None)
+        unusable = unusable_metrics(benchmark)
+        if metrics and all(metric.name in unusable for metric in metrics):
+            text = "\n".join([*unusable.values(), f"{benchmark.name} has no other metric. Nothing was sent."])
+            errors.errors.append(UserError(text))
+        wrong += [] if metrics else [benchmark.name]
+    if wrong:
+        text = f"{', '.join(wrong)} can only be scored by judges: name some with {option}. Nothing was sent."
+        errors.errors.append(UserError(text))
+    errors.raise_all()
+
+
+def next_metrics(benchmarks: Iterable[Benchmark]) -> list[str]:
+    """Return the title of the metric that replaces the jury, for each benchmark that has both."""
+    return [metric_title(one.metrics[1]) for one in benchmarks if one.metrics[0] == JURY and len(one.metrics) > 1]
+
+
+def check_shard(settings: Settings, *, like: bool) -> None:
+    """Check that a shard can have these settings. `like`: the prompts of a HELM run are sent. Raises: UserError."""
+    if settings.shard and settings.fresh:
+        raise UserError(
+            "--shard and --fresh cannot be combined: the shards would be fresh at different times. Name a new --store "
+            "for each shard instead: a new store has no earlier completions. Nothing was sent."
+        )
+    if settings.shard and like:
+        raise UserError("--shard and --like cannot be combined: the prompts of a HELM run are sent as they are.")
+
+
+def open_datasets(benchmarks: Sequence[Benchmark], data: Path | None, settings: Settings) -> list[Dataset]:
+    """Open the data of all benchmarks.
+
+    Raises: UserError or MissingError with every problem of every benchmark.
+    """
+    opened: list[Dataset] = []
+    loaded_characters = 0
+    errors = ErrorCollector()
+    for benchmark in benchmarks:
+        with errors.collect():
+            dataset = open_selected(benchmark, data, settings)
+            opened.append(dataset)
+            loaded_characters += dataset.held
+            if loaded_characters > MAXIMUM_LOADED_CHARACTERS:  # read again when its run starts
+                loaded_characters -= dataset.held
+                dataset.release()
+    errors.raise_all()
+    return opened
+
+
+def without_deleted(datasets: Sequence[Dataset], store: Store) -> list[Dataset]:
+    """Leave out the instances that were deleted from a store. Raises: StoreError for a damaged statement."""
+    if not (store.folder / "deletions").is_dir():
+        return list(datasets)
+    from medhelm.storage.privacy import (
+        Pseudonyms,
+        deleted_instances,  # lazy: most stores have no deletion
+    )
+
+    deleted, names = deleted_instances(store), Pseudonyms(store)
+    affected = {benchmark for benchmark, _ in deleted}
+
+    def kept(dataset: Dataset) -> Dataset:
+        benchmark = dataset.benchmark.name
+        return dataset.without(lambda id_: (benchmark, names.of(benchmark, id_)) in deleted)
+
+    return [kept(one) if one.benchmark.name in affected else one for one in datasets]
+
+
+def open_permitted(
+    benchmarks: Sequence[Benchmark],
+    data: Path | None,
+    models: Sequence[Model],
+    judges: Sequence[Model],
+    settings: Settings,
+    environment: Mapping[str, str],
+    errors: ErrorCollector,
+    datasets: Sequence[Dataset] = (),
+) -> list[Dataset]:
+    """Open the data of all benchmarks, and check that it and `datasets` may be sent; return both.
+
+    Parameters: models, judges, as for `check_consent`; errors, those so far. Raises: these and all others together.
+    """
+    opened: list[Dataset] = []
+    with errors.collect():
+        opened = open_datasets(benchmarks, data, settings)
+    unopened = () if opened else benchmarks
+    opened += datasets
+    with errors.collect():
+        check_consent(opened, models, judges, settings, environment, unopened=unopened)
+    errors.raise_all()
+    return opened
+
+
+def check_and_open(
+    benchmarks: Sequence[Benchmark],
+    models: Sequence[Model],
+    judges: Sequence[Model] | None,
+    *,
+    store: Path,
+    data: Path | None,
+    settings: Settings,
+    environment: Mapping[str, str],
+    datasets: Sequence[Dataset],
+    errors: ErrorCollector,
+    look_up: bool = True,
+) -> list[Dataset]:
+    """Check all that `evaluate` needs, and open the data.
+
+    Parameters: judges, None without a jury; datasets, data that is open already; errors, those so far; look_up, as for
+    `check_models`. Raises: UserError or MissingError with all problems.
+    """
+    judged = judges is not None
+    with errors.collect():
+        check_shard(settings, like=bool(datasets))
+    with errors.collect():
+        check_models((*models, *(judges or ())), settings, environment, store, look_up=look_up)
+    with errors.collect():
+        check_scorable(benchmarks, judged=judged)
+    with errors.collect():
+        check_scorable((dataset.benchmark for dataset in datasets), judged=judged, imported=True)
+    return open_permitted(benchmarks, data, models, judges or (), settings, environment, errors, datasets)
+
+
+def open_selected(benchmark: Benchmark, data: Path | None, settings: Settings) -> Dataset:
+    """Open the instances that the settings select. Raises: UserError or MissingError."""
+    return open_dataset(
+        benchmark.with_rubric(settings.rubric),
+        data=data,
+        tier=settings.tier,
+        sample=settings.sample,
+        limit=settings.limit,
+        subset=settings.subset,
+        seed=settings.seed,
+        scoring=True,
+        own_data=settings.own_data,
+        shard=settings.shard,
+    )

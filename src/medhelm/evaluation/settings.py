@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
 from medhelm.domain import STANDARD, Jury, RubricName, Run, Shard, Tier
-from medhelm.domain.display import Displayable
 from medhelm.domain.jury import AT_LEAST
 from medhelm.domain.options import option, option_of, words
+from medhelm.domain.result import Displayable
 
 FIRST_IN_FLIGHT, MAXIMUM_IN_FLIGHT = 16, 128
 """Requests in flight per endpoint, at first and at most, unless the user sets a limit."""
@@ -228,7 +228,7 @@ def repeating_words(run: Run) -> tuple[str, ...]:
 class Evaluation(Displayable):
     """The runs of an evaluation, and how it ended."""
 
-    VIEW: ClassVar[str] = "medhelm.results.runs.counted_failures:EVALUATION_VIEW"
+    VIEW: ClassVar[str] = "medhelm.results.runs.remarks:EVALUATION_VIEW"
 
     runs: tuple[Run, ...]
     """One for each model and benchmark, in the order of the arguments."""

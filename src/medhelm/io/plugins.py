@@ -20,14 +20,17 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from medhelm.errors import MedHelmError, MissingError, UserError
-from medhelm.io.lazy_mapping import LazyMapping
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
+
+
+# --- plugins ----------------------------------------------------------------------------------------------------------
 
 PROVIDERS = "medhelm.providers"
 """Entry point group of functions that open a provider."""
@@ -284,3 +287,64 @@ def last_line(error: BaseException) -> str:
     words = str(error).strip().splitlines()
     text = f"{type(error).__name__}: {words[-1].strip()}" if words else type(error).__name__
     return text if len(text) <= LONGEST_REASON else f"{text[:LONGEST_REASON]} [...]"
+
+
+# --- lazy mapping -----------------------------------------------------------------------------------------------------
+# A mapping from names to objects that are imported when they are first used.
+
+T = TypeVar("T")
+
+
+class LazyMapping(Mapping[str, T], Generic[T]):
+    """Imports a value on first access; its names, and whether a name exists, are known without any import.
+
+    >>> functions = LazyMapping({"square_root": "math:sqrt"})
+    >>> list(functions), functions["square_root"](9.0)
+    (['square_root'], 3.0)
+    """
+
+    def __init__(self, targets: Mapping[str, str]) -> None:
+        """`targets`: name -> `module:attribute`."""
+        self._targets = targets
+        self._loaded: dict[str, T] = {}
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._loaded:
+            module, _, attribute = self._targets[name].partition(":")
+            self._loaded[name] = cast("T", getattr(import_module(module), attribute))
+        return self._loaded[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._targets
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._targets)
+
+    def __len__(self) -> int:
+        return len(self._targets)
+
+
+# --- lazy regex -------------------------------------------------------------------------------------------------------
+# Regular expressions that are compiled when they are first used.
+
+
+def lazy_regex(pattern: str, flags: int = 0) -> re.Pattern[str]:
+    """Return a regular expression that is compiled on first use.
+
+    Parsers of completions need some fifty expressions. Compiling them all takes longer than loading a benchmark, and
+    they are not needed before the first completion arrives.
+    """
+    return cast("re.Pattern[str]", _Late(pattern, flags))
+
+
+class _Late:
+    """A regular expression that is compiled on first use; methods are bound on first access."""
+
+    def __init__(self, pattern: str, flags: int) -> None:
+        self._source, self._flags = pattern, flags
+
+    def __getattr__(self, name: str) -> Any:
+        """Bind a method on first access; `re` caches the compiled expression."""
+        found = getattr(re.compile(self._source, self._flags), name)
+        setattr(self, name, found)
+        return found

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import TextIO
@@ -24,8 +25,9 @@ from medhelm.domain import Source
 from medhelm.errors import ConfigError, DataError, Problem
 from medhelm.io.files import check_file, decoded, open_bytes, open_text
 from medhelm.io.rows import HEAD_ROWS, header_position
-from medhelm.io.spreadsheet_cells import unguarded
 from medhelm.io.text_encoding import encodings_by_line, find_encoding, has_one_byte_characters
+
+# --- spreadsheets -----------------------------------------------------------------------------------------------------
 
 DELIMITERS = ",;\t|"
 """Supported delimiters, the most likely first."""
@@ -49,7 +51,7 @@ _HEAD_CHARACTERS = 1 << 16
 """Characters at the beginning by which delimiter and header are found."""
 
 _WORKBOOK_SIGNATURES = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
-_NUMBER = re.compile(r"[+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_DECIMAL_NUMBER = re.compile(r"[+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _GROUPED = re.compile(r"[+-]?\d{1,3}(?:(,)\d{3}(?:,\d{3})*(?:\.\d+)?|(\.)\d{3}(?:\.\d{3})*(?:,\d+)?)", re.ASCII)
 """A number with thousands separators, English or German."""
 _SPACES = re.compile(r"[\s\u00a0\u2007\u2009\u202f]+")
@@ -239,7 +241,7 @@ def parse_number(cell: str) -> float | None:
         return None
     percent = text.endswith("%")
     text = text.removesuffix("%")
-    if _NUMBER.fullmatch(text):
+    if _DECIMAL_NUMBER.fullmatch(text):
         text = text.replace(",", ".")
     elif grouped := _GROUPED.fullmatch(text):
         text = text.replace(",", "") if grouped[1] else text.replace(".", "").replace(",", ".")
@@ -261,7 +263,7 @@ def _read_workbook(path: Path) -> Spreadsheet:
     """Read the first sheet of a workbook."""
     with _config_errors(path):
         check_file(path)
-        from medhelm.io.office.reader import read_sheet  # lazy: most tables are text
+        from medhelm.io.office import read_sheet  # lazy: most tables are text
 
         found = list(read_sheet(path, Source(kind="xlsx")))
     if len(found) < 2:
@@ -353,3 +355,84 @@ def _announced_delimiter(line: str) -> str:
 
 def _refusal(path: Path, words: str) -> ConfigError:
     return ConfigError(str(path), [Problem(words)])
+
+
+# --- spreadsheet cells ------------------------------------------------------------------------------------------------
+# Makes texts safe in files that people open in a spreadsheet: no text is run as a formula, no cell is too long.
+#
+# Every writer of CSV files and workbooks for people uses this module.
+
+LONGEST_CELL = 32_767
+"""Maximum length of a cell in Excel, in UTF-16 code units; it cuts or refuses more."""
+
+_INVISIBLE = (
+    r"\x00-\x20\x7f" + "\x80-\xa0\xad\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u2064\u2066-\u206f\u3000\ufeff"
+)
+"""Characters that a spreadsheet may remove before it reads a cell, as ranges of a regular expression."""
+_SIGNS = r"=+\-@" + "\u2212\ufe62\ufe63\ufe66\ufe6b＝＋－＠"
+"""Signs that begin a formula, with their full-width and small forms."""
+
+FORMULA = rf"^'*(?:[\t\r]|[{_INVISIBLE}]*[{_SIGNS}])"
+"""Start of a text that a spreadsheet may run as a formula, after any apostrophes; for `re` and for DuckDB."""
+
+NUMBER = r"^[-+]?(?:[0-9]+(?:[.,][0-9]+)*|[.,][0-9]+)%?(?:[eE][-+]?[0-9]+)?(?: \[[-+0-9.,% ]+\])?$"
+"""A whole cell that is a number, alone or with its interval; it is no formula, whatever its sign."""
+
+_FORMULA, _NUMBER = re.compile(FORMULA), re.compile(NUMBER)
+
+
+def is_formula(text: str) -> bool:
+    """Return True if a spreadsheet may run a text as a formula.
+
+    >>> is_formula("-2 +HYPERLINK(A2)"), is_formula("-2.5"), is_formula("-0.1 [-0.2, 0.1]"), is_formula("a = b")
+    (True, False, False, False)
+    """
+    return bool(_FORMULA.match(text)) and not (text[-1:] != "\n" and _NUMBER.match(text))
+
+
+def guarded(text: str) -> str:
+    """Return a text for a CSV file, with an apostrophe in front if a spreadsheet may run it as a formula.
+
+    >>> guarded("=1+1"), guarded("1+1")
+    ("'=1+1", '1+1')
+    """
+    return f"'{text}" if is_formula(text) else text
+
+
+def unguarded(text: str) -> str:
+    """Return the text that `guarded` was given.
+
+    >>> unguarded("'=1+1"), unguarded("'tis")
+    ('=1+1', "'tis")
+    """
+    return text[1:] if text.startswith("'") and is_formula(text[1:]) else text
+
+
+def is_too_long(text: str) -> bool:
+    """Return True if a text does not fit into one cell of Excel."""
+    return len(text) > LONGEST_CELL // 2 and _length(text) > LONGEST_CELL
+
+
+def cell_parts(text: str) -> list[str]:
+    """Return a text in parts that fit into a cell; at least one. Characters that a workbook cannot hold become `�`."""
+    text = _not_in_xml().sub("\ufffd", text)
+    if not is_too_long(text):
+        return [text]
+    step = LONGEST_CELL // 2  # characters of two code units each
+    return [text[start : start + step] for start in range(0, len(text), step)]
+
+
+def csv_file(text: str) -> bytes:
+    """Return the content of a CSV file for people: Excel needs a byte order mark for all but ASCII."""
+    return text.encode("utf-8" if text.isascii() else "utf-8-sig", "replace")
+
+
+def _length(text: str) -> int:
+    """Return the length of a text in UTF-16 code units."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+@lru_cache(maxsize=1)
+def _not_in_xml() -> re.Pattern[str]:
+    """Return the pattern of characters that XML forbids and no escape of a workbook can hold."""
+    return re.compile("[\ud800-\udfff\ufffe\uffff]")

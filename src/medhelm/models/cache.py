@@ -3,33 +3,40 @@
 A completion counts as received only once it is committed. So nothing is bought twice, whatever ends the process, power
 loss included. Prompts are not stored, only digests: prompts can be rebuilt from the data. Several processes may share
 one file on a local disk (write-ahead log; it does not work across machines on a network file system, see
-`storage.store_host`). Each row has a checksum, so that a damaged one never becomes another score.
+`storage.store`). Each row has a checksum, so that a damaged one never becomes another score.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import sqlite3
 import struct
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from medhelm.domain import Completion, Failure, FailureCode, Request, Usage
-from medhelm.domain.grouping import group_by
+from medhelm.domain.benchmark import group_by
 from medhelm.errors import StoreError
-from medhelm.io.files import key_of
-from medhelm.io.shared_files import prepare_database
+from medhelm.io.files import key_of, prepare_database
+from medhelm.models.provider import OptionalParameter
+from medhelm.models.reasoning import needs_room, separate_reasoning, with_room
+from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
     from medhelm.io.files import CipherKey
-    from medhelm.models.cache_lookup import KnownCompletion
+
+
+# --- cache ------------------------------------------------------------------------------------------------------------
 
 SCHEMA_VERSION = 4
 """Version of the table below, stored in the file's `user_version`."""
@@ -179,8 +186,6 @@ class Cache:
 
         `digest`: that of the request, if it was computed before. Raises: StoreError if the file cannot be read.
         """
-        from medhelm.models.cache_lookup import find_completion  # lazy: some runs need no cache
-
         return find_completion(request, digest or request.digest, self.get)
 
     def get(self, digest: bytes, model: str = "") -> Completion | None:
@@ -570,3 +575,118 @@ def _store_error(error: sqlite3.Error, path: Path) -> StoreError:
     from medhelm.io.system_errors import store_error  # lazy: only if something fails
 
     return store_error(error, path, BUSY_TIMEOUT_S)
+
+
+# --- cache lookup -----------------------------------------------------------------------------------------------------
+# Find the completion of a request in a cache, also if it was bought for an equivalent earlier request.
+
+
+class KnownCompletion(NamedTuple):
+    """A completion in the cache."""
+
+    digest: bytes
+    """Its key."""
+    completion: Completion
+    """The completion, without the reasoning in its text."""
+
+
+Get = Callable[[bytes, str], Completion | None]
+"""(digest, name of the model or "" for any) -> completion."""
+
+
+def find_completion(request: Request, digest: bytes, get: Get) -> KnownCompletion | None:
+    """Return the stored completion of a request; None if it must be sent.
+
+    A completion with the limit of reasoning models is used if there is none with the request's own limit, or if that
+    one was used up by reasoning. `digest`: that of the request.
+    """
+    known = _find(request, digest, get)
+    roomy = with_room(request) if known is None or needs_room(known.completion, request) else None
+    return known if roomy is None else _find(roomy, roomy.digest, get) or known
+
+
+def _find(request: Request, digest: bytes, get: Get) -> KnownCompletion | None:
+    """Return the completion of this very request, or of one that earlier versions sent in its place."""
+    for key, model, is_without_temperature in _keys(request, digest):
+        if (found := get(key, model)) is not None:
+            if is_without_temperature:
+                refused = sorted({*found.refused_parameters, OptionalParameter.TEMPERATURE})
+                found = replace(found, refused_parameters=tuple(map(str, refused)))
+            return KnownCompletion(key, separate_reasoning(found, request))
+    return None
+
+
+def _keys(request: Request, digest: bytes) -> Iterator[tuple[bytes, str, bool]]:
+    """Yield digest, name of the model, and whether the completion was bought without a temperature.
+
+    A model with a scope of its own also finds what was bought under its name before there were scopes, and a model that
+    reasons what was bought before it was sent a temperature.
+    """
+    yield digest, "", False
+    if request.fresh:
+        return
+    model, scope = request.model, request.model.scope
+    if scope:
+        yield request.content_digest, model.name, False
+    if request.earlier_digest:
+        content = request.earlier_digest
+        yield (_scoped(content, scope) if scope else content), "", True
+        if scope:
+            yield content, model.name, True
+
+
+def _scoped(content: bytes, scope: str) -> bytes:
+    """Return the digest of a request under a scope (`Request.digest`)."""
+    return hashlib.sha256(json.dumps([content.hex(), scope, ""]).encode()).digest()
+
+
+# --- cache recovery ---------------------------------------------------------------------------------------------------
+# Restores a lost cache, or damaged rows of one, from the records of the store, so that nothing is bought twice.
+
+
+class CacheRecovery:
+    """Restores what is lost while a cache is in use."""
+
+    def __init__(self, store: Store, cache: Cache, note: Callable[[str], object] | None) -> None:
+        """Restore an empty cache at once, and damaged rows when they are read. `note` receives messages for the user.
+
+        Raises: StoreError if the cache cannot be written; it then stays empty.
+        """
+        self._store, self._cache, self._note = store, cache, note or str
+        cache.recover = self._find
+        if cache.is_empty and (n_restored := cache.restore(bought_rows(store))):
+            self._note(
+                f"{cache.path} was missing or empty, although the store holds runs. {n_restored:,} completions were "
+                "restored from their records and are not requested again. Others, such as those of interrupted runs, "
+                "are lost."
+            )
+
+    def report(self) -> None:
+        """Send a message about the damaged rows that were read, if any."""
+        if n := len(self._cache.damaged):
+            self._note(
+                f"{self._cache.path}: {n:,} completion{'s are' if n > 1 else ' is'} damaged (wrong checksum). "
+                f"{self._cache.n_recovered:,} restored from the records of runs; the others count as missing and are "
+                "requested again. Check the disk."
+            )
+
+    def _find(self, digest: bytes) -> tuple[str, Completion] | None:
+        from medhelm.storage.completions_in_records import find_bought  # lazy: rows are seldom damaged
+
+        found = find_bought(self._store, digest)
+        return (found.model, _as_bought(found.completion)) if found and worth_keeping(found.completion) else None
+
+
+def bought_rows(store: Store) -> Iterator[Row]:
+    """Yield the rows of the cache that follow from the records of the store."""
+    from medhelm.storage.completions_in_records import bought_completions  # lazy: only for an empty cache
+
+    for digest, model, completion in bought_completions(store):
+        if worth_keeping(completion):
+            yield row_of(digest, _as_bought(completion), model)
+
+
+def _as_bought(completion: Completion) -> Completion:
+    """Return a completion as a service gave it: records name the judge as the place of its failure."""
+    failure = completion.failure
+    return replace(completion, failure=replace(failure, boundary="provider")) if failure else completion

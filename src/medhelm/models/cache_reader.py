@@ -19,17 +19,18 @@ from medhelm.models.cache import (
     APPLICATION_ID,
     OWN,
     SCHEMA_VERSION,
+    KnownCompletion,
     Row,
+    bought_rows,
     completion_of_row,
     create_table,
+    find_completion,
     read_row,
     refuse_sealed,
     restore,
     row_of,
     select,
 )
-from medhelm.models.cache_lookup import KnownCompletion, find_completion
-from medhelm.models.cache_recovery import bought_rows
 from medhelm.storage.store import Store
 
 

@@ -16,21 +16,28 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from medhelm.domain import POOL, Model
-from medhelm.domain.arguments import AnyNames, AnyPath, as_names, as_path
-from medhelm.errors import UserError, suggestion
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from medhelm.domain import POOL, Jury, Model, Prompt, Request
+from medhelm.domain.jury import AT_LEAST
+from medhelm.domain.text import AnyNames, AnyPath, as_names, as_path, plural
+from medhelm.errors import ConfigError, Problem, UserError, suggestion
+from medhelm.io.strict_yaml import YamlDocument, read_yaml, validate
 from medhelm.models.addresses import checked_address, checked_endpoints, checked_pool
 from medhelm.models.keys import key_variable
-from medhelm.models.model_names import reasons
+from medhelm.models.model_names import plain_name, reasons
+from medhelm.models.provider import Setting
 from medhelm.models.providers import SERVICES, answers_in_process, unknown_provider
 from medhelm.models.providers.baseline import BASELINES
 from medhelm.models.remote import Remote, remote_of
-from medhelm.models.service import Setting
 
 if TYPE_CHECKING:
     from medhelm.models.models_file import ModelDefinition
+
+
+# --- catalog ----------------------------------------------------------------------------------------------------------
 
 _VENDORS = {"claude": "anthropic", "gem(ini|ma)": "google", "(chat)?gpt-(?!oss)|o[1-9]": "openai"}
 """First characters of a vendor's model names -> its provider, for suggestions."""
@@ -389,3 +396,204 @@ def _with_values(name: str, settings: Sequence[Setting], environment: Mapping[st
     """Return the example of a name, with the example values of some settings."""
     values = {setting.variables[0]: setting.example for setting in settings}
     return ModelExample(model_named(name, {**environment, **values}), tuple(values))
+
+
+# --- jury -------------------------------------------------------------------------------------------------------------
+# The jury: names of models, given one by one or in a jury file (`jury_file`).
+
+_CANNOT_JUDGE = {
+    "baseline": "a baseline picks words from the question; it cannot judge.",
+    "replay": "a replay file holds completions of benchmarks' prompts, and none of judges' prompts.",
+}
+"""Provider -> the reason that its models cannot be judges."""
+
+
+def find_jury(
+    names: Sequence[str],
+    *,
+    file: Path | None,
+    at_least: int | None,
+    models_file: Path | None,
+    environment: Mapping[str, str],
+    note: Callable[[str], object] | None = None,
+) -> tuple[Jury | None, list[str]]:
+    """Return the requested jury, or None, and warnings for the user.
+
+    `names`, if any, are the whole jury. Otherwise it is read from `file`, or from the file that MEDHELM_JURY names; no
+    other file is looked for. `at_least` overrides the file's. `models_file`, `note`: as in `find_models`.
+    Raises: ConfigError with all problems of a file, or UserError with all those of names given directly.
+    """
+    if names:
+        warnings = [f"{file} is not used, because judges were named with --judge."] if file else []
+        judges, wrong = _find_judges(names, models_file, environment, note)
+        lines = [f"judge `{names[position]}`: {text}" for position, text in sorted(wrong.items())]
+        if too_many := _too_many(at_least, len(names)):
+            lines.append(too_many)
+        if lines:
+            raise UserError("\n".join(lines))
+        return _make_jury(judges, at_least), warnings
+    variable = environment.get("MEDHELM_JURY")
+    file = file or (Path(variable) if variable else None)
+    if file is None:
+        return None, []
+
+    document, content, problems = read_jury_file(file)
+    named = judge_names(document)
+    judges, wrong = _find_judges(list(named.values()), models_file, environment, note)
+    for position, (place, name) in enumerate(named.items()):
+        if position in wrong:
+            text = f"judges[{place}]: `{name}`: {wrong[position]}"
+            problems.append(Problem(text, document.line_of(("judges", place))))
+    if content and (too_many := _too_many(content.at_least, len(content.judges))):
+        problems.append(Problem(f"at_least: {too_many}", document.line_of(("at_least",))))
+    if problems or content is None:
+        raise ConfigError(document.place, problems)
+    if too_many := _too_many(at_least, len(content.judges)):
+        raise UserError(too_many)
+    remarks = [entry.remark for entry in content.judges if entry.remark]
+    return _make_jury(judges, content.at_least if at_least is None else at_least), remarks
+
+
+def jury_warnings(jury: Jury, models: Sequence[Model]) -> list[str]:
+    """Return a warning about a jury of one judge, and one for each judge that grades its own completions.
+
+    Models are compared by their names at their servers, whatever the server: `openai/gpt-4o` at a gateway is OpenAI's
+    `gpt-4o`.
+    """
+    tested = {plain_name(model.remote_name) for model in models}
+    warnings = [
+        f"{judge.name} is the only judge: nothing guards against its errors, and agreement between judges cannot be "
+        "measured."
+        for judge in jury.judges
+        if len(jury.judges) == 1
+    ]
+    return warnings + [
+        f"{judge.name} is a judge and also under test. Judges tend to prefer their own words; "
+        "`medhelm jury` measures how much."
+        for judge in jury.judges
+        if plain_name(judge.remote_name) in tested
+    ]
+
+
+def _find_judges(
+    names: Sequence[str],
+    models_file: Path | None,
+    environment: Mapping[str, str],
+    note: Callable[[str], object] | None,
+) -> tuple[list[Model], dict[int, str]]:
+    """Return the models of these names, and position -> problem of the others."""
+    found: dict[bytes, Model] = {}
+    wrong: dict[int, str] = {}
+    for position, name in enumerate(names):
+        if name in names[:position]:
+            wrong[position] = "is listed twice. A judge counts once."
+            continue
+        try:
+            (model,) = find_models([name], file=models_file, environment=environment, note=note)
+        except ConfigError:
+            raise
+        except UserError as error:
+            wrong[position] = str(error).removeprefix(f"model `{name}`: ")
+            continue
+        if model.provider in _CANNOT_JUDGE:
+            wrong[position] = _CANNOT_JUDGE[model.provider]
+            continue
+        # Judges of equal requests would share their replies, and one opinion would count twice.
+        same = found.setdefault(Request(model=model, prompt=Prompt(()), max_tokens=1).content_digest, model)
+        if same is not model:
+            wrong[position] = f"is the same model as {same.name}. A judge counts once."
+    return list(found.values()), wrong
+
+
+def _make_jury(judges: Sequence[Model], at_least: int | None) -> Jury:
+    return Jury(judges=tuple(judges), min_judges=at_least or min(AT_LEAST, len(judges)))
+
+
+def _too_many(at_least: int | None, n_judges: int) -> str:
+    """Return the problem of the number of judges that an instance needs; "" if there is none."""
+    if at_least is None or 1 <= at_least <= n_judges:
+        return ""
+    return f"an instance cannot need {at_least} of {plural(n_judges, 'judge')}."
+
+
+# --- jury file --------------------------------------------------------------------------------------------------------
+# The jury file, jury.yaml.
+#
+# It lists the `judges`, and how many of them an instance needs (`at_least`). It is read only if the user names it,
+# because prompts and completions are sent to the models in it. The reference implementation's file of judges is read as
+# well: a list of mappings with `name`, `model` and `model_deployment`.
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class JudgeEntry(_Strict):
+    """One judge: the name of a model, or a mapping as the reference implementation writes it."""
+
+    model: str = ""
+    """Name of the model."""
+    model_name: str = ""
+    """The same, in the judges of a custom benchmark there; `name` is the deployment then."""
+    name: str = ""
+    """The reference implementation's name for the judge."""
+    model_deployment: str = ""
+    """The reference implementation's deployment of it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _normalize(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"model": value}
+        if not isinstance(value, dict):
+            raise ValueError("must be the name of a model, such as openai/gpt-4o.")
+        return value
+
+    @model_validator(mode="after")
+    def _check_one_model(self) -> JudgeEntry:
+        if bool(self.model) == bool(self.model_name):
+            raise ValueError("must name one model under `model`.")
+        return self
+
+    @property
+    def judge(self) -> str:
+        """Name of the model."""
+        return self.model or self.model_name
+
+    @property
+    def remark(self) -> str:
+        """Return a note on what is not used of the entry; "" if all is used."""
+        called, deployment = (self.name, self.model_deployment) if self.model else ("", self.name)
+        said = [f"is called this here, not `{called}`"] if called not in ("", self.judge) else []
+        said += [f"its deployment `{deployment}` there is not used"] if deployment else []
+        return f"judge {self.judge}: {', and '.join(said)}." if said else ""
+
+
+class JuryFile(_Strict):
+    """The whole file."""
+
+    judges: Annotated[list[JudgeEntry], Field(min_length=1)]
+    at_least: Annotated[int, Field(ge=1)] | None = None
+
+
+def read_jury_file(file: Path) -> tuple[YamlDocument, JuryFile | None, list[Problem]]:
+    """Return the file, for the lines of problems, its content, None if that is invalid, and the problems of its form.
+
+    Raises: ConfigError if nothing can be read.
+    """
+    document = read_yaml(file)
+    try:
+        return document, validate(document, JuryFile), []
+    except ConfigError as error:
+        return document, None, list(error.problems)
+
+
+def judge_names(document: YamlDocument) -> dict[int, str]:
+    """Return position -> name of the judges that can be read, whatever else is wrong with the file."""
+    entries = document.data.get("judges") if isinstance(document.data, dict) else None
+    names: dict[int, str] = {}
+    for position, entry in enumerate(entries if isinstance(entries, list) else ()):
+        name = entry.get("model") or entry.get("model_name") if isinstance(entry, dict) else entry
+        if name and isinstance(name, str):
+            names[position] = name
+    return names

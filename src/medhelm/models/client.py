@@ -1,7 +1,7 @@
 """The client: gets a completion from the cache or a provider, within limits and budget, with retries, never twice.
 
 A request passes: cache -> one in flight per digest -> slot at the endpoint -> lock that other processes see
-(`io.number_locks`) -> budget -> provider, with retries -> cache. A failed request becomes a completion with a failure.
+(`io.locks`) -> budget -> provider, with retries -> cache. A failed request becomes a completion with a failure.
 An exception means that nothing more can be requested from this model (`ModelUnusable`), or at all (`BudgetError`,
 `StoreError`).
 """
@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 
 from medhelm.domain import Completion, Failure, FailureCode, Model, Request
 from medhelm.errors import MedHelmError, ProviderError, StoreError
-from medhelm.io.http.audit import SUBJECT, Subject
-from medhelm.io.http.deadline import was_suspended
-from medhelm.io.number_locks import NumberLocks, number_of
+from medhelm.io.http.client import was_suspended
+from medhelm.io.http.hosts import SUBJECT, Subject
+from medhelm.io.locks import NumberLocks, number_of
+from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache, worth_keeping
-from medhelm.models.limits.budget import Budget
-from medhelm.models.limits.concurrency import MAX_PAUSE_S, ConcurrencyLimiter
+from medhelm.models.concurrency import MAX_PAUSE_S, ConcurrencyLimiter
 from medhelm.models.prompt_caching import PrefixGate
 from medhelm.models.provider import Provider, unsupported_parameter
 
@@ -367,7 +367,7 @@ class Client:
         """Report a silent endpoint, then give it up, at the time for it; called again by a timer until then."""
         if endpoint.is_watched or not endpoint.waiting:
             return
-        from medhelm.models.limits.silence import silence_note, silence_reason  # lazy: models in this process need none
+        from medhelm.models.concurrency import silence_note, silence_reason  # lazy: models in this process need none
 
         silence_s = self.clock() - endpoint.last_reply
         if silence_s >= SILENCE_NOTE_S and not endpoint.is_reported and silence_s < self.max_silence_s:

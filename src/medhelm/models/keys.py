@@ -13,8 +13,8 @@ from typing import Literal
 
 from medhelm.domain import Model
 from medhelm.io.http.hosts import host_of, is_loopback
+from medhelm.models.provider import Service
 from medhelm.models.providers import SERVICES
-from medhelm.models.service import Service
 
 GENERAL_KEY = "MEDHELM_API_KEY"
 """Variable with the key for addresses that the user wrote out and that have no variable of their own."""

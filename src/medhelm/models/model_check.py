@@ -13,22 +13,19 @@ from medhelm.domain import Completion, Failure, FailureCode, Message, Model, Pro
 from medhelm.domain.completion import REASONING_TOKENS, ModelCheck
 from medhelm.domain.text import listed
 from medhelm.errors import MedHelmError, ProviderError
-from medhelm.io.http.audit import SUBJECT, Audit, Subject
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
-from medhelm.io.http.hosts import is_inside
-from medhelm.models.allowed_hosts import policy_for
+from medhelm.io.http.hosts import SUBJECT, Audit, Subject, is_inside
+from medhelm.models.addresses import policy_for
 from medhelm.models.client import PoolProvider
 from medhelm.models.keys import missing_key
 from medhelm.models.model_names import plain_name
-from medhelm.models.provider import OptionalParameter, Provider, unsupported_parameter
+from medhelm.models.provider import OptionalParameter, Provider, SharedResources, unsupported_parameter
 from medhelm.models.providers import open_provider
-from medhelm.models.providers.errors.advice import ADVICE
-from medhelm.models.providers.errors.classify import CHECK_LISTS
+from medhelm.models.providers.errors import ADVICE, CHECK_LISTS
 from medhelm.models.providers.hosted import HttpProvider
 from medhelm.models.providers.local_servers import LLAMACPP_PORT, OLLAMA_PORT, ServerCheck, check_server
 from medhelm.models.reasoning import separate_reasoning
-from medhelm.models.service import SharedResources
 
 PROMPT = "Reply with the word OK."
 """The prompt; it costs next to nothing."""

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RootModel, field_validator
 
 from medhelm.domain import Model, Price
-from medhelm.domain.grouping import group_by
+from medhelm.domain.benchmark import group_by
 from medhelm.domain.text import value_in_words
 from medhelm.errors import ConfigError, Problem, UserError, suggestion
 from medhelm.io.strict_yaml import YamlDocument, load_yaml, validate

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from medhelm.domain import Completion, Failure, FailureCode, Request, Usage
-from medhelm.domain.completion import REASONING_TOKENS
-from medhelm.domain.reasoning import SplitText, split_reasoning
+from medhelm.domain.completion import REASONING_TOKENS, SplitText, split_reasoning
 
 LENGTH = "length"
 """Finish reason of a completion that reached its limit."""

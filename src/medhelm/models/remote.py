@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from medhelm.domain import Model
-    from medhelm.io.http.audit import Audit
     from medhelm.io.http.egress import EgressPolicy
+    from medhelm.io.http.hosts import Audit
+    from medhelm.models.budget import Budget
     from medhelm.models.client import Client
-    from medhelm.models.limits.budget import Budget
     from medhelm.models.provider import Provider
 
 GATEWAY_VARIABLE = "MEDHELM_GATEWAY"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from medhelm.analysis.agreement.jury_vs_clinicians import SHARE, Conclusion, conclude
 from medhelm.reports.formats.fields import Field, table_of
-from medhelm.reports.formats.json_output import select
+from medhelm.reports.formats.json import select
 from medhelm.reports.formats.tables import Value, decimal, estimate_text, number, render, with_interval
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from medhelm.domain.batch import Batch
+from medhelm.domain.completion import Batch
 from medhelm.reports.formats import tables
-from medhelm.reports.formats.json_output import select
+from medhelm.reports.formats.json import select
 
 
 def as_json(batches: Sequence[Batch]) -> list[dict[str, Any]]:

@@ -10,9 +10,8 @@ from typing import Any
 
 from medhelm.domain import Benchmark, Criterion
 from medhelm.domain.benchmark import Category, Subcategory
-from medhelm.domain.text import plural
-from medhelm.domain.titles import group_title, metric_title
-from medhelm.reports.formats.json_output import plain_json, select
+from medhelm.domain.text import group_title, metric_title, plural
+from medhelm.reports.formats.json import plain_json, select
 from medhelm.reports.formats.tables import MISSING, Value, printable, render, tabulate
 
 SHOWN = 5

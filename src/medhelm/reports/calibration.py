@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from medhelm.analysis.agreement.calibrated_pairs import CalibratedLeaderboard
 from medhelm.reports.formats.fields import ABSENT
-from medhelm.reports.formats.json_output import probability, select
-from medhelm.reports.formats.numbers import p_text
-from medhelm.reports.formats.tables import Value, estimate_text, render, with_interval
+from medhelm.reports.formats.json import probability, select
+from medhelm.reports.formats.tables import Value, estimate_text, p_text, render, with_interval
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.calibration import CalibratedMean

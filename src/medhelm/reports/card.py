@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from medhelm.domain.text import plural
 from medhelm.reports.formats.html import render_html
-from medhelm.reports.formats.json_output import plain_json
+from medhelm.reports.formats.json import plain_json
 from medhelm.reports.formats.tables import (
     MISSING,
     NUMERIC,

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from medhelm.domain import RULES, Rule
-from medhelm.domain.reasoning import split_reasoning
-from medhelm.domain.run_folder import SHORT_ID
+from medhelm.domain.completion import split_reasoning
+from medhelm.domain.run import SHORT_ID
 from medhelm.reports.formats.tables import printable
 
 

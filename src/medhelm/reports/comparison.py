@@ -18,9 +18,7 @@ from medhelm.analysis.comparison.tests import LEVEL, Adjustment
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.domain.text import listed, plural
 from medhelm.reports.formats.fields import Field, fields_json, fields_table, flat_interval, list_field, object_field
-from medhelm.reports.formats.json_output import estimate_json, left_out_json, probability, select
-from medhelm.reports.formats.json_schema import LEFT_OUT
-from medhelm.reports.formats.numbers import p_text
+from medhelm.reports.formats.json import LEFT_OUT, estimate_json, left_out_json, probability, select
 from medhelm.reports.formats.tables import (
     Columns,
     ObjectView,
@@ -28,6 +26,7 @@ from medhelm.reports.formats.tables import (
     decimal,
     estimate_numbers,
     estimate_text,
+    p_text,
     records_as_columns,
     render,
     shows_all,

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from medhelm.analysis.cost.frontier import CostFrontier, FrontierStep
-from medhelm.analysis.cost.sums import CostSum
+from medhelm.analysis.cost import CostSum
+from medhelm.analysis.frontier import CostFrontier, FrontierStep
 from medhelm.domain.text import plural
 from medhelm.reports.formats.fields import Field, fields_json, fields_table, list_field
-from medhelm.reports.formats.json_output import plain_json, select
+from medhelm.reports.formats.json import plain_json, select
 from medhelm.reports.formats.tables import Value, decimal, render, tabulate, with_interval
 
 if TYPE_CHECKING:
-    from medhelm.analysis.cost.bill import Bill, BillRow, CostEffectiveness
+    from medhelm.analysis.frontier import Bill, BillRow, CostEffectiveness
 
 SUMS = {"tested": "models under test", "left_over": "not in a stored run", "total": "total"}
 """Kind of a summary row -> its name for people."""

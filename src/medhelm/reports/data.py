@@ -9,7 +9,7 @@ from typing import Any
 from medhelm.domain import Availability, Benchmark
 from medhelm.domain.text import plural
 from medhelm.reports.formats import tables
-from medhelm.reports.formats.json_output import select
+from medhelm.reports.formats.json import select
 from medhelm.reports.formats.tables import printable
 
 Known = Sequence[tuple[Benchmark, Availability]]

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 from medhelm.domain.text import listed, plural
 from medhelm.reports.formats.fields import Field, fields_json, fields_table, flat_interval
-from medhelm.reports.formats.json_output import select
+from medhelm.reports.formats.json import select
 from medhelm.reports.formats.tables import as_line, decimal, escape_markdown, estimate_text, printable
 
 if TYPE_CHECKING:

@@ -52,10 +52,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from medhelm.domain import Estimate
-from medhelm.domain.failure_code import explain_codes
+from medhelm.domain.completion import explain_codes
 from medhelm.domain.text import listed
 from medhelm.reports.formats.fields import Field, fields_json, select_fields, table_of
-from medhelm.reports.formats.json_output import estimate_json, injection_effects_json, plain_json, select
+from medhelm.reports.formats.json import estimate_json, injection_effects_json, plain_json, select
 from medhelm.reports.formats.tables import (
     Value,
     counts_text,

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from medhelm.analysis.leaderboard.head_to_head import HeadToHead, head_to_head
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.domain.text import listed, plural
-from medhelm.domain.titles import group_title
+from medhelm.domain.text import group_title, listed, plural
 from medhelm.errors import UserError
 from medhelm.reports.formats.fields import columns_of, fields_json, rounded_rows, table_of
 from medhelm.reports.formats.tables import (

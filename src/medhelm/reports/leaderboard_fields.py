@@ -14,7 +14,7 @@ from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.head_to_head import HeadToHead
 from medhelm.analysis.leaderboard.types import GroupMean, Leaderboard, Row
 from medhelm.domain import CompletionCounts, Estimate, Rule, Tier
-from medhelm.domain.titles import group_title
+from medhelm.domain.text import group_title
 from medhelm.reports.calibration import calibrated_json, pairs_as_json, ranks_as_json
 from medhelm.reports.cost import FRONTIER_FIELDS, frontier_as_json
 from medhelm.reports.formats.fields import (
@@ -27,28 +27,25 @@ from medhelm.reports.formats.fields import (
     interval_page,
     list_field,
 )
-from medhelm.reports.formats.json_output import (
-    estimate_json,
-    injection_effects_json,
-    left_out_json,
-    plain_json,
-    select,
-)
-from medhelm.reports.formats.json_schema import (
+from medhelm.reports.formats.json import (
     INJECTIONS,
     INTEGER,
     LEFT_OUT,
     NUMBER,
     STRING,
     JsonSchema,
+    estimate_json,
+    injection_effects_json,
     keys,
+    left_out_json,
     list_of,
     map_of,
+    plain_json,
     record,
     schema_of,
+    select,
 )
-from medhelm.reports.formats.numbers import percent, significant
-from medhelm.reports.formats.tables import MISSING, decimal, estimate_text, number
+from medhelm.reports.formats.tables import MISSING, decimal, estimate_text, number, percent, significant
 
 PUBLISHED = "†"
 """Mark after the name of a model with published scores."""

@@ -9,7 +9,7 @@ from typing import Any
 from medhelm.domain import Model, Price, Usage
 from medhelm.domain.completion import ModelCheck
 from medhelm.domain.text import listed
-from medhelm.reports.formats.json_output import plain_json
+from medhelm.reports.formats.json import plain_json
 from medhelm.reports.formats.tables import Value, render, tabulate
 
 SHOWN_NAMES = 20

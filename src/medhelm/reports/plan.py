@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from medhelm.analysis.cost.plan import CostPlan, PlanRow, is_within_limit
-from medhelm.analysis.cost.sums import sum_costs
+from medhelm.analysis.cost import sum_costs
+from medhelm.analysis.planned_cost import CostPlan, PlanRow, is_within_limit
 from medhelm.domain.text import plural
 from medhelm.reports.cost import money
-from medhelm.reports.formats.json_output import plain_json, select
+from medhelm.reports.formats.json import plain_json, select
 from medhelm.reports.formats.tables import Value, render
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from medhelm.reports.formats.fields import Field, fields_json, fields_table
-from medhelm.reports.formats.json_output import select
+from medhelm.reports.formats.json import select
 from medhelm.reports.formats.tables import number
 
 if TYPE_CHECKING:

@@ -7,11 +7,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from medhelm.domain import RULES, Estimate, JuryResult, Rule, Run
-from medhelm.domain.completion_counts import completion_remarks, failure_remarks, is_refused, no_answer_text
-from medhelm.domain.run_folder import Removal, RemovalEffect, RunOnDisk
-from medhelm.domain.text import duration, listed, plural
-from medhelm.domain.titles import metric_title
-from medhelm.reports.formats.json_output import plain_json, select
+from medhelm.domain.run import (
+    Removal,
+    RemovalEffect,
+    RunOnDisk,
+    completion_remarks,
+    failure_remarks,
+    is_refused,
+    no_answer_text,
+)
+from medhelm.domain.text import duration, listed, metric_title, plural
+from medhelm.reports.formats.json import plain_json, select
 from medhelm.reports.formats.tables import (
     MISSING,
     Columns,

@@ -30,18 +30,17 @@ from medhelm.analysis.agreement.jury_vs_clinicians import (
 )
 from medhelm.analysis.means import DRAWS, row_means
 from medhelm.domain import JURY, Benchmark, Run
-from medhelm.domain.grouping import group_by
-from medhelm.domain.reasoning import strip_reasoning
-from medhelm.domain.remark import Remark
+from medhelm.domain.benchmark import group_by
+from medhelm.domain.completion import strip_reasoning
+from medhelm.domain.result import Remark
 from medhelm.domain.text import listed
 from medhelm.errors import UserError
-from medhelm.results.comparable.left_out import left_out_remarks
-from medhelm.results.comparable.run_selection import SelectedRuns, select_runs
+from medhelm.results.comparable import SelectedRuns, left_out_remarks, select_runs
 from medhelm.results.options import EVERY_RUN, RunFilter
 from medhelm.results.ratings import RatedBenchmark, Ratings, hidden_name, read_ratings
 from medhelm.results.runs.run_filter import filter_runs
+from medhelm.storage.damage import intact_runs
 from medhelm.storage.judgments import read_judgments
-from medhelm.storage.recovery.damaged_runs import intact_runs
 from medhelm.storage.runs import load_runs, read_columns, read_prompt, score_column
 from medhelm.storage.store import Store, open_store
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from medhelm.analysis.cost.sums import sum_costs
+from medhelm.analysis.cost import sum_costs
 from medhelm.errors import UserError
 from medhelm.results.runs.pricing import Pricing
 from medhelm.results.spending import read_spending

@@ -27,8 +27,8 @@ from medhelm.analysis.leaderboard.findings import with_doubts
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.means import Floats
 from medhelm.domain import Benchmark, Run
-from medhelm.domain.grouping import group_by
-from medhelm.domain.remark import Remark
+from medhelm.domain.benchmark import group_by
+from medhelm.domain.result import Remark
 from medhelm.results.agreement import Runs, instance_ids_of, known_benchmarks
 from medhelm.results.ratings import RatedBenchmark, Rating, read_ratings
 from medhelm.storage.runs import read_columns

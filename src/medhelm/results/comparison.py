@@ -14,11 +14,11 @@ from medhelm.analysis.comparison.tests import Adjustment
 from medhelm.analysis.leaderboard.build import rank_models, without_baselines
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.domain import Rule, Tier
-from medhelm.domain.arguments import AnyNames, AnyPath, AnyPaths, as_names, as_paths, check_choice
 from medhelm.domain.options import check_options
-from medhelm.domain.remark import LeftOut
+from medhelm.domain.result import LeftOut
+from medhelm.domain.text import AnyNames, AnyPath, AnyPaths, as_names, as_paths, check_choice
 from medhelm.errors import UserError, suggestion
-from medhelm.results.comparable.left_out import left_out_remarks
+from medhelm.results.comparable import left_out_remarks
 from medhelm.results.leaderboard import LeaderboardInputs, read_inputs, renamed_inputs, suite_of
 from medhelm.results.options import EVERY_RUN, USUAL, BoardOptions, RunFilter
 from medhelm.results.runs.remarks import unfinished_remarks

@@ -8,22 +8,23 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from medhelm.analysis.cost.bill import (
+from medhelm.analysis.cost import CostSum, cost_per_point, sum_costs, update_cost
+from medhelm.analysis.frontier import (
     BenchmarkCostEffectiveness,
     Bill,
     BillRow,
     CostEffectiveness,
+    CostPoint,
     CostRule,
     GroupBy,
     UpdateCost,
+    efficient_frontier,
 )
-from medhelm.analysis.cost.frontier import CostPoint, efficient_frontier
-from medhelm.analysis.cost.sums import CostSum, cost_per_point, sum_costs, update_cost
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import Rule, Run, Usage
-from medhelm.domain.grouping import group_by
-from medhelm.domain.remark import Remark
+from medhelm.domain.benchmark import group_by
+from medhelm.domain.result import Remark
 from medhelm.domain.text import plural
 from medhelm.results.leaderboard import leaderboard
 from medhelm.results.options import EVERY_RUN, RunFilter

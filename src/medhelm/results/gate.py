@@ -25,20 +25,12 @@ from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.means import Floats
 from medhelm.analysis.ratios import label_scores
 from medhelm.domain import JURY, Rule, Run, Tier
-from medhelm.domain.grouping import group_by
-from medhelm.domain.release import CellProvenance, Release
-from medhelm.domain.remark import Remark
-from medhelm.domain.run_folder import SHORT_ID
+from medhelm.domain.benchmark import group_by
+from medhelm.domain.result import CellProvenance, Release, Remark
+from medhelm.domain.run import SHORT_ID
 from medhelm.domain.text import listed, plural
 from medhelm.errors import MissingError, UserError, suggestion
-from medhelm.results.comparable.conditions import (
-    BASELINE,
-    Conditions,
-    ConditionsComparison,
-    Content,
-    Difference,
-    conditions_of,
-)
+from medhelm.results.comparable import BASELINE, Conditions, ConditionsComparison, Content, Difference, conditions_of
 from medhelm.results.release_comparison import (
     InstanceScores,
     ReleaseScoring,
@@ -49,11 +41,10 @@ from medhelm.results.release_comparison import (
 from medhelm.results.runs.run_filter import match_name, matching_names
 from medhelm.results.runs.stored import SHORTEST
 from medhelm.results.suites import suite_sort_key
-from medhelm.storage.recovery.damaged_runs import no_damaged_runs
+from medhelm.storage.damage import no_damaged_runs
 from medhelm.storage.releases import MANIFEST, file_digest, read_release, release_names
-from medhelm.storage.run_file import NAME, DamagedRunError, read_run
 from medhelm.storage.runs import load_runs
-from medhelm.storage.store import Store, file_name, open_store
+from medhelm.storage.store import NAME, DamagedRunError, Store, file_name, open_store, read_run
 
 PREVIOUS = "previous"
 """Reference that is each model's run before its latest."""

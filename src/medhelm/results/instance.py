@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.domain import Run
-from medhelm.domain.grouping import group_by
+from medhelm.domain.benchmark import group_by
 from medhelm.domain.text import listed
 from medhelm.errors import UserError, suggestion
-from medhelm.results.comparable.run_selection import select_runs, store_label
+from medhelm.results.comparable import select_runs, store_label
 from medhelm.results.options import EVERY_RUN, RunFilter
 from medhelm.results.runs.run_filter import filter_runs
+from medhelm.storage.damage import intact_runs
 from medhelm.storage.judgments import read_explanations
-from medhelm.storage.privacy.pseudonyms import Pseudonyms
-from medhelm.storage.recovery.damaged_runs import intact_runs
+from medhelm.storage.privacy import Pseudonyms
 from medhelm.storage.runs import load_runs, read_columns, read_prompt, read_record
 from medhelm.storage.store import open_store
 

@@ -18,20 +18,18 @@ from medhelm.analysis.jury.judges import (
     summarize_jury,
 )
 from medhelm.domain import JURY, JudgeTally, Rule, Run, Tier
-from medhelm.domain.remark import Remark
+from medhelm.domain.result import Remark
 from medhelm.errors import UserError, suggestion
 from medhelm.models.model_names import family_of
-from medhelm.results.comparable.left_out import left_out_remarks
-from medhelm.results.comparable.run_selection import SelectedRuns, default_tier, judges_under_test, select_runs
+from medhelm.results.comparable import SelectedRuns, default_tier, judges_under_test, left_out_remarks, select_runs
 from medhelm.results.options import USUAL, BoardOptions
-from medhelm.results.runs.injection_effects import injection_effects, injection_remarks
 from medhelm.results.runs.pricing import read_pricing
-from medhelm.results.runs.remarks import cached_completions_text
+from medhelm.results.runs.remarks import cached_completions_text, injection_effects, injection_remarks
 from medhelm.results.runs.run_filter import load_filtered
 from medhelm.results.spending import repriced
 from medhelm.results.suites import suite_sort_key
+from medhelm.storage.damage import intact_runs
 from medhelm.storage.judgments import mean_grades, read_judgments
-from medhelm.storage.recovery.damaged_runs import intact_runs
 from medhelm.storage.runs import RunScores, load_runs, read_columns, score_column
 from medhelm.storage.store import open_store
 

@@ -14,39 +14,36 @@ from medhelm.analysis.leaderboard.findings import MAJORITY, with_doubts
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import JURY, ConstantBaseline, InjectionEffect, Rule, Run, Tier
-from medhelm.domain.arguments import AnyPaths, as_names, as_path, as_paths
-from medhelm.domain.completion_counts import completion_remarks
+from medhelm.domain.benchmark import Suite
 from medhelm.domain.options import check_options
-from medhelm.domain.remark import LeftOut, Remark
-from medhelm.domain.suite import Suite
+from medhelm.domain.result import LeftOut, Remark
+from medhelm.domain.run import completion_remarks
+from medhelm.domain.text import AnyPaths, as_names, as_path, as_paths
 from medhelm.errors import UserError
-from medhelm.evaluation.run_remarks import cut_text_remarks, drift_remarks, truncation_remarks
-from medhelm.results.comparable.left_out import left_out_remarks
-from medhelm.results.comparable.run_selection import default_tier, select_runs
+from medhelm.evaluation.remarks import cut_text_remarks, drift_remarks, truncation_remarks
+from medhelm.results.comparable import default_tier, left_out_remarks, select_runs
 from medhelm.results.options import USUAL, BoardOptions, CalibrationOptions, by_keywords, folders_of
 from medhelm.results.runs.cells import cell_of, column_of, latest_floors, with_floors
-from medhelm.results.runs.injection_effects import injection_effects, injection_remarks
-from medhelm.results.runs.names import names_in, with_names
 from medhelm.results.runs.pricing import Pricing, read_pricing
 from medhelm.results.runs.remarks import (
     cached_completions_text,
     cluster_remarks,
     distant_dates_remarks,
     imported_remarks,
+    injection_effects,
+    injection_remarks,
     jury_remarks,
     shard_remarks,
     unfinished_remarks,
     unknown_metric_remarks,
 )
-from medhelm.results.runs.run_filter import load_filtered
+from medhelm.results.runs.run_filter import load_filtered, names_in, with_names
 from medhelm.results.spending import repriced
 from medhelm.results.suites import resolve_suite, suite_sort_key
-from medhelm.storage.constant_baselines import read_baseline
-from medhelm.storage.recovery.damaged_runs import intact_runs, leave_out
-from medhelm.storage.run_file import DamagedRunError
+from medhelm.storage.damage import intact_runs, leave_out
 from medhelm.storage.run_scores import read_all
-from medhelm.storage.runs import RunScores
-from medhelm.storage.store import open_store
+from medhelm.storage.runs import RunScores, read_baseline
+from medhelm.storage.store import DamagedRunError, open_store
 
 if TYPE_CHECKING:
     from medhelm.analysis.jury.judges import JuryReliability
@@ -384,7 +381,7 @@ def _with_constant_scores(
     for name, column in columns.items():
         if name in has_run or column.constant_baseline is None:
             continue
-        from medhelm.results.runs.constant_scores import constant_scores  # lazy: few leaderboards lack the baseline
+        from medhelm.results.runs.cells import constant_scores  # lazy: few leaderboards lack the baseline
 
         scores = constant_scores(prompts[name], baselines[name], column.metric, rule)
         found[name] = replace(column, constant_scores=scores)

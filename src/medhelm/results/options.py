@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, get_args
 
 from medhelm.domain import RULES, Benchmark, Rule, Tier
-from medhelm.domain.arguments import AnyNames, AnyPath, AnyPaths, as_names, as_paths, shortened
 from medhelm.domain.options import option, option_of, options_in
-from medhelm.domain.score import Resample
-from medhelm.domain.text import listed
+from medhelm.domain.result import Resample
+from medhelm.domain.text import AnyNames, AnyPath, AnyPaths, as_names, as_paths, listed, shortened
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:

@@ -23,14 +23,13 @@ from medhelm.analysis.leaderboard.diff import (
 )
 from medhelm.analysis.means import Floats
 from medhelm.domain import Rule, Run
-from medhelm.domain.grouping import group_by
-from medhelm.domain.release import CellProvenance, Release
-from medhelm.domain.score import HALF
+from medhelm.domain.benchmark import group_by
+from medhelm.domain.result import HALF, CellProvenance, Release
 from medhelm.errors import StoreError
 from medhelm.reports.formats.fields import Field, fields_json, fields_table, flat_interval, select_fields
-from medhelm.reports.formats.json_output import plain_json
+from medhelm.reports.formats.json import plain_json
 from medhelm.reports.formats.tables import Value, printable, render
-from medhelm.results.comparable.run_selection import store_label
+from medhelm.results.comparable import store_label
 from medhelm.results.releases import CURRENT, current_release, released_options
 from medhelm.results.runs.cells import cell_of, column_of
 from medhelm.storage.releases import file_digest, read_release, release_names

@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from medhelm import __version__
-from medhelm.domain.arguments import as_names, as_path
 from medhelm.domain.options import check_options
-from medhelm.domain.release import Release
+from medhelm.domain.result import Release
+from medhelm.domain.text import as_names, as_path
 from medhelm.errors import StoreError, UserError
 from medhelm.reports import leaderboard as leaderboard_report
 from medhelm.reports.formats.fields import Field, fields_table, select_fields
-from medhelm.reports.formats.json_output import plain_json
+from medhelm.reports.formats.json import plain_json
 from medhelm.results.leaderboard import leaderboard_of, read_inputs
 from medhelm.results.options import USUAL, BoardOptions
+from medhelm.storage.damage import no_damaged_runs
 from medhelm.storage.json_form import JsonForm, Nested, key_map
-from medhelm.storage.recovery.damaged_runs import no_damaged_runs
 from medhelm.storage.releases import basis_of, board_bytes, read_release, write_release
 from medhelm.storage.store import open_store
 

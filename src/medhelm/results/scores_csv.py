@@ -15,8 +15,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from medhelm.domain.remark import Remark
-from medhelm.domain.suite import SuiteEntry
+from medhelm.domain.benchmark import SuiteEntry
+from medhelm.domain.result import Remark
 from medhelm.domain.text import listed
 from medhelm.errors import ConfigError, Problem
 from medhelm.io.spreadsheets import clean_cell, is_percentage, parse_number, read_spreadsheet

@@ -14,17 +14,17 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from medhelm.analysis.cost.token_costs import CostCeiling, cost_ceiling, cost_with_batches
+from medhelm.analysis.cost import CostCeiling, cost_ceiling, cost_with_batches
 from medhelm.domain import Price, Run, Usage
-from medhelm.domain.remark import Remark
+from medhelm.domain.result import Remark
 from medhelm.domain.text import plural
 from medhelm.errors import StoreError, UserError
 from medhelm.models.providers import answers_in_process
-from medhelm.results.comparable.run_selection import default_tier, select_runs, store_label
+from medhelm.results.comparable import default_tier, select_runs, store_label
 from medhelm.results.options import EVERY_RUN, RunFilter
 from medhelm.results.runs.pricing import Pricing
 from medhelm.results.runs.run_filter import filter_runs
-from medhelm.storage.recovery.damaged_runs import intact_runs
+from medhelm.storage.damage import intact_runs
 from medhelm.storage.runs import load_runs, load_shards
 from medhelm.storage.store import Store, open_store
 from medhelm.storage.token_usage import RequestUsage, UsageShare, read_usage

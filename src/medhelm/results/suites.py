@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medhelm.benchmarks.suites import find_suite, load_suite
-from medhelm.domain.suite import Suite, SuiteEntry
+from medhelm.domain.benchmark import Suite, SuiteEntry
 
 if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.cells import Column

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from medhelm.benchmarks.availability import availability
+from medhelm.benchmarks.data.dataset import availability
 from medhelm.benchmarks.taxonomy import load_taxonomy
 from medhelm.domain import Benchmark
-from medhelm.domain.benchmark import Category, Subcategory
-from medhelm.domain.grouping import group_by
+from medhelm.domain.benchmark import Category, Subcategory, group_by
 from medhelm.reports.benchmarks import BenchmarkCoverage, TaxonomyCoverage
 
 

@@ -30,17 +30,16 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import RULES, Benchmark, DeletedInstances, Estimate, Instance, Run
-from medhelm.domain.release import CellProvenance, Release
+from medhelm.domain.result import CellProvenance, Release
 from medhelm.domain.text import listed, plural
 from medhelm.errors import Interrupted, MedHelmError, MissingError
-from medhelm.evaluation.imported_benchmarks import stored_dataset
-from medhelm.evaluation.preparation import without_deleted
-from medhelm.evaluation.rescore import JuryChange, rescored
-from medhelm.evaluation.run_recorder import NullListener, ProgressListener, RunRecorder
+from medhelm.evaluation.recorder import NullListener, ProgressListener, RunRecorder
+from medhelm.evaluation.rescore import JuryChange, rescored, stored_dataset
+from medhelm.evaluation.session import without_deleted
 from medhelm.evaluation.settings import Settings
 from medhelm.io.work_folders import temporary_folder
 from medhelm.models.prices import price_of
-from medhelm.reports.formats.json_output import plain_json
+from medhelm.reports.formats.json import plain_json
 from medhelm.reports.formats.tables import Value, printable
 from medhelm.reports.formats.tables import render as render_table
 from medhelm.results.leaderboard import read_inputs
@@ -49,12 +48,11 @@ from medhelm.results.release_comparison import differences_table, shown
 from medhelm.results.releases import current_release, leaderboard_json, released_options
 from medhelm.scoring.installed_plugins import changed_since
 from medhelm.scoring.metrics import METRIC_NAMES
-from medhelm.storage.privacy.deletions import DELETED, read_deletions
-from medhelm.storage.recovery.damaged_runs import no_damaged_runs
+from medhelm.storage.damage import no_damaged_runs
+from medhelm.storage.privacy import DELETED, read_deletions
 from medhelm.storage.releases import prompts_digest
-from medhelm.storage.run_file import write_run
 from medhelm.storage.runs import load_runs, read_columns, read_messages, score_column
-from medhelm.storage.store import Store, create, open_store
+from medhelm.storage.store import Store, create, open_store, write_run
 
 FORMER_METHODS = frozenset(
     f"{name}{clusters}"

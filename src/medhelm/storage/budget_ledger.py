@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medhelm.errors import StoreError
-from medhelm.io.number_locks import NumberLocks
-from medhelm.io.shared_files import prepare_database
+from medhelm.io.files import prepare_database
+from medhelm.io.locks import NumberLocks
 from medhelm.io.system_errors import store_error
 
 APPLICATION_ID = 0x4D48424C

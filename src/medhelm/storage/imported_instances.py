@@ -17,7 +17,7 @@ from medhelm.errors import StoreError
 from medhelm.io.files import read_confidential
 from medhelm.io.output_folder import write_confidential
 from medhelm.io.parquet import ColumnWriter, connect, sql_path
-from medhelm.io.untrusted_json import mapping, number, sequence, text
+from medhelm.io.rows import mapping, number, sequence, text
 from medhelm.storage.json_form import TUPLE, JsonForm, key_map
 from medhelm.storage.runs import PROMPT_COLUMNS, criteria_json
 from medhelm.storage.store import Store

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from medhelm.domain import Completion, Failure, JudgeReply, Record, Run, Usage
 from medhelm.io.parquet import ParquetWriter, connect, sql_path, sql_text
-from medhelm.storage.run_file import stored_folder
+from medhelm.storage.store import stored_folder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -240,7 +240,7 @@ def read_rows(
     run: Run, file: str, columns: str, condition: str = "", *values: str, order: str = "file_row_number"
 ) -> list[tuple[Any, ...]]:
     """Read columns of one of the files, in the order written; empty without a jury. Raises: DamagedRunError."""
-    from medhelm.storage.recovery.damaged_runs import run_errors  # lazy: an evaluation reads no judgments
+    from medhelm.storage.damage import run_errors  # lazy: an evaluation reads no judgments
 
     path = stored_folder(run) / file
     if not path.exists() and (run.jury_result is None or file == SUBSCORES):

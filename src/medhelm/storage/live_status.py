@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from filelock import FileLock, Timeout
 
 from medhelm.errors import StoreError
+from medhelm.io.files import make_shared_folder
 from medhelm.io.output_folder import atomic_file
-from medhelm.io.shared_files import make_shared_folder
 from medhelm.storage.store import Store
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, cast
 
 from medhelm.domain import Run
-from medhelm.domain.release import CellProvenance, Release
+from medhelm.domain.result import CellProvenance, Release
 from medhelm.errors import StoreError, UserError, suggestion
 from medhelm.io.files import open_file
 from medhelm.io.output_folder import atomic_folder
@@ -24,9 +24,8 @@ from medhelm.io.parquet import connect, sql_path
 from medhelm.io.ssh_signatures import Signer, check_signature, sign_file
 from medhelm.io.system_errors import error_class
 from medhelm.storage.json_form import JsonForm, key_map
-from medhelm.storage.run_file import ORIGIN, PRICE, stored_folder
 from medhelm.storage.runs import read_messages
-from medhelm.storage.store import Store
+from medhelm.storage.store import ORIGIN, PRICE, Store, stored_folder
 
 if TYPE_CHECKING:
     from io import BufferedReader
@@ -232,8 +231,8 @@ def _check_types(release: Release) -> None:
     """Raise TypeError or ValueError unless all fields that comparisons read have their types: the file is untrusted."""
     values: list[Release | CellProvenance] = [release, *release.provenance]
     for one in values:
-        for field in fields(one):
-            _expect(getattr(one, field.name), KINDS.get(str(field.type).partition("[")[0], object), field.name)
+        for part in fields(one):
+            _expect(getattr(one, part.name), KINDS.get(str(part.type).partition("[")[0], object), part.name)
     board = release.leaderboard
     for key in ("models", "benchmarks"):
         _expect(board[key], list, key)

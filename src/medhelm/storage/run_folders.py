@@ -20,17 +20,15 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from medhelm.domain.run_folder import Removal, RunOnDisk
+from medhelm.domain.run import Removal, RunOnDisk
 from medhelm.errors import StoreError, UserError
+from medhelm.io.files import make_shared_folder
 from medhelm.io.output_folder import atomic_folder, sync_folder
-from medhelm.io.shared_files import make_shared_folder
 from medhelm.io.system_errors import error_class
 from medhelm.io.work_folders import delete_folder
+from medhelm.storage.damage import damage, run_tables
 from medhelm.storage.derived.folder import clear_derived
-from medhelm.storage.recovery.damaged_runs import damage, run_tables
-from medhelm.storage.recovery.run_replacement import restore_run
-from medhelm.storage.run_file import NAME, DamagedRunError, read_run
-from medhelm.storage.store import Store
+from medhelm.storage.store import NAME, DamagedRunError, Store, read_run, restore_run
 
 FORMAT = 1
 """Version of `removal.json`, under its key `format`."""

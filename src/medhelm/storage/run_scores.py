@@ -16,9 +16,9 @@ from medhelm.domain import Parts, Rule, Run
 from medhelm.errors import StoreError
 from medhelm.io.files import address
 from medhelm.io.parquet import connect, open_engine, sql_name, sql_text
+from medhelm.storage.damage import damaged_file
 from medhelm.storage.derived.folder import derived_folder, identity_of
 from medhelm.storage.derived.score_file import ScoreFile
-from medhelm.storage.recovery.damaged_runs import damaged_file
 from medhelm.storage.runs import (
     RECORDS,
     CodedTexts,

@@ -19,17 +19,22 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
 
-from medhelm.domain import JURY, RULES, Instance, Parts, Prompt, Record, Rule, Run, Shard
+from medhelm.domain import JURY, RULES, ConstantBaseline, Instance, Parts, Prompt, Record, Rule, Run, Shard
 from medhelm.errors import StoreError, StoreFullError
+from medhelm.io.files import read_confidential
+from medhelm.io.output_folder import write_confidential
 from medhelm.io.parquet import ParquetWriter, connect, sql_name, sql_path
 from medhelm.io.system_errors import error_class, is_database_disk_error, reason
 from medhelm.io.work_folders import delete_folder
+from medhelm.storage.json_form import JsonForm, key_map
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JudgmentWriter, completion_row
-from medhelm.storage.run_file import NAME, DamagedRunError, new_folder, read_run, stored_folder, write_run
-from medhelm.storage.store import Store
+from medhelm.storage.store import NAME, DamagedRunError, Store, new_folder, read_run, stored_folder, write_run
 
 if TYPE_CHECKING:
     import numpy as np
+
+
+# --- runs -------------------------------------------------------------------------------------------------------------
 
 RECORD_COLUMNS: Mapping[str, str] = {
     "position": "INTEGER",
@@ -141,7 +146,7 @@ class RunWriter:
         return self._final
 
     def _put_in_place(self, run: Run) -> None:
-        from medhelm.storage.recovery.run_replacement import put_in_place  # lazy: at the end of a run
+        from medhelm.storage.store import put_in_place  # lazy: at the end of a run
 
         with _DiskErrors(self._final):
             self._spool.finish()
@@ -204,7 +209,7 @@ def _load(store: Store, benchmark: str, *, shards: bool) -> list[Run]:
         runs += found
         problems += damaged
     if problems:
-        from medhelm.storage.recovery.damaged_runs import leave_out
+        from medhelm.storage.damage import leave_out
 
         leave_out(problems, runs)
     return runs
@@ -309,7 +314,7 @@ def read_columns(run: Run, names: Sequence[str] | None = None) -> dict[str, list
     Parameters: names, columns to read; None for all.
     Raises: StoreError if the records are missing or damaged.
     """
-    from medhelm.storage.recovery.damaged_runs import run_errors
+    from medhelm.storage.damage import run_errors
 
     with run_errors(records_path(run)), connect() as connection:
         known = [row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {_records(run)}").fetchall()]
@@ -326,7 +331,7 @@ def read_record(run: Run, instance_id: str) -> dict[str, Any] | None:
 
 def read_prompt(path: Path, instance_id: str) -> dict[str, Any] | None:
     """Read messages, choices, references and criteria of one instance from a prompts file; None if missing."""
-    from medhelm.storage.recovery.damaged_runs import prompt_errors
+    from medhelm.storage.damage import prompt_errors
 
     if not path.exists():
         return None
@@ -338,7 +343,7 @@ def read_prompt(path: Path, instance_id: str) -> dict[str, Any] | None:
 
 def read_messages(path: Path) -> dict[str, list[dict[str, str]]]:
     """Read the messages of all prompts of a prompts file, by instance id; empty if the file is missing."""
-    from medhelm.storage.recovery.damaged_runs import prompt_errors
+    from medhelm.storage.damage import prompt_errors
 
     if not path.exists():
         return {}
@@ -352,7 +357,7 @@ def read_references(path: Path) -> dict[str, tuple[list[str], list[tuple[str, bo
 
     Empty if the file is missing.
     """
-    from medhelm.storage.recovery.damaged_runs import prompt_errors
+    from medhelm.storage.damage import prompt_errors
 
     if not path.exists():
         return {}
@@ -370,7 +375,7 @@ def read_prompt_digests(path: Path, limit: int | None = None) -> dict[str, tuple
 
     `limit`: only the first so many instances.
     """
-    from medhelm.storage.recovery.damaged_runs import prompt_errors
+    from medhelm.storage.damage import prompt_errors
 
     if not path.exists():
         return None
@@ -384,7 +389,7 @@ def read_prompt_digests(path: Path, limit: int | None = None) -> dict[str, tuple
 
 def read_records(run: Run) -> Iterator[dict[str, Any]]:
     """Yield every row of a run, in the order of its instances. Raises: DamagedRunError."""
-    from medhelm.storage.recovery.damaged_runs import run_errors
+    from medhelm.storage.damage import run_errors
 
     with run_errors(records_path(run)), connect() as connection:
         cursor = connection.execute(f"SELECT * FROM {_records(run)} ORDER BY position")
@@ -484,3 +489,23 @@ class _DiskErrors:
                 f"{self._place} cannot be written: {why}. Every completion received before is kept in the store's "
                 "cache: free some space and run the same command again."
             ) from error
+
+
+# --- constant baselines -----------------------------------------------------------------------------------------------
+# Stores the constant baseline of a benchmark on a selection of its data, once for all models.
+
+BASELINE = JsonForm(ConstantBaseline, key_map("answer share values metric"))
+
+
+def write_baseline(path: Path, baseline: ConstantBaseline | None) -> None:
+    """Store a constant baseline, or the fact that there is none."""
+    write_confidential(path, json.dumps(BASELINE.write(baseline) if baseline else None, ensure_ascii=True) + "\n")
+
+
+def read_baseline(path: Path) -> ConstantBaseline | None:
+    """Read a constant baseline; None if there is none, or no file."""
+    try:
+        content = json.loads(read_confidential(path))
+    except (OSError, ValueError):
+        return None
+    return BASELINE.read(content) if content else None

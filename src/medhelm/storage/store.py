@@ -2,11 +2,11 @@
 
 STORE/
 ├── store.json           marks the folder as a store, with the version of its layout, and holds the wrapped key of an
-│                        encrypted store (see `io.encryption`)
+│                        encrypted store (see `extensions.vault`)
 ├── cache.sqlite         cache of all completions received (see `models.cache`)
 ├── budget.sqlite        spending limit of all commands, if there is one (see `storage.budget_ledger`)
-├── audit.jsonl          audit log: every request that was sent from this store (see `storage.audit_log`)
-├── audit.head           number, place and hash of its last entry on the disk (see `storage.audit_chain`)
+├── audit.jsonl          audit log: every request that was sent from this store (see `storage.audit`)
+├── audit.head           number, place and hash of its last entry on the disk (see `storage.audit`)
 ├── prompts/             prompts and constant baselines, once per benchmark and data
 ├── instances/           instances of runs imported from other harnesses (see `storage.imported_instances`)
 ├── filters/             marks of references that need more than the prompt (see `extensions.paper`)
@@ -14,33 +14,72 @@ STORE/
 ├── runs/BENCHMARK/MODEL-ID_2of8/   a shard of a run, no result until it is merged
 ├── removed/             runs that were removed and can be restored (see `storage.run_folders`)
 ├── derived/             data computed from many runs, kept to save time; can be deleted (see `storage.derived`)
-├── batches/             batches submitted to providers and not collected yet (see `storage.batches`)
+├── batches/             batches submitted to providers and not collected yet (see `storage.unfinished`)
 ├── releases/            frozen leaderboards (see `storage.releases`)
-├── deletions/           statements of deleted instances (see `storage.privacy.deletions`)
-├── exports.json         places of exports (see `storage.privacy.export_log`)
-├── pseudonyms.key       key of the hashes in place of clusters in exports (see `storage.privacy.pseudonyms`)
-├── fresh/               start of fresh runs that have not finished yet (see `storage.fresh_runs`)
+├── deletions/           statements of deleted instances (see `storage.privacy`)
+├── exports.json         places of exports (see `storage.privacy`)
+├── pseudonyms.key       key of the hashes in place of clusters in exports (see `storage.privacy`)
+├── fresh/               start of fresh runs that have not finished yet (see `storage.unfinished`)
 ├── running/             status of evaluations in progress (see `storage.live_status`)
 └── locks/               one file per benchmark and model, so that two processes do not send the same requests; and
-                         one for each process that sends requests, with its machine (see `storage.store_host`)
+                         one for each process that sends requests, with its machine (see `storage.store`)
 """
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import json
 import os
+import platform
 import re
-from contextlib import suppress
+import secrets
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
 from itertools import islice
 from pathlib import Path
+from shutil import rmtree
+from tempfile import gettempdir
 from typing import Any, cast
 
-from medhelm.domain import Shard
+from medhelm.domain import (
+    CompletionCounts,
+    DeletedInstances,
+    Estimate,
+    Floor,
+    JudgeTally,
+    Jury,
+    JuryResult,
+    Model,
+    Origin,
+    Price,
+    Run,
+    RunShard,
+    RunStatus,
+    Shard,
+    Taxonomy,
+    Usage,
+)
 from medhelm.errors import StoreError
-from medhelm.io.files import given_variables, is_encrypted, key_of, load_cipher, required_cipher
-from medhelm.io.output_folder import output_error
-from medhelm.io.shared_files import make_shared_folder
-from medhelm.storage.run_file import MOVED
+from medhelm.io.files import (
+    given_variables,
+    is_encrypted,
+    key_of,
+    load_cipher,
+    make_shared_folder,
+    open_shared,
+    read_confidential,
+    required_cipher,
+)
+from medhelm.io.output_folder import output_error, sync_folder, sync_tree, write_confidential
+from medhelm.io.system_errors import error_class
+from medhelm.io.work_folders import DEAD, PREFIX, clear_leftovers, clear_old, delete_folder
+from medhelm.storage.json_form import TUPLE, JsonForm, Nested, by_name, key_map
+
+# --- store ------------------------------------------------------------------------------------------------------------
 
 FORMAT, ENCRYPTED = 1, 2
 """Versions of the layout: with plain and with encrypted files. Stores of other versions are refused."""
@@ -70,7 +109,7 @@ class Store:
 
     @property
     def audit_file(self) -> Path:
-        """File of the audit log (`storage.audit_log`); made by the first request."""
+        """File of the audit log (`storage.audit`); made by the first request."""
         return self.folder / "audit.jsonl"
 
     @property
@@ -132,7 +171,6 @@ def create(folder: Path) -> Store:
             store = open_store(folder)
         else:
             _refuse_other_content(folder)
-            from medhelm.storage.permissions import make_private_folder  # lazy: only for a new store
 
             make_private_folder(folder)
             _write_new_manifest(folder)
@@ -201,10 +239,7 @@ def repair(store: Store) -> None:
     """Return runs whose replacement was interrupted to their places, and remove what killed processes left."""
     folder = store.folder
     if moved := sorted(folder.glob(f"runs/*/{MOVED}*")):
-        from medhelm.storage.recovery.run_replacement import restore_moved_runs  # lazy: only if a process was killed
-
         restore_moved_runs(moved, store.lock_file_of)
-    from medhelm.storage.recovery.leftovers import clear_store  # lazy: the core stays small
 
     clear_store(folder, store.lock_file_of)
 
@@ -272,3 +307,508 @@ def _refuse_other_content(folder: Path) -> None:
         raise StoreError(
             f"{folder} is not empty and not a store: it has no store.json. Name a new or empty folder with --store."
         )
+
+
+# --- permissions ------------------------------------------------------------------------------------------------------
+# Permissions of a store: for its owner, and for a group with which its folder was shared on purpose.
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make the folder of a new store, or close an existing one to other users.
+
+    An existing folder that only its owner and group may enter stays as it is.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if os.name == "posix" and folder.stat().st_mode & 0o007:
+        with suppress(PermissionError):  # the folder of another user
+            folder.chmod(0o700)
+
+
+def is_open_to_others(folder: Path) -> bool:
+    """Return True if all users of this machine can enter or list the folder of a store; False if it is no store."""
+    try:
+        folder = folder.resolve(strict=True)
+        is_open = (folder / "store.json").is_file() and bool(folder.stat().st_mode & 0o005)
+        return os.name == "posix" and is_open and all(parent.stat().st_mode & 0o001 for parent in folder.parents)
+    except OSError:
+        return False
+
+
+# --- store host -------------------------------------------------------------------------------------------------------
+# Lets one machine at a time send requests for a store.
+#
+# SQLite's write-ahead log works among the processes of one machine, and so do locks on many network file systems. While
+# a process has the cache of a store open, STORE/locks/host-ID.json names its machine, and its time is renewed every
+# HEARTBEAT_S seconds. A file of another machine counts as long as its time is younger than FRESH_S, by the clock of the
+# file system, so that a machine that died blocks others for two minutes at most.
+#
+# Two machines differ in their running kernel, which the containers of a machine share, and in their name: a container
+# that is started again keeps the kernel, and a machine that is restarted keeps its name.
+
+HEARTBEAT_S = 20.0
+"""Interval at which the time of the file is renewed."""
+
+FRESH_S = 120.0
+"""Age at which a file no longer counts. Network file systems show new times up to a minute late."""
+
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+"""Linux: identifies the running kernel."""
+
+
+class StoreHost:
+    """Marks a store as in use by this machine, until `close`."""
+
+    def __init__(self, store: Store) -> None:
+        """Mark the store. In an event loop the mark renews itself; elsewhere the caller calls `renew` now and then.
+
+        Raises: StoreError if another machine uses the store.
+        """
+        self._path = store.folder / "locks" / f"host-{os.getpid()}-{secrets.token_hex(4)}.json"
+        self._content = json.dumps({"kernel": kernel_id(), "host": platform.node(), "pid": os.getpid()})
+        self._timer: asyncio.TimerHandle | None = None
+        try:
+            # Written first: of two machines that start together, at least one sees the other.
+            self._write()
+            now = self._path.stat().st_mtime  # by the clock of the file system, not of this machine
+            for old in refuse_if_used_elsewhere(store, now):
+                old.unlink(missing_ok=True)
+        except OSError as error:
+            raise error_class(error, StoreError)(
+                f"{self._path} cannot be written: {error.strerror or error}. Nothing was sent."
+            ) from error
+        except StoreError:
+            self.close()
+            raise
+        self._renew_later()
+
+    def renew(self) -> None:
+        """Renew the time of the file, and do so again later."""
+        with suppress(OSError):  # another attempt follows
+            self._write()
+        self._renew_later()
+
+    def _renew_later(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+        with suppress(RuntimeError):  # there is no event loop
+            self._timer = asyncio.get_running_loop().call_later(HEARTBEAT_S, self.renew)
+
+    def _write(self) -> None:
+        with os.fdopen(open_shared(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "w", encoding="utf-8") as file:
+            file.write(self._content)
+
+    def close(self) -> None:
+        """Remove the mark."""
+        if self._timer:
+            self._timer.cancel()
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
+
+@cache
+def kernel_id() -> str:
+    """Return what identifies the running kernel, or on systems without such an id the network card."""
+    with suppress(OSError):
+        return _BOOT.read_text(encoding="ascii").strip()
+    return f"{uuid.getnode():012x}"
+
+
+def _marks(store: Store, now: float) -> Iterator[tuple[Path, float, str, int, bool]]:
+    """Yield the path, age, machine and process of each file, and whether it is of this kernel.
+
+    A file that cannot be read was removed in between, or is being written.
+    """
+    for path in (store.folder / "locks").glob("host-*.json"):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            age = max(0.0, now - path.stat().st_mtime)
+            about = json.loads(path.read_text(encoding="utf-8"))
+            yield path, age, str(about["host"]), int(about["pid"]), str(about["kernel"]) == kernel_id()
+
+
+def refuse_if_used_elsewhere(store: Store, now: float) -> list[Path]:
+    """Return the files that no longer count at a time. Raises: StoreError for one of another machine that counts."""
+    old = []
+    for path, age, host, pid, is_here in _marks(store, now):
+        if age >= FRESH_S:
+            old.append(path)
+        elif not is_here and host != platform.node():
+            raise StoreError(
+                f"{store.folder} is in use on another machine, {host!r} (process {pid}, active {age:.0f} s ago), and "
+                "one machine at a time can use a store. Wait until it ends, or give each machine a --store of its own: "
+                "`medhelm run --shard` divides a run, and `medhelm merge` combines it. If medhelm no longer runs on "
+                f"{host!r}, wait two minutes or delete {path}. Nothing was sent."
+            )
+    return old
+
+
+def processes_in(store: Store) -> list[str]:
+    """Return the processes that have the cache of a store open, by their marks; those of this machine must be alive."""
+    return [
+        f"process {pid} on {host}"
+        for _, age, host, pid, is_here in _marks(store, time.time())
+        if age < FRESH_S and not (is_here and _has_ended(pid))
+    ]
+
+
+def _has_ended(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+# --- leftovers --------------------------------------------------------------------------------------------------------
+# Removes what killed processes left in a store and in the system's temporary folder.
+#
+# Nothing that is the only copy of a run is removed.
+
+_UNFINISHED = re.compile(r"\.(?!old-|new-).+-[0-9a-f]{8}(?:\.jsonl|-parts)?")
+"""Name of an unfinished file or folder in a store of version 0.1, which had no lock."""
+
+_TEMPORARY = re.compile(r"medhelm-(?:verify|plan|ehrshot)-\w+")
+"""Name of a temporary folder without a lock, of version 0.1 or of a benchmark's own code."""
+
+_cleared: set[Path] = set()
+"""Stores that this process has cleared."""
+
+
+def clear_store(folder: Path, lock_file_of: Callable[[Path], Path]) -> None:
+    """Clear a store and the temporary folder, once per process.
+
+    `lock_file_of`: folder of a run -> its lock file.
+    """
+    folder = folder.absolute()
+    if folder in _cleared:
+        return
+    _cleared.add(folder)
+    temporary = Path(gettempdir())
+    clear_leftovers(temporary)
+    clear_old(temporary, _TEMPORARY)
+    for place in (folder, *folder.glob("*"), *folder.glob("runs/*"), *folder.glob(f"runs/*/{NEW}*")):
+        clear_leftovers(place)
+        clear_old(place, _UNFINISHED, keep=_is_only_copy)
+    for purged in (path for place in ("runs/*", "removed", "removed/*/*") for path in folder.glob(f"{place}/{DEAD}*")):
+        rmtree(purged, ignore_errors=True)
+    for new in folder.glob(f"runs/*/{NEW}*"):
+        with suppress(OSError):
+            _finish_or_remove(new, lock_file_of)
+
+
+def _is_only_copy(unfinished: Path) -> bool:
+    """Return True for a run that is not in its place."""
+    place = unfinished.with_name(unfinished.name[1:].rpartition("-")[0])
+    return (unfinished / NAME).exists() and not place.exists()
+
+
+def _is_whole(new: Path) -> bool:
+    """Return True for a folder with all of a run: a power failure or an older version can leave half a `run.json`."""
+    try:
+        read_run(new / NAME)
+    except DamagedRunError:
+        return False
+    return True
+
+
+def _finish_or_remove(new: Path, lock_file_of: Callable[[Path], Path]) -> None:
+    """Put a whole new run in its place if that is empty; remove any other, unless a process is writing it."""
+    from filelock import FileLock, Timeout
+
+    final = new.with_name(new.name.removeprefix(NEW))
+    try:
+        with FileLock(lock_file_of(final), blocking=False):
+            if final.exists() or not _is_whole(new):
+                delete_folder(new)
+            elif not final.with_name(MOVED + final.name).exists():
+                new.rename(final)
+    except Timeout:
+        return
+
+
+# --- run replacement --------------------------------------------------------------------------------------------------
+# Puts run folders in place of older ones, and restores a run whose replacement was interrupted.
+#
+# runs/BENCHMARK/
+# ├── NAME/          a run
+# ├── .new-NAME/     a run that is being written
+# ├── .old-NAME/     a run that is being replaced: moved here, then deleted once the new one is in place and was read
+# └── .purged-HEX/   a folder that is being deleted
+#
+# A process that is killed between the two renames leaves no NAME. The older run, which is complete, then returns to its
+# place when the store is next opened, and the same command replaces it again. `run.json` is written last, and a folder
+# is renamed before it is deleted, so that half a folder is never mistaken for a run. All of this happens under the lock
+# of the run.
+
+
+@contextmanager
+def new_run(final: Path) -> Iterator[Path]:
+    """Yield the new folder of a run to fill; put it in place if the block succeeds, else remove it.
+
+    The caller holds the run's lock. Raises: OSError.
+    """
+    new = new_folder(final)
+    delete_folder(new)
+    new.mkdir(mode=0o770, parents=True)
+    try:
+        yield new
+        put_in_place(final)
+    finally:
+        with suppress(OSError):  # the next command removes it
+            delete_folder(new)
+
+
+def put_in_place(final: Path) -> None:
+    """Rename the new folder of a run to `final`, and delete an older run there. The caller holds the run's lock.
+
+    The run survives a power failure once this returns. Raises: OSError; the older run is then in its place, or returns
+    to it when the store is next opened.
+    """
+    new, old = new_folder(final), final.with_name(MOVED + final.name)
+    restore_run(final)
+    for left in new.glob(f"{PREFIX}*"):  # what could not be deleted after a file was written
+        delete_folder(left)
+    sync_tree(new)
+    if final.exists():
+        final.rename(old)
+    try:
+        new.rename(final)
+        _read_back(final)
+    except BaseException:
+        if old.exists():
+            restore_run(final)
+        elif not _is_readable(final):
+            delete_folder(final)
+        raise
+    sync_folder(final.parent)
+    sync_folder(final.parent.parent)
+    with suppress(OSError):  # the next command deletes it
+        delete_folder(old)
+
+
+def restore_run(final: Path) -> None:
+    """Finish an interrupted replacement of a run. The caller holds its lock. Raises: OSError."""
+    old = final.with_name(MOVED + final.name)
+    if not old.exists():
+        return
+    if not (old / NAME).exists() or _is_readable(final):
+        delete_folder(old)
+        return
+    delete_folder(final)
+    old.rename(final)
+    sync_folder(final.parent)
+
+
+def _read_back(final: Path) -> None:
+    """Read a run that was put in place. Raises: OSError."""
+    try:
+        read_run(final / NAME)
+    except DamagedRunError as error:
+        raise OSError(errno.EIO, f"what was written there cannot be read: {error.problem.rstrip('.')}") from error
+
+
+def _is_readable(final: Path) -> bool:
+    """Return True if there is a run, and its `run.json` is not damaged. Raises: OSError if the disk does not say."""
+    try:
+        read_run(final / NAME)
+    except DamagedRunError as error:
+        if isinstance(error.__cause__, OSError) and (final / NAME).exists():
+            raise error.__cause__ from error
+        return False
+    except StoreError:  # of a newer version
+        return True
+    return True
+
+
+def restore_moved_runs(moved: Iterable[Path], lock_file_of: Callable[[Path], Path]) -> None:
+    """Finish interrupted replacements, except those of runs that another process has locked.
+
+    Parameters: moved, folders of runs that were moved aside; lock_file_of, folder of a run -> its lock file.
+    Raises: StoreError if a run is out of its place and the store cannot be written.
+    """
+    from filelock import FileLock, Timeout  # lazy: a run that begins does not need it
+
+    for old in moved:
+        final = old.with_name(old.name.removeprefix(MOVED))
+        try:
+            with FileLock(lock_file_of(final), blocking=False):
+                restore_run(final)
+        except Timeout:
+            continue
+        except OSError as error:
+            if (old / NAME).exists() and not final.exists():
+                raise StoreError(
+                    f"{final} is missing: its replacement was interrupted, and the store cannot be written "
+                    f"({error.strerror or error}). Run any command that reads the store, such as `medhelm "
+                    f"leaderboard`, where the store is writable: that restores the run from {old.name}."
+                ) from error
+
+
+# --- run file ---------------------------------------------------------------------------------------------------------
+# Reads and writes `run.json`: a run's numbers and settings, without any text of patients or models.
+
+NAME = "run.json"
+"""Name of the file in a run's folder. It is written last, so that its existence means that the run is complete."""
+
+NEW, MOVED = ".new-", ".old-"
+"""Starts of the names of a run folder that is being written, and of one that is being replaced (see
+`storage.store`)."""
+
+
+class DamagedRunError(StoreError):
+    """A file of a run cannot be read."""
+
+    def __init__(self, problem: str, folder: Path) -> None:
+        """`problem`: a sentence that names the file. `folder`: that of the run."""
+        super().__init__(
+            f"{problem} Restore the file from a copy, or use `medhelm runs remove {folder.name.rpartition('-')[2]}` "
+            "and run or import it again; completions in the cache are not bought again."
+        )
+        self.problem, self.folder = problem, folder
+
+    @property
+    def benchmark(self) -> str:
+        """Name of the benchmark."""
+        return self.folder.parent.name
+
+    @property
+    def model(self) -> str:
+        """Name of the model, as the folder spells it."""
+        return self.folder.name.rpartition("-")[0]
+
+
+RUN_FORMAT = 1
+"""Version of the file, under its key `format`. Files without the key have version 1."""
+
+TAXONOMY = JsonForm(Taxonomy, key_map("category subcategory task"), shared=True)
+
+USAGE = JsonForm(Usage, key_map("input cached_input output reasoning cache_write"))
+
+ESTIMATE = JsonForm(Estimate, key_map("value low high n n_failed method"))
+
+PRICE = JsonForm(Price, key_map("input output cached_input cache_write source"))
+
+MODEL = JsonForm(
+    Model,
+    key_map(
+        "name provider remote_name base_url key_variable reasoning reasoning_effort window max_tokens "
+        "max_concurrency price parameters structured scope reasoning_tags"
+    ),
+    nested={"price": PRICE.one_or_none, "reasoning_tags": Nested(list, lambda pairs: tuple(map(tuple, pairs)))},
+    not_stored=("proxy", "ca_file", "client_certificate", "client_key", "replicas", "endpoints_file"),
+    not_if_empty=("scope", "reasoning_tags"),
+    shared=True,
+)
+
+ORIGIN = JsonForm(
+    Origin, key_map("harness version run sha256 asked_here=completions_made_here our_task=is_medhelm_task")
+)
+
+SHARD = JsonForm(RunShard, key_map("index count run=run_id n_in_run"))
+
+COMPLETION_COUNTS = JsonForm(CompletionCounts, key_map("n blank blank_with_reasoning unreadable answer at_limit"))
+
+DELETED = JsonForm(DeletedInstances, key_map("deletion time n numbers_kept"))
+
+JURY = JsonForm(
+    Jury,
+    key_map("judges at_least=min_judges has_codes"),
+    nested={"judges": MODEL.many},
+    not_if_empty=("has_codes",),
+    shared=True,
+)
+
+TALLY = JsonForm(
+    JudgeTally,
+    key_map(
+        "expected failures usage cost_usd requests_sent requests_cached snapshots fingerprints "
+        "refused_parts=refused_parameters"
+    ),
+    nested={"usage": USAGE.one},
+)
+
+FLOOR = JsonForm(Floor, key_map("criterion at_least at_most"), shared=True)
+
+JURY_RESULT = JsonForm(
+    JuryResult,
+    key_map(
+        "jury low high rubric rubric_digest form lower_is_better floors tallies n_blank n_below_floor=n_too_few_judges "
+        "n_suspicious=n_with_injection_signs labels=subscores"
+    ),
+    nested={
+        "jury": JURY.one,
+        "lower_is_better": TUPLE,
+        "floors": FLOOR.many,
+        "tallies": TALLY.by_name,
+        "labels": ESTIMATE.by_name,
+    },
+    not_if_empty=("rubric", "rubric_digest", "floors"),
+)
+
+RUN = JsonForm(
+    Run,
+    key_map(
+        "id benchmark title taxonomy benchmark_digest data_digest model tier status settings started seconds n "
+        "n_failed failures requests_sent requests_cached usage cost_usd main_metric n_shortened=n_truncated "
+        "left_out=truncated_characters completion_counts snapshots fingerprints refused_parts=refused_parameters "
+        "completion_days estimates groups not_computed cut_texts message sitting=jury_result reached=resolved_model "
+        "versions origin shard deletions"
+    ),
+    nested={
+        "taxonomy": TAXONOMY.one,
+        "status": Nested(str, RunStatus),
+        "usage": USAGE.one,
+        "estimates": by_name(ESTIMATE.by_name),
+        "sitting": JURY_RESULT.one_or_none,
+        "reached": MODEL.one_or_none,
+        "origin": ORIGIN.one_or_none,
+        "shard": SHARD.one_or_none,
+        "deletions": DELETED.many,
+        "completion_counts": COMPLETION_COUNTS.one_or_none,
+    },
+    not_if_empty=("completion_counts", "completion_days", "cut_texts", "shard", "deletions"),
+    not_stored=("folder", "requests_retried", "requests_duplicate", "completers"),
+)
+"""The JSON form of a run. Its folder is not stored: it is the folder of the file.
+
+Keys with words that are no longer used, such as `sitting`, stay as they are: every version that reads this format takes
+a file with an unknown key for damaged, and stores are copied between versions.
+"""
+
+
+def stored_folder(run: Run) -> Path:
+    """Return the folder of a run. Raises: StoreError if the run is not stored."""
+    if run.folder is None:
+        raise StoreError(f"the run of {run.model} on {run.benchmark} is not stored")
+    return run.folder
+
+
+def new_folder(final: Path) -> Path:
+    """Return the folder in which a run is written before it is put in place."""
+    return final.with_name(NEW + final.name)
+
+
+def write_run(folder: Path, run: Run) -> None:
+    """Write the file, which is whole or absent: a folder that has one is a run. Raises: OSError."""
+    content = {"format": RUN_FORMAT, **RUN.write(run)}
+    write_confidential(folder / NAME, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def read_run(path: Path) -> Run:
+    """Read the run in a file. Raises: StoreError if it is damaged, or of a newer version."""
+    try:
+        content = json.loads(read_confidential(path))
+        if not isinstance(content, dict):
+            raise TypeError("it is not a JSON object")
+        version = content.pop("format", RUN_FORMAT)
+        if isinstance(version, int) and version > RUN_FORMAT:
+            raise StoreError(
+                f"{path} has format {version}, and this version of medhelm reads formats up to {RUN_FORMAT}: a newer "
+                "medhelm wrote it. Update medhelm, or name another folder with --store."
+            )
+        if version != RUN_FORMAT:
+            raise ValueError(f"its format is {version!r}")
+        return RUN.read(content, folder=path.parent)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise DamagedRunError(f"{path} is damaged ({error}).", path.parent) from error

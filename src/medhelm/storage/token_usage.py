@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from medhelm.domain import Run, Usage
 from medhelm.errors import StoreError
 from medhelm.io.parquet import connect, sql_path
-from medhelm.storage.recovery.damaged_runs import run_errors
+from medhelm.storage.damage import run_errors
 
 if TYPE_CHECKING:
     import duckdb

@@ -14,7 +14,7 @@ from medhelm.analysis.leaderboard.diff import (
     json_differences,
     provenance_differences,
 )
-from medhelm.domain.release import CellProvenance, Release
+from medhelm.domain.result import CellProvenance, Release
 
 BASIS = CellProvenance(
     model="m",

@@ -9,10 +9,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from medhelm.analysis.cost.frontier import CostFrontier
-from medhelm.analysis.cost.use import RunUse
+from medhelm.analysis.frontier import CostFrontier
 from medhelm.analysis.leaderboard.build import build_leaderboard
-from medhelm.domain.score import Resample
+from medhelm.analysis.use import RunUse
+from medhelm.domain.result import Resample
 from tests.support.leaderboards import plain_columns, score_cell
 from tests.support.values import present
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medhelm.benchmarks.data.answer_spellings import meaning, proposed_values
 from medhelm.benchmarks.data.instances import InstanceReader
-from medhelm.benchmarks.from_table import guess_columns
+from medhelm.benchmarks.data.readers import meaning, proposed_values
+from medhelm.benchmarks.new import guess_columns
 from medhelm.errors import ConfigError, DataError
 from tests.support.benchmarks.definitions import Make
 from tests.support.cases import table

@@ -16,7 +16,7 @@ import pytest
 
 from bench.tools.mutation import mutated
 from medhelm.benchmarks.data.readers import READERS
-from medhelm.benchmarks.sample_data.writers import WRITERS, write_arrow
+from medhelm.benchmarks.data.sample_files import WRITERS, write_arrow
 from medhelm.domain import Source
 from medhelm.errors import DataError, MissingError
 from medhelm.io.rows import Row

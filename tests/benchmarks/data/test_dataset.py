@@ -17,10 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.random import RandomState
 
-from medhelm.benchmarks.availability import availability
-from medhelm.benchmarks.data import sources
-from medhelm.benchmarks.data import table as table_module
-from medhelm.benchmarks.data.dataset import Dataset, find_data, open_dataset
+from medhelm.benchmarks.data import dataset as table_module
+from medhelm.benchmarks.data import sampling as sources
+from medhelm.benchmarks.data.dataset import Dataset, availability, find_data, open_dataset
 from medhelm.errors import DataError, MissingError, StoreFullError, UserError
 from tests.support.benchmarks.definitions import Make, Put, make_benchmark, write_rows
 

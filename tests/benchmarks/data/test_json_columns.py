@@ -216,7 +216,7 @@ def test_spilled_instances_round_trip(make: Make, put: Put, monkeypatch: pytest.
     rows = [{"n": i, "turns": [USER, REPLY, USER], "criteria": [GOOD, HARM]} for i in range(20)]
     benchmark = conversation(make, answer=None, id="n", sample={"size": 5})
     in_memory = list(open_dataset(benchmark, data=put(rows), tier="real"))
-    monkeypatch.setattr("medhelm.benchmarks.data.table.KEPT", 3)
+    monkeypatch.setattr("medhelm.benchmarks.data.dataset.KEPT", 3)
     dataset = open_dataset(benchmark, data=tmp_path / "data", tier="real")
     assert dataset.held == 0
     assert list(dataset) == in_memory

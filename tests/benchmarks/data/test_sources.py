@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.benchmarks.data.sources import addresses, check_files, data_files, file_digest, read_rows
+from medhelm.benchmarks.data.sampling import addresses, check_files, data_files, file_digest, read_rows
 from medhelm.domain import Source
 from medhelm.errors import DataError, MissingError
 

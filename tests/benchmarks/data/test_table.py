@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from medhelm.benchmarks.data import table
-from medhelm.benchmarks.data.table import SourceTable, TableScan
+from medhelm.benchmarks.data import dataset as table
+from medhelm.benchmarks.data.dataset import SourceTable, TableScan
 from medhelm.domain import Benchmark
 from medhelm.errors import DataError
 from tests.support.benchmarks.definitions import Make, Put

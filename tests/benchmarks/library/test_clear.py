@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from medhelm.benchmarks.data.dataset import open_dataset
-from medhelm.benchmarks.sample_data.files import write_files
+from medhelm.benchmarks.data.sample_files import write_files
 from medhelm.errors import DataError, MissingError
 from tests.support.benchmarks.library import benchmark, hook
 

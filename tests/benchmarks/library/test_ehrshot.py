@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from medhelm.benchmarks.data.dataset import open_dataset
+from medhelm.benchmarks.data.sample_files import write_files
 from medhelm.benchmarks.hooks import Hook, load_hook
-from medhelm.benchmarks.sample_data.files import write_files
 from medhelm.errors import DataError
 from tests.support.benchmarks.library import LIBRARY, benchmark
 

@@ -26,8 +26,8 @@ from hypothesis import strategies as st
 
 from medhelm.benchmarks import definition
 from medhelm.benchmarks.data.dataset import find_data, open_dataset
+from medhelm.benchmarks.data.sample import write_sample
 from medhelm.benchmarks.prompts import fill, placeholders
-from medhelm.benchmarks.sample_data.rows import write_sample
 from medhelm.domain import JURY, Completion, Instance
 from medhelm.errors import MissingError
 from medhelm.io.strict_yaml import load_yaml

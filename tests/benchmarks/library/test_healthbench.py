@@ -12,8 +12,8 @@ import pytest
 from medhelm.benchmarks.catalog import is_additional
 from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.definition import read_definition
+from medhelm.benchmarks.hooks import trust
 from medhelm.benchmarks.prompts import render
-from medhelm.benchmarks.trust import trust
 from medhelm.errors import DataError
 from medhelm.scoring.metrics import METRIC_NAMES
 from tests.support.benchmarks.library import LIBRARY, benchmark, hook, prompt_text, real, sample_tier

@@ -13,7 +13,7 @@ from medhelm.domain import Benchmark, Model
 from medhelm.errors import UserError
 from medhelm.evaluation import live_status
 from medhelm.evaluation.evaluate import Evaluation, Settings, evaluate
-from medhelm.models.allowed_hosts import SentData, missing_consent, policy_for
+from medhelm.models.addresses import SentData, missing_consent, policy_for
 from medhelm.models.catalog import find_models
 from medhelm.models.model_check import check
 from medhelm.scoring.metrics import METRIC_NAMES

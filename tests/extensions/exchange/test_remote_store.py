@@ -175,7 +175,7 @@ def test_private_data_needs_consent_to_leave_the_machine(
 def test_clusters_that_look_like_record_numbers_are_named(
     medhelm: Medhelm, evaluated: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("medhelm.results.export_selection.table_rows", lambda *_: [("1000105",), ("1000071",)])
+    monkeypatch.setattr("medhelm.results.export.table_rows", lambda *_: [("1000105",), ("1000071",)])
     done = medhelm("export", "store", URL, "--store", evaluated, "--benchmark", "med_qa")
     assert "- med_qa: the clusters look like record numbers of patients" in done.out
     assert "pubmed_qa:" not in done.out

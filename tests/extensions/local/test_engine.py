@@ -15,7 +15,7 @@ import pytest
 from medhelm.domain import Completion, Model
 from medhelm.errors import ProviderError
 from medhelm.extensions.local import generation, loading
-from medhelm.models.service import SharedResources
+from medhelm.models.provider import SharedResources
 from tests.support.models.in_process import answers, model_in, opened, play, question
 
 torch = pytest.importorskip("torch", reason="torch comes with the extra hf")

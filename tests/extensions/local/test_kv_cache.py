@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from medhelm.extensions.local.kv_cache import ROOM, empty_cache, preallocated_layer, state_names
+from medhelm.extensions.local.generation import ROOM, empty_cache, preallocated_layer, state_names
 
 if is_installed := find_spec("torch") is not None and find_spec("transformers") is not None:
     import torch

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from medhelm.models.service import SharedResources
+from medhelm.models.provider import SharedResources
 
 
 class Started:

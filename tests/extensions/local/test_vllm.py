@@ -22,9 +22,8 @@ from medhelm.extensions.local.vllm import Vllm
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.catalog import find_models
-from medhelm.models.provider import OptionalParameter
+from medhelm.models.provider import OptionalParameter, SharedResources
 from medhelm.models.providers import open_provider
-from medhelm.models.service import SharedResources
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes")
 

@@ -13,15 +13,14 @@ import pytest
 
 from medhelm.analysis.agreement.jury_vs_clinicians import JuryAgreement, RatingMatrix, measure_agreement
 from medhelm.analysis.comparison.power import detectable_effects
-from medhelm.analysis.cost.use import CompletionUse
 from medhelm.analysis.leaderboard.types import Leaderboard
+from medhelm.analysis.use import CompletionUse
 from medhelm.benchmarks.suites import load_suite
-from medhelm.domain.remark import Remark
+from medhelm.domain.result import Remark
 from medhelm.extensions.paper import appendix, contents
-from medhelm.extensions.paper.compose import suite_listings, taxonomy_titles
-from medhelm.extensions.paper.contents import ModelCost
+from medhelm.extensions.paper.contents import ModelCost, PaperTable, write
 from medhelm.extensions.paper.gather import ReportRequest, gather_inputs
-from medhelm.extensions.paper.tables import PaperTable, write
+from medhelm.extensions.paper.write import suite_listings, taxonomy_titles
 from medhelm.reports.formats.tables import estimate_text
 from medhelm.reports.leaderboard import as_json
 from medhelm.results.options import BoardOptions

@@ -15,10 +15,10 @@ import pytest
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.extensions.paper import figures
 from medhelm.extensions.paper.charts.cells import ColoredCell, score_cell, shade
-from medhelm.extensions.paper.compose import FIGURES, compose_figures, taxonomy_titles
 from medhelm.extensions.paper.contents import ModelCost
 from medhelm.extensions.paper.figures import BETTER, TIED, WORSE, PaperFigure
 from medhelm.extensions.paper.gather import ReportInputs, ReportRequest, gather_inputs
+from medhelm.extensions.paper.write import FIGURES, compose_figures, taxonomy_titles
 from medhelm.reports.charts.svg import names, text_width
 from medhelm.reports.formats.tables import SAMPLE_WARNING
 from medhelm.reports.leaderboard_fields import shown_name

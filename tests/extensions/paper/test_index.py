@@ -9,9 +9,17 @@ from html.parser import HTMLParser
 import pytest
 
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.extensions.paper.compose import FIGURES, TABLES, compose_figures, compose_tables
 from medhelm.extensions.paper.gather import ReportInputs
-from medhelm.extensions.paper.index import ReportIndex, findings, to_html, to_markdown
+from medhelm.extensions.paper.write import (
+    FIGURES,
+    TABLES,
+    ReportIndex,
+    compose_figures,
+    compose_tables,
+    findings,
+    to_html,
+    to_markdown,
+)
 from tests.support.leaderboards import HOSTILE, published, toy_board, toy_costs
 
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"></svg>'

@@ -17,19 +17,22 @@ import pytest
 from medhelm.domain import Taxonomy
 from medhelm.errors import StoreError, UserError
 from medhelm.extensions.paper import appendix
-from medhelm.extensions.paper.compose import (
-    FIGURES,
-    NO_MARKS,
-    TABLES,
-    compose_figures,
-    compose_tables,
-    suite_listings,
-    taxonomy_titles,
-)
 from medhelm.extensions.paper.contents import ModelCost
 from medhelm.extensions.paper.figures import FlaggedScores
 from medhelm.extensions.paper.gather import ReportInputs, ReportRequest, gather_inputs
-from medhelm.extensions.paper.write import FORMATS, ReportContents, known_names, make_report
+from medhelm.extensions.paper.write import (
+    FIGURES,
+    FORMATS,
+    NO_MARKS,
+    TABLES,
+    ReportContents,
+    compose_figures,
+    compose_tables,
+    known_names,
+    make_report,
+    suite_listings,
+    taxonomy_titles,
+)
 from medhelm.results.options import BoardOptions
 from medhelm.results.published.cells import ceiling_of
 from medhelm.results.published.data import load_results

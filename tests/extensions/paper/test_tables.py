@@ -9,8 +9,8 @@ import re
 import pytest
 
 from medhelm.extensions.paper import appendix, contents
-from medhelm.extensions.paper.compose import suite_listings, taxonomy_titles
-from medhelm.extensions.paper.tables import PaperTable, markdown, write
+from medhelm.extensions.paper.contents import PaperTable, markdown, write
+from medhelm.extensions.paper.write import suite_listings, taxonomy_titles
 from medhelm.reports.formats.tables import Value
 from tests.support.leaderboards import HOSTILE, published
 

@@ -398,7 +398,7 @@ def test_a_new_encrypted_store_never_holds_text(
         store = make_store(medhelm, server, tmp_path)
         assert medhelm("rescore", "--store", store).code == 1  # one request of each model had failed
         assert medhelm("runs", "remove", "--model", "openai/b", "--yes", "--store", store).code == 0
-    monkeypatch.setattr("medhelm.evaluation.batch.job.FIRST_POLL_S", 0.01)
+    monkeypatch.setattr("medhelm.evaluation.batches.FIRST_POLL_S", 0.01)
     with BatchServer() as server:
         server.answer_with(respond)
         words = arguments(tmp_path / "toy", write_models(tmp_path / "models.yaml", server), "openai-m", "anthropic-m")

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from medhelm.extensions.web import connections
+from medhelm.extensions.web import server as connections
 from medhelm.extensions.web.app import create_app
-from medhelm.extensions.web.connections import MOST_WAITING, server_of
 from medhelm.extensions.web.security import Security
+from medhelm.extensions.web.server import MOST_WAITING, server_of
 from medhelm.extensions.web.site import Site
 from tests.support.servers.proxy import make_certificates
 

@@ -6,8 +6,8 @@ from difflib import SequenceMatcher
 
 import pytest
 
-from medhelm.extensions.web import text_diff
-from medhelm.extensions.web.text_diff import MOST_WORDS, Piece, mark_differences
+from medhelm.extensions.web.pages import case as text_diff
+from medhelm.extensions.web.pages.case import MOST_WORDS, Piece, mark_differences
 
 
 def marked(pieces: list[Piece]) -> list[str]:

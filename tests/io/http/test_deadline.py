@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from medhelm.io.http.deadline import GRACE_S, Deadline
+from medhelm.io.http.client import GRACE_S, Deadline
 from tests.support import virtual_time
 from tests.support.virtual_time import VirtualTimeLoop
 

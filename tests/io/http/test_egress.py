@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from medhelm.errors import ConfigError, ProviderError, UserError
-from medhelm.io.http.audit import Subject
 from medhelm.io.http.client import HttpClient, HttpResponse
 from medhelm.io.http.egress import ConnectionSettings, EgressPolicy, HostList
+from medhelm.io.http.hosts import Subject
 from tests.support.servers.openai import Server
 from tests.support.servers.proxy import Certificates, TlsServer, TunnelProxy, make_certificates
 

@@ -18,13 +18,23 @@ from medhelm.domain import Message, Prompt, Request
 from medhelm.errors import ProviderError, StoreFullError
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
-from medhelm.models.batch import http_service
+from medhelm.models.batch import api as http_service
 from medhelm.models.batch.anthropic import AnthropicBatches, timestamp
-from medhelm.models.batch.api import has_batch_api, has_batches, open_batch_service, read_completion, read_results
-from medhelm.models.batch.http_service import CLOCK_SKEW_S, compact, id_of, or_no_batches
+from medhelm.models.batch.api import (
+    CLOCK_SKEW_S,
+    BatchService,
+    RequestFile,
+    RequestResult,
+    compact,
+    has_batch_api,
+    has_batches,
+    id_of,
+    open_batch_service,
+    or_no_batches,
+    read_completion,
+    read_results,
+)
 from medhelm.models.batch.openai import OpenAIBatches
-from medhelm.models.batch.protocol import BatchService, RequestResult
-from medhelm.models.batch.request_file import RequestFile
 from medhelm.models.providers import open_provider
 from medhelm.models.providers.hosted import HttpProvider
 from tests.support.cases import table

@@ -13,8 +13,8 @@ from medhelm.domain import Completion, Message, Model, Prompt, Request
 from medhelm.errors import ProviderError
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
+from medhelm.models.budget import Budget
 from medhelm.models.client import Client, ClientResult
-from medhelm.models.limits.budget import Budget
 from medhelm.models.provider import OptionalParameter
 from medhelm.models.providers import open_provider
 from medhelm.models.providers.hosted import endpoint_of

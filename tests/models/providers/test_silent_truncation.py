@@ -14,7 +14,7 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import Completion, Message, Prompt, Request, Usage
-from medhelm.models.providers.silent_truncation import fewest_tokens, truncation_by_count
+from medhelm.models.providers.errors import fewest_tokens, truncation_by_count
 from medhelm.scoring.metrics import METRIC_NAMES
 from tests.support.stores import make_model
 

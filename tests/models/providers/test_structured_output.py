@@ -12,9 +12,9 @@ import pytest
 from medhelm.domain import Message, Model, Prompt, Request
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
+from medhelm.models.budget import Budget
 from medhelm.models.catalog import find_models
 from medhelm.models.client import Client, ClientResult, ModelUnusable
-from medhelm.models.limits.budget import Budget
 from medhelm.models.providers import open_provider
 from tests.support.servers.openai import Answer, Server
 

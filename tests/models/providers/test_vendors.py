@@ -14,8 +14,8 @@ from medhelm.domain import Completion, Message, Model, Prompt, Request, Usage
 from medhelm.errors import ProviderError, UserError
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
+from medhelm.models.budget import Budget
 from medhelm.models.client import Client, ClientResult, ModelUnusable
-from medhelm.models.limits.budget import Budget
 from medhelm.models.provider import OptionalParameter as Parameter
 from medhelm.models.providers import SERVICES, open_provider
 from medhelm.models.providers.hosted import HttpProvider

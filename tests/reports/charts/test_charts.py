@@ -26,7 +26,7 @@ from medhelm.extensions.web.charts.distribution import ModelScores, distribution
 from medhelm.extensions.web.charts.failures import FailureCount, failures_chart
 from medhelm.reports.charts.chart import NARROW, WIDE, Chart, cell_text
 from medhelm.reports.charts.cost import PricedPoint, cost_chart, cost_points
-from medhelm.reports.charts.intervals import IntervalPlot, IntervalRow, draw_intervals
+from medhelm.reports.charts.rows import IntervalPlot, IntervalRow, draw_intervals
 from medhelm.reports.formats.tables import as_line
 from tests.support.leaderboards import HOSTILE, toy_board
 

@@ -11,8 +11,17 @@ from hypothesis import strategies as st
 
 from medhelm.extensions.web.charts.marks import column_scale, coverage_bar, interval_mark, rank_mark
 from medhelm.extensions.web.templating import environment
-from medhelm.reports.charts.scales import LinearScale, LogScale, dollars, domain, linear_ticks
-from medhelm.reports.charts.svg import coordinate, element, fit, text_width
+from medhelm.reports.charts.svg import (
+    LinearScale,
+    LogScale,
+    coordinate,
+    dollars,
+    domain,
+    element,
+    fit,
+    linear_ticks,
+    text_width,
+)
 
 FINITE = st.floats(-1e6, 1e6)
 ANY = st.none() | st.floats()

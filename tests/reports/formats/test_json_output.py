@@ -18,9 +18,9 @@ from medhelm.domain import (
     Price,
     Usage,
 )
-from medhelm.domain.release import CellProvenance, Release
-from medhelm.evaluation.benchmark_check import BenchmarkCheck, RejectedReference
-from medhelm.reports.formats.json_output import KEYS, plain_json
+from medhelm.domain.result import CellProvenance, Release
+from medhelm.evaluation.check import BenchmarkCheck, RejectedReference
+from medhelm.reports.formats.json import KEYS, plain_json
 from tests.support.cases import table
 
 WRITTEN: Mapping[type, str] = {

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medhelm.errors import UserError
-from medhelm.io.spreadsheet_cells import is_formula
+from medhelm.io.spreadsheets import is_formula
 from medhelm.reports.formats import tables
 from medhelm.reports.formats.tables import (
     FORMATS,

@@ -11,7 +11,7 @@ import pytest
 
 from medhelm.domain import RULES, ConstantBaseline
 from medhelm.results.leaderboard import leaderboard, read_inputs
-from medhelm.results.runs.constant_scores import constant_scores
+from medhelm.results.runs.cells import constant_scores
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import make_benchmark

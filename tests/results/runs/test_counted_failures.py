@@ -12,7 +12,7 @@ import pytest
 
 import medhelm as api
 from medhelm.domain import JURY, Completion, Failure, Run, Score
-from medhelm.results.runs.counted_failures import counted_run, counted_runs
+from medhelm.results.runs.remarks import counted_run, counted_runs
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import chat, make_benchmark, perfect, question_number

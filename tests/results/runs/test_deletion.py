@@ -15,10 +15,9 @@ import pytest
 from medhelm.io.files import open_file
 from medhelm.io.parquet import connect, sql_path
 from medhelm.models.cache_reader import CacheReader
-from medhelm.storage.privacy.deletions import read_deletions
-from medhelm.storage.run_file import read_run
+from medhelm.storage.privacy import read_deletions
 from medhelm.storage.runs import load_runs, load_shards, read_records
-from medhelm.storage.store import open_store
+from medhelm.storage.store import open_store, read_run
 from tests.support.benchmarks.choice import answers_with, chat, make_benchmark, perfect
 from tests.support.benchmarks.judged import is_judge, number
 from tests.support.cli import Medhelm

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medhelm.scoring.answers.answer_text import answer_text, clean_text
+from medhelm.scoring.answers.text import answer_text, clean_text
 from tests.support.cases import table
 
 CLEANED = [

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medhelm.scoring.answers.plain_text import normalize, normalize_keeping_meaning, strip_wrapping
+from medhelm.scoring.answers.text import normalize, normalize_keeping_meaning, strip_wrapping
 from tests.support.cases import table
 
 

@@ -28,7 +28,7 @@ from medhelm.domain import (
     Source,
     Taxonomy,
 )
-from medhelm.scoring.jury.aggregation import JudgeVerdict, jury_verdict, shown_texts
+from medhelm.scoring.jury.panel import JudgeVerdict, jury_verdict, shown_texts
 from medhelm.scoring.jury.parsing import parse_judgments
 from medhelm.scoring.jury.prompts import judge_prompts
 from tests.support.cases import table

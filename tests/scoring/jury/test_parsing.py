@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medhelm.domain import Completion, Criterion, Failure, Rubric
-from medhelm.domain.failure_code import UNREADABLE_REPLY
+from medhelm.domain.completion import UNREADABLE_REPLY
 from medhelm.errors import DataError
 from medhelm.scoring.jury.parsing import (
     _OF_A_CRITERION,

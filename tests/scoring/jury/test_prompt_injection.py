@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medhelm.scoring.jury.prompt_injection import LONGEST, find_injections
-from medhelm.scoring.jury.visible_text import decoded_text
+from medhelm.scoring.jury.prompt_injection import LONGEST, decoded_text, find_injections
 from tests.support.benchmarks.library import real
 from tests.support.cases import table
 from tests.support.prompt_injections import CRITERIA, PLANTED, Planted

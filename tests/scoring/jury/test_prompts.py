@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medhelm.domain import Criterion, Instance, Message, Reference, Rubric
-from medhelm.domain.reasoning import strip_reasoning
+from medhelm.domain.completion import strip_reasoning
 from medhelm.errors import UserError
 from medhelm.scoring.jury import prompts as module
 from medhelm.scoring.jury.prompts import (

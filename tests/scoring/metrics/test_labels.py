@@ -12,7 +12,7 @@ import pytest
 from medhelm.analysis.ratios import linearized
 from medhelm.domain import RULES, Instance, Reference, Rule
 from medhelm.errors import DataError
-from medhelm.scoring.answers.label_list import read_labels
+from medhelm.scoring.answers.labels import read_labels
 from medhelm.scoring.metric import Metric
 from medhelm.scoring.metrics import METRICS
 from medhelm.scoring.metrics.labels import overlap

@@ -15,9 +15,8 @@ from medhelm.domain import JURY, RULES, Completion, Instance, Reference
 from medhelm.errors import DataError, NotComputed, UserError
 from medhelm.io.plugins import METRICS as GROUP
 from medhelm.io.plugins import Plugin
-from medhelm.scoring.metric import Metric, apply
+from medhelm.scoring.metric import EXAMPLES, Metric, accept_metric, apply
 from medhelm.scoring.metrics import METRIC_NAMES, METRICS, metrics_of
-from medhelm.scoring.metrics.plugin import EXAMPLES, accept_metric
 from tests.support.benchmarks.definitions import make_benchmark
 from tests.support.cases import table
 from tests.support.plugins import Install

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medhelm.scoring.metrics.porter_stemmer import stem
+from medhelm.scoring.metrics.rouge import stem
 
 ENDINGS = [
     "s", "ss", "sses", "ies", "es", "ied", "eed", "ed", "ing", "y", "e", "ll", "at", "bl", "iz", "ational", "tional",

@@ -19,11 +19,11 @@ from medhelm.scoring.metrics.rouge import (
     Rouge,
     longest_common_subsequence,
     rouge,
+    unicode_words,
     without_braces,
     words,
     words_of_any_script,
 )
-from medhelm.scoring.metrics.unicode_words import unicode_words
 from tests.support.cases import table
 
 every_rule = pytest.mark.parametrize("rule", RULES)

@@ -23,11 +23,10 @@ from medhelm.storage import run_scores
 from medhelm.storage.derived import folder as derived
 from medhelm.storage.derived import run_index, score_file
 from medhelm.storage.derived.folder import read_kept, write_kept
-from medhelm.storage.run_file import read_run, write_run
 from medhelm.storage.run_folders import delete_runs, purge, read_removals, read_run_folders, remove_runs, restore_runs
 from medhelm.storage.run_scores import keep_scores
 from medhelm.storage.runs import load_runs
-from medhelm.storage.store import open_store
+from medhelm.storage.store import open_store, read_run, write_run
 from tests.support.encryption import without_key
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from medhelm.storage.recovery import leftovers
-from medhelm.storage.run_file import write_run
-from medhelm.storage.store import Store, create, open_store
+from medhelm.storage import store as leftovers
+from medhelm.storage.store import Store, create, open_store, write_run
 from tests.support.stores import make_run
 
 

@@ -16,10 +16,9 @@ from filelock import FileLock
 from medhelm.errors import StoreError
 from medhelm.extensions.exchange.helm.importer import import_helm
 from medhelm.io import output_folder
-from medhelm.storage.recovery.run_replacement import restore_run
 from medhelm.storage.run_folders import read_run_folders, remove_runs
 from medhelm.storage.runs import load_runs
-from medhelm.storage.store import Store, open_store
+from medhelm.storage.store import Store, open_store, restore_run
 from tests.support.exchange.helm import change, copy_of
 from tests.support.stores import make_store
 
@@ -176,7 +175,7 @@ def test_nothing_is_deleted_while_the_disk_does_not_say_which_run_is_whole(
 ) -> None:
     old = moved.with_name(f".old-{moved.name}")
     shutil.copytree(old, moved)
-    monkeypatch.setattr("medhelm.storage.run_file.read_confidential", fail_to_read)
+    monkeypatch.setattr("medhelm.storage.store.read_confidential", fail_to_read)
     with pytest.raises(OSError, match="Input/output error"):
         restore_run(moved)
     assert sorted(path.name for path in moved.iterdir()) == sorted(path.name for path in old.iterdir()) != []

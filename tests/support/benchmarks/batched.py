@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from medhelm.domain.batch import Batch
-from medhelm.storage.batches import Batches
+from medhelm.domain.completion import Batch
 from medhelm.storage.store import Store
+from medhelm.storage.unfinished import Batches
 from tests.support.benchmarks.choice import perfect
 from tests.support.benchmarks.judged import CRITERIA, verdict
 from tests.support.cli import Medhelm, Outcome

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from medhelm.benchmarks.definition import read_definition
-from medhelm.benchmarks.trust import trust
+from medhelm.benchmarks.hooks import trust
 from medhelm.domain import Benchmark
 
 METRICS = ("exact_match", "quasi_exact_match", "jury")

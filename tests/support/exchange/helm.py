@@ -13,8 +13,7 @@ from medhelm.domain import Run
 from medhelm.extensions.exchange.helm.folders import RunFolder
 from medhelm.extensions.exchange.helm.importer import import_helm
 from medhelm.extensions.exchange.helm.reader import read_helm_run
-from medhelm.extensions.exchange.imported_run import ImportedRun
-from medhelm.extensions.exchange.importer import ImportSummary
+from medhelm.extensions.exchange.importer import ImportedRun, ImportSummary
 
 HELM = Path(__file__).parents[2] / "fixtures" / "helm"
 RUNS = HELM / "0.5.16" / "runs" / "v1"

@@ -12,8 +12,8 @@ from medhelm.extensions.local.huggingface import HuggingFace
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.catalog import find_models
+from medhelm.models.provider import SharedResources
 from medhelm.models.providers import open_provider
-from medhelm.models.service import SharedResources
 
 WORDS = ["the", "patient", "was", "seen", "with", "chest pain", "and", "sent", "home", "after", "two", "hours"]
 

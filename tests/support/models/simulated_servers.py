@@ -12,8 +12,8 @@ from medhelm.domain import POOL, Completion, Message, Model, Prompt, Request, Us
 from medhelm.errors import ProviderError
 from medhelm.extensions.cluster.server_pool import ReplicaPool
 from medhelm.io.http.egress import EgressPolicy, HostList
+from medhelm.models.budget import Budget
 from medhelm.models.client import Client, ClientResult
-from medhelm.models.limits.budget import Budget
 from medhelm.models.providers.hosted import HttpProvider
 
 SECONDS = 1.0

@@ -47,7 +47,7 @@ from medhelm.analysis.agreement.coefficients import (
 from medhelm.analysis.agreement.reliability import JuryAndRaters, jury_and_raters
 from medhelm.analysis.means import DRAWS, BootstrapResult, Floats, bootstrap_statistic, estimate, row_means
 from medhelm.domain import Estimate
-from medhelm.domain.remark import Remark
+from medhelm.domain.result import Remark
 
 # --- jury vs clinicians -----------------------------------------------------------------------------------------------
 

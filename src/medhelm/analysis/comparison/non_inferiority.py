@@ -38,7 +38,7 @@ from medhelm.analysis.comparison.paired import ENDLESS, PairedScores, t_quantile
 from medhelm.analysis.comparison.power import Noise, PowerDesign, estimate_power, needed_instances
 from medhelm.analysis.comparison.tests import holm
 from medhelm.analysis.means import MDE_FACTOR, NORMAL, Z95, Clusters, Floats, cluster_codes, f_cdf
-from medhelm.domain.remark import Remark
+from medhelm.domain.result import Remark
 
 Outcome = Literal["pass", "worse", "undecided"]
 """Result of a comparison with a margin."""

@@ -53,8 +53,7 @@ from medhelm.analysis.comparison.tests import LEVEL, Adjustment, adjust_p_values
 from medhelm.analysis.leaderboard.cells import AlignedScores, Cell, Column, align, win_shares
 from medhelm.analysis.means import Floats, in_threads, row_means
 from medhelm.domain import Rule, Tier
-from medhelm.domain.display import Displayable
-from medhelm.domain.remark import LeftOut, Remark
+from medhelm.domain.result import Displayable, LeftOut, Remark
 from medhelm.errors import UserError
 
 # --- all pairs --------------------------------------------------------------------------------------------------------

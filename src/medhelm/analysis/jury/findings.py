@@ -44,8 +44,8 @@ from medhelm.analysis.leaderboard.cells import AlignedScores
 from medhelm.analysis.leaderboard.findings import SAMPLE_ROWS, SAMPLE_TIER
 from medhelm.analysis.means import row_means
 from medhelm.domain import Estimate, JudgeTally, Tier, Usage
-from medhelm.domain.failure_code import explain_codes
-from medhelm.domain.remark import Remark
+from medhelm.domain.completion import explain_codes
+from medhelm.domain.result import Remark
 from medhelm.domain.text import listed
 
 # --- overall ----------------------------------------------------------------------------------------------------------

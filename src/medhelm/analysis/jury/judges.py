@@ -54,7 +54,7 @@ from medhelm.analysis.jury.ranking import JuryWithoutNamed, Ranking, panel_means
 from medhelm.analysis.leaderboard.cells import AlignedScores
 from medhelm.analysis.means import Floats, estimate, row_means
 from medhelm.domain import Estimate, InjectionEffect, JudgeTally, Rule, Tier
-from medhelm.domain.remark import Remark
+from medhelm.domain.result import Remark
 
 # --- agreement --------------------------------------------------------------------------------------------------------
 

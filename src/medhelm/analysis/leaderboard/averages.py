@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.paired import ENDLESS, FEWEST_DF, PairedScores, PairNumbers, pair_numbers, t_quantiles
 from medhelm.analysis.comparison.pairs import MOST_MODELS, AlignedBenchmark
-from medhelm.analysis.cost.frontier import JointMeans, joint_means
+from medhelm.analysis.frontier import JointMeans, joint_means
 from medhelm.analysis.leaderboard.cells import AlignedScores, Cell, Column, align
 from medhelm.analysis.means import (
     Z95,

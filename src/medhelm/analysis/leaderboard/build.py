@@ -52,7 +52,7 @@ from medhelm.analysis.leaderboard.rows import (
 )
 from medhelm.analysis.leaderboard.types import IntervalUnit, Leaderboard, RankedBy, Row
 from medhelm.domain import Rule, Tier
-from medhelm.domain.score import Resample
+from medhelm.domain.result import Resample
 from medhelm.errors import UserError
 
 BASELINE = "baseline/"

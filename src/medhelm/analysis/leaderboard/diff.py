@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from medhelm.analysis.comparison.paired import PairedDifference
-from medhelm.domain.release import CellProvenance, Release
+from medhelm.domain.result import CellProvenance, Release
 
 Aspect = Literal[
     "definition", "data", "prompts", "settings", "origin", "snapshot", "jury", "prices", "records", "judgments", "code"

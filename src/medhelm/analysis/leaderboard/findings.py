@@ -36,10 +36,9 @@ from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.rival_panel import panel_remarks
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.analysis.means import NORMAL, Z95, Floats, wilson_interval
-from medhelm.domain.completion_counts import worst_answers
-from medhelm.domain.remark import Remark
-from medhelm.domain.text import listed, plural
-from medhelm.domain.titles import group_title
+from medhelm.domain.result import Remark
+from medhelm.domain.run import worst_answers
+from medhelm.domain.text import group_title, listed, plural
 
 # --- constant answers -------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from medhelm.analysis.comparison.paired import pair_indices
 from medhelm.analysis.comparison.pairs import AllPairs
-from medhelm.analysis.cost.frontier import (
+from medhelm.analysis.frontier import (
     CostFrontier,
     CostPoint,
     FrontierModel,

@@ -23,7 +23,7 @@ from medhelm.analysis.comparison.tests import LEVEL
 from medhelm.analysis.leaderboard.cells import DECIMALS, AlignedScores, Column, align
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.means import Floats
-from medhelm.domain.remark import Remark
+from medhelm.domain.result import Remark
 
 NAMED = 5
 """Most triples written out as remarks."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from medhelm.analysis.leaderboard.cells import Cell, has_any_value, win_shares
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.means import Floats
-from medhelm.domain.remark import Remark
+from medhelm.domain.result import Remark
 from medhelm.domain.text import listed, plural
 from medhelm.errors import UserError, suggestion
 

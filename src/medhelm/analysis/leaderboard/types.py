@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from medhelm.analysis.cost.frontier import CostFrontier
-from medhelm.analysis.cost.use import CompletionUse
+from medhelm.analysis.frontier import CostFrontier
 from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.use import CompletionUse
 from medhelm.domain import Estimate, InjectionEffect, Rule, Tier
-from medhelm.domain.display import Displayable
-from medhelm.domain.remark import LeftOut, Remark
+from medhelm.domain.result import Displayable, LeftOut, Remark
 
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.pairs import AllPairs

@@ -12,13 +12,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import isnan
 
-from medhelm.benchmarks.data.answer_spellings import meaning
+from medhelm.benchmarks.data.readers import meaning
 from medhelm.benchmarks.definition import TEMPLATES, missing_columns_error
 from medhelm.benchmarks.prompts import LETTERS, OPTIONS, placeholders
 from medhelm.domain import Benchmark, Criterion, Instance, Message, Reference, needs_answer
 from medhelm.domain.text import value_in_words
-from medhelm.io.rows import BrokenCell, PlacedRow, RowError
-from medhelm.io.untrusted_json import number
+from medhelm.io.rows import BrokenCell, PlacedRow, RowError, number
 
 LONGEST_CLUSTER = 64
 """Maximum characters of a cluster's name; longer texts are hashed."""

@@ -8,7 +8,7 @@ by element (xml) or in batches (parquet, arrow, feather) are never in memory as 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from medhelm.domain import Source
 from medhelm.errors import DataError, UserError, suggestion
 from medhelm.io.files import check_file, decoded, open_text, read_text
 from medhelm.io.rows import PlacedRow, Row
+
+# --- readers ----------------------------------------------------------------------------------------------------------
 
 
 def read(path: Path, kind: str, **options: Any) -> Iterator[Row]:
@@ -152,16 +154,16 @@ def _lazy(target: str) -> Reader:
 READERS: Mapping[str, Reader] = {
     kind: _checked(reader)
     for kind, reader in {
-        "csv": _lazy("medhelm.benchmarks.data.csv_tables:read_csv"),
-        "tsv": _lazy("medhelm.benchmarks.data.csv_tables:read_csv"),
+        "csv": _lazy("medhelm.benchmarks.data.formats:read_csv"),
+        "tsv": _lazy("medhelm.benchmarks.data.formats:read_csv"),
         "json": _json,
         "jsonl": _jsonl,
-        "xlsx": _lazy("medhelm.io.office.reader:read_xlsx"),
-        "parquet": _lazy("medhelm.benchmarks.data.column_formats:read_parquet"),
-        "arrow": _lazy("medhelm.benchmarks.data.column_formats:read_arrow"),
-        "feather": _lazy("medhelm.benchmarks.data.column_formats:read_arrow"),
-        "docx": _lazy("medhelm.io.office.reader:read_docx"),
-        "xml": _lazy("medhelm.io.xml_reader:read_xml"),
+        "xlsx": _lazy("medhelm.io.office:read_xlsx"),
+        "parquet": _lazy("medhelm.benchmarks.data.formats:read_parquet"),
+        "arrow": _lazy("medhelm.benchmarks.data.formats:read_arrow"),
+        "feather": _lazy("medhelm.benchmarks.data.formats:read_arrow"),
+        "docx": _lazy("medhelm.io.office:read_docx"),
+        "xml": _lazy("medhelm.io.office:read_xml"),
         "text": _text,
         "lines": _lines,
     }.items()
@@ -179,3 +181,42 @@ def _type_in_words(value: object) -> str:
     """Name the type of a JSON value."""
     names = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
     return names.get(type(value), "a number")
+
+
+# --- answer spellings -------------------------------------------------------------------------------------------------
+# Finds answers that are written in several ways, such as `Y` and `yes` in one column.
+
+_MEANINGS = {
+    "yes": "y yes true positive pos present 1 + ja oui si sí sim",
+    "no": "n no false negative neg absent 0 - nein non não nao",
+    "unknown": "unknown unk unclear uncertain undetermined ? n/k unbekannt inconnu desconocido",
+}
+_BY_SPELLING = {spelling: meaning for meaning, spellings in _MEANINGS.items() for spelling in spellings.split()}
+
+
+def meaning(answer: str) -> str:
+    """Return a key that is the same for answers that usually mean the same: lower case, and one word for yes and no.
+
+    >>> meaning("Y"), meaning("Yes "), meaning("Grade  II")
+    ('yes', 'yes', 'grade ii')
+    """
+    key = " ".join(answer.casefold().split())
+    return _BY_SPELLING.get(key, key)
+
+
+def proposed_values(answers: Iterable[str]) -> dict[str, str]:
+    """Return the key `values` of a definition: spelling -> answer, for answers that differ in more than case.
+
+    The answer is the spelling that is the word itself, such as `yes`, or else the first one.
+
+    >>> proposed_values(["Y", "yes", "N", "No", "unknown"]), proposed_values(["Y", "N"])
+    ({'Y': 'yes', 'N': 'No'}, {})
+    """
+    by_meaning: dict[str, dict[str, str]] = {}
+    for answer in answers:
+        by_meaning.setdefault(meaning(answer), {}).setdefault(" ".join(answer.casefold().split()), answer)
+    found: dict[str, str] = {}
+    for word, spellings in by_meaning.items():
+        chosen = spellings.get(word) or next(iter(spellings.values()))
+        found |= {spelling: chosen for spelling in spellings.values() if spelling != chosen}
+    return found

@@ -6,13 +6,20 @@ import hashlib
 import json
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from urllib.parse import quote
 
-from medhelm.benchmarks.data.sources import file_digest, missing_files_message
-from medhelm.domain import Benchmark, SampleRule
+from medhelm.benchmarks.data.readers import READERS
+from medhelm.benchmarks.definition import DEFINITION_FILES
+from medhelm.domain import Benchmark, SampleRule, Source
 from medhelm.errors import DataError, MissingError, UserError, suggestion
+from medhelm.io.files import names_beside, open_bytes
+from medhelm.io.rows import PlacedRow, Row
+
+# --- sampling ---------------------------------------------------------------------------------------------------------
 
 ALL = "all"
 """Name of the selection of all instances."""
@@ -203,3 +210,196 @@ def _positions_of_listed(path: Path, ids: Mapping[str, int]) -> Sequence[int]:
             f"{path}: names {len(unknown)} ids that the data lacks: {some}. Check that the file belongs to this data."
         )
     return array("q", sorted(ids[name] for name in names))
+
+
+# --- sources ----------------------------------------------------------------------------------------------------------
+# Data files of a benchmark: find them, verify their checksums, and read their rows.
+
+
+def data_files(source: Source, folder: Path) -> dict[str, Path]:
+    """Map the relative path of each data file to the file, in reading order.
+
+    Missing files are included; a pattern without matches has no entry. A compressed file with the suffix `.gz` replaces
+    a missing file.
+    """
+    files: dict[str, Path] = {}
+    for name in source.files:
+        files.update(_matching_files(name, folder, source))
+    return files
+
+
+def check_files(source: Source, folder: Path, *, scoring: bool = False) -> dict[str, str]:
+    """Read every data file once and compare its checksum.
+
+    Parameters
+    ----------
+    scoring
+        Also require files that only scoring needs. If they exist, they are always checked.
+
+    Returns
+    -------
+    dict of str to str
+        Relative path -> sha256 in hex, in reading order. For a file compressed locally, of its uncompressed content.
+
+    Raises
+    ------
+    MissingError
+        With all missing files.
+    DataError
+        With all files that have another checksum.
+    """
+    if missing := missing_files(source, folder, scoring=scoring):
+        raise MissingError(missing_files_message(source, folder, missing))
+    present = {name: checksum for name, checksum in source.scoring_files.items() if _exists(name, folder, source)}
+    wanted = {**source.files, **present}
+    found = {name: _matching_files(name, folder, source) for name in wanted}
+    digests = {
+        path: file_digest(file, unpacked=file.name == f"{PurePosixPath(path).name}.gz")
+        for files in found.values()
+        for path, file in files.items()
+    }
+    actual = {name: list_digest(digests, files) if is_pattern(name) else digests[name] for name, files in found.items()}
+    wrong = [name for name, digest in actual.items() if wanted[name] not in ("", digest)]
+    if wrong:
+        lines = []
+        for name in wrong:
+            listed = f"{folder / name} (list of {len(found[name])} files)"
+            shown = listed if is_pattern(name) else str(found[name][name])
+            lines += [shown, f"  sha256 is     {actual[name]}", f"  it should be  {wanted[name]}"]
+            lines += [f"  get it from   {address}" for address in addresses(source, [name])]
+        lines.append(
+            "This is not the published data. Get it again; for data of your own, use --own-data; in a definition of "
+            "your own, correct the sha256 under `source.files`."
+        )
+        raise DataError("\n".join(lines))
+    return digests
+
+
+def missing_files(source: Source, folder: Path, *, scoring: bool = False) -> list[str]:
+    """List files and patterns that are missing in `folder`; with `scoring`, also those that only scoring needs."""
+    wanted = [*source.files, *(source.scoring_files if scoring else ())]
+    return [name for name in wanted if not _exists(name, folder, source)]
+
+
+def list_digest(digests: Mapping[str, str], paths: Iterable[str]) -> str:
+    """Return the sha256 of a list of files: of the lines `<sha256>  <file name>`, sorted by file name in bytes.
+
+    >>> list_digest({"a/x": "00"}, ["a/x"]) == hashlib.sha256(b"00  x" + bytes([10])).hexdigest()
+    True
+    """
+    names = sorted((path.rpartition("/")[2].encode("utf-8", "surrogateescape"), digests[path]) for path in paths)
+    return hashlib.sha256(b"".join(digest.encode() + b"  " + name + b"\n" for name, digest in names)).hexdigest()
+
+
+def read_rows(source: Source, folder: Path) -> Iterator[Row]:
+    """Yield the rows of all data files, one after another.
+
+    Raises DataError for a file in another format or without rows, MissingError for a missing file.
+    """
+    reader = READERS[source.kind]
+    files = data_files(source, folder)
+    several = len(files) > 1
+    for name, path in files.items():
+        empty = True
+        try:
+            for row in reader(path, source):
+                empty = False
+                if source.file_column:
+                    row[source.file_column] = name
+                if several and isinstance(row, PlacedRow):
+                    row.place = f"{name}, {row.place}"
+                yield row
+        except FileNotFoundError:
+            raise MissingError(missing_files_message(source, folder, [name])) from None
+        if empty:
+            raise DataError(f"{path}: has no rows. Check that it was downloaded or exported completely.")
+
+
+def missing_files_text(folder: Path, names: Sequence[str]) -> str:
+    """Return which files a folder lacks, without a period; a folder in place of a file is pointed out."""
+    shown = [f"{name} (a folder, where a file is needed)" if (folder / name).is_dir() else name for name in names]
+    return f"{folder} lacks {', '.join(shown)}"
+
+
+def missing_files_message(source: Source, folder: Path, names: list[str]) -> str:
+    """Compose the message for missing files, with their addresses."""
+    lines = [f"{missing_files_text(folder, names)}.{other_files(source, folder / names[0])}"]
+    public = [name for name in names if name not in source.scoring_files]
+    lines += [f"  from {address}" for address in addresses(source, public)]
+    if source.note:
+        lines.append(source.note.strip())
+    return "\n".join(lines)
+
+
+def other_files(source: Source, missing: Path) -> str:
+    """Return the files beside a missing file, and its misspelled name; files that the source needs are left out."""
+    own = {PurePosixPath(name).name for name in (*source.files, *source.scoring_files)}
+    return names_beside(missing, {*own, *(f"{name}.gz" for name in own), *DEFINITION_FILES})
+
+
+def addresses(source: Source, names: Iterable[str]) -> list[str]:
+    """Return the download addresses of files; empty if they cannot be downloaded."""
+    if not source.location:
+        return []
+    pinned = source.location.replace("{revision}", source.revision)
+    plain = [name.rpartition("/")[0] if is_pattern(name) else name for name in names]
+    return [pinned.replace("{file}", quote(name)) for name in plain]
+
+
+def file_digest(path: Path, *, unpacked: bool = False) -> str:
+    """Return the sha256 of a file, or of its uncompressed content. Raises DataError if it cannot be read."""
+    try:
+        with open_bytes(path) if unpacked else path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # `readinto` exists
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error}). Check its permissions.") from None
+
+
+def is_archive(location: str) -> bool:
+    """Return True if an address is one archive of all files, in one top folder.
+
+    >>> is_archive("https://codeload.github.com/owner/name/tar.gz/{revision}"), is_archive("https://host/a/{file}")
+    (True, False)
+    """
+    return "{file}" not in location and any(kind in location for kind in (".zip", "/zip/", ".tar.gz", "/tar.gz/"))
+
+
+def is_pattern(name: str) -> bool:
+    """Return True if a path is a pattern of many files, such as `notes/*.txt`.
+
+    >>> is_pattern("notes/*.txt"), is_pattern("notes.csv")
+    (True, False)
+    """
+    return any(sign in name for sign in "*?[")
+
+
+def matches_pattern(name: str, pattern: str) -> bool:
+    """Return True if a path equals or matches a pattern. `*` does not match `/`; `**` matches any number of folders.
+
+    >>> matches_pattern("notes/a.txt", "notes/*.txt"), matches_pattern("a/b/c.xml", "**/*.xml")
+    (True, True)
+    """
+    return name == pattern or _parts_match(name.split("/"), pattern.split("/"))
+
+
+def _parts_match(parts: Sequence[str], patterns: Sequence[str]) -> bool:
+    if not patterns:
+        return not parts
+    if patterns[0] == "**":
+        return any(_parts_match(parts[i:], patterns[1:]) for i in range(len(parts)))
+    return bool(parts) and fnmatchcase(parts[0], patterns[0]) and _parts_match(parts[1:], patterns[1:])
+
+
+def _exists(name: str, folder: Path, source: Source) -> bool:
+    """Return True if a file, or a match of a pattern, exists."""
+    return any(path.is_file() for path in _matching_files(name, folder, source).values())
+
+
+def _matching_files(name: str, folder: Path, source: Source) -> dict[str, Path]:
+    """Return the file of a path, or the matches of a pattern, sorted by name in bytes."""
+    if is_pattern(name):
+        found = {path.relative_to(folder).as_posix(): path for path in folder.glob(name) if path.is_file()}
+        return dict(sorted(found.items(), key=lambda item: item[0].encode("utf-8", "surrogateescape")))
+    packed = folder / f"{name}.gz"
+    read_here = source.kind != "folder" and name in source.files  # hooks and databases need the file itself
+    return {name: packed if read_here and packed.is_file() and not (folder / name).is_file() else folder / name}

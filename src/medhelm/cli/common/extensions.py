@@ -8,8 +8,7 @@ from typing import Any, cast
 
 import click
 
-from medhelm.io.lazy_mapping import LazyMapping
-from medhelm.io.plugins import COMMANDS, Plugin, check_plugin_name, extension_targets, missing_extension
+from medhelm.io.plugins import COMMANDS, LazyMapping, Plugin, check_plugin_name, extension_targets, missing_extension
 
 
 class ExtensibleGroup(click.Group):

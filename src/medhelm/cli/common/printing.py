@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from medhelm.domain.remark import Remark
+    from medhelm.domain.result import Remark
 
 
 def as_shown(text: str, format_: str = "table", *, indent: str = "") -> str:

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
 from medhelm.domain.text import duration, plural, short_count
-from medhelm.evaluation.run_recorder import NullListener, ProgressListener, RunRecorder
+from medhelm.evaluation.recorder import NullListener, ProgressListener, RunRecorder
 
 if TYPE_CHECKING:
     from rich.console import Group

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from medhelm.domain import Benchmark, Tier
     from medhelm.results.options import BoardOptions
     from medhelm.results.runs.pricing import Pricing
-    from medhelm.storage.audit_log import AuditLog
+    from medhelm.storage.audit import AuditLog
 
 _PATH = click.Path(path_type=Path)
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -141,8 +141,8 @@ def _is_utf8(path: Path) -> bool:
 
 def _protect(stores: Sequence[Path]) -> None:
     """Share new files with the group of the store if its folder does, and warn about stores that all users can read."""
-    from medhelm.io.shared_files import file_mask
-    from medhelm.storage.permissions import is_open_to_others
+    from medhelm.io.files import file_mask
+    from medhelm.storage.store import is_open_to_others
 
     if len(stores) == 1 and (mask := file_mask(stores[0])) != 0o077:
         os.umask(mask)
@@ -182,7 +182,7 @@ def shared_options(*used: str) -> Callable[[_Command], _Command]:
         if typed or context.parent is None:
             setattr(shared, parameter.name or "", list(value) if isinstance(value, tuple) else value)
             if parameter.name == "trusted" and value:
-                from medhelm.benchmarks.trust import trust
+                from medhelm.benchmarks.hooks import trust
 
                 for folder in value:
                     trust(folder)
@@ -231,7 +231,7 @@ def load(shared: Shared, names: Sequence[str]) -> list[Benchmark]:
 @contextmanager
 def existing_audit_log(shared: Shared) -> Iterator[AuditLog | None]:
     """Yield the audit log of the store, for commands that do not need a store; None if it does not exist."""
-    from medhelm.storage.audit_log import AuditLog
+    from medhelm.storage.audit import AuditLog
     from medhelm.storage.store import Store
 
     place = shared.stores[0] if len(shared.stores) == 1 else Path("medhelm-store")

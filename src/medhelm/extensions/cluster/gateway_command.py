@@ -89,7 +89,7 @@ def gateway(
       medhelm gateway --allow-host api.openai.com --socket gate.sock
       medhelm gateway --host 0.0.0.0 --tls cert.pem key.pem --tokens FILE
     """
-    from medhelm.evaluation.preparation import check_models
+    from medhelm.evaluation.session import check_models
     from medhelm.results.budget import set_budget
     from medhelm.storage.store import create
 
@@ -176,7 +176,7 @@ def _find_models(
 
     Raises: UserError, MissingError, ConfigError.
     """
-    from medhelm.evaluation.preparation import check_models, with_prices
+    from medhelm.evaluation.session import check_models, with_prices
     from medhelm.models.catalog import defined_models, find_models
     from medhelm.models.providers import answers_in_process
 
@@ -241,7 +241,7 @@ async def _run(
     from medhelm.evaluation.session import open_providers, open_session
     from medhelm.extensions.cluster.gateway.address import Tokens, read_tokens
     from medhelm.extensions.cluster.gateway.server import Gateway, serve
-    from medhelm.models.allowed_hosts import hosts_without_consent
+    from medhelm.models.addresses import hosts_without_consent
     from medhelm.models.cache_reader import CacheReader
 
     def known() -> bytes:
@@ -326,7 +326,7 @@ class _Progress:
 
     def _line(self, served: Gateway, session: Session) -> str:
         from medhelm.domain.text import plural
-        from medhelm.models.limits.spending_limit import NANO
+        from medhelm.models.budget import NANO
 
         counts = served.counts
         failed = f", {counts.failed:,} failed" if counts.failed else ""

@@ -27,9 +27,8 @@ from typing import TYPE_CHECKING
 from medhelm.domain import Completion, FailureCode, Model, Request
 from medhelm.domain.text import listed, plural
 from medhelm.errors import MedHelmError, ProviderError, UserError
-from medhelm.io.http.audit import SUBJECT, Subject
 from medhelm.io.http.egress import EgressPolicy
-from medhelm.io.http.hosts import host_of, is_loopback
+from medhelm.io.http.hosts import SUBJECT, Subject, host_of, is_loopback
 from medhelm.models.addresses import read_endpoints
 from medhelm.models.client import (
     UNREACHABLE,
@@ -40,7 +39,7 @@ from medhelm.models.client import (
     PoolProvider,
     failed_completion,
 )
-from medhelm.models.limits.concurrency import MAX_PAUSE_S, ConcurrencyLimiter
+from medhelm.models.concurrency import MAX_PAUSE_S, ConcurrencyLimiter
 from medhelm.models.prompt_caching import MAX_KNOWN, MIN_CHARACTERS
 from medhelm.models.provider import unsupported_parameter
 from medhelm.models.providers.hosted import HttpProvider

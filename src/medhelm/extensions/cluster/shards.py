@@ -23,25 +23,22 @@ from medhelm import __version__
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.data.sampling import InstanceSelection
 from medhelm.domain import Benchmark, DeletedInstances, Run, RunShard
-from medhelm.domain.grouping import group_by
+from medhelm.domain.benchmark import group_by
 from medhelm.domain.text import listed, plural
 from medhelm.errors import StoreError, UserError
-from medhelm.evaluation.run_recorder import RunRecorder
+from medhelm.evaluation.recorder import RunRecorder
 from medhelm.evaluation.settings import repeating_words
-from medhelm.io.files import open_file
-from medhelm.io.shared_files import file_mode
+from medhelm.io.files import file_mode, open_file
 from medhelm.models.cache import Cache
 from medhelm.models.cache_reader import CacheReader
 from medhelm.models.client import ClientResult
 from medhelm.scoring.installed_plugins import versions_in_use
-from medhelm.scoring.jury.aggregation import JudgeVerdict
+from medhelm.scoring.jury.panel import JudgeVerdict
 from medhelm.scoring.metrics import metrics_of
-from medhelm.storage.privacy.deletions import DELETED
+from medhelm.storage.privacy import DELETED
 from medhelm.storage.recovery.stored_records import stored_records
-from medhelm.storage.run_file import DamagedRunError, stored_folder
 from medhelm.storage.runs import load_shards
-from medhelm.storage.store import Store
-from medhelm.storage.store_host import StoreHost, refuse_if_used_elsewhere
+from medhelm.storage.store import DamagedRunError, Store, StoreHost, refuse_if_used_elsewhere, stored_folder
 
 _NAMED = 8
 """Most shards named in one sentence."""

@@ -74,8 +74,8 @@ def store(shared: Shared, url: str, wanted: RunFilter, allow_hosts: tuple[str, .
     from medhelm.domain.text import plural
     from medhelm.extensions.exchange.object_store.store import ObjectStore
     from medhelm.extensions.exchange.remote_store import publish
-    from medhelm.reports.formats.json_output import plain_json
-    from medhelm.storage.privacy.export_log import record_export
+    from medhelm.reports.formats.json import plain_json
+    from medhelm.storage.privacy import record_export
     from medhelm.storage.store import open_store
 
     with existing_audit_log(shared) as audit, ObjectStore(url, offline=shared.offline, audit=audit) as remote:

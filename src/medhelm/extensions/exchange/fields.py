@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from medhelm.domain import Model
 from medhelm.domain.text import plural
 from medhelm.errors import DataError
-from medhelm.io.untrusted_json import text, well_formed
+from medhelm.io.rows import text, well_formed
 
 LARGEST_FILE = 2**31
 """Maximum size, in bytes, of a JSON document that is loaded as a whole."""

@@ -133,7 +133,7 @@ def _print_count(done: int, of: int) -> None:
 
 def _print_imported(shared: Shared, done: ImportSummary, rule: Rule) -> None:
     """Print the imported runs, and what was skipped and why."""
-    from medhelm.extensions.exchange import import_report
+    from medhelm.extensions.exchange import importer as import_report
 
     if shared.json:
         print_json(import_report.as_json(done))
@@ -157,8 +157,7 @@ def _rescored(shared: Shared, done: ImportSummary, *, only_unscored: bool = Fals
     from dataclasses import replace
 
     from medhelm.cli.common.progress import progress_listener
-    from medhelm.evaluation.imported_benchmarks import library_of, unknown_benchmarks
-    from medhelm.evaluation.rescore import JuryChange, rescored
+    from medhelm.evaluation.rescore import JuryChange, library_of, rescored, unknown_benchmarks
     from medhelm.evaluation.settings import Settings
     from medhelm.storage.store import open_store
 

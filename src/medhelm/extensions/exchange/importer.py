@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite, nan
 from typing import Any, Literal
@@ -30,31 +30,34 @@ from medhelm.domain import (
     Jury,
     JuryResult,
     Origin,
+    Rule,
     Run,
     RunStatus,
     Score,
     Usage,
 )
-from medhelm.domain.jury import AT_LEAST
+from medhelm.domain.benchmark import Tier, group_by
+from medhelm.domain.completion import Model
+from medhelm.domain.jury import AT_LEAST, JudgeReply
+from medhelm.domain.text import metric_title
 from medhelm.errors import UserError
-from medhelm.evaluation.imported_benchmarks import imported_benchmark
-from medhelm.evaluation.request_totals import CompletionCounter, make_jury_result
-from medhelm.evaluation.run_recorder import identity, make_run
+from medhelm.evaluation.recorder import CompletionCounter, identity, make_jury_result, make_run
+from medhelm.evaluation.rescore import imported_benchmark
 from medhelm.extensions.exchange.fields import model_of
-from medhelm.extensions.exchange.imported_run import ImportedRun
 from medhelm.io.parquet import ColumnWriter
 from medhelm.io.work_folders import delete_folder
+from medhelm.reports.formats.json import plain_json, select
+from medhelm.reports.formats.tables import Value, render, tabulate
 from medhelm.scoring.metric import is_unreadable
 from medhelm.scoring.metrics import METRICS, metrics_of
 from medhelm.storage.imported_instances import instances_digest, write_instances
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JUDGMENT_COLUMNS, REPLY_COLUMNS, completion_row
-from medhelm.storage.privacy.deletions import deleted_instances
-from medhelm.storage.privacy.pseudonyms import Pseudonyms
-from medhelm.storage.recovery.run_replacement import new_run
-from medhelm.storage.run_file import write_run
+from medhelm.storage.privacy import Pseudonyms, deleted_instances
 from medhelm.storage.run_scores import keep_scores
 from medhelm.storage.runs import RECORD_COLUMNS, load_runs, parts_column, score_column
-from medhelm.storage.store import Store, file_name
+from medhelm.storage.store import Store, file_name, new_run, write_run
+
+# --- importer ---------------------------------------------------------------------------------------------------------
 
 _MISSING = Completion(failure=Failure("provider", "no_result", "the files hold no completion of this instance"))
 _quoted = json.encoder.encode_basestring  # quotes a text as JSON without creating an encoder each time
@@ -575,3 +578,126 @@ def _jury_result(joined: JoinedRun, jury: Jury, columns: _Columns) -> JuryResult
         n_blank=sum(c.failure is None and not (c.text or "").strip() for c in columns.completions),
         n_too_few_judges=n_too_few_judges,
     )
+
+
+# --- import report ----------------------------------------------------------------------------------------------------
+# Imports as text and as JSON.
+
+
+def as_json(done: ImportSummary) -> dict[str, Any]:
+    """Return the output of `medhelm import ... --json`."""
+    return {
+        "runs": [_entry_json(entry) for entry in done.taken],
+        "skipped": [{"run": name, "reason": reason} for name, reason in done.skipped],
+        "remarks": list(done.remarks),
+    }
+
+
+def _entry_json(entry: ImportedRunResult) -> dict[str, Any]:
+    run = entry.run
+    return {
+        **select(run, "benchmark model"),
+        "state": entry.state,
+        **select(run, "status n n_failed main_metric metrics_by_rule=estimates groups not_computed"),
+        "judges": [judge.name for judge in run.judges],
+        "origin": plain_json(run.origin),
+        "remarks": list(entry.remarks),
+        **select(run, "run_dir=folder"),
+    }
+
+
+def to_table(entries: Sequence[ImportedRunResult], rule: Rule) -> str:
+    """Return one line per run, with the main metric under both rules, the chosen rule first."""
+    other: Rule = "published" if rule == "corrected" else "corrected"
+    columns: dict[str, Callable[[ImportedRunResult], Value]] = {
+        "benchmark": lambda entry: entry.run.benchmark,
+        "model": lambda entry: entry.run.model,
+        "state": lambda entry: entry.state,
+        "n": lambda entry: entry.run.n,
+        "failed": lambda entry: entry.run.n_failed,
+        "metric": lambda entry: metric_title(entry.run.main_metric),
+        rule: lambda entry: _main_score(entry.run, rule),
+        other: lambda entry: _main_score(entry.run, other),
+    }
+    text = render(*tabulate(entries, columns), drop=("failed", "metric", other))
+    return "\n".join([text.rstrip(), *_unscored_notes(entries)])
+
+
+def _unscored_notes(entries: Sequence[ImportedRunResult]) -> list[str]:
+    """Return sentences on runs without a corrected score: what computes it, or why nothing can."""
+    unscored = [entry.run for entry in entries if entry.run.main_metric not in entry.run.estimates["corrected"]]
+    waiting = [run for run in unscored if run.is_complete and run.main_metric not in run.not_computed]
+    notes = []
+    if waiting:
+        verb = "has" if len(waiting) == 1 else "have"
+        notes.append(f"{len(waiting)} of {len(entries)} runs {verb} no corrected score yet: run `medhelm rescore`.")
+    for reason, runs in group_by(unscored, lambda run: run.not_computed.get(run.main_metric, "")).items():
+        if reason:
+            verb = "has" if len(runs) == 1 else "have"
+            notes.append(
+                f"{len(runs)} of {len(entries)} runs {verb} no corrected score: {reason}. "
+                "`medhelm leaderboard --scoring published` shows the scores of the harness."
+            )
+    return notes
+
+
+def _main_score(run: Run, rule: Rule) -> float | None:
+    estimate = run.estimates[rule].get(run.main_metric)
+    return None if estimate is None else round(estimate.value, 3)
+
+
+# --- imported run -----------------------------------------------------------------------------------------------------
+# Imported runs: the common form of the files of all other harnesses.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedRun:
+    """One model on one benchmark, as another harness evaluated it.
+
+    Names are those of the other harness; `exchange` maps them to MedHELM's.
+    """
+
+    origin: Origin
+    """Files it was read from."""
+    benchmark: str
+    """Name of the benchmark in the other harness."""
+    title: str
+    """Title of the benchmark; empty if there is none."""
+    model: str
+    """Name of the model in the other harness."""
+    deployment: str = ""
+    """Deployment of the model, for harnesses that distinguish deployments; else empty."""
+    instances: Sequence[Instance] = ()
+    """The instances in order. `turns` are the exact messages sent."""
+    completions: Mapping[str, Completion] = field(default_factory=dict)
+    """Instance id -> completion; an instance without one failed."""
+    scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Metric in the other harness -> instance id -> score; NaN and missing values are omitted."""
+    judges: Sequence[Model] = ()
+    """The judges."""
+    judgments: Mapping[str, Sequence[Judgment]] = field(default_factory=dict)
+    """Instance id -> judgments of its completion: every judge on every criterion, failures included. A blank
+    completion has none."""
+    judge_prompt: str = ""
+    """Prompt of the judges, with {QUESTION}, {RESPONSE} and {GOLD_RESPONSE} to fill in; empty if unknown."""
+    unjudged_score: float | None = None
+    """Score that the other harness gives an instance without a judgment; None if unknown."""
+    replies: Mapping[str, Sequence[JudgeReply]] = field(default_factory=dict)
+    """Instance id -> replies of judges, if the files have them, so that they can be scored again."""
+    medhelm_task: Mapping[str, Any] = field(default_factory=dict)
+    """For a MedHELM task that another harness ran, with all fields, groups and metadata of its instances: selection
+    (`data_digest`, `sample`, `limit`, `seed`), number of instances (`n`), judges needed (`min_judges`). Else empty."""
+    tier: Tier = "real"
+    """Real data, or the sample rows that ship with a benchmark."""
+    max_tokens: int = 0
+    """Limit on a completion; 0 if unknown."""
+    temperature: float | None = None
+    """Sampling temperature; None if not sent or unknown."""
+    stop: tuple[str, ...] = ()
+    """Sequences that ended a completion."""
+    started: str = ""
+    """Time of the first request, ISO 8601, UTC; empty if unknown."""
+    n_expected: int | None = None
+    """Number of instances expected; None: those in the files."""
+    remarks: tuple[str, ...] = ()
+    """Irregularities of the files, and how they were handled."""

@@ -31,8 +31,8 @@ from medhelm.extensions.exchange.fields import (
     parse_json,
     short_text,
 )
-from medhelm.extensions.exchange.imported_run import ImportedRun
-from medhelm.io.untrusted_json import count, mapping, number, sequence, text
+from medhelm.extensions.exchange.importer import ImportedRun
+from medhelm.io.rows import count, mapping, number, sequence, text
 
 _SAMPLES = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)")
 _LONGEST_LIST = 10_000  # maximum characters of a target that is parsed as a list

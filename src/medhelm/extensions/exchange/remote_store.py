@@ -23,17 +23,16 @@ from medhelm.io.http.egress import ADMINISTRATOR_FILE, read_rules
 from medhelm.io.http.hosts import is_loopback
 from medhelm.io.output_folder import atomic_file, atomic_folder
 from medhelm.io.work_folders import delete_folder
-from medhelm.results.comparable.conditions import has_own_data
-from medhelm.results.export_selection import benchmarks_with_record_numbers
+from medhelm.results.comparable import has_own_data
+from medhelm.results.export import benchmarks_with_record_numbers
 from medhelm.results.options import EVERY_RUN, RunFilter
 from medhelm.results.runs.run_filter import filter_runs
-from medhelm.storage.audit_log import AuditLog
+from medhelm.storage.audit import AuditLog
+from medhelm.storage.damage import no_damaged_runs
 from medhelm.storage.imported_instances import instances_file
-from medhelm.storage.recovery.damaged_runs import no_damaged_runs
 from medhelm.storage.releases import MANIFEST, release_names
-from medhelm.storage.run_file import NAME
 from medhelm.storage.runs import load_runs
-from medhelm.storage.store import Store, create, open_store
+from medhelm.storage.store import NAME, Store, create, open_store
 
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}"
 _RUN_FILES = re.compile(rf"(runs/{_NAME}/{_NAME})/{_NAME}")

@@ -16,13 +16,11 @@ from typing import Any
 from medhelm.domain import Completion, FailureCode, Model, Request, Usage
 from medhelm.errors import ProviderError
 from medhelm.extensions.local import loading
-from medhelm.extensions.local.chat_template import THINK
 from medhelm.extensions.local.engine import Engine
 from medhelm.extensions.local.generation import GenerationState
-from medhelm.extensions.local.weights import find_weights, has_template, is_folder, with_weights
-from medhelm.models.provider import Provider
-from medhelm.models.providers.response_fields import completion_of
-from medhelm.models.service import Service, SharedResources
+from medhelm.extensions.local.weights import THINK, find_weights, has_template, is_folder, with_weights
+from medhelm.models.provider import Provider, Service, SharedResources
+from medhelm.models.providers.errors import completion_of
 
 TURN = "hf turn"
 """Key of the lock that the model holds which computes: several at once would only slow each other down."""

@@ -16,10 +16,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from medhelm.errors import MissingError, ProviderError, UserError
-from medhelm.extensions.local.chat_template import ChatTemplate
-from medhelm.extensions.local.generation import LoadedNetwork
-from medhelm.extensions.local.kv_cache import remembers_by_attention
-from medhelm.extensions.local.weights import ModelFiles, bytes_in_memory
+from medhelm.extensions.local.generation import LoadedNetwork, remembers_by_attention
+from medhelm.extensions.local.weights import ChatTemplate, ModelFiles, bytes_in_memory
 
 DEVICE = "MEDHELM_HF_DEVICE"
 """Environment variable with the device, such as `cpu` or `cuda:1`; default: a GPU if the machine has one."""

@@ -14,8 +14,15 @@ from pathlib import Path
 
 from medhelm.domain import Completion, Model, Request
 from medhelm.errors import MissingError, ProviderError, UserError
-from medhelm.extensions.local.gpus import MEMORY_SHARE, shares, tensor_parallel, visible_gpus
-from medhelm.extensions.local.server import LaunchPlan, LocalServer, without_secrets
+from medhelm.extensions.local.server import (
+    MEMORY_SHARE,
+    LaunchPlan,
+    LocalServer,
+    shares,
+    tensor_parallel,
+    visible_gpus,
+    without_secrets,
+)
 from medhelm.extensions.local.weights import (
     ModelFiles,
     find_weights,
@@ -25,10 +32,9 @@ from medhelm.extensions.local.weights import (
     with_weights,
 )
 from medhelm.io.http.client import HttpClient
-from medhelm.models.provider import OptionalParameter, Provider
+from medhelm.models.provider import OptionalParameter, Provider, Service, SharedResources
 from medhelm.models.providers.hosted import HttpProvider
 from medhelm.models.providers.openai import ChatCompletions
-from medhelm.models.service import Service, SharedResources
 
 EXECUTABLE = "MEDHELM_VLLM"
 """Environment variable with the program to start, such as the `vllm` of another environment; default: on the PATH."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from medhelm.domain.titles import group_title
-from medhelm.extensions.paper.tables import PaperTable
+from medhelm.domain.text import group_title
+from medhelm.extensions.paper.contents import PaperTable
 from medhelm.reports.formats.tables import Value, decimal, number
 from medhelm.reports.leaderboard import (
     BOARD_COLUMNS,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.cells import Column
     from medhelm.analysis.leaderboard.head_to_head import HeadToHead
     from medhelm.analysis.leaderboard.types import Leaderboard
-    from medhelm.domain.suite import SuiteEntry
+    from medhelm.domain.benchmark import SuiteEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from medhelm.analysis.cost.frontier import CostPoint, efficient_frontier
-from medhelm.domain.text import plural
-from medhelm.domain.titles import group_title
+from medhelm.analysis.frontier import CostPoint, efficient_frontier
+from medhelm.domain.text import group_title, plural
 from medhelm.extensions.paper.charts.cells import CellLine, CellTable, ColoredCell, draw_cells, score_cell
 from medhelm.extensions.paper.charts.paired_bars import PairedBars, draw_paired_bars
 from medhelm.extensions.paper.contents import intervals_in_words
 from medhelm.reports.charts.chart import Drawing, headed
 from medhelm.reports.charts.cost import ROUND_POINTS, CostAxes, PricedPoint, draw_cost, full_width, in_order
-from medhelm.reports.charts.intervals import IntervalPlot, IntervalRow, draw_intervals
+from medhelm.reports.charts.rows import IntervalPlot, IntervalRow, draw_intervals
 from medhelm.reports.charts.svg import PAINT, names
 from medhelm.reports.formats.tables import SAMPLE_WARNING
 from medhelm.reports.leaderboard import caption

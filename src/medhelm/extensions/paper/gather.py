@@ -10,29 +10,25 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Literal
 
-from medhelm.analysis.cost.sums import sum_costs
+from medhelm.analysis.cost import sum_costs
 from medhelm.domain import Benchmark, Rule, Run
-from medhelm.domain.grouping import group_by
-from medhelm.domain.remark import Remark
-from medhelm.domain.suite import Suite
+from medhelm.domain.benchmark import Suite, group_by
+from medhelm.domain.result import Remark
 from medhelm.errors import UserError
 from medhelm.extensions.paper.contents import ModelCost
 from medhelm.extensions.paper.figures import FlaggedScores
-from medhelm.extensions.paper.reference_filter.marks_file import read_marks
+from medhelm.extensions.paper.reference_filter.marks import read_marks
 from medhelm.extensions.paper.reference_filter.scores import split_score
-from medhelm.results.comparable.conditions import BASELINE
-from medhelm.results.comparable.run_selection import select_runs
+from medhelm.results.comparable import BASELINE, select_runs
 from medhelm.results.leaderboard import leaderboard_of, leaderboard_of_scores, suite_of
 from medhelm.results.options import USUAL, BoardOptions, CalibrationOptions
 from medhelm.results.published.boards import MARK, leaderboard_with_published, published_leaderboard
 from medhelm.results.published.cells import ceiling_of, published_names
 from medhelm.results.published.data import load_results
-from medhelm.results.runs.names import names_in, with_names, without_address
 from medhelm.results.runs.pricing import Pricing, read_pricing
-from medhelm.results.runs.run_filter import days_in_words, refuse_filter
+from medhelm.results.runs.run_filter import days_in_words, names_in, refuse_filter, with_names, without_address
 from medhelm.results.spending import UsageItem, read_spending
-from medhelm.storage.run_file import stored_folder
-from medhelm.storage.store import Store
+from medhelm.storage.store import Store, stored_folder
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.jury_vs_clinicians import JuryAgreement

@@ -73,7 +73,7 @@ def report(
     """
     from medhelm.extensions.paper.gather import ReportRequest
     from medhelm.extensions.paper.write import ReportContents, make_report
-    from medhelm.results.runs.names import without_address
+    from medhelm.results.runs.run_filter import without_address
 
     if source.with_published and source.published_only:
         raise click.UsageError("--with-published and --published-only cannot be combined: use one of them.")

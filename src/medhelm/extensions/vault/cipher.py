@@ -1,7 +1,7 @@
 """The cipher of encrypted stores: their folders in this process, and how the files in them are opened.
 
 `store.json` of an encrypted store has layout version 2, which older versions of medhelm refuse, and a section
-`encryption` with the wrapped key (see `io.encryption.keys`) and the state of its files.
+`encryption` with the wrapped key (see `extensions.vault.keys`) and the state of its files.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class StoreCipher(Cipher):
 
     def file_system(self) -> Any:
         """Return the file system of fsspec through which DuckDB opens encrypted files."""
-        from medhelm.extensions.vault.duckdb_files import EncryptedFiles  # lazy: fsspec is slow to import
+        from medhelm.extensions.vault.files import EncryptedFiles  # lazy: fsspec is slow to import
 
         return EncryptedFiles()
 

@@ -38,7 +38,7 @@ def encrypt(shared: Shared, new_key: bool) -> int:
       medhelm encrypt --store STORE
     """
     from medhelm.extensions.vault.conversion import encrypt_store
-    from medhelm.reports.formats.json_output import plain_json
+    from medhelm.reports.formats.json import plain_json
 
     done = encrypt_store(shared.store, os.environ, new_key=new_key)
     if shared.json:
@@ -73,7 +73,7 @@ def decrypt(shared: Shared) -> int:
       medhelm decrypt --store STORE
     """
     from medhelm.extensions.vault.conversion import decrypt_store
-    from medhelm.reports.formats.json_output import plain_json
+    from medhelm.reports.formats.json import plain_json
 
     done = decrypt_store(shared.store, os.environ)
     if shared.json:

@@ -21,9 +21,8 @@ from medhelm.extensions.vault import keys
 from medhelm.extensions.vault.cipher import CIPHER, SECTION, STATE, refuse_key_inside, role_of
 from medhelm.extensions.vault.files import open_encrypted
 from medhelm.extensions.vault.keys import DecryptionError, StoreKey
-from medhelm.io.files import is_encrypted
+from medhelm.io.files import file_mode, is_encrypted, make_shared_folder
 from medhelm.io.output_folder import atomic_file, write_file
-from medhelm.io.shared_files import file_mode, make_shared_folder
 from medhelm.io.system_errors import error_class, store_error
 from medhelm.models.cache import (
     COLUMNS,
@@ -37,8 +36,7 @@ from medhelm.models.cache import (
 )
 from medhelm.storage.derived.folder import FOLDER
 from medhelm.storage.live_status import known_evaluations
-from medhelm.storage.store import ENCRYPTED, FORMAT, Store, create, find_store, open_store, repair
-from medhelm.storage.store_host import processes_in
+from medhelm.storage.store import ENCRYPTED, FORMAT, Store, create, find_store, open_store, processes_in, repair
 
 TIMEOUT_S = 10.0
 """Most seconds to wait for another process that uses the cache."""

@@ -18,8 +18,8 @@ from starlette.routing import Route as StarletteRoute
 
 from medhelm import __version__
 from medhelm.errors import MedHelmError, StoreError, UserError
+from medhelm.extensions.web.api.document import OPERATIONS, check_parameters
 from medhelm.extensions.web.api.errors import JSON, error_content, error_response, is_json_path
-from medhelm.extensions.web.api.operations import OPERATIONS, check_parameters
 from medhelm.extensions.web.page import (
     MOST_URL_CHARACTERS,
     BadParameter,
@@ -38,9 +38,9 @@ from medhelm.extensions.web.security import (
     bearer_token,
     client_of,
     session_of,
+    static_file,
 )
 from medhelm.extensions.web.site import Site
-from medhelm.extensions.web.static_files import static_file
 from medhelm.extensions.web.templating import render
 
 MOST_FORM_BYTES = 10_000

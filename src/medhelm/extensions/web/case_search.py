@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from medhelm.domain import Run
-from medhelm.domain.score import HALF
+from medhelm.domain.result import HALF
 from medhelm.errors import StoreError
 from medhelm.io.files import address
 from medhelm.io.parquet import connect, sql_name, sql_path, sql_text
 from medhelm.io.system_errors import reason
-from medhelm.storage.recovery.damaged_runs import damaged
-from medhelm.storage.run_file import stored_folder
+from medhelm.storage.damage import damaged
+from medhelm.storage.store import stored_folder
 
 if TYPE_CHECKING:
     import duckdb

@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from medhelm.analysis.cost.token_costs import cost_with_batches
+from medhelm.analysis.cost import cost_with_batches
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.domain import RULES, Completion, Rule, Run, Tier, Usage
-from medhelm.domain.failure_code import CAUSED_BY_MODEL
-from medhelm.domain.reasoning import strip_reasoning
-from medhelm.domain.score import HALF
+from medhelm.domain.completion import CAUSED_BY_MODEL, strip_reasoning
+from medhelm.domain.result import HALF
 from medhelm.domain.text import without_servers
 from medhelm.errors import UserError, suggestion
 from medhelm.extensions.web.case_search import (
@@ -31,16 +30,15 @@ from medhelm.extensions.web.case_search import (
     search_cases,
     url_key,
 )
-from medhelm.results.comparable.run_selection import default_tier, select_runs, store_label
+from medhelm.results.comparable import default_tier, select_runs, store_label
 from medhelm.results.runs.cells import column_of
 from medhelm.results.runs.pricing import Pricing
 from medhelm.results.spending import is_local, run_day
+from medhelm.storage.damage import intact_runs
 from medhelm.storage.judgments import completion_of, read_explanations
-from medhelm.storage.privacy.pseudonyms import Pseudonyms
-from medhelm.storage.recovery.damaged_runs import intact_runs
-from medhelm.storage.run_file import stored_folder
+from medhelm.storage.privacy import Pseudonyms
 from medhelm.storage.runs import load_runs, read_prompt, run_metrics, score_column
-from medhelm.storage.store import Store, open_store
+from medhelm.storage.store import Store, open_store, stored_folder
 
 PAGE = 50
 """Instances on one page of a list."""

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from medhelm.analysis.cost.sums import sum_costs
-from medhelm.domain.grouping import group_by
-from medhelm.reports.formats.json_output import plain_json, select
+from medhelm.analysis.cost import sum_costs
+from medhelm.domain.benchmark import group_by
+from medhelm.reports.formats.json import plain_json, select
 from medhelm.storage.live_status import (
     EvaluationStatus,
     JudgeProgress,

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias
 from urllib.parse import quote, urlencode
 
 from medhelm.errors import UserError
-from medhelm.io.spreadsheet_cells import csv_file
+from medhelm.io.spreadsheets import csv_file
 
 MOST_PARAMETERS = 100
 """Most parameters of a URL."""

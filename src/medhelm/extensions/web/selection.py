@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.benchmarks.suites import load_suite
-from medhelm.domain.titles import group_title
+from medhelm.domain.text import group_title
 from medhelm.errors import UserError
 from medhelm.extensions.web.page import PageRequest, Values
 from medhelm.extensions.web.site import Site

@@ -17,12 +17,10 @@ from medhelm.errors import MedHelmError, UserError
 from medhelm.results.leaderboard import LeaderboardInputs, read_inputs, renamed_inputs
 from medhelm.results.options import EVERY_RUN, BoardOptions, RunFilter
 from medhelm.results.release_comparison import KnownRelease, find_releases, released_models
-from medhelm.results.runs.names import ADDRESS, short_names, with_names
-from medhelm.results.runs.run_filter import load_filtered
+from medhelm.results.runs.run_filter import ADDRESS, load_filtered, short_names, with_names
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.releases import MANIFEST
-from medhelm.storage.run_file import NAME
-from medhelm.storage.store import open_store
+from medhelm.storage.store import NAME, open_store
 
 T = TypeVar("T")
 

@@ -7,13 +7,11 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from medhelm import __version__
-from medhelm.domain.text import duration, listed, plural, short_count
-from medhelm.domain.titles import group_title
+from medhelm.domain.text import duration, group_title, listed, plural, short_count
 from medhelm.extensions.web.page import Page, PageRequest, Values
 from medhelm.extensions.web.routes import ROUTES
 from medhelm.extensions.web.site import Site
-from medhelm.reports.formats.numbers import p_text, percent, significant
-from medhelm.reports.formats.tables import MISSING, decimal, printable
+from medhelm.reports.formats.tables import MISSING, decimal, p_text, percent, printable, significant
 
 
 @cache

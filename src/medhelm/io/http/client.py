@@ -7,6 +7,7 @@ does not follow redirects, so only the host of the requested address, or its pro
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import json
 import threading
@@ -14,6 +15,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from os import SEEK_END
+from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
 from medhelm.errors import ProviderError, StoreFullError
@@ -23,8 +25,11 @@ if TYPE_CHECKING:
     import aiohttp
     from yarl import URL
 
-    from medhelm.io.http.audit import Audit
     from medhelm.io.http.egress import EgressPolicy
+    from medhelm.io.http.hosts import Audit
+
+
+# --- client -----------------------------------------------------------------------------------------------------------
 
 MAX_REPLY_BYTES = 32 * 2**20
 """Maximum size of a response body after decompression. A completion takes a few kilobytes."""
@@ -55,7 +60,7 @@ class HttpResponse:
 
 def import_early() -> None:
     """Import the HTTP library in the background; it takes a tenth of a second, partly without the GIL."""
-    names = ("aiohttp", "medhelm.io.http.connection_errors")
+    names = ("aiohttp", "medhelm.io.http.errors")
     threading.Thread(target=lambda: [importlib.import_module(name) for name in names], daemon=True).start()
 
 
@@ -142,8 +147,7 @@ class HttpClient:
     ) -> HttpResponse:
         import aiohttp
 
-        from medhelm.io.http.connection_errors import connection_problem, invalid_request, redirected
-        from medhelm.io.http.deadline import Deadline
+        from medhelm.io.http.errors import connection_problem, invalid_request, redirected
 
         address, way = self._addresses.get(url) or self._admit(url)
         session = self._session or self._open()
@@ -168,7 +172,7 @@ class HttpClient:
             )
             async with Deadline(limit_s), request as response:
                 if 300 <= response.status < 400:
-                    from medhelm.io.http.key_redaction import without_keys_of
+                    from medhelm.io.http.errors import without_keys_of
 
                     target = without_keys_of(headers, without_secrets(response.headers.get("Location", "")))
                     raise redirected(response.status, target, address)
@@ -275,6 +279,57 @@ def read_json(reply: HttpResponse) -> dict[str, Any]:
         problem = error
     if isinstance(value, dict):
         return value
-    from medhelm.io.http.connection_errors import not_an_object  # lazy: only if something fails
+    from medhelm.io.http.errors import not_an_object  # lazy: only if something fails
 
     raise not_an_object(reply.status, reply.body, value, problem)
+
+
+# --- deadline ---------------------------------------------------------------------------------------------------------
+# A time limit that a suspended process does not use up.
+#
+# A process that was suspended (Ctrl-Z, a frozen container, a paused virtual machine) finds all its timers overdue, and
+# in the buffers of the operating system the replies that arrived meanwhile. Those were paid for, so they are read
+# first.
+
+LATE_S = 0.05
+"""A timer that is later than this was held up, by a suspension or by other work of the process."""
+
+GRACE_S = 2.0
+"""Time to read what has arrived: once, and again after each suspension of at least this length."""
+
+
+class Deadline:
+    """Ends a wait after some seconds: `async with Deadline(30.0): ...`. Raises TimeoutError."""
+
+    def __init__(self, seconds: float) -> None:
+        """Nothing runs until it is entered."""
+        self._seconds = seconds
+        self._wait = asyncio.timeout(None)
+        self._is_extended = False
+
+    async def __aenter__(self) -> None:
+        await self._wait.__aenter__()
+        self._start(self._seconds)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
+        await self._wait.__aexit__(kind, error, at)
+
+    def _start(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._due = loop.time() + seconds
+        self._timer = loop.call_at(self._due, self._expire, loop)
+
+    def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
+        if was_suspended(loop, self._due) or (loop.time() - self._due > LATE_S and not self._is_extended):
+            self._is_extended = True
+            self._start(GRACE_S)
+        else:
+            self._wait.reschedule(loop.time())
+
+
+def was_suspended(loop: asyncio.AbstractEventLoop, due: float) -> bool:
+    """Return True if a timer is so late that the process must have been suspended. `due`: its time, by the loop."""
+    return loop.time() - due > GRACE_S

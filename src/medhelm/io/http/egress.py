@@ -24,8 +24,7 @@ from urllib.parse import urlsplit
 
 from medhelm import __version__
 from medhelm.errors import ConfigError, Problem, UserError
-from medhelm.io.http.audit import SUBJECT, WORKER, Audit, Subject
-from medhelm.io.http.hosts import is_inside, is_loopback, without_secrets
+from medhelm.io.http.hosts import SUBJECT, WORKER, Audit, Subject, is_inside, is_loopback, without_secrets
 
 if TYPE_CHECKING:
     import ssl

@@ -10,15 +10,18 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import IO, Any
 
-from medhelm.models.batch.http_service import (
+from medhelm.models.batch.api import (
     CLOCK_SKEW_S,
+    BatchFraming,
+    BatchStatus,
     HttpBatchService,
+    RemoteState,
+    RequestResult,
     compact,
     id_of,
     or_no_batches,
 )
-from medhelm.models.batch.protocol import BatchFraming, BatchStatus, RemoteState, RequestResult
-from medhelm.models.providers.response_fields import count, mapping, word
+from medhelm.models.providers.errors import count, mapping, word
 
 _STATUS_OF = {
     "invalid_request_error": 400,

@@ -9,16 +9,19 @@ from collections.abc import Mapping
 from typing import IO, Any
 
 from medhelm.io.http.client import HttpClient
-from medhelm.models.batch.http_service import (
+from medhelm.models.batch.api import (
     CLOCK_SKEW_S,
+    BatchFraming,
+    BatchStatus,
     HttpBatchService,
+    RemoteState,
+    RequestResult,
     compact,
     id_of,
     or_no_batches,
 )
-from medhelm.models.batch.protocol import BatchFraming, BatchStatus, RemoteState, RequestResult
+from medhelm.models.providers.errors import count, mapping, objects, word
 from medhelm.models.providers.hosted import HttpProvider
-from medhelm.models.providers.response_fields import count, mapping, objects, word
 
 _RESULT_FILES = ("output_file_id", "error_file_id")
 """Fields of a batch with the IDs of its result files."""

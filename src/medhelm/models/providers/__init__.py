@@ -8,10 +8,8 @@ from medhelm.domain import Model
 from medhelm.errors import UserError, suggestion
 from medhelm.io import plugins
 from medhelm.io.http.client import HttpClient
-from medhelm.io.lazy_mapping import LazyMapping
-from medhelm.io.plugins import Plugin, WithPlugins
-from medhelm.models.provider import Provider
-from medhelm.models.service import ProviderContext, Service, SharedResources
+from medhelm.io.plugins import LazyMapping, Plugin, WithPlugins
+from medhelm.models.provider import Provider, ProviderContext, Service, SharedResources
 
 __all__ = ["SERVICES", "ProviderContext", "answers_in_process", "open_provider"]
 

@@ -10,15 +10,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from medhelm.domain import Completion, FailureCode, Model, Request, Usage
-from medhelm.models.provider import OptionalParameter, Provider
-from medhelm.models.providers.hosted import (
-    Dialect,
-    HttpProvider,
-    add_parameters,
-    common_optional_parameters,
-    split_at_shared,
-)
-from medhelm.models.providers.response_fields import (
+from medhelm.models.provider import Environment, OptionalParameter, Provider, ProviderContext, Service
+from medhelm.models.providers.errors import (
     STOP_REASONS,
     completion_of,
     count,
@@ -29,7 +22,13 @@ from medhelm.models.providers.response_fields import (
     texts_in,
     word,
 )
-from medhelm.models.service import Environment, ProviderContext, Service
+from medhelm.models.providers.hosted import (
+    Dialect,
+    HttpProvider,
+    add_parameters,
+    common_optional_parameters,
+    split_at_shared,
+)
 
 API_VERSION = "2023-06-01"
 """Version of the API that every request names; the latest one."""

@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 from medhelm.domain import FailureCode
 from medhelm.models.addresses import checked_address
+from medhelm.models.provider import Environment, Service, Setting
 from medhelm.models.providers.openai import open_chat_completions
-from medhelm.models.service import Environment, Service, Setting
 
 ENDPOINT = "AZURE_OPENAI_ENDPOINT"
 _VERSION = re.compile(r"[A-Za-z0-9.-]+")

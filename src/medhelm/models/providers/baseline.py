@@ -14,8 +14,7 @@ from typing import TypeVar
 
 from medhelm.domain import Completion, Failure, FailureCode, Instance, Model, Request
 from medhelm.errors import ProviderError, suggestion
-from medhelm.models.provider import Provider
-from medhelm.models.service import Environment, Service
+from medhelm.models.provider import Environment, Provider, Service
 
 BASELINES = ("majority", "random", "lexical")
 """Names that may follow `baseline/`."""

@@ -15,15 +15,8 @@ from urllib.parse import quote, urlsplit
 
 from medhelm.domain import Completion, FailureCode, Model, Request, Usage
 from medhelm.io.http.aws_signature import Credentials, signed_headers
-from medhelm.models.provider import OptionalParameter, Provider
-from medhelm.models.providers.hosted import (
-    Dialect,
-    HttpProvider,
-    add_parameters,
-    common_optional_parameters,
-    split_at_shared,
-)
-from medhelm.models.providers.response_fields import (
+from medhelm.models.provider import Environment, OptionalParameter, Provider, ProviderContext, Service, Setting
+from medhelm.models.providers.errors import (
     STOP_REASONS,
     completion_of,
     count,
@@ -35,7 +28,13 @@ from medhelm.models.providers.response_fields import (
     texts_in,
     word,
 )
-from medhelm.models.service import Environment, ProviderContext, Service, Setting
+from medhelm.models.providers.hosted import (
+    Dialect,
+    HttpProvider,
+    add_parameters,
+    common_optional_parameters,
+    split_at_shared,
+)
 
 USUAL_REGION = "us-east-1"
 """Region for signatures of requests to a gateway, if neither its address nor the environment names one."""

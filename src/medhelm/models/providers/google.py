@@ -13,10 +13,10 @@ from typing import Any
 from urllib.parse import quote
 
 from medhelm.domain import Completion, FailureCode, Model, Request, Usage
-from medhelm.models.provider import OptionalParameter, Provider
-from medhelm.models.providers.errors.parse import NONE_AT_ALL, PER_DAY
-from medhelm.models.providers.hosted import Dialect, HttpProvider, add_parameters, common_optional_parameters
-from medhelm.models.providers.response_fields import (
+from medhelm.models.provider import Environment, OptionalParameter, Provider, ProviderContext, Service
+from medhelm.models.providers.errors import (
+    NONE_AT_ALL,
+    PER_DAY,
     completion_of,
     count,
     interrupted,
@@ -28,8 +28,8 @@ from medhelm.models.providers.response_fields import (
     texts_in,
     word,
 )
+from medhelm.models.providers.hosted import Dialect, HttpProvider, add_parameters, common_optional_parameters
 from medhelm.models.reasoning import LENGTH
-from medhelm.models.service import Environment, ProviderContext, Service
 
 _SCHEMA_FIELDS = ("responseMimeType", "responseSchema", "responseJsonSchema", "responseFormat")
 _BESIDE = {"safetySettings", "tools", "toolConfig", "cachedContent", "labels", "serviceTier", "modelArmorConfig"}

@@ -15,15 +15,19 @@ from urllib.parse import urlsplit
 from medhelm.domain import Completion, FailureCode, Message, Model, Request, Usage
 from medhelm.errors import MedHelmError, ProviderError
 from medhelm.io.http.client import HttpClient, HttpResponse, read_json
-from medhelm.io.http.connection_errors import retry_after_s
-from medhelm.io.http.key_redaction import without_keys
-from medhelm.models.provider import BilledError, OptionalParameter, Provider, fold_system, unsupported_parameter
-from medhelm.models.providers.response_fields import names_in
-from medhelm.models.providers.silent_truncation import truncation_by_count
-from medhelm.models.service import Service
+from medhelm.io.http.errors import retry_after_s, without_keys
+from medhelm.models.provider import (
+    BilledError,
+    OptionalParameter,
+    Provider,
+    Service,
+    fold_system,
+    unsupported_parameter,
+)
+from medhelm.models.providers.errors import names_in, truncation_by_count
 
 if TYPE_CHECKING:
-    from medhelm.models.providers.errors.parse import ErrorResponse
+    from medhelm.models.providers.errors import ErrorResponse
 
 MAX_NAMES = 2000
 """Most models of a server that are listed; the longest list of a vendor has some hundred."""
@@ -200,7 +204,7 @@ class HttpProvider(Provider):
 
     def _parse_error(self, reply: HttpResponse, content: object) -> ErrorResponse:
         """Parse the error in `content`: the body of a reply, or a part of it."""
-        from medhelm.models.providers.errors.parse import parse_error  # lazy: most first replies hold no error
+        from medhelm.models.providers.errors import parse_error  # lazy: most first replies hold no error
 
         return parse_error(
             reply.status,
@@ -215,7 +219,7 @@ class HttpProvider(Provider):
 
         `optional`: optional parameters that the request had. One that the server does not support is remembered.
         """
-        from medhelm.models.providers.errors.classify import classify_error  # lazy, as above
+        from medhelm.models.providers.errors import classify_error  # lazy, as above
 
         try:
             return classify_error(response, self.model, self.service, optional)

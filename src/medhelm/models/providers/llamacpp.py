@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from medhelm.models.provider import Service
 from medhelm.models.providers.local_servers import local_address
 from medhelm.models.providers.openai import open_chat_completions
-from medhelm.models.service import Service
 
 SERVICE: Service = Service(
     name="llamacpp",

@@ -16,7 +16,7 @@ from medhelm.domain import Completion, FailureCode, Model
 from medhelm.errors import MedHelmError, suggestion
 from medhelm.io.http.client import HttpClient, read_json
 from medhelm.models.addresses import checked_address
-from medhelm.models.providers.response_fields import count, mapping, names_in, objects
+from medhelm.models.providers.errors import count, mapping, names_in, objects
 
 OLLAMA_PORT, LLAMACPP_PORT = 11434, 8080
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from medhelm.domain import Completion, Model, Request
 from medhelm.errors import UserError
 from medhelm.io.http.client import HttpClient
+from medhelm.models.provider import Service
+from medhelm.models.providers.errors import fewest_tokens
 from medhelm.models.providers.hosted import HttpProvider
 from medhelm.models.providers.local_servers import local_address, truncation_message, was_truncated, window_of
 from medhelm.models.providers.openai import ChatCompletions
-from medhelm.models.providers.silent_truncation import fewest_tokens
-from medhelm.models.service import Service
 
 
 class Ollama(HttpProvider):

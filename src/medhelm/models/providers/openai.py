@@ -13,16 +13,8 @@ from urllib.parse import urlsplit
 from medhelm.domain import Completion, FailureCode, Model, Request, Usage
 from medhelm.errors import ProviderError
 from medhelm.io.plugins import CLIENTS, from_extension
-from medhelm.models.provider import OptionalParameter, Provider
-from medhelm.models.providers.errors.redact import shown
-from medhelm.models.providers.hosted import (
-    Dialect,
-    HttpProvider,
-    add_parameters,
-    common_optional_parameters,
-    split_at_shared,
-)
-from medhelm.models.providers.response_fields import (
+from medhelm.models.provider import OptionalParameter, Provider, ProviderContext, Service
+from medhelm.models.providers.errors import (
     completion_of,
     count,
     interrupted,
@@ -30,11 +22,18 @@ from medhelm.models.providers.response_fields import (
     mapping,
     no_completion,
     objects,
+    shown,
     texts_in,
     word,
 )
+from medhelm.models.providers.hosted import (
+    Dialect,
+    HttpProvider,
+    add_parameters,
+    common_optional_parameters,
+    split_at_shared,
+)
 from medhelm.models.reasoning import LENGTH
-from medhelm.models.service import ProviderContext, Service
 
 _NEW_LIMIT = re.compile(r"(?:.*/)?(?:o\d+(?:$|-)|codex-mini|gpt-(?:[5-9]|1\d)(?!\d))", re.IGNORECASE)
 """OpenAI's models since o1: they accept the limit only under its newer name."""

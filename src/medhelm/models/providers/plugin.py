@@ -13,10 +13,9 @@ from typing import cast
 
 from medhelm.domain import Completion, Failure, FailureCode, Instance, Model, Request
 from medhelm.errors import MedHelmError, ProviderError, UserError
-from medhelm.io.http.key_redaction import without_keys
+from medhelm.io.http.errors import without_keys
 from medhelm.io.plugins import Plugin, check_plugin_name, last_line
-from medhelm.models.provider import Provider, unsupported_parameter
-from medhelm.models.service import Opener, ProviderContext, Service
+from medhelm.models.provider import Opener, Provider, ProviderContext, Service, unsupported_parameter
 
 
 def accept_opener(plugin: Plugin, opener: object) -> Service:

@@ -12,9 +12,8 @@ from typing import Any, cast
 from medhelm.domain import Completion, Failure, FailureCode, Model, Request, Usage
 from medhelm.domain.text import listed, plural
 from medhelm.errors import ConfigError, Problem, UserError
-from medhelm.models.provider import Provider
-from medhelm.models.providers.errors.redact import shown, well_formed
-from medhelm.models.service import Environment, Service
+from medhelm.models.provider import Environment, Provider, Service
+from medhelm.models.providers.errors import shown, well_formed
 
 _USAGE = ("input", "cached_input", "output", "reasoning", "cache_write")
 

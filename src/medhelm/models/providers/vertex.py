@@ -6,8 +6,8 @@ import re
 from urllib.parse import quote
 
 from medhelm.domain import FailureCode
+from medhelm.models.provider import Environment, Service, Setting
 from medhelm.models.providers.google import ERROR_CODES, ERROR_PHRASES, open_google
-from medhelm.models.service import Environment, Service, Setting
 
 _LOCATION = re.compile(r"[a-z0-9-]+")
 _PROJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:_-]*")

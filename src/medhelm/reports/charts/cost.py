@@ -16,21 +16,26 @@ from markupsafe import Markup
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain.text import listed, plural
 from medhelm.reports.charts.chart import COLUMN, COMPACT, EDGE, WIDE, Chart, Drawing
-from medhelm.reports.charts.scales import LinearScale, LogScale, dollars, domain, known, tick_text
 from medhelm.reports.charts.svg import (
     FONT_SIZE,
     SMALL,
+    LinearScale,
+    LogScale,
     box_paint,
     circle,
+    dollars,
+    domain,
     element,
     frame_paint,
     group,
+    known,
     label,
     line,
     paint,
     rect,
     short,
     text_width,
+    tick_text,
 )
 from medhelm.reports.formats.tables import Value, number
 from medhelm.reports.leaderboard_fields import shown_name

@@ -10,18 +10,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Generic, Literal, TypeVar
 
-from medhelm.reports.formats.json_output import estimate_json, probability
-from medhelm.reports.formats.json_schema import (
+from medhelm.reports.formats.json import (
     BOOLEAN,
     INTEGER,
     NUMBER,
     STRING,
     JsonSchema,
+    estimate_json,
     list_of,
     nullable,
+    probability,
     record,
 )
-from medhelm.reports.formats.numbers import p_text
 from medhelm.reports.formats.tables import (
     MISSING,
     HasInterval,
@@ -29,6 +29,7 @@ from medhelm.reports.formats.tables import (
     decimal,
     estimate_text,
     number,
+    p_text,
     render,
     shows_all,
 )

@@ -10,12 +10,11 @@ from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.findings import verdict
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import Rule, Tier
-from medhelm.domain.arguments import AnyNames, AnyPath, as_names
-from medhelm.domain.remark import Remark
-from medhelm.domain.score import Resample
-from medhelm.domain.suite import Suite
+from medhelm.domain.benchmark import Suite
+from medhelm.domain.result import Remark, Resample
+from medhelm.domain.text import AnyNames, AnyPath, as_names
 from medhelm.errors import UserError
-from medhelm.results.comparable.left_out import left_out_remarks
+from medhelm.results.comparable import left_out_remarks
 from medhelm.results.leaderboard import (
     PUBLISHED,
     LeaderboardInputs,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from medhelm.analysis.cost.token_costs import CostCeiling, cost_ceiling
+from medhelm.analysis.cost import CostCeiling, cost_ceiling
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.means import wilson_interval
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import JURY, Estimate
-from medhelm.domain.suite import Suite
-from medhelm.domain.titles import metric_title
-from medhelm.reports.formats.json_output import select
+from medhelm.domain.benchmark import Suite
+from medhelm.domain.text import metric_title
+from medhelm.reports.formats.json import select
 from medhelm.results.published.data import PublishedBenchmark, PublishedScore, load_results
 from medhelm.results.suites import resolve_suite
 from medhelm.scoring.metrics import METRICS

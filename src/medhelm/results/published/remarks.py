@@ -9,11 +9,11 @@ from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.sampling import PUBLISHED
 from medhelm.domain import JURY, Benchmark, Run
-from medhelm.domain.remark import Remark
+from medhelm.domain.result import Remark
 from medhelm.domain.text import listed, plural
 from medhelm.errors import MedHelmError
 from medhelm.models.model_names import plain_name
-from medhelm.results.comparable.conditions import has_own_data
+from medhelm.results.comparable import has_own_data
 from medhelm.results.published.data import PRICES_DATE, REASONING_LIMIT, load_results
 from medhelm.scoring.metrics import METRIC_NAMES
 

@@ -8,7 +8,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from medhelm.domain import Model, Price
-from medhelm.domain.arguments import AnyPaths, as_paths
+from medhelm.domain.text import AnyPaths, as_paths
 from medhelm.errors import MedHelmError
 from medhelm.models.prices import price_of
 

@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from medhelm.domain import Run
-from medhelm.domain.run_folder import RunOnDisk
+from medhelm.domain.run import RunOnDisk
 from medhelm.errors import StoreError, UserError, suggestion
 from medhelm.io.system_errors import error_class, store_error
 from medhelm.results.runs.stored import request_digests
-from medhelm.storage.batches import Batches
 from medhelm.storage.live_status import known_evaluations
 from medhelm.storage.releases import release_names
 from medhelm.storage.run_folders import delete_runs, read_removals, read_run_folders
 from medhelm.storage.store import Store
+from medhelm.storage.unfinished import Batches
 
 TIMEOUT_S = 10.0
 """Most seconds to wait for another process that uses the cache."""

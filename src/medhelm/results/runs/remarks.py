@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
 
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.domain import EXTENDED, JURY, Rule, Run
-from medhelm.domain.failure_code import explain_codes
-from medhelm.domain.grouping import group_by
-from medhelm.domain.remark import Remark
+from medhelm.domain import EXTENDED, JURY, Estimate, InjectionEffect, Rule, Run
+from medhelm.domain.benchmark import group_by
+from medhelm.domain.completion import CAUSED_BY_MODEL, explain_codes
+from medhelm.domain.result import Remark
+from medhelm.domain.run import RunOnDisk
 from medhelm.domain.text import listed, plural
 from medhelm.errors import StoreError
-from medhelm.evaluation.run_remarks import code_remarks
-from medhelm.results.comparable.conditions import ConditionsComparison, conditions_of
-from medhelm.results.comparable.run_selection import judges_under_test
+from medhelm.evaluation.remarks import code_remarks
+from medhelm.evaluation.settings import Evaluation
+from medhelm.reports import runs as report
+from medhelm.reports.formats.tables import ObjectView, decimal
+from medhelm.results.comparable import ConditionsComparison, conditions_of, judges_under_test
+from medhelm.results.runs.cells import cell_of, column_of
+from medhelm.results.runs.scores import subgroup_means
 from medhelm.scoring.metrics import METRICS
 from medhelm.scoring.metrics.imported import compares_with_target
-from medhelm.storage.runs import load_runs, load_shards
+from medhelm.storage.run_scores import read_all
+from medhelm.storage.runs import RunScores, load_runs, load_shards, read_columns, read_scores, score_column
 from medhelm.storage.store import open_store
+
+# --- remarks ----------------------------------------------------------------------------------------------------------
 
 _NAMED = 5
 
@@ -229,3 +241,191 @@ def _missing_judgments(judged: Iterable[Run]) -> Iterator[Remark]:
         meaning = explain_codes(code for code, _ in most)
         text = f"Judgments are missing: {', '.join(shares)} ({kinds}){lost}. {meaning}".rstrip()
         yield Remark("missing_judgments", "", text)
+
+
+# --- injection effects ------------------------------------------------------------------------------------------------
+# Completions with signs of a prompt injection, and how much they change the mean scores of a jury.
+
+_NAMED_EFFECTS = 5
+
+
+def injection_effects(runs: Mapping[tuple[str, str], Run], rule: Rule) -> tuple[InjectionEffect, ...]:
+    """Return the effect of flagged completions on each run whose main metric is the jury.
+
+    `runs`: model and benchmark -> run. The signs are those that the run stored when it was scored: `medhelm rescore`
+    searches again. Only the records of runs with signs are read.
+    """
+    found = []
+    for (model, benchmark), run in sorted(runs.items()):
+        result = run.jury_result
+        if result is None or run.main_metric != JURY or not result.n_with_injection_signs:
+            continue
+        column = score_column(JURY, rule)
+        records = read_columns(run, ["suspicions", column])
+        scores = np.array([np.nan if score is None else score for score in records[column]], dtype=float)
+        is_flagged = np.array([bool(signs) for signs in records["suspicions"]], dtype=bool)
+        found.append(
+            InjectionEffect(
+                model=model,
+                benchmark=benchmark,
+                title=run.title,
+                n=run.n,
+                n_flagged=int(is_flagged.sum()),
+                mean=_mean(scores),
+                mean_without=_mean(scores[~is_flagged]),
+            )
+        )
+    return tuple(found)
+
+
+def injection_remarks(effects: Iterable[InjectionEffect]) -> list[Remark]:
+    """Return one remark for each benchmark with flagged completions."""
+    return [
+        Remark(
+            "prompt_injection",
+            own[0].benchmark,
+            f"{title}: completions with signs of a prompt injection aimed at judges: "
+            f"{listed([_short_effect(one) for one in own], _NAMED_EFFECTS)}. They count like all others.",
+        )
+        for title, own in group_by(effects, lambda one: one.title).items()
+    ]
+
+
+def effect_sentence(one: InjectionEffect) -> str:
+    """Return the effect on one run as a sentence."""
+    mean, without = _means_in_words(one)
+    verb = "has" if one.n_flagged == 1 else "have"
+    return (
+        f"{plural(one.n_flagged, 'answer')} of {one.n:,} on {one.title} {verb} signs of a prompt injection "
+        f"aimed at judges; the mean score is {mean} with them and {without} without them."
+    )
+
+
+def _short_effect(one: InjectionEffect) -> str:
+    mean, without = _means_in_words(one)
+    return f"{one.model} {one.n_flagged:,} of {one.n:,} (mean {mean}, without them {without})"
+
+
+def _means_in_words(one: InjectionEffect) -> tuple[str, str]:
+    """Return the mean score with and without flagged completions."""
+    return decimal(one.mean, 2) or "unknown", decimal(one.mean_without, 2) or "unknown"
+
+
+def _mean(scores: np.ndarray) -> float | None:
+    """Return the mean of the scores that exist."""
+    known = scores[~np.isnan(scores)]
+    return float(known.mean()) if known.size else None
+
+
+# --- counted failures -------------------------------------------------------------------------------------------------
+# Runs with the numbers of the leaderboard: failures that the model caused count as the worst answer.
+#
+# `run.json` holds the means over the instances that did not fail, by both rules. Everything that shows a run counts its
+# failures here first, so that a run, a list of runs and the leaderboard have one number by the corrected rule.
+
+_T = TypeVar("_T")
+
+
+def counted_runs(runs: Iterable[Run], *, every_metric: bool = True) -> list[Run]:
+    """Return the runs with failures counted in their estimates by the corrected rule, in the same order.
+
+    A run whose records cannot be read keeps its estimates. `every_metric`: False to count in the main metric only, of
+    which many runs are read at once.
+    """
+    runs = list(runs)
+    affected = [run for run in runs if run.folder and not CAUSED_BY_MODEL.isdisjoint(run.failures)]
+    affected.sort(key=lambda run: run.benchmark)
+    counted = {id(run): _counted(run, scored, every_metric) for run, scored in _scores_of(affected)}
+    return [counted.get(id(run), run) for run in runs]
+
+
+def counted_run(run: Run) -> Run:
+    """Return a run with failures counted in its estimates by the corrected rule."""
+    return counted_runs([run])[0]
+
+
+def counted_on_disk(found: Sequence[RunOnDisk], *, every_metric: bool = False) -> list[RunOnDisk]:
+    """Return stored runs with failures counted in the estimates of those that are whole."""
+    whole = [one.run for one in found if one.run and not one.problem]
+    counted = dict(zip(map(id, whole), counted_runs(whole, every_metric=every_metric), strict=True))
+    return [replace(one, run=counted[id(one.run)]) if id(one.run) in counted else one for one in found]
+
+
+def _scores_of(runs: Sequence[Run]) -> list[tuple[Run, RunScores]]:
+    """Return runs with their scores; those whose records cannot be read are left out."""
+    with suppress(StoreError):
+        return list(read_all(runs, "corrected"))
+    found: list[tuple[Run, RunScores]] = []
+    for run in runs:
+        with suppress(StoreError):
+            found += read_all([run], "corrected")
+    return found
+
+
+def _counted(run: Run, scored: RunScores, every_metric: bool) -> Run:
+    """Return a run with failures counted. `scored`: its scores by the main metric."""
+    own = run.estimates.get("corrected", {})
+    counted: dict[str, Estimate] = {}
+    for metric, scores in _scores_by_metric(run, scored, every_metric).items():
+        if metric not in own and run.n_failed < run.n:  # it could not be computed, of no completion
+            continue
+        one = replace(run, main_metric=metric)
+        column = column_of(one, None, "corrected")
+        if not np.isfinite([column.low, column.high]).all():
+            continue
+        cell = cell_of(run.model, one, column, scores, rule="corrected", as_worst=True)
+        if cell.n_failed_by_model and cell.estimate:
+            counted[metric] = cell.estimate
+    return replace(
+        run,
+        estimates={**run.estimates, "corrected": {**own, **counted}},
+        completers={metric: own[metric] for metric in counted if metric in own},
+        groups=_counted_groups(run, scored) if every_metric and run.groups else run.groups,
+    )
+
+
+def _counted_groups(run: Run, scored: RunScores) -> dict[str, dict[str, float | None]]:
+    """Return the means of the main metric by group, with failures counted by the corrected rule.
+
+    `completers` is the mean without these failures.
+    """
+    column = column_of(run, None, "corrected")
+    means = subgroup_means(run, scored, read_columns(run, ["group"])["group"], column, "corrected")
+    found = {name: dict(own) for name, own in run.groups.items()}
+    for name, mean in means.items():
+        if mean and name in found and mean.value != found[name].get("corrected"):
+            found[name] |= {"corrected": mean.value, "completers": found[name].get("corrected")}
+    return found
+
+
+def _scores_by_metric(run: Run, scored: RunScores, every_metric: bool) -> Mapping[str, RunScores]:
+    """Return the scores of a run by its main metric, or by every metric."""
+    found = {run.main_metric: scored}
+    others = [metric for metric in run.estimates.get("corrected", {}) if metric != run.main_metric]
+    for metric in others if every_metric else ():
+        found[metric] = replace(read_scores(run, metric, "corrected"), failure_codes=scored.failure_codes)
+    return found
+
+
+def _counting(view: ObjectView[_T], count: Callable[[_T], _T]) -> ObjectView[_T]:
+    """Return a view that counts failures before it shows anything."""
+    return ObjectView(
+        summary=lambda shown: view.summary(count(shown)),
+        table=lambda shown, format: view.table(count(shown), format),
+        as_json=lambda shown: view.as_json(count(shown)),
+        columns=lambda shown, by: view.columns(count(shown), by),
+        verdict=lambda shown: view.verdict(count(shown)),
+        remarks=lambda shown: view.remarks(count(shown)),
+    )
+
+
+RUN_VIEW = _counting(report.RUN_VIEW, counted_run)
+"""A run in Python."""
+
+RUNS_VIEW: ObjectView[Sequence[Run]] = _counting(report.RUNS_VIEW, counted_runs)
+"""Runs of a store in Python."""
+
+EVALUATION_VIEW: ObjectView[Evaluation] = _counting(
+    report.EVALUATION_VIEW, lambda done: replace(done, runs=tuple(counted_runs(done.runs)))
+)
+"""An evaluation in Python."""

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import Run
+from medhelm.domain.result import Remark
 from medhelm.domain.text import listed
 from medhelm.errors import UserError, suggestion
 from medhelm.models.model_names import plain_name
-from medhelm.results.comparable.run_selection import store_label
+from medhelm.results.comparable import store_label
 from medhelm.results.options import EVERY_RUN, FILTER_FLAGS, RunFilter
-from medhelm.results.runs.names import without_address
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import file_name, open_store
+
+# --- run filter -------------------------------------------------------------------------------------------------------
 
 _NAMED = 12
 """Most names in one message."""
@@ -156,3 +161,83 @@ def days_in_words(times: Iterable[str]) -> str:
     """Return the first and last day of some times, as `2025-05-12 to 2025-06-01`; `unknown` without any."""
     days = sorted(time[:10] for time in times if time) or ["unknown"]
     return days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+# Names of models for people: without the addresses of servers, which are long and may be internal.
+
+_Result = TypeVar("_Result")
+
+ADDRESS = re.compile(r"@https?://\S+")
+"""Address of a server in the name of a model."""
+
+
+def without_address(name: str) -> str:
+    """Return a model's name without the address of its server.
+
+    >>> without_address("openai/letter@http://127.0.0.1:8000/v1")
+    'openai/letter'
+    """
+    return ADDRESS.sub("", name)
+
+
+def short_names(names: Iterable[str]) -> dict[str, str]:
+    """Map names of models to names without the address of their server; equal ones are numbered.
+
+    >>> short_names(["a@http://x/v1", "a@http://y/v1", "b@http://x/v1"])
+    {'a@http://x/v1': 'a (server 1)', 'a@http://y/v1': 'a (server 2)', 'b@http://x/v1': 'b'}
+    """
+    names = sorted(set(names))
+    plain = {name: without_address(name) for name in names}
+    counts, used = Counter(plain.values()), Counter[str]()
+    found = {}
+    for name in names:
+        short = plain[name]
+        used[short] += 1
+        found[name] = short if counts[short] == 1 else f"{short} (server {used[short]})"
+    return found
+
+
+def names_in(runs: Iterable[tuple[str, Run]]) -> dict[str, str]:
+    """Return the short names of the models and judges of runs, each with the label of its store."""
+    known = set()
+    for label, run in runs:
+        known.add(run.model + label)
+        known.update(judge.name for judge in run.judges)
+    return short_names(known)
+
+
+def with_names(names: Mapping[str, str], text: str) -> str:
+    """Replace names of models in a text, the longest first. Only names with an address change."""
+    if "@http" not in text:
+        return text
+    if text in names:
+        return names[text]
+    for name in sorted(names, key=len, reverse=True):
+        if name != names[name]:
+            text = text.replace(name, names[name])
+    return text
+
+
+def renamed(result: _Result, names: Mapping[str, str]) -> _Result:
+    """Return a copy of a result with other names of models. Commands in its remarks keep the full names."""
+    return _renamed(result, names)  # type: ignore[no-any-return]
+
+
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return with_names(names, value) if type(value) is str else value
+    if isinstance(value, Remark):
+        parts = value.text.split("`")
+        text = "`".join(part if i % 2 else with_names(names, part) for i, part in enumerate(parts))
+        return replace(value, text=text, subject=with_names(names, value.subject))
+    if is_dataclass(value) and not isinstance(value, type):
+        init = [part.name for part in fields(value) if part.init]
+        return replace(value, **{name: _renamed(getattr(value, name), names) for name in init})
+    if isinstance(value, Mapping):
+        return {_renamed(key, names): _renamed(part, names) for key, part in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_renamed(part, names) for part in value))
+    if isinstance(value, (list, tuple)):
+        return type(value)(_renamed(part, names) for part in value)
+    return value

@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from medhelm.domain import Run, Tier
-from medhelm.domain.run_folder import Removal, RemovalEffect, RunOnDisk
+from medhelm.domain.run import Removal, RemovalEffect, RunOnDisk
 from medhelm.domain.text import listed
 from medhelm.errors import StoreError, UserError
 from medhelm.models.cache_reader import CacheReader
 from medhelm.reports.runs import run_cost
-from medhelm.results.comparable.run_selection import select_runs
+from medhelm.results.comparable import select_runs
 from medhelm.results.options import RunFilter
 from medhelm.results.runs.run_filter import filter_runs, match_name
 from medhelm.results.suites import suite_sort_key

@@ -10,11 +10,10 @@ import re
 from collections.abc import Iterator
 from datetime import date
 
-from medhelm.io.lazy_regex import lazy_regex
-from medhelm.scoring.answers.answer_text import answer_text
-from medhelm.scoring.answers.numerals import ascii_digits, in_figures
-from medhelm.scoring.answers.plain_text import before_next_task
+from medhelm.io.plugins import lazy_regex
+from medhelm.scoring.answers.number import ascii_digits, in_figures
 from medhelm.scoring.answers.stated_value import Value, middle_removed, stated
+from medhelm.scoring.answers.text import answer_text, before_next_task
 
 _MONTHS = (  # in English, French, German, Italian, Portuguese and Spanish
     r"jan(?:uary|uar|vier|v|eiro)?|j[äÄ]nner|ene(?:ro)?|gen(?:naio)?",

@@ -29,9 +29,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from medhelm.io.lazy_regex import lazy_regex
-from medhelm.scoring.answers.answer_text import plain_characters
-from medhelm.scoring.answers.plain_text import before_next_task
+from medhelm.io.plugins import lazy_regex
+from medhelm.scoring.answers.text import before_next_task, plain_characters
 
 # Existing categories of ICD-10-CM by letter: numbers, ranges of numbers, and numbers that end in a letter.
 _CATEGORIES = {

@@ -20,9 +20,8 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from medhelm.io.lazy_regex import lazy_regex
-from medhelm.scoring.answers.answer_text import clean_text
-from medhelm.scoring.answers.plain_text import before_next_task
+from medhelm.io.plugins import lazy_regex
+from medhelm.scoring.answers.text import before_next_task, clean_text
 
 
 class ErrorJudgment(NamedTuple):

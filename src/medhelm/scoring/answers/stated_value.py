@@ -23,7 +23,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from medhelm.io.lazy_regex import lazy_regex
+from medhelm.io.plugins import lazy_regex
 
 _T = TypeVar("_T")
 

@@ -23,9 +23,9 @@ from typing import Any
 
 from medhelm.benchmarks.prompts import fill, placeholders
 from medhelm.domain import STANDARD, Benchmark, Criterion, Instance, Message, Prompt, Rubric
-from medhelm.domain.reasoning import strip_reasoning
+from medhelm.domain.completion import strip_reasoning
 from medhelm.errors import UserError
-from medhelm.io.lazy_regex import lazy_regex
+from medhelm.io.plugins import lazy_regex
 
 MET = "criteria_met"
 """Key of the judge's decision on a criterion with points."""

@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from medhelm.domain import JURY, Benchmark, Harness
 from medhelm.errors import UserError
 from medhelm.io import plugins
-from medhelm.io.lazy_mapping import LazyMapping
-from medhelm.io.plugins import Plugin, WithPlugins
+from medhelm.io.plugins import LazyMapping, Plugin, WithPlugins
 from medhelm.scoring.metric import Metric, not_computed
 
 _BUILT_IN: Mapping[str, str] = {
@@ -30,14 +29,14 @@ _BUILT_IN: Mapping[str, str] = {
     "label_f1": "labels:LABEL_F1",
     "label_micro_f1": "labels:LABEL_MICRO_F1",
     "label_macro_f1": "labels:LABEL_MACRO_F1",
-    "numeric_tolerance": "numeric:NUMERIC_TOLERANCE",
+    "numeric_tolerance": "labels:NUMERIC_TOLERANCE",
     "medcalc_accuracy": "medcalc:MEDCALC_ACCURACY",
     "medec_flag_accuracy": "medec:MEDEC_FLAG_ACCURACY",
     "medec_sentence_accuracy": "medec:MEDEC_SENTENCE_ACCURACY",
-    "icd_f1": "icd_codes:ICD_F1",
-    "icd_precision": "icd_codes:ICD_PRECISION",
-    "icd_recall": "icd_codes:ICD_RECALL",
-    "icd_micro_f1": "icd_codes:ICD_MICRO_F1",
+    "icd_f1": "labels:ICD_F1",
+    "icd_precision": "labels:ICD_PRECISION",
+    "icd_recall": "labels:ICD_RECALL",
+    "icd_micro_f1": "labels:ICD_MICRO_F1",
     "sql_execution_accuracy": "sql:SQL_EXECUTION_ACCURACY",
     "sql_precision": "sql:SQL_PRECISION",
     "sql_recall": "sql:SQL_RECALL",
@@ -48,7 +47,7 @@ _BUILT_IN: Mapping[str, str] = {
 
 def _accept(plugin: Plugin, found: object) -> Metric:
     """Check and wrap the metric of an installed package."""
-    from medhelm.scoring.metrics.plugin import accept_metric
+    from medhelm.scoring.metric import accept_metric
 
     return accept_metric(plugin, found)
 
@@ -98,7 +97,7 @@ def metrics_of(benchmark: Benchmark, *, judged: bool, harness: Harness | None = 
     for name in benchmark.metrics:
         if name == JURY:
             if judged and benchmark.rubric:
-                from medhelm.scoring.jury.aggregation import jury_metric
+                from medhelm.scoring.jury.panel import jury_metric
 
                 found.append(jury_metric(benchmark.rubric))
         elif harness:

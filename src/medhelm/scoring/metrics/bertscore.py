@@ -34,12 +34,11 @@ from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from medhelm.domain import Instance
-from medhelm.domain.titles import METRIC_TITLES
+from medhelm.domain.text import METRIC_TITLES
 from medhelm.errors import DataError, NotComputed
-from medhelm.scoring.answers.plain_text import strip_reasoning
+from medhelm.scoring.answers.text import strip_reasoning
 from medhelm.scoring.metric import Metric, ScoreFunction
-from medhelm.scoring.metrics.rouge import without_braces
-from medhelm.scoring.metrics.unicode_words import is_mostly_latin
+from medhelm.scoring.metrics.rouge import is_mostly_latin, without_braces
 
 if TYPE_CHECKING:
     from torch import Tensor

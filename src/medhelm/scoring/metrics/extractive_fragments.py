@@ -28,12 +28,12 @@ from typing import NamedTuple
 from unicodedata import normalize
 
 from medhelm.domain import Instance
-from medhelm.domain.titles import METRIC_TITLES
+from medhelm.domain.text import METRIC_TITLES
 from medhelm.errors import DataError
-from medhelm.io.lazy_regex import lazy_regex
-from medhelm.scoring.answers.plain_text import strip_reasoning
+from medhelm.io.plugins import lazy_regex
+from medhelm.scoring.answers.text import strip_reasoning
 from medhelm.scoring.metric import Metric, ScoreFunction
-from medhelm.scoring.metrics.unicode_words import CHARACTER_SCRIPTS, combining_marks
+from medhelm.scoring.metrics.rouge import CHARACTER_SCRIPTS, combining_marks
 
 _PIECE = (
     r"\d+(?:[.,/:]\d+)*"  # a number with its separators: 3.5, 120/80

@@ -24,10 +24,10 @@ from typing import TypeVar
 
 from medhelm.domain import Harness, Instance, Reference, Rule
 from medhelm.errors import DataError, NotComputed
-from medhelm.io.lazy_regex import lazy_regex
+from medhelm.io.plugins import lazy_regex
 from medhelm.scoring.answers.choice import find_choice
 from medhelm.scoring.answers.number import read_number
-from medhelm.scoring.answers.plain_text import normalize_keeping_meaning
+from medhelm.scoring.answers.text import normalize_keeping_meaning
 from medhelm.scoring.metric import AnswerReader, Metric, correct_references, not_computed
 from medhelm.scoring.metrics.matching import EXACT_MATCH
 

@@ -12,18 +12,22 @@ that occur anywhere, with 0 where F1 is undefined.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from medhelm.domain import Instance, Parts, Rule
-from medhelm.domain.titles import METRIC_TITLES
+from medhelm.domain.text import METRIC_TITLES
 from medhelm.errors import DataError
-from medhelm.io.lazy_regex import lazy_regex
-from medhelm.scoring.answers.empty_list import says_none
-from medhelm.scoring.answers.label_list import read_labels, reference_labels
-from medhelm.scoring.metric import AnswerReader, Metric, ScoreFunction
+from medhelm.io.plugins import lazy_regex
+from medhelm.scoring.answers.icd_codes import normalize_code, read_codes
+from medhelm.scoring.answers.labels import read_labels, reference_labels, says_none
+from medhelm.scoring.answers.number import read_number
+from medhelm.scoring.metric import AnswerReader, Metric, ScoreFunction, correct_references
 from medhelm.scoring.metrics.matching import EXACT_MATCH, READS_OPTION
+
+# --- labels -----------------------------------------------------------------------------------------------------------
 
 _SEPARATOR = lazy_regex(r"[,;\n]")
 _SHOWN = 5
@@ -181,4 +185,238 @@ BALANCED_ACCURACY = Metric(
     corrected=_choice_rule("corrected"),
     parts=_class_parts,
     reads=READS_OPTION,
+)
+
+
+# --- icd codes --------------------------------------------------------------------------------------------------------
+# Precision, recall and F1 of the ICD-10 codes (ICD-10-CM and ICD-10-PCS) that a completion assigns to a note.
+#
+# Published rule. A code is a capital letter, one to three digits and optionally a period and one to four digits, as a
+# separate word, in the reference and in the completion. So S72.001A counts as S72, Z3A.20 and every procedure code are
+# lost, E1165 is lost but J189 is not, and "B12", "T2" and "L4" are codes.
+#
+# Corrected rule. The codes of the reference are its entries. Those of the completion are read in every form of
+# ICD-10-CM and ICD-10-PCS, unless it rejects them (`medhelm.scoring.answers.icd_codes`).
+#
+# Codes are compared without periods, and each counts once. Precision, recall and F1 are averaged over notes;
+# `icd_micro_f1` is F1 of the sums over all notes, the literature's micro F1. If neither side has a code, the published
+# program failed; here the value is 1, or 0 by the corrected rule for an empty completion.
+
+_PUBLISHED = lazy_regex(r"\b[A-Z]\d{1,3}(?:\.\d{1,4})?\.?\b")
+_CODE_SEPARATOR = lazy_regex(r"[,;\n]")
+
+
+def _published_codes(text: str) -> frozenset[str]:
+    """Read the codes in `text` by the published rule."""
+    return frozenset(code.rstrip(".") for code in _PUBLISHED.findall(text.replace("**", "")))
+
+
+def _code_sets(completion: str, instance: Instance, rule: Rule) -> tuple[frozenset[str], frozenset[str]]:
+    """Read the codes of the completion and of the reference. Raises DataError without a correct reference."""
+    right = correct_references(instance)
+    if rule == "published":
+        return _published_codes(completion), frozenset[str]().union(*map(_published_codes, right))
+    entries = (entry for text in right for entry in _CODE_SEPARATOR.split(text))
+    return read_codes(completion), frozenset(code for entry in entries if (code := normalize_code(entry)))
+
+
+def _rule(value: Callable[[SetOverlap], float], rule: Rule) -> ScoreFunction:
+    """Build a rule for one note."""
+
+    def rate(completion: str, instance: Instance) -> float:
+        empty = rule == "corrected" and not completion.strip()
+        sets = _code_sets(completion, instance, rule)
+        return 0.0 if empty else value(overlap(*sets))
+
+    return rate
+
+
+def _code_micro_parts(completion: str, instance: Instance, rule: Rule) -> Parts:
+    """Return the contribution of a note to the sum over all codes."""
+    return {"": overlap(*_code_sets(completion, instance, rule)).counts}
+
+
+def _explanation(*, missing: bool = True, extra: bool = True) -> Callable[[str, Instance, Rule], str]:
+    """Build an explanation: missing or extra codes, or codes of the reference that the published rule misreads."""
+
+    def explain(completion: str, instance: Instance, rule: Rule) -> str:
+        found, reference = _code_sets(completion, instance, rule)
+        wanted = reference if missing else reference & found
+        given = found if extra else found & reference
+        if not found or given == wanted:
+            return ""
+        entries = {code.strip() for text in instance.correct for code in _CODE_SEPARATOR.split(text)}
+        read = {normalize_code(code) for code in reference}
+        lost = {code for code in entries if normalize_code(code) not in read}
+        if lost and rule == "published":
+            return f"the published rule misreads these codes of the reference: {listed(lost)}"
+        return differences(given, wanted)
+
+    return explain
+
+
+def _metric(
+    name: str,
+    description: str,
+    value: Callable[[SetOverlap], float],
+    explain: Callable[[str, Instance, Rule], str],
+    parts: Callable[[str, Instance, Rule], Parts] | None = None,
+) -> Metric:
+    """Build a metric from a value of the overlap of two sets of codes."""
+    return Metric(
+        name=name,
+        title=METRIC_TITLES[name],
+        description=f"{description} A completion without codes scores 0.",
+        source=(
+            "ICD-10-CM and ICD-10-PCS (CMS, FY 2024 to 2026); example-based averages (Godbole and Sarawagi, 2004); HELM"
+        ),
+        published=_rule(value, "published"),
+        corrected=_rule(value, "corrected"),
+        explain=explain,
+        parts=parts,
+        reads=AnswerReader("code", lambda completion, _: read_codes(completion) or says_none(completion) or None),
+    )
+
+
+ICD_F1 = _metric(
+    "icd_f1",
+    "F1 of the ICD-10 codes given to a note, averaged over notes.",
+    lambda sets: sets.f1,
+    _explanation(),
+)
+ICD_PRECISION = _metric(
+    "icd_precision",
+    "Share of the ICD-10 codes given to a note that are correct, averaged over notes.",
+    lambda sets: sets.precision,
+    _explanation(missing=False),
+)
+ICD_RECALL = _metric(
+    "icd_recall",
+    "Share of the ICD-10 codes of a note that are given, averaged over notes.",
+    lambda sets: sets.recall,
+    _explanation(extra=False),
+)
+ICD_MICRO_F1 = _metric(
+    "icd_micro_f1",
+    "F1 of the ICD-10 codes given, of the sums over all notes.",
+    lambda sets: sets.f1,
+    _explanation(),
+    _code_micro_parts,
+)
+
+
+# --- numeric ----------------------------------------------------------------------------------------------------------
+# Numbers within limits from the data: 1 if the number in a completion is within them, else 0.
+#
+# The limits, both included, come from metadata columns of the benchmark. Their names may be in any case, with spaces or
+# underscores between words:
+#
+#     low, high                 (or lower limit, upper limit) the limits themselves; `-inf` and `inf` for none
+#     tolerance                 largest distance from the reference, in its unit
+#     tolerance_percent         the same, in percent of the reference
+#
+# Without any of them the number must equal the reference. Published rule: the completion, without surrounding white
+# space, must be a number. Corrected rule: it may hold words, a unit and separators (`answers.number.read_number`).
+
+_LOW, _HIGH = ("low", "lower limit"), ("high", "upper limit")
+_ROUNDING = 1e-9
+"""Share of a limit by which a number may exceed it: decimal fractions are not exact in binary."""
+
+
+def _limits(instance: Instance) -> tuple[float, float]:
+    """Return the lowest and the highest correct number. Raises DataError if the data does not define them."""
+    columns = {" ".join(name.lower().replace("_", " ").split()): text for name, text in instance.metadata.items()}
+    low, high = _number_in_column(columns, _LOW), _number_in_column(columns, _HIGH)
+    if (low is None) != (high is None):
+        raise DataError("only one limit is given; give both `low` and `high`, -inf or inf for no limit")
+    reference = read_number(correct_references(instance)[0])
+    if low is None or high is None:
+        if reference is None:
+            raise DataError(
+                f"the reference {instance.correct[0]!r:.60} holds no number, so no completion can be correct"
+            )
+        margin = _margin(columns, reference)
+        return reference - margin, reference + margin
+    if low > high:
+        raise DataError(
+            f"the lower limit {low:.10g} is above the upper limit {high:.10g}, so no completion can be correct"
+        )
+    if reference is not None and not _is_within(reference, low, high):
+        raise DataError(f"the reference {reference:.10g} is outside its limits, {low:.10g} to {high:.10g}")
+    return low, high
+
+
+def _margin(columns: dict[str, str], reference: float) -> float:
+    """Return the largest distance from the reference."""
+    absolute, percent = _number_in_column(columns, ("tolerance",)), _number_in_column(columns, ("tolerance percent",))
+    if absolute is not None and percent is not None:
+        raise DataError("`tolerance` and `tolerance_percent` are both given; leave one of them out")
+    margin = absolute if absolute is not None else abs(reference) * (percent or 0.0) / 100
+    if not 0 <= margin < math.inf:
+        raise DataError(f"the tolerance is {margin:.10g}; it must be 0 or more, and finite")
+    return margin
+
+
+def _number_in_column(columns: dict[str, str], names: tuple[str, ...]) -> float | None:
+    """Return the number in the first column that is present and not empty; None without one."""
+    for name in names:
+        text = columns.get(name, "").strip()
+        if text:
+            try:
+                number = float(text)
+            except ValueError:
+                number = math.nan
+            if math.isnan(number):
+                raise DataError(f"`{name}` is {text!r:.60}, which is not a number, so no completion can be correct")
+            return number
+    return None
+
+
+def _is_within(number: float, low: float, high: float) -> bool:
+    """Return True if a number is finite and within the limits, up to rounding."""
+    near = (math.isclose(number, limit, rel_tol=_ROUNDING) for limit in (low, high))
+    return math.isfinite(number) and (low <= number <= high or any(near))
+
+
+def _published(completion: str, instance: Instance) -> float:
+    """Score 1 if the whole completion is a number within the limits."""
+    low, high = _limits(instance)
+    try:
+        return float(_is_within(float(completion.strip()), low, high))
+    except ValueError:
+        return 0.0
+
+
+def _corrected(completion: str, instance: Instance) -> float:
+    """Score 1 if the number in the completion is within the limits."""
+    low, high = _limits(instance)
+    number = read_number(completion)
+    return float(number is not None and _is_within(number, low, high))
+
+
+def _explain_limits(completion: str, instance: Instance, rule: Rule) -> str:
+    """Compare the number with its limits."""
+    low, high = _limits(instance)
+    number = read_number(completion)
+    if number is None:
+        return ""
+    if not _is_within(number, low, high):
+        limits = f"is not {low:.10g}" if low == high else f"is outside its limits, {low:.10g} to {high:.10g}"
+        return f"{number:.10g} {limits}"
+    strict = rule == "published" and not _published(completion, instance)
+    return "the published rule reads a number only if it is the whole completion" if strict else ""
+
+
+NUMERIC_TOLERANCE = Metric(
+    name="numeric_tolerance",
+    title=METRIC_TITLES["numeric_tolerance"],
+    description=(
+        "Share of completions whose number is within the limits of the data, or within a tolerance of the reference; "
+        "without either it must equal the reference. A completion without a readable number scores 0."
+    ),
+    source="This project; the limits come from the data",
+    published=_published,
+    corrected=_corrected,
+    explain=_explain_limits,
+    reads=AnswerReader("number", lambda completion, _: read_number(completion)),
 )

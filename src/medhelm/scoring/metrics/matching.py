@@ -26,10 +26,10 @@ from collections.abc import Callable
 from string import ascii_uppercase
 
 from medhelm.domain import Instance
-from medhelm.domain.titles import METRIC_TITLES
+from medhelm.domain.text import METRIC_TITLES
 from medhelm.errors import DataError
 from medhelm.scoring.answers.choice import find_choice
-from medhelm.scoring.answers.plain_text import normalize, normalize_keeping_meaning, strip_reasoning, strip_wrapping
+from medhelm.scoring.answers.text import normalize, normalize_keeping_meaning, strip_reasoning, strip_wrapping
 from medhelm.scoring.metric import AnswerReader, Metric, ScoreFunction, correct_references
 
 _Comparison = Callable[[str, str], bool]

@@ -14,7 +14,7 @@ from functools import cache
 from typing import NamedTuple, TypeAlias
 
 from medhelm.domain import Instance, Rule
-from medhelm.domain.titles import METRIC_TITLES
+from medhelm.domain.text import METRIC_TITLES
 from medhelm.errors import DataError
 from medhelm.scoring.answers.date import read_date, read_weeks_and_days
 from medhelm.scoring.answers.number import read_number

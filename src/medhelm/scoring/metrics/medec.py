@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 
 from medhelm.domain import Instance, Rule
-from medhelm.domain.titles import METRIC_TITLES
+from medhelm.domain.text import METRIC_TITLES
 from medhelm.errors import DataError
 from medhelm.scoring.answers.note_error import ErrorJudgment, read_error_judgment
 from medhelm.scoring.metric import AnswerReader, Metric, correct_references

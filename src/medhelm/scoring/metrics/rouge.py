@@ -1,4 +1,4 @@
-"""ROUGE (Lin, 2004): overlap of the words of a completion with those of a reference, from 0 to 1.
+r"""ROUGE (Lin, 2004): overlap of the words of a completion with those of a reference, from 0 to 1.
 
 The F-measures of Google's `rouge-score` with its stemmer. Words of more than three letters a-z are replaced by their
 stem. The best value over all correct references counts.
@@ -20,18 +20,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from string import ascii_lowercase, digits
 from typing import NamedTuple, TypeVar
+from unicodedata import category, decomposition, digit, normalize
 
 from medhelm.domain import Instance
-from medhelm.domain.titles import METRIC_TITLES
+from medhelm.domain.text import METRIC_TITLES
 from medhelm.errors import DataError
-from medhelm.scoring.answers.plain_text import strip_reasoning
+from medhelm.io.plugins import lazy_regex
+from medhelm.scoring.answers.text import strip_reasoning
 from medhelm.scoring.metric import Metric, ScoreFunction, correct_references
-from medhelm.scoring.metrics.porter_stemmer import stem
-from medhelm.scoring.metrics.unicode_words import is_mostly_latin, unicode_words
+
+# --- rouge ------------------------------------------------------------------------------------------------------------
 
 _SPACES_BETWEEN_WORDS = bytes(code if chr(code) in ascii_lowercase + digits else ord(" ") for code in range(256))
 _SOURCE = "ROUGE (Lin, 2004), as in rouge-score 0.1.2 with stemming; published rule: HELM"
@@ -201,3 +203,270 @@ def _metric(name: str, description: str, kind: _Kind, needed: int = 1) -> Metric
 ROUGE_1 = _metric("rouge_1", "Words shared with the reference, compared by stem", lambda scores: scores.rouge_1)
 ROUGE_2 = _metric("rouge_2", "Pairs of adjacent words shared with the reference", lambda scores: scores.rouge_2, 2)
 ROUGE_L = _metric("rouge_l", "Longest common subsequence of words with the reference", lambda scores: scores.rouge_l)
+
+
+# --- porter stemmer ---------------------------------------------------------------------------------------------------
+# Reduce English words to stems, which ROUGE compares, by Porter's rules with the additions of NLTK.
+#
+# M. F. Porter, "An algorithm for suffix stripping", Program 14 (1980) 130-137, with the changes of its author ("bli"
+# and "logi" among the suffixes of step 2) and those of NLTK's default mode: a table of irregular forms, short words in
+# -ies and -ied, a final y that stays after a vowel, and "alli" and "fulli" in step 2.
+
+_VOWELS = frozenset("aeiou")
+
+_IRREGULAR = {
+    "skies": "sky",
+    "sky": "sky",
+    "dying": "die",
+    "lying": "lie",
+    "tying": "tie",
+    "news": "news",
+    "innings": "inning",
+    "inning": "inning",
+    "outings": "outing",
+    "outing": "outing",
+    "cannings": "canning",
+    "canning": "canning",
+    "howe": "howe",
+    "proceed": "proceed",
+    "exceed": "exceed",
+    "succeed": "succeed",
+}
+
+_STEP_2 = {
+    "ational": "ate",
+    "tional": "tion",
+    "enci": "ence",
+    "anci": "ance",
+    "izer": "ize",
+    "bli": "ble",
+    "alli": "al",
+    "entli": "ent",
+    "eli": "e",
+    "ousli": "ous",
+    "ization": "ize",
+    "ation": "ate",
+    "ator": "ate",
+    "alism": "al",
+    "iveness": "ive",
+    "fulness": "ful",
+    "ousness": "ous",
+    "aliti": "al",
+    "iviti": "ive",
+    "biliti": "ble",
+    "fulli": "ful",
+    "logi": "log",
+}
+_STEP_3 = {"icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic", "ful": "", "ness": ""}
+_STEP_4 = frozenset({
+    "al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent", "ion", "ou", "ism", "ate", "iti",
+    "ous", "ive", "ize",
+})  # fmt: skip
+
+
+def stem(word: str) -> str:
+    """Return the stem of a lower-case word, never empty. Words of one or two letters stay.
+
+    Everything but a vowel counts as a consonant, digits included. The same as `nltk.stem.PorterStemmer().stem(word)`.
+
+    >>> [stem(word) for word in ("denies", "denied", "denying", "hypertensive", "hypertension")]
+    ['deni', 'deni', 'deni', 'hypertens', 'hypertens']
+    """
+    if word in _IRREGULAR:
+        return _IRREGULAR[word]
+    if len(word) <= 2:
+        return word
+    word = _without_past(_without_plural(word))
+    if word.endswith("y") and len(word) > 2 and _shape(word)[-2] == "c":
+        word = word[:-1] + "i"
+    return _without_final_letter(_step_4(_step_3(_step_2(word))))
+
+
+def _shape(word: str) -> str:
+    """Map each letter to v for a vowel or c for a consonant. A y is a vowel after a consonant."""
+    vowel = True
+    shape = []
+    for letter in word:
+        vowel = letter in _VOWELS or (letter == "y" and not vowel)
+        shape.append("v" if vowel else "c")
+    return "".join(shape)
+
+
+def _measure(word: str) -> int:
+    """Count the vowels followed by a consonant: Porter's m."""
+    return _shape(word).count("vc")
+
+
+def _ends_short(word: str) -> bool:
+    """Return True if a word ends in consonant, vowel, consonant (not w, x, y), or is vowel, consonant: Porter's *o."""
+    shape = _shape(word)
+    return (shape.endswith("cvc") and word[-1] not in "wxy") or shape == "vc"
+
+
+def _suffix(word: str, suffixes: frozenset[str] | dict[str, str]) -> str:
+    """Return the longest of `suffixes` at the end of `word`; "" if there is none."""
+    for length in range(7, 1, -1):
+        if word[-length:] in suffixes:
+            return word[-length:]
+    return ""
+
+
+def _without_plural(word: str) -> str:
+    """Step 1a: -sses, -ies, -s."""
+    if word.endswith("ies"):
+        return word[:-1] if len(word) == 4 else word[:-2]
+    if word.endswith("sses"):
+        return word[:-2]
+    return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
+
+
+def _without_past(word: str) -> str:
+    """Step 1b: -ied, -eed, -ed, -ing."""
+    if word.endswith("ied"):
+        return word[:-1] if len(word) == 4 else word[:-2]
+    if word.endswith("eed"):
+        return word[:-1] if _measure(word[:-3]) > 0 else word
+    for suffix in ("ed", "ing"):
+        rest = word.removesuffix(suffix)
+        if rest != word and "v" in _shape(rest):
+            return _restored(rest)
+    return word
+
+
+def _restored(rest: str) -> str:
+    """Restore the word before -ed or -ing: hop(ping), siz(ed) -> hop, size."""
+    if rest.endswith(("at", "bl", "iz")):
+        return rest + "e"
+    if rest[-2:-1] == rest[-1] and _shape(rest)[-1] == "c":
+        return rest if rest[-1] in "lsz" else rest[:-1]
+    return rest + "e" if _measure(rest) == 1 and _ends_short(rest) else rest
+
+
+def _step_2(word: str) -> str:
+    """A double suffix becomes a single one: -ization -> -ize."""
+    suffix = _suffix(word, _STEP_2)
+    # The l of -logi counts as part of what goes before it, so that "geo" is long enough.
+    before = word[:-3] if suffix == "logi" else word.removesuffix(suffix)
+    if not suffix or _measure(before) == 0:
+        return word
+    shorter = word.removesuffix(suffix) + _STEP_2[suffix]
+    return _step_2(shorter) if suffix == "alli" else shorter
+
+
+def _step_3(word: str) -> str:
+    """-icate, -ful, -ness and the like."""
+    suffix = _suffix(word, _STEP_3)
+    rest = word.removesuffix(suffix)
+    return rest + _STEP_3[suffix] if suffix and _measure(rest) > 0 else word
+
+
+def _step_4(word: str) -> str:
+    """-ant, -ence and the like, where enough is left without them."""
+    suffix = _suffix(word, _STEP_4)
+    rest = word.removesuffix(suffix)
+    if not suffix or _measure(rest) < 2 or (suffix == "ion" and rest[-1] not in "st"):
+        return word
+    return rest
+
+
+def _without_final_letter(word: str) -> str:
+    """Step 5: a final e, and one l of two."""
+    if word.endswith("e"):
+        measure = _measure(word[:-1])
+        if measure > 1 or (measure == 1 and not _ends_short(word[:-1])):
+            word = word[:-1]
+    return word[:-1] if word.endswith("ll") and _measure(word[:-1]) > 1 else word
+
+
+# --- unicode words ----------------------------------------------------------------------------------------------------
+# Splits texts of any script into words, for metrics that compare words.
+#
+# A word is a run of letters, combining marks and digits. In scripts without spaces between words each character is a
+# word of its own, with its marks: Han, Kana, Hangul, Bopomofo, Thai, Lao, Khmer and Myanmar. This is Unicode's
+# segmentation (UAX #29) without its rules for apostrophes and decimal points, at which ROUGE has always split. The
+# standard library has all properties it needs. The package `regex` has these rules too, but leaves Thai and Khmer in
+# one piece.
+
+CHARACTER_SCRIPTS = (
+    "\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"  # Hangul
+    "\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9f\U0001b000-\U0001b16f"  # Kana
+    "\u3100-\u312f\u31a0-\u31bf"  # Bopomofo
+    "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3038-\u303b\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
+    "\u0e01-\u0e4f\u0e5a-\u0ecf\u0eda-\u0eff"  # Thai and Lao, without their digits
+    "\u1780-\u17df\u17ea-\u17ff"  # Khmer
+    "\u1000-\u103f\u104a-\u108f\u109a-\u109f\ua9e0-\ua9ef\ua9fa-\ua9fe\uaa60-\uaa7f"  # Myanmar
+)
+"""Scripts without spaces between words, as ranges of a regular expression; the line without a comment is Han."""
+
+LEAST_LATIN = 0.5
+"""Minimum share of words with a letter a-z for a text to be mostly Latin."""
+
+_ZERO_WIDTH_SPACE = "\u200b"
+
+_WORDS = lazy_regex(rf"(?=\w)[{CHARACTER_SCRIPTS}][^\w\s]*|\w[^\s{CHARACTER_SCRIPTS}]*")
+"""A word of a folded text, in which all that is neither \\w nor a space is a combining mark."""
+
+
+def unicode_words(text: str) -> list[str]:
+    """Return the words of a text, with one spelling for each: lower case, composed, digits 0 to 9.
+
+    Superscripts and fractions are words of their own, so that 10\u2079 is not 109. Characters without a width are
+    removed, and all other characters separate words.
+
+    >>> unicode_words("Fie\u0300vre, 7.5 mg: 每次\uff17\u0665毫克")
+    ['fièvre', '7', '5', 'mg', '每', '次', '75', '毫', '克']
+    """
+    folded = normalize("NFC", text).translate(_FOLDED)
+    found: list[str] = _WORDS.findall(normalize("NFC", folded))
+    return found
+
+
+@lru_cache(maxsize=2048)
+def is_mostly_latin(text: str) -> bool:
+    """Return True if at least half of the words, numbers aside, have a letter a-z; also True without such words.
+
+    Of other texts, a metric that knows only these letters sees numbers and units. Cached, because models share
+    references.
+
+    >>> is_mostly_latin("Fièvre 39 °C"), is_mostly_latin("每日75毫克"), is_mostly_latin("75")
+    (True, False, True)
+    """
+    if text.isascii():
+        return True
+    known = [word for word in unicode_words(text) if not word.isdigit()]
+    return sum(any(map(str.isascii, word.strip(digits))) for word in known) >= LEAST_LATIN * len(known)
+
+
+class _Folded(dict[int, str]):
+    """Code point -> its text within a word, or spaces where it separates words; filled as characters occur."""
+
+    def __missing__(self, code: int) -> str:
+        """Return the text of a character that has not occurred before."""
+        character = chr(code)
+        kind, tag = category(character), decomposition(character).partition(" ")[0]
+        text = " "
+        if kind == "Nd":
+            text = str(digit(character))
+        elif kind == "Me" or (kind == "Cf" and character != _ZERO_WIDTH_SPACE) or _selects_variant(character):
+            text = ""
+        elif kind[0] in "LMN":
+            plain = normalize("NFKC", character).casefold()
+            text = "".join(c if category(c)[0] in "LMN" else " " for c in plain)
+            if (kind == "No" and tag != "<sub>") or tag == "<super>":
+                text = f" {text} "
+        self[code] = text
+        return text
+
+
+_FOLDED = _Folded()
+
+
+def _selects_variant(character: str) -> bool:
+    """Return True for a mark that only selects how the character before it is drawn, such as an emoji."""
+    return "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef"
+
+
+@cache
+def combining_marks() -> str:
+    """Return all combining marks as characters of a set in a regular expression."""
+    return "".join(character for character in map(chr, range(0x300, 0x20000)) if category(character).startswith("M"))

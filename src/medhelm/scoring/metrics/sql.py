@@ -53,9 +53,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from medhelm.domain import Instance, Parts, Rule
-from medhelm.domain.titles import METRIC_TITLES
+from medhelm.domain.text import METRIC_TITLES
 from medhelm.errors import DataError, NotComputed
-from medhelm.io.lazy_regex import lazy_regex
+from medhelm.io.plugins import lazy_regex
 from medhelm.scoring.metric import AnswerReader, Metric, ScoreFunction, correct_references, metadata_text
 from medhelm.scoring.sql.extract import (
     apply_conventions,

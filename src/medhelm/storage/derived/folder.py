@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json
 
-from medhelm.io.files import key_of
+from medhelm.io.files import file_mask, key_of
 from medhelm.io.output_folder import atomic_file
-from medhelm.io.shared_files import file_mask
 from medhelm.storage.store import file_name
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from medhelm.storage.derived.folder import (
     stem_of,
     write_kept,
 )
-from medhelm.storage.run_file import NAME, RUN, DamagedRunError, read_run
+from medhelm.storage.store import NAME, RUN, DamagedRunError, read_run
 
 
 def read_runs(folders: Sequence[Path]) -> tuple[list[Run], list[DamagedRunError]]:

@@ -14,10 +14,10 @@ from medhelm.domain import Completion, Failure, Request, Usage
 from medhelm.errors import BudgetError, MedHelmError, ProviderError, StoreError, StoreFullError, UserError
 from medhelm.extensions.cluster.gateway import wire
 from medhelm.extensions.cluster.gateway.address import Tokens, read_tokens
-from medhelm.io.http.audit import WORKER
+from medhelm.io.http.hosts import WORKER
+from medhelm.models.budget import Budget
 from medhelm.models.client import Client, ModelUnusable
-from medhelm.models.limits.budget import Budget
-from medhelm.storage.audit_log import AuditLog
+from medhelm.storage.audit import AuditLog
 from tests.support.gateways import FINE, INSIDE, OUTSIDE, TOKEN, World, request, world
 
 REFUSED = {OUTSIDE.name: ["api.openai.com"]}

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medhelm.domain import Message, Prompt, Request
-from medhelm.domain.names import is_benchmark_name
+from medhelm.domain.text import is_benchmark_name
 from medhelm.extensions.cluster.gateway import wire
 from medhelm.extensions.cluster.gateway.openai_api import read_chat_request
 from medhelm.extensions.cluster.gateway.wire import GatewayError, WorkerRequest

@@ -13,10 +13,10 @@ from medhelm.errors import MissingError
 from medhelm.extensions.cluster.gateway import worker
 from medhelm.extensions.cluster.gateway.worker import RemoteGateway
 from medhelm.io.http.egress import EgressPolicy
+from medhelm.models.budget import Budget
 from medhelm.models.client import ModelUnusable
-from medhelm.models.limits.budget import Budget
 from medhelm.models.remote import GATEWAY_VARIABLE
-from medhelm.storage.audit_log import AuditLog
+from medhelm.storage.audit import AuditLog
 from tests.support.gateways import OUTSIDE, TOKEN, request
 from tests.support.servers.objects import ObjectServer
 

@@ -19,7 +19,7 @@ from medhelm.extensions.cluster.ray.pool import (
     WorkerFailure,
     WorkerResult,
 )
-from medhelm.io.http.audit import Subject
+from medhelm.io.http.hosts import Subject
 
 MODEL = Model(name="ward/x", provider="ward", remote_name="x")
 

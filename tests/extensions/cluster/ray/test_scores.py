@@ -12,7 +12,7 @@ import pytest
 from medhelm.domain import Completion, Failure, Instance, Reference, Score
 from medhelm.errors import ProviderError
 from medhelm.extensions.cluster.ray.scores import RayCluster
-from medhelm.io.http.audit import Subject
+from medhelm.io.http.hosts import Subject
 from medhelm.scoring.metric import Metric, apply
 from medhelm.scoring.metrics import METRICS
 from tests.support.plugins import Install

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medhelm.extensions.exchange.helm.files import json_list, per_instance, rows, stat, write_json
+from medhelm.extensions.exchange.helm.folders import json_list, per_instance, rows, stat, write_json
 from medhelm.io.parquet import connect
 
 TEXTS = st.text(max_size=20)

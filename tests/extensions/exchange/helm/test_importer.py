@@ -13,14 +13,12 @@ import pytest
 
 from medhelm.domain import Run
 from medhelm.errors import UserError
-from medhelm.evaluation.imported_benchmarks import library_of
+from medhelm.evaluation.rescore import library_of
 from medhelm.extensions.exchange.helm.importer import import_helm
-from medhelm.extensions.exchange.imported_run import ImportedRun
-from medhelm.extensions.exchange.importer import ImportedRunResult, NameMap, RunImporter, reply_of
+from medhelm.extensions.exchange.importer import ImportedRun, ImportedRunResult, NameMap, RunImporter, reply_of
 from medhelm.storage.judgments import read_judgments, read_replies
-from medhelm.storage.run_file import read_run
 from medhelm.storage.runs import load_runs, read_messages, read_records
-from medhelm.storage.store import create, open_store
+from medhelm.storage.store import create, open_store, read_run
 from tests.support.exchange.helm import HELM, RUNS, by_name, change, content, copy_of, read, run_folder, taken
 
 LIBRARY = library_of()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from medhelm.extensions.exchange.helm.juries import DROPPED, read_jury
+from medhelm.extensions.exchange.helm.reader import DROPPED, read_jury
 from tests.support.exchange.helm import change, content, copy_of, read, run_folder
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from medhelm.errors import DataError
-from medhelm.extensions.exchange.imported_run import ImportedRun
+from medhelm.extensions.exchange.importer import ImportedRun
 from medhelm.extensions.exchange.inspect.logs import read_inspect_log
 from medhelm.extensions.exchange.lm_eval import read_lm_eval_samples
 

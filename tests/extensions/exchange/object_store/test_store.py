@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from medhelm.errors import MissingError, UserError
 from medhelm.extensions.exchange.object_store import services, store
 from medhelm.extensions.exchange.object_store.store import ObjectStore
-from medhelm.storage.audit_log import AuditLog
+from medhelm.storage.audit import AuditLog
 from tests.support.cli import Medhelm
 from tests.support.servers.objects import ObjectServer
 

@@ -17,8 +17,10 @@ from medhelm.extensions.paper.reference_filter.marks import (
     ReferenceMarks,
     ReferenceOpinion,
     ReferenceVerdict,
+    marks_file,
+    read_marks,
+    write_marks,
 )
-from medhelm.extensions.paper.reference_filter.marks_file import marks_file, read_marks, write_marks
 from medhelm.storage.store import Store, create
 
 TIMEOUT = Failure("judge", "timeout", "no answer in time")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from medhelm.domain import Estimate, Failure, RunStatus, Usage
-from medhelm.domain.remark import Remark
+from medhelm.domain.result import Remark
 from medhelm.extensions.paper.reference_filter.marks import ReferenceMark, ReferenceMarks, ReferenceOpinion
 from medhelm.extensions.paper.reference_filter.report import (
     FilteredBenchmark,

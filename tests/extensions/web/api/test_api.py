@@ -16,8 +16,7 @@ from starlette.testclient import TestClient
 
 from medhelm.domain import Taxonomy
 from medhelm.extensions.web import security as security_module
-from medhelm.extensions.web.api.document import openapi
-from medhelm.extensions.web.api.operations import OPERATIONS
+from medhelm.extensions.web.api.document import OPERATIONS, openapi
 from medhelm.extensions.web.app import create_app
 from medhelm.extensions.web.routes import ROUTES
 from medhelm.extensions.web.security import Security

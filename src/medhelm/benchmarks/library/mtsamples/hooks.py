@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
-from medhelm.benchmarks.data.report_sections import first_line_of_section, split_section
+from medhelm.benchmarks.data.formats import first_line_of_section, split_section
 
 LISTED = 1000
 """Files that the published program sees: its list of the folder ends there."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from medhelm.benchmarks.data.report_sections import KINDS, first_line_of_section, split_section
+from medhelm.benchmarks.data.formats import KINDS, first_line_of_section, split_section
 
 UNFETCHED = "#?%"
 """Signs in the names of files that the published runs lack: they have another meaning in a URL."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from medhelm.errors import DataError
-from medhelm.io.xml_reader import parse_xml
+from medhelm.io.office import parse_xml
 
 DEFINITIONS = {
     "ABDOMINAL": (

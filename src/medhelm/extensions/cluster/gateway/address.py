@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from medhelm.domain.names import LONGEST, is_worker_name
-from medhelm.domain.text import plural
+from medhelm.domain.text import LONGEST, is_worker_name, plural
 from medhelm.errors import MissingError, UserError
 from medhelm.io.http.hosts import is_inside, is_loopback
 from medhelm.models.addresses import checked_address

@@ -22,10 +22,10 @@ from medhelm.errors import Interrupted, MedHelmError
 from medhelm.extensions.cluster.gateway import openai_api, wire
 from medhelm.extensions.cluster.gateway.address import Tokens
 from medhelm.extensions.cluster.gateway.wire import GatewayError
-from medhelm.io.http.audit import WORKER
+from medhelm.io.http.hosts import WORKER
 from medhelm.models.client import Client, ClientResult
 from medhelm.models.provider import Provider
-from medhelm.storage.run_file import MODEL
+from medhelm.storage.store import MODEL
 
 STOP_S = 25.0
 """Seconds that requests in flight may still take when the gateway ends; Slurm and systemd allow 30 and more."""

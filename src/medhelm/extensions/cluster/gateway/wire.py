@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 from pydantic_core import from_json, to_json
 
 from medhelm.domain import Completion, Failure, Message, Model, Prompt, Request, Usage
-from medhelm.domain.names import LONGEST, is_benchmark_name, is_model_tag, is_start_time
+from medhelm.domain.text import LONGEST, is_benchmark_name, is_model_tag, is_start_time
 from medhelm.errors import BudgetError, MedHelmError, StoreError, StoreFullError, UserError
 from medhelm.models.client import ClientResult, ModelUnusable
-from medhelm.storage.run_file import MODEL
+from medhelm.storage.store import MODEL
 
 FORMAT = 1
 """Version of these messages. A gateway refuses workers of another one."""

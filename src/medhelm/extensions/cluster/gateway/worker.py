@@ -30,15 +30,14 @@ from medhelm.errors import BudgetError, MissingError, ProviderError, StoreError,
 from medhelm.extensions.cluster.gateway import wire
 from medhelm.extensions.cluster.gateway.address import GatewayAddress, gateway_address
 from medhelm.extensions.cluster.gateway.wire import GatewayError
-from medhelm.io.http.audit import Audit, Subject
 from medhelm.io.http.egress import EgressPolicy, open_http_session
-from medhelm.io.http.hosts import without_secrets
+from medhelm.io.http.hosts import Audit, Subject, without_secrets
+from medhelm.models.budget import Budget
 from medhelm.models.client import Client, ClientResult, ModelUnusable
-from medhelm.models.limits.budget import Budget
 from medhelm.models.provider import Provider
 from medhelm.models.providers import answers_in_process
 from medhelm.models.remote import is_offline
-from medhelm.storage.run_file import MODEL
+from medhelm.storage.store import MODEL
 
 FIRST_ATTEMPTS = 5
 """Attempts to reach a gateway when a command starts; the waits between them double from `FIRST_WAIT_S`."""
@@ -444,7 +443,7 @@ def _http_session(address: GatewayAddress, policy: EgressPolicy, audit: Audit | 
 
 async def _refuse_redirect(_: object, __: object, found: aiohttp.TraceRequestRedirectParams) -> None:
     """Raise ProviderError: the request that opens a WebSocket would follow a redirect to any host."""
-    from medhelm.io.http.connection_errors import redirected
+    from medhelm.io.http.errors import redirected
 
     target = without_secrets(found.response.headers.get("Location", ""))
     raise redirected(found.response.status, target, found.url)
@@ -502,7 +501,7 @@ def _message_in(content: bytes) -> str:
 
 def _tls_problem(error: Exception, address: GatewayAddress) -> str:
     """Return why there is no TLS connection, and what to do."""
-    from medhelm.io.http.connection_errors import connection_problem
+    from medhelm.io.http.errors import connection_problem
 
     return str(connection_problem(error, URL(address.url), REPLY_S, near=False, of_model=False))
 

@@ -18,9 +18,8 @@ from typing import Any, NamedTuple, Protocol
 import medhelm
 from medhelm.domain import Completion, FailureCode, Model, Request
 from medhelm.errors import ProviderError
-from medhelm.io.http.audit import SUBJECT, Audit, Subject
-from medhelm.models.provider import Provider
-from medhelm.models.service import Closable
+from medhelm.io.http.hosts import SUBJECT, Audit, Subject
+from medhelm.models.provider import Closable, Provider
 
 MOST_HELD = {"complete": 128, "compute": 4}
 """Method -> most calls in one actor at a time. An engine computes up to 128 completions in one batch. Metrics score one

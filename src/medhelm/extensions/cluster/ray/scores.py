@@ -10,12 +10,11 @@ from medhelm.domain import RULES, Completion, Failure, Instance, Model, Score
 from medhelm.errors import ProviderError
 from medhelm.extensions.cluster.ray.connection import ClusterOptions, ClusterUse, join
 from medhelm.extensions.cluster.ray.pool import Actors, ClusterModel
-from medhelm.io.http.audit import Subject
 from medhelm.io.http.client import HttpClient
-from medhelm.models.allowed_hosts import is_private
-from medhelm.models.provider import Provider
+from medhelm.io.http.hosts import Subject
+from medhelm.models.addresses import is_private
+from medhelm.models.provider import Provider, SharedResources
 from medhelm.models.providers import SERVICES
-from medhelm.models.service import SharedResources
 from medhelm.scoring.metric import Metric, apply
 from medhelm.scoring.metrics import METRICS, metrics_of
 

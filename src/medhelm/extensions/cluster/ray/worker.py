@@ -19,9 +19,8 @@ from medhelm.errors import MedHelmError, ProviderError
 from medhelm.extensions.cluster.ray.pool import WorkerDescription, WorkerFailure, WorkerResult
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
-from medhelm.models.provider import Provider
+from medhelm.models.provider import Provider, SharedResources
 from medhelm.models.providers import SERVICES, open_provider
-from medhelm.models.service import SharedResources
 
 DEVICE = "MEDHELM_HF_DEVICE"
 """Environment variable with the device of models within a process."""

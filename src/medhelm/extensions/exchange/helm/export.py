@@ -14,14 +14,14 @@ from medhelm.errors import StoreError, UserError
 from medhelm.extensions.exchange.helm.names import judge_names, main_split, metric_name, model_names, run_name
 from medhelm.extensions.exchange.helm.schema import benchmark_entry, metric_entry, write_models, write_schema
 from medhelm.extensions.exchange.helm.writer import HelmRun, write_helm_run
-from medhelm.io.export_folder import check_export, new_export
+from medhelm.io.output_folder import check_export, new_export
 from medhelm.io.parquet import connect
 from medhelm.reports.export import ExportResult
-from medhelm.results.export_selection import ExportSelection, folder_size, select_for_export
+from medhelm.results.export import ExportSelection, folder_size, select_for_export
 from medhelm.results.options import USUAL, BoardOptions
 from medhelm.scoring.metrics import METRICS
-from medhelm.storage.privacy.export_log import record_export
-from medhelm.storage.recovery.damaged_runs import damage
+from medhelm.storage.damage import damage
+from medhelm.storage.privacy import record_export
 from medhelm.storage.runs import run_metrics
 from medhelm.storage.store import Store
 

@@ -13,12 +13,11 @@ from pathlib import Path
 
 from medhelm.domain import JURY, Benchmark, Run
 from medhelm.errors import UserError
-from medhelm.evaluation.imported_benchmarks import library_of
+from medhelm.evaluation.rescore import library_of
 from medhelm.extensions.exchange.helm.folders import RunFolder, UnreadableRun, find_runs
 from medhelm.extensions.exchange.helm.names import METRICS as THEIR_METRICS
 from medhelm.extensions.exchange.helm.reader import HelmRunSpec, read_helm_run, read_run_spec
-from medhelm.extensions.exchange.imported_run import ImportedRun
-from medhelm.extensions.exchange.importer import ImportedRunResult, ImportSummary, NameMap, RunImporter
+from medhelm.extensions.exchange.importer import ImportedRun, ImportedRunResult, ImportSummary, NameMap, RunImporter
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store, create, open_store
 

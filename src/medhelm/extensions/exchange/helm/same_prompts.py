@@ -10,7 +10,7 @@ from pathlib import Path
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import Benchmark
 from medhelm.errors import UserError
-from medhelm.evaluation.imported_benchmarks import imported_dataset, is_known, with_data
+from medhelm.evaluation.rescore import imported_dataset, is_known, with_data
 from medhelm.extensions.exchange.helm.folders import find_runs
 from medhelm.extensions.exchange.helm.importer import helm_naming, plan_import, read_parts
 from medhelm.extensions.exchange.importer import JoinedRun, join_parts

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from medhelm.domain import JURY, Model, Rule, Run
 from medhelm.domain.text import without_servers
 from medhelm.errors import StoreError
-from medhelm.extensions.exchange.helm.files import json_list, per_instance, rows, stat, write_json
+from medhelm.extensions.exchange.helm.folders import json_list, per_instance, rows, stat, write_json
 from medhelm.extensions.exchange.helm.names import group_argument, main_split, metric_name, metric_spec, scenario_class
 from medhelm.io.parquet import sql_name
 from medhelm.storage.judgments import JUDGMENT_COLUMNS

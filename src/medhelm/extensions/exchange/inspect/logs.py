@@ -20,10 +20,10 @@ from typing import Any
 from medhelm.domain import Origin
 from medhelm.errors import DataError
 from medhelm.extensions.exchange.fields import address, count_remarks, digest_of, iso_time, load_json
-from medhelm.extensions.exchange.imported_run import ImportedRun
+from medhelm.extensions.exchange.importer import ImportedRun
 from medhelm.extensions.exchange.inspect.archive import EvalArchive
 from medhelm.extensions.exchange.inspect.samples import InspectSample, judges_of, read_sample, score_values
-from medhelm.io.untrusted_json import count, mapping, number, sequence, text
+from medhelm.io.rows import count, mapping, number, sequence, text
 
 VERSIONS = (1, 2)
 """Supported versions of the log format."""

@@ -19,19 +19,18 @@ from medhelm.benchmarks.data.dataset import Dataset, open_dataset
 from medhelm.benchmarks.data.sampling import InstanceSelection
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import Benchmark, Completion, Failure, Instance, JudgeReply, Jury, Model, Origin, Run
+from medhelm.domain.completion import strip_reasoning
 from medhelm.domain.jury import AT_LEAST
-from medhelm.domain.reasoning import strip_reasoning
 from medhelm.errors import MissingError, UserError
 from medhelm.evaluation.completion_source import CompletionSource, PendingCompletion
 from medhelm.evaluation.evaluate import run_in_event_loop
-from medhelm.evaluation.run_recorder import NullListener
+from medhelm.evaluation.recorder import NullListener
 from medhelm.evaluation.runner import EvaluationRunner
 from medhelm.evaluation.settings import Settings
 from medhelm.extensions.exchange.fields import model_of
-from medhelm.extensions.exchange.imported_run import ImportedRun
+from medhelm.extensions.exchange.importer import ImportedRun
 from medhelm.models.client import ClientResult
-from medhelm.storage.run_file import write_run
-from medhelm.storage.store import Store
+from medhelm.storage.store import Store, write_run
 
 _SELECTION = ("sample", "limit", "seed")
 _DIGEST = re.compile(r"[0-9a-f]{64}")

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from medhelm.domain import Completion, Failure, Instance, JudgeReply, Judgment, Message, Model, Reference, Usage
 from medhelm.extensions.exchange.fields import metric_name, model_of, short_text
-from medhelm.io.untrusted_json import count, mapping, number, sequence, text
+from medhelm.io.rows import count, mapping, number, sequence, text
 from medhelm.storage.imported_instances import instance_from_json
 
 _SCORE_LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}

@@ -23,10 +23,9 @@ from urllib.parse import urlsplit
 
 from medhelm.errors import DataError, MissingError, ProviderError, UserError
 from medhelm.extensions.exchange.object_store.services import StorageService, service_of
-from medhelm.io.http.audit import SUBJECT, Audit, Subject
 from medhelm.io.http.client import HttpClient, HttpResponse
 from medhelm.io.http.egress import EgressPolicy
-from medhelm.io.http.hosts import host_of, is_inside
+from medhelm.io.http.hosts import SUBJECT, Audit, Subject, host_of, is_inside
 
 REPLY_S, BYTES_PER_S = 30.0, 50_000
 """Seconds to wait for a reply, and the slowest transfer of an object: both limit the time for one request."""
@@ -184,7 +183,7 @@ class ObjectStore:
 
 def _read_list(body: bytes, service: StorageService) -> tuple[list[tuple[str, int]], str]:
     """Return the keys and sizes in a list of objects, and what continues it. Raises: MissingError."""
-    from medhelm.io.xml_reader import parse_xml
+    from medhelm.io.office import parse_xml
 
     try:
         root = parse_xml(body)

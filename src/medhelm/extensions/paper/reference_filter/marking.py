@@ -36,15 +36,14 @@ from medhelm.benchmarks.prompts import render
 from medhelm.benchmarks.suites import constructions
 from medhelm.domain import Benchmark, Completion, Failure, Instance, Message, Model, Prompt, RunStatus
 from medhelm.errors import Interrupted, UserError
-from medhelm.evaluation.context_window.fit import ContextFitter
-from medhelm.evaluation.request_totals import RequestTotals
+from medhelm.evaluation.context import ContextFitter
+from medhelm.evaluation.recorder import RequestTotals
 from medhelm.evaluation.scheduler import Scheduler, acquire_lock
 from medhelm.evaluation.session import open_providers, open_session
 from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, Settings, StopReason
-from medhelm.extensions.paper.reference_filter.marks import ReferenceMark, ReferenceMarks, ReferenceOpinion
-from medhelm.extensions.paper.reference_filter.marks_file import read_marks
+from medhelm.extensions.paper.reference_filter.marks import ReferenceMark, ReferenceMarks, ReferenceOpinion, read_marks
 from medhelm.extensions.paper.reference_filter.report import JudgeWork
-from medhelm.io.lazy_regex import lazy_regex
+from medhelm.io.plugins import lazy_regex
 from medhelm.models.client import Client, ModelUnusable
 from medhelm.models.provider import Provider
 from medhelm.scoring.jury import parsing as verdict

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.domain import Estimate, Rule, Usage
-from medhelm.domain.remark import Remark
+from medhelm.domain.result import Remark
 from medhelm.extensions.paper.reference_filter.marks import REFERENCE_VERDICTS, ReferenceMarks, ReferenceVerdict
-from medhelm.reports.formats.json_output import estimate_json, select
+from medhelm.reports.formats.json import estimate_json, select
 from medhelm.reports.formats.tables import SAMPLE_WARNING, Value, cost_text, counts_text, decimal, estimate_text, render
 
 INTERVALS = (

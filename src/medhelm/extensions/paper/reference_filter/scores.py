@@ -19,19 +19,24 @@ from medhelm.analysis.leaderboard.cells import DECIMALS
 from medhelm.analysis.ratios import estimate_ratios
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import JURY, Benchmark, Estimate, Model, Rule, Run, RunStatus
-from medhelm.domain.grouping import group_by
-from medhelm.domain.remark import Remark
+from medhelm.domain.benchmark import group_by
+from medhelm.domain.result import Remark
 from medhelm.errors import ErrorCollector, UserError
-from medhelm.evaluation.preparation import check_models, open_permitted, with_prices, without_deleted
+from medhelm.evaluation.session import check_models, open_permitted, with_prices, without_deleted
 from medhelm.evaluation.settings import Settings
 from medhelm.extensions.paper.reference_filter.marking import VERSION, MarkingResult, filterable, mark_references
-from medhelm.extensions.paper.reference_filter.marks import REFERENCE_VERDICTS, ReferenceMarks, ReferenceVerdict
-from medhelm.extensions.paper.reference_filter.marks_file import marks_file, read_marks, write_marks
+from medhelm.extensions.paper.reference_filter.marks import (
+    REFERENCE_VERDICTS,
+    ReferenceMarks,
+    ReferenceVerdict,
+    marks_file,
+    read_marks,
+    write_marks,
+)
 from medhelm.extensions.paper.reference_filter.report import FilteredBenchmark, FilteredScore, JudgeWork, ScoreGap
-from medhelm.results.comparable.left_out import left_out_remarks
-from medhelm.results.comparable.run_selection import select_runs
+from medhelm.results.comparable import left_out_remarks, select_runs
 from medhelm.scoring.metrics import METRICS
-from medhelm.storage.recovery.damaged_runs import intact_runs
+from medhelm.storage.damage import intact_runs
 from medhelm.storage.runs import load_runs, read_scores
 from medhelm.storage.store import Store, create, open_store
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, get_args
 
 from medhelm import __version__
 from medhelm.extensions.web.api.errors import JSON
-from medhelm.extensions.web.api.operations import NAME, OPERATIONS, PATH, Operation, Parameter, Schema
 from medhelm.extensions.web.api.schemas import SCHEMAS
-from medhelm.extensions.web.page import Download, PageRequest
+from medhelm.extensions.web.case_search import CaseFilter, CaseOrder, SearchedText
+from medhelm.extensions.web.page import MOST_CHARACTERS, MOST_PAGES, BadParameter, Download, PageRequest
 from medhelm.extensions.web.routes import BY_NAME
 from medhelm.extensions.web.site import Site
+
+# --- document ---------------------------------------------------------------------------------------------------------
 
 ERRORS: Mapping[int, str] = {
     400: "A parameter is not valid.",
@@ -97,3 +100,151 @@ def _error(status: int, description: str) -> dict[str, Any]:
 
 def _json(schema: Schema) -> dict[str, Any]:
     return {JSON: {"schema": schema}}
+
+
+# --- operations -------------------------------------------------------------------------------------------------------
+# Parameters and results of each path of the JSON interface: the other half of `routes.ROUTES`.
+
+Schema = Mapping[str, Any]
+"""A JSON Schema."""
+
+TEXT: Schema = {"type": "string", "maxLength": MOST_CHARACTERS}
+"""Any text that fits into a URL of the site."""
+
+NAME: Schema = {**TEXT, "minLength": 1}
+"""Any text that is not empty."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One parameter of the path or the query."""
+
+    name: str
+    """Its name."""
+    description: str
+    """Its meaning."""
+    schema: Schema = field(default_factory=lambda: TEXT)
+    """Valid values."""
+    is_required: bool = False
+    """True if a request without it is refused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """A path of the interface; only GET is possible."""
+
+    summary: str
+    """Its result, in one line."""
+    returns: str
+    """Name of the schema of its result, in `schemas.SCHEMAS`."""
+    parameters: Sequence[Parameter] = ()
+    """Parameters of the query; those of the path are required texts."""
+
+
+def _choice(values: Sequence[str]) -> Schema:
+    return {"type": "string", "enum": list(values)}
+
+
+SELECTION = (
+    Parameter(name="suite", description="Suite of benchmarks: a built-in one, or one that the site was started with."),
+    Parameter(name="category", description="Only benchmarks of this category."),
+    Parameter(name="subcategory", description="Only benchmarks of this subcategory."),
+    Parameter(name="access", description="Only benchmarks with this access to their data.",
+              schema=_choice(["public", "gated", "private"])),
+)  # fmt: skip
+"""Parameters that select benchmarks."""
+
+RESULTS = Parameter(
+    name="results",
+    description="Results of the store, published results, or both. Only a site with published results accepts other "
+    "values than own.",
+    schema=_choice(["own", "published", "all"]),
+)
+"""Parameter that selects models by the source of their scores."""
+
+SCORE: Schema = {"type": "number", "minimum": -1e9, "maximum": 1e9}
+"""A bound of scores."""
+
+SEARCH = (
+    Parameter(name="text", description="Text to find, in any case."),
+    Parameter(name="within", description="Texts that are searched; all also searches ids.",
+              schema=_choice(get_args(SearchedText))),
+    Parameter(name="model", description="Model whose completions are searched."),
+    Parameter(name="show", description="Filter by what happened to an instance.", schema=_choice(get_args(CaseFilter))),
+    Parameter(name="failure", description="Failure code of a completion."),
+    Parameter(name="group", description="Subgroup of instances."),
+    Parameter(name="low", description="Lowest score of a completion.", schema=SCORE),
+    Parameter(name="high", description="Highest score of a completion.", schema=SCORE),
+    Parameter(name="got", description="Model that is right."),
+    Parameter(name="missed", description="Model that is wrong."),
+    Parameter(name="sort", description="Order of the instances.", schema=_choice(get_args(CaseOrder))),
+    Parameter(name="page", description="Page of the list; a page beyond the last one is the last one.",
+              schema={"type": "integer", "minimum": 1, "maximum": MOST_PAGES}),
+)  # fmt: skip
+"""Parameters that search cases."""
+
+PAIR = (
+    Parameter(name="a", description="First model.", schema=NAME, is_required=True),
+    Parameter(name="b", description="Second model.", schema=NAME, is_required=True),
+)
+"""Parameters that name two models."""
+
+RELEASES = (
+    Parameter(name="before", description="The earlier release; the latest one by default."),
+    Parameter(name="now", description="The later release; by default `current`, the present state of the store."),
+)
+"""Parameters that name two releases."""
+
+PATH: Mapping[str, str] = {
+    "benchmark": "Id of a benchmark, such as `pubmed_qa`.",
+    "case": "Key of an instance, as the list of cases gives it.",
+}
+"""Parameter of a path -> its meaning."""
+
+OPERATIONS: Mapping[str, Operation] = {
+    "api_leaderboard": Operation(
+        summary="The leaderboard, as `medhelm leaderboard --format json` prints it.",
+        returns="Leaderboard",
+        parameters=(*SELECTION, RESULTS),
+    ),
+    "api_benchmarks": Operation(summary="All benchmarks, with the number of models run on each.", returns="Benchmarks"),
+    "api_benchmark": Operation(summary="One benchmark with the models compared on it.", returns="Benchmark"),
+    "cases_json": Operation(
+        summary="The cases of a benchmark: a page of the instances that meet the conditions.",
+        returns="Cases",
+        parameters=SEARCH,
+    ),
+    "case_json": Operation(
+        summary="One case: prompt, references and every model's completion, scores and judgments.", returns="Case"
+    ),
+    "api_compare": Operation(
+        summary="Two models compared, as `medhelm compare A B --json` prints it.",
+        returns="Comparison",
+        parameters=(*PAIR, *SELECTION),
+    ),
+    "api_releases": Operation(summary="The releases that can be compared, by time.", returns="Releases"),
+    "api_release_comparison": Operation(
+        summary="Two releases compared, as `medhelm diff --json` prints it, with the cases that changed.",
+        returns="ReleaseComparison",
+        parameters=RELEASES,
+    ),
+    "running_json": Operation(
+        summary="Evaluations that are running, or that ended early, with their progress.", returns="Evaluations"
+    ),
+    "api_openapi": Operation(summary="This document.", returns="Document"),
+}
+"""Name of a route -> its operation."""
+
+
+def check_parameters(operation: Operation, query: Mapping[str, Sequence[str]]) -> None:
+    """Raise BadParameter for a parameter of the query that the operation does not know, or lacks.
+
+    Pages ignore unknown parameters; for a program, a misspelled one must not pass for another result.
+    """
+    known = {one.name for one in operation.parameters}
+    if unknown := sorted(query.keys() - known):
+        names = f"Known: {', '.join(sorted(known))}." if known else "It has no parameters."
+        raise BadParameter(f"The parameter `{unknown[0][:80]}` is not known here. {names}")
+    for one in operation.parameters:
+        if one.is_required and not any(query.get(one.name, ())):
+            raise BadParameter(f"The parameter `{one.name}` is missing.")

@@ -12,7 +12,7 @@ from medhelm.extensions.web.pages.benchmarks import entry_fields
 from medhelm.extensions.web.pages.cases import CONDITIONS, ITEM
 from medhelm.reports import comparison
 from medhelm.reports.formats.fields import fields_schema
-from medhelm.reports.formats.json_schema import (
+from medhelm.reports.formats.json import (
     BOOLEAN,
     INTEGER,
     NUMBER,

@@ -19,7 +19,7 @@ from medhelm.extensions.web.charts.distribution import ModelScores, distribution
 from medhelm.extensions.web.charts.failures import FailureCount, failures_chart
 from medhelm.extensions.web.site import Site
 from medhelm.reports.charts.chart import Chart
-from medhelm.results.runs.score_details import ScoreDetails, score_details
+from medhelm.results.runs.scores import ScoreDetails, score_details
 
 MOST_MODELS = 60
 """Most models in the charts of single scores, best first; the leaderboard has all."""

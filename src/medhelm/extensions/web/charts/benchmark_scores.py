@@ -11,9 +11,8 @@ from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.domain import Estimate
 from medhelm.domain.text import listed, plural
 from medhelm.reports.charts.chart import Chart
-from medhelm.reports.charts.intervals import IntervalPlot, IntervalRow, draw_intervals
-from medhelm.reports.charts.scales import known
-from medhelm.reports.charts.svg import short
+from medhelm.reports.charts.rows import IntervalPlot, IntervalRow, draw_intervals
+from medhelm.reports.charts.svg import known, short
 from medhelm.reports.formats.tables import Value, decimal, estimate_numbers, number
 from medhelm.reports.leaderboard_fields import shown_name
 

@@ -8,7 +8,7 @@ from medhelm.analysis.comparison.pairs import Comparison
 from medhelm.analysis.comparison.tests import LEVEL
 from medhelm.domain.text import plural
 from medhelm.reports.charts.chart import Chart
-from medhelm.reports.charts.intervals import IntervalPlot, IntervalRow, draw_intervals
+from medhelm.reports.charts.rows import IntervalPlot, IntervalRow, draw_intervals
 from medhelm.reports.charts.svg import fit, short
 from medhelm.reports.comparison import ADJUSTED, verdict
 from medhelm.reports.formats.tables import Value, estimate_numbers, number

@@ -15,9 +15,9 @@ from medhelm.analysis.leaderboard.cells import Column
 from medhelm.domain.text import plural
 from medhelm.reports.charts.chart import COMPACT, Chart, Drawing
 from medhelm.reports.charts.rows import MARGIN, RowLayout, RowText, axis_below, lay_out, row_texts
-from medhelm.reports.charts.scales import LinearScale
 from medhelm.reports.charts.svg import (
     SMALL,
+    LinearScale,
     box_paint,
     coordinate,
     element,

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.head_to_head import HeadToHead
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
-from medhelm.reports.charts.scales import known
-from medhelm.reports.charts.svg import shorten
+from medhelm.reports.charts.svg import known, shorten
 from medhelm.reports.formats.tables import MISSING, Value, as_line, decimal, estimate_text, number, render
 from medhelm.reports.leaderboard import SEPARATED, head_to_head_list, head_to_head_note
 from medhelm.reports.leaderboard_fields import shown_name

@@ -9,8 +9,19 @@ from collections.abc import Iterable
 
 from markupsafe import Markup
 
-from medhelm.reports.charts.scales import LinearScale, domain, known
-from medhelm.reports.charts.svg import circle, coordinate, element, frame_paint, hollow_paint, line, paint, rect
+from medhelm.reports.charts.svg import (
+    LinearScale,
+    circle,
+    coordinate,
+    domain,
+    element,
+    frame_paint,
+    hollow_paint,
+    known,
+    line,
+    paint,
+    rect,
+)
 from medhelm.reports.formats.tables import HasInterval
 
 WIDTH, HEIGHT = 104, 16

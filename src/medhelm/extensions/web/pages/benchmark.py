@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import Benchmark, Run
-from medhelm.domain.completion_counts import no_answer_text
+from medhelm.domain.run import no_answer_text
 from medhelm.errors import UserError
 from medhelm.extensions.web.chart_files import chart_file, chart_links
 from medhelm.extensions.web.charts.benchmark_page import benchmark_charts

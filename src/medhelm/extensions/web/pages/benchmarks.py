@@ -12,7 +12,7 @@ from medhelm.extensions.web.page import Download, Page, PageRequest, json_downlo
 from medhelm.extensions.web.site import Site
 from medhelm.reports.benchmarks import BenchmarkCoverage, evaluated, evaluated_in_words
 from medhelm.reports.formats.fields import Field, fields_json
-from medhelm.reports.formats.json_schema import schema_of
+from medhelm.reports.formats.json import schema_of
 from medhelm.results.leaderboard import LeaderboardInputs
 from medhelm.results.taxonomy import coverage
 

@@ -30,7 +30,7 @@ from medhelm.extensions.web.page import (
 )
 from medhelm.extensions.web.site import Site
 from medhelm.reports.formats.fields import Field, fields_json
-from medhelm.reports.formats.json_schema import NUMBER, STRING, map_of, schema_of
+from medhelm.reports.formats.json import NUMBER, STRING, map_of, schema_of
 
 SHOWN = {
     "all": "all cases",

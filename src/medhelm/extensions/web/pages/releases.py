@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from medhelm.analysis.comparison.tests import LEVEL
 from medhelm.analysis.leaderboard.diff import CellChange, ChangedCases, ReleaseComparison
-from medhelm.domain.release import CellProvenance, Release
+from medhelm.domain.result import CellProvenance, Release
 from medhelm.domain.text import listed, plural
 from medhelm.extensions.web.case_search import url_key
-from medhelm.extensions.web.page import Download, Page, PageRequest, json_download, text_download
+from medhelm.extensions.web.page import Download, Page, PageNotFound, PageRequest, json_download, text_download
 from medhelm.extensions.web.pages.leaderboard import IMPORTED, Mark
-from medhelm.extensions.web.releases import THE_STORE, compared_releases, comparison_of
 from medhelm.extensions.web.site import Site
 from medhelm.reports.formats.fields import fields_json, select_fields
 from medhelm.reports.formats.tables import render
 from medhelm.results import release_comparison as report
+from medhelm.results.release_comparison import compare_releases, current_like
 from medhelm.results.releases import CURRENT, RELEASE_FIELDS
+from medhelm.results.runs.run_filter import without_address
+from medhelm.storage.releases import RELEASE
+
+# --- releases ---------------------------------------------------------------------------------------------------------
 
 MOST_IDS = 100
 """Most cases listed for one changed score; the JSON interface has all."""
@@ -209,3 +213,67 @@ def _is_imported(basis: CellProvenance) -> bool:
 
 def _tier(release: Release) -> str:
     return str(release.leaderboard.get("tier", "real"))
+
+
+# --- releases ---------------------------------------------------------------------------------------------------------
+# Releases of a site compared, without addresses of servers and without texts that may not be shown.
+
+THE_STORE = "the store now"
+"""Name for people of the present state of the store."""
+
+
+def compared_releases(site: Site, request: PageRequest) -> tuple[str, str]:
+    """Return the names of the two releases that a URL selects; without names the latest and the store as it is.
+
+    Raises: PageNotFound for an unknown name, and without a release.
+    """
+    known = [name for name, one in site.releases().items() if one.release]
+    if not known:
+        raise PageNotFound("The store has no release yet. `medhelm release NAME` freezes the leaderboard under a name.")
+    second = request.known_name("now", [*known, CURRENT], CURRENT)
+    earlier = [name for name in known if name != second]
+    return request.known_name("before", known, earlier[-1] if earlier else known[-1]), second
+
+
+def comparison_of(site: Site, first: str, second: str) -> ReleaseComparison:
+    """Return the comparison of two releases, from memory where it was made before. Raises: MedHelmError."""
+
+    def compare() -> ReleaseComparison:
+        earlier = site.releases()[first]
+        later = None if second == CURRENT else site.releases()[second].release
+        release = later or current_like(earlier, site.benchmark_folders)
+        assert earlier.release is not None, "the name was checked"
+        pair = [_shown(site, one) for one in (earlier.release, release)]
+        found = compare_releases(
+            replace(pair[0], name=first), replace(pair[1], name=THE_STORE if later is None else second), site.runs()
+        )
+        return _without_texts(site, found)
+
+    return site.keep(("releases", first, second), compare)
+
+
+def _shown(site: Site, release: Release) -> Release:
+    """Return a release with the names of the site for models, and without texts of data that is not shown."""
+    board = {
+        **release.leaderboard,
+        "benchmarks": [
+            one if site.shows_text_of(one["id"]) else {key: one[key] for key in one.keys() - {"floor_answer"}}
+            for one in release.leaderboard["benchmarks"]
+        ],
+    }
+    return RELEASE.read(_renamed(site, RELEASE.write(release)), leaderboard=_renamed(site, board))
+
+
+def _renamed(site: Site, value: Any) -> Any:
+    """Return JSON with the names of the site for models, and without any other address."""
+    if isinstance(value, str):
+        return without_address(site.shortened(value))
+    if isinstance(value, Mapping):
+        return {_renamed(site, key): _renamed(site, one) for key, one in value.items()}
+    return [_renamed(site, one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+def _without_texts(site: Site, found: ReleaseComparison) -> ReleaseComparison:
+    """Return the comparison without ids of instances of benchmarks whose texts may not be shown."""
+    cases = [one if site.shows_text_of(one.benchmark) else replace(one, gained=None, lost=None) for one in found.cases]
+    return replace(found, cases=cases)

@@ -10,7 +10,7 @@ from medhelm.extensions.web import live_status
 from medhelm.extensions.web.live_status import EvaluationProgress, ModelProgress
 from medhelm.extensions.web.page import Download, Page, PageNotFound, PageRequest, json_download
 from medhelm.extensions.web.site import Site
-from medhelm.results.runs.names import short_names
+from medhelm.results.runs.run_filter import short_names
 
 MOST_ROWS = 150
 """Most runs of one evaluation with a row of their own."""

@@ -8,11 +8,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import cast
 
+from inspect_ai.model import ModelOutput
+
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
-from medhelm.domain import Instance, Tier
+from medhelm.domain import Completion, Failure, FailureCode, Instance, Tier
+from medhelm.domain.completion import split_reasoning
 from medhelm.errors import UserError
 from medhelm.scoring.metrics import METRIC_NAMES
+
+# --- instances --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,3 +61,29 @@ def load_instances(selector: InstanceSelector) -> tuple[Dataset, dict[str, Insta
         scoring=True,
     )
     return dataset, {instance.id: instance for instance in dataset}
+
+
+# --- completions ------------------------------------------------------------------------------------------------------
+# Convert Inspect's model output to a completion.
+
+
+def completion_of(output: ModelOutput, *, whole: bool = False) -> Completion:
+    """Convert model output: a content filter's refusal is a failure, and reasoning is not part of the text.
+
+    If a prompt is too long, Inspect returns the provider's error message as the completion, with zero tokens: that is
+    a failure, too. A completion that filled the context window has tokens, and counts as truncated.
+    `whole`: remove only reasoning at the beginning of the text, as for judges.
+    """
+    written = output.usage.output_tokens if output.usage else 0
+    if output.choices and output.stop_reason == "model_length" and not written:
+        words = output.message.text or output.error or "the prompt is too long for the model"
+        return Completion(failure=Failure("provider", FailureCode.CONTEXT_LENGTH, words), finish_reason="length")
+    if output.error or not output.choices:
+        words = output.error or "the response has no completion"
+        return Completion(failure=Failure("provider", "empty_choice", words))
+    reason = output.stop_reason
+    if reason == "content_filter":
+        words = "the provider's content filter ended the completion"
+        return Completion(failure=Failure("provider", "refusal", words), finish_reason=reason)
+    finish = "length" if reason in ("max_tokens", "model_length") else str(reason)
+    return Completion(text=split_reasoning(output.message.text, start_only=whole).answer, finish_reason=finish)

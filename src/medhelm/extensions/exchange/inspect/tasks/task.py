@@ -24,7 +24,7 @@ from medhelm.benchmarks.prompts import render
 from medhelm.domain import JURY, RULES, Benchmark, Instance, Message, Rule
 from medhelm.domain.completion import REASONING_TOKENS
 from medhelm.errors import MedHelmError
-from medhelm.evaluation.preparation import check_scorable
+from medhelm.evaluation.session import check_scorable
 from medhelm.extensions.exchange.fields import model_of
 from medhelm.extensions.exchange.inspect.tasks.instances import InstanceSelector, load_instances
 from medhelm.extensions.exchange.inspect.tasks.scorer import (

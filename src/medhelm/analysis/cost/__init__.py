@@ -1,1 +1,0 @@
-"""Prices, bills and cost forecasts."""

@@ -1,1 +1,0 @@
-"""Write a benchmark's invented sample rows in the format of its real data."""

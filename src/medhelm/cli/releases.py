@@ -1,0 +1,315 @@
+"""`medhelm release`, `medhelm diff` and `medhelm verify`."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from medhelm.cli.common import shell_completion
+from medhelm.cli.common.options import add_options, format_option, option_from, options_of
+from medhelm.cli.common.output import progress_options, table_options, write_output
+from medhelm.cli.common.printing import as_shown, print_json
+from medhelm.cli.common.shared import Shared, shared_options
+from medhelm.errors import UserError
+from medhelm.results.options import BoardOptions
+
+if TYPE_CHECKING:
+    from medhelm.domain import Rule
+    from medhelm.io.ssh_signatures import Signer
+
+
+# --- release ----------------------------------------------------------------------------------------------------------
+
+_leaderboard_options = add_options(
+    options_of(BoardOptions, "options", "suite"), options_of(BoardOptions, "options", "ranking", "tier", "rule")
+)
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--note", default="", help="Purpose of the release, shown in lists.")
+@click.option(
+    "--sign",
+    "key",
+    type=click.Path(path_type=Path),
+    metavar="KEY",
+    help="Sign the release with this SSH key, using OpenSSH's ssh-keygen.",
+)
+@_leaderboard_options
+@format_option
+@table_options
+@shared_options("store", "benchmarks", "json")
+@click.pass_obj
+def release(
+    shared: Shared, /, name: str | None, note: str, key: Path | None, format_: str, options: BoardOptions
+) -> int:
+    """Freeze the leaderboard under a name.
+
+    Without a name, lists the releases. A release holds the leaderboard, byte for byte, and for each run the digests of
+    its data, definition, prompts, completions and judgments, the model versions, jury, prices and software versions.
+
+    \b
+    Examples:
+      medhelm release 2026-11 --note "for the governance committee"
+      medhelm release
+    """
+    from medhelm.results.releases import freeze, release_as_json, releases_table
+    from medhelm.storage.releases import read_release, release_names
+    from medhelm.storage.store import open_store
+
+    if key and not name:
+        raise UserError("--sign signs a new release. Give its name.")
+    if name:
+        made = [
+            freeze(
+                shared.store,
+                name,
+                replace(options, benchmark_folders=tuple(shared.benchmark_folders)),
+                note=note,
+                key=key,
+            )
+        ]
+    else:
+        store = open_store(shared.store_to_read)
+        made = [read_release(store, known) for known in release_names(store)]
+    if format_ == "json":
+        print_json(release_as_json(made[0]) if name else [release_as_json(one) for one in made])
+        return 0
+    if name and format_ in ("table", "md"):
+        click.echo(as_shown(" ".join(made[0].leaderboard["verdict"]), format_) + "\n")
+    click.echo(releases_table(made, format_), nl=False)
+    return 0
+
+
+@click.command()
+@click.argument("first", metavar="RELEASE_A", shell_complete=shell_completion.releases)
+@click.argument("second", metavar="[RELEASE_B]", default="current", shell_complete=shell_completion.releases)
+@format_option
+@table_options
+@shared_options("store", "json")
+@click.pass_obj
+def diff(shared: Shared, /, first: str, second: str, format_: str) -> int:
+    """Compare two releases.
+
+    Shows the models, benchmarks, ranks and values that changed, and the inputs that changed with them. If the store
+    still has both versions of a run, they are tested instance by instance. Give the name of a release, or the path of
+    its folder in another store; `current` is the store as it is now. `medhelm compare` does the same.
+
+    \b
+    Examples:
+      medhelm diff 2026-10 2026-11
+      medhelm diff 2026-10
+    """
+    print_release_comparison(shared, first, second, format_)
+    return 0
+
+
+def print_release_comparison(shared: Shared, first: str, second: str, format_: str) -> None:
+    """Print the differences between two releases. Raises: StoreError for a release that cannot be read."""
+    from medhelm.results.release_comparison import compare_releases, comparison_as_json, comparison_to_text
+    from medhelm.results.releases import find_release
+    from medhelm.storage.runs import load_runs
+    from medhelm.storage.store import open_store
+
+    runs = load_runs(open_store(shared.store_to_read))
+    found = compare_releases(
+        find_release(shared.store_to_read, first), find_release(shared.store_to_read, second), runs
+    )
+    if format_ == "json":
+        print_json(comparison_as_json(found))
+    else:
+        click.echo(comparison_to_text(found, format_), nl=False)
+
+
+@click.command()
+@click.argument("name", metavar="[RELEASE]", required=False, shell_complete=shell_completion.releases)
+@click.option(
+    "--signed-by",
+    "signers",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="First check that the release was signed by this public key, or by one in this file of allowed signers.",
+)
+@_leaderboard_options
+@format_option
+@table_options
+@progress_options
+@shared_options("store", "data", "benchmarks", "trust", "json")
+@click.pass_obj
+def verify(shared: Shared, /, name: str | None, signers: Path | None, format_: str, options: BoardOptions) -> int:
+    """Recompute the leaderboard and compare.
+
+    Scores every stored completion again with the current definitions, data and code, and compares the result, byte for
+    byte, with the store or a release. Sends nothing. Exit codes: 0 identical, 1 different, 4 data is missing.
+
+    \b
+    Examples:
+      medhelm verify --data DIR
+      medhelm verify 2026-11 --data DIR --json
+      medhelm verify 2026-11 --data DIR --signed-by committee.pub
+    """
+    from medhelm.cli.common.progress import progress_listener
+    from medhelm.results.releases import find_release
+    from medhelm.results.verification import verification_as_json, verification_to_text
+    from medhelm.results.verification import verify as recompute
+
+    signer = _signer(shared, name, signers)
+    with _signals_as_ctrl_c(), progress_listener(shared) as listener:
+        found = recompute(
+            shared.store_to_read,
+            replace(options, benchmark_folders=tuple(shared.benchmark_folders)),
+            data=shared.data,
+            release=find_release(shared.store_to_read, name) if name else None,
+            listener=listener,
+        )
+    if format_ == "json":
+        print_json({**verification_as_json(found), "signer": signer._asdict() if signer else None})
+        return found.exit_code
+    if signer:
+        click.echo(f"Signed by {' with '.join(filter(None, signer))}.\n")
+    click.echo(verification_to_text(found, format_), nl=False)
+    return found.exit_code
+
+
+def _signer(shared: Shared, name: str | None, signers: Path | None) -> Signer | None:
+    """Return the signer of a release; None without `--signed-by`. Raises: UserError if the signature is not valid."""
+    if signers is None:
+        return None
+    if name is None:
+        raise UserError("--signed-by checks the signature of a release. Give its name.")
+    from medhelm.storage.releases import release_signer
+    from medhelm.storage.store import open_store
+
+    return release_signer(open_store(shared.store_to_read), name, signers)
+
+
+@contextmanager
+def _signals_as_ctrl_c() -> Iterator[None]:
+    """Treat SIGTERM and SIGHUP as Ctrl-C: temporary files are removed, and the exit code is 130."""
+    numbers = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+    before = {number: signal.getsignal(number) for number in numbers}
+    try:
+        for number in numbers:
+            if before[number] is not signal.SIG_IGN:  # as under nohup
+                signal.signal(number, signal.default_int_handler)
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, before[number] or signal.SIG_DFL)
+
+
+# --- gate -------------------------------------------------------------------------------------------------------------
+# `medhelm gate`.
+
+
+@click.command()
+@click.option(
+    "--against",
+    required=True,
+    metavar="REFERENCE",
+    shell_complete=shell_completion.releases,
+    help="Another store, a release by name or folder, a run by id or folder, or `previous`: the run before the latest.",
+)
+@click.option(
+    "--margin",
+    metavar="D",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.02,
+    show_default=True,
+    help="Largest drop that passes, on a scale from 0 (worst) to 1 (best).",
+)
+@click.option(
+    "--model",
+    "models",
+    metavar="MODEL",
+    multiple=True,
+    shell_complete=shell_completion.stored_models,
+    help="Model of the store; repeatable.  [default: all that the reference also has]",
+)
+@click.option(
+    "--baseline-model",
+    metavar="MODEL",
+    default="",
+    help="Name of the model in the reference, if it differs; needs one --model.",
+)
+@click.option(
+    "--benchmark",
+    "benchmarks",
+    metavar="BENCHMARK",
+    multiple=True,
+    help="Benchmark to compare on; repeatable.  [default: all in the reference]",
+)
+@click.option("--each", is_flag=True, help="Pass only if every benchmark passes, not just their mean.")
+@click.option("--allow-missing", is_flag=True, help="Pass even if benchmarks of the reference are not compared.")
+@click.option(
+    "--ignore-missing", is_flag=True, help="Leave out missing scores instead of counting them as the worst score."
+)
+@click.option(
+    "--scoring",
+    "rule",
+    type=click.Choice(["corrected", "published"]),
+    help="Scoring rule.  [default: that of the release, or corrected]",
+)
+@option_from(BoardOptions, "tier")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["table", "json", "junit", "md", "github"]),
+    default="table",
+    show_default=True,
+    help="Format of the output; github: annotations of GitHub Actions.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the result to this file, and print only the verdict.",
+)
+@shared_options("store", "json")
+@click.pass_obj
+def gate(
+    shared: Shared,
+    /,
+    against: str,
+    rule: Rule | None,
+    format_: str,
+    output: Path | None,
+    **choices: Any,
+) -> int:
+    """Fail a build if a model got worse.
+
+    Compares each model with a reference on the same instances: paired differences with 95% intervals, by benchmark and
+    for their mean. Exit codes: 0 pass, 1 worse by more than the margin, 5 undecided. Undecided means that the interval
+    includes a drop as large as the margin, or that a benchmark of the reference is missing.
+
+    \b
+    Examples:
+      medhelm gate --store build --against reference
+      medhelm gate --against 2026-11 --margin 0.03 --format junit -o gate.xml
+      medhelm gate --against previous           after `medhelm run --fresh`
+      medhelm gate --against old --model openai/new --baseline-model openai/old
+    """
+    import json
+
+    from medhelm.reports.gate import as_json, gate_text, verdict
+    from medhelm.results.gate import GateOptions
+    from medhelm.results.gate import gate as compare_with
+
+    found = compare_with(shared.store_to_read, against, GateOptions(rule=rule, **choices))
+    if shared.json or format_ == "json":
+        text = json.dumps(as_json(found), indent=2, ensure_ascii=False) + "\n"
+    else:
+        text = gate_text(found, format_)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        write_output(output, text)
+        click.echo(verdict(found))
+    return found.exit_code

@@ -1,0 +1,791 @@
+"""`medhelm leaderboard`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from medhelm.cli.common import shell_completion
+from medhelm.cli.common.options import (
+    Dollars,
+    format_option,
+    is_given,
+    option_from,
+    options_of,
+    prices_option,
+    run_filter_options,
+)
+from medhelm.cli.common.output import table_options
+from medhelm.cli.common.printing import as_shown, print_json, print_remarks
+from medhelm.cli.common.shared import Shared, board_options, load, pricing_of, shared_options
+from medhelm.cli.releases import print_release_comparison
+from medhelm.errors import UserError
+from medhelm.evaluation.settings import Settings
+from medhelm.results.options import BoardOptions, CalibrationOptions, SourceOptions
+
+if TYPE_CHECKING:
+    from medhelm.analysis.agreement.calibration import RatingSample
+    from medhelm.analysis.comparison.pairs import ComparedPairs, Comparison
+    from medhelm.analysis.comparison.tests import Adjustment
+    from medhelm.analysis.frontier import CostRule, GroupBy
+    from medhelm.analysis.leaderboard.types import Leaderboard
+    from medhelm.domain import Rule
+    from medhelm.results.budget import BudgetState
+    from medhelm.results.options import RunFilter
+
+
+# --- leaderboard ------------------------------------------------------------------------------------------------------
+
+PUBLISHED = "published"
+"""Name of the panel of all published models."""
+
+
+@click.command()
+@click.option(
+    "--by",
+    type=click.Choice(["overall", "category", "subcategory", "benchmark", "head-to-head"]),
+    default="overall",
+    show_default=True,
+    help="Columns of the table; head-to-head: how often each model beats each of the others.",
+)
+@options_of(SourceOptions, "source")
+@options_of(BoardOptions, "options", "ranking")
+@click.option(
+    "--ratings",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="File of clinicians' ratings; jury scores are also shown calibrated to them.",
+)
+@click.option(
+    "--calibration",
+    type=click.Choice(["line", "curve"]),
+    default="line",
+    show_default=True,
+    help="With --ratings: fit a line or a rising curve.",
+)
+@options_of(BoardOptions, "options", "suite", "wanted", "tier", "rule", "pricing")
+@format_option
+@table_options
+@shared_options("store", "benchmarks", "models", "json")
+@click.pass_obj
+def leaderboard(
+    shared: Shared,
+    /,
+    format_: str,
+    by: str,
+    source: SourceOptions,
+    options: BoardOptions,
+    ratings: Path | None,
+    calibration: str,
+) -> int:
+    """Rank models by macro average.
+
+    Shows a verdict in words, confidence intervals, possible ranks, failures and costs; --wide adds win shares, win
+    rates, spread and coverage. If --store is repeated, the models of all stores are ranked together. Baselines are
+    shown below the models and have no rank, unless --rank-baselines is given.
+
+    \b
+    Examples:
+      medhelm leaderboard --by category
+      medhelm leaderboard --store ours --store theirs --format md
+      medhelm leaderboard --published-only --suite paper35
+      medhelm leaderboard --scores published.csv --suite paper35 --format json
+      medhelm leaderboard --by benchmark --ratings ratings.csv
+      medhelm leaderboard --suite ours.yaml --shared --prices ours.yaml
+      medhelm leaderboard --panel openai/gpt-4o,openai/o3-mini
+      medhelm leaderboard --by head-to-head
+    """
+    _check_sources(source, options, ratings)
+    rule = options.rule if is_given("options_rule") else None
+    options = replace(board_options(shared, options, format_), clinicians=_clinicians(shared, ratings, calibration))
+    from medhelm.results import leaderboard as results
+    from medhelm.results.published.boards import leaderboard_with_published, published_leaderboard
+    from medhelm.results.runs.run_filter import refuse_filter
+
+    if source.has_no_runs:
+        refuse_filter(options.wanted)
+    if source.published_only:
+        chosen: dict[str, Any] = {name: getattr(options, name) for name in ("suite", "tier", "resample", "panel")}
+        board = published_leaderboard(rule=rule, **chosen)
+    elif source.with_published or PUBLISHED in options.panel:
+        board = leaderboard_with_published(shared.all_stores, options, rule=rule)
+    elif source.scores is not None:
+        board = results.leaderboard_of_scores(source.scores, options)
+    else:
+        board = results.leaderboard_of(shared.all_stores, options)
+    wide = click.get_current_context().params["wide"]
+    print_leaderboard(board, by=by, format_=format_, wide=wide)
+    return 0
+
+
+def _clinicians(shared: Shared, ratings: Path | None, calibration: str) -> CalibrationOptions | None:
+    """Return the options for calibrating jury scores; None without ratings."""
+    if ratings is None:
+        return None
+    definitions = load(shared, ["open", "additional"])
+    return CalibrationOptions(ratings=ratings, definitions=definitions, curve=calibration == "curve")
+
+
+def _check_sources(source: SourceOptions, options: BoardOptions, ratings: Path | None) -> None:
+    """Raise UserError for sources that exclude each other, and for options that published results exclude."""
+    others: dict[str, object] = {
+        "rank_baselines": options.rank_baselines,
+        "completers_only": options.completers_only,
+        "ratings": ratings,
+    }
+    if options.pricing and source.has_no_runs:
+        raise UserError("--prices are for runs in a store. Leave it out, or leave out --published-only and --scores.")
+    if source != SourceOptions():
+        _check_at_most_one(
+            with_published=source.with_published,
+            published_only=source.published_only,
+            scores=source.scores,
+            **others,
+        )
+    if PUBLISHED in options.panel:
+        _check_at_most_one(**{f"panel {PUBLISHED}": True, "scores": source.scores}, **others)
+
+
+def _check_at_most_one(**options: object) -> None:
+    """Raise UserError if more than one of these options is given."""
+    given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value]
+    if len(given) > 1:
+        raise UserError(f"{' and '.join(given)} cannot be combined: use one of them.")
+
+
+def print_leaderboard(board: Leaderboard, *, by: str = "overall", format_: str = "table", wide: bool = False) -> None:
+    """Print the verdict, the leaderboard, scores calibrated to clinicians' ratings if any, and the remarks."""
+    from medhelm.reports import leaderboard as leaderboard_report
+    from medhelm.reports.calibration import calibration_table
+
+    if format_ == "json":
+        print_json(leaderboard_report.as_json(board, by=by))
+        return
+    if board.verdict and format_ in ("table", "md"):
+        click.echo(as_shown(" ".join(board.verdict), format_) + "\n")
+    click.echo(leaderboard_report.to_table(board, by=by, format=format_, wide=wide), nl=False)
+    if format_ != "csv" and (calibrated := calibration_table(board, format_)):
+        click.echo("\n" + calibrated, nl=False)
+    if board.remarks and format_ in ("table", "md"):
+        click.echo()
+    print_remarks(board.remarks, format_)
+
+
+# --- compare ----------------------------------------------------------------------------------------------------------
+# `medhelm compare`.
+
+
+@click.command()
+@click.argument("models", metavar="[MODEL|RELEASE]...", nargs=-1, shell_complete=shell_completion.stored_models)
+@click.option(
+    "--all", "everything", is_flag=True, help="Compare every pair of models; the default if no models are named."
+)
+@click.option(
+    "--adjust",
+    "adjustment",
+    type=click.Choice(["holm", "bh"]),
+    default="holm",
+    show_default=True,
+    help="Adjust p-values by Holm (family-wise error) or by Benjamini and Hochberg (false discovery rate).",
+)
+@click.option(
+    "--by",
+    type=click.Choice(["overall", "benchmark", "test"]),
+    help="Rows if more than two models are compared: pairs, benchmarks, or pairs on each benchmark.  "
+    "[default: overall]",
+)
+@click.option(
+    "--published-only", is_flag=True, help="Compare the published models by their means; nothing else is known."
+)
+@options_of(BoardOptions, "options", "suite", "wanted")
+@format_option
+@options_of(BoardOptions, "options", "tier", "rule")
+@table_options
+@shared_options("store", "benchmarks", "json")
+@click.pass_obj
+def compare(
+    shared: Shared,
+    /,
+    models: tuple[str, ...],
+    everything: bool,
+    adjustment: Adjustment,
+    by: str | None,
+    published_only: bool,
+    options: BoardOptions,
+    format_: str,
+) -> int:
+    """Test whether models differ significantly.
+
+    Shows paired differences on the same instances, with confidence intervals and adjusted p-values: for two models on
+    each benchmark, otherwise for every pair of the named models, or of all models. Given releases, it does the same as
+    `medhelm diff`.
+
+    \b
+    Examples:
+      medhelm compare openai/gpt-4o baseline/majority
+      medhelm compare 2026-10 2026-11
+      medhelm compare --all --by benchmark
+      medhelm compare --adjust bh --by test --format csv
+      medhelm compare --published-only --suite paper35
+    """
+    from medhelm.results.comparison import compare_all_models, compare_models, compare_published_models
+    from medhelm.results.runs.run_filter import refuse_filter
+
+    if everything and models:
+        raise UserError("--all compares every pair of models: give names or --all, not both.")
+    if releases := _find_releases(shared, models):
+        print_release_comparison(shared, *releases, format_)
+        return 0
+    if len(models) == 1:
+        raise UserError(f"one model cannot be compared: {models[0]}. Name a second model, or none for every pair.")
+    if published_only:
+        refuse_filter(options.wanted)
+        if by in ("benchmark", "test"):
+            raise UserError(f"--by {by} needs scores of instances, which are not published. Use --by overall.")
+        found = compare_published_models(models, suite=str(options.suite))
+        _print_pairs(replace(found, adjustment=adjustment), by, format_)
+        return 0
+    stores, options = shared.all_stores, board_options(shared, options, format_)
+    if len(models) != 2:
+        found = compare_all_models(stores, models, options)
+        _print_pairs(replace(found, adjustment=adjustment), by, format_)
+        return 0
+    if by is not None:
+        raise UserError("--by needs more than two models: two models are always shown benchmark by benchmark.")
+    pair = compare_models(stores, *models, options, adjustment=adjustment)
+    _print_pair(pair, format_)
+    return 0
+
+
+def _find_releases(shared: Shared, names: tuple[str, ...]) -> tuple[str, str] | None:
+    """Return the two named releases, the second one by default the current store; None if no release is named.
+
+    Raises: UserError if releases and models are mixed, or for more than two names.
+    """
+    from pathlib import Path
+
+    from medhelm.results.releases import CURRENT
+    from medhelm.storage.releases import MANIFEST, release_names
+    from medhelm.storage.store import Store
+
+    known = set(release_names(Store(shared.all_stores[0])))
+    releases = [name for name in names if name in known or (Path(name) / MANIFEST).is_file()]
+    if not releases:
+        return None
+    others = [name for name in names if name not in (*releases, CURRENT)]
+    if others:
+        raise UserError(
+            f"`{releases[0]}` is a release, and {', '.join(others)} is not: compare models or releases. "
+            f"`medhelm gate --against {releases[0]}` tests whether models got worse since then."
+        )
+    if len(names) > 2:
+        raise UserError(f"two releases can be compared at a time, not {len(names)}: {', '.join(names)}.")
+    return names[0], names[1] if len(names) == 2 else CURRENT
+
+
+def _print_pair(pair: Comparison, format_: str) -> None:
+    """Print a comparison of two models: the verdict, every benchmark, and remarks."""
+    from medhelm.reports import comparison as comparison_report
+
+    if format_ == "json":
+        print_json(comparison_report.as_json(pair))
+        return
+    verdict, *foot = comparison_report.verdict(pair)
+    if format_ in ("table", "md"):
+        click.echo(f"{as_shown(verdict, format_)}\n")
+    click.echo(comparison_report.to_table(pair, format_), nl=False)
+    if format_ in ("table", "md"):
+        click.echo("\n" + "\n".join(as_shown(text, format_) for text in (*foot, *map(str, pair.remarks))))
+
+
+def _print_pairs(found: ComparedPairs, by: str | None, format_: str) -> None:
+    """Print a comparison of all pairs: the verdict, every pair, and a summary in sentences."""
+    from medhelm.reports import comparison as comparison_report
+
+    if format_ == "json":
+        print_json(comparison_report.pairs_as_json(found))
+        return
+    if format_ in ("table", "md"):
+        click.echo(as_shown(" ".join(comparison_report.pairs_verdict(found)), format_) + "\n")
+    click.echo(comparison_report.pairs_to_table(found, by=by or "overall", format=format_), nl=False)
+    click.echo(err=format_ in ("csv", "latex"))
+    print_remarks([*comparison_report.in_words(found), *found.remarks], format_)
+
+
+# --- cost -------------------------------------------------------------------------------------------------------------
+# `medhelm cost` and `medhelm budget`.
+
+
+@click.command()
+@click.option(
+    "--by",
+    type=click.Choice(["model", "benchmark", "judge", "run"]),
+    default="model",
+    show_default=True,
+    help="Rows of the table.",
+)
+@click.option(
+    "--rule",
+    "cost_rule",
+    type=click.Choice(["bill", "ceiling"]),
+    default="bill",
+    show_default=True,
+    help="bill: the tokens that providers counted; ceiling: also the published rule, which assumes that every "
+    "completion is as long as its limit.",
+)
+@prices_option
+@click.option(
+    "--at",
+    type=click.DateTime(["%Y-%m-%d"]),
+    metavar="DATE",
+    help="Use the prices of this day.  [default: day of the run]",
+)
+@options_of(BoardOptions, "options", "suite", "wanted", "rule")
+@format_option
+@table_options
+@shared_options("store", "models", "json")
+@click.pass_obj
+def cost(
+    shared: Shared,
+    /,
+    format_: str,
+    by: GroupBy,
+    cost_rule: CostRule,
+    prices: tuple[str, ...],
+    at: datetime | None,
+    options: BoardOptions,
+) -> int:
+    """Show what was spent, by model or benchmark.
+
+    The bill is the cost of repeating the stored runs. Spent is the amount that was paid, with each request counted
+    once. If --store is repeated, the costs of all stores are added up. Runs on sample rows are included.
+
+    \b
+    Examples:
+      medhelm cost --by benchmark
+      medhelm cost --by judge --format csv
+      medhelm cost --prices paper-2025-05-12 --rule ceiling
+      medhelm cost --prices ours.yaml --at 2026-01-01 --json
+    """
+    from medhelm.reports import cost as cost_report
+    from medhelm.results.cost import make_bill
+    from medhelm.results.runs.run_filter import renamed, short_names
+
+    pricing = pricing_of(shared, prices, at.date() if at else None)
+    scoring, suite, wanted = options.rule, str(options.suite), options.wanted
+    bill = make_bill(shared.all_stores, pricing, by=by, rule=cost_rule, scoring=scoring, suite=suite, runs=wanted)
+    if format_ == "json":
+        print_json(cost_report.as_json(bill))
+        return 0
+    bill = renamed(bill, short_names(name for name, _ in bill.prices))
+    click.echo(cost_report.to_table(bill, format_), nl=False)
+    if format_ != "csv" and (worth := cost_report.worth_table(bill, format_)):
+        click.echo("\n" + worth, nl=False)
+    if format_ != "csv" and (steps := cost_report.steps_table(bill, format_)):
+        click.echo("\n" + steps, nl=False)
+    print_remarks(cost_report.remarks(bill), format_)
+    return 0
+
+
+@click.group()
+@shared_options()
+def budget() -> None:
+    """Limit what is spent in a store.
+
+    Before `run`, `rejudge`, `filter-references` or a batch sends a request, it reserves the highest cost that the
+    request can have. Commands stop with exit code 3 before their total exceeds the limit.
+
+    \b
+    Examples:
+      medhelm budget set 20
+      medhelm budget show
+    """
+
+
+@budget.command("set")
+@click.argument("limit_usd", metavar="USD", type=Dollars())
+@prices_option
+@shared_options("store", "models", "json")
+@click.pass_obj
+def set_(shared: Shared, /, limit_usd: float, prices: tuple[str, ...]) -> int:
+    """Set or change the limit in US dollars.
+
+    What was already spent in the store counts too.
+
+    \b
+    Example:
+      medhelm budget set 20
+    """
+    from medhelm.results.budget import set_budget
+
+    return _show(shared, set_budget(shared.store, limit_usd, pricing_of(shared, prices)))
+
+
+@budget.command()
+@shared_options("store", "json")
+@click.pass_obj
+def show(shared: Shared, /) -> int:
+    """Show the limit and what was spent.
+
+    \b
+    Example:
+      medhelm budget show --json
+    """
+    from medhelm.results.budget import budget_of
+
+    return _show(shared, budget_of(shared.store))
+
+
+@budget.command()
+@shared_options("store", "json")
+@click.pass_obj
+def release(shared: Shared, /) -> int:
+    """Release what killed commands reserved.
+
+    Requests that were in flight may have been billed: check the provider's bill first.
+
+    \b
+    Example:
+      medhelm budget release
+    """
+    from medhelm.results.budget import budget_of, release_lost
+
+    freed_usd = release_lost(shared.store)
+    click.echo(f"{freed_usd:.4f} US dollars are free again.", err=True)
+    return _show(shared, budget_of(shared.store))
+
+
+@budget.command()
+@shared_options("store")
+@click.pass_obj
+def remove(shared: Shared, /) -> int:
+    """Remove the limit.
+
+    \b
+    Example:
+      medhelm budget remove
+    """
+    from medhelm.results.budget import remove_budget
+
+    removed = remove_budget(shared.store)
+    click.echo("The limit was removed." if removed else "The store has no limit.", err=True)
+    return 0
+
+
+def _show(shared: Shared, state: BudgetState | None) -> int:
+    from medhelm.reports.cost import budget_text
+    from medhelm.results.budget import budget_as_json
+
+    content = budget_as_json(state)
+    if shared.json:
+        print_json(content)
+    else:
+        click.echo(budget_text(content), nl=False)
+    return 0
+
+
+# --- jury -------------------------------------------------------------------------------------------------------------
+# `medhelm jury`.
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=shell_completion.benchmarks)
+@click.option(
+    "--family",
+    "families",
+    multiple=True,
+    metavar="NAME=FAMILY",
+    help="Developer of a judge or model whose name does not show it; repeatable.",
+)
+@options_of(BoardOptions, "options", "wanted", "tier", "rule", "pricing")
+@format_option
+@table_options
+@shared_options("store", "benchmarks", "models", "json")
+@click.pass_context
+def jury(
+    context: click.Context,
+    /,
+    names: tuple[str, ...],
+    options: BoardOptions,
+    format_: str,
+    families: tuple[str, ...],
+) -> int:
+    """Measure the quality of the judges.
+
+    Shows for each judge its agreement with the others, severity, self-preference and influence on the ranking; with
+    --wide also failures, grades, length bias and all coefficients of agreement. Reads stored judgments and sends
+    nothing. The default is all benchmarks.
+
+    \b
+    Examples:
+      medhelm jury
+      medhelm jury aci_bench --family local/judge=Meta --json
+    """
+    from medhelm.reports import jury as jury_report
+    from medhelm.results.jury import analyze_judges
+    from medhelm.results.runs.run_filter import renamed, short_names
+
+    shared: Shared = context.obj
+    analysis = analyze_judges(
+        shared.all_stores,
+        _benchmark_ids(shared, names),
+        board_options(shared, options),
+        families=_parse_families(families),
+    )
+    if format_ == "json":
+        print_json(jury_report.as_json(analysis))
+        return 0
+    analysis = renamed(analysis, short_names(analysis.families))
+    if format_ in ("table", "md"):
+        click.echo(as_shown(" ".join(analysis.verdict), format_) + "\n")
+    click.echo(jury_report.to_text(analysis, format_, wide=context.params["wide"]), nl=False)
+    if analysis.remarks and format_ not in ("csv", "latex"):
+        click.echo()
+    print_remarks(analysis.remarks, format_)
+    return 0
+
+
+def _benchmark_ids(shared: Shared, names: Sequence[str]) -> list[str]:
+    """Return the ids of benchmarks that are named by id, alias or group."""
+    from medhelm.results.jury import judged_benchmarks
+
+    known = judged_benchmarks(shared.all_stores)
+    found = []
+    for name in names:
+        meant = [name] if name in known else [benchmark.name for benchmark in load(shared, [name])]
+        found += [benchmark for benchmark in meant if benchmark in known] or meant
+    return list(dict.fromkeys(found))
+
+
+def _parse_families(texts: Sequence[str]) -> dict[str, str]:
+    """Return name -> family, from texts of the form NAME=FAMILY. Raises: UserError."""
+    found = {}
+    for text in texts:
+        # A name may contain an address, and so an equals sign.
+        name, _, family = text.rpartition("=")
+        if not (name and family):
+            raise UserError(f"--family `{text}` must have the form NAME=FAMILY, such as local/judge=Meta.")
+        found[name] = family
+    return found
+
+
+# --- agreement --------------------------------------------------------------------------------------------------------
+# `medhelm agreement`.
+
+
+class _RatingsOrCommand(click.Group):
+    """A command that has an argument and subcommands; the name of a subcommand is not read as the argument."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse a subcommand if its name comes first, else the argument and the options around it."""
+        if args and args[0] in self.commands:
+            return super().parse_args(ctx, ["", *args])
+        ctx.allow_interspersed_args = True
+        return super().parse_args(ctx, args)
+
+
+class _RatingsArgument(click.Argument):
+    """An argument that is not part of the usage of subcommands."""
+
+    def get_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Return the argument for the command itself, and nothing for its subcommands."""
+        return super().get_usage_pieces(ctx) if isinstance(ctx.command, _RatingsOrCommand) else []
+
+
+@click.group(cls=_RatingsOrCommand, invoke_without_command=True, subcommand_metavar="| sample [OPTIONS] FILE")
+@click.argument("ratings", cls=_RatingsArgument, type=click.Path(path_type=Path))
+@click.option(
+    "--scale",
+    type=float,
+    nargs=2,
+    metavar="LOW HIGH",
+    help="Lowest and highest grade in the file, if they differ from the rubric's.",
+)
+@click.option(
+    "--scoring",
+    "rule",
+    type=click.Choice(["corrected", "published"]),
+    default="corrected",
+    show_default=True,
+    help="Agreement among clinicians from all ratings at once, or as the mean over pairs as in the paper.",
+)
+@run_filter_options
+@format_option
+@table_options
+@shared_options("store", "benchmarks", "json")
+@click.pass_context
+def agreement(
+    context: click.Context,
+    ratings: Path,
+    format_: str,
+    scale: tuple[float, float] | None,
+    rule: Rule,
+    wanted: RunFilter,
+) -> int:
+    """Compare the jury with clinicians' ratings.
+
+    RATINGS is a CSV or .xlsx file with the columns rater, instance_id, benchmark, model, and the rubric's criteria:
+    accuracy, completeness, clarity. The jury's grades come from the store, or from the columns jury_accuracy,
+    jury_completeness and jury_clarity. The command `sample` draws the completions to rate.
+
+    \b
+    Examples:
+      medhelm agreement sample --size 50 ratings.csv
+      medhelm agreement ratings.csv
+    """
+    if context.invoked_subcommand:
+        return 0
+    shared: Shared = context.obj
+    if scale and not scale[0] < scale[1]:
+        raise click.UsageError(f"--scale {scale[0]:g} {scale[1]:g}: the lowest grade must be below the highest.")
+    _print_agreement(shared, ratings, scale, format_, rule, wanted, wide=context.params["wide"])
+    return 0
+
+
+@agreement.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--size",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=50,
+    show_default=True,
+    help="Completions to draw for each model on each benchmark.",
+)
+@option_from(Settings, "seed")
+@click.option(
+    "--raters",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=3,
+    show_default=True,
+    help="Raters per completion, each with a row to fill in.",
+)
+@click.option("--by-score", is_flag=True, help="Draw completions with rare jury scores more often.")
+@click.option(
+    "--same-instances", is_flag=True, help="Draw the same instances for every model, which compares models best."
+)
+@click.option("--show-models", is_flag=True, help="Write the names of models instead of codes.")
+@click.option(
+    "--include-baselines", is_flag=True, help="Also draw completions of baselines; those that --model names are drawn."
+)
+@run_filter_options
+@shared_options("store", "benchmarks", "json")
+@click.pass_obj
+def sample(
+    shared: Shared,
+    file: Path,
+    size: int,
+    seed: int,
+    raters: int,
+    by_score: bool,
+    same_instances: bool,
+    show_models: bool,
+    include_baselines: bool,
+    wanted: RunFilter,
+) -> int:
+    """Draw completions for clinicians to rate.
+
+    Writes FILE, .csv or .xlsx, with one row for each completion and rater: prompt, reference, completion, empty cells
+    for the grades, and the probability with which the completion was drawn. A workbook also has the rubric and its
+    scale. Raters are blinded: codes replace the names of models. `medhelm agreement FILE` and `medhelm leaderboard
+    --ratings FILE` read it back.
+
+    \b
+    Examples:
+      medhelm agreement sample --size 50 --seed 7 ratings.xlsx
+      medhelm agreement sample --model openai/gpt-4o ratings.csv
+    """
+    from medhelm.io.output_folder import atomic_file, output_errors
+    from medhelm.io.spreadsheets import is_too_long
+    from medhelm.results.agreement import draw_rating_sample, rater_names
+    from medhelm.storage.privacy import record_export
+
+    if file.suffix.lower() not in (".csv", ".xlsx"):
+        raise click.UsageError(f"{file} must end in .csv or .xlsx.")
+    if file.exists():
+        raise click.UsageError(f"{file} exists and may hold ratings. Choose another name, or remove the file.")
+    if by_score and same_instances:
+        raise click.UsageError("--by-score draws by each model's own scores: leave out --same-instances.")
+    found = draw_rating_sample(
+        shared.store_to_read,
+        size,
+        seed=seed,
+        by_score=by_score,
+        show_models=show_models,
+        same_instances=same_instances,
+        wanted=wanted,
+        include_baselines=include_baselines,
+    )
+    # Before the file is there: an export that a deletion must know is never missing from the list.
+    record_export(shared.store_to_read, file, "ratings", {one.benchmark for one in found.completions}, has_text=True)
+    with output_errors(file, "file"), atomic_file(file) as new:
+        new.touch(mode=0o600)  # completions may hold patients' data
+        new.write_bytes(_sample_file(shared, found, rater_names(raters), file.suffix.lower()))
+    n_cut = sum(map(is_too_long, found.texts())) if file.suffix.lower() == ".csv" else 0
+    _report_sample(file, found, done={"raters": raters, "seed": seed}, n_cut=n_cut, as_json=shared.json)
+    return 0
+
+
+def _report_sample(file: Path, found: RatingSample, *, done: dict[str, int], n_cut: int, as_json: bool) -> None:
+    """Print what a file for raters holds. `n_cut`: texts that are too long for Excel."""
+    from medhelm.domain.text import plural
+    from medhelm.io.spreadsheets import LONGEST_CELL
+
+    if as_json:
+        left_out = {"left_out": list(found.left_out)} if found.left_out else {}
+        cut = {"too_long_for_excel": n_cut} if n_cut else {}
+        print_json({"file": str(file), "completions": len(found.completions), **done, **left_out, **cut})
+        return
+    click.echo(f"{file}: {len(found.completions)} completions, {done['raters']} raters, seed {done['seed']}")
+    if n_cut:
+        limit = f"{LONGEST_CELL:,} characters, the most that Excel shows of a cell"
+        click.echo(f"- {plural(n_cut, 'text')} of more than {limit}; an .xlsx file has them in full", err=True)
+    if found.left_out:
+        click.echo(f"- left out: {', '.join(found.left_out)}; --include-baselines adds them", err=True)
+
+
+def _sample_file(shared: Shared, found: RatingSample, raters: Sequence[str], suffix: str) -> bytes:
+    """Return the content of a file for raters."""
+    if suffix == ".csv":
+        from medhelm.io.spreadsheets import csv_file
+        from medhelm.reports.agreement import sample_to_csv
+
+        return csv_file(sample_to_csv(found, raters))
+    from medhelm.benchmarks.catalog import all_names
+    from medhelm.results.ratings import rating_workbook
+
+    drawn = {one.benchmark for one in found.completions}
+    known = [name for name in all_names(shared.benchmark_folders) if name in drawn]
+    descriptions = {
+        (one.name, criterion.name): criterion.description
+        for one in load(shared, known)
+        if one.rubric
+        for criterion in one.rubric.criteria
+    }
+    return rating_workbook(found, raters, descriptions)
+
+
+def _print_agreement(
+    shared: Shared,
+    ratings: Path,
+    scale: tuple[float, float] | None,
+    format_: str,
+    rule: Rule,
+    wanted: RunFilter,
+    *,
+    wide: bool,
+) -> None:
+    from medhelm.reports import agreement as agreement_report
+    from medhelm.results.agreement import agreement as compute
+
+    found = compute(ratings, shared.store_to_read, load(shared, ["open"]), scale=scale, wanted=wanted)
+    if format_ == "json":
+        print_json(agreement_report.as_json(found))
+    else:
+        click.echo(agreement_report.to_table(found, format_, rule, wide=wide), nl=False)

@@ -1,1 +1,0 @@
-"""Buying completions through batch APIs: submit, wait, collect, delete."""

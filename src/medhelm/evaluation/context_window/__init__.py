@@ -1,1 +1,0 @@
-"""Fit prompts into a model's context window."""

@@ -1,0 +1,751 @@
+"""Accumulate the records of one model on one benchmark, and turn them into a stored `Run`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import threading
+from array import array
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Protocol
+
+from medhelm import __version__
+from medhelm.analysis.cost import cost_with_batches
+from medhelm.benchmarks.data.dataset import Dataset
+from medhelm.domain import (
+    RULES,
+    Benchmark,
+    Completion,
+    CompletionCounts,
+    Estimate,
+    Failure,
+    FailureCode,
+    JudgeTally,
+    Jury,
+    JuryResult,
+    JuryVerdict,
+    Model,
+    Origin,
+    Parts,
+    Record,
+    Rubric,
+    Rule,
+    Run,
+    RunShard,
+    RunStatus,
+    Score,
+    Shard,
+    Tier,
+    Usage,
+)
+from medhelm.models.budget import is_metered
+from medhelm.models.client import ClientResult
+from medhelm.models.reasoning import LENGTH
+from medhelm.scoring.metric import Metric, has_best, is_blank
+from medhelm.storage.runs import RunWriter
+from medhelm.storage.store import Store
+
+if TYPE_CHECKING:
+    from medhelm.analysis.means import Clusters
+    from medhelm.models.client import PoolProvider
+    from medhelm.scoring.jury.panel import JudgeVerdict
+
+
+# --- run recorder -----------------------------------------------------------------------------------------------------
+
+
+class RunRecorder:
+    """Records, scores and totals of one run.
+
+    All calls come from the thread of the event loop, except `finish`, which is slow and may come from another thread
+    when the last record was added. The counters may be read at any time.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: Model,
+        dataset: Dataset,
+        metrics: Sequence[Metric],
+        settings: Mapping[str, Any],
+        jury: Jury | None = None,
+        origin: Origin | None = None,
+    ) -> None:
+        """Start with no records.
+
+        `metrics`: the main one first. `settings`: what decides the requests; with the jury, part of the run's
+        identity. `origin`: the harness that the run or its prompts come from.
+        """
+        self.model, self.dataset, self.metrics, self.settings = model, dataset, metrics, settings
+        self.benchmark, self.origin = dataset.benchmark, origin
+        run_id = identity(dataset.benchmark, dataset.digest, model, settings, jury)
+        self.shard = _run_shard(dataset.shard, run_id, dataset.n) if dataset.shard else None
+        self.id = hashlib.sha256(f"{run_id} {self.shard}".encode()).hexdigest() if self.shard else run_id
+        rubric = self.benchmark.rubric
+        self.jury = JuryRecorder(jury, rubric) if jury and rubric else None
+        self.n = len(dataset.positions)
+        self.started = perf_counter()
+        self.done = self.failed = 0
+        self.totals = RequestTotals(model)
+        self.completions = CompletionCounter(metrics[0])
+        self.failure_summary = FailureSummary()
+        self.run: Run | None = None
+        """The run, once it has ended."""
+        self._began_at = datetime.now(UTC)
+        self._n_truncated = self._truncated_characters = self._n_duplicates = 0
+        self.failures: Counter[str] = Counter()
+        """Failure code -> instances without a completion."""
+        self._not_computed: dict[str, str] = {}
+        self._cut_texts: Counter[str] = Counter()
+        self._digests: set[bytes] = set()
+        self._scores = RecordedScores(metrics, is_grouped=bool(self.benchmark.group_column))
+        self._writer: RunWriter | None = None
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of all completions so far."""
+        return self.totals.usage
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Price of all completions so far, whenever they were bought; None if the price or the tokens are unknown."""
+        return self.totals.cost_usd
+
+    def is_pooled(self, metric: str, rule: Rule) -> bool:
+        """Return whether the run's number for this metric and rule is not a mean over instances."""
+        return (metric, rule) in self._scores.parts
+
+    def open(self, store: Store) -> None:
+        """Create the files that records are written to. The caller holds the lock on model and benchmark."""
+        self._writer = RunWriter(
+            store,
+            benchmark=self.benchmark.name,
+            model=self.model.name,
+            run_id=self.id,
+            metrics=[metric.name for metric in self.metrics],
+            pooled=self._scores.parts,
+            shard=self.shard,
+        )
+
+    def add(self, record: Record, result: ClientResult, replies: Sequence[JudgeVerdict] = ()) -> None:
+        """Add a record, the client's result behind it, and the judges' completions."""
+        if self._writer is None:
+            raise RuntimeError("open() was not called")
+        self._writer.add(record)
+        self._scores.add(record)
+        self.completions.add(record.completion, unreadable=record.is_unreadable, scores=record.scores)
+        if self.jury and record.jury_verdict:
+            self.jury.add(record, record.jury_verdict, replies)
+            self.failure_summary.add_judges(replies)
+        self.done += 1
+        self._n_truncated += record.truncated_characters > 0
+        self._truncated_characters += record.truncated_characters
+        self.totals.add(record.completion, requests_sent=result.requests_sent, cached=result.cached)
+        if result.digest:
+            self._n_duplicates += result.digest in self._digests
+            self._digests.add(result.digest)
+        if failure := record.completion.failure:
+            self.failed += 1
+            self.failures[failure.code] += 1
+            if not result.cached:
+                self.failure_summary.add(self.model.name, failure)
+        for score in record.scores:
+            if score.failure and score.failure.code == "not_computed":
+                self._not_computed.setdefault(score.metric, score.failure.message)
+            self._cut_texts[score.metric] += score.cut and score.rule == "corrected"
+
+    def finish(self, message: str, *, is_unusable: bool, changes: Mapping[str, Any] | None = None) -> Run:
+        """Compute the estimates, write the run folder and return the run.
+
+        A run without completions is not stored, unless every instance was refused, which is its result. A shard is
+        stored: the other shards may have completions.
+
+        Parameters: message, why the run ended early, empty if it did not; is_unusable, because its model cannot be
+        used; changes, fields of the run that its records do not hold.
+        """
+        order = self._scores.put_in_order()
+        if self.jury:
+            self.jury.put_in_order(order)
+        run = replace(self._as_run(message, is_unusable=is_unusable), **(changes or {}))
+        if self._writer and (self.done > self.failed or self._is_refused or (self.shard and run.is_complete)):
+            run = replace(run, folder=self._writer.finish(run))
+            if run.is_complete and not run.shard:
+                from medhelm.storage.run_scores import keep_scores  # lazy: at the end of a run
+
+                keep_scores(run)
+        else:
+            self.discard()
+        self.run = run
+        return run
+
+    def discard(self) -> None:
+        """Delete the files without storing anything; nothing happens once `finish` has begun."""
+        if self._writer:
+            self._writer.discard()
+
+    def _as_run(self, message: str, *, is_unusable: bool) -> Run:
+        n_completions = self.done - self.failed
+        totals = self.totals
+        run = make_run(
+            self.benchmark,
+            run_id=self.id,
+            data_digest=self.dataset.digest,
+            model=self.model,
+            tier=self.dataset.tier,
+            settings=self.settings,
+            origin=self.origin,
+            status=self._status(is_unusable=is_unusable),
+            n=self.n,
+            n_completions=n_completions,
+            failures=self.failures,
+            usage=totals.usage,
+            started=self._began_at.isoformat(timespec="milliseconds"),
+            seconds=round(perf_counter() - self.started, 3),
+            main_metric=self.metrics[0].name,
+            estimates=self._scores.estimates(self.metrics) if n_completions else {rule: {} for rule in RULES},
+            groups=self._scores.group_means(self.metrics[0].name),
+            jury_result=self.jury.result(self._scores.clusters) if self.jury else None,
+            packages=self._packages(),
+        )
+        return replace(
+            run,
+            shard=self.shard,
+            requests_sent=totals.requests_sent,
+            requests_cached=totals.requests_cached,
+            requests_retried=totals.requests_retried,
+            requests_duplicate=self._n_duplicates,
+            cost_usd=None if totals.cost_usd is None else round(totals.cost_usd, 9),
+            n_truncated=self._n_truncated,
+            truncated_characters=self._truncated_characters,
+            completion_counts=self.completions.counts(),
+            snapshots=totals.snapshots,
+            fingerprints=totals.fingerprints,
+            refused_parameters=totals.refused_parameters,
+            completion_days=totals.completion_days,
+            not_computed=self._not_computed,
+            cut_texts=+self._cut_texts,
+            message=message,
+        )
+
+    def _packages(self) -> dict[str, str]:
+        """Return the versions of the packages whose plug-ins took part."""
+        from medhelm.scoring.installed_plugins import versions_in_use  # lazy: after the run
+
+        judges = self.jury.jury.judges if self.jury else ()
+        providers = [model.provider for model in (self.model, *judges)]
+        return versions_in_use(self.benchmark.package, providers, [metric.name for metric in self.metrics])
+
+    @property
+    def _is_refused(self) -> bool:
+        """Return whether every instance was refused.
+
+        Without a single completion, other failures that count as the worst answer are rather those of the settings,
+        such as a window that is too small.
+        """
+        return self.done == self.failed == self.n > 0 and set(self.failures) == {FailureCode.REFUSAL}
+
+    def _status(self, *, is_unusable: bool) -> RunStatus:
+        has_no_completion = self.done == self.failed and (self.done > 0 or is_unusable) and not self._is_refused
+        if has_no_completion and (is_unusable or not self.shard or self.done < self.n):
+            return RunStatus.FAILED
+        return RunStatus.COMPLETE if self.done == self.n else RunStatus.PARTIAL
+
+
+class RecordedScores:
+    """The scores of a run by column: in the order of arrival, and after `put_in_order` in that of the instances."""
+
+    def __init__(self, metrics: Sequence[Metric], *, is_grouped: bool) -> None:
+        """Start without scores. `is_grouped`: True if the instances have groups."""
+        self.parts: dict[tuple[str, Rule], list[Parts]] = {
+            (metric.name, rule): []
+            for metric in metrics
+            for rule in RULES
+            if metric.parts or (is_grouped and rule == "published")
+        }
+        """Contributions to the numbers that are not means over instances."""
+        self._is_grouped = is_grouped
+        self._values = {(metric.name, rule): array("d") for metric in metrics for rule in RULES}
+        self._positions = array("l")
+        self._groups: list[str] = []
+        self._clusters = array("l")
+        self._cluster_numbers: dict[str, int] = {}
+
+    def add(self, record: Record) -> None:
+        """Add the scores of a record; a missing one is nan."""
+        self._positions.append(record.position)
+        for score in record.scores:
+            self._values[score.metric, score.rule].append(float("nan") if score.value is None else score.value)
+            if (parts := self.parts.get((score.metric, score.rule))) is not None:
+                parts.append(score.parts)
+        if self._is_grouped:
+            self._groups.append(record.group)
+        numbers = self._cluster_numbers
+        # -1: independent of all other records.
+        self._clusters.append(numbers.setdefault(record.cluster, len(numbers)) if record.cluster else -1)
+
+    def put_in_order(self) -> Sequence[int]:
+        """Sort from the order of arrival, which is random, to that of the instances; return the old positions.
+
+        So the same run has the same numbers to the last digit.
+        """
+        order = sorted(range(len(self._positions)), key=self._positions.__getitem__)
+        self._positions = array("l", [self._positions[i] for i in order])
+        self._values = {key: array("d", [values[i] for i in order]) for key, values in self._values.items()}
+        self.parts = {key: [parts[i] for i in order] for key, parts in self.parts.items()}
+        self._groups = [self._groups[i] for i in order] if self._groups else []
+        numbers: dict[int, int] = {-1: -1}
+        clusters = [self._clusters[i] for i in order]
+        self._clusters = array("l", [numbers.setdefault(c, len(numbers) - 1) for c in clusters])
+        return order
+
+    @property
+    def clusters(self) -> Clusters:
+        """Cluster of each record, independent records in clusters of their own; None if all are independent."""
+        import numpy as np
+
+        clusters = np.array(self._clusters)
+        return None if (clusters < 0).all() else np.where(clusters < 0, -1 - np.arange(clusters.size), clusters)
+
+    def estimates(self, metrics: Sequence[Metric]) -> dict[Rule, dict[str, Estimate]]:
+        """Return rule -> metric -> estimate; metrics without any score are left out."""
+        import numpy as np
+
+        from medhelm.analysis.ratios import estimate_ratios
+
+        clusters = self.clusters
+        found: dict[Rule, dict[str, Estimate]] = {rule: {} for rule in RULES}
+        for metric in metrics:
+            for rule in RULES:
+                values, parts = np.array(self._values[metric.name, rule]), self.parts.get((metric.name, rule))
+                mean = estimate_ratios(
+                    values, parts, clusters, low=metric.low, high=metric.high, open_below=metric.open_below
+                )
+                if mean is not None:
+                    found[rule][metric.name] = mean
+        return found
+
+    def group_means(self, metric: str) -> dict[str, dict[str, float | None]]:
+        """Return the means of a metric by group; empty if the benchmark has no groups."""
+        from medhelm.analysis.means import group_means  # lazy: not needed before the end
+
+        return group_means(self._groups, {rule: self._values[metric, rule] for rule in RULES})
+
+
+class ProgressListener(Protocol):
+    """Receives the progress of runs, such as a display in a terminal."""
+
+    def began(self, run: RunRecorder) -> None:
+        """Called before the first request of a run."""
+
+    def ended(self, run: RunRecorder) -> None:
+        """Called when a run is stored, or could not be; `run.run` says how it ended."""
+
+    def note(self, text: str) -> None:
+        """Called with a message for the user."""
+
+    def watch(self, pools: Sequence[PoolProvider]) -> None:
+        """Called at the start with the pools of servers, which are added when they are used."""
+
+
+class NullListener:
+    """A listener that ignores all events."""
+
+    def watch(self, pools: Sequence[PoolProvider]) -> None:
+        """Do nothing."""
+
+    def began(self, run: RunRecorder) -> None:
+        """Do nothing."""
+
+    def ended(self, run: RunRecorder) -> None:
+        """Do nothing."""
+
+    def note(self, text: str) -> None:
+        """Do nothing."""
+
+
+def make_run(
+    benchmark: Benchmark,
+    *,
+    run_id: str,
+    data_digest: str,
+    model: Model,
+    tier: Tier,
+    settings: Mapping[str, Any],
+    origin: Origin | None,
+    status: RunStatus,
+    n: int,
+    n_completions: int,
+    failures: Mapping[str, int],
+    usage: Usage,
+    started: str,
+    seconds: float,
+    main_metric: str,
+    estimates: Mapping[Rule, Mapping[str, Estimate]],
+    groups: Mapping[str, Mapping[str, float | None]],
+    jury_result: JuryResult | None,
+    packages: Mapping[str, str] | None = None,
+) -> Run:
+    """Assemble a run from its numbers; every run that is stored, recorded or imported, comes from here.
+
+    `n`: instances expected; `n_completions`: those with a completion. `packages`: versions of plug-ins that took part.
+    """
+    return Run(
+        id=run_id,
+        benchmark=benchmark.name,
+        title=benchmark.title,
+        taxonomy=benchmark.taxonomy,
+        benchmark_digest=benchmark.digest,
+        data_digest=data_digest,
+        model=model.name,
+        tier=tier,
+        status=status,
+        settings=settings,
+        started=started,
+        seconds=seconds,
+        n=n,
+        n_failed=n - n_completions,
+        failures=dict(failures),
+        requests_sent=0,
+        requests_cached=0,
+        usage=usage,
+        cost_usd=None,
+        main_metric=main_metric,
+        estimates=estimates,
+        groups=groups,
+        jury_result=jury_result,
+        resolved_model=model,
+        versions={"medhelm": __version__, "python": platform.python_version(), **(packages or {})},
+        origin=origin,
+    )
+
+
+def _run_shard(shard: Shard, run_id: str, n_in_run: int) -> RunShard:
+    return RunShard(index=shard.index, count=shard.count, run_id=run_id, n_in_run=n_in_run)
+
+
+def identity(
+    benchmark: Benchmark, data_digest: str, model: Model, settings: Mapping[str, object], jury: Jury | None
+) -> str:
+    """Return the hash that identifies a run: same benchmark, data, model, settings and jury are the same run."""
+    content: list[object] = [
+        benchmark.name,
+        benchmark.digest,
+        data_digest,
+        *_identity_of(model),
+        sorted(settings.items()),
+    ]
+    if jury:
+        content.append([[_identity_of(judge) for judge in jury.judges], jury.min_judges])
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def _identity_of(model: Model) -> list[object]:
+    """Return what distinguishes a model from others."""
+    return [
+        [model.name, model.provider, model.base_url, model.remote_name, model.reasoning, model.reasoning_effort],
+        sorted(model.parameters.items()),
+    ]
+
+
+def import_engines() -> None:
+    """Import what the end of a run needs in a thread, while the event loop waits for the network."""
+
+    def load() -> None:
+        with suppress(ImportError):  # raised again where it is needed
+            import duckdb  # noqa: F401
+
+            import medhelm.analysis.ratios  # noqa: F401
+
+    # Not a daemon: an interpreter that exits during this import would crash, if the user pressed Ctrl-C early.
+    threading.Thread(target=load).start()
+
+
+# --- request totals ---------------------------------------------------------------------------------------------------
+# Totals of a run: requests to the model and to each judge, with tokens, cost, reported versions and failures, and the
+# completions without a readable answer.
+#
+# `JuryRecorder` turns those of the judges into a `JuryResult`.
+
+DAY_S = 86_400
+EPOCH = date(1970, 1, 1)
+
+
+@dataclass(slots=True)
+class FailureKind:
+    """One kind of failure of one model or judge."""
+
+    count: int
+    """Failed requests."""
+    message: str
+    """Message of the first of them."""
+
+
+@dataclass(slots=True)
+class FailureSummary:
+    """The failed requests of a run by model or judge and by code, each with the message of the first.
+
+    Only the numbers are stored with a run: messages of services may repeat what they were sent.
+    """
+
+    kinds: dict[tuple[str, str], FailureKind] = field(default_factory=dict)
+    """Name of the model or judge, and code -> failures."""
+
+    def add(self, name: str, failure: Failure) -> None:
+        """Count one failure of a request to the model or judge of this name."""
+        known = self.kinds.get((name, failure.code))
+        if known is None:
+            self.kinds[name, failure.code] = FailureKind(1, failure.message)
+        else:
+            known.count += 1
+
+    def add_judges(self, verdicts: Sequence[JudgeVerdict]) -> None:
+        """Count failed requests to judges; a judge that cannot be used has a message of its own."""
+        for one in verdicts:
+            failure = one.reply.completion.failure
+            if failure and not one.cached and failure.code != FailureCode.UNUSABLE:
+                self.add(one.reply.judge, failure)
+
+
+class RequestTotals:
+    """Totals over the requests to one model or judge."""
+
+    def __init__(self, model: Model) -> None:
+        """Start at zero. `model`: the model or judge, with its price."""
+        self.model = model
+        self.requests_sent = self.requests_cached = self.requests_retried = 0
+        self.usage = Usage()
+        """Tokens of all completions, whenever they were bought."""
+        self._batched = Usage()
+        self._is_metered = True
+        self._snapshots: Counter[str] = Counter()
+        self._fingerprints: Counter[str] = Counter()
+        self._refused_parts: Counter[str] = Counter()
+        self._days: Counter[int] = Counter()
+        """Day of arrival since 1970, UTC -> completions."""
+
+    def add(self, completion: Completion, *, requests_sent: int, cached: bool) -> None:
+        """Add a completion, the requests sent for it now, and whether it came from the cache."""
+        self.requests_sent += requests_sent
+        self.requests_retried += max(0, requests_sent - 1)
+        self.requests_cached += cached
+        self.usage += completion.usage
+        if completion.batched:
+            self._batched += completion.usage
+        if self.model.base_url and not is_metered(completion):
+            self._is_metered = False
+        if completion.reported_model:
+            self._snapshots[completion.reported_model] += 1
+        if completion.fingerprint:
+            self._fingerprints[completion.fingerprint] += 1
+        if completion.refused_parameters:
+            self._refused_parts.update(completion.refused_parameters)
+        if completion.failure is None and completion.received is not None:
+            self._days[int(completion.received // DAY_S)] += 1
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Price of all completions, whenever they were bought; None if the price or the tokens are unknown."""
+        price = self.model.price
+        return None if price is None or not self._is_metered else cost_with_batches(self.usage, self._batched, price)
+
+    @property
+    def snapshots(self) -> dict[str, int]:
+        """Model version that servers reported -> completions, most frequent first."""
+        return by_frequency(self._snapshots)
+
+    @property
+    def fingerprints(self) -> dict[str, int]:
+        """System fingerprint that servers reported -> completions, most frequent first."""
+        return by_frequency(self._fingerprints)
+
+    @property
+    def refused_parameters(self) -> dict[str, int]:
+        """Optional part of a request that servers refused -> completions made without it, most frequent first."""
+        return by_frequency(self._refused_parts)
+
+    @property
+    def completion_days(self) -> dict[str, int]:
+        """Day of arrival, ISO 8601, UTC -> completions, the earliest first."""
+        return {(EPOCH + timedelta(days=day)).isoformat(): n for day, n in sorted(self._days.items())}
+
+
+class CompletionCounter:
+    """Counts the completions of a run without a readable answer."""
+
+    def __init__(self, metric: Metric | None) -> None:
+        """Start at zero. `metric`: the main metric of the run; None if it is not known here."""
+        self._metric = metric
+        self._reads = metric.reads if metric else None
+        self._is_known = True
+        self._n: Counter[str] = Counter()
+
+    def add(self, completion: Completion, *, unreadable: bool | None, scores: Sequence[Score] = ()) -> None:
+        """Add a completion; a failed request is none. `unreadable`: as in `Record`; `scores`: those of the completion.
+
+        Where the main metric reads answers, None means that the record is of an older version, or the instance cannot
+        be scored: the number is then unknown.
+        """
+        if completion.failure:
+            return
+        is_right = self._metric is not None and has_best(self._metric, scores)
+        blank = is_blank(completion) and not is_right
+        self._is_known &= unreadable is not None or is_blank(completion) or self._reads is None
+        self._n["completions"] += 1
+        self._n["blank"] += blank
+        self._n["with reasoning"] += blank and has_reasoning(completion)
+        self._n["unreadable"] += bool(unreadable)
+        if completion.finish_reason == LENGTH:
+            self._n["at limit"] += blank or (bool(unreadable) if self._reads else not is_right)
+
+    def counts(self) -> CompletionCounts | None:
+        """Return the counts; None without completions."""
+        n = self._n
+        if not n["completions"]:
+            return None
+        return CompletionCounts(
+            n=n["completions"],
+            blank=n["blank"],
+            blank_with_reasoning=n["with reasoning"],
+            unreadable=n["unreadable"] if self._reads and self._is_known else None,
+            answer=self._reads.answer if self._reads else "",
+            at_limit=n["at limit"],
+        )
+
+
+def has_reasoning(completion: Completion) -> bool:
+    """Return True if the reply behind a blank completion is known to have held reasoning, in its text or beside it."""
+    return completion.usage.reasoning > 0 or bool((completion.text or "").strip())
+
+
+def by_frequency(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return counts sorted by frequency, then name, so that they do not depend on the order of arrival."""
+    return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+class JudgeRecorder:
+    """Totals of one judge."""
+
+    def __init__(self, judge: Model) -> None:
+        """Start at zero."""
+        self.totals = RequestTotals(judge)
+        self.expected = 0
+        self.failures: Counter[str] = Counter()
+
+    def tally(self) -> JudgeTally:
+        """Return the totals in their stored form."""
+        cost_usd = self.totals.cost_usd
+        return JudgeTally(
+            expected=self.expected,
+            failures=dict(self.failures),
+            usage=self.totals.usage,
+            cost_usd=None if cost_usd is None else round(cost_usd, 9),
+            requests_sent=self.totals.requests_sent,
+            requests_cached=self.totals.requests_cached,
+            snapshots=self.totals.snapshots,
+            fingerprints=self.totals.fingerprints,
+            refused_parameters=self.totals.refused_parameters,
+        )
+
+
+class JuryRecorder:
+    """Totals of a jury, and its scores on the parts of the rubric."""
+
+    def __init__(self, jury: Jury, rubric: Rubric) -> None:
+        """Start at zero."""
+        self.jury, self.rubric = jury, rubric
+        self.judges = {judge.name: JudgeRecorder(judge) for judge in jury.judges}
+        self.n_blank = self.n_too_few_judges = self.n_with_injection_signs = 0
+        self._n = 0
+        self._has_codes = jury.has_codes
+        self._subscores: dict[str, array[float]] = {}
+
+    @property
+    def failed(self) -> int:
+        """Number of missing judgments."""
+        return sum(judge.failures.total() for judge in self.judges.values())
+
+    def add(self, record: Record, verdict: JuryVerdict, replies: Sequence[JudgeVerdict]) -> None:
+        """Add a record, the jury's verdict on its completion, and the judges' completions behind it."""
+        for one in replies:
+            totals = self.judges[one.reply.judge].totals
+            totals.add(one.reply.completion, requests_sent=one.requests_sent, cached=one.cached)
+            self._has_codes &= bool(one.reply.verification_code)
+        for judgment in verdict.judgments:
+            judge = self.judges[judgment.judge]
+            judge.expected += 1
+            if judgment.failure:
+                judge.failures[judgment.failure.code] += 1
+        from medhelm.scoring.jury.panel import is_blank  # loaded by the jury
+
+        self.n_blank += is_blank(record.completion)
+        self.n_too_few_judges += bool(verdict.judgments) and verdict.scores[0].value is None
+        self.n_with_injection_signs += bool(record.injection_signs)
+        self._add_subscores(verdict)
+
+    def _add_subscores(self, verdict: JuryVerdict) -> None:
+        """Extend the column of each name, with nan where a completion has none."""
+        for name in verdict.subscores:
+            self._subscores.setdefault(name, array("d", [float("nan")] * self._n))
+        for name, column in self._subscores.items():
+            column.append(verdict.subscores.get(name, float("nan")))
+        self._n += 1
+
+    def put_in_order(self, order: Sequence[int]) -> None:
+        """Reorder the scores on the parts of the rubric; `order`: positions in the order of arrival."""
+        self._subscores = {name: array("d", [column[i] for i in order]) for name, column in self._subscores.items()}
+
+    def result(self, clusters: Clusters) -> JuryResult:
+        """Return the jury's result as it is stored. `clusters`: the cluster of each record, in order."""
+        import numpy as np
+
+        from medhelm.analysis.means import estimate
+
+        low, high = self.rubric.low, self.rubric.high
+        subscores = {}
+        for name, values in sorted(self._subscores.items()):
+            mean = estimate(np.array(values), clusters, low=low, high=high, open_below=self.rubric.open_below)
+            if mean is not None:
+                subscores[name] = mean
+        return make_jury_result(
+            replace(self.jury, has_codes=self._has_codes),
+            self.rubric,
+            {name: judge.tally() for name, judge in self.judges.items()},
+            n_blank=self.n_blank,
+            n_too_few_judges=self.n_too_few_judges,
+            n_with_injection_signs=self.n_with_injection_signs,
+            subscores=subscores,
+        )
+
+
+def make_jury_result(
+    jury: Jury,
+    rubric: Rubric,
+    tallies: Mapping[str, JudgeTally],
+    *,
+    n_blank: int,
+    n_too_few_judges: int,
+    n_with_injection_signs: int = 0,
+    subscores: Mapping[str, Estimate] | None = None,
+) -> JuryResult:
+    """Return the result of a jury, with the scale of its rubric."""
+    return JuryResult(
+        jury=jury,
+        low=rubric.low,
+        high=rubric.high,
+        rubric=rubric.name,
+        rubric_digest=rubric.digest,
+        form=rubric.form,
+        lower_is_better=tuple(c.name for c in rubric.criteria if not c.higher_is_better),
+        floors=rubric.floors,
+        tallies=tallies,
+        n_blank=n_blank,
+        n_too_few_judges=n_too_few_judges,
+        n_with_injection_signs=n_with_injection_signs,
+        subscores=subscores or {},
+    )

@@ -1,1 +1,0 @@
-"""Workbooks and Word documents."""

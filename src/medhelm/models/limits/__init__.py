@@ -1,1 +1,0 @@
-"""Limits on money, requests in flight and open files."""

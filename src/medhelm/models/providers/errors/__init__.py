@@ -1,1 +1,0 @@
-"""Turn a provider's error responses into failure codes and advice."""

@@ -1,1 +1,0 @@
-"""The evaluation card: one page about an evaluation, for a committee."""

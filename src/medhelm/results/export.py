@@ -1,0 +1,364 @@
+"""Export the runs of a store as plain tables with a data dictionary."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from medhelm import __version__
+from medhelm.analysis.cost import sum_costs
+from medhelm.analysis.leaderboard.build import build_leaderboard
+from medhelm.analysis.leaderboard.types import Leaderboard
+from medhelm.benchmarks.quality import are_record_numbers
+from medhelm.domain import JURY, RULES, Rule, Run, Tier, Usage
+from medhelm.domain.result import LeftOut, Remark
+from medhelm.errors import StoreError, UserError
+from medhelm.io.output_folder import check_export, new_export
+from medhelm.reports.export import ColumnEntry, ExportResult, Kind, MetricEntry, dictionary, to_markdown, to_rows
+from medhelm.reports.formats.fields import columns_of, file_rows
+from medhelm.reports.formats.json import select
+from medhelm.reports.leaderboard_fields import CSV_FIRST, model_fields
+from medhelm.results.comparable import default_tier, left_out_remarks, select_runs
+from medhelm.results.leaderboard import leaderboard_of, read_inputs, with_judges_in_verdict
+from medhelm.results.options import USUAL, BoardOptions
+from medhelm.results.runs.pricing import read_pricing
+from medhelm.results.runs.remarks import cached_completions_text, counted_runs, jury_remarks, unfinished_remarks
+from medhelm.results.runs.run_filter import filter_runs
+from medhelm.results.spending import repriced
+from medhelm.results.suites import suite_sort_key
+from medhelm.scoring.metrics import METRICS
+from medhelm.storage.damage import damaged, intact_runs, run_tables
+from medhelm.storage.export_tables import (
+    PROMPTS,
+    Format,
+    RecordSource,
+    judgment_columns,
+    record_columns,
+    write_joined,
+    write_rows,
+)
+from medhelm.storage.privacy import Pseudonyms, record_export, table_rows
+from medhelm.storage.runs import load_runs, records_path, run_metrics
+from medhelm.storage.store import Store, open_store
+
+# --- export tables ----------------------------------------------------------------------------------------------------
+
+_TYPES: Mapping[Kind, str] = {
+    "text": "VARCHAR",
+    "JSON": "VARCHAR",
+    "whole number": "BIGINT",
+    "number": "DOUBLE",
+    "true or false": "BOOLEAN",
+}
+"""Kind of a column -> its type in DuckDB."""
+
+
+def export_tables(
+    store: Path, folder: Path, format: Format, options: BoardOptions = USUAL, *, texts: bool = False
+) -> ExportResult:
+    """Write the selected runs of a store as tables, and `dictionary.csv` and `dictionary.md`.
+
+    Column `counts` of the table `runs` says which runs are on the leaderboard.
+    Parameters: folder, new, empty or an export of the same kind; texts, True to include prompts, completions and
+    explanations of judges.
+    Raises: UserError, StoreError, StoreFullError.
+    """
+    check_export(folder, format)
+    selection = select_for_export(store, options)
+    metrics = _metrics(selection)
+    described = dictionary(map(_describe, metrics), texts=texts)
+    by_rule = [replace(options, rule=rule) for rule in RULES if selection.counted]
+    boards = [export_leaderboard(store, selection, one) for one in by_rule]
+    counts: dict[str, int] = {}
+    with new_export(folder, format, {"medhelm": __version__, "texts": texts, "tier": selection.tier}) as new:
+
+        def place(table: str) -> Path:
+            return new / f"{table}.{format}"
+
+        small: dict[str, Iterator[dict[str, Any]]] = {
+            "runs": _runs(selection),
+            "estimates": _estimates(selection),
+            "groups": _groups(selection),
+            "judges": _judges(selection),
+            "leaderboard": _leaderboard(boards),
+        }
+        for table, rows in small.items():
+            counts[table] = write_rows(place(table), _columns(described[table]), rows)
+        counts["records"] = write_joined(
+            place("records"),
+            record_columns(metrics, texts=texts),
+            _sources(selection, "records.parquet"),
+            Pseudonyms.of_store(selection.store),
+        )
+        counts["judgments"] = write_joined(
+            place("judgments"), judgment_columns(texts=texts), _sources(selection, "judgments.parquet")
+        )
+        if texts:
+            counts["prompts"] = write_joined(place("prompts"), PROMPTS, _prompts(selection))
+        names = dict.fromkeys(("table", "column", "type", "unit", "range", "meaning", "missing"), "VARCHAR")
+        write_rows(new / "dictionary.csv", names, to_rows(described))
+        words = to_markdown(described, format=format, texts=texts)
+        (new / "dictionary.md").write_text(words, encoding="utf-8")
+    record_export(store, folder, format, (run.benchmark for run in selection.runs), has_text=texts)
+    files, size = folder_size(folder)
+    return ExportResult(
+        kind=format,
+        place=folder,
+        files=files,
+        bytes=size,
+        counts=counts,
+        remarks=(*map(str, selection.remarks), *_cluster_remarks(selection)),
+    )
+
+
+def _cluster_remarks(selection: ExportSelection) -> Iterator[str]:
+    """Yield a remark for each benchmark whose clusters look like record numbers of patients."""
+    for name in benchmarks_with_record_numbers(selection.runs):
+        yield (
+            f"{name}: the clusters look like record numbers of patients. The column `cluster` holds keyed hashes "
+            "of them; ids of instances are written as they are."
+        )
+
+
+def _metrics(selection: ExportSelection) -> list[str]:
+    """Return all metrics of the runs: known ones in the order of the registry, then others by name."""
+    found = {metric for run in selection.runs for metric in run_metrics(run)}
+    order = [JURY, *METRICS]
+    return [name for name in order if name in found] + sorted(found - set(order))
+
+
+def _describe(metric: str) -> MetricEntry:
+    if metric == JURY:
+        return MetricEntry(metric, "What judges gave.", "the rubric's scale, such as 1 to 5")
+    known = METRICS.if_usable(metric)
+    if known is None:
+        return MetricEntry(metric, "As another harness reported it.", "")
+    return MetricEntry(metric, known.description, f"{known.low:g} to {known.high:g}")
+
+
+def _columns(entries: list[ColumnEntry]) -> dict[str, str]:
+    return {entry.column: _TYPES[entry.kind] for entry in entries}
+
+
+def _sources(selection: ExportSelection, file: str) -> list[RecordSource]:
+    """Return this file of each run that has it."""
+    return [
+        RecordSource(path=path.absolute(), front=_keys(run), metric=run.main_metric)
+        for run in selection.runs
+        if run.folder and (path := run.folder / file).exists()
+    ]
+
+
+def _keys(run: Run) -> dict[str, str]:
+    return {"run": run.id, "benchmark": run.benchmark, "model": run.model}
+
+
+def _prompts(selection: ExportSelection) -> list[RecordSource]:
+    """Return the files of prompts of the runs, once for each benchmark and data."""
+    found: dict[Path, RecordSource] = {}
+    for run in selection.runs:
+        path = selection.store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest).absolute()
+        if path.exists():
+            digests = {"benchmark_digest": run.benchmark_digest, "data_digest": run.data_digest}
+            found.setdefault(path, RecordSource(path=path, front={"benchmark": run.benchmark, **digests}))
+    return list(found.values())
+
+
+# --- rows of the small tables -----------------------------------------------------------------------------------------
+
+
+def _runs(selection: ExportSelection) -> Iterator[dict[str, Any]]:
+    counted = {run.id for run in selection.counted.values()}
+    for run in selection.runs:
+        settings, price, judged = run.settings, run.resolved_model and run.resolved_model.price, run.jury_result
+        yield {
+            **_keys(run),
+            **select(run, "title category=taxonomy.category subcategory=taxonomy.subcategory"),
+            "task": run.taxonomy.task or None,
+            "model_at_server": run.resolved_model.remote_name if run.resolved_model else None,
+            **select(run, "tier status"),
+            "counts": run.id in counted,
+            **select(run, "main_metric n n_failed"),
+            "failures": json.dumps(run.failures, sort_keys=True),
+            **select(run, "n_blank=completion_counts.blank n_unreadable=completion_counts.unreadable"),
+            **select(run, "n_at_limit=completion_counts.at_limit"),
+            **select(run, "started seconds requests_sent requests_cached n_shortened=n_truncated"),
+            "snapshots": json.dumps(run.snapshots, sort_keys=True),
+            **_usage(run.usage),
+            "cost_usd": run.cost_usd,
+            "judges_cost_usd": judges_cost(run),
+            "price_input_usd": price.input if price else None,
+            "price_output_usd": price.output if price else None,
+            "price_source": price.source if price else None,
+            "judges": "; ".join(judge.name for judge in run.judges) if judged else None,
+            "jury_coverage": judged.coverage if judged else None,
+            **{name: settings.get(name) for name in ("sample", "limit", "seed", "max_tokens", "temperature")},
+            **select(run, "benchmark_digest data_digest"),
+            "medhelm_version": run.versions.get("medhelm"),
+            "python_version": run.versions.get("python"),
+            "origin": run.origin.harness if run.origin else None,
+            "origin_run": run.origin.run if run.origin else None,
+        }
+
+
+def judges_cost(run: Run) -> float | None:
+    """Return the cost of the judges of a run; None without judges or if a price is unknown."""
+    costs = [tally.cost_usd for tally in run.tallies.values()]
+    return sum_costs(costs).usd if costs else None
+
+
+def _usage(usage: Usage) -> dict[str, int]:
+    return select(
+        usage,
+        "input_tokens=input cached_input_tokens=cached_input output_tokens=output reasoning_tokens=reasoning "
+        "cache_write_tokens=cache_write",
+    )
+
+
+def _estimates(selection: ExportSelection) -> Iterator[dict[str, Any]]:
+    for run in counted_runs(selection.runs):
+        for metric in run_metrics(run):
+            for rule in RULES:
+                if estimate := run.estimates.get(rule, {}).get(metric):
+                    yield {
+                        **_keys(run),
+                        "metric": metric,
+                        "main": metric == run.main_metric,
+                        "scoring": rule,
+                        **select(estimate, "value value_low=low value_high=high n n_failed"),
+                        "method": estimate.method or None,
+                        **_completers(run, metric, rule),
+                    }
+
+
+def _completers(run: Run, metric: str, rule: Rule) -> dict[str, Any]:
+    """Return how many failures count as the worst answer, and the mean without them; empty cells if there are none."""
+    own = run.completers.get(metric) if rule == "corrected" else None
+    counted = own.n_failed - run.estimates[rule][metric].n_failed if own else None
+    values = select(
+        own, "completers_value=value completers_low=low completers_high=high completers_n=n completers_method=method"
+    )
+    return {"n_failed_by_model": counted, **values}
+
+
+def _groups(selection: ExportSelection) -> Iterator[dict[str, Any]]:
+    for run in counted_runs(selection.runs):
+        for group, means in run.groups.items():
+            for rule in RULES:
+                yield {**_keys(run), "group": group, "scoring": rule, "value": means.get(rule), "n": means.get("n")}
+
+
+def _judges(selection: ExportSelection) -> Iterator[dict[str, Any]]:
+    for run in selection.runs:
+        for judge, tally in run.tallies.items():
+            yield {
+                **_keys(run),
+                "judge": judge,
+                "expected": tally.expected,
+                "failed": tally.failed,
+                "failures": json.dumps(tally.failures, sort_keys=True),
+                **_usage(tally.usage),
+                "cost_usd": tally.cost_usd,
+            }
+
+
+def _leaderboard(boards: list[Leaderboard]) -> Iterator[dict[str, Any]]:
+    for board in boards:
+        yield from file_rows(columns_of(model_fields(board), CSV_FIRST), board.all_rows)
+
+
+# --- export selection -------------------------------------------------------------------------------------------------
+# Select the runs of a store to export.
+
+
+@dataclass(frozen=True, slots=True)
+class ExportSelection:
+    """Runs of a store, ready to be exported."""
+
+    store: Store
+    """Store of the runs."""
+    runs: Sequence[Run]
+    """All selected runs, finished or not, in the order of the suite, then by model."""
+    counted: Mapping[tuple[str, str], Run]
+    """Model and benchmark -> the run that a leaderboard counts, in the same order."""
+    tier: Tier
+    """Real data or sample rows."""
+    remarks: Sequence[Remark]
+    """Limits of the selection of runs and of their juries."""
+    left_out: Sequence[LeftOut] = ()
+    """Models that do not count on a benchmark, because they were measured under other conditions."""
+
+
+def select_for_export(folder: Path, options: BoardOptions) -> ExportSelection:
+    """Select the runs to export, and those of them that a leaderboard counts.
+
+    Raises: UserError for unknown names, or if no run is selected; StoreError naming every file that cannot be read.
+    """
+    store = open_store(folder)
+    stored = intact_runs(load_runs(store))
+    if not stored:
+        cached = cached_completions_text([folder])
+        raise UserError(f"the store {folder} holds no run. `medhelm run` makes some. {cached}".rstrip())
+    own = filter_runs(options.wanted, stored, lambda run: run)
+    tier = options.tier or default_tier(own)
+    own = [run for run in own if run.tier == tier]
+    if not own:
+        raise UserError(f"the store {folder} holds no run on {tier} data with these names.")
+    if problems := damaged(path for run in own for path in run_tables(run)):
+        raise StoreError("\n".join(map(str, problems)))
+    if (pricing := read_pricing(options.pricing)) is not None:
+        own = repriced(own, pricing)
+    own.sort(key=lambda run: (*suite_sort_key(run.benchmark), run.model, run.started, run.id))
+    choice = select_runs(("", run) for run in stored if run.tier == tier)  # as the leaderboard of the whole store
+    names = {(run.model, run.benchmark) for run in own}
+    left_out = [one for one in choice.left_out if (one.model, one.benchmark) in names]
+    chosen = {run.folder for run in choice.runs.values()}
+    counted = {(run.model, run.benchmark): run for run in own if run.folder in chosen}
+    return ExportSelection(
+        store,
+        own,
+        counted,
+        tier,
+        [
+            *left_out_remarks(left_out),
+            *jury_remarks(counted.values()),
+            *unfinished_remarks(select_runs(("", run) for run in own).unfinished),
+        ],
+        left_out,
+    )
+
+
+def benchmarks_with_record_numbers(runs: Iterable[Run]) -> list[str]:
+    """Return the benchmarks whose clusters look like record numbers of patients."""
+    by_benchmark = {run.benchmark: run for run in runs}
+    clusters = {
+        name: [row[0] for row in table_rows(records_path(run), ("cluster",))] for name, run in by_benchmark.items()
+    }
+    return [name for name, found in clusters.items() if any(found) and are_record_numbers("", found)]
+
+
+def folder_size(folder: Path) -> tuple[int, int]:
+    """Return the number of files in a folder, and their bytes."""
+    sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
+    return len(sizes), sum(sizes)
+
+
+def export_leaderboard(store: Path, selection: ExportSelection, options: BoardOptions) -> Leaderboard:
+    """Return the leaderboard of the selected benchmarks and models, as `medhelm leaderboard` shows it."""
+    whole = BoardOptions(rule=options.rule, tier=selection.tier, pricing=options.pricing)
+    if options.wanted.is_empty:
+        return leaderboard_of([store], whole)
+    finished = read_inputs([store], whole)
+    cells = [cell for cell in finished.cells if (cell.model, cell.benchmark) in selection.counted]
+    names = {cell.benchmark for cell in cells}
+    board = build_leaderboard(
+        cells,
+        [column for column in finished.columns if column.benchmark in names],
+        scoring=options.rule,
+        tier=selection.tier,
+    )
+    board = replace(board, left_out=tuple(selection.left_out), remarks=(*board.remarks, *selection.remarks))
+    return with_judges_in_verdict(board, finished.judge_agreement)
