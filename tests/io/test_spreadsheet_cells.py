@@ -87,9 +87,9 @@ def test_parts_of_a_text_fit_into_cells(text: str) -> None:
 
 # --- every writer -----------------------------------------------------------------------------------------------------
 
-GUARDED = {"reports/formats/tables.py", "storage/export_tables.py", "reports/rating_workbook.py"}
+GUARDED = {"reports/formats/tables.py", "storage/export_tables.py", "results/ratings.py"}
 """Modules that write cells with texts of models or users."""
-INVENTED = {"benchmarks/scaffold.py", "benchmarks/sample_data/writers.py"}
+INVENTED = {"benchmarks/new.py", "benchmarks/data/sample_files.py"}
 """Modules that write our own invented rows as data of a benchmark, which is read back as it is."""
 
 
