@@ -40,7 +40,6 @@ from medhelm.models.models_file import ModelDefinition, definable_providers
 from medhelm.models.providers import SERVICES
 from medhelm.scoring.metrics import METRIC_NAMES, METRICS
 from medhelm.storage import judgments, live_status, runs, store
-from medhelm.storage import store as run_file
 from medhelm.storage.json_form import JsonForm
 from tools import descriptions
 
@@ -462,17 +461,17 @@ def columns_table(columns: Mapping[str, str], texts: Mapping[str, str], what: st
 
 
 PARTS_OF_RUN: dict[str, JsonForm[Any]] = {
-    "taxonomy": run_file.TAXONOMY,
-    "usage": run_file.USAGE,
-    "Each of estimates": run_file.ESTIMATE,
-    "completion_counts": run_file.COMPLETION_COUNTS,
-    "origin": run_file.ORIGIN,
-    "reached, and each judge": run_file.MODEL,
-    "price of a model": run_file.PRICE,
-    "sitting": run_file.JURY_RESULT,
-    "jury of a sitting": run_file.JURY,
-    "Each of floors": run_file.FLOOR,
-    "Each of tallies": run_file.TALLY,
+    "taxonomy": store.TAXONOMY,
+    "usage": store.USAGE,
+    "Each of estimates": store.ESTIMATE,
+    "completion_counts": store.COMPLETION_COUNTS,
+    "origin": store.ORIGIN,
+    "reached, and each judge": store.MODEL,
+    "price of a model": store.PRICE,
+    "sitting": store.JURY_RESULT,
+    "jury of a sitting": store.JURY,
+    "Each of floors": store.FLOOR,
+    "Each of tallies": store.TALLY,
 }
 """Heading -> form of an object below a key of run.json."""
 
@@ -500,8 +499,8 @@ def store_page() -> str:
             "## run.json\n",
             "This file has the numbers and settings of one run, without any text of patients or models. It is written "
             "last, so a folder with this file holds a complete run.\n",
-            f"Its key `format` is {run_file.RUN_FORMAT}. These keys follow:\n",
-            json_table(run_file.RUN),
+            f"Its key `format` is {store.RUN_FORMAT}. These keys follow:\n",
+            json_table(store.RUN),
             *(f"### {title}\n\n{json_table(form)}" for title, form in PARTS_OF_RUN.items()),
             "## records.parquet\n",
             "One row for each instance. After these columns come `METRIC_corrected` and `METRIC_published` for every "

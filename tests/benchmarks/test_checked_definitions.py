@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.benchmarks import definition as checked_definitions
+from medhelm.benchmarks import definition
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.definition import CHECKED, FILE_NAME, HOOKS, LIBRARY, find_checked, read_definition
 from medhelm.scoring.metrics import METRIC_NAMES
@@ -38,7 +38,7 @@ def changeable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
     """A copy of the folder of a built-in benchmark, in a library of its own."""
     folder = tmp_path / "head_qa"
     shutil.copytree(LIBRARY / folder.name, folder)
-    monkeypatch.setattr(checked_definitions, "LIBRARY", tmp_path)
+    monkeypatch.setattr(definition, "LIBRARY", tmp_path)
     monkeypatch.setattr("medhelm.benchmarks.catalog.LIBRARY", tmp_path)
     find_checked.cache_clear()
     yield folder

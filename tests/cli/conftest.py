@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.evaluation import batches as job
-from medhelm.evaluation import batches as polling
 from tests.support.benchmarks.batched import BatchRuns, N, respond, write_models
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.cli import Medhelm
@@ -21,8 +19,8 @@ def batches(medhelm: Medhelm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """Commands on nine questions, with models and judges at a server that speaks the batch APIs and is never slow."""
     for name, key in KEYS.items():
         monkeypatch.setenv(name, key)
-    monkeypatch.setattr(job, "FIRST_POLL_S", 0.005)
-    monkeypatch.setattr(polling, "FIRST_RETRY_S", 0.001)
+    monkeypatch.setattr("medhelm.evaluation.batches.FIRST_POLL_S", 0.005)
+    monkeypatch.setattr("medhelm.evaluation.batches.FIRST_RETRY_S", 0.001)
     with BatchServer() as services:
         services.answer_with(respond)
         models = write_models(tmp_path / "models.yaml", services)

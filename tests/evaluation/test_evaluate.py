@@ -15,7 +15,7 @@ from filelock import FileLock
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Benchmark, Model, Price, Shard
 from medhelm.errors import MissingError, StoreError, UserError
-from medhelm.evaluation import session as preparation
+from medhelm.evaluation import session
 from medhelm.evaluation.evaluate import Evaluation, Settings, evaluate
 from medhelm.models.cache import Cache
 from medhelm.models.catalog import find_models
@@ -347,7 +347,7 @@ def test_scores_of_a_whole_run_are_kept_at_its_end(
 
 
 def test_text_that_waits_for_its_turn_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preparation, "MAXIMUM_LOADED_CHARACTERS", 100)
+    monkeypatch.setattr(session, "MAXIMUM_LOADED_CHARACTERS", 100)
     benchmarks = [toy(tmp_path), toy(tmp_path, name="toy_two", n=30)]
     evaluation = run(tmp_path, named("baseline/majority", "baseline/random"), *benchmarks)
     assert [(r.benchmark, r.model, r.n) for r in evaluation.runs] == [

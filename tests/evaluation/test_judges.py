@@ -14,7 +14,7 @@ import pytest
 
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import FailureCode, JudgeTally, Jury, Message, Model, Prompt, Run
-from medhelm.evaluation import batches as job
+from medhelm.evaluation import batches
 from medhelm.evaluation.context import ContextFitter, RunHistory, TokenEstimator
 from medhelm.evaluation.evaluate import Settings, evaluate
 from medhelm.evaluation.plan import make_plan
@@ -255,7 +255,7 @@ def test_a_server_that_cuts_in_silence_is_sent_nothing_that_may_be_too_long(tmp_
 def test_batches_hold_only_what_the_judge_can_read(
     medhelm: Medhelm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job, "FIRST_POLL_S", 0.005)
+    monkeypatch.setattr(batches, "FIRST_POLL_S", 0.005)
     monkeypatch.setenv("OPENAI_API_KEY", KEYS["OPENAI_API_KEY"])
     asked: list[tuple[str, int]] = []
 

@@ -7,7 +7,7 @@ import resource
 import pytest
 
 from medhelm.errors import UserError
-from medhelm.models import concurrency as open_files
+from medhelm.models import concurrency
 from medhelm.models.concurrency import ConnectionLimit, limit_connections
 from tests.support.stores import hosted_model
 
@@ -26,7 +26,7 @@ def limited(
             raise ValueError("not allowed to raise maximum limit")
         given.append(limits)
 
-    monkeypatch.setattr(open_files, "_open_now", lambda: 10)
+    monkeypatch.setattr(concurrency, "_open_now", lambda: 10)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
     monkeypatch.setattr(resource, "setrlimit", set_limit)
     addresses = [f"http://127.0.0.1:{i}" for i in range(endpoints)] or [""]

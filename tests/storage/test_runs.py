@@ -35,7 +35,6 @@ from medhelm.domain import (
 )
 from medhelm.errors import StoreError, StoreFullError
 from medhelm.io import output_folder
-from medhelm.storage import store as run_replacement
 from medhelm.storage.damage import DamagedRunWarning, no_damaged_runs
 from medhelm.storage.judgments import read_judgments
 from medhelm.storage.runs import (
@@ -303,7 +302,7 @@ def test_a_run_that_is_being_put_in_place_is_not_discarded(store: Store, monkeyp
         discarding.join(0.2)  # it can only end afterwards
         sync(new)
 
-    monkeypatch.setattr(run_replacement, "sync_tree", discard_meanwhile)
+    monkeypatch.setattr("medhelm.storage.store.sync_tree", discard_meanwhile)
     folder = writing.finish(a_run())
     discarding.join()
     assert folder == old.folder

@@ -61,8 +61,8 @@ def hook(event, arguments):
             os.kill(os.getpid(), signal.SIGKILL)
 sys.addaudithook(hook)
 atexit.register(lambda: print("changes", count, file=sys.stderr))
-from medhelm.evaluation.batch import job
-job.FIRST_POLL_S = 0.1
+from medhelm.evaluation import batches
+batches.FIRST_POLL_S = 0.1
 from medhelm.__main__ import start
 start()
 """

@@ -17,8 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.random import RandomState
 
-from medhelm.benchmarks.data import dataset as table_module
-from medhelm.benchmarks.data import sampling as sources
+from medhelm.benchmarks.data import dataset, sampling
 from medhelm.benchmarks.data.dataset import Dataset, availability, find_data, open_dataset
 from medhelm.errors import DataError, MissingError, StoreFullError, UserError
 from tests.support.benchmarks.definitions import Make, Put, make_benchmark, write_rows
@@ -35,7 +34,7 @@ def ids(dataset: Dataset) -> list[str]:
 def passes(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     """How often the data was read since the last call."""
     count = 0
-    real = sources.read_rows
+    real = sampling.read_rows
 
     def counted(*args: Any) -> Any:
         nonlocal count
@@ -47,12 +46,12 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
         count, before = 0, count
         return before
 
-    monkeypatch.setattr(table_module, "read_rows", counted)
+    monkeypatch.setattr(dataset, "read_rows", counted)
     return taken
 
 
 def few_in_memory(monkeypatch: pytest.MonkeyPatch, n: int) -> None:
-    monkeypatch.setattr(table_module, "KEPT", n)
+    monkeypatch.setattr(dataset, "KEPT", n)
 
 
 # --- which instances --------------------------------------------------------------------------------------------------
@@ -278,7 +277,7 @@ def test_a_draw_from_large_data_is_picked_once(
 def test_few_instances_with_long_texts_are_large_data_too(
     make: Make, put: Put, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_module, "KEPT_CHARACTERS", sum(len(row["question"]) for row in ROWS) - 1)
+    monkeypatch.setattr(dataset, "KEPT_CHARACTERS", sum(len(row["question"]) for row in ROWS) - 1)
     too_long = open_dataset(make(), data=put(ROWS), tier="real")
     assert too_long.held == 0
     short_enough = open_dataset(make(), data=put(ROWS[:-1]), tier="real")

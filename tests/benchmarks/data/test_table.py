@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from medhelm.benchmarks.data import dataset as table
+from medhelm.benchmarks.data import dataset
 from medhelm.benchmarks.data.dataset import SourceTable, TableScan
 from medhelm.domain import Benchmark
 from medhelm.errors import DataError
@@ -119,9 +119,9 @@ def test_a_hook_converts_the_rows_of_the_source(make: Make, put: Put) -> None:
 
 
 def test_many_instances_are_not_kept(make: Make, put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table, "KEPT", 3)
+    monkeypatch.setattr(dataset, "KEPT", 3)
     found = scan(make(), put(ROWS))
     assert found.kept is None
     assert len(found.ids) == 4
-    monkeypatch.setattr(table, "KEPT", 4)
+    monkeypatch.setattr(dataset, "KEPT", 4)
     assert len(scan(make(), put(ROWS)).kept or []) == 4

@@ -16,7 +16,7 @@ import pytest
 
 from medhelm.domain import Completion, Failure
 from medhelm.errors import StoreError
-from medhelm.extensions.vault import conversion as encryption
+from medhelm.extensions.vault import conversion
 from medhelm.extensions.vault.conversion import ConvertedStore, decrypt_store, encrypt_store
 from medhelm.io import work_folders
 from medhelm.io.files import KEY_VARIABLE, is_encrypted
@@ -163,7 +163,7 @@ def test_an_interrupted_conversion_is_continued_wherever_it_ended(
 ) -> None:
     with without_key():
         board = medhelm(*COMMANDS[0], "--store", store).json
-    whole = len(list(encryption._text_files(Store(store)))) + 1  # and the cache
+    whole = len(list(conversion._text_files(Store(store)))) + 1  # and the cache
     left = 0
 
     def failing(path: Path, **options: Any) -> Any:
@@ -173,7 +173,7 @@ def test_an_interrupted_conversion_is_continued_wherever_it_ended(
             raise OSError(28, "No space left on device")
         return atomic_file(path, **options)
 
-    monkeypatch.setattr(encryption, "atomic_file", failing)
+    monkeypatch.setattr(conversion, "atomic_file", failing)
     for convert, command in ((encrypt_store, "medhelm encrypt"), (decrypt_store, "medhelm decrypt")):
         for end in (0, 3, whole - 4):
             left = end
@@ -253,7 +253,7 @@ def test_a_key_in_the_store_or_a_store_in_use_is_refused(
     store: Path, medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = digests(store)
-    monkeypatch.setattr(encryption, "TIMEOUT_S", 0.1)
+    monkeypatch.setattr(conversion, "TIMEOUT_S", 0.1)
     with closing(sqlite3.connect(store / "cache.sqlite")) as reader:
         reader.execute("BEGIN").execute("SELECT count(*) FROM completions").fetchone()
         busy = medhelm("encrypt", "--store", store)

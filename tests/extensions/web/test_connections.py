@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from medhelm.extensions.web import server as connections
+from medhelm.extensions.web import server
 from medhelm.extensions.web.app import create_app
 from medhelm.extensions.web.security import Security
 from medhelm.extensions.web.server import MOST_WAITING, server_of
@@ -99,8 +99,8 @@ def test_the_client_with_the_most_connections_loses_them_first(tmp_path: Path) -
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert connections.REQUEST_S <= 10
-    monkeypatch.setattr(connections, "REQUEST_S", 1.0)
+    assert server.REQUEST_S <= 10
+    monkeypatch.setattr(server, "REQUEST_S", 1.0)
 
 
 @pytest.mark.usefixtures("short")
@@ -144,7 +144,7 @@ def test_a_response_may_take_longer() -> None:
 
 
 def test_a_response_that_nobody_reads_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "STALL_S", 0.1)
+    monkeypatch.setattr(server, "STALL_S", 0.1)
     ended = threading.Event()
 
     async def endless(scope: Mapping[str, Any], receive: object, send: Callable[[Any], Awaitable[None]]) -> None:

@@ -6,7 +6,7 @@ from difflib import SequenceMatcher
 
 import pytest
 
-from medhelm.extensions.web.pages import case as text_diff
+from medhelm.extensions.web.pages import case
 from medhelm.extensions.web.pages.case import MOST_WORDS, Piece, mark_differences
 
 
@@ -43,7 +43,7 @@ def test_long_texts_are_compared_in_part_and_stay_whole(monkeypatch: pytest.Monk
         compared.extend((len(first), len(second)))
         return SequenceMatcher(junk, first, second)
 
-    monkeypatch.setattr(text_diff, "SequenceMatcher", matcher)
+    monkeypatch.setattr(case, "SequenceMatcher", matcher)
     first, second = "a b " * MOST_WORDS, "c d " * MOST_WORDS
     pieces, other, is_whole = mark_differences(first, second)
     assert not is_whole

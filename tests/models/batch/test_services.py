@@ -18,7 +18,7 @@ from medhelm.domain import Message, Prompt, Request
 from medhelm.errors import ProviderError, StoreFullError
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
-from medhelm.models.batch import api as http_service
+from medhelm.models.batch import api
 from medhelm.models.batch.anthropic import AnthropicBatches, timestamp
 from medhelm.models.batch.api import (
     CLOCK_SKEW_S,
@@ -90,8 +90,8 @@ def test_a_service_that_does_not_answer_is_given_up(
     ending: Literal["hang", "drip"], server: Server, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the timeout of completions is, which may take minutes."""
-    assert http_service.REPLY_S <= 60
-    monkeypatch.setattr(http_service, "REPLY_S", 0.1)
+    assert api.REPLY_S <= 60
+    monkeypatch.setattr(api, "REPLY_S", 0.1)
     server.lists_models = True
     server.script(Answer(ending=ending))
 

@@ -71,8 +71,8 @@ def command(
     """The same run in a process of its own, that polls all the time. `before`: what it executes first."""
     words = [*arguments(benchmark, models, *names), *more, "--batch"]
     code = (
-        "from medhelm import cli; from medhelm.evaluation.batch import job, polling; "
-        "job.FIRST_POLL_S = 0.01; polling.FIRST_RETRY_S = 0.01; "
+        "from medhelm import cli; from medhelm.evaluation import batches; "
+        "batches.FIRST_POLL_S = 0.01; batches.FIRST_RETRY_S = 0.01; "
         f"{before}\ncli.main()"
     )
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MEDHELM_")}

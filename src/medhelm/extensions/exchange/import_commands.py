@@ -133,12 +133,12 @@ def _print_count(done: int, of: int) -> None:
 
 def _print_imported(shared: Shared, done: ImportSummary, rule: Rule) -> None:
     """Print the imported runs, and what was skipped and why."""
-    from medhelm.extensions.exchange import importer as import_report
+    from medhelm.extensions.exchange import importer
 
     if shared.json:
-        print_json(import_report.as_json(done))
+        print_json(importer.as_json(done))
     elif done.taken:
-        click.echo(import_report.to_table(done.taken, rule))
+        click.echo(importer.to_table(done.taken, rule))
     for name, reason in done.skipped:
         warn(f"{name} was skipped: {reason}")
     for one in done.taken:

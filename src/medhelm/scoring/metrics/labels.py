@@ -2,7 +2,7 @@
 
 A set of labels is read from a text: its entries are separated by commas, semicolons or line breaks. The published rule
 removes white space around an entry. The corrected rule ignores case, and reads lists as models write them
-(`medhelm.scoring.answers.label_list`).
+(`scoring.answers.labels`).
 
 With tp labels in both sets, fp only in the completion and fn only in the reference, F1 is 2 tp / (2 tp + fp + fn):
 of one instance (`label_f1`), of the sums over all instances (`label_micro_f1`), or the mean over labels of the F1 of
