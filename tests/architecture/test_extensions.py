@@ -12,7 +12,16 @@ import pytest
 
 from medhelm.cli import cli
 from medhelm.cli.export import export
-from medhelm.io.plugins import COMMANDS, EXTENSIONS, GROUPS, extension_targets, from_extension
+from medhelm.io.plugins import (
+    CLIENTS,
+    COMMANDS,
+    EXTENSIONS,
+    FILES,
+    IMPORTERS,
+    PROVIDERS,
+    extension_targets,
+    from_extension,
+)
 from tests.architecture.test_layers import SOURCE
 
 
@@ -84,6 +93,9 @@ def test_what_needs_a_missing_extension_says_so(
     assert done.returncode == 4
     problem = f"{what} needs the extension `{extension}`, which this installation of MedHELM lacks."
     assert problem in done.stderr.replace("python -m medhelm", "medhelm")
+
+
+GROUPS = (COMMANDS, PROVIDERS, IMPORTERS, CLIENTS, FILES)
 
 
 @pytest.mark.parametrize(("group", "name"), [(group, name) for group in GROUPS for name in extension_targets(group)])

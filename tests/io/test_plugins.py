@@ -41,7 +41,7 @@ def test_there_may_be_none(site: Path) -> None:
 def test_a_plug_in_is_found_after_what_is_built_in(install: Install, capsys: pytest.CaptureFixture[str]) -> None:
     code = "print('welcome')\nX = 'x'\n"
     install("alpha", code, metrics={"two": "X"}, benchmarks={"three": "X"}, other={"four": "X"})
-    assert [list(declared(group)) for group in plugins.GROUPS] == [[], ["two"], ["three"], [], [], [], []]
+    assert [list(declared(group)) for group in plugins.GROUPS] == [[], ["two"], ["three"], []]
     found = things(one="1")
     assert list(found) == ["one", "two"]
     assert (found["two"], found.get("two"), found.if_usable("two"), len(found)) == ("alpha: x",) * 3 + (2,)

@@ -1,4 +1,4 @@
-"""Plug-ins: providers, metrics, benchmark folders, commands and hooks that packages and extensions declare.
+"""Plug-ins: providers, metrics, benchmark folders and commands that installed packages and extensions declare.
 
     [project.entry-points."medhelm.metrics"]
     ward_terms = "medhelm_ward.metric:WARD_TERMS"
@@ -9,7 +9,7 @@ where its name is used and in lists, and does not affect anything else. A plug-i
 install only packages that you trust.
 
 The folders of `medhelm.extensions` declare what they add in the same way, in a file `entry_points.txt`; see
-`extension_targets`. Their names count as built in.
+`extension_targets`. Their names count as built in. Some groups are for extensions alone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 # --- plugins ----------------------------------------------------------------------------------------------------------
 
 PROVIDERS = "medhelm.providers"
-"""Entry point group of functions that open a provider."""
+"""Group of extensions alone: functions that open a provider."""
 
 METRICS = "medhelm.metrics"
 """Entry point group of metrics."""
@@ -44,17 +44,17 @@ BENCHMARKS = "medhelm.benchmarks"
 COMMANDS = "medhelm.commands"
 """Entry point group of commands."""
 
+GROUPS = (PROVIDERS, METRICS, BENCHMARKS, COMMANDS)
+"""Groups of entry points that are read from installed packages."""
+
 IMPORTERS = "medhelm.importers"
-"""Entry point group of what reads and writes other tools' files and other places' stores."""
+"""Group of extensions alone: what reads and writes other tools' files and other places' stores."""
 
 CLIENTS = "medhelm.clients"
-"""Entry point group of functions that open a client which calls models elsewhere."""
+"""Group of extensions alone: functions that open a client which calls models elsewhere."""
 
 FILES = "medhelm.files"
-"""Entry point group of what changes how the files of a store are read and written, such as encryption."""
-
-GROUPS = (PROVIDERS, METRICS, BENCHMARKS, COMMANDS, IMPORTERS, CLIENTS, FILES)
-"""All groups of entry points that are read."""
+"""Group of extensions alone: what changes how the files of a store are read and written, such as encryption."""
 
 EXTENSIONS = Path(__file__).parent.parent / "extensions"
 """Folder with one folder for each extension."""
@@ -75,7 +75,7 @@ class Plugin:
     group: str
     """Entry point group: one of `GROUPS`."""
     name: str
-    """Name of the provider, metric or benchmark folder."""
+    """Name of the provider, metric, benchmark folder or command."""
     package: str
     """Name of the package, as pip lists it."""
     version: str
