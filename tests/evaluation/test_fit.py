@@ -32,7 +32,8 @@ from medhelm.evaluation.context import (
 from medhelm.evaluation.evaluate import Evaluation, Settings, evaluate
 from medhelm.evaluation.plan import make_plan
 from medhelm.evaluation.requests import model_request
-from medhelm.evaluation.rescore import JuryChange, rejudge
+from medhelm.evaluation.rescore import rejudge
+from medhelm.evaluation.settings import JuryChange
 from medhelm.models.catalog import find_models
 from medhelm.models.providers.errors import classify_error, parse_error
 from medhelm.models.providers.openai import SERVICE

@@ -13,7 +13,6 @@ import pytest
 
 from medhelm.domain import Instance, Reference, Run
 from medhelm.evaluation.rescore import (
-    JuryChange,
     completed,
     library_of,
     rejudge,
@@ -21,6 +20,7 @@ from medhelm.evaluation.rescore import (
     unknown_benchmarks,
     with_data,
 )
+from medhelm.evaluation.settings import JuryChange
 from medhelm.scoring.jury.parsing import published_grades
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.judgments import read_replies

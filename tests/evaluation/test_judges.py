@@ -19,8 +19,8 @@ from medhelm.evaluation.context import ContextFitter, RunHistory, TokenEstimator
 from medhelm.evaluation.evaluate import Settings, evaluate
 from medhelm.evaluation.plan import make_plan
 from medhelm.evaluation.recorder import NullListener
-from medhelm.evaluation.rescore import JuryChange, rejudge
-from medhelm.evaluation.settings import Evaluation
+from medhelm.evaluation.rescore import rejudge
+from medhelm.evaluation.settings import Evaluation, JuryChange
 from medhelm.extensions.paper.reference_filter.scores import filter_references
 from medhelm.results.leaderboard import leaderboard
 from medhelm.scoring.jury.panel import request_to_judge

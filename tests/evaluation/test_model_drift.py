@@ -10,7 +10,8 @@ from typing import Any
 from medhelm.domain import Completion, Model
 from medhelm.evaluation.evaluate import Settings, evaluate
 from medhelm.evaluation.recorder import RequestTotals
-from medhelm.evaluation.rescore import JuryChange, rejudge
+from medhelm.evaluation.rescore import rejudge
+from medhelm.evaluation.settings import JuryChange
 from medhelm.results.leaderboard import leaderboard
 from medhelm.storage.judgments import read_replies
 from medhelm.storage.releases import reported_models

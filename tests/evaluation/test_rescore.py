@@ -13,8 +13,8 @@ import pytest
 from medhelm.domain import Benchmark, Price, Run
 from medhelm.errors import UserError
 from medhelm.evaluation.evaluate import Settings, evaluate
-from medhelm.evaluation.rescore import JuryChange, rejudge
-from medhelm.evaluation.settings import Evaluation
+from medhelm.evaluation.rescore import rejudge
+from medhelm.evaluation.settings import Evaluation, JuryChange
 from medhelm.results.comparable import select_runs
 from medhelm.storage.damage import DamagedRunWarning
 from medhelm.storage.judgments import read_replies

@@ -19,8 +19,8 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Benchmark, Jury, Model, Origin, Price, Run
 from medhelm.errors import StoreError, UserError
 from medhelm.evaluation.evaluate import Settings, evaluate
-from medhelm.evaluation.rescore import JuryChange, rejudge
-from medhelm.evaluation.settings import Evaluation
+from medhelm.evaluation.rescore import rejudge
+from medhelm.evaluation.settings import Evaluation, JuryChange
 from medhelm.models.price_book import read_price_books
 from medhelm.results.cost import make_bill
 from medhelm.results.runs.pricing import Pricing

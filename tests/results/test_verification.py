@@ -23,7 +23,8 @@ from medhelm.domain.result import Release
 from medhelm.errors import Interrupted, UserError
 from medhelm.evaluation.evaluate import Settings, evaluate
 from medhelm.evaluation.recorder import NullListener, RunRecorder
-from medhelm.evaluation.rescore import JuryChange, rejudge, unknown_benchmarks
+from medhelm.evaluation.rescore import rejudge, unknown_benchmarks
+from medhelm.evaluation.settings import JuryChange
 from medhelm.extensions.exchange.helm.importer import import_helm
 from medhelm.io.parquet import connect, sql_text
 from medhelm.models.catalog import find_models

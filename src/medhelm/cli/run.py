@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from medhelm.analysis.comparison.power import PowerDesign
     from medhelm.benchmarks.data.dataset import Dataset
     from medhelm.domain import Benchmark, Jury, Model, Rule, Run
-    from medhelm.evaluation.rescore import JuryChange
-    from medhelm.evaluation.settings import Evaluation
+    from medhelm.evaluation.settings import Evaluation, JuryChange
     from medhelm.storage.store import Store
 
 
@@ -595,7 +594,8 @@ def rejudge(
       medhelm rejudge --judge openai/NEW
       medhelm rejudge aci_bench --judge openai/NEW --without openai/OLD
     """
-    from medhelm.evaluation.rescore import JuryChange, judged_only
+    from medhelm.evaluation.rescore import judged_only
+    from medhelm.evaluation.settings import JuryChange
 
     jury = find_judges(shared, replace(judging, min_judges=None), quiet=not only)
     if jury is None:
@@ -652,7 +652,7 @@ def rescore(
       medhelm rescore --data DIR
       medhelm rescore aci_bench --data DIR --without openai/J1
     """
-    from medhelm.evaluation.rescore import JuryChange
+    from medhelm.evaluation.settings import JuryChange
 
     change = JuryChange(without=without, at_least=min_judges)
     return _rejudge_and_print(shared, _load_stored(shared, names), change, models, rule, settings)

@@ -31,12 +31,10 @@ from medhelm.domain import (
     Failure,
     Instance,
     JudgeReply,
-    Jury,
     Model,
     Origin,
     Parts,
     Rubric,
-    RubricName,
     Run,
     Score,
     Source,
@@ -50,7 +48,7 @@ from medhelm.evaluation.evaluate import run_in_event_loop
 from medhelm.evaluation.recorder import NullListener, ProgressListener, RunRecorder
 from medhelm.evaluation.runner import EvaluationRunner
 from medhelm.evaluation.session import check_consent, check_models, open_datasets, with_prices, without_deleted
-from medhelm.evaluation.settings import Evaluation, Settings, measured_as, settings_of
+from medhelm.evaluation.settings import Evaluation, JuryChange, Settings, measured_as, settings_of
 from medhelm.models.client import ClientResult
 from medhelm.scoring.metric import Metric, group_parts
 from medhelm.scoring.metrics import METRIC_NAMES, METRICS, metrics_of
@@ -64,38 +62,6 @@ from medhelm.storage.store import DamagedRunError, Store, create
 # --- rescore ----------------------------------------------------------------------------------------------------------
 
 _Content = TypeVar("_Content")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JuryChange:
-    """A change to the jury of stored runs."""
-
-    judges: tuple[Model, ...] = ()
-    """Judges to ask, even if they judged before."""
-    only: bool = False
-    """Replace all earlier judges by these."""
-    without: Collection[str] = ()
-    """Names of earlier judges to remove."""
-    at_least: int | None = None
-    """Complete judges that an instance needs; None: as before, or two, or one of one."""
-    rubric: RubricName | None = None
-    """Rubric to grade by; None: as before, or the standard one."""
-    verification_codes: bool | None = None
-    """Ask for verification codes; None: as before if judges are kept, or with them."""
-
-    def applied(self, old: Jury | None) -> Jury | None:
-        """Return the changed jury; None if it has no judges. Raises: UserError if it is too small."""
-        named = {judge.name for judge in self.judges}
-        before = old.judges if old and not self.only else ()
-        kept = [judge for judge in before if judge.name not in named and judge.name not in self.without]
-        judges = (*kept, *self.judges)
-        if not judges:
-            return None
-        if self.at_least is not None and self.at_least > len(judges):
-            names = ", ".join(judge.name for judge in judges)
-            raise UserError(f"an instance cannot need {self.at_least} of {len(judges)} judges ({names}).")
-        usual = old.min_judges if old and not self.only else 2
-        return Jury(judges=judges, min_judges=min(self.at_least or usual, len(judges)))
 
 
 def rejudge(

@@ -34,9 +34,9 @@ from medhelm.domain.result import CellProvenance, Release
 from medhelm.domain.text import listed, plural
 from medhelm.errors import Interrupted, MedHelmError, MissingError
 from medhelm.evaluation.recorder import NullListener, ProgressListener, RunRecorder
-from medhelm.evaluation.rescore import JuryChange, rescored, stored_dataset
+from medhelm.evaluation.rescore import rescored, stored_dataset
 from medhelm.evaluation.session import without_deleted
-from medhelm.evaluation.settings import Settings
+from medhelm.evaluation.settings import JuryChange, Settings
 from medhelm.io.work_folders import temporary_folder
 from medhelm.models.prices import price_of
 from medhelm.reports.formats.json import plain_json

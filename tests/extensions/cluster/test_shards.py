@@ -16,7 +16,8 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Benchmark, Jury, Model, Run, Shard
 from medhelm.errors import UserError
 from medhelm.evaluation.evaluate import Settings, evaluate
-from medhelm.evaluation.rescore import JuryChange, rejudge
+from medhelm.evaluation.rescore import rejudge
+from medhelm.evaluation.settings import JuryChange
 from medhelm.extensions.cluster import shards
 from medhelm.extensions.cluster.shards import complete_runs, find_shards, merge_shards
 from medhelm.models.catalog import find_models

@@ -157,8 +157,8 @@ def _rescored(shared: Shared, done: ImportSummary, *, only_unscored: bool = Fals
     from dataclasses import replace
 
     from medhelm.cli.common.progress import progress_listener
-    from medhelm.evaluation.rescore import JuryChange, library_of, rescored, unknown_benchmarks
-    from medhelm.evaluation.settings import Settings
+    from medhelm.evaluation.rescore import library_of, rescored, unknown_benchmarks
+    from medhelm.evaluation.settings import JuryChange, Settings
     from medhelm.storage.store import open_store
 
     store = open_store(shared.store)

@@ -15,7 +15,8 @@ import pytest
 
 from medhelm.domain import RULES, Jury, Run, Usage
 from medhelm.evaluation.evaluate import Settings, evaluate
-from medhelm.evaluation.rescore import JuryChange, rejudge
+from medhelm.evaluation.rescore import rejudge
+from medhelm.evaluation.settings import JuryChange
 from medhelm.extensions.exchange.logs import import_logs
 from medhelm.models.catalog import find_models
 from medhelm.storage.runs import load_runs, read_records, score_column
