@@ -188,16 +188,19 @@ class JuryChange:
 
     judges: tuple[Model, ...] = ()
     """Judges to ask, even if they judged before."""
-    only: bool = False
-    """Replace all earlier judges by these."""
-    without: Collection[str] = ()
-    """Names of earlier judges to remove."""
     at_least: int | None = None
     """Complete judges that an instance needs; None: as before, or two, or one of one."""
-    rubric: RubricName | None = None
-    """Rubric to grade by; None: as before, or the standard one."""
-    verification_codes: bool | None = None
-    """Ask for verification codes; None: as before if judges are kept, or with them."""
+    rubric: RubricName | None = option(
+        "--rubric", "Criteria for judges.  [default: those of the earlier judges]", choices=get_args(RubricName)
+    )
+    verification_codes: bool | None = option(
+        "--verification-code/--no-verification-code",
+        "Whether judges must copy a code from their prompt into each verdict.  [default: as the earlier judges]",
+    )
+    only: bool = option("--only", "Replace all earlier judges.", False)
+    without: Collection[str] = option(
+        "--without", "Earlier judge to exclude; repeatable.", (), metavar="JUDGE", completes="models"
+    )
 
     def applied(self, old: Jury | None) -> Jury | None:
         """Return the changed jury; None if it has no judges. Raises: UserError if it is too small."""
