@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from medhelm.analysis.comparison.power import PowerDesign
     from medhelm.benchmarks.data.dataset import Dataset
     from medhelm.domain import Benchmark, Jury, Model, Rule, Run
+    from medhelm.evaluation.recorder import ProgressListener
+    from medhelm.evaluation.session import EvaluationSetup
     from medhelm.evaluation.settings import Evaluation
     from medhelm.storage.store import Store
 
@@ -217,18 +219,16 @@ def _evaluate(
         graded, metrics = plural(len(replacing), "free-text benchmark"), listed(list(dict.fromkeys(replacing)))
         shared.note(f"no judges were named (--judge): scoring {graded} by {metrics} instead")
     with progress_listener(shared) as listener:
-        return evaluate(
-            benchmarks,
-            found,
-            store=shared.store,
-            data=shared.data,
-            settings=settings,
-            environment=shared.environment,
-            listener=listener,
-            jury=jury,
-            datasets=datasets,
-            errors=errors,
-        )
+        setup = _setup(shared, settings, listener)
+        return evaluate(benchmarks, found, setup, jury=jury, datasets=datasets, errors=errors)
+
+
+def _setup(shared: Shared, settings: Settings, listener: ProgressListener | None = None) -> EvaluationSetup:
+    from medhelm.evaluation.session import EvaluationSetup
+
+    return EvaluationSetup(
+        store=shared.store, data=shared.data, settings=settings, environment=shared.environment, listener=listener
+    )
 
 
 def _print_ranking(
@@ -340,10 +340,7 @@ def plan(
     forecast = make_plan(
         benchmarks,
         found,
-        store=shared.store,
-        data=shared.data,
-        settings=replace(settings, offline=shared.offline),
-        environment=shared.environment,
+        _setup(shared, replace(settings, offline=shared.offline)),
         jury=jury,
         datasets=datasets,
         books=read_price_books(prices),
@@ -648,16 +645,8 @@ def _rejudge_and_print(
     from medhelm.evaluation.rescore import rejudge as judge_again
 
     with progress_listener(shared) as listener:
-        done = judge_again(
-            benchmarks,
-            change,
-            store=shared.store,
-            models=models,
-            data=shared.data,
-            settings=replace(settings, offline=shared.offline),
-            environment=shared.environment,
-            listener=listener,
-        )
+        setup = _setup(shared, replace(settings, offline=shared.offline), listener)
+        done = judge_again(benchmarks, change, setup, models)
     print_runs(shared, done, rule)
     return done.exit_code
 
