@@ -66,11 +66,11 @@ def closed(folder: Path, **settings: Any) -> Benchmark:
     return found
 
 
-def plan(tmp_path: Path, *args: Any, **settings: Any) -> CostPlan:
+def plan(tmp_path: Path, benchmarks: list[Benchmark], models: list[Model], **settings: Any) -> CostPlan:
     chosen = {key: settings.pop(key) for key in ("jury", "books") if key in settings}
     place = {key: settings.pop(key) for key in ("data", "environment") if key in settings}
     setup = EvaluationSetup(store=tmp_path / "store", settings=Settings(**settings), **place)
-    return make_plan(*args, setup, **chosen)
+    return make_plan(benchmarks, models, setup, **chosen)
 
 
 def run(tmp_path: Path, *args: Any, **settings: Any) -> Evaluation:

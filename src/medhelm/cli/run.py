@@ -372,7 +372,7 @@ def _open_like(shared: Shared, like: tuple[Path, ...], limit: int | None) -> lis
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerOptions:
-    """Options of `medhelm power`: the design of the test, and the noise if no store tells it."""
+    """Options of `medhelm power`: the design of the test, and the noise without a store."""
 
     difference: float | None = option(
         "--difference",

@@ -43,7 +43,7 @@ class Option:
     completes: str = ""
     """Names that the shell completes: a function of `cli.common.shell_completion`."""
     is_required: bool = False
-    """Whether commands cannot do without it."""
+    """True if commands need it."""
     variable: str | None = None
     """Environment variable that gives a default."""
     parse: Callable[[str], Any] | None = None

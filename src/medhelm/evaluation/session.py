@@ -77,7 +77,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationSetup:
-    """Where and how benchmarks are evaluated, whichever they are."""
+    """The circumstances of an evaluation: its store, data and options, whatever it evaluates."""
 
     store: Path
     """Folder of the store that gets the runs."""
@@ -88,7 +88,7 @@ class EvaluationSetup:
     environment: Mapping[str, str] = field(default_factory=dict)
     """Environment variables with API keys."""
     listener: ProgressListener | None = None
-    """Receives progress and notes; None if nobody does."""
+    """Receives progress and notes; None to drop them."""
 
 
 @asynccontextmanager
