@@ -16,7 +16,8 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Benchmark, Model, Price, Shard
 from medhelm.errors import MissingError, StoreError, UserError
 from medhelm.evaluation import session
-from medhelm.evaluation.evaluate import Evaluation, Settings, evaluate
+from medhelm.evaluation.python_api import evaluate
+from medhelm.evaluation.settings import Evaluation, Settings
 from medhelm.models.cache import Cache
 from medhelm.models.catalog import find_models
 from medhelm.scoring.metrics import METRICS

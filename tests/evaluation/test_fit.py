@@ -29,10 +29,12 @@ from medhelm.evaluation.context import (
     stated_window,
     word_starts,
 )
-from medhelm.evaluation.evaluate import Evaluation, Settings, evaluate
 from medhelm.evaluation.plan import make_plan
+from medhelm.evaluation.python_api import evaluate
 from medhelm.evaluation.requests import model_request
-from medhelm.evaluation.rescore import JuryChange, rejudge
+from medhelm.evaluation.rescore import rejudge
+from medhelm.evaluation.session import EvaluationSetup
+from medhelm.evaluation.settings import Evaluation, JuryChange, Settings
 from medhelm.models.catalog import find_models
 from medhelm.models.providers.errors import classify_error, parse_error
 from medhelm.models.providers.openai import SERVICE
@@ -149,16 +151,16 @@ def test_the_same_again_sends_nothing_though_more_is_known_of_its_tokens(tmp_pat
 def test_the_plan_knows_what_was_bought_and_what_will_be_shortened(tmp_path: Path, server: Server) -> None:
     server.answer_with(SmallWindow(300))
     benchmark, asked = long_toy(tmp_path), model(server, 300)
-    (row,) = make_plan([benchmark], [asked], store=tmp_path / "store").rows
+    (row,) = make_plan([benchmark], [asked], EvaluationSetup(store=tmp_path / "store")).rows
     assert (row.requests, row.cached) == (12, 0)
     assert row.input_tokens is not None
     assert row.input_tokens <= 12 * 300
     run(tmp_path, [benchmark], [asked], None)
-    plan = make_plan([benchmark], [asked], store=tmp_path / "store")
+    plan = make_plan([benchmark], [asked], EvaluationSetup(store=tmp_path / "store"))
     assert [(row.requests, row.cached, row.input_tokens) for row in plan.rows] == [(12, 12, 0)]
     (told,) = [text for text in plan.warnings if "toy" in text]
     assert told == "toy with " + asked.name + ": 12 of 12 prompts are truncated to fit it, by estimate."
-    unfit = make_plan([benchmark], [model(server, 24)], store=tmp_path / "store")
+    unfit = make_plan([benchmark], [model(server, 24)], EvaluationSetup(store=tmp_path / "store"))
     assert unfit.rows[0].requests == 0
     assert any("12 of 12 instances do not fit it and are not sent" in text for text in unfit.warnings)
 
@@ -169,7 +171,7 @@ def test_new_numbers_from_stored_runs_keep_what_was_left_out(tmp_path: Path, ser
     (first,) = run(tmp_path, [benchmark], [model(server, 300)], None).runs
     names = ["instance_id", "left_out", "request_digest", "completion"]
     before = read_columns(first, names)
-    (again,) = rejudge([benchmark], JuryChange(), store=tmp_path / "store").runs
+    (again,) = rejudge([benchmark], JuryChange(), EvaluationSetup(store=tmp_path / "store")).runs
     assert read_columns(again, names) == before
     assert (again.n_truncated, again.truncated_characters) == (12, first.truncated_characters)
     assert again.snapshots == {"mock-1": 12}

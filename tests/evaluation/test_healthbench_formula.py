@@ -18,7 +18,8 @@ import pytest
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.hooks import trust
 from medhelm.domain import RULES, Benchmark, Run
-from medhelm.evaluation.evaluate import Settings, evaluate
+from medhelm.evaluation.python_api import evaluate
+from medhelm.evaluation.settings import Settings
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.runs import read_scores
 from tests.support.benchmarks.choice import chat

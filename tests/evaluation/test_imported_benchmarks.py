@@ -13,7 +13,6 @@ import pytest
 
 from medhelm.domain import Instance, Reference, Run
 from medhelm.evaluation.rescore import (
-    JuryChange,
     completed,
     library_of,
     rejudge,
@@ -21,6 +20,8 @@ from medhelm.evaluation.rescore import (
     unknown_benchmarks,
     with_data,
 )
+from medhelm.evaluation.session import EvaluationSetup
+from medhelm.evaluation.settings import JuryChange
 from medhelm.scoring.jury.parsing import published_grades
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.judgments import read_replies
@@ -53,7 +54,9 @@ def again(place: Path, change: JuryChange | None = None, models: tuple[str, ...]
     store = open_store(place)
     benchmarks = {benchmark.name: benchmark for benchmark in LIBRARY.values()}
     benchmarks |= {benchmark.name: benchmark for benchmark in unknown_benchmarks(store, load_runs(store), ())}
-    return list(rejudge(list(benchmarks.values()), change or JuryChange(), store=place, models=models).runs)
+    return list(
+        rejudge(list(benchmarks.values()), change or JuryChange(), EvaluationSetup(store=place), models=models).runs
+    )
 
 
 def runs_of(place: Path) -> dict[tuple[str, str], Run]:
@@ -240,7 +243,9 @@ def test_medcalc_is_computed_with_the_data(tmp_path: Path, data_dir: Path) -> No
     dataset = stored_dataset([run], LIBRARY, open_store(tmp_path / "store"), data=data_dir, limit=None)
     for instance, row in zip(dataset, rows, strict=True):
         assert instance.metadata["Calculator ID"] == row.metadata["Calculator ID"]
-    (again_run,) = rejudge([LIBRARY["medcalc_bench"]], JuryChange(), store=tmp_path / "store", data=data_dir).runs
+    (again_run,) = rejudge(
+        [LIBRARY["medcalc_bench"]], JuryChange(), EvaluationSetup(store=tmp_path / "store", data=data_dir)
+    ).runs
     assert again_run.estimates["corrected"]["medcalc_accuracy"].n == 9
 
 

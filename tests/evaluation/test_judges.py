@@ -16,11 +16,12 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import FailureCode, JudgeTally, Jury, Message, Model, Prompt, Run
 from medhelm.evaluation import batches
 from medhelm.evaluation.context import ContextFitter, RunHistory, TokenEstimator
-from medhelm.evaluation.evaluate import Settings, evaluate
 from medhelm.evaluation.plan import make_plan
+from medhelm.evaluation.python_api import evaluate
 from medhelm.evaluation.recorder import NullListener
-from medhelm.evaluation.rescore import JuryChange, rejudge
-from medhelm.evaluation.settings import Evaluation
+from medhelm.evaluation.rescore import rejudge
+from medhelm.evaluation.session import EvaluationSetup
+from medhelm.evaluation.settings import Evaluation, JuryChange, Settings
 from medhelm.extensions.paper.reference_filter.scores import filter_references
 from medhelm.results.leaderboard import leaderboard
 from medhelm.scoring.jury.panel import request_to_judge
@@ -136,7 +137,7 @@ def test_a_prompt_that_does_not_fit_is_not_sent_and_counted_for_that_judge_alone
     # Once it can read them, it is asked about the other three, and about nothing else.
     sent, large = server.count, small(jury(server), 9000)
     benchmark = open_benchmark(tmp_path, n=N)
-    (again,) = rejudge([benchmark], JuryChange(judges=large.judges[2:]), store=tmp_path / "store").runs
+    (again,) = rejudge([benchmark], JuryChange(judges=large.judges[2:]), EvaluationSetup(store=tmp_path / "store")).runs
     assert sorted(map(number, server.bodies[sent:])) == [6, 7, 8]
     assert again.jury_result is not None
     assert again.jury_result.coverage == 1.0
@@ -172,7 +173,9 @@ def test_a_window_that_a_judges_server_names_is_kept_to(tmp_path: Path, server: 
     # Given a window that is large enough, they are asked; what the model said is not bought again.
     sent = server.count
     server.answer_with(court(answering=lambda n: "never"))
-    (again,) = rejudge([benchmark], JuryChange(judges=small(jury(server), 9000).judges), store=tmp_path / "store").runs
+    (again,) = rejudge(
+        [benchmark], JuryChange(judges=small(jury(server), 9000).judges), EvaluationSetup(store=tmp_path / "store")
+    ).runs
     assert (server.count - sent, again.jury_result and again.jury_result.coverage) == (27, 1.0)
 
 
@@ -219,7 +222,7 @@ def test_the_plan_says_it_before(tmp_path: Path, server: Server) -> None:
     benchmark, judges = open_benchmark(tmp_path, n=N), small(jury(server), 1600, 0)
 
     def planned(of: Jury) -> tuple[dict[str, tuple[int, int]], list[str]]:
-        plan = make_plan([benchmark], [mock(server)], store=tmp_path / "store", jury=of)
+        plan = make_plan([benchmark], [mock(server)], EvaluationSetup(store=tmp_path / "store"), jury=of)
         rows = {row.model: (row.requests, row.cached) for row in plan.rows if row.role == "judge"}
         return rows, [text for text in plan.warnings if "this judge" in text]
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from medhelm.domain import RULES, Jury, Run
-from medhelm.evaluation.evaluate import Settings, evaluate
-from medhelm.evaluation.settings import Evaluation
+from medhelm.evaluation.python_api import evaluate
+from medhelm.evaluation.settings import Evaluation, Settings
 from medhelm.storage.judgments import read_explanations, read_judgments, read_replies
 from medhelm.storage.runs import load_runs, read_columns, read_scores
 from medhelm.storage.store import open_store

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from medhelm.domain import Estimate, Run
-from medhelm.evaluation.evaluate import Settings, evaluate
+from medhelm.evaluation.python_api import evaluate
+from medhelm.evaluation.settings import Settings
 from tests.support.benchmarks.judged import court, jury, mock, open_benchmark, verdict
 from tests.support.servers.openai import Answer, Server
 

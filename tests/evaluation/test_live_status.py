@@ -13,8 +13,9 @@ import pytest
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Benchmark, Price
 from medhelm.evaluation import live_status
-from medhelm.evaluation.evaluate import Evaluation, Settings, evaluate
 from medhelm.evaluation.live_status import command_line
+from medhelm.evaluation.python_api import evaluate
+from medhelm.evaluation.settings import Evaluation, Settings
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.live_status import EvaluationStatus, JudgeProgress, StatusFile, known_evaluations
 from medhelm.storage.store import Store

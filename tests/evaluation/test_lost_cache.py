@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from medhelm.evaluation.evaluate import Evaluation, Settings, evaluate
 from medhelm.evaluation.plan import make_plan
+from medhelm.evaluation.python_api import evaluate
 from medhelm.evaluation.recorder import NullListener
+from medhelm.evaluation.session import EvaluationSetup
+from medhelm.evaluation.settings import Evaluation, Settings
 from medhelm.models.catalog import find_models
 from medhelm.storage.run_folders import read_run_folders, remove_runs
 from medhelm.storage.store import open_store
@@ -60,7 +62,9 @@ def test_a_lost_cache_is_restored_from_the_records(tmp_path: Path, server: Serve
     cache.unlink()
     if content is not None:
         cache.write_bytes(content)
-    expected = make_plan([open_benchmark(tmp_path, n=N)], [mock(server)], store=tmp_path / "store", jury=jury(server))
+    expected = make_plan(
+        [open_benchmark(tmp_path, n=N)], [mock(server)], EvaluationSetup(store=tmp_path / "store"), jury=jury(server)
+    )
     assert sum(row.requests - row.cached for row in expected.rows) == 0
     again, notes = run(tmp_path, server)
     assert (server.count, again.requests_sent, again.runs[0].estimates) == (REQUESTS, 0, first.estimates)

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.domain import Completion, Model
-from medhelm.evaluation.evaluate import Settings, evaluate
+from medhelm.evaluation.python_api import evaluate
 from medhelm.evaluation.recorder import RequestTotals
-from medhelm.evaluation.rescore import JuryChange, rejudge
+from medhelm.evaluation.rescore import rejudge
+from medhelm.evaluation.session import EvaluationSetup
+from medhelm.evaluation.settings import JuryChange, Settings
 from medhelm.results.leaderboard import leaderboard
 from medhelm.storage.judgments import read_replies
 from medhelm.storage.releases import reported_models
@@ -114,7 +116,7 @@ def test_a_judge_that_changes_is_reported_and_kept_with_its_replies(tmp_path: Pa
     assert told in texts(leaderboard([tmp_path / "store"]).remarks)
     assert load_runs(open_store(tmp_path / "store")) == [run]
     # The same replies again, from the store: nothing is lost of what is known of them.
-    (again,) = rejudge([benchmark], JuryChange(), store=tmp_path / "store").runs
+    (again,) = rejudge([benchmark], JuryChange(), EvaluationSetup(store=tmp_path / "store")).runs
     assert again.jury_result is not None
     assert again.jury_result.tallies[name].snapshots == tally.snapshots
     assert again.jury_result.tallies[name].fingerprints == tally.fingerprints

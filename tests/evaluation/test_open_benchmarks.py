@@ -11,7 +11,8 @@ import pytest
 
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Benchmark, Run
-from medhelm.evaluation.evaluate import Settings, evaluate
+from medhelm.evaluation.python_api import evaluate
+from medhelm.evaluation.settings import Settings
 from medhelm.results.leaderboard import leaderboard
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.judgments import read_judgments

@@ -16,9 +16,10 @@ from medhelm.analysis.planned_cost import CostPlan, PlanRow
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Benchmark, Jury, Model, Price
 from medhelm.errors import StoreError, UserError
-from medhelm.evaluation.evaluate import Settings, evaluate
 from medhelm.evaluation.plan import make_plan
-from medhelm.evaluation.settings import Evaluation
+from medhelm.evaluation.python_api import evaluate
+from medhelm.evaluation.session import EvaluationSetup
+from medhelm.evaluation.settings import Evaluation, Settings
 from medhelm.models.price_book import read_price_books
 from medhelm.scoring.metrics import METRIC_NAMES
 from tests.support.benchmarks.choice import chat, make_benchmark
@@ -65,9 +66,11 @@ def closed(folder: Path, **settings: Any) -> Benchmark:
     return found
 
 
-def plan(tmp_path: Path, *args: Any, **settings: Any) -> CostPlan:
-    chosen = {key: settings.pop(key) for key in ("jury", "books", "data", "environment") if key in settings}
-    return make_plan(*args, store=tmp_path / "store", settings=Settings(**settings), **chosen)
+def plan(tmp_path: Path, benchmarks: list[Benchmark], models: list[Model], **settings: Any) -> CostPlan:
+    chosen = {key: settings.pop(key) for key in ("jury", "books") if key in settings}
+    place = {key: settings.pop(key) for key in ("data", "environment") if key in settings}
+    setup = EvaluationSetup(store=tmp_path / "store", settings=Settings(**settings), **place)
+    return make_plan(benchmarks, models, setup, **chosen)
 
 
 def run(tmp_path: Path, *args: Any, **settings: Any) -> Evaluation:

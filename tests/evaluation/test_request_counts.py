@@ -12,8 +12,8 @@ from medhelm.analysis.cost import CompletionLength
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
 from medhelm.domain import Benchmark, Completion, Model, Request, Usage
 from medhelm.errors import ProviderError
-from medhelm.evaluation.context import RunHistory
 from medhelm.evaluation.plan import PendingCounter, PendingJudgeRequests, PendingModelRequests, PendingRequests
+from medhelm.evaluation.settings import Settings
 from medhelm.models.cache_reader import CacheReader
 from medhelm.models.provider import Provider
 from medhelm.scoring.jury.prompts import judge_prompts
@@ -69,7 +69,7 @@ def count(
 ) -> PendingRequests:
     store = open_store(tmp_path / "store") if (tmp_path / "store").exists() else None
     with CacheReader(tmp_path / "store" / "cache.sqlite") as journal:
-        survey = PendingCounter(models, judges, journal, RunHistory(store), local or {})
+        survey = PendingCounter(models, judges, store, journal, Settings(), local or {})
         return survey.count(dataset(tmp_path, benchmark), judged=bool(judges))
 
 

@@ -12,9 +12,10 @@ import pytest
 
 from medhelm.domain import Benchmark, Price, Run
 from medhelm.errors import UserError
-from medhelm.evaluation.evaluate import Settings, evaluate
-from medhelm.evaluation.rescore import JuryChange, rejudge
-from medhelm.evaluation.settings import Evaluation
+from medhelm.evaluation.python_api import evaluate
+from medhelm.evaluation.rescore import rejudge
+from medhelm.evaluation.session import EvaluationSetup
+from medhelm.evaluation.settings import Evaluation, JuryChange, Settings
 from medhelm.results.comparable import select_runs
 from medhelm.storage.damage import DamagedRunWarning
 from medhelm.storage.judgments import read_replies
@@ -37,7 +38,7 @@ def benchmark(tmp_path: Path, server: Server) -> Benchmark:
 
 
 def again(tmp_path: Path, benchmark: Benchmark, change: JuryChange) -> Evaluation:
-    return rejudge([benchmark], change, store=tmp_path / "store", settings=Settings(attempts=1))
+    return rejudge([benchmark], change, EvaluationSetup(store=tmp_path / "store", settings=Settings(attempts=1)))
 
 
 def current(tmp_path: Path) -> Run:
@@ -181,7 +182,7 @@ def test_the_budget_ends_the_work_on_runs_of_other_juries_too(
     before = server.count
     judges = tuple(replace(judge, price=Price(input=1.0, output=1.0)) for judge in jury(server, "judge-3").judges)
     change, settings = JuryChange(judges=judges), Settings(attempts=1, max_cost_usd=0.0)
-    done = rejudge([benchmark], change, store=tmp_path / "store", settings=settings)
+    done = rejudge([benchmark], change, EvaluationSetup(store=tmp_path / "store", settings=settings))
     assert (done.stopped, done.exit_code, len(done.runs), server.count) == ("budget", 3, 1, before)
 
 
@@ -234,6 +235,6 @@ def test_a_damaged_run_is_left_out_and_the_others_are_scored(
 
 def test_what_is_not_there_is_named(tmp_path: Path, benchmark: Benchmark) -> None:
     with pytest.raises(UserError, match="no run of `openai/unknown`"):
-        rejudge([benchmark], JuryChange(), store=tmp_path / "store", models=["openai/unknown"])
+        rejudge([benchmark], JuryChange(), EvaluationSetup(store=tmp_path / "store"), models=["openai/unknown"])
     with pytest.raises(UserError, match="the store has no complete run of letters"):
-        rejudge([benchmark], JuryChange(), store=tmp_path / "empty")
+        rejudge([benchmark], JuryChange(), EvaluationSetup(store=tmp_path / "empty"))

@@ -8,9 +8,10 @@ import pytest
 
 import medhelm
 from medhelm.domain import Completion, Failure, FailureCode, JudgeReply
-from medhelm.evaluation.evaluate import Settings, evaluate
+from medhelm.evaluation.python_api import evaluate
 from medhelm.evaluation.recorder import FailureSummary
 from medhelm.evaluation.remarks import failure_sentences
+from medhelm.evaluation.settings import Settings
 from medhelm.models.providers.errors import ADVICE
 from medhelm.scoring.jury.panel import JudgeVerdict
 from tests.support.benchmarks.judged import court, jury, mock, open_benchmark

@@ -21,7 +21,7 @@ from medhelm.analysis.agreement.calibration import prediction_powered
 from medhelm.analysis.leaderboard.cells import Cell
 from medhelm.errors import ConfigError, UserError
 from medhelm.evaluation import recorder as run_in_progress
-from medhelm.evaluation.evaluate import evaluate
+from medhelm.evaluation.python_api import evaluate
 from medhelm.results.leaderboard import leaderboard
 from medhelm.results.options import CalibrationOptions
 from tests.support.benchmarks.choice import chat

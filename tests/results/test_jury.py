@@ -15,7 +15,7 @@ from medhelm.analysis.jury.judges import JudgeSummary, JurySummary
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Jury, Rule, Run
 from medhelm.errors import StoreError, UserError
-from medhelm.evaluation.evaluate import evaluate
+from medhelm.evaluation.python_api import evaluate
 from medhelm.models.model_names import family_of
 from medhelm.results.jury import analyze_judges, judged_benchmarks
 from medhelm.results.leaderboard import leaderboard, read_inputs

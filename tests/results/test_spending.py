@@ -18,9 +18,10 @@ from medhelm.analysis.frontier import Bill, BillRow
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Benchmark, Jury, Model, Origin, Price, Run
 from medhelm.errors import StoreError, UserError
-from medhelm.evaluation.evaluate import Settings, evaluate
-from medhelm.evaluation.rescore import JuryChange, rejudge
-from medhelm.evaluation.settings import Evaluation
+from medhelm.evaluation.python_api import evaluate
+from medhelm.evaluation.rescore import rejudge
+from medhelm.evaluation.session import EvaluationSetup
+from medhelm.evaluation.settings import Evaluation, JuryChange, Settings
 from medhelm.models.price_book import read_price_books
 from medhelm.results.cost import make_bill
 from medhelm.results.runs.pricing import Pricing
@@ -161,8 +162,10 @@ def test_completions_that_runs_share_were_bought_once(tmp_path: Path, counting: 
     first = judged(tmp_path, counting)
     benchmark = open_benchmark(tmp_path, n=N)
     (new,) = jury(counting, "judge-3").judges
-    second = rejudge([benchmark], JuryChange(judges=(new,)), store=tmp_path / "store", settings=Settings(attempts=1))
-    third = rejudge([benchmark], JuryChange(without=(new.name,), at_least=1), store=tmp_path / "store")
+    second = rejudge(
+        [benchmark], JuryChange(judges=(new,)), EvaluationSetup(store=tmp_path / "store", settings=Settings(attempts=1))
+    )
+    third = rejudge([benchmark], JuryChange(without=(new.name,), at_least=1), EvaluationSetup(store=tmp_path / "store"))
     assert [one.exit_code for one in (first, second, third)] == [0, 0, 0]
     spent = by_hand(counting)
     assert first.cost_usd + second.cost_usd == pytest.approx(spent)

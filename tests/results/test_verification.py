@@ -21,9 +21,11 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import RULES, Benchmark, Model
 from medhelm.domain.result import Release
 from medhelm.errors import Interrupted, UserError
-from medhelm.evaluation.evaluate import Settings, evaluate
+from medhelm.evaluation.python_api import evaluate
 from medhelm.evaluation.recorder import NullListener, RunRecorder
-from medhelm.evaluation.rescore import JuryChange, rejudge, unknown_benchmarks
+from medhelm.evaluation.rescore import rejudge, unknown_benchmarks
+from medhelm.evaluation.session import EvaluationSetup
+from medhelm.evaluation.settings import JuryChange, Settings
 from medhelm.extensions.exchange.helm.importer import import_helm
 from medhelm.io.parquet import connect, sql_text
 from medhelm.models.catalog import find_models
@@ -353,5 +355,5 @@ def test_imported_runs_are_verified_with_their_stored_instances(tmp_path: Path) 
     library = load_benchmarks([name for name in names if name.islower()], metrics=METRIC_NAMES)
     unknown = unknown_benchmarks(open_store(store), load_runs(open_store(store)), ())
     for rule in RULES:
-        rejudge([*library, *unknown], JuryChange(), store=store)
+        rejudge([*library, *unknown], JuryChange(), EvaluationSetup(store=store))
         assert verify(store, BoardOptions(rule=rule)).same is True

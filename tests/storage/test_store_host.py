@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from medhelm.errors import StoreError
-from medhelm.evaluation.evaluate import evaluate
+from medhelm.evaluation.python_api import evaluate
 from medhelm.storage.store import FRESH_S, Store, StoreHost, create, kernel_id
 from tests.support.benchmarks.choice import answers_with, perfect
 from tests.support.benchmarks.judged import mock, open_benchmark

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import (
+    RunInputs,
     cluster_options,
     format_option,
+    option_from,
     options_of,
     prices_option,
     run_options,
@@ -22,10 +24,10 @@ from medhelm.cli.common.output import progress_options, table_options
 from medhelm.cli.common.printing import print_json, print_remarks, warn
 from medhelm.cli.common.shared import Shared, board_options, gateway_option, load, shared_options
 from medhelm.cli.results import print_leaderboard
-from medhelm.domain import RubricName
+from medhelm.domain.options import option
 from medhelm.domain.text import listed
 from medhelm.errors import ConfigError, ErrorCollector, UserError
-from medhelm.evaluation.settings import JuryOptions, Settings
+from medhelm.evaluation.settings import JuryChange, JuryOptions, Settings
 from medhelm.io.plugins import IMPORTERS, from_extension
 from medhelm.results.options import FILTER_FLAGS, BoardOptions
 
@@ -33,7 +35,8 @@ if TYPE_CHECKING:
     from medhelm.analysis.comparison.power import PowerDesign
     from medhelm.benchmarks.data.dataset import Dataset
     from medhelm.domain import Benchmark, Jury, Model, Rule, Run
-    from medhelm.evaluation.rescore import JuryChange
+    from medhelm.evaluation.recorder import ProgressListener
+    from medhelm.evaluation.session import EvaluationSetup
     from medhelm.evaluation.settings import Evaluation
     from medhelm.storage.store import Store
 
@@ -54,8 +57,7 @@ def run(
     shared: Shared,
     /,
     names: tuple[str, ...],
-    like: tuple[Path, ...],
-    models: tuple[str, ...],
+    inputs: RunInputs,
     judging: JuryOptions,
     settings: Settings,
     rule: Rule,
@@ -73,10 +75,10 @@ def run(
     """
     errors = ErrorCollector()
     with errors.collect():
-        check_names(names, like, settings)
-    jury = find_jury(shared, judging, errors, models)
+        check_names(names, inputs.like, settings)
+    jury = find_jury(shared, judging, errors, inputs.models)
     settings = replace(settings, offline=shared.offline)
-    done = _evaluate(shared, names, models, settings, errors, jury, like)
+    done = _evaluate(shared, names, inputs, settings, errors, jury)
     said = print_runs(shared, done, rule)
     _print_ranking(shared, done, settings, rule, said)
     return done.exit_code
@@ -97,10 +99,10 @@ def demo(shared: Shared, rule: Rule) -> int:
     Example:
       medhelm demo --store /tmp/demo
     """
-    baselines = ["baseline/majority", "baseline/lexical", "baseline/random"]
+    baselines = ("baseline/majority", "baseline/lexical", "baseline/random")
     names = [benchmark.name for benchmark in load(shared, ["all"]) if not benchmark.package]
     settings = Settings(tier="sample", offline=True)
-    done = _evaluate(shared, names, baselines, settings, ErrorCollector())
+    done = _evaluate(shared, names, RunInputs(models=baselines), settings, ErrorCollector())
     if shared.json or done.exit_code:
         print_runs(shared, done, rule)
     else:
@@ -190,11 +192,10 @@ def find_jury(shared: Shared, judging: JuryOptions, errors: ErrorCollector, mode
 def _evaluate(
     shared: Shared,
     names: Sequence[str],
-    models: Sequence[str],
+    inputs: RunInputs,
     settings: Settings,
     errors: ErrorCollector,
     jury: Jury | None = None,
-    like: Sequence[Path] = (),
 ) -> Evaluation:
     """Evaluate models on benchmarks with these names; `errors`: those so far."""
     from medhelm.cli.common.progress import progress_listener
@@ -203,13 +204,13 @@ def _evaluate(
     from medhelm.evaluation.session import next_metrics
     from medhelm.storage.store import create
 
-    benchmarks, found = find_named(shared, names, models, errors)
+    benchmarks, found = find_named(shared, names, inputs.models, errors)
     with errors.collect():
-        check_rubric(benchmarks, settings.rubric, jury, like)
+        check_rubric(benchmarks, settings.rubric, jury, inputs.like)
     datasets: list[Dataset] = []
-    if like and not errors.errors:  # it writes to the store
+    if inputs.like and not errors.errors:  # it writes to the store
         with errors.collect():
-            datasets = open_like(shared, like, create(shared.store), settings.limit)
+            datasets = open_like(shared, inputs.like, create(shared.store), settings.limit)
     for benchmark in benchmarks:
         for remark in benchmark.remarks:
             shared.note(f"{benchmark.name}: {remark}")
@@ -218,18 +219,16 @@ def _evaluate(
         graded, metrics = plural(len(replacing), "free-text benchmark"), listed(list(dict.fromkeys(replacing)))
         shared.note(f"no judges were named (--judge): scoring {graded} by {metrics} instead")
     with progress_listener(shared) as listener:
-        return evaluate(
-            benchmarks,
-            found,
-            store=shared.store,
-            data=shared.data,
-            settings=settings,
-            environment=shared.environment,
-            listener=listener,
-            jury=jury,
-            datasets=datasets,
-            errors=errors,
-        )
+        setup = _setup(shared, settings, listener)
+        return evaluate(benchmarks, found, setup, jury=jury, datasets=datasets, errors=errors)
+
+
+def _setup(shared: Shared, settings: Settings, listener: ProgressListener | None = None) -> EvaluationSetup:
+    from medhelm.evaluation.session import EvaluationSetup
+
+    return EvaluationSetup(
+        store=shared.store, data=shared.data, settings=settings, environment=shared.environment, listener=listener
+    )
 
 
 def _print_ranking(
@@ -306,8 +305,7 @@ def plan(
     shared: Shared,
     /,
     names: tuple[str, ...],
-    like: tuple[Path, ...],
-    models: tuple[str, ...],
+    inputs: RunInputs,
     judging: JuryOptions,
     settings: Settings,
     prices: tuple[str, ...],
@@ -330,22 +328,19 @@ def plan(
 
     errors = ErrorCollector()
     with errors.collect():
-        check_names(names, like, settings)
-    jury = find_jury(shared, judging, errors, models)
-    benchmarks, found = find_named(shared, names, models, errors)
+        check_names(names, inputs.like, settings)
+    jury = find_jury(shared, judging, errors, inputs.models)
+    benchmarks, found = find_named(shared, names, inputs.models, errors)
     with errors.collect():
-        check_rubric(benchmarks, settings.rubric, jury, like)
+        check_rubric(benchmarks, settings.rubric, jury, inputs.like)
     note_jury(shared, jury, found, benchmarks if names else None)
     datasets: list[Dataset] = []
     with errors.collect():
-        datasets = _open_like(shared, like, settings.limit)
+        datasets = _open_like(shared, inputs.like, settings.limit)
     forecast = make_plan(
         benchmarks,
         found,
-        store=shared.store,
-        data=shared.data,
-        settings=replace(settings, offline=shared.offline),
-        environment=shared.environment,
+        _setup(shared, replace(settings, offline=shared.offline)),
         jury=jury,
         datasets=datasets,
         books=read_price_books(prices),
@@ -375,62 +370,49 @@ def _open_like(shared: Shared, like: tuple[Path, ...], limit: int | None) -> lis
         return open_like(shared, like, create(work.path / "store"), limit)
 
 
-_PROBABILITY = click.FloatRange(0, 1, min_open=True, max_open=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerOptions:
+    """Options of `medhelm power`: the design of the test, and the noise without a store."""
+
+    difference: float | None = option(
+        "--difference",
+        "True difference to detect, on a scale from 0 (worst) to 1 (best).",
+        metavar="D",
+        above=0,
+        most=1,
+    )
+    power: float = option("--power", "Probability of detecting the difference.", 0.8, metavar="P", above=0, below=1)
+    alpha: float = option("--alpha", "Significance level (false-positive rate).", 0.05, metavar="P", above=0, below=1)
+    pairs: int = option(
+        "--pairs", "Number of comparisons that share --alpha, such as 36 for all pairs of 9 models.", 1, least=1
+    )
+    disagreement: float | None = option(
+        "--disagreement",
+        "Without a store, scores of 0 and 1: share of instances that only one of the models gets right.",
+        metavar="P",
+        above=0,
+        most=1,
+    )
+    sd: float | None = option(
+        "--sd",
+        "Without a store, other scores: standard deviation of the paired differences, on a scale from 0 to 1.",
+        metavar="SD",
+        above=0,
+        most=1,
+    )
+    instances: int | None = option("--instances", "Without a store: number of instances.", least=1)
+    design_effect: float = option(
+        "--design-effect",
+        "Without a store: factor by which clustering increases the variance.",
+        1.0,
+        metavar="FACTOR",
+        above=0,
+    )
 
 
 @click.command()
 @click.argument("models", metavar="[MODEL_A MODEL_B]", nargs=-1, shell_complete=shell_completion.stored_models)
-@click.option(
-    "--difference",
-    metavar="D",
-    type=click.FloatRange(0, 1, min_open=True),
-    help="True difference to detect, on a scale from 0 (worst) to 1 (best).",
-)
-@click.option(
-    "--power",
-    metavar="P",
-    type=_PROBABILITY,
-    default=0.8,
-    show_default=True,
-    help="Probability of detecting the difference.",
-)
-@click.option(
-    "--alpha",
-    metavar="P",
-    type=_PROBABILITY,
-    default=0.05,
-    show_default=True,
-    help="Significance level (false-positive rate).",
-)
-@click.option(
-    "--pairs",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="Number of comparisons that share --alpha, such as 36 for all pairs of 9 models.",
-)
-@click.option(
-    "--disagreement",
-    metavar="P",
-    type=click.FloatRange(0, 1, min_open=True),
-    help="Without a store, scores of 0 and 1: share of instances that only one of the models gets right.",
-)
-@click.option(
-    "--sd",
-    metavar="SD",
-    type=click.FloatRange(0, 1, min_open=True),
-    help="Without a store, other scores: standard deviation of the paired differences, on a scale from 0 to 1.",
-)
-@click.option("--instances", metavar="N", type=click.IntRange(min=1), help="Without a store: number of instances.")
-@click.option(
-    "--design-effect",
-    metavar="FACTOR",
-    type=click.FloatRange(min=0, min_open=True),
-    default=1.0,
-    show_default=True,
-    help="Without a store: factor by which clustering increases the variance.",
-)
+@options_of(PowerOptions, "asked")
 @options_of(BoardOptions, "options", "suite", "wanted", "tier", "rule")
 @format_option
 @table_options
@@ -440,14 +422,7 @@ def power(
     shared: Shared,
     /,
     models: tuple[str, ...],
-    difference: float | None,
-    power: float,
-    alpha: float,
-    pairs: int,
-    disagreement: float | None,
-    sd: float | None,
-    instances: int | None,
-    design_effect: float,
+    asked: PowerOptions,
     options: BoardOptions,
     format_: str,
 ) -> int:
@@ -467,13 +442,13 @@ def power(
     """
     from medhelm.analysis.comparison.power import PowerDesign
 
-    design = PowerDesign(power=power, alpha=alpha, comparisons=pairs)
-    if disagreement is not None or sd is not None:
+    design = PowerDesign(power=asked.power, alpha=asked.alpha, comparisons=asked.pairs)
+    if asked.disagreement is not None or asked.sd is not None:
         if not options.wanted.is_empty:
             raise UserError(f"{FILTER_FLAGS} need a store. Leave out --disagreement and --sd.")
-        _calculate(models, disagreement, sd, design_effect, design, difference, instances, format_)
+        _calculate(models, asked, design, format_)
         return 0
-    if instances is not None or design_effect != 1:
+    if asked.instances is not None or asked.design_effect != 1:
         raise UserError("--instances and --design-effect need --disagreement or --sd; in a store they are measured.")
     if len(models) not in (0, 2):
         raise UserError(f"cannot compare {', '.join(models)}: name two models, or none for all pairs.")
@@ -485,7 +460,7 @@ def power(
         models,
         board_options(shared, options, format_),
         design=design,
-        difference=difference,
+        difference=asked.difference,
     )
     if format_ == "json":
         print_json(power_report.as_json(found))
@@ -494,23 +469,15 @@ def power(
     return 0
 
 
-def _calculate(
-    models: tuple[str, ...],
-    disagreement: float | None,
-    sd: float | None,
-    design_effect: float,
-    design: PowerDesign,
-    difference: float | None,
-    instances: int | None,
-    format_: str,
-) -> None:
+def _calculate(models: tuple[str, ...], asked: PowerOptions, design: PowerDesign, format_: str) -> None:
     """Print the power or sample size for given noise, without a store."""
-    if models or (disagreement is not None and sd is not None):
+    difference, disagreement = asked.difference, asked.disagreement
+    if models or (disagreement is not None and asked.sd is not None):
         raise UserError("--disagreement, --sd and names of models cannot be combined: use one of them.")
     from medhelm.analysis.comparison.power import Noise
     from medhelm.reports import power as power_report
 
-    if difference is None and instances is None:
+    if difference is None and asked.instances is None:
         raise UserError(
             "give --difference to get the number of instances it needs, --instances to get the difference they detect, "
             "or both to get the power."
@@ -519,8 +486,8 @@ def _calculate(
         raise UserError(
             f"--difference {difference:g} is impossible: models that disagree on {disagreement:g} differ by no more."
         )
-    noise = Noise(sd=sd, disagreement=disagreement, design_effect=design_effect)
-    content, sentences = power_report.calculated(noise, design, difference=difference, instances=instances)
+    noise = Noise(sd=asked.sd, disagreement=disagreement, design_effect=asked.design_effect)
+    content, sentences = power_report.calculated(noise, design, difference=difference, instances=asked.instances)
     if format_ == "json":
         print_json(content)
     else:
@@ -538,31 +505,12 @@ _MODELS = click.option(
     shell_complete=shell_completion.stored_models,
     help="Only runs of this model; repeatable.",
 )
-_WITHOUT = click.option(
-    "--without",
-    multiple=True,
-    shell_complete=shell_completion.models,
-    metavar="JUDGE",
-    help="Earlier judge to exclude; repeatable.",
-)
 
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=shell_completion.benchmarks)
 @options_of(JuryOptions, "judging")
-@click.option(
-    "--rubric",
-    type=click.Choice(get_args(RubricName)),
-    help="Criteria for judges.  [default: those of the earlier judges]",
-)
-@click.option(
-    "--verification-code/--no-verification-code",
-    "verification_codes",
-    default=None,
-    help="Whether judges must copy a code from their prompt into each verdict.  [default: as the earlier judges]",
-)
-@click.option("--only", is_flag=True, help="Replace all earlier judges.")
-@_WITHOUT
+@options_of(JuryChange, "change")
 @_MODELS
 @options_of(Settings, "settings", "spending", "service")
 @cluster_options
@@ -577,10 +525,7 @@ def rejudge(
     /,
     names: tuple[str, ...],
     judging: JuryOptions,
-    rubric: RubricName | None,
-    verification_codes: bool | None,
-    only: bool,
-    without: tuple[str, ...],
+    change: JuryChange,
     models: tuple[str, ...],
     rule: Rule,
     settings: Settings,
@@ -595,30 +540,23 @@ def rejudge(
       medhelm rejudge --judge openai/NEW
       medhelm rejudge aci_bench --judge openai/NEW --without openai/OLD
     """
-    from medhelm.evaluation.rescore import JuryChange, judged_only
+    from medhelm.evaluation.rescore import judged_only
 
-    jury = find_judges(shared, replace(judging, min_judges=None), quiet=not only)
+    jury = find_judges(shared, replace(judging, min_judges=None), quiet=not change.only)
     if jury is None:
         raise UserError("no judges were given. Name them with --judge or --jury. Nothing was sent.")
     benchmarks = _load_stored(shared, names)
     if names and (closed := sorted({b.name for b in benchmarks} - {b.name for b in judged_only(benchmarks)})):
         raise UserError(f"{', '.join(closed)} cannot be judged: its metrics compare completions with references.")
-    if only:
+    if change.only:
         note_jury(shared, jury, (), None)
-    change = JuryChange(
-        judges=jury.judges,
-        only=only,
-        without=without,
-        at_least=judging.min_judges,
-        rubric=rubric,
-        verification_codes=verification_codes,
-    )
+    change = replace(change, judges=jury.judges, at_least=judging.min_judges)
     return _rejudge_and_print(shared, judged_only(benchmarks), change, models, rule, settings)
 
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=shell_completion.benchmarks)
-@_WITHOUT
+@option_from(JuryChange, "without")
 @click.option(
     "--min-judges",
     metavar="N",
@@ -652,8 +590,6 @@ def rescore(
       medhelm rescore --data DIR
       medhelm rescore aci_bench --data DIR --without openai/J1
     """
-    from medhelm.evaluation.rescore import JuryChange
-
     change = JuryChange(without=without, at_least=min_judges)
     return _rejudge_and_print(shared, _load_stored(shared, names), change, models, rule, settings)
 
@@ -709,16 +645,8 @@ def _rejudge_and_print(
     from medhelm.evaluation.rescore import rejudge as judge_again
 
     with progress_listener(shared) as listener:
-        done = judge_again(
-            benchmarks,
-            change,
-            store=shared.store,
-            models=models,
-            data=shared.data,
-            settings=replace(settings, offline=shared.offline),
-            environment=shared.environment,
-            listener=listener,
-        )
+        setup = _setup(shared, replace(settings, offline=shared.offline), listener)
+        done = judge_again(benchmarks, change, setup, models)
     print_runs(shared, done, rule)
     return done.exit_code
 

@@ -33,13 +33,17 @@ class Option:
     least: float | None = None
     """Lowest value of a number."""
     most: int | None = None
-    """Highest value of a whole number on the command line."""
+    """Highest value of a number on the command line."""
     above: float | None = None
     """Number that values on the command line must exceed."""
+    below: float | None = None
+    """Number that must exceed values on the command line."""
     kind: str = ""
     """Name of a type of the command line, for values that need one of their own."""
     completes: str = ""
     """Names that the shell completes: a function of `cli.common.shell_completion`."""
+    is_required: bool = False
+    """True if commands need it."""
     variable: str | None = None
     """Environment variable that gives a default."""
     parse: Callable[[str], Any] | None = None

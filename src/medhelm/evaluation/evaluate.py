@@ -6,32 +6,25 @@ benchmark -> instances -> requests -> completions -> scores -> records -> run fo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import Benchmark, Jury, Model
 from medhelm.errors import ErrorCollector
-from medhelm.evaluation.recorder import NullListener, ProgressListener
+from medhelm.evaluation.recorder import NullListener
 from medhelm.evaluation.runner import EvaluationRunner
-from medhelm.evaluation.session import check_and_open, with_prices, without_deleted
-from medhelm.evaluation.settings import Evaluation, Settings
+from medhelm.evaluation.session import EvaluationSetup, check_and_open, with_prices, without_deleted
+from medhelm.evaluation.settings import Evaluation
 from medhelm.storage.store import create
-
-__all__ = ["Evaluation", "Settings", "evaluate"]
 
 
 def evaluate(
     benchmarks: Sequence[Benchmark],
     models: Sequence[Model],
+    setup: EvaluationSetup,
     *,
-    store: Path,
-    data: Path | None = None,
-    settings: Settings | None = None,
-    environment: Mapping[str, str] | None = None,
-    listener: ProgressListener | None = None,
     jury: Jury | None = None,
     datasets: Sequence[Dataset] = (),
     errors: ErrorCollector | None = None,
@@ -40,26 +33,14 @@ def evaluate(
 
     `errors`: those in names that the caller looked up. They are raised together with the errors found here.
     """
-    settings, environment, errors = settings or Settings(), environment or {}, errors or ErrorCollector()
     models = with_prices(models)
     if jury:
         jury = replace(jury, judges=tuple(with_prices(jury.judges)))
-    opened = check_and_open(
-        benchmarks,
-        models,
-        jury.judges if jury else None,
-        store=store,
-        data=data,
-        settings=settings,
-        environment=environment,
-        datasets=datasets,
-        errors=errors,
-    )
-    place = create(store)
+    judges = jury.judges if jury else None
+    opened = check_and_open(benchmarks, models, judges, setup, errors or ErrorCollector(), datasets)
+    place, listener = create(setup.store), setup.listener or NullListener()
     opened = without_deleted(opened, place)
-    return run_in_event_loop(
-        EvaluationRunner(opened, models, place, settings, environment, listener or NullListener(), jury)
-    )
+    return run_in_event_loop(EvaluationRunner(opened, models, place, setup.settings, setup.environment, listener, jury))
 
 
 def run_in_event_loop(runner: EvaluationRunner) -> Evaluation:

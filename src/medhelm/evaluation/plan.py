@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,7 +17,7 @@ from medhelm.domain import JURY, Benchmark, Completion, Failure, Instance, Jury,
 from medhelm.domain.text import listed, plural
 from medhelm.errors import ErrorCollector, MissingError, ProviderError, StoreError, UserError
 from medhelm.evaluation.context import SEEN, ContextFitter, RunHistory, TokenEstimator, judge_in, n_characters
-from medhelm.evaluation.fresh_runs import FreshRuns, expected_fresh_runs
+from medhelm.evaluation.fresh_runs import expected_fresh_runs
 from medhelm.evaluation.requests import (
     JudgeRequest,
     completion_limit,
@@ -27,6 +27,7 @@ from medhelm.evaluation.requests import (
     temperature_of,
 )
 from medhelm.evaluation.session import (
+    EvaluationSetup,
     check_and_open,
     check_scorable,
     check_shard,
@@ -67,11 +68,8 @@ SECOND_TRY_TOKENS = 100
 def make_plan(
     benchmarks: Sequence[Benchmark],
     models: Sequence[Model],
+    setup: EvaluationSetup,
     *,
-    store: Path,
-    data: Path | None = None,
-    settings: Settings | None = None,
-    environment: Mapping[str, str] | None = None,
     jury: Jury | None = None,
     datasets: Sequence[Dataset] = (),
     books: Sequence[PriceBook] = (),
@@ -83,34 +81,23 @@ def make_plan(
     `books`: prices that take precedence over all others. `errors`: as for `evaluate`.
     Raises: UserError or StoreError if `evaluate` would raise them for all benchmarks.
     """
-    settings, environment, errors = settings or Settings(), environment or {}, errors or ErrorCollector()
+    errors = errors or ErrorCollector()
     models = with_prices(models, books)
     judges = with_prices(jury.judges if jury else (), books)
-    refuse = partial(
-        check_and_open,
-        benchmarks,
-        models,
-        None if jury is None else judges,
-        store=store,
-        data=data,
-        settings=settings,
-        environment=environment,
-        datasets=datasets,
-        errors=errors,
-        look_up=False,
-    )
+    asked = None if jury is None else judges
+    refuse = partial(check_and_open, benchmarks, models, asked, setup, errors, datasets, look_up=False)
     local: dict[str, Provider] = {}
     with errors.collect():
-        local = _local_providers(models, benchmarks, settings, environment)
+        local = _local_providers(models, benchmarks, setup.settings, setup.environment)
     if errors.errors:
         refuse()
     try:
-        if not remote_of(environment):  # else hosts are the gateway's
-            _check_hosts((*models, *judges), settings)
-        check_shard(settings, like=bool(datasets))
+        if not remote_of(setup.environment):  # else hosts are the gateway's
+            _check_hosts((*models, *judges), setup.settings)
+        check_shard(setup.settings, like=bool(datasets))
         check_scorable(benchmarks, judged=jury is not None)
         check_scorable((dataset.benchmark for dataset in datasets), judged=jury is not None, imported=True)
-        return _make_plan(benchmarks, models, judges, store, data, settings, environment, datasets, local)
+        return _make_plan(benchmarks, models, judges, setup, datasets, local)
     except UserError:
         refuse()  # for this reason and all others that `evaluate` has
         raise
@@ -120,10 +107,7 @@ def _make_plan(
     benchmarks: Sequence[Benchmark],
     models: Sequence[Model],
     judges: Sequence[Model],
-    store: Path,
-    data: Path | None,
-    settings: Settings,
-    environment: Mapping[str, str],
+    setup: EvaluationSetup,
     datasets: Sequence[Dataset],
     local: Mapping[str, Provider],
 ) -> CostPlan:
@@ -131,27 +115,17 @@ def _make_plan(
 
     `local`: model -> its provider, for those within this process.
     """
+    store, settings, environment = setup.store, setup.settings, setup.environment
     is_remote = remote_of(environment) is not None  # then keys and hosts are the gateway's
     asked = () if is_remote else (*models, *judges)
     keys = {one.name: text for one in asked if (text := missing_key(one, environment))}
     is_new = not store.exists() or (store.is_dir() and not any(store.iterdir()))
     existing = None if is_new else open_store(store)
-    waiting = Batches(existing).in_flight() if existing else ()
     with CacheReader.of_store(existing or Store(store)) as cache:
-        history = RunHistory(existing)
-        counter = PendingCounter(
-            models,
-            judges,
-            cache,
-            history,
-            local,
-            waiting,
-            lambda dataset: expected_fresh_runs(existing, [dataset], models, settings),
-            with_codes=settings.verification_codes,
-        )
-        forecast = _Forecast(models, judges, settings, history, counter, keys)
+        counter = PendingCounter(models, judges, existing, cache, settings, local)
+        forecast = _Forecast(models, judges, settings, counter, keys)
         # Count all benchmarks first: the prompts of judges on one of them help to estimate the others.
-        found = forecast.count_all(benchmarks, data, datasets)
+        found = forecast.count_all(benchmarks, setup.data, datasets)
         rows = [row for benchmark, one in found for row in forecast.rows(benchmark, one)]
     plan = CostPlan(rows=tuple(rows), max_cost_usd=settings.max_cost_usd, is_batched=settings.batch)
     warnings = [*_warnings(plan, [*models, *judges], _store_budget(existing)), *forecast.too_long]
@@ -199,13 +173,12 @@ class _Forecast:
         models: Sequence[Model],
         judges: Sequence[Model],
         settings: Settings,
-        history: RunHistory,
         counter: PendingCounter,
         keys: Mapping[str, str],
     ) -> None:
         """`keys`: model or judge -> the message about its missing key."""
         self.models, self.judges, self.settings = models, judges, settings
-        self.history, self.counting, self.keys = history, counter, keys
+        self.history, self.counting, self.keys = counter.history, counter, keys
         self.judge_ratios: dict[str, list[TokenRatio]] = {}
         self.too_long: list[str] = []
 
@@ -585,27 +558,24 @@ class PendingCounter:
         self,
         models: Sequence[Model],
         judges: Sequence[Model],
+        store: Store | None,
         cache: CacheReader,
-        history: RunHistory,
+        settings: Settings,
         local: Mapping[str, Provider],
-        waiting: Collection[bytes] = (),
-        fresh: Callable[[Dataset], FreshRuns] = lambda _: FreshRuns(None, {}),
-        *,
-        with_codes: bool = True,
     ) -> None:
         """Count requests to `models` and `judges`.
 
-        `local`: model -> its provider, for those within this process. `waiting`: digests of requests in batches.
-        `fresh`: data set -> the fresh runs on it. `with_codes`: False if judges are asked for no verification codes.
+        `store`: None if it does not exist yet. `local`: model -> its provider, for those within this process.
         """
-        self._waiting = frozenset(waiting)
+        self.history = RunHistory(store)
+        self._waiting = frozenset(Batches(store).in_flight() if store else ())
         self._models, self._judges = models, judges
-        self._fresh_runs = fresh
-        self._judge_requests = partial(judge_requests, with_codes=with_codes)
-        self._cache, self._history, self._local = cache, history, local
+        self._fresh_runs = partial(expected_fresh_runs, store, models=models, settings=settings)
+        self._judge_requests = partial(judge_requests, with_codes=settings.verification_codes)
+        self._cache, self._local = cache, local
         self._is_empty = cache.is_empty
         self._fitter, self._judge_fitter = (
-            ContextFitter(TokenEstimator(lambda: history), self._is_known) for _ in range(2)
+            ContextFitter(TokenEstimator(lambda: self.history), self._is_known) for _ in range(2)
         )
 
     def _is_known(self, request: Request) -> bool:
@@ -623,7 +593,7 @@ class PendingCounter:
         for provider in self._local.values() if judged else ():
             provider.prepare(benchmark.name, dataset)
         seen: set[int] = set()  # not the prompts themselves: some benchmarks have hundreds of megabytes of them
-        fresh = self._fresh_runs(dataset)
+        fresh = self._fresh_runs([dataset])
         starts = {model.name: fresh.start_of(model, dataset) for model in self._models}
         for instance in dataset.to_evaluate():
             prompt = render(benchmark, instance)
@@ -741,7 +711,7 @@ class PendingCounter:
 
     def _token_sample(self, judge: Model, benchmark: Benchmark) -> JudgeTokenSample | None:
         """Return the prompts of the judge in the latest run of the benchmark in its current definition."""
-        for run in self._history.judged:
+        for run in self.history.judged:
             if (run.benchmark, run.benchmark_digest) != (benchmark.name, benchmark.digest):
                 continue
             if not (name := judge_in(run, judge)) or not (sent := read_sent_to_judge(run, name, SEEN)):

@@ -92,19 +92,16 @@ def evaluate(
     with errors.collect():
         judges = jury_of(jury, environment)
     from medhelm.evaluation.evaluate import evaluate
+    from medhelm.evaluation.session import EvaluationSetup
 
-    return evaluate(
-        found,
-        named,
+    setup = EvaluationSetup(
         store=folder,
         data=None if data is None else as_path(data, "data"),
         settings=settings,
         environment=environment,
         listener=listener,
-        jury=judges,
-        datasets=datasets,
-        errors=errors,
     )
+    return evaluate(found, named, setup, jury=judges, datasets=datasets, errors=errors)
 
 
 def _find_names(

@@ -41,7 +41,6 @@ from medhelm.domain import (
     RunStatus,
     Score,
     Shard,
-    Tier,
     Usage,
 )
 from medhelm.models.budget import is_metered
@@ -191,38 +190,39 @@ class RunRecorder:
 
     def _as_run(self, message: str, *, is_unusable: bool) -> Run:
         n_completions = self.done - self.failed
-        totals = self.totals
-        run = make_run(
-            self.benchmark,
-            run_id=self.id,
+        benchmark, totals, main_metric = self.benchmark, self.totals, self.metrics[0].name
+        return Run(
+            id=self.id,
+            benchmark=benchmark.name,
+            title=benchmark.title,
+            taxonomy=benchmark.taxonomy,
+            benchmark_digest=benchmark.digest,
             data_digest=self.dataset.digest,
-            model=self.model,
+            model=self.model.name,
+            resolved_model=self.model,
             tier=self.dataset.tier,
             settings=self.settings,
             origin=self.origin,
-            status=self._status(is_unusable=is_unusable),
-            n=self.n,
-            n_completions=n_completions,
-            failures=self.failures,
-            usage=totals.usage,
-            started=self._began_at.isoformat(timespec="milliseconds"),
-            seconds=round(perf_counter() - self.started, 3),
-            main_metric=self.metrics[0].name,
-            estimates=self._scores.estimates(self.metrics) if n_completions else {rule: {} for rule in RULES},
-            groups=self._scores.group_means(self.metrics[0].name),
-            jury_result=self.jury.result(self._scores.clusters) if self.jury else None,
-            packages=self._packages(),
-        )
-        return replace(
-            run,
             shard=self.shard,
+            status=self._status(is_unusable=is_unusable),
+            message=message,
+            n=self.n,
+            n_failed=self.n - n_completions,
+            failures=dict(self.failures),
+            n_truncated=self._n_truncated,
+            truncated_characters=self._truncated_characters,
             requests_sent=totals.requests_sent,
             requests_cached=totals.requests_cached,
             requests_retried=totals.requests_retried,
             requests_duplicate=self._n_duplicates,
+            usage=totals.usage,
             cost_usd=None if totals.cost_usd is None else round(totals.cost_usd, 9),
-            n_truncated=self._n_truncated,
-            truncated_characters=self._truncated_characters,
+            started=self._began_at.isoformat(timespec="milliseconds"),
+            seconds=round(perf_counter() - self.started, 3),
+            main_metric=main_metric,
+            estimates=self._scores.estimates(self.metrics) if n_completions else {rule: {} for rule in RULES},
+            groups=self._scores.group_means(main_metric),
+            jury_result=self.jury.result(self._scores.clusters) if self.jury else None,
             completion_counts=self.completions.counts(),
             snapshots=totals.snapshots,
             fingerprints=totals.fingerprints,
@@ -230,7 +230,7 @@ class RunRecorder:
             completion_days=totals.completion_days,
             not_computed=self._not_computed,
             cut_texts=+self._cut_texts,
-            message=message,
+            versions=software_versions(self._packages()),
         )
 
     def _packages(self) -> dict[str, str]:
@@ -369,60 +369,9 @@ class NullListener:
         """Do nothing."""
 
 
-def make_run(
-    benchmark: Benchmark,
-    *,
-    run_id: str,
-    data_digest: str,
-    model: Model,
-    tier: Tier,
-    settings: Mapping[str, Any],
-    origin: Origin | None,
-    status: RunStatus,
-    n: int,
-    n_completions: int,
-    failures: Mapping[str, int],
-    usage: Usage,
-    started: str,
-    seconds: float,
-    main_metric: str,
-    estimates: Mapping[Rule, Mapping[str, Estimate]],
-    groups: Mapping[str, Mapping[str, float | None]],
-    jury_result: JuryResult | None,
-    packages: Mapping[str, str] | None = None,
-) -> Run:
-    """Assemble a run from its numbers; every run that is stored, recorded or imported, comes from here.
-
-    `n`: instances expected; `n_completions`: those with a completion. `packages`: versions of plug-ins that took part.
-    """
-    return Run(
-        id=run_id,
-        benchmark=benchmark.name,
-        title=benchmark.title,
-        taxonomy=benchmark.taxonomy,
-        benchmark_digest=benchmark.digest,
-        data_digest=data_digest,
-        model=model.name,
-        tier=tier,
-        status=status,
-        settings=settings,
-        started=started,
-        seconds=seconds,
-        n=n,
-        n_failed=n - n_completions,
-        failures=dict(failures),
-        requests_sent=0,
-        requests_cached=0,
-        usage=usage,
-        cost_usd=None,
-        main_metric=main_metric,
-        estimates=estimates,
-        groups=groups,
-        jury_result=jury_result,
-        resolved_model=model,
-        versions={"medhelm": __version__, "python": platform.python_version(), **(packages or {})},
-        origin=origin,
-    )
+def software_versions(packages: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the versions that a run keeps. `packages`: those of plug-ins that took part."""
+    return {"medhelm": __version__, "python": platform.python_version(), **(packages or {})}
 
 
 def _run_shard(shard: Shard, run_id: str, n_in_run: int) -> RunShard:

@@ -31,12 +31,10 @@ from medhelm.domain import (
     Failure,
     Instance,
     JudgeReply,
-    Jury,
     Model,
     Origin,
     Parts,
     Rubric,
-    RubricName,
     Run,
     Score,
     Source,
@@ -47,10 +45,17 @@ from medhelm.domain.text import listed
 from medhelm.errors import MissingError, UserError, suggestion
 from medhelm.evaluation.completion_source import CompletionSource, PendingCompletion
 from medhelm.evaluation.evaluate import run_in_event_loop
-from medhelm.evaluation.recorder import NullListener, ProgressListener, RunRecorder
+from medhelm.evaluation.recorder import NullListener, RunRecorder
 from medhelm.evaluation.runner import EvaluationRunner
-from medhelm.evaluation.session import check_consent, check_models, open_datasets, with_prices, without_deleted
-from medhelm.evaluation.settings import Evaluation, Settings, measured_as, settings_of
+from medhelm.evaluation.session import (
+    EvaluationSetup,
+    check_consent,
+    check_models,
+    open_datasets,
+    with_prices,
+    without_deleted,
+)
+from medhelm.evaluation.settings import Evaluation, JuryChange, Settings, measured_as, settings_of
 from medhelm.models.client import ClientResult
 from medhelm.scoring.metric import Metric, group_parts
 from medhelm.scoring.metrics import METRIC_NAMES, METRICS, metrics_of
@@ -66,58 +71,17 @@ from medhelm.storage.store import DamagedRunError, Store, create
 _Content = TypeVar("_Content")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JuryChange:
-    """A change to the jury of stored runs."""
-
-    judges: tuple[Model, ...] = ()
-    """Judges to ask, even if they judged before."""
-    only: bool = False
-    """Replace all earlier judges by these."""
-    without: Collection[str] = ()
-    """Names of earlier judges to remove."""
-    at_least: int | None = None
-    """Complete judges that an instance needs; None: as before, or two, or one of one."""
-    rubric: RubricName | None = None
-    """Rubric to grade by; None: as before, or the standard one."""
-    verification_codes: bool | None = None
-    """Ask for verification codes; None: as before if judges are kept, or with them."""
-
-    def applied(self, old: Jury | None) -> Jury | None:
-        """Return the changed jury; None if it has no judges. Raises: UserError if it is too small."""
-        named = {judge.name for judge in self.judges}
-        before = old.judges if old and not self.only else ()
-        kept = [judge for judge in before if judge.name not in named and judge.name not in self.without]
-        judges = (*kept, *self.judges)
-        if not judges:
-            return None
-        if self.at_least is not None and self.at_least > len(judges):
-            names = ", ".join(judge.name for judge in judges)
-            raise UserError(f"an instance cannot need {self.at_least} of {len(judges)} judges ({names}).")
-        usual = old.min_judges if old and not self.only else 2
-        return Jury(judges=judges, min_judges=min(self.at_least or usual, len(judges)))
-
-
 def rejudge(
-    benchmarks: Sequence[Benchmark],
-    change: JuryChange,
-    *,
-    store: Path,
-    models: Collection[str] = (),
-    data: Path | None = None,
-    settings: Settings | None = None,
-    environment: Mapping[str, str] | None = None,
-    listener: ProgressListener | None = None,
+    benchmarks: Sequence[Benchmark], change: JuryChange, setup: EvaluationSetup, models: Collection[str] = ()
 ) -> Evaluation:
     """Score the stored completions of these benchmarks again, with the jury of each run changed by `change`.
 
-    Parameters: benchmarks, in their current definition; models, names of the models whose runs are scored, all if
-    empty; settings, of which only limits on time, money and requests are used: the runs determine the rest.
+    Parameters: benchmarks, in their current definition; setup, of whose settings only limits on time, money and
+    requests are used: the runs determine the rest; models, names of the models whose runs are scored, all if empty.
     Damaged runs are left out with a warning. Raises, before anything is sent: UserError if there is nothing to score,
     or if data or prompts have changed since the runs; MissingError for missing keys or data.
     """
-    settings, environment = settings or Settings(), environment or {}
-    place, names = create(store), {benchmark.name for benchmark in benchmarks}
+    place, names = create(setup.store), {benchmark.name for benchmark in benchmarks}
     with runs_left_out() as left_out:
         stored = load_runs(place)
         asked = [run for run in stored if run.benchmark in names and (not models or run.model in models)]
@@ -126,37 +90,18 @@ def rejudge(
         if not chosen:
             raise UserError(_no_runs_message(stored, benchmarks, models))
         change = replace(change, judges=tuple(with_prices(change.judges)))
-        check_models(change.judges, settings, environment, store)
-        done = rescored(
-            chosen,
-            benchmarks,
-            change,
-            source=place,
-            target=place,
-            data=data,
-            settings=settings,
-            environment=environment,
-            listener=listener,
-        )
+        check_models(change.judges, setup.settings, setup.environment, setup.store)
+        done = rescored(chosen, benchmarks, change, setup, place)
     damaged = {error.folder for error in left_out if error.benchmark in names}
     return replace(done, n_damaged=len(damaged))
 
 
 def rescored(
-    runs: Iterable[Run],
-    benchmarks: Sequence[Benchmark],
-    change: JuryChange,
-    *,
-    source: Store,
-    target: Store,
-    data: Path | None,
-    settings: Settings,
-    environment: Mapping[str, str] | None = None,
-    listener: ProgressListener | None = None,
+    runs: Iterable[Run], benchmarks: Sequence[Benchmark], change: JuryChange, setup: EvaluationSetup, source: Store
 ) -> Evaluation:
-    """Score these runs of `source` again, and store the new runs in `target`, which may be the same store.
+    """Score these runs of `source` again, and store the new runs in the store of `setup`, which may be the same.
 
-    Parameters: runs, one for each model, benchmark and tier; the others as for `rejudge`.
+    Parameters: runs, one for each model, benchmark and tier; the others as for `rejudge`. Both stores were opened.
     Raises, before anything is sent: UserError if data or prompts have changed since the runs.
     """
     runs = list(runs)
@@ -165,16 +110,7 @@ def rescored(
         if benchmark.name in asked:  # imports the metrics, so that a broken plug-in is reported now
             metrics_of(benchmark, judged=False, harness="lm_eval")
     runners = [
-        _runner(
-            group,
-            benchmarks,
-            change,
-            (source, target),
-            data,
-            measured_as(settings, kind.measured),
-            environment or {},
-            listener,
-        )
+        _runner(group, benchmarks, change, replace(setup, settings=measured_as(setup.settings, kind.measured)), source)
         for kind, group in _by_kind(runs, change).items()
     ]
     for runner in runners:
@@ -284,17 +220,10 @@ def _no_runs_message(runs: Iterable[Run], benchmarks: Sequence[Benchmark], model
 
 
 def _runner(
-    runs: Sequence[Run],
-    benchmarks: Sequence[Benchmark],
-    change: JuryChange,
-    stores: tuple[Store, Store],
-    data: Path | None,
-    settings: Settings,
-    environment: Mapping[str, str],
-    listener: ProgressListener | None,
+    runs: Sequence[Run], benchmarks: Sequence[Benchmark], change: JuryChange, setup: EvaluationSetup, source: Store
 ) -> EvaluationRunner:
-    """Make and check the runner for runs of one kind. `stores`: where runs are read, and where new ones are stored."""
-    source, target = stores
+    """Make and check the runner for runs of one kind."""
+    settings = setup.settings
     old = runs[0].jury_result.jury if runs[0].jury_result else None
     jury = change.applied(old)
     named = {judge.name for judge in change.judges}
@@ -303,9 +232,9 @@ def _runner(
     wanted = [benchmark for benchmark in benchmarks if benchmark.name in names]
     if runs[0].has_imported_prompts:
         library = {known.name: known.as_used(settings.rubric, runs[0].benchmark_digest) for known in wanted}
-        datasets = [stored_dataset(runs, library, source, data=data, limit=settings.limit)]
+        datasets = [stored_dataset(runs, library, source, data=setup.data, limit=settings.limit)]
     else:
-        datasets = open_datasets(wanted, data, settings)
+        datasets = open_datasets(wanted, setup.data, settings)
     datasets = without_deleted(datasets, source)
     stale = [words for dataset in datasets for run in runs if (words := _stale(run, dataset, source))]
     if stale:
@@ -314,10 +243,10 @@ def _runner(
     return EvaluationRunner(
         datasets,
         models,
-        target,
+        Store(setup.store),
         settings,
-        environment,
-        listener or NullListener(),
+        setup.environment,
+        setup.listener or NullListener(),
         jury,
         StoredCompletions(runs, kept, with_codes=settings.verification_codes),
     )

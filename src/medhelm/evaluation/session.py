@@ -30,6 +30,7 @@ from medhelm.scoring.metrics import metrics_of, unusable_metrics
 from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
+    from medhelm.evaluation.recorder import ProgressListener
     from medhelm.io.http.egress import EgressPolicy
     from medhelm.models.addresses import SentData
     from medhelm.models.price_book import PriceBook
@@ -72,6 +73,22 @@ class Session:
     """The process that calls the models instead, such as a gateway."""
     cluster: Cluster | None = None
     """The cluster that computes a part of the evaluation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationSetup:
+    """The circumstances of an evaluation: its store, data and options, whatever it evaluates."""
+
+    store: Path
+    """Folder of the store that gets the runs."""
+    data: Path | None = None
+    """Folder with one folder per benchmark; None if no benchmark needs it."""
+    settings: Settings = field(default_factory=Settings)
+    """Options that the user chooses."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables with API keys."""
+    listener: ProgressListener | None = None
+    """Receives progress and notes; None to drop them."""
 
 
 @asynccontextmanager
@@ -366,11 +383,9 @@ def without_deleted(datasets: Sequence[Dataset], store: Store) -> list[Dataset]:
 
 def open_permitted(
     benchmarks: Sequence[Benchmark],
-    data: Path | None,
     models: Sequence[Model],
     judges: Sequence[Model],
-    settings: Settings,
-    environment: Mapping[str, str],
+    setup: EvaluationSetup,
     errors: ErrorCollector,
     datasets: Sequence[Dataset] = (),
 ) -> list[Dataset]:
@@ -380,11 +395,11 @@ def open_permitted(
     """
     opened: list[Dataset] = []
     with errors.collect():
-        opened = open_datasets(benchmarks, data, settings)
+        opened = open_datasets(benchmarks, setup.data, setup.settings)
     unopened = () if opened else benchmarks
     opened += datasets
     with errors.collect():
-        check_consent(opened, models, judges, settings, environment, unopened=unopened)
+        check_consent(opened, models, judges, setup.settings, setup.environment, unopened=unopened)
     errors.raise_all()
     return opened
 
@@ -393,30 +408,28 @@ def check_and_open(
     benchmarks: Sequence[Benchmark],
     models: Sequence[Model],
     judges: Sequence[Model] | None,
-    *,
-    store: Path,
-    data: Path | None,
-    settings: Settings,
-    environment: Mapping[str, str],
-    datasets: Sequence[Dataset],
+    setup: EvaluationSetup,
     errors: ErrorCollector,
+    datasets: Sequence[Dataset],
+    *,
     look_up: bool = True,
 ) -> list[Dataset]:
     """Check all that `evaluate` needs, and open the data.
 
-    Parameters: judges, None without a jury; datasets, data that is open already; errors, those so far; look_up, as for
+    Parameters: judges, None without a jury; errors, those so far; datasets, data that is open already; look_up, as for
     `check_models`. Raises: UserError or MissingError with all problems.
     """
     judged = judges is not None
     with errors.collect():
-        check_shard(settings, like=bool(datasets))
+        check_shard(setup.settings, like=bool(datasets))
     with errors.collect():
-        check_models((*models, *(judges or ())), settings, environment, store, look_up=look_up)
+        everyone = (*models, *(judges or ()))
+        check_models(everyone, setup.settings, setup.environment, setup.store, look_up=look_up)
     with errors.collect():
         check_scorable(benchmarks, judged=judged)
     with errors.collect():
         check_scorable((dataset.benchmark for dataset in datasets), judged=judged, imported=True)
-    return open_permitted(benchmarks, data, models, judges or (), settings, environment, errors, datasets)
+    return open_permitted(benchmarks, models, judges or (), setup, errors, datasets)
 
 
 def open_selected(benchmark: Benchmark, data: Path | None, settings: Settings) -> Dataset:

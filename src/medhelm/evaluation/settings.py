@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
-from medhelm.domain import STANDARD, Jury, RubricName, Run, Shard, Tier
+from medhelm.domain import STANDARD, Jury, Model, RubricName, Run, Shard, Tier
 from medhelm.domain.jury import AT_LEAST
 from medhelm.domain.options import option, option_of, words
 from medhelm.domain.result import Displayable
+from medhelm.errors import UserError
 
 FIRST_IN_FLIGHT, MAXIMUM_IN_FLIGHT = 16, 128
 """Requests in flight per endpoint, at first and at most, unless the user sets a limit."""
@@ -178,6 +180,41 @@ class JuryOptions:
     min_judges: int | None = option(
         "--min-judges", "Complete judgments required to score an instance.  [default: 2]", least=1
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JuryChange:
+    """A change to the jury of stored runs."""
+
+    judges: tuple[Model, ...] = ()
+    """Judges to ask, even if they judged before."""
+    at_least: int | None = None
+    """Complete judges that an instance needs; None: as before, or two, or one of one."""
+    rubric: RubricName | None = option(
+        "--rubric", "Criteria for judges.  [default: those of the earlier judges]", choices=get_args(RubricName)
+    )
+    verification_codes: bool | None = option(
+        "--verification-code/--no-verification-code",
+        "Whether judges must copy a code from their prompt into each verdict.  [default: as the earlier judges]",
+    )
+    only: bool = option("--only", "Replace all earlier judges.", False)
+    without: Collection[str] = option(
+        "--without", "Earlier judge to exclude; repeatable.", (), metavar="JUDGE", completes="models"
+    )
+
+    def applied(self, old: Jury | None) -> Jury | None:
+        """Return the changed jury; None if it has no judges. Raises: UserError if it is too small."""
+        named = {judge.name for judge in self.judges}
+        before = old.judges if old and not self.only else ()
+        kept = [judge for judge in before if judge.name not in named and judge.name not in self.without]
+        judges = (*kept, *self.judges)
+        if not judges:
+            return None
+        if self.at_least is not None and self.at_least > len(judges):
+            names = ", ".join(judge.name for judge in judges)
+            raise UserError(f"an instance cannot need {self.at_least} of {len(judges)} judges ({names}).")
+        usual = old.min_judges if old and not self.only else 2
+        return Jury(judges=judges, min_judges=min(self.at_least or usual, len(judges)))
 
 
 # --- what a run stores, and the options that repeat it ----------------------------------------------------------------

@@ -34,9 +34,9 @@ from medhelm.domain.result import CellProvenance, Release
 from medhelm.domain.text import listed, plural
 from medhelm.errors import Interrupted, MedHelmError, MissingError
 from medhelm.evaluation.recorder import NullListener, ProgressListener, RunRecorder
-from medhelm.evaluation.rescore import JuryChange, rescored, stored_dataset
-from medhelm.evaluation.session import without_deleted
-from medhelm.evaluation.settings import Settings
+from medhelm.evaluation.rescore import rescored, stored_dataset
+from medhelm.evaluation.session import EvaluationSetup, without_deleted
+from medhelm.evaluation.settings import JuryChange, Settings
 from medhelm.io.work_folders import temporary_folder
 from medhelm.models.prices import price_of
 from medhelm.reports.formats.json import plain_json
@@ -324,16 +324,10 @@ def _rescore_runs(
     Raises: Interrupted by Ctrl-C or a signal to end: part of the numbers would look like a difference.
     """
     again = [run for key, run in runs.items() if not checked[key].not_derived]
-    ended = rescored(
-        again,
-        list(benchmarks.values()),
-        JuryChange(),
-        source=source,
-        target=target,
-        data=data,
-        settings=Settings(offline=True),
-        listener=_ProgressOnly(listener),
+    setup = EvaluationSetup(
+        store=target.folder, data=data, settings=Settings(offline=True), listener=_ProgressOnly(listener)
     )
+    ended = rescored(again, list(benchmarks.values()), JuryChange(), setup, source)
     if ended.stopped:
         raise Interrupted("Interrupted. Nothing was verified, and the store is unchanged.")
     new = {(run.model, run.benchmark): run for run in load_runs(target)}

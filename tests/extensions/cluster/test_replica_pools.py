@@ -12,7 +12,8 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Benchmark, Model
 from medhelm.errors import UserError
 from medhelm.evaluation import live_status
-from medhelm.evaluation.evaluate import Evaluation, Settings, evaluate
+from medhelm.evaluation.python_api import evaluate
+from medhelm.evaluation.settings import Evaluation, Settings
 from medhelm.models.addresses import SentData, missing_consent, policy_for
 from medhelm.models.catalog import find_models
 from medhelm.models.model_check import check

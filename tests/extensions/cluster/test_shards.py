@@ -15,8 +15,10 @@ import pytest
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Benchmark, Jury, Model, Run, Shard
 from medhelm.errors import UserError
-from medhelm.evaluation.evaluate import Settings, evaluate
-from medhelm.evaluation.rescore import JuryChange, rejudge
+from medhelm.evaluation.python_api import evaluate
+from medhelm.evaluation.rescore import rejudge
+from medhelm.evaluation.session import EvaluationSetup
+from medhelm.evaluation.settings import JuryChange, Settings
 from medhelm.extensions.cluster import shards
 from medhelm.extensions.cluster.shards import complete_runs, find_shards, merge_shards
 from medhelm.models.catalog import find_models
@@ -153,7 +155,7 @@ def test_a_merged_store_needs_no_completion_again(tmp_path: Path, server: Server
     evaluate([benchmark], [mock(server)], store=target, jury=jury(server, *JUDGES[:2]))
     assert server.count == before
     (judge,) = jury(server, "judge-3", at_least=1).judges
-    rejudge([benchmark], JuryChange(judges=(judge,)), store=target)
+    rejudge([benchmark], JuryChange(judges=(judge,)), EvaluationSetup(store=target))
     assert Counter(body["model"] for body in server.bodies[before:]) == {"judge-3": N}
 
 

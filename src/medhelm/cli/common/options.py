@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import Field, fields, replace
+from dataclasses import Field, dataclass, fields, replace
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -14,7 +14,7 @@ import click
 from medhelm.cli.common import shell_completion
 from medhelm.cli.common.printing import warn
 from medhelm.cli.common.shared import Shared
-from medhelm.domain.options import Option, option_of
+from medhelm.domain.options import Option, option, option_of
 from medhelm.evaluation.settings import JuryOptions, Settings
 from medhelm.results.options import BoardOptions, RunFilter
 
@@ -27,8 +27,8 @@ def add_options(*options: Callable[[Any], Any]) -> Callable[[_Command], _Command
     """Combine decorators into one; help lists the options in this order."""
 
     def add(command: _Command) -> _Command:
-        for option in reversed(options):
-            command = option(command)
+        for decorator in reversed(options):
+            command = decorator(command)
         return command
 
     return add
@@ -105,11 +105,12 @@ def _click_option(one: Field[Any], target: str) -> Callable[[_Command], _Command
     assert form is not None, f"{one.name} is not an option"
     metavar = form.metavar or ("N" if str(one.type).startswith("int") else None)
     settings: dict[str, Any] = {"help": form.help, "metavar": metavar, "envvar": form.variable}
+    settings["required"] = form.is_required
     if form.completes:
         settings["shell_complete"] = getattr(shell_completion, form.completes)
     if form.parse:
         settings["callback"] = partial(_parsed, form.parse, one.default)
-    elif str(one.type) == "bool":
+    elif str(one.type).startswith("bool"):
         settings |= {"is_flag": True, "default": one.default}
     elif isinstance(one.default, tuple):
         settings |= {"multiple": True, "type": _click_type(one, form)}
@@ -143,7 +144,8 @@ def _click_type(one: Field[Any], form: Option) -> Any:
         case "int" if lowest is not None:
             return click.IntRange(int(lowest), form.most)
         case "float":
-            return click.FloatRange(lowest, min_open=form.above is not None)
+            highest = form.most if form.below is None else form.below
+            return click.FloatRange(lowest, highest, form.above is not None, form.below is not None)
         case "Path":
             return _PATH
         case "datetime":
@@ -199,26 +201,29 @@ def listen_options(port: int, tls: str) -> Callable[[_Command], _Command]:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunInputs:
+    """Options that choose what a run is about, besides the names of benchmarks."""
+
+    models: tuple[str, ...] = option(
+        "--model",
+        "PROVIDER/NAME, NAME@URL, a name of models.yaml, or OWN=NAME for a name of your own; repeatable.",
+        (),
+        metavar="MODEL",
+        completes="models",
+        is_required=True,
+    )
+    like: tuple[Path, ...] = option(
+        "--like", "Finished HELM run whose prompts are sent unchanged; repeatable.", (), metavar="DIR"
+    )
+
+
 run_options = add_options(
     click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=shell_completion.benchmarks),
-    click.option(
-        "--model",
-        "models",
-        metavar="MODEL",
-        multiple=True,
-        shell_complete=shell_completion.models,
-        required=True,
-        help="PROVIDER/NAME, NAME@URL, a name of models.yaml, or OWN=NAME for a name of your own; repeatable.",
-    ),
+    options_of(RunInputs, "inputs", "models"),
     options_of(JuryOptions, "judging"),
     options_of(Settings, "settings", "measurement"),
-    click.option(
-        "--like",
-        multiple=True,
-        type=_PATH,
-        metavar="DIR",
-        help="Finished HELM run whose prompts are sent unchanged; repeatable.",
-    ),
+    options_of(RunInputs, "inputs", "like"),
     options_of(Settings, "settings", "sending", "spending", "service"),
     scoring_option,
 )

@@ -157,8 +157,9 @@ def _rescored(shared: Shared, done: ImportSummary, *, only_unscored: bool = Fals
     from dataclasses import replace
 
     from medhelm.cli.common.progress import progress_listener
-    from medhelm.evaluation.rescore import JuryChange, library_of, rescored, unknown_benchmarks
-    from medhelm.evaluation.settings import Settings
+    from medhelm.evaluation.rescore import library_of, rescored, unknown_benchmarks
+    from medhelm.evaluation.session import EvaluationSetup
+    from medhelm.evaluation.settings import JuryChange, Settings
     from medhelm.storage.store import open_store
 
     store = open_store(shared.store)
@@ -172,16 +173,13 @@ def _rescored(shared: Shared, done: ImportSummary, *, only_unscored: bool = Fals
     benchmarks = {b.name: b for b in library_of(shared.benchmark_folders).values()}
     benchmarks |= {b.name: b for b in unknown_benchmarks(store, runs, ())}
     with progress_listener(shared) as listener:
-        new = rescored(
-            runs,
-            list(benchmarks.values()),
-            JuryChange(),
-            source=store,
-            target=store,
+        setup = EvaluationSetup(
+            store=shared.store,
             data=shared.data,
             settings=Settings(offline=shared.offline),
             environment=os.environ,
             listener=listener,
         )
+        new = rescored(runs, list(benchmarks.values()), JuryChange(), setup, store)
     by_id = {run.id: run for run in new.runs}
     return replace(done, taken=tuple(replace(one, run=by_id.get(one.run.id, one.run)) for one in done.taken))

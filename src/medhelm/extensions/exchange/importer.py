@@ -41,7 +41,7 @@ from medhelm.domain.completion import Model
 from medhelm.domain.jury import AT_LEAST, JudgeReply
 from medhelm.domain.text import metric_title
 from medhelm.errors import UserError
-from medhelm.evaluation.recorder import CompletionCounter, identity, make_jury_result, make_run
+from medhelm.evaluation.recorder import CompletionCounter, identity, make_jury_result, software_versions
 from medhelm.evaluation.rescore import imported_benchmark
 from medhelm.extensions.exchange.fields import model_of
 from medhelm.io.parquet import ColumnWriter
@@ -481,8 +481,7 @@ def _json_number(score: float | None) -> str:
 
 def _run(joined: JoinedRun, columns: _Columns) -> Run:
     imported, jury = joined.imported, joined.jury
-    model = model_of(joined.model)
-    run_id = identity(joined.benchmark, joined.data_digest, model, joined.settings, jury)
+    benchmark, model = joined.benchmark, model_of(joined.model)
     counter = CompletionCounter(columns.metric)
     main = next(iter(columns.scores))
     for place, (completion, unreadable) in enumerate(zip(columns.completions, columns.unreadable, strict=True)):
@@ -490,27 +489,35 @@ def _run(joined: JoinedRun, columns: _Columns) -> Run:
         counter.add(completion, unreadable=unreadable, scores=[own])
     failures = Counter(c.failure.code for c in columns.completions if c.failure)
     n, n_completions = imported.n_expected or len(columns.ids), len(columns.ids) - failures.total()
-    run = make_run(
-        joined.benchmark,
-        run_id=run_id,
+    return Run(
+        id=identity(benchmark, joined.data_digest, model, joined.settings, jury),
+        benchmark=benchmark.name,
+        title=benchmark.title,
+        taxonomy=benchmark.taxonomy,
+        benchmark_digest=benchmark.digest,
         data_digest=joined.data_digest,
-        model=model,
+        model=model.name,
+        resolved_model=model,
         tier=imported.tier,
         settings=joined.settings,
         origin=joined.origin,
         status=_status(n, len(columns.ids), failures.total()),
         n=n,
-        n_completions=n_completions,
-        failures=failures,
+        n_failed=n - n_completions,
+        failures=dict(failures),
+        requests_sent=0,
+        requests_cached=0,
         usage=sum((completion.usage for completion in columns.completions), Usage()),
+        cost_usd=None,
         started=imported.started,
         seconds=0.0,
-        main_metric=next(iter(columns.scores)),
+        main_metric=main,
         estimates={rule: _estimates(joined, columns) if rule == "published" else {} for rule in RULES},
         groups=_group_means(columns) if joined.is_grouped else {},
         jury_result=_jury_result(joined, jury, columns) if jury else None,
+        completion_counts=counter.counts(),
+        versions=software_versions(),
     )
-    return replace(run, completion_counts=counter.counts())
 
 
 def _status(n: int, there: int, n_failed: int) -> RunStatus:

@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 
 from medhelm.domain import RULES, Jury, Run, Usage
-from medhelm.evaluation.evaluate import Settings, evaluate
-from medhelm.evaluation.rescore import JuryChange, rejudge
+from medhelm.evaluation.python_api import evaluate
+from medhelm.evaluation.rescore import rejudge
+from medhelm.evaluation.session import EvaluationSetup
+from medhelm.evaluation.settings import JuryChange, Settings
 from medhelm.extensions.exchange.logs import import_logs
 from medhelm.models.catalog import find_models
 from medhelm.storage.runs import load_runs, read_records, score_column
@@ -235,7 +237,7 @@ def test_scoring_again_gives_the_same_numbers(roads: Roads, imported: dict[str, 
     """From the stored completions and replies, with the instances read anew from the benchmark."""
     names = ("clear", "ehrshot", "ehrsql", "aci_bench", "healthbench", "medcalc_bench")
     store = roads.folder / "imported"
-    done = rejudge([benchmark(name) for name in names], JuryChange(), store=store)
+    done = rejudge([benchmark(name) for name in names], JuryChange(), EvaluationSetup(store=store))
     assert {run.benchmark for run in done.runs} == set(names)
     for run in done.runs:
         before = imported[run.benchmark]

@@ -18,7 +18,7 @@ from medhelm.analysis.means import wilson_interval
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import RULES, Benchmark, Completion, Estimate, Failure, Jury, Model, Price, Rule, Run
 from medhelm.errors import MissingError, StoreError, UserError
-from medhelm.evaluation.evaluate import evaluate
+from medhelm.evaluation.python_api import evaluate
 from medhelm.evaluation.settings import Settings
 from medhelm.extensions.paper.reference_filter.marking import (
     LOCK,

@@ -22,7 +22,7 @@ from medhelm.domain import JURY, Benchmark, Estimate, Model, Rule, Run, RunStatu
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.result import Remark
 from medhelm.errors import ErrorCollector, UserError
-from medhelm.evaluation.session import check_models, open_permitted, with_prices, without_deleted
+from medhelm.evaluation.session import EvaluationSetup, check_models, open_permitted, with_prices, without_deleted
 from medhelm.evaluation.settings import Settings
 from medhelm.extensions.paper.reference_filter.marking import VERSION, MarkingResult, filterable, mark_references
 from medhelm.extensions.paper.reference_filter.marks import (
@@ -101,7 +101,8 @@ def filter_references(
     errors = ErrorCollector()
     with errors.collect():
         check_models(judges, settings, environment, store)
-    datasets = open_permitted(benchmarks, data, judges, (), settings, environment, errors)
+    setup = EvaluationSetup(store=store, data=data, settings=settings, environment=environment)
+    datasets = open_permitted(benchmarks, judges, (), setup, errors)
     marking: MarkingResult | None = None
     files: list[Path | None]
     if judges:
