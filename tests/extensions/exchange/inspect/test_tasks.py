@@ -299,12 +299,9 @@ for name, (task, arguments, _) in {MISTAKES!r}.items():
 print(json.dumps([imported, said]))
 """
     imported, said = json.loads(process(tmp_path, sys.executable, "-c", code))
-    parents = ["medhelm.extensions.exchange", "medhelm.extensions.exchange.inspect"]
-    assert imported == [
-        *parents,
-        "medhelm.extensions.exchange.inspect.tasks",
-        "medhelm.extensions.exchange.inspect.tasks.scorer",
-    ]
+    extension, tasks = "medhelm.extensions.exchange", "medhelm.extensions.exchange.inspect.tasks"
+    parents = ["medhelm.extensions", extension, f"{extension}.inspect"]
+    assert imported == [*parents, tasks, f"{tasks}.scorer"]
     assert said.keys() == MISTAKES.keys()
     for name, (_, _, words) in MISTAKES.items():
         assert words in said[name]
