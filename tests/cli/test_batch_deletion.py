@@ -105,7 +105,7 @@ def test_an_overload_while_deleting_is_waited_out_and_a_server_that_cannot_delet
 def test_a_run_killed_between_the_cache_and_the_deletion_deletes_when_it_comes_back(
     batches: BatchRuns, vendor: Vendor
 ) -> None:
-    process = batches.start(vendor, before=f"{DIE}job.BatchJob._delete = die")
+    process = batches.start(vendor, before=f"{DIE}batches.BatchJob._delete = die")
     process.communicate(timeout=600)
     assert process.returncode == -signal.SIGKILL
     assert batches.services.deleted == []
