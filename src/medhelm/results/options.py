@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, ge
 
 from medhelm.domain import RULES, Benchmark, Rule, Tier
 from medhelm.domain.options import option, option_of, options_in
-from medhelm.domain.result import Resample
-from medhelm.domain.text import AnyNames, AnyPath, AnyPaths, as_names, as_paths, listed, shortened
+from medhelm.domain.result import RankingOptions
+from medhelm.domain.text import AnyPath, AnyPaths, as_names, as_paths, listed, shortened
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
@@ -70,14 +70,6 @@ FILTER_FLAGS = listed([form.flag for one in fields(RunFilter) if (form := option
 """The options that filter runs, for messages."""
 
 
-def _parse_panel(text: str) -> tuple[str, ...]:
-    """Return the model names in a comma-separated list, each once. Raises: ValueError."""
-    names = tuple(dict.fromkeys(filter(None, (name.strip() for name in text.split(",")))))
-    if not names:
-        raise ValueError("the list names no model.")
-    return names
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationOptions:
     """Ratings to calibrate jury scores with."""
@@ -91,29 +83,9 @@ class CalibrationOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoardOptions:
+class BoardOptions(RankingOptions):
     """Options of a leaderboard, and of everything that reads the runs that count on it."""
 
-    shared: bool = option("--shared", "Only benchmarks on which every model has a score.", False, group="ranking")
-    resample: Resample | None = option(
-        "--resample",
-        "Unit to resample for intervals and tests; none: do not read records.  [default: instances, if their scores "
-        "are known]",
-        group="ranking",
-        choices=get_args(Resample),
-    )
-    rank_baselines: bool = option(
-        "--rank-baselines", "Rank baselines with the models instead of showing them below.", False, group="ranking"
-    )
-    panel: AnyNames = option(
-        "--panel",
-        "Models to compare with for win shares and win rates, so that the numbers do not change when other models are "
-        "added; `published`: the nine published models.  [default: all other models on the leaderboard]",
-        (),
-        group="ranking",
-        metavar="MODEL,...",
-        parse=_parse_panel,
-    )
     completers_only: bool = option(
         "--completers-only",
         "Leave out refusals and exhausted limits instead of counting them as the worst answer.",
