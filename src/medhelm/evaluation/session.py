@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
+from medhelm.benchmarks.data.sampling import SampleOptions
 from medhelm.domain import JURY, Benchmark, Completion, Instance, Model, Score
 from medhelm.domain.text import metric_title
 from medhelm.errors import ErrorCollector, MissingError, UserError
@@ -425,11 +426,13 @@ def open_selected(benchmark: Benchmark, data: Path | None, settings: Settings) -
         benchmark.with_rubric(settings.rubric),
         data=data,
         tier=settings.tier,
-        sample=settings.sample,
-        limit=settings.limit,
-        subset=settings.subset,
-        seed=settings.seed,
+        options=SampleOptions(
+            sample=settings.sample,
+            limit=settings.limit,
+            subset=settings.subset,
+            seed=settings.seed,
+            shard=settings.shard,
+        ),
         scoring=True,
         own_data=settings.own_data,
-        shard=settings.shard,
     )
