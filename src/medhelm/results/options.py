@@ -20,6 +20,7 @@ from medhelm.domain.text import AnyPath, AnyPaths, as_names, as_paths, listed, s
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
+    from medhelm.analysis.comparison.tests import Adjustment
     from medhelm.results.runs.pricing import Pricing
 
 
@@ -136,6 +137,44 @@ class SourceOptions:
         """True if no store is read."""
         return self.published_only or self.scores is not None
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairOptions:
+    """Options of a comparison of models."""
+
+    everything: bool = option("--all", "Compare every pair of models; the default if no models are named.", False)
+    adjustment: Adjustment = option(
+        "--adjust",
+        "Adjust p-values by Holm (family-wise error) or by Benjamini and Hochberg (false discovery rate).",
+        "holm",
+        choices=("holm", "bh"),
+    )
+    by: str | None = option(
+        "--by",
+        "Rows if more than two models are compared: pairs, benchmarks, or pairs on each benchmark.  [default: overall]",
+        choices=("overall", "benchmark", "test"),
+    )
+    published_only: bool = option(
+        "--published-only", "Compare the published models by their means; nothing else is known.", False
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawOptions:
+    """Options of a draw of completions to rate."""
+
+    by_score: bool = option("--by-score", "Draw completions with rare jury scores more often.", False)
+    same_instances: bool = option(
+        "--same-instances", "Draw the same instances for every model, which compares models best.", False
+    )
+    show_models: bool = option("--show-models", "Write the names of models instead of codes.", False)
+    include_baselines: bool = option(
+        "--include-baselines", "Also draw completions of baselines; those that --model names are drawn.", False
+    )
+
+
+USUAL_DRAW = DrawOptions()
+"""The defaults of a draw."""
 
 USUAL = BoardOptions()
 """The defaults."""
