@@ -11,7 +11,7 @@ from typing import Any
 
 from medhelm.domain import Completion, Message, Model, Price, Prompt, Request, Usage
 from medhelm.extensions.cluster.gateway.address import NamedToken, Tokens
-from medhelm.extensions.cluster.gateway.server import Gateway, serve
+from medhelm.extensions.cluster.gateway.server import Access, Gateway, serve
 from medhelm.extensions.cluster.gateway.worker import GatewayClient, RemoteGateway
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.io.http.listening import listen_on_file
@@ -87,9 +87,11 @@ class World:
             Client(cache=self.cache, budget=self.budget, sleep=lambda _: asyncio.sleep(0), **self.options),
             [OUTSIDE, INSIDE],
             {OUTSIDE.name: self.provider, INSIDE.name: self.provider},
-            tokens=Tokens([NamedToken("ward", TOKEN)]) if self.tokens else None,
-            without_consent=self.without_consent,
-            public=("toy",),
+            access=Access(
+                tokens=Tokens([NamedToken("ward", TOKEN)]) if self.tokens else None,
+                without_consent=self.without_consent,
+                public=("toy",),
+            ),
             known=self.known,
             note=self.notes.append,
         )

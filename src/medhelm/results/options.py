@@ -21,6 +21,7 @@ from medhelm.errors import UserError
 
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.tests import Adjustment
+    from medhelm.domain.run import RunOnDisk
     from medhelm.results.runs.pricing import Pricing
 
 
@@ -171,6 +172,55 @@ class DrawOptions:
     include_baselines: bool = option(
         "--include-baselines", "Also draw completions of baselines; those that --model names are drawn.", False
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PurgeFilter:
+    """Choice of what to delete. Without any condition, everything."""
+
+    benchmarks: Collection[str] = option("--benchmark", "Only text of this benchmark; repeatable.", (), metavar="NAME")
+    models: Collection[str] = option("--model", "Only text of this model or judge; repeatable.", (), metavar="NAME")
+    before: datetime | None = None
+    """Only what is older; None for any age."""
+    orphans: bool = option("--orphans", "Also delete completions in the cache that do not belong to a run.", False)
+    only_orphans: bool = False
+    """Nothing else."""
+
+    def selects(self, one: RunOnDisk) -> bool:
+        """Return whether a run is to be deleted. A damaged run has no known age."""
+        started = datetime.fromisoformat(one.started) if one.started else None
+        return (
+            not self.only_orphans
+            and one.benchmark in (self.benchmarks or [one.benchmark])
+            and one.model in (self.models or [one.model])
+            and (self.before is None or (started is not None and started < self.before))
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionRequest:
+    """The instances to delete, as the user names them."""
+
+    instances: Sequence[str] = option("--instance", "Only this instance; repeatable.", (), metavar="BENCHMARK:ID")
+    clusters: Sequence[str] = option(
+        "--cluster",
+        "Only the instances of this cluster, such as a patient; repeatable.",
+        (),
+        metavar="[BENCHMARK:]NAME",
+    )
+    lists: tuple[Path, ...] = option(
+        "--file",
+        "Only the instances or clusters in this file: one per line, or CSV with the columns benchmark and "
+        "instance_id or cluster; repeatable.",
+        (),
+        metavar="LIST",
+    )
+    keep_numbers: bool = option(
+        "--keep-numbers", "Keep scores, counts and costs of the deleted instances, without any text.", False
+    )
+    exports: bool = option("--exports", "Also delete the exports of this store that hold the instances.", False)
+    orphans: bool = False
+    """True to delete all completions in the cache that belong to no run."""
 
 
 USUAL_DRAW = DrawOptions()

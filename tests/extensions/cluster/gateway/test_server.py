@@ -232,7 +232,8 @@ async def test_a_removed_token_is_refused_at_once(folder: Path) -> None:
 
     accept(f"a {first}\nb {second}\n")
     async with world(folder) as here, here.running() as gateway:
-        gateway._tokens = Tokens(read_tokens(file), file, here.notes.append)
+        tokens = Tokens(read_tokens(file), file, here.notes.append)
+        gateway._access = replace(gateway._access, tokens=tokens)
 
         async def status(token: str) -> int:
             return (await post(here, "/v1/chat/completions", CHAT, Authorization=f"Bearer {token}"))[0]
