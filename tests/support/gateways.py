@@ -18,7 +18,7 @@ from medhelm.io.http.listening import listen_on_file
 from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
 from medhelm.models.cache_reader import CacheReader
-from medhelm.models.client import Client, ClientResult
+from medhelm.models.client import Client, ClientResult, Timing
 from medhelm.models.provider import Provider
 from medhelm.models.remote import GATEWAY_VARIABLE
 from medhelm.storage.audit import AuditLog
@@ -84,7 +84,9 @@ class World:
     async def running(self) -> AsyncIterator[Gateway]:
         """Run a gateway until the block ends, gently."""
         self.gateway = Gateway(
-            Client(cache=self.cache, budget=self.budget, sleep=lambda _: asyncio.sleep(0), **self.options),
+            Client(
+                cache=self.cache, budget=self.budget, timing=Timing(sleep=lambda _: asyncio.sleep(0)), **self.options
+            ),
             [OUTSIDE, INSIDE],
             {OUTSIDE.name: self.provider, INSIDE.name: self.provider},
             access=Access(

@@ -21,7 +21,7 @@ from medhelm.io.http.hosts import Subject
 from medhelm.io.locks import NumberLocks
 from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache, CacheRecovery
-from medhelm.models.client import Client
+from medhelm.models.client import Client, SendingLimits
 from medhelm.models.keys import missing_key
 from medhelm.models.prices import price_of
 from medhelm.models.provider import Provider, SharedResources
@@ -113,11 +113,13 @@ async def open_session(
             cache=cache,
             budget=budget,
             numbers=numbers,
-            attempts=settings.attempts,
-            start=min(settings.concurrency or FIRST_IN_FLIGHT, room.per_endpoint),
-            maximum=room.per_endpoint,
-            connections=room.in_all,
-            max_silence_s=settings.max_silence_s,
+            limits=SendingLimits(
+                attempts=settings.attempts,
+                start=min(settings.concurrency or FIRST_IN_FLIGHT, room.per_endpoint),
+                maximum=room.per_endpoint,
+                connections=room.in_all,
+                max_silence_s=settings.max_silence_s,
+            ),
             note=note,
         )
         resources = SharedResources(note)

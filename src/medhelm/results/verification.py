@@ -222,15 +222,9 @@ def _check_inputs(
             if not run.has_imported_prompts:
                 check.not_derived = f"its definition is not known: {error}"
                 continue
-        chosen = (
-            run.benchmark,
-            run.tier,
-            _selection(run),
-            run.settings.get("own_data"),
-            run.rubric,
-            run.benchmark_digest,
-        )
-        chosen += (run.data_digest if run.has_imported_prompts else "",)
+        imported = run.data_digest if run.has_imported_prompts else ""
+        own_data = run.settings.get("own_data")
+        chosen = (run.benchmark, run.tier, _selection(run), own_data, run.rubric, run.benchmark_digest, imported)
         if chosen not in opened:
             opened[chosen] = _open_data(run, library, store, data)
         benchmark, dataset = opened[chosen]
