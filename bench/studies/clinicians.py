@@ -15,7 +15,7 @@ from itertools import combinations
 import numpy as np
 
 from medhelm.analysis.agreement.calibrated_pairs import ScoredModel, calibrated_pairs
-from medhelm.analysis.agreement.calibration import CalibratedMean, draw_completions, prediction_powered
+from medhelm.analysis.agreement.calibration import CalibratedMean, RatingDesign, draw_completions, prediction_powered
 from medhelm.analysis.agreement.coefficients import average_over_pairs, pearson
 from medhelm.analysis.agreement.jury_vs_clinicians import SHARE, Conclusion, conclude, standardized_icc
 from medhelm.analysis.agreement.reliability import RaterAgreement, jury_and_raters, one_rater_agreement, rater_effect
@@ -129,8 +129,8 @@ def _one_panel(raters: int, severity: float, rng: np.random.Generator) -> tuple[
     ratings[:50] = table.mean(axis=1)
     effect = rater_effect(table, np.full(raters, 1 / raters))
     return (
-        prediction_powered(jury, ratings, low=-3, high=9),
-        prediction_powered(jury, ratings, low=-3, high=9, raters=effect),
+        prediction_powered(jury, ratings, design=RatingDesign(low=-3, high=9)),
+        prediction_powered(jury, ratings, design=RatingDesign(low=-3, high=9, raters=effect)),
     )
 
 
@@ -152,7 +152,9 @@ def selection_table(runs: int) -> str:
                 scores = np.clip(np.round((3.4 + slope * (quality - 3) + noise * rng.normal(size=500)) * 9) / 9, 1, 5)
                 drawn, probabilities = select(scores, quality, rng)
                 ratings = np.where(np.isin(np.arange(500), drawn), quality, NAN)
-                found.append(prediction_powered(scores, ratings, low=1, high=5, probabilities=probabilities))
+                found.append(
+                    prediction_powered(scores, ratings, design=RatingDesign(low=1, high=5, probabilities=probabilities))
+                )
             many = np.clip(np.round((3.3 + 0.9 * rng.normal(size=10**6)) * 3) / 3, 1, 5)
             truth = float(many.mean())
             bias = f"{np.mean([one.value for one in found]) - truth:.2f}"
@@ -302,7 +304,7 @@ def ceiling_table(runs: int) -> str:
             for _ in range(runs):
                 jury, ratings = draw(rng, 500)
                 ratings[rated:] = NAN
-                found.append(prediction_powered(jury, ratings, low=1, high=5))
+                found.append(prediction_powered(jury, ratings, design=RatingDesign(low=1, high=5)))
             rows.append([name, rated, *_in_interval(found, truth)])
     return render(rows, ["Grades", "Rated of 500", "Covered", "Width"], format="md")
 

@@ -32,7 +32,7 @@ from medhelm.models.addresses import policy_for
 from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
 from medhelm.models.catalog import find_models
-from medhelm.models.client import Client
+from medhelm.models.client import Client, SendingLimits
 from medhelm.models.providers import open_provider
 from medhelm.reports.formats.tables import render as table
 
@@ -122,7 +122,7 @@ async def _run(folder: Path, file: Path, servers: list[Server], events: Sequence
     upcoming = next(waiting, None)
     numbers = iter(range(n))
     with closing(Cache(folder / "cache.sqlite")) as cache:
-        client = Client(cache=cache, budget=Budget(), start=SLOTS, maximum=SLOTS)
+        client = Client(cache=cache, budget=Budget(), limits=SendingLimits(start=SLOTS, maximum=SLOTS))
         provider = open_provider(model, http, environment={})
 
         async def lane() -> None:
@@ -164,7 +164,7 @@ def beginnings(folder: Path, n: int) -> float:
     async def ask() -> None:
         http = HttpClient(policy_for([model], offline=True))
         provider = open_provider(model, http, environment={})
-        client = Client(cache=None, budget=Budget(), start=SLOTS, maximum=SLOTS)
+        client = Client(cache=None, budget=Budget(), limits=SendingLimits(start=SLOTS, maximum=SLOTS))
         prompts = _prompts(n)
 
         async def lane() -> None:

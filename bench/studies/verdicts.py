@@ -19,6 +19,7 @@ from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.means import Floats, estimate
+from medhelm.domain.result import RankingOptions
 
 SEED = 21
 """Seed of the simulated leaderboards."""
@@ -90,7 +91,7 @@ class KnownModels:
 def leaderboard(scores: Sequence[Floats], panel: Sequence[str] = ()) -> Leaderboard:
     """Build the leaderboard of simulated scores, on a scale from 0 to 1. Models are `m0`, `m1` and so on."""
     cells, columns = simulated_cells(scores)
-    return build_leaderboard(cells, columns, panel=panel)
+    return build_leaderboard(cells, columns, options=RankingOptions(panel=panel))
 
 
 def simulated_cells(scores: Sequence[Floats]) -> tuple[list[Cell], list[Column]]:

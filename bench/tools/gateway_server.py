@@ -23,7 +23,7 @@ from aiohttp import web
 from medhelm.__main__ import GARBAGE_AFTER
 from medhelm.domain import Completion, Model, Price, Request, Usage
 from medhelm.extensions.cluster.gateway.openai_api import chat_response
-from medhelm.extensions.cluster.gateway.server import Gateway, serve
+from medhelm.extensions.cluster.gateway.server import Access, Gateway, serve
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.io.http.listening import listen_on
@@ -31,7 +31,7 @@ from medhelm.io.locks import NumberLocks
 from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
 from medhelm.models.cache_reader import CacheReader
-from medhelm.models.client import Client, ClientResult
+from medhelm.models.client import Client, ClientResult, SendingLimits
 from medhelm.models.provider import Provider
 from medhelm.models.providers import open_provider
 from medhelm.storage.audit import AuditLog
@@ -75,7 +75,9 @@ async def opened(folder: Path, url: str) -> AsyncIterator[Means]:
     ):
         http = HttpClient(EgressPolicy(offline=True), audit=audit)
         provider = open_provider(model_at(url), http, environment={}) if url else Instant()
-        client = Client(cache=cache, budget=Budget(), numbers=numbers, start=IN_FLIGHT, maximum=IN_FLIGHT)
+        client = Client(
+            cache=cache, budget=Budget(), numbers=numbers, limits=SendingLimits(start=IN_FLIGHT, maximum=IN_FLIGHT)
+        )
         try:
             yield Means(client, provider)
         finally:
@@ -95,9 +97,7 @@ async def main(folder: Path, url: str) -> None:
             means.client,
             [model],
             {model.name: means.provider},
-            tokens=None,
-            without_consent={},
-            public=(),
+            access=Access(tokens=None, without_consent={}, public=()),
             known=known,
             note=print,
         )

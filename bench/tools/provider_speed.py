@@ -186,7 +186,7 @@ async def ask(name: str, address: str, n: int) -> tuple[float, float]:
     from medhelm.io.http.client import HttpClient
     from medhelm.io.http.egress import EgressPolicy
     from medhelm.models.budget import Budget
-    from medhelm.models.client import Client
+    from medhelm.models.client import Client, SendingLimits
     from medhelm.models.providers import open_provider
 
     service = SERVICES[name]
@@ -199,7 +199,7 @@ async def ask(name: str, address: str, n: int) -> tuple[float, float]:
     )
     http = HttpClient(EgressPolicy(offline=True))
     provider = open_provider(model, http, environment=KEYS)
-    client = Client(cache=None, budget=Budget(), start=IN_FLIGHT, maximum=IN_FLIGHT)
+    client = Client(cache=None, budget=Budget(), limits=SendingLimits(start=IN_FLIGHT, maximum=IN_FLIGHT))
     waiting = iter(range(n))
 
     async def work() -> None:

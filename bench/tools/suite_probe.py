@@ -20,7 +20,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from medhelm.domain import Benchmark
+    from medhelm.benchmarks.data.sampling import SampleOptions
+from medhelm.domain import Benchmark
 
 PATIENTS, EVENTS = 2000, 6000
 """Size of the synthetic EHRSHOT: patients, and mean events of each. Every other one is a test patient with one label
@@ -110,7 +111,7 @@ def render_all(name: str, data: Path, sample: str, passes: int) -> dict[str, flo
     seconds = []
     for _ in range(passes):
         start = perf_counter()
-        dataset = open_dataset(benchmark, data=data, tier="real", sample=sample)
+        dataset = open_dataset(benchmark, data=data, tier="real", options=SampleOptions(sample=sample))
         n_characters = sum(len(part.text) for case in dataset for part in render(benchmark, case).messages)
         seconds.append(perf_counter() - start)
     return {
@@ -129,7 +130,9 @@ def largest(data: Path) -> dict[str, str | int]:
     for benchmark in _benchmarks("all"):
         if benchmark.access == "public":
             try:
-                sizes[benchmark.name] = open_dataset(benchmark, data=data, tier="real", sample="all").n
+                sizes[benchmark.name] = open_dataset(
+                    benchmark, data=data, tier="real", options=SampleOptions(sample="all")
+                ).n
             except MissingError:
                 continue
     if not sizes:

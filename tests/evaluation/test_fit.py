@@ -15,6 +15,7 @@ import pytest
 from medhelm.analysis.cost import UNKNOWN, learn_token_ratio
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import open_dataset
+from medhelm.benchmarks.data.sampling import SampleOptions
 from medhelm.benchmarks.prompts import option_lines, render
 from medhelm.domain import Benchmark, FailureCode, Instance, Model, Prompt, Run
 from medhelm.errors import ProviderError
@@ -71,7 +72,7 @@ def run(
 
 
 def instances(benchmark: Benchmark, data: Path | None, limit: int | None = 40) -> dict[str, Instance]:
-    return {one.id: one for one in open_dataset(benchmark, data=data, tier="real", limit=limit)}
+    return {one.id: one for one in open_dataset(benchmark, data=data, tier="real", options=SampleOptions(limit=limit))}
 
 
 def long_toy(tmp_path: Path, *, extra: str = "", sentences: int = 40, n: int = 12) -> Benchmark:

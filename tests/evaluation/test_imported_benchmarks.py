@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from medhelm.benchmarks.data.sampling import SampleOptions
 from medhelm.domain import Instance, Reference, Run
 from medhelm.evaluation.rescore import (
     completed,
@@ -216,7 +217,7 @@ def test_medcalc_is_computed_with_the_data(tmp_path: Path, data_dir: Path) -> No
     """Real questions in a run of HELM: what they lack comes from the data folder."""
     from medhelm.benchmarks.data.dataset import open_dataset
 
-    rows = list(open_dataset(LIBRARY["medcalc_bench"], data=data_dir, tier="real", limit=9))
+    rows = list(open_dataset(LIBRARY["medcalc_bench"], data=data_dir, tier="real", options=SampleOptions(limit=9)))
     folder = copy_of("medcalc_bench", tmp_path)
 
     def real(state: Any) -> None:

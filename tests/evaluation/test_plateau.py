@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from medhelm.benchmarks.data.dataset import open_dataset
+from medhelm.benchmarks.data.sampling import SampleOptions
 from medhelm.benchmarks.prompts import render
 from medhelm.evaluation.context import n_characters
 from medhelm.evaluation.plateau import Plateau, find_plateau
@@ -42,7 +43,7 @@ def test_plateau(prompts: list[tuple[int, int]], expected: Plateau | None) -> No
 @pytest.mark.parametrize("name", ["medcalc_bench", "pubmed_qa", "aci_bench", "mtsamples", "medec"])
 def test_whole_prompts_are_no_plateau_and_cut_ones_are(data_dir: Path, name: str, noise: float) -> None:
     """Counts of real prompts with a random ratio for each."""
-    dataset = open_dataset(benchmark(name), data=data_dir, tier="real", limit=500)
+    dataset = open_dataset(benchmark(name), data=data_dir, tier="real", options=SampleOptions(limit=500))
     lengths = [n_characters(render(benchmark(name), instance)) for instance in dataset]
     random = Random(1)
     n_found = 0

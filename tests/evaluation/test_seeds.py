@@ -13,7 +13,7 @@ from medhelm.domain import Completion, Message, Model, Prompt, Request
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.budget import Budget
-from medhelm.models.client import Client
+from medhelm.models.client import Client, SendingLimits
 from medhelm.models.providers import open_provider
 from tests.support.benchmarks.choice import chat, make_benchmark
 from tests.support.cli import Medhelm
@@ -33,7 +33,7 @@ def ask(asked: Model, sample: int = 0) -> Completion:
         http = HttpClient(EgressPolicy(offline=True))
         try:
             provider = open_provider(asked, http, environment=KEYS)
-            client = Client(cache=None, budget=Budget(None), attempts=1)
+            client = Client(cache=None, budget=Budget(None), limits=SendingLimits(attempts=1))
             request = Request(model=asked, prompt=PROMPT, max_tokens=5, sample=sample)
             return (await client.complete(provider, request)).completion
         finally:

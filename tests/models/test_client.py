@@ -10,7 +10,7 @@ import socket
 import sqlite3
 import threading
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from email.utils import formatdate
 from functools import cache
 from pathlib import Path
@@ -28,7 +28,7 @@ from medhelm.io.http.errors import retry_after_s
 from medhelm.models import cache as cache_module
 from medhelm.models.budget import Budget, largest_cost_usd
 from medhelm.models.cache import Cache
-from medhelm.models.client import EXHAUSTED_IN_A_ROW, Client, ClientResult, ModelUnusable
+from medhelm.models.client import EXHAUSTED_IN_A_ROW, Client, ClientResult, ModelUnusable, SendingLimits, Timing
 from medhelm.models.provider import BilledError, Provider
 from tests.support import virtual_time
 from tests.support.servers.openai import Answer, Server
@@ -151,6 +151,15 @@ class Setting:
         return await asyncio.gather(*[self.ask(number) for number in numbers], return_exceptions=True)
 
 
+def client_with(cache: Cache | None, budget: Budget, **options: Any) -> Client:
+    """A client with the limits and the timing among the options."""
+    limits, timing = (
+        {one.name: options.pop(one.name) for one in fields(kind) if one.name in options}
+        for kind in (SendingLimits, Timing)
+    )
+    return Client(cache=cache, budget=budget, limits=SendingLimits(**limits), timing=Timing(**timing), **options)
+
+
 def run(
     url: str,
     act: Callable[[Setting], Awaitable[T]],
@@ -166,7 +175,7 @@ def run(
         http = HttpClient(EgressPolicy(offline=True), timeout_s=600.0, max_reply_bytes=4096)
         cache = Cache(path) if path else None
         settings: dict[str, Any] = {"clock": time.clock, "sleep": time.sleep, "random": lambda: 1.0, **options}
-        client = Client(cache=cache, budget=budget, **settings)
+        client = client_with(cache=cache, budget=budget, **settings)
         try:
             return await act(Setting(client, Small(http, url), time, budget))
         finally:
@@ -183,7 +192,7 @@ def run_inside(act: Callable[[Client, Time], Awaitable[T]], *, cache: Cache | No
     async def main() -> T:
         time = Time()
         settings: dict[str, Any] = {"budget": Budget(), "random": lambda: 1.0, **options}
-        return await act(Client(cache=cache, clock=time.clock, sleep=time.sleep, **settings), time)
+        return await act(client_with(cache=cache, clock=time.clock, sleep=time.sleep, **settings), time)
 
     return asyncio.run(main())
 
@@ -358,8 +367,8 @@ def simulated(error_of: Callable[[float, float], ProviderError | None], n: int =
     async def main() -> tuple[float, int]:
         loop = asyncio.get_running_loop()
         client = Client(
-            cache=None, budget=Budget(None), start=16, maximum=128,
-            clock=loop.time, sleep=asyncio.sleep, random=rng.random,
+            cache=None, budget=Budget(None), limits=SendingLimits(start=16, maximum=128),
+            timing=Timing(clock=loop.time, sleep=asyncio.sleep, random=rng.random),
         )  # fmt: skip
         provider, numbers, failed = Inside(answer), iter(range(n)), 0
 
@@ -865,14 +874,9 @@ def silent_client(notes: list[str], *, max_silence_s: float = 300.0, attempts: i
     return Client(
         cache=None,
         budget=Budget(None),
-        attempts=attempts,
-        start=8,
-        maximum=8,
-        max_silence_s=max_silence_s,
+        limits=SendingLimits(attempts=attempts, start=8, maximum=8, max_silence_s=max_silence_s),
         note=notes.append,
-        clock=loop.time,
-        sleep=asyncio.sleep,
-        random=lambda: 0.5,
+        timing=Timing(clock=loop.time, sleep=asyncio.sleep, random=lambda: 0.5),
     )
 
 

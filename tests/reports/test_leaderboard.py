@@ -15,6 +15,7 @@ from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.means import estimate
 from medhelm.domain import Tier
+from medhelm.domain.result import RankingOptions
 from medhelm.errors import UserError
 from medhelm.reports.formats.tables import FORMATS, fitted, number
 from medhelm.reports.leaderboard import as_json, to_table
@@ -165,7 +166,7 @@ def test_weights_are_shown_where_they_differ() -> None:
 @pytest.mark.parametrize("format", FORMATS)
 def test_without_draws_there_are_numbers_and_no_intervals(by: str, format: str) -> None:
     cells = [cell(m, QA, s) for m, s in (("a", [1.0, 1.0, 0.0]), ("b", [0.0, 1.0, 0.0]))]
-    board = build_leaderboard(cells, [QA], resample="none")
+    board = build_leaderboard(cells, [QA], options=RankingOptions(resample="none"))
     assert to_table(board, by, format)
     first = json.loads(json.dumps(as_json(board), allow_nan=False))["models"][0]
     assert (first["rank"], first["rank_low"], first["rank_high"], first["tie_group"]) == (1, None, None, None)

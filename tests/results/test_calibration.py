@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medhelm.analysis.agreement.calibration import prediction_powered
+from medhelm.analysis.agreement.calibration import RatingDesign, prediction_powered
 from medhelm.analysis.leaderboard.cells import Cell
 from medhelm.errors import ConfigError, UserError
 from medhelm.evaluation import recorder as run_in_progress
@@ -115,7 +115,7 @@ def test_it_is_computed_from_the_mean_over_raters_of_their_composites(store: Pat
     cell = cells(store, path)["lab/model-a"]
     assert cell.scores is not None
     column = [fmean(given[name]) if name in given else float("nan") for name in cell.ids]
-    by_hand = prediction_powered(cell.scores, np.array(column), low=1, high=5)
+    by_hand = prediction_powered(cell.scores, np.array(column), design=RatingDesign(low=1, high=5))
     assert cell.calibrated is not None
     assert (cell.calibrated.value, cell.calibrated.low) == pytest.approx((by_hand.value, by_hand.low))
 

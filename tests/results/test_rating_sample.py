@@ -29,7 +29,7 @@ from medhelm.errors import ConfigError, UserError
 from medhelm.io.spreadsheets import LONGEST_CELL
 from medhelm.reports.agreement import sample_to_csv
 from medhelm.results.agreement import draw_rating_sample
-from medhelm.results.options import RunFilter
+from medhelm.results.options import DrawOptions, RunFilter
 from medhelm.results.ratings import RatedBenchmark, read_ratings
 from tests.support.cli import Medhelm
 from tests.support.stores import make_run, write_run
@@ -62,7 +62,9 @@ def store_with(folder: Path, *models: str, benchmark: str = "triage", **changes:
 
 
 def test_each_model_has_its_own_draw_with_its_probability(tmp_path: Path) -> None:
-    found = draw_rating_sample(store_with(tmp_path / "s", "lab/m", "lab/n"), 10, seed=7, show_models=True)
+    found = draw_rating_sample(
+        store_with(tmp_path / "s", "lab/m", "lab/n"), 10, seed=7, options=DrawOptions(show_models=True)
+    )
     assert found.criteria == ("tone",)
     assert len(found.completions) == 20
     for model in ("lab/m", "lab/n"):
@@ -76,7 +78,7 @@ def test_each_model_has_its_own_draw_with_its_probability(tmp_path: Path) -> Non
 def test_a_draw_depends_on_the_seed_and_not_on_other_models(tmp_path: Path) -> None:
     one, two = store_with(tmp_path / "one", "lab/m"), store_with(tmp_path / "two", "lab/m", "lab/n")
     first = {c.instance_id for c in draw_rating_sample(one, 10, seed=1).completions}
-    both = draw_rating_sample(two, 10, seed=1, show_models=True)
+    both = draw_rating_sample(two, 10, seed=1, options=DrawOptions(show_models=True))
     same = {c.instance_id for c in both.completions if c.model == "lab/m"}
     other = {c.instance_id for c in draw_rating_sample(one, 10, seed=2).completions}
     assert first == same != other
@@ -84,7 +86,7 @@ def test_a_draw_depends_on_the_seed_and_not_on_other_models(tmp_path: Path) -> N
 
 def test_the_same_instances_can_be_drawn_for_every_model(tmp_path: Path) -> None:
     store = store_with(tmp_path / "s", "lab/m", "lab/n")
-    found = draw_rating_sample(store, 10, seed=3, show_models=True, same_instances=True)
+    found = draw_rating_sample(store, 10, seed=3, options=DrawOptions(show_models=True, same_instances=True))
     drawn = {
         model: {one.instance_id for one in found.completions if one.model == model} for model in ("lab/m", "lab/n")
     }
@@ -95,7 +97,7 @@ def test_the_same_instances_can_be_drawn_for_every_model(tmp_path: Path) -> None
 
 
 def test_rare_scores_are_drawn_more_often(tmp_path: Path) -> None:
-    found = draw_rating_sample(store_with(tmp_path / "s", "lab/m"), 12, by_score=True).completions
+    found = draw_rating_sample(store_with(tmp_path / "s", "lab/m"), 12, options=DrawOptions(by_score=True)).completions
     low = [one for one in found if int(one.instance_id[1:]) % 10 == 0]
     assert len(low) == 4
     assert {one.probability for one in low} == {1.0}
@@ -104,7 +106,7 @@ def test_rare_scores_are_drawn_more_often(tmp_path: Path) -> None:
 def test_raters_see_codes_that_are_read_back_as_models(tmp_path: Path) -> None:
     store = store_with(tmp_path / "s", "lab/m", "lab/n")
     found = draw_rating_sample(store, 3, seed=7)
-    named = draw_rating_sample(store, 3, seed=7, show_models=True)
+    named = draw_rating_sample(store, 3, seed=7, options=DrawOptions(show_models=True))
     assert len({one.model for one in found.completions}) == 6
     file = tmp_path / "ratings.csv"
     file.write_text(sample_to_csv(found, ["Dr A"]), encoding="utf-8")
@@ -122,7 +124,7 @@ def test_benchmarks_and_models_can_be_named(tmp_path: Path) -> None:
     store = store_with(tmp_path / "s", "lab/m", "lab/n")
     store_with(store, "lab/m", benchmark="letters")
     one = RunFilter(models=["lab/n"], benchmarks=["triage"])
-    found = draw_rating_sample(store, 5, wanted=one, show_models=True).completions
+    found = draw_rating_sample(store, 5, wanted=one, options=DrawOptions(show_models=True)).completions
     assert {(one.benchmark, one.model) for one in found} == {("triage", "lab/n")}
     with pytest.raises(UserError, match=r"--benchmark: no run of `x`. Known: letters, triage"):
         draw_rating_sample(store, 5, wanted=RunFilter(benchmarks=["x"]))
@@ -141,11 +143,13 @@ def test_a_store_without_judged_runs_is_refused(tmp_path: Path) -> None:
 
 def test_baselines_are_left_out_unless_they_are_asked_for(tmp_path: Path) -> None:
     store = store_with(tmp_path / "s", "lab/m", "baseline/majority")
-    found = draw_rating_sample(store, 5, show_models=True)
+    found = draw_rating_sample(store, 5, options=DrawOptions(show_models=True))
     assert ({one.model for one in found.completions}, found.left_out) == ({"lab/m"}, ("baseline/majority",))
-    both = draw_rating_sample(store, 5, show_models=True, include_baselines=True)
+    both = draw_rating_sample(store, 5, options=DrawOptions(show_models=True, include_baselines=True))
     assert ({one.model for one in both.completions}, both.left_out) == ({"lab/m", "baseline/majority"}, ())
-    named = draw_rating_sample(store, 5, show_models=True, wanted=RunFilter(models=["baseline/majority"]))
+    named = draw_rating_sample(
+        store, 5, options=DrawOptions(show_models=True), wanted=RunFilter(models=["baseline/majority"])
+    )
     assert ({one.model for one in named.completions}, named.left_out) == ({"baseline/majority"}, ())
     with pytest.raises(UserError, match=r"only judged runs of baseline/majority\. --include-baselines"):
         draw_rating_sample(store_with(tmp_path / "b", "baseline/majority"), 5)

@@ -11,14 +11,14 @@ from typing import Any
 
 from medhelm.domain import Completion, Message, Model, Price, Prompt, Request, Usage
 from medhelm.extensions.cluster.gateway.address import NamedToken, Tokens
-from medhelm.extensions.cluster.gateway.server import Gateway, serve
+from medhelm.extensions.cluster.gateway.server import Access, Gateway, serve
 from medhelm.extensions.cluster.gateway.worker import GatewayClient, RemoteGateway
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.io.http.listening import listen_on_file
 from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
 from medhelm.models.cache_reader import CacheReader
-from medhelm.models.client import Client, ClientResult
+from medhelm.models.client import Client, ClientResult, Timing
 from medhelm.models.provider import Provider
 from medhelm.models.remote import GATEWAY_VARIABLE
 from medhelm.storage.audit import AuditLog
@@ -84,12 +84,16 @@ class World:
     async def running(self) -> AsyncIterator[Gateway]:
         """Run a gateway until the block ends, gently."""
         self.gateway = Gateway(
-            Client(cache=self.cache, budget=self.budget, sleep=lambda _: asyncio.sleep(0), **self.options),
+            Client(
+                cache=self.cache, budget=self.budget, timing=Timing(sleep=lambda _: asyncio.sleep(0)), **self.options
+            ),
             [OUTSIDE, INSIDE],
             {OUTSIDE.name: self.provider, INSIDE.name: self.provider},
-            tokens=Tokens([NamedToken("ward", TOKEN)]) if self.tokens else None,
-            without_consent=self.without_consent,
-            public=("toy",),
+            access=Access(
+                tokens=Tokens([NamedToken("ward", TOKEN)]) if self.tokens else None,
+                without_consent=self.without_consent,
+                public=("toy",),
+            ),
             known=self.known,
             note=self.notes.append,
         )

@@ -17,7 +17,7 @@ from medhelm.errors import Interrupted
 from medhelm.io.locks import NumberLocks, number_of
 from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
-from medhelm.models.client import Client, ClientResult
+from medhelm.models.client import Client, ClientResult, Timing
 from medhelm.models.provider import Provider
 
 MODEL = Model(name="test/m", provider="test", remote_name="m", price=Price(input=1.0, output=1.0))
@@ -62,7 +62,7 @@ def test_a_request_that_another_session_has_in_flight_is_sent_once(tmp_path: Pat
 
         with Cache(tmp_path / "c.sqlite") as one, Cache(tmp_path / "c.sqlite") as two:
             clients = [
-                Client(cache=cache, budget=Budget(), numbers=NumberLocks(tmp_path / "lock"), sleep=sleep)
+                Client(cache=cache, budget=Budget(), numbers=NumberLocks(tmp_path / "lock"), timing=Timing(sleep=sleep))
                 for cache in (one, two)
             ]
             results = await asyncio.gather(*[client.complete(provider, ASKED) for client in clients])
@@ -93,7 +93,7 @@ def test_the_request_of_a_process_that_is_killed_is_taken_over(tmp_path: Path) -
             provider.go_on.set()
             with Cache(tmp_path / "c.sqlite") as cache:
                 numbers = NumberLocks(tmp_path / "lock")
-                client = Client(cache=cache, budget=Budget(), numbers=numbers, sleep=sleep)
+                client = Client(cache=cache, budget=Budget(), numbers=numbers, timing=Timing(sleep=sleep))
                 return await client.complete(provider, ASKED)
 
         result = asyncio.run(main())
@@ -106,7 +106,9 @@ def test_a_stop_ends_the_wait_for_another_process(tmp_path: Path) -> None:
         asked = replace(ASKED, sample=1)
         assert other.take(number_of(asked.digest))
         with Cache(tmp_path / "c.sqlite") as cache:
-            client = Client(cache=cache, budget=Budget(), numbers=numbers, sleep=lambda _: asyncio.sleep(0))
+            client = Client(
+                cache=cache, budget=Budget(), numbers=numbers, timing=Timing(sleep=lambda _: asyncio.sleep(0))
+            )
             waiting = asyncio.create_task(client.complete(Slow(), asked))
             await asyncio.sleep(0)
             client.stop(Interrupted("interrupted"))

@@ -26,12 +26,11 @@ from medhelm.cli.common.shared import Shared, board_options, load, pricing_of, s
 from medhelm.cli.releases import print_release_comparison
 from medhelm.errors import UserError
 from medhelm.evaluation.settings import Settings
-from medhelm.results.options import BoardOptions, CalibrationOptions, SourceOptions
+from medhelm.results.options import BoardOptions, CalibrationOptions, DrawOptions, PairOptions, SourceOptions
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.calibration import RatingSample
     from medhelm.analysis.comparison.pairs import ComparedPairs, Comparison
-    from medhelm.analysis.comparison.tests import Adjustment
     from medhelm.analysis.frontier import CostRule, GroupBy
     from medhelm.analysis.leaderboard.types import Leaderboard
     from medhelm.domain import Rule
@@ -182,26 +181,7 @@ def print_leaderboard(board: Leaderboard, *, by: str = "overall", format_: str =
 
 @click.command()
 @click.argument("models", metavar="[MODEL|RELEASE]...", nargs=-1, shell_complete=shell_completion.stored_models)
-@click.option(
-    "--all", "everything", is_flag=True, help="Compare every pair of models; the default if no models are named."
-)
-@click.option(
-    "--adjust",
-    "adjustment",
-    type=click.Choice(["holm", "bh"]),
-    default="holm",
-    show_default=True,
-    help="Adjust p-values by Holm (family-wise error) or by Benjamini and Hochberg (false discovery rate).",
-)
-@click.option(
-    "--by",
-    type=click.Choice(["overall", "benchmark", "test"]),
-    help="Rows if more than two models are compared: pairs, benchmarks, or pairs on each benchmark.  "
-    "[default: overall]",
-)
-@click.option(
-    "--published-only", is_flag=True, help="Compare the published models by their means; nothing else is known."
-)
+@options_of(PairOptions, "pairs")
 @options_of(BoardOptions, "options", "suite", "wanted")
 @format_option
 @options_of(BoardOptions, "options", "tier", "rule")
@@ -212,10 +192,7 @@ def compare(
     shared: Shared,
     /,
     models: tuple[str, ...],
-    everything: bool,
-    adjustment: Adjustment,
-    by: str | None,
-    published_only: bool,
+    pairs: PairOptions,
     options: BoardOptions,
     format_: str,
 ) -> int:
@@ -236,28 +213,28 @@ def compare(
     from medhelm.results.comparison import compare_all_models, compare_models, compare_published_models
     from medhelm.results.runs.run_filter import refuse_filter
 
-    if everything and models:
+    if pairs.everything and models:
         raise UserError("--all compares every pair of models: give names or --all, not both.")
     if releases := _find_releases(shared, models):
         print_release_comparison(shared, *releases, format_)
         return 0
     if len(models) == 1:
         raise UserError(f"one model cannot be compared: {models[0]}. Name a second model, or none for every pair.")
-    if published_only:
+    if pairs.published_only:
         refuse_filter(options.wanted)
-        if by in ("benchmark", "test"):
-            raise UserError(f"--by {by} needs scores of instances, which are not published. Use --by overall.")
+        if pairs.by in ("benchmark", "test"):
+            raise UserError(f"--by {pairs.by} needs scores of instances, which are not published. Use --by overall.")
         found = compare_published_models(models, suite=str(options.suite))
-        _print_pairs(replace(found, adjustment=adjustment), by, format_)
+        _print_pairs(replace(found, adjustment=pairs.adjustment), pairs.by, format_)
         return 0
     stores, options = shared.all_stores, board_options(shared, options, format_)
     if len(models) != 2:
         found = compare_all_models(stores, models, options)
-        _print_pairs(replace(found, adjustment=adjustment), by, format_)
+        _print_pairs(replace(found, adjustment=pairs.adjustment), pairs.by, format_)
         return 0
-    if by is not None:
+    if pairs.by is not None:
         raise UserError("--by needs more than two models: two models are always shown benchmark by benchmark.")
-    pair = compare_models(stores, *models, options, adjustment=adjustment)
+    pair = compare_models(stores, *models, options, adjustment=pairs.adjustment)
     _print_pair(pair, format_)
     return 0
 
@@ -666,14 +643,7 @@ def agreement(
     show_default=True,
     help="Raters per completion, each with a row to fill in.",
 )
-@click.option("--by-score", is_flag=True, help="Draw completions with rare jury scores more often.")
-@click.option(
-    "--same-instances", is_flag=True, help="Draw the same instances for every model, which compares models best."
-)
-@click.option("--show-models", is_flag=True, help="Write the names of models instead of codes.")
-@click.option(
-    "--include-baselines", is_flag=True, help="Also draw completions of baselines; those that --model names are drawn."
-)
+@options_of(DrawOptions, "options")
 @run_filter_options
 @shared_options("store", "benchmarks", "json")
 @click.pass_obj
@@ -683,10 +653,7 @@ def sample(
     size: int,
     seed: int,
     raters: int,
-    by_score: bool,
-    same_instances: bool,
-    show_models: bool,
-    include_baselines: bool,
+    options: DrawOptions,
     wanted: RunFilter,
 ) -> int:
     """Draw completions for clinicians to rate.
@@ -710,18 +677,9 @@ def sample(
         raise click.UsageError(f"{file} must end in .csv or .xlsx.")
     if file.exists():
         raise click.UsageError(f"{file} exists and may hold ratings. Choose another name, or remove the file.")
-    if by_score and same_instances:
+    if options.by_score and options.same_instances:
         raise click.UsageError("--by-score draws by each model's own scores: leave out --same-instances.")
-    found = draw_rating_sample(
-        shared.store_to_read,
-        size,
-        seed=seed,
-        by_score=by_score,
-        show_models=show_models,
-        same_instances=same_instances,
-        wanted=wanted,
-        include_baselines=include_baselines,
-    )
+    found = draw_rating_sample(shared.store_to_read, size, options, seed=seed, wanted=wanted)
     # Before the file is there: an export that a deletion must know is never missing from the list.
     record_export(shared.store_to_read, file, "ratings", {one.benchmark for one in found.completions}, has_text=True)
     with output_errors(file, "file"), atomic_file(file) as new:

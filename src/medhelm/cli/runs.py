@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,7 +22,7 @@ from medhelm.cli.common.printing import print_json
 from medhelm.cli.common.shared import Shared, shared_options
 from medhelm.domain.text import listed, plural
 from medhelm.errors import UserError
-from medhelm.results.options import RunFilter
+from medhelm.results.options import DeletionRequest, PurgeFilter, RunFilter
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule
@@ -274,44 +273,14 @@ def purge(shared: Shared, /, names: tuple[str, ...], older_than: float | None, y
     return 0
 
 
-_instance_options = add_options(
-    click.option(
-        "--instance", "instances", multiple=True, metavar="BENCHMARK:ID", help="Only this instance; repeatable."
-    ),
-    click.option(
-        "--cluster",
-        "clusters",
-        multiple=True,
-        metavar="[BENCHMARK:]NAME",
-        help="Only the instances of this cluster, such as a patient; repeatable.",
-    ),
-    click.option(
-        "--file",
-        "lists",
-        multiple=True,
-        type=click.Path(path_type=Path),
-        metavar="LIST",
-        help="Only the instances or clusters in this file: one per line, or CSV with the columns benchmark and "
-        "instance_id or cluster; repeatable.",
-    ),
-    click.option(
-        "--keep-numbers", is_flag=True, help="Keep scores, counts and costs of the deleted instances, without any text."
-    ),
-    click.option("--exports", is_flag=True, help="Also delete the exports of this store that hold the instances."),
-)
-
-
 @click.command("purge")
-@click.option(
-    "--benchmark", "benchmarks", multiple=True, metavar="NAME", help="Only text of this benchmark; repeatable."
-)
-@click.option("--model", "models", multiple=True, metavar="NAME", help="Only text of this model or judge; repeatable.")
+@options_of(PurgeFilter, "wanted", "benchmarks", "models")
 @click.option(
     "--older-than", metavar="DAYS", callback=_parse_days, help="Only text older than DAYS days, such as 90 or 90d."
 )
-@click.option("--orphans", is_flag=True, help="Also delete completions in the cache that do not belong to a run.")
+@options_of(PurgeFilter, "wanted", "orphans")
 @click.option("--all", "everything", is_flag=True, help="Delete all text of the store.")
-@_instance_options
+@options_of(DeletionRequest, "request")
 @click.option("--dry-run", is_flag=True, help="Show what would be deleted, and change nothing.")
 @_yes_option
 @shared_options("store", "json")
@@ -319,14 +288,12 @@ _instance_options = add_options(
 def purge_store(
     shared: Shared,
     /,
-    benchmarks: tuple[str, ...],
-    models: tuple[str, ...],
+    wanted: PurgeFilter,
     older_than: float | None,
-    orphans: bool,
     everything: bool,
+    request: DeletionRequest,
     dry_run: bool,
     yes: bool,
-    **named: Any,
 ) -> int:
     """Delete text from a store for good.
 
@@ -345,29 +312,27 @@ def purge_store(
       medhelm purge --file withdrawn.csv --keep-numbers
       medhelm purge --all --yes
     """
-    from medhelm.results.runs.purge import PurgeFilter, days_ago, plan_purge, purge
+    from medhelm.results.runs.purge import days_ago, plan_purge, purge
     from medhelm.storage.store import open_store
 
-    if any(named.values()):
-        if everything or benchmarks or models or older_than is not None:
+    is_named = bool(wanted.benchmarks or wanted.models or older_than is not None)
+    if request != DeletionRequest():
+        if everything or is_named:
             raise UserError(
                 "--instance, --cluster and --file cannot be combined with --benchmark, --model, --older-than or --all."
             )
-        return _delete_instances(shared, orphans=orphans, dry_run=dry_run, yes=yes, **named)
+        return _delete_instances(shared, replace(request, orphans=wanted.orphans), dry_run=dry_run, yes=yes)
 
-    if everything == bool(benchmarks or models or older_than is not None or orphans):
+    if everything == (is_named or wanted.orphans):
         raise UserError(
             "choose what to delete with --benchmark, --model, --older-than or --orphans, with --instance, --cluster or "
             "--file, or with --all alone."
         )
     store = open_store(shared.store)
-    before = None if older_than is None else days_ago(older_than)
     # --orphans alone does not select any run.
-    only_orphans = orphans and not (benchmarks or models or before)
-    wanted = PurgeFilter(
-        benchmarks=benchmarks, models=models, before=before, orphans=orphans, only_orphans=only_orphans
-    )
-    found = plan_purge(store, wanted)
+    only_orphans = wanted.orphans and not is_named
+    before = None if older_than is None else days_ago(older_than)
+    found = plan_purge(store, replace(wanted, before=before, only_orphans=only_orphans))
     if dry_run or not shared.json:
         _print_purge(shared, found, is_done=False)
     if dry_run or not (found.is_empty or _confirm("Delete this for good?", "Nothing was deleted.", yes=yes)):
@@ -380,13 +345,12 @@ def purge_store(
     return 0
 
 
-def _delete_instances(shared: Shared, *, dry_run: bool, yes: bool, **named: Any) -> int:
+def _delete_instances(shared: Shared, request: DeletionRequest, *, dry_run: bool, yes: bool) -> int:
     """Delete single instances. Raises: UserError, StoreError."""
     from medhelm.results.runs import deletion as report
     from medhelm.results.runs import deletion as work
     from medhelm.storage.store import open_store
 
-    request = work.DeletionRequest(**named)
     if not (request.instances or request.clusters or request.lists):
         raise UserError("--keep-numbers and --exports need --instance, --cluster or --file. Nothing was deleted.")
     plan = work.plan_deletion(open_store(shared.store), request)

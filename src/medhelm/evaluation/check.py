@@ -14,7 +14,7 @@ import numpy as np
 from medhelm.analysis.means import Floats
 from medhelm.analysis.ratios import linearized
 from medhelm.benchmarks.data.dataset import Dataset, find_data, open_dataset
-from medhelm.benchmarks.data.sampling import data_files
+from medhelm.benchmarks.data.sampling import SampleOptions, data_files
 from medhelm.benchmarks.prompts import render
 from medhelm.benchmarks.quality import DataFinding, IdentifierSearch, are_record_numbers, inspect_data, no_search
 from medhelm.domain import RULES, Benchmark, Completion, ConstantBaseline, Failure, Instance, Parts, Rule, Score, Tier
@@ -136,7 +136,8 @@ def check_all(
                 continue
             try:
                 remarks = table_remarks(benchmark, data) if tier == "real" else ()
-                dataset = open_dataset(benchmark, data=data, tier=tier, sample=sample, own_data=own_data)
+                options = SampleOptions(sample=sample)
+                dataset = open_dataset(benchmark, data=data, tier=tier, options=options, own_data=own_data)
                 checks[benchmark.name] = check(dataset, windows, remarks, further_search)
             except (UserError, MissingError) as error:
                 errors.append(error)

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from medhelm.benchmarks.catalog import load_benchmarks
-from medhelm.benchmarks.data.dataset import Dataset, open_dataset
-from medhelm.benchmarks.data.sampling import ALL, InstanceSelection
+from medhelm.benchmarks.data.dataset import Dataset, ImportedFrom, open_dataset
+from medhelm.benchmarks.data.sampling import ALL, InstanceSelection, SampleOptions
 from medhelm.benchmarks.helm_format import read_judge_prompt
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import (
@@ -648,8 +648,7 @@ def imported_dataset(
         selection=InstanceSelection(n_total=len(instances), n=n),
         read=lambda: iter(instances),
         instances=instances,
-        origin=origin,
-        settings=settings,
+        imported=ImportedFrom(origin=origin, settings=settings),
     )
 
 
@@ -660,7 +659,7 @@ def with_data(
     if benchmark is None or data is None or not any(needed_columns(metric) for metric in metrics):
         return instances
     try:
-        dataset = open_dataset(benchmark, data=data, tier="real", sample=ALL)
+        dataset = open_dataset(benchmark, data=data, tier="real", options=SampleOptions(sample=ALL))
     except (MissingError, UserError):
         return instances
     return completed(instances, dataset)[0]

@@ -112,9 +112,9 @@ class EvaluationRunner:
         """Start actors for the models and metrics that a cluster computes, if there are any."""
         join = from_extension(CLIENTS, "ray", extension="cluster", what="--cluster")
         called = models if self.stored is None else models[len(self.models) :]
-        settings, note = self.settings, self.listener.note
+        settings = self.settings
         cluster: Cluster | None = join(
-            called, self.datasets, session.resources, session.http, settings, settings.own_data, self.environment, note
+            called, self.datasets, session.resources, session.http, settings, settings.own_data, self.environment
         )
         return cluster
 

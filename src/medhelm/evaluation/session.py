@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
+from medhelm.benchmarks.data.sampling import SampleOptions
 from medhelm.domain import JURY, Benchmark, Completion, Instance, Model, Score
 from medhelm.domain.text import metric_title
 from medhelm.errors import ErrorCollector, MissingError, UserError
@@ -20,7 +21,7 @@ from medhelm.io.http.hosts import Subject
 from medhelm.io.locks import NumberLocks
 from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache, CacheRecovery
-from medhelm.models.client import Client
+from medhelm.models.client import Client, SendingLimits
 from medhelm.models.keys import missing_key
 from medhelm.models.prices import price_of
 from medhelm.models.provider import Provider, SharedResources
@@ -129,11 +130,13 @@ async def open_session(
             cache=cache,
             budget=budget,
             numbers=numbers,
-            attempts=settings.attempts,
-            start=min(settings.concurrency or FIRST_IN_FLIGHT, room.per_endpoint),
-            maximum=room.per_endpoint,
-            connections=room.in_all,
-            max_silence_s=settings.max_silence_s,
+            limits=SendingLimits(
+                attempts=settings.attempts,
+                start=min(settings.concurrency or FIRST_IN_FLIGHT, room.per_endpoint),
+                maximum=room.per_endpoint,
+                connections=room.in_all,
+                max_silence_s=settings.max_silence_s,
+            ),
             note=note,
         )
         resources = SharedResources(note)
@@ -438,11 +441,13 @@ def open_selected(benchmark: Benchmark, data: Path | None, settings: Settings) -
         benchmark.with_rubric(settings.rubric),
         data=data,
         tier=settings.tier,
-        sample=settings.sample,
-        limit=settings.limit,
-        subset=settings.subset,
-        seed=settings.seed,
+        options=SampleOptions(
+            sample=settings.sample,
+            limit=settings.limit,
+            subset=settings.subset,
+            seed=settings.seed,
+            shard=settings.shard,
+        ),
         scoring=True,
         own_data=settings.own_data,
-        shard=settings.shard,
     )

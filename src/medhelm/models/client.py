@@ -152,6 +152,38 @@ class Endpoint:
             wait.reschedule(now)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendingLimits:
+    """Limits on what a client sends."""
+
+    attempts: int = 5
+    """Most requests sent for one completion."""
+    start: int = 32
+    """Requests in flight per endpoint, at first."""
+    maximum: int = 64
+    """The same, at most. A model's own `max_concurrency` replaces it; of several models at one endpoint, the lowest."""
+    connections: int = 0
+    """Most requests in flight over all endpoints; if servers join a pool, each endpoint gets fewer. 0: no limit."""
+    max_silence_s: float = MAX_SILENCE_S
+    """Longest time without any reply from an endpoint before it is given up, in seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """The passing of time and chance, which tests replace."""
+
+    clock: Callable[[], float] = time.monotonic
+    """Return the time in seconds."""
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    """Wait for some seconds."""
+    random: Callable[[], float] = random_numbers.random
+    """Return a number from 0 to 1."""
+
+
+USUAL_LIMITS, REAL_TIME = SendingLimits(), Timing()
+"""The defaults of a client."""
+
+
 class Client:
     """Serves all models of a run, in one event loop."""
 
@@ -161,43 +193,25 @@ class Client:
         cache: Cache | None,
         budget: Budget,
         numbers: NumberLocks | None = None,
-        attempts: int = 5,
-        start: int = 32,
-        maximum: int = 64,
-        connections: int = 0,
-        max_silence_s: float = MAX_SILENCE_S,
+        limits: SendingLimits = USUAL_LIMITS,
         note: Callable[[str], object] | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-        random: Callable[[], float] = random_numbers.random,
+        timing: Timing = REAL_TIME,
     ) -> None:
-        """`attempts`: most requests sent for one completion. `start`, `maximum`: in flight per endpoint.
+        """`numbers`: requests in flight in all processes that share the cache; None: other processes do not matter.
 
-        `connections`: most requests in flight over all endpoints; if servers join a pool, each endpoint gets fewer. 0:
-        no limit.
-
-        `numbers`: requests in flight in all processes that share the cache; None: other processes do not matter.
-        An endpoint without any reply for `max_silence_s` is given up; `note` receives messages for the user on the way.
-
-        A model's own `max_concurrency` replaces `maximum` for its endpoint; the lowest counts if several models share
-        one. `clock`, `sleep` (seconds) and `random` (0 to 1) are replaced in tests.
+        `note` receives messages for the user.
         """
         self.requests_sent = 0
         self._cache = cache
         self._budget = budget
         self._numbers = numbers
-        self.attempts = attempts
-        """Most requests sent for one completion."""
-        self._start = start
-        self._maximum = maximum
-        self._connections = connections
-        self.max_silence_s = max_silence_s
-        """Longest time without any reply from an endpoint, in seconds."""
+        self.limits = limits
+        """Limits on what is sent."""
         self.note: Callable[[str], object] = note or _ignore
         """Shows a message to the user."""
-        self.clock, self.sleep = clock, sleep
+        self.clock, self.sleep = timing.clock, timing.sleep
         """Return the time in seconds, and wait for some seconds."""
-        self._random = random
+        self._random = timing.random
         self._endpoints: dict[str, Endpoint] = {}
         self._unusable: dict[str, str] = {}
         self._in_flight: dict[bytes, asyncio.Future[ClientResult | None]] = {}
@@ -370,14 +384,14 @@ class Client:
         from medhelm.models.concurrency import silence_note, silence_reason  # lazy: models in this process need none
 
         silence_s = self.clock() - endpoint.last_reply
-        if silence_s >= SILENCE_NOTE_S and not endpoint.is_reported and silence_s < self.max_silence_s:
+        if silence_s >= SILENCE_NOTE_S and not endpoint.is_reported and silence_s < self.limits.max_silence_s:
             endpoint.is_reported = True
-            self.note(silence_note(request, endpoint.title, silence_s, self.max_silence_s))
+            self.note(silence_note(request, endpoint.title, silence_s, self.limits.max_silence_s))
         loop = asyncio.get_running_loop()
-        if silence_s >= self.max_silence_s:
+        if silence_s >= self.limits.max_silence_s:
             endpoint.end_waits(silence_reason(request, silence_s, endpoint.last_error))
             return
-        until = self.max_silence_s if endpoint.is_reported else min(SILENCE_NOTE_S, self.max_silence_s)
+        until = self.limits.max_silence_s if endpoint.is_reported else min(SILENCE_NOTE_S, self.limits.max_silence_s)
         endpoint.is_watched = True
         due = loop.time() + until - silence_s
         loop.call_at(due, self._watch_again, request, endpoint, due)
@@ -392,13 +406,13 @@ class Client:
         """Return the state of a provider's endpoint, with its limit on requests in flight."""
         endpoint = self._endpoints.get(provider.endpoint)
         if endpoint is None:
-            maximum = self._maximum * provider.copies if model.max_concurrency is None else model.max_concurrency
-            start = maximum if provider.starts_at_maximum else self._start
+            maximum = self.limits.maximum * provider.copies if model.max_concurrency is None else model.max_concurrency
+            start = maximum if provider.starts_at_maximum else self.limits.start
             endpoint = Endpoint(ConcurrencyLimiter(start, maximum, self.clock, self.sleep))
             self._endpoints[provider.endpoint] = endpoint
-            if self._connections:
+            if self.limits.connections:
                 for one in self._endpoints.values():
-                    one.limiter.lower_maximum(self._connections // len(self._endpoints))
+                    one.limiter.lower_maximum(self.limits.connections // len(self._endpoints))
         elif model.max_concurrency is not None:
             endpoint.limiter.lower_maximum(model.max_concurrency)
         return endpoint
@@ -450,7 +464,7 @@ class Client:
                 endpoint.closed_until = self.clock() + error.retry_after_s
                 endpoint.closed = (error.code, message)
                 return failed_completion(ProviderError(error.code, message), sent)
-        again = error.retryable and sent < self.attempts
+        again = error.retryable and sent < self.limits.attempts
         if error.code in UNREACHABLE:
             self._no_reply(error, model, endpoint, attempts, exhausted=not again)
         else:
@@ -474,12 +488,14 @@ class Client:
             if endpoint.silent_rounds > 1 or not endpoint.answered:  # else a passing problem
                 endpoint.limiter.pause(self.delay_s(error, max(sent, endpoint.silent_rounds), endpoint))
         never = (
-            error.code == FailureCode.CONNECTION and not endpoint.answered and endpoint.silent_rounds >= self.attempts
+            error.code == FailureCode.CONNECTION
+            and not endpoint.answered
+            and endpoint.silent_rounds >= self.limits.attempts
         )
         is_too_slow = (
             error.code == FailureCode.TIMEOUT
             and not endpoint.answered
-            and endpoint.silent_rounds >= self.attempts
+            and endpoint.silent_rounds >= self.limits.attempts
             and self.clock() - endpoint.last_reply >= SHORT_SILENCE_S
         )
         if is_too_slow:

@@ -36,7 +36,7 @@ from medhelm.domain.result import Remark
 from medhelm.domain.text import listed
 from medhelm.errors import UserError
 from medhelm.results.comparable import SelectedRuns, left_out_remarks, select_runs
-from medhelm.results.options import EVERY_RUN, RunFilter
+from medhelm.results.options import EVERY_RUN, USUAL_DRAW, DrawOptions, RunFilter
 from medhelm.results.ratings import RatedBenchmark, Ratings, hidden_name, read_ratings
 from medhelm.results.runs.run_filter import filter_runs
 from medhelm.storage.damage import intact_runs
@@ -311,23 +311,13 @@ def _remarks(
 
 
 def draw_rating_sample(
-    store: Path,
-    size: int,
-    *,
-    seed: int = 0,
-    by_score: bool = False,
-    wanted: RunFilter = EVERY_RUN,
-    show_models: bool = False,
-    include_baselines: bool = False,
-    same_instances: bool = False,
+    store: Path, size: int, options: DrawOptions = USUAL_DRAW, *, seed: int = 0, wanted: RunFilter = EVERY_RUN
 ) -> RatingSample:
     """Draw `size` completions of each model on each benchmark that has a jury score.
 
     The draw of a model on a benchmark depends on the seed and both names only, not on what else is in the store.
 
-    Parameters: by_score, True to draw rare scores more often; same_instances, True to draw the same instances for all
-    models, whose names then do not count; show_models, True to show names of models instead of codes;
-    include_baselines, True to draw from baselines too, as from those that `wanted` names.
+    If all models have the same instances, their names do not count. Baselines that `wanted` names are drawn from, too.
     Raises: UserError if there is nothing to draw from, and as `filter_runs`; StoreError.
     """
     chosen = judged_runs(store, wanted) if (store / "store.json").exists() else {}
@@ -340,7 +330,7 @@ def draw_rating_sample(
     if not runs:
         raise UserError(f"{store} has no run whose judges gave grades. `medhelm run --judge` makes one.")
     left_out: tuple[str, ...] = ()
-    if not (include_baselines or wanted.models):
+    if not (options.include_baselines or wanted.models):
         left_out = tuple(dict.fromkeys(model for _, model in runs if model.startswith("baseline/")))
         runs = {key: run for key, run in runs.items() if key[1] not in left_out}
         if not runs:
@@ -352,9 +342,7 @@ def draw_rating_sample(
         of_benchmark: list[DrawnCompletion] = []
         for (benchmark, model), run in runs.items():
             if benchmark == name:
-                of_benchmark += _draw_from_run(
-                    open_store(store), run, model, size, seed, by_score=by_score, same_instances=same_instances
-                )
+                of_benchmark += _draw_from_run(open_store(store), run, model, size, seed, options)
                 own = dict.fromkeys(read_judgments(run).criteria)
                 criteria |= own
                 scales |= {(name, one): _scale(run, one) for one in own}
@@ -362,7 +350,7 @@ def draw_rating_sample(
         found += [of_benchmark[place] for place in order]
     if not found:
         raise UserError("no completion of these benchmarks and models has a jury score.")
-    if not show_models:
+    if not options.show_models:
         found = [replace(one, model=hidden_name(one.benchmark, one.model, one.instance_id)) for one in found]
     return RatingSample(criteria=tuple(criteria), completions=tuple(found), scales=scales, left_out=left_out)
 
@@ -374,21 +362,21 @@ def _scale(run: Run, criterion: str) -> tuple[float, float, bool]:
 
 
 def _draw_from_run(
-    store: Store, run: Run, model: str, size: int, seed: int, *, by_score: bool, same_instances: bool
+    store: Store, run: Run, model: str, size: int, seed: int, options: DrawOptions
 ) -> list[DrawnCompletion]:
     """Draw completions of one run."""
     assert run.jury_result is not None, "only judged runs are looked at"
     score = score_column(JURY, "corrected")
     columns = read_columns(run, ["instance_id", "completion", score])
     scores = _numbers(columns[score])
-    names = [run.benchmark] if same_instances else [run.benchmark, model]
+    names = [run.benchmark] if options.same_instances else [run.benchmark, model]
     rng = np.random.default_rng([seed, *(zlib.crc32(name.encode()) for name in names)])
-    if same_instances:
+    if options.same_instances:
         order = np.argsort(np.array(columns["instance_id"]))  # runs may hold them in any order
         found = draw_shared(scores[order], size, rng)
         selection = Selection(drawn=order[found.drawn], probabilities=found.probabilities[np.argsort(order)])
     else:
-        scale = (run.jury_result.low, run.jury_result.high) if by_score else None
+        scale = (run.jury_result.low, run.jury_result.high) if options.by_score else None
         selection = draw_completions(scores, size, rng, scale=scale)
     prompts = store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)
     drawn = []

@@ -15,6 +15,8 @@ from medhelm.analysis.agreement.calibrated_pairs import CalibratedLeaderboard, S
 from medhelm.analysis.agreement.calibration import (
     IMBALANCE,
     CalibratedMean,
+    RatedPairs,
+    RatingDesign,
     imbalance,
     isotonic_mapped,
     prediction_powered,
@@ -218,19 +220,15 @@ def _calibrate_cell(
     drawn = _probabilities([own.get(instance) for instance in cell.ids])
     used = [own[name] for name, score in zip(cell.ids, cell.scores, strict=True) if name in own and not np.isnan(score)]
     raters = _rater_effect(cell.benchmark, rated, used)
-    low, high = known.low, known.high
+    design = RatingDesign(low=known.low, high=known.high, probabilities=drawn, raters=raters)
     if curve:
         try:
             rng = np.random.default_rng(SEED)
-            return isotonic_mapped(
-                cell.scores, ratings, cell.clusters, low=low, high=high, rng=rng, probabilities=drawn, raters=raters
-            )
+            return isotonic_mapped(cell.scores, ratings, cell.clusters, design=design, rng=rng)
         except ValueError:
             pass  # too few for a curve: a line needs fewer
     try:
-        return prediction_powered(
-            cell.scores, ratings, cell.clusters, low=low, high=high, probabilities=drawn, raters=raters
-        )
+        return prediction_powered(cell.scores, ratings, cell.clusters, design=design)
     except ValueError as error:
         alone = str(error)
     pairs = [
@@ -238,18 +236,15 @@ def _calibrate_cell(
     ]
     try:
         jury, given, models, names = zip(*pairs, strict=True) if pairs else ((), (), (), ())
+        means = np.array([one.mean for one in given])
         return prediction_powered_pooled(
             cell.scores,
-            np.array(jury),
-            np.array([one.mean for one in given]),
-            models,
+            RatedPairs(jury=np.array(jury), ratings=means, models=models, clusters=names),
             model=cell.model,
+            design=replace(
+                design, probabilities=_probabilities(given), raters=_rater_effect(cell.benchmark, rated, given)
+            ),
             clusters=_cluster_names(cell),
-            rated_clusters=names,
-            low=low,
-            high=high,
-            probabilities=_probabilities(given),
-            raters=_rater_effect(cell.benchmark, rated, given),
         )
     except ValueError as error:
         return f"{alone}; and of all models together, {error}"

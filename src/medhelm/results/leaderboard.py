@@ -180,13 +180,10 @@ def leaderboard_from_cells(
         cells,
         [replace(column, weight=weights.get(column.benchmark, column.weight)) for column in columns],
         benchmarks=None if suite.weights is None else list(suite.weights),
+        options=options,
         suite=suite.name,
         scoring=scoring,
         tier=tier,
-        shared=options.shared,
-        resample=options.resample,
-        rank_baselines=options.rank_baselines,
-        panel=as_names(options.panel, "panel"),
     )
     return replace(board, suite_description=suite.description)
 

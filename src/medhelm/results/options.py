@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, ge
 
 from medhelm.domain import RULES, Benchmark, Rule, Tier
 from medhelm.domain.options import option, option_of, options_in
-from medhelm.domain.result import Resample
-from medhelm.domain.text import AnyNames, AnyPath, AnyPaths, as_names, as_paths, listed, shortened
+from medhelm.domain.result import RankingOptions
+from medhelm.domain.text import AnyPath, AnyPaths, as_names, as_paths, listed, shortened
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
+    from medhelm.analysis.comparison.tests import Adjustment
+    from medhelm.domain.run import RunOnDisk
     from medhelm.results.runs.pricing import Pricing
 
 
@@ -70,14 +72,6 @@ FILTER_FLAGS = listed([form.flag for one in fields(RunFilter) if (form := option
 """The options that filter runs, for messages."""
 
 
-def _parse_panel(text: str) -> tuple[str, ...]:
-    """Return the model names in a comma-separated list, each once. Raises: ValueError."""
-    names = tuple(dict.fromkeys(filter(None, (name.strip() for name in text.split(",")))))
-    if not names:
-        raise ValueError("the list names no model.")
-    return names
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationOptions:
     """Ratings to calibrate jury scores with."""
@@ -91,29 +85,9 @@ class CalibrationOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoardOptions:
+class BoardOptions(RankingOptions):
     """Options of a leaderboard, and of everything that reads the runs that count on it."""
 
-    shared: bool = option("--shared", "Only benchmarks on which every model has a score.", False, group="ranking")
-    resample: Resample | None = option(
-        "--resample",
-        "Unit to resample for intervals and tests; none: do not read records.  [default: instances, if their scores "
-        "are known]",
-        group="ranking",
-        choices=get_args(Resample),
-    )
-    rank_baselines: bool = option(
-        "--rank-baselines", "Rank baselines with the models instead of showing them below.", False, group="ranking"
-    )
-    panel: AnyNames = option(
-        "--panel",
-        "Models to compare with for win shares and win rates, so that the numbers do not change when other models are "
-        "added; `published`: the nine published models.  [default: all other models on the leaderboard]",
-        (),
-        group="ranking",
-        metavar="MODEL,...",
-        parse=_parse_panel,
-    )
     completers_only: bool = option(
         "--completers-only",
         "Leave out refusals and exhausted limits instead of counting them as the worst answer.",
@@ -164,6 +138,93 @@ class SourceOptions:
         """True if no store is read."""
         return self.published_only or self.scores is not None
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairOptions:
+    """Options of a comparison of models."""
+
+    everything: bool = option("--all", "Compare every pair of models; the default if no models are named.", False)
+    adjustment: Adjustment = option(
+        "--adjust",
+        "Adjust p-values by Holm (family-wise error) or by Benjamini and Hochberg (false discovery rate).",
+        "holm",
+        choices=("holm", "bh"),
+    )
+    by: str | None = option(
+        "--by",
+        "Rows if more than two models are compared: pairs, benchmarks, or pairs on each benchmark.  [default: overall]",
+        choices=("overall", "benchmark", "test"),
+    )
+    published_only: bool = option(
+        "--published-only", "Compare the published models by their means; nothing else is known.", False
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawOptions:
+    """Options of a draw of completions to rate."""
+
+    by_score: bool = option("--by-score", "Draw completions with rare jury scores more often.", False)
+    same_instances: bool = option(
+        "--same-instances", "Draw the same instances for every model, which compares models best.", False
+    )
+    show_models: bool = option("--show-models", "Write the names of models instead of codes.", False)
+    include_baselines: bool = option(
+        "--include-baselines", "Also draw completions of baselines; those that --model names are drawn.", False
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PurgeFilter:
+    """Choice of what to delete. Without any condition, everything."""
+
+    benchmarks: Collection[str] = option("--benchmark", "Only text of this benchmark; repeatable.", (), metavar="NAME")
+    models: Collection[str] = option("--model", "Only text of this model or judge; repeatable.", (), metavar="NAME")
+    before: datetime | None = None
+    """Only what is older; None for any age."""
+    orphans: bool = option("--orphans", "Also delete completions in the cache that do not belong to a run.", False)
+    only_orphans: bool = False
+    """Nothing else."""
+
+    def selects(self, one: RunOnDisk) -> bool:
+        """Return whether a run is to be deleted. A damaged run has no known age."""
+        started = datetime.fromisoformat(one.started) if one.started else None
+        return (
+            not self.only_orphans
+            and one.benchmark in (self.benchmarks or [one.benchmark])
+            and one.model in (self.models or [one.model])
+            and (self.before is None or (started is not None and started < self.before))
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionRequest:
+    """The instances to delete, as the user names them."""
+
+    instances: Sequence[str] = option("--instance", "Only this instance; repeatable.", (), metavar="BENCHMARK:ID")
+    clusters: Sequence[str] = option(
+        "--cluster",
+        "Only the instances of this cluster, such as a patient; repeatable.",
+        (),
+        metavar="[BENCHMARK:]NAME",
+    )
+    lists: tuple[Path, ...] = option(
+        "--file",
+        "Only the instances or clusters in this file: one per line, or CSV with the columns benchmark and "
+        "instance_id or cluster; repeatable.",
+        (),
+        metavar="LIST",
+    )
+    keep_numbers: bool = option(
+        "--keep-numbers", "Keep scores, counts and costs of the deleted instances, without any text.", False
+    )
+    exports: bool = option("--exports", "Also delete the exports of this store that hold the instances.", False)
+    orphans: bool = False
+    """True to delete all completions in the cache that belong to no run."""
+
+
+USUAL_DRAW = DrawOptions()
+"""The defaults of a draw."""
 
 USUAL = BoardOptions()
 """The defaults."""

@@ -28,6 +28,7 @@ from medhelm.analysis.leaderboard.diff import (
 )
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
+from medhelm.benchmarks.data.sampling import SampleOptions
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import RULES, Benchmark, DeletedInstances, Estimate, Instance, Run
 from medhelm.domain.result import CellProvenance, Release
@@ -221,8 +222,9 @@ def _check_inputs(
             if not run.has_imported_prompts:
                 check.not_derived = f"its definition is not known: {error}"
                 continue
-        chosen = (run.benchmark, run.tier, *_selection(run).values(), run.rubric, run.benchmark_digest)
-        chosen += (run.data_digest if run.has_imported_prompts else "",)
+        imported = run.data_digest if run.has_imported_prompts else ""
+        own_data = run.settings.get("own_data")
+        chosen = (run.benchmark, run.tier, _selection(run), own_data, run.rubric, run.benchmark_digest, imported)
         if chosen not in opened:
             opened[chosen] = _open_data(run, library, store, data)
         benchmark, dataset = opened[chosen]
@@ -260,10 +262,10 @@ def _note_other_data(run: Run, dataset: Dataset, check: RunCheck) -> None:
     check.not_derived = "the data is not what it was when the completions were made"
 
 
-def _selection(run: Run) -> dict[str, Any]:
-    """Return the settings that select instances."""
-    defaults = {"sample": "default", "limit": None, "subset": None, "seed": 0, "own_data": False}
-    return {name: run.settings.get(name, default) for name, default in defaults.items()}
+def _selection(run: Run) -> SampleOptions:
+    """Return the options that select instances."""
+    names = ("sample", "limit", "subset", "seed")
+    return SampleOptions(**{name: run.settings[name] for name in names if name in run.settings})
 
 
 def _open_data(
@@ -278,7 +280,10 @@ def _open_data(
         if run.has_imported_prompts:
             dataset = stored_dataset([run], library, store, data=data, limit=run.settings.get("limit"))
         else:
-            dataset = open_dataset(library[run.benchmark], data=data, tier=run.tier, scoring=True, **_selection(run))
+            options, own_data = _selection(run), run.settings.get("own_data", False)
+            dataset = open_dataset(
+                library[run.benchmark], data=data, tier=run.tier, options=options, scoring=True, own_data=own_data
+            )
             (dataset,) = without_deleted([dataset], store)
     except MedHelmError as error:
         return library[run.benchmark], error

@@ -14,9 +14,11 @@ from medhelm.analysis.agreement.calibrated_pairs import (
     ScoredModel,
     calibrated_pairs,
 )
-from medhelm.analysis.agreement.calibration import prediction_powered
+from medhelm.analysis.agreement.calibration import RatingDesign, prediction_powered
 from medhelm.analysis.means import Floats
 from tests.support.values import present
+
+SCALE = RatingDesign(low=1, high=5)
 
 NAN = float("nan")
 NAMES = ("a", "b", "c", "d", "e", "f")
@@ -77,7 +79,9 @@ def test_where_the_same_instances_are_rated_the_difference_of_ratings_is_predict
     first, second, _ = found = models(np.random.default_rng(0))
     pair = compared(found).overall[0]
     one = prediction_powered(
-        first.scores - second.scores, present(first.ratings) - present(second.ratings), low=-4, high=4
+        first.scores - second.scores,
+        present(first.ratings) - present(second.ratings),
+        design=RatingDesign(low=-4, high=4),
     )
     assert (pair.first, pair.second) == ("a", "b")
     assert pair.value == pytest.approx(one.value)
@@ -87,7 +91,7 @@ def test_where_the_same_instances_are_rated_the_difference_of_ratings_is_predict
 def test_where_others_are_rated_two_calibrated_means_are_subtracted() -> None:
     first, second, _ = found = models(np.random.default_rng(0), shared=False)
     pair = compared(found).overall[0]
-    means = [prediction_powered(one.scores, present(one.ratings), low=1, high=5).value for one in (first, second)]
+    means = [prediction_powered(one.scores, present(one.ratings), design=SCALE).value for one in (first, second)]
     assert pair.value == pytest.approx(means[0] - means[1])
 
 
@@ -96,7 +100,9 @@ def test_unequal_probabilities_are_weighed() -> None:
     drawn = [replace(one, probabilities=np.where(one.scores < 3, 0.5, 0.1)) for one in found]
     plain, weighed = compared(found).overall[0].value, compared(drawn).overall[0].value
     means = [
-        prediction_powered(one.scores, present(one.ratings), low=1, high=5, probabilities=one.probabilities).value
+        prediction_powered(
+            one.scores, present(one.ratings), design=replace(SCALE, probabilities=one.probabilities)
+        ).value
         for one in drawn[:2]
     ]
     assert weighed == pytest.approx(means[0] - means[1])

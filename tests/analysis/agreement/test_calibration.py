@@ -16,6 +16,8 @@ from medhelm.analysis.agreement.calibration import (
     LEAST,
     LEAST_FOR_CURVE,
     CalibratedMean,
+    RatedPairs,
+    RatingDesign,
     draw_completions,
     isotonic_mapped,
     prediction_powered,
@@ -24,17 +26,19 @@ from medhelm.analysis.agreement.calibration import (
 from medhelm.analysis.agreement.reliability import rater_effect
 from medhelm.analysis.means import Floats, constant_interval, t_quantile
 
+SCALE = RatingDesign(low=1, high=5)
+
 Calibrate = Callable[[Floats, Floats], CalibratedMean]
 
 NAN = math.nan
 
 
 def powered(jury: Floats, ratings: Floats) -> CalibratedMean:
-    return prediction_powered(jury, ratings, low=1, high=5)
+    return prediction_powered(jury, ratings, design=SCALE)
 
 
 def mapped(jury: Floats, ratings: Floats) -> CalibratedMean:
-    return isotonic_mapped(jury, ratings, low=1, high=5, rng=np.random.default_rng(0))
+    return isotonic_mapped(jury, ratings, design=SCALE, rng=np.random.default_rng(0))
 
 
 BOTH = pytest.mark.parametrize("calibrate", [powered, mapped])
@@ -132,12 +136,12 @@ def test_if_all_are_rated_the_jury_says_nothing(calibrate: Calibrate) -> None:
     assert (found.value, found.lambda_) == (ratings.mean(), 0)
     assert found.standard_error == pytest.approx(ratings.std(ddof=1) / math.sqrt(60))
     assert astuple(found) == astuple(calibrate(np.flip(jury), ratings))
-    assert powered(jury, ratings) == prediction_powered(jury, ratings, low=1, high=5, lambda_=1)
+    assert powered(jury, ratings) == prediction_powered(jury, ratings, design=SCALE, lambda_=1)
 
 
 def test_a_jury_that_ranks_the_wrong_way_round_is_not_used() -> None:
     jury, ratings = some_run(scenario="lenient")
-    assert powered(6 - jury, ratings) == prediction_powered(jury, ratings, low=1, high=5, lambda_=0)
+    assert powered(6 - jury, ratings) == prediction_powered(jury, ratings, design=SCALE, lambda_=0)
 
 
 @BOTH
@@ -211,7 +215,7 @@ def test_an_estimate_off_the_scale_is_at_its_end_and_keeps_its_interval(
 ) -> None:
     jury = np.array([rated] * 20 + [others] * 40) + 0.1 * np.resize([-1, 0, 1], 60)
     ratings = np.array([grade] * 19 + [3.0] + [NAN] * 40)
-    found = prediction_powered(jury, ratings, low=1, high=5, lambda_=1)
+    found = prediction_powered(jury, ratings, design=SCALE, lambda_=1)
     assert found.value == grade
     assert found.high - found.low > 2 * found.standard_error
     assert 1 <= found.low <= found.value <= found.high <= 5
@@ -223,7 +227,7 @@ def test_an_estimate_off_the_scale_is_at_its_end_and_keeps_its_interval(
 def test_clusters_of_one_are_independent_instances() -> None:
     jury, ratings = some_run()
     for names in ([f"c{i}" for i in range(60)], [""] * 60):
-        found = prediction_powered(jury, ratings, names, low=1, high=5)
+        found = prediction_powered(jury, ratings, names, design=SCALE)
         assert astuple(found) == pytest.approx(astuple(powered(jury, ratings)))
 
 
@@ -232,9 +236,9 @@ def test_the_same_instance_three_times_is_worth_one(calibrate: Calibrate) -> Non
     jury, ratings = some_run(n=80, rated=30)
     threefold, given, clusters = np.repeat(jury, 3), np.repeat(ratings, 3), np.repeat(np.arange(80), 3)
     if calibrate is powered:
-        found = prediction_powered(threefold, given, clusters, low=1, high=5)
+        found = prediction_powered(threefold, given, clusters, design=SCALE)
     else:
-        found = isotonic_mapped(threefold, given, clusters, low=1, high=5, rng=np.random.default_rng(0))
+        found = isotonic_mapped(threefold, given, clusters, design=SCALE, rng=np.random.default_rng(0))
     once = calibrate(jury, ratings)
     assert found.method == once.method + "-clustered"
     expected = (once.value, once.low, once.high, once.standard_error)
@@ -252,7 +256,10 @@ def test_intervals_of_clustered_runs_cover_if_the_clusters_are_named() -> None:
     ratings[:, rated * size :] = NAN
     covered = {}
     for names in (clusters, None):
-        found = [prediction_powered(j, r, names, low=-5, high=10) for j, r in zip(jury, ratings, strict=True)]
+        found = [
+            prediction_powered(j, r, names, design=RatingDesign(low=-5, high=10))
+            for j, r in zip(jury, ratings, strict=True)
+        ]
         covered[names is None] = statistics.fmean(one.low <= 3.2 <= one.high for one in found)
     assert 0.93 <= covered[False] <= 0.97
     assert covered[True] < 0.85
@@ -276,7 +283,7 @@ def two_sample(jury: Floats, ratings: Floats, lambda_: float) -> tuple[float, fl
 @pytest.mark.parametrize("rated", [12, 40, 150])
 def test_it_is_prediction_powered_inference_with_another_name_for_lambda(lambda_: float, rated: int) -> None:
     jury, ratings = some_run(n=400, rated=rated)
-    found = prediction_powered(jury, ratings, low=1, high=5, lambda_=lambda_)
+    found = prediction_powered(jury, ratings, design=SCALE, lambda_=lambda_)
     value, error = two_sample(jury, ratings, lambda_ * (1 - rated / 400))
     assert found.value == pytest.approx(value)
     assert found.standard_error == pytest.approx(error, rel=0.02)
@@ -299,7 +306,7 @@ def test_every_rating_is_corrected_with_the_slope_of_the_others(scenario: str) -
 @pytest.mark.parametrize("scenario", ["noisy", "crowded, compressed", "crowded, useless"])
 def test_the_limits_are_those_of_halls_transformation(scenario: str) -> None:
     jury, ratings = some_run(n=200, rated=40, scenario=scenario)
-    found = prediction_powered(jury, ratings, low=1, high=5, lambda_=0.8)
+    found = prediction_powered(jury, ratings, design=SCALE, lambda_=0.8)
     errors = ratings[:40] - 0.8 * jury[:40]
     shares = 0.8 * (jury - jury.mean()) / 200
     shares[:40] += (errors - errors.mean()) / 40
@@ -360,7 +367,7 @@ def test_intervals_of_the_curve_cover(name: str, rated: int) -> None:
 @pytest.mark.parametrize("name", ["useless", "crowded, useless"])
 def test_a_useless_jury_costs_nearly_nothing(name: str, rated: int) -> None:
     def alone(jury: Floats, ratings: Floats) -> CalibratedMean:
-        return prediction_powered(jury, ratings, low=1, high=5, lambda_=0)
+        return prediction_powered(jury, ratings, design=SCALE, lambda_=0)
 
     scenario = SCENARIOS[name]
     ratio = simulate(powered, scenario, 300, rated, 200).width / simulate(alone, scenario, 300, rated, 200).width
@@ -441,7 +448,7 @@ def test_where_ratings_follow_the_jury_in_a_bend_the_curve_is_narrower() -> None
 def test_parts_for_the_curve_come_from_the_generator() -> None:
     jury, ratings = some_run(rated=30)
     first, again, other = (
-        isotonic_mapped(jury, ratings, low=1, high=5, rng=np.random.default_rng(seed)) for seed in (1, 1, 2)
+        isotonic_mapped(jury, ratings, design=SCALE, rng=np.random.default_rng(seed)) for seed in (1, 1, 2)
     )
     assert first == again
     assert first != other
@@ -458,8 +465,8 @@ def pooled(
     model: str = "m0",
     **changes: Any,
 ) -> CalibratedMean:
-    words = {"low": -5, "high": 15, "lambda_": 1.0, **changes}
-    return prediction_powered_pooled(jury, scores, ratings, models, model=model, **words)
+    pairs = RatedPairs(jury=scores, ratings=ratings, models=models, clusters=changes.pop("rated_clusters", None))
+    return prediction_powered_pooled(jury, pairs, model=model, design=RatingDesign(low=-5, high=15), **changes)
 
 
 class Pool(NamedTuple):
@@ -558,7 +565,7 @@ def test_pooling_is_worth_it_if_the_jury_errs_alike() -> None:
     for _ in range(100):
         pool = some_pool(rng, common=0)
         own = np.concatenate([pool.ratings[:10], np.full(190, NAN)])
-        alone, together = prediction_powered(pool.jury, own, low=-5, high=15), pool.calibrated()
+        alone, together = prediction_powered(pool.jury, own, design=RatingDesign(low=-5, high=15)), pool.calibrated()
         widths.append((alone.high - alone.low, together.high - together.low))
     alone_width, pooled_width = np.mean(widths, axis=0)
     assert pooled_width < 0.9 * alone_width
@@ -605,7 +612,7 @@ def test_too_few_ratings_are_refused(calibrate: Calibrate, least: int) -> None:
 def test_rated_clusters_count_not_instances() -> None:
     jury, ratings = some_run(rated=27)
     with pytest.raises(ValueError, match="9 rated units"):
-        prediction_powered(jury, ratings, np.arange(60) // 3, low=1, high=5)
+        prediction_powered(jury, ratings, np.arange(60) // 3, design=SCALE)
 
 
 @BOTH
@@ -633,7 +640,7 @@ def test_lengths_must_agree() -> None:
     with pytest.raises(ValueError, match="each instance needs"):
         powered(jury[1:], ratings)
     with pytest.raises(ValueError, match="cluster names"):
-        prediction_powered(jury, ratings, ["a"], low=1, high=5)
+        prediction_powered(jury, ratings, ["a"], design=SCALE)
 
 
 @pytest.mark.parametrize(
@@ -694,8 +701,8 @@ def test_intervals_cover_what_clinicians_in_general_would_give(raters: int, seve
         ratings = np.full(300, NAN)
         ratings[:50] = np.nanmean(table, axis=1)
         effect = rater_effect(table, (~np.isnan(table) / each).mean(axis=0))
-        found = prediction_powered(jury, ratings, low=-2, high=8, raters=effect)
-        alone = prediction_powered(jury, ratings, low=-2, high=8)
+        found = prediction_powered(jury, ratings, design=RatingDesign(low=-2, high=8, raters=effect))
+        alone = prediction_powered(jury, ratings, design=RatingDesign(low=-2, high=8))
         covered.append(found.low <= 3 <= found.high)
         these_only.append(alone.low <= 3 <= alone.high)
         assert (found.value, found.n_raters) == (alone.value, raters)
@@ -708,7 +715,7 @@ def test_intervals_cover_what_clinicians_in_general_would_give(raters: int, seve
 def test_an_unknown_effect_of_raters_changes_nothing() -> None:
     jury, ratings = some_run()
     effect = rater_effect(np.ones((5, 2)), np.full(2, 0.5))
-    found = prediction_powered(jury, ratings, low=1, high=5, raters=effect)
+    found = prediction_powered(jury, ratings, design=replace(SCALE, raters=effect))
     assert replace(found, n_raters=0) == powered(jury, ratings)
     assert (found.n_raters, found.between_raters) == (2, None)
 
@@ -718,13 +725,15 @@ def test_an_unknown_effect_of_raters_changes_nothing() -> None:
 
 def test_equal_probabilities_change_nothing() -> None:
     jury, ratings = some_run()
-    assert prediction_powered(jury, ratings, low=1, high=5, probabilities=np.full(60, 1 / 3)) == powered(jury, ratings)
+    assert prediction_powered(jury, ratings, design=replace(SCALE, probabilities=np.full(60, 1 / 3))) == powered(
+        jury, ratings
+    )
 
 
 def test_without_the_jury_it_is_the_weighted_mean() -> None:
     jury, ratings = some_run()
     drawn = np.linspace(0.2, 0.8, 60)
-    found = prediction_powered(jury, ratings, low=1, high=5, lambda_=0, probabilities=drawn)
+    found = prediction_powered(jury, ratings, design=replace(SCALE, probabilities=drawn), lambda_=0)
     assert found.value == pytest.approx(np.average(ratings[:20], weights=1 / drawn[:20]))
     assert found.is_weighted
 
@@ -735,9 +744,9 @@ def test_a_rated_instance_needs_a_probability(wrong: float) -> None:
     drawn = np.full(60, 0.5)
     drawn[3] = wrong
     with pytest.raises(ValueError, match="above 0 and up to 1"):
-        prediction_powered(jury, ratings, low=1, high=5, probabilities=drawn)
+        prediction_powered(jury, ratings, design=replace(SCALE, probabilities=drawn))
     drawn[3], drawn[50] = 0.5, wrong
-    assert prediction_powered(jury, ratings, low=1, high=5, probabilities=drawn).n_rated == 20
+    assert prediction_powered(jury, ratings, design=replace(SCALE, probabilities=drawn)).n_rated == 20
 
 
 @pytest.mark.long
@@ -750,7 +759,7 @@ def test_intervals_of_a_stratified_draw_cover(scenario: str, rated: int) -> None
         jury, truth = of.draw(source, (400,))
         selection = draw_completions(jury, rated, source, scale=(1, 5))
         ratings = np.where(np.isin(np.arange(400), selection.drawn), truth, NAN)
-        found = prediction_powered(jury, ratings, low=1, high=5, probabilities=selection.probabilities)
+        found = prediction_powered(jury, ratings, design=replace(SCALE, probabilities=selection.probabilities))
         covered.append(found.low <= of.truth <= found.high)
         errors.append(found.value - of.truth)
     assert 0.92 <= statistics.fmean(covered) <= 0.99
@@ -761,4 +770,4 @@ def test_a_scale_without_finite_ends_is_refused() -> None:
     jury, ratings = some_run()
     for low, high in ((5, 1), (NAN, 5), (1, math.inf)):
         with pytest.raises(ValueError, match="a scale needs finite ends"):
-            prediction_powered(jury, ratings, low=low, high=high)
+            prediction_powered(jury, ratings, design=RatingDesign(low=low, high=high))

@@ -18,6 +18,7 @@ from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.analysis.ratios import comparison_values, linearized
 from medhelm.domain import Estimate
+from medhelm.domain.result import RankingOptions
 from medhelm.errors import UserError
 from tests.support import leaderboards
 from tests.support.leaderboards import score_cell
@@ -416,16 +417,16 @@ def test_the_win_share_of_balanced_accuracy_follows_its_lead() -> None:
 def test_only_benchmarks_that_all_have_are_kept_on_demand() -> None:
     cells = known({"a": {"x": 0.9, "y": 0.8}, "b": {"x": 0.1}, "c": {"x": 0.4, "y": None}, "d": {"x": 0.1, "y": 0.2}})
     columns = [column(b) for b in "abcd"]
-    found = board(cells, columns, shared=True)
+    found = board(cells, columns, options=RankingOptions(shared=True))
     assert [c.benchmark for c in found.columns] == ["a", "d"]
     assert {row.coverage for row in found.rows} == {1.0}
     assert (
         texts(found.remarks)[0]
         == "Only the 2 of 4 benchmarks on which every model has a value are counted. Left out: B, C."
     )
-    assert board(cells, columns, shared=True, benchmarks=["d", "c"]).columns == (columns[3],)
+    assert board(cells, columns, options=RankingOptions(shared=True), benchmarks=["d", "c"]).columns == (columns[3],)
     with pytest.raises(UserError, match="no benchmark has a value for all 2 models; y has 0 of 2, x has 2 of 2"):
-        board(cells, columns, shared=True, benchmarks=["b", "c"])
+        board(cells, columns, options=RankingOptions(shared=True), benchmarks=["b", "c"])
 
 
 def test_failures_that_could_change_a_place_are_told() -> None:
@@ -508,7 +509,7 @@ def test_what_is_resampled_can_be_chosen() -> None:
     cells = [scored(m, b, (generator.random(40) + 0.02 * i).tolist()) for b in "abcdef" for i, m in enumerate("xyz")]
     columns = [column(b, high=2) for b in "abcdef"]
     instances, benchmarks, nothing = (
-        board(cells, columns, resample=choice) for choice in ("instances", "benchmarks", "none")
+        board(cells, columns, options=RankingOptions(resample=choice)) for choice in ("instances", "benchmarks", "none")
     )
     assert instances.interval_method == "instances within benchmarks"
     assert benchmarks.interval_method == "benchmarks"
@@ -532,7 +533,7 @@ def test_what_is_resampled_can_be_chosen() -> None:
 def test_instances_that_are_not_known_cannot_be_resampled() -> None:
     cells = [scored("x", "a", [1, 0, 1]), *known({"a": {"y": 0.5}, "b": {"y": 0.2}})]
     with pytest.raises(UserError, match="the single scores of y on a and 1 more are not known"):
-        board(cells, [column("a"), column("b")], resample="instances")
+        board(cells, [column("a"), column("b")], options=RankingOptions(resample="instances"))
 
 
 def test_ranks_of_equals_are_open_and_those_of_unequals_are_not() -> None:

@@ -12,7 +12,7 @@ import pytest
 from medhelm.analysis.frontier import CostFrontier
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.use import RunUse
-from medhelm.domain.result import Resample
+from medhelm.domain.result import RankingOptions, Resample
 from tests.support.leaderboards import plain_columns, score_cell
 from tests.support.values import present
 
@@ -35,7 +35,7 @@ def frontier(
         if (model, name) not in missing:
             cell = score_cell(model, name, scores, n=N, cost_usd=cost, use=RunUse(completions=N))
             cells.append(cell if with_scores else replace(cell, ids=(), scores=None))
-    return build_leaderboard(cells, plain_columns(*BENCHMARKS), resample=resample).frontier
+    return build_leaderboard(cells, plain_columns(*BENCHMARKS), options=RankingOptions(resample=resample)).frontier
 
 
 def test_a_frontier_by_hand() -> None:

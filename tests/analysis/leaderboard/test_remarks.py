@@ -11,6 +11,7 @@ import pytest
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.domain import Estimate, Tier
+from medhelm.domain.result import RankingOptions
 from tests.support.leaderboards import plain_columns, score_cell
 from tests.support.remarks import texts
 from tests.support.values import ends
@@ -156,7 +157,7 @@ def test_benchmarks_go_by_their_titles() -> None:
     cells += [cell("x", "id_d", GOOD), cell("baseline/majority", "id_a", GOOD)]
     cells[0] = replace(cells[0], n_failed_by_model=1, failures_by_model={"refusal": 1})
     for shared in (False, True):
-        found = " ".join(texts(build_leaderboard(cells, columns, shared=shared).remarks))
+        found = " ".join(texts(build_leaderboard(cells, columns, options=RankingOptions(shared=shared)).remarks))
         assert "id_" not in found
     found = " ".join(warnings(cells, columns=columns))
     for words in (

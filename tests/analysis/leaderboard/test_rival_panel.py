@@ -15,6 +15,7 @@ from medhelm.analysis.leaderboard.cells import Cell
 from medhelm.analysis.leaderboard.rival_panel import overtaken
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.analysis.means import Floats, estimate
+from medhelm.domain.result import RankingOptions
 from medhelm.errors import UserError
 from tests.support.leaderboards import UNEVEN, plain_columns, score_cell, score_cells
 from tests.support.remarks import texts
@@ -30,7 +31,7 @@ def by_name(board: Leaderboard) -> dict[str, Row]:
 
 def test_a_toy_by_hand() -> None:
     """A and B are the panel; B lacks y, and both lack z."""
-    board = build_leaderboard(UNEVEN, plain_columns("x", "y", "z"), panel=["A", "B"])
+    board = build_leaderboard(UNEVEN, plain_columns("x", "y", "z"), options=RankingOptions(panel=["A", "B"]))
     rows = by_name(board)
     shares = {name: row.win_share.value for name, row in rows.items() if row.win_share}
     assert shares == {"A": 0.25, "B": 0.75, "C": (0.25 + 0.5) / 2}
@@ -47,7 +48,7 @@ def test_a_toy_by_hand() -> None:
 
 
 def test_a_panel_of_one_model_has_no_number_for_itself() -> None:
-    rows = by_name(build_leaderboard(UNEVEN, plain_columns("x", "y", "z"), panel=["A"]))
+    rows = by_name(build_leaderboard(UNEVEN, plain_columns("x", "y", "z"), options=RankingOptions(panel=["A"])))
     assert (rows["A"].win_share, rows["A"].win_rate, rows["A"].guarded_win_share) == (None, None, 0.5)
     assert rows["B"].win_share
     assert rows["B"].win_share.value == 0.75
@@ -59,7 +60,7 @@ def test_a_panel_of_all_models_gives_the_numbers_without_a_panel() -> None:
     """Numbers, intervals, ranks and places are equal where no benchmark is missing."""
     cells = graded_cells(GradedModels(models=6, benchmarks=3, n=40).draw(np.random.default_rng(3)))
     plain = build_leaderboard(cells, plain_columns("b0", "b1", "b2"))
-    panel = build_leaderboard(cells, plain_columns("b0", "b1", "b2"), panel=MODELS)
+    panel = build_leaderboard(cells, plain_columns("b0", "b1", "b2"), options=RankingOptions(panel=MODELS))
     for one, other in zip(plain.rows, panel.rows, strict=True):
         assert (one.model, one.rank, one.rank_low, one.rank_high, one.tie_group) == (
             other.model, other.rank, other.rank_low, other.rank_high, other.tie_group,
@@ -99,9 +100,13 @@ def test_other_models_change_nothing(seed: int) -> None:
     more = [score_cell(f"new{i}", f"b{b}", rng.integers(0, 5, 40) / 4) for i in range(4) for b in (0, 1, 2, 4)]
     names = plain_columns("b0", "b1", "b2", "b3", "b4")
     panel = ["m0", "m3"]
-    before = build_leaderboard(few, names, panel=panel)
-    after = by_name(build_leaderboard([*few, *more], names, panel=panel))
-    fewer = by_name(build_leaderboard([one for one in few if one.model in ("m0", "m1", "m3")], names, panel=panel))
+    before = build_leaderboard(few, names, options=RankingOptions(panel=panel))
+    after = by_name(build_leaderboard([*few, *more], names, options=RankingOptions(panel=panel)))
+    fewer = by_name(
+        build_leaderboard(
+            [one for one in few if one.model in ("m0", "m1", "m3")], names, options=RankingOptions(panel=panel)
+        )
+    )
     for row in before.rows:
         assert_same(row, after[row.model])
         if row.model in fewer:
@@ -113,7 +118,7 @@ def test_a_panel_changes_no_finding(seed: int) -> None:
     """The significant pairs are those without a panel, and every rank is among the places."""
     cells = graded_cells(GradedModels(models=10, benchmarks=3, n=150).draw(np.random.default_rng(seed)))
     plain = build_leaderboard(cells, plain_columns("b0", "b1", "b2"))
-    panel = build_leaderboard(cells, plain_columns("b0", "b1", "b2"), panel=["m1", "m8"])
+    panel = build_leaderboard(cells, plain_columns("b0", "b1", "b2"), options=RankingOptions(panel=["m1", "m8"]))
     assert panel.separated == plain.separated != frozenset()
     places = {row.model: (row.rank_low, row.rank_high) for row in plain.rows}
     for row in panel.rows:
@@ -128,7 +133,7 @@ def test_right_or_wrong_answers_have_one_order_against_any_panel(members: list[i
     names = plain_columns("b0", "b1", "b2")
     cells = graded_cells(scores)
     plain = build_leaderboard(cells, names)
-    panel = build_leaderboard(cells, names, panel=[f"m{i}" for i in members])
+    panel = build_leaderboard(cells, names, options=RankingOptions(panel=[f"m{i}" for i in members]))
     assert [(row.model, row.rank) for row in panel.rows] == [(row.model, row.rank) for row in plain.rows]
 
 
@@ -140,7 +145,9 @@ def test_a_test_against_the_ranks_is_reported() -> None:
         for model, values in scores.items()
         for name, value in zip("abc", values, strict=True)
     ]
-    board = build_leaderboard(cells, plain_columns("a", "b", "c"), panel=["P"], scoring="published")
+    board = build_leaderboard(
+        cells, plain_columns("a", "b", "c"), options=RankingOptions(panel=["P"]), scoring="published"
+    )
     assert board.ranked_by == "win rate"
     assert board.rows[0].model == "Y"
     assert ("X", "Y") in overtaken(board)
@@ -165,9 +172,10 @@ def test_missing_scores_count_as_worst_against_the_panel_too() -> None:
         if one.scores is not None
     ]
     names = plain_columns("b0", "b1")
-    before = present(by_name(build_leaderboard(cells, names, panel=["m1", "m4"]))["m1"].rank)
-    after = present(by_name(build_leaderboard(graded_cells(worst), names, panel=["m1", "m4"]))["m1"].rank)
-    found = texts(build_leaderboard(cells, names, panel=["m1", "m4"]).remarks)
+    options = RankingOptions(panel=["m1", "m4"])
+    before = present(by_name(build_leaderboard(cells, names, options=options))["m1"].rank)
+    after = present(by_name(build_leaderboard(graded_cells(worst), names, options=options))["m1"].rank)
+    found = texts(build_leaderboard(cells, names, options=options).remarks)
     assert before < after
     assert any(f"its rank would fall from {before} to {after}." in text for text in found)
 
@@ -175,7 +183,9 @@ def test_missing_scores_count_as_worst_against_the_panel_too() -> None:
 def test_unknown_members_are_refused_together() -> None:
     named = [score_cell(f"{model}", "x", [0.0, 1.0]) for model in ("lab/alpha", "lab/beta", "baseline/majority")]
     with pytest.raises(UserError) as raised:
-        build_leaderboard(named, plain_columns("x"), panel=["lab/alhpa", "lab/beta", "baseline/majority"])
+        build_leaderboard(
+            named, plain_columns("x"), options=RankingOptions(panel=["lab/alhpa", "lab/beta", "baseline/majority"])
+        )
     assert "`lab/alhpa` is not on the leaderboard. Did you mean `lab/alpha`?" in str(raised.value)
     assert "`baseline/majority` is a baseline, which does not compete. Add --rank-baselines" in str(raised.value)
     assert "lab/beta" not in str(raised.value).replace("Known: lab/alpha, lab/beta", "")

@@ -19,6 +19,7 @@ from numpy.random import RandomState
 
 from medhelm.benchmarks.data import dataset, sampling
 from medhelm.benchmarks.data.dataset import Dataset, availability, find_data, open_dataset
+from medhelm.benchmarks.data.sampling import SampleOptions
 from medhelm.errors import DataError, MissingError, StoreFullError, UserError
 from tests.support.benchmarks.definitions import Make, Put, make_benchmark, write_rows
 
@@ -69,21 +70,23 @@ def test_the_default_sample_is_a_draw(make: Make, put: Put) -> None:
     data = put(ROWS)
     benchmark = make(sample={"size": 5})
     for seed in (0, 1):
-        dataset = open_dataset(benchmark, data=data, tier="real", seed=seed)
+        dataset = open_dataset(benchmark, data=data, tier="real", options=SampleOptions(seed=seed))
         assert ids(dataset) == [str(i) for i in RandomState(seed).permutation(12)[:5]]
         assert (dataset.n, dataset.n_total) == (5, 12)
-        limited = open_dataset(benchmark, data=data, tier="real", seed=seed, limit=2)
+        limited = open_dataset(benchmark, data=data, tier="real", options=SampleOptions(seed=seed, limit=2))
         assert ids(limited) == ids(dataset)[:2]
-    assert ids(open_dataset(benchmark, data=data, tier="real", sample="all")) == [str(i) for i in range(12)]
+    assert ids(open_dataset(benchmark, data=data, tier="real", options=SampleOptions(sample="all"))) == [
+        str(i) for i in range(12)
+    ]
 
 
 def test_further_samples_have_names(make: Make, put: Put) -> None:
     data = put(ROWS)
     (data / "tiny" / "ids.json").write_text('{"9": "yes", "3": "no"}', encoding="utf-8")
     benchmark = make(samples={"official": {"ids_file": "ids.json"}})
-    assert ids(open_dataset(benchmark, data=data, tier="real", sample="official")) == ["3", "9"]
+    assert ids(open_dataset(benchmark, data=data, tier="real", options=SampleOptions(sample="official"))) == ["3", "9"]
     with pytest.raises(UserError, match="has no sample `offical`"):
-        open_dataset(benchmark, data=data, tier="real", sample="offical")
+        open_dataset(benchmark, data=data, tier="real", options=SampleOptions(sample="offical"))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +99,7 @@ def test_further_samples_have_names(make: Make, put: Put) -> None:
 )
 def test_a_size_that_is_none_is_an_error(make: Make, put: Put, size: dict[str, Any], words: str) -> None:
     with pytest.raises(UserError, match=words):
-        open_dataset(make(), data=put(ROWS), tier="real", **size)
+        open_dataset(make(), data=put(ROWS), tier="real", options=SampleOptions(**size))
 
 
 # --- where the data is ------------------------------------------------------------------------------------------------
@@ -182,10 +185,10 @@ def test_the_sample_tier_needs_no_data_and_takes_all_rows(make: Make) -> None:
     source = {"files": {"rows.jsonl": "0" * 64}, "expected_count": 99}
     benchmark = make(sample_rows=INVENTED, source=source, sample={"size": 1}, samples={"few": {"size": 2}})
     for sample in ("default", "few", "all"):
-        dataset = open_dataset(benchmark, data=None, tier="sample", sample=sample)
+        dataset = open_dataset(benchmark, data=None, tier="sample", options=SampleOptions(sample=sample))
         assert [i.fields["question"] for i in dataset] == ["invented 0", "invented 1", "invented 2"]
         assert (dataset.tier, dataset.n, dataset.n_total) == ("sample", 3, 3)
-    assert open_dataset(benchmark, data=None, tier="sample", limit=2).n == 2
+    assert open_dataset(benchmark, data=None, tier="sample", options=SampleOptions(limit=2)).n == 2
 
 
 def test_sample_rows_go_through_the_hook_and_the_checks(make: Make) -> None:
@@ -227,20 +230,22 @@ def test_the_digest_is_of_data_and_selection(make: Make, put: Put, tmp_path: Pat
     moved.rename(data)
     different = [
         same,
-        digest(limit=3),
-        digest(limit=5),
-        digest(seed=1),
-        digest(sample="all"),
-        digest(sample="listed"),
+        digest(options=SampleOptions(limit=3)),
+        digest(options=SampleOptions(limit=5)),
+        digest(options=SampleOptions(seed=1)),
+        digest(options=SampleOptions(sample="all")),
+        digest(options=SampleOptions(sample="listed")),
         digest(tier="sample"),
-        digest(tier="sample", limit=2),
+        digest(tier="sample", options=SampleOptions(limit=2)),
     ]
     ids_file.write_text('["2"]', encoding="utf-8")
-    different.append(digest(sample="listed"))
+    different.append(digest(options=SampleOptions(sample="listed")))
     write_rows(data / "tiny" / "rows.jsonl", [*ROWS[:-1], {"question": "changed", "answer": "a"}])
     different.append(digest())
     assert len(set(different)) == len(different)
-    assert digest(tier="sample", seed=1, sample="all") == digest(tier="sample"), "nothing is drawn there"
+    assert digest(tier="sample", options=SampleOptions(seed=1, sample="all")) == digest(tier="sample"), (
+        "nothing is drawn there"
+    )
 
 
 # --- memory and passes ------------------------------------------------------------------------------------------------
@@ -340,10 +345,10 @@ def test_how_much_is_kept_in_memory_changes_nothing(
     changes: dict[str, Any] = {"require": ["question"], "drop_duplicates": True}
     benchmark = make_benchmark(folder, **changes, sample={"size": size} if size else {})
     write_rows(benchmark.folder / "rows.jsonl", rows)
-    whole = open_dataset(benchmark, data=None, tier="real", limit=limit)
+    whole = open_dataset(benchmark, data=None, tier="real", options=SampleOptions(limit=limit))
     with pytest.MonkeyPatch.context() as monkeypatch:
         few_in_memory(monkeypatch, kept)
-        portioned = open_dataset(benchmark, data=None, tier="real", limit=limit)
+        portioned = open_dataset(benchmark, data=None, tier="real", options=SampleOptions(limit=limit))
         assert list(portioned) == list(whole) == list(portioned)
     assert (portioned.n, portioned.n_total, portioned.digest) == (whole.n, whole.n_total, whole.digest)
     assert whole.n == len(list(whole))
@@ -390,7 +395,7 @@ def test_an_abandoned_reader_closes_the_file(
 def test_released_instances_are_read_again(
     make: Make, put: Put, sample: dict[str, int] | None, limit: int | None
 ) -> None:
-    dataset = open_dataset(make(sample=sample), data=put(ROWS), tier="real", limit=limit)
+    dataset = open_dataset(make(sample=sample), data=put(ROWS), tier="real", options=SampleOptions(limit=limit))
     before = list(dataset)
     assert dataset.held == sum(len(text) for instance in before for text in instance.fields.values()) > 0
     dataset.release()
@@ -429,10 +434,10 @@ def test_a_selection_may_name_another_reading_of_the_data(make: Make, put: Put) 
     benchmark = make(hooks=TWO_READINGS, source={"expected_count": 12}, samples=samples, sample_rows=INVENTED)
     data = put(ROWS)
     assert open_dataset(benchmark, data=data, tier="real").n == 12
-    published = open_dataset(benchmark, data=data, tier="real", sample="published")
+    published = open_dataset(benchmark, data=data, tier="real", options=SampleOptions(sample="published"))
     assert (published.n, published.n_total) == (1, 2)
     assert next(iter(published)).fields["question"].endswith("published")
-    invented = open_dataset(benchmark, data=None, tier="sample", sample="published")
+    invented = open_dataset(benchmark, data=None, tier="sample", options=SampleOptions(sample="published"))
     assert [instance.fields["question"] for instance in invented] == ["invented 0published", "invented 1published"]
     assert invented.digest != open_dataset(benchmark, data=None, tier="sample").digest
 

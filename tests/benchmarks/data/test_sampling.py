@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.random import RandomState
 
-from medhelm.benchmarks.data.sampling import InstanceSelection, named_sample, select_instances
+from medhelm.benchmarks.data.sampling import InstanceSelection, SampleOptions, named_sample, select_instances
 from medhelm.domain import Benchmark, SampleRule
 from medhelm.errors import DataError, MissingError, UserError
 from tests.support.benchmarks.definitions import Make, make_benchmark
@@ -27,7 +27,7 @@ def benchmark(tmp_path_factory: pytest.TempPathFactory) -> Benchmark:
 def chosen(benchmark: Benchmark, sample: SampleRule, n: int, **changes: Any) -> InstanceSelection:
     """What is selected of n instances, if not other ids are given."""
     ids = {f"id{i}": i for i in range(n)}
-    words = {"ids": ids, "folder": Path(), "limit": None, "seed": 0, **changes}
+    words = {"ids": ids, "folder": Path(), **changes}
     return select_instances(sample, benchmark=benchmark, **words)
 
 
@@ -37,7 +37,7 @@ def order(selection: InstanceSelection) -> list[int]:
 
 def test_a_draw_is_the_head_of_a_permutation_in_its_order(benchmark: Benchmark) -> None:
     for n, size, seed in [(2675, 1000, 0), (12, 5, 7), (2, 1, 3)]:
-        selection = chosen(benchmark, SampleRule(size=size), n, seed=seed)
+        selection = chosen(benchmark, SampleRule(size=size), n, options=SampleOptions(seed=seed))
         assert order(selection) == RandomState(seed).permutation(n)[:size].tolist()
         assert (selection.n, selection.n_total) == (size, n)
 
@@ -83,7 +83,7 @@ def test_a_draw_may_miss_the_data(benchmark: Benchmark) -> None:
 def test_a_limit_takes_the_first(benchmark: Benchmark, sample: SampleRule) -> None:
     all_of_them = order(chosen(benchmark, sample, 10))
     for limit in (1, 4, 6, 10, 99):
-        selection = chosen(benchmark, sample, 10, limit=limit)
+        selection = chosen(benchmark, sample, 10, options=SampleOptions(limit=limit))
         assert order(selection) == all_of_them[:limit]
         assert (selection.n, selection.n_total) == (min(limit, len(all_of_them)), 10)
 
@@ -129,7 +129,7 @@ def test_a_missing_file_of_ids(benchmark: Benchmark, tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", [-1, 2**32])
 def test_seeds_have_bounds(benchmark: Benchmark, seed: int) -> None:
     with pytest.raises(UserError, match="the seed must be between 0 and 4294967295"):
-        chosen(benchmark, SampleRule(size=2), 3, seed=seed)
+        chosen(benchmark, SampleRule(size=2), 3, options=SampleOptions(seed=seed))
 
 
 def test_named_samples(make: Make) -> None:
@@ -145,7 +145,7 @@ def test_named_samples(make: Make) -> None:
     n=st.integers(1, 60), size=st.integers(1, 60), seed=st.integers(0, 2**32 - 1), limit=st.none() | st.integers(1, 60)
 )
 def test_no_instance_is_drawn_twice(benchmark: Benchmark, n: int, size: int, seed: int, limit: int | None) -> None:
-    positions = order(chosen(benchmark, SampleRule(size=size), n, seed=seed, limit=limit))
+    positions = order(chosen(benchmark, SampleRule(size=size), n, options=SampleOptions(seed=seed, limit=limit)))
     assert len(set(positions)) == len(positions) == min(n, size, limit or n)
     assert set(positions) <= set(range(n))
 
@@ -155,11 +155,13 @@ def test_the_draws_of_the_parts_of_a_pool_add_up_to_its_draw(
     benchmark: Benchmark, n: int, size: int, seed: int
 ) -> None:
     """Two data sets side by side, drawn from together: what each part takes is what the whole takes."""
-    whole = set(order(chosen(benchmark, SampleRule(size=size), 2 * n, seed=seed)))
+    whole = set(order(chosen(benchmark, SampleRule(size=size), 2 * n, options=SampleOptions(seed=seed))))
     parts: set[int] = set()
     for offset in (0, n):
         try:
-            part = order(chosen(benchmark, SampleRule(size=size, pool=2 * n, offset=offset), n, seed=seed))
+            part = order(
+                chosen(benchmark, SampleRule(size=size, pool=2 * n, offset=offset), n, options=SampleOptions(seed=seed))
+            )
         except DataError:
             continue
         parts |= {p + offset for p in part}
@@ -171,7 +173,7 @@ def test_the_draws_of_the_parts_of_a_pool_add_up_to_its_draw(
 
 def subset(benchmark: Benchmark, names: list[str], size: int, *, seed: int = 0, draw: int | None = None) -> list[str]:
     ids = {name: i for i, name in enumerate(names)}
-    found = chosen(benchmark, SampleRule(size=draw), len(names), ids=ids, seed=seed, subset=size)
+    found = chosen(benchmark, SampleRule(size=draw), len(names), ids=ids, options=SampleOptions(seed=seed, subset=size))
     assert found.n == min(size, len(names))
     return [names[position] for position in order(found)]
 
@@ -203,7 +205,9 @@ def test_a_subset_is_drawn_from_the_selection(benchmark: Benchmark) -> None:
 
 
 def of_groups(benchmark: Benchmark, groups: list[int], *, size: int | None, limit: int | None = None) -> list[int]:
-    return order(chosen(benchmark, SampleRule(size=size), len(groups), groups=groups, limit=limit))
+    return order(
+        chosen(benchmark, SampleRule(size=size), len(groups), groups=groups, options=SampleOptions(limit=limit))
+    )
 
 
 def test_every_group_has_a_draw_of_its_own(benchmark: Benchmark) -> None:

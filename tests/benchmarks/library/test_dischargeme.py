@@ -11,6 +11,7 @@ import pytest
 
 from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.data.sample_files import write_files
+from medhelm.benchmarks.data.sampling import SampleOptions
 from medhelm.benchmarks.hooks import Hook, load_hook
 from medhelm.errors import DataError
 from tests.support.benchmarks.library import LIBRARY, benchmark
@@ -213,7 +214,14 @@ def test_a_mirror_of_physionet_is_read(tmp_path: Path) -> None:
     instances = list(open_dataset(benchmark("dischargeme"), data=tmp_path, tier="real"))
     assert len(instances) == 6
     assert {instance.cluster for instance in instances} == {"11", "12", "21"}
-    assert len(open_dataset(benchmark("dischargeme"), data=tmp_path, tier="real", sample="published")) == 4
+    assert (
+        len(
+            open_dataset(
+                benchmark("dischargeme"), data=tmp_path, tier="real", options=SampleOptions(sample="published")
+            )
+        )
+        == 4
+    )
 
 
 def test_an_empty_section_gives_no_instance(tmp_path: Path) -> None:

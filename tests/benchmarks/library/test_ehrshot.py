@@ -12,6 +12,7 @@ import pytest
 
 from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.data.sample_files import write_files
+from medhelm.benchmarks.data.sampling import SampleOptions
 from medhelm.benchmarks.hooks import Hook, load_hook
 from medhelm.errors import DataError
 from tests.support.benchmarks.library import LIBRARY, benchmark
@@ -238,7 +239,7 @@ def test_a_folder_in_the_meds_layout_is_read_and_drawn_per_task(hook: Hook, tmp_
     events = [(subject, subject, f"CODE/{subject}") for subject in range(1, 41)]
     written(tmp_path, events, labels, dict.fromkeys(range(1, 41), "held_out"))
     for sample in ("default", "published"):
-        dataset = open_dataset(benchmark("ehrshot"), data=tmp_path, tier="real", sample=sample)
+        dataset = open_dataset(benchmark("ehrshot"), data=tmp_path, tier="real", options=SampleOptions(sample=sample))
         instances = list(dataset)
         assert (dataset.n_total, dataset.n) == (1202, 1002)
         drawn = [instance.id for instance in instances if instance.group == "guo_readmission"]

@@ -27,6 +27,7 @@ from hypothesis import strategies as st
 from medhelm.benchmarks import definition
 from medhelm.benchmarks.data.dataset import find_data, open_dataset
 from medhelm.benchmarks.data.sample import write_sample
+from medhelm.benchmarks.data.sampling import SampleOptions
 from medhelm.benchmarks.prompts import fill, placeholders
 from medhelm.domain import JURY, Completion, Instance
 from medhelm.errors import MissingError
@@ -220,7 +221,7 @@ def test_sample_rows_in_their_external_format_go_through_the_real_loader(name: s
     write_sample(ours, tmp_path / name)
     files = dict.fromkeys(ours.source.files, "")
     own = replace(ours, source=replace(ours.source, files=files, expected_count=None))
-    loaded = list(open_dataset(own, data=tmp_path, tier="real", sample="all", scoring=True))
+    loaded = list(open_dataset(own, data=tmp_path, tier="real", options=SampleOptions(sample="all"), scoring=True))
     assert as_asked(loaded) == as_asked(sample_tier(name))
     if len(files) == 1 and not any("*" in file for file in files):
         assert [instance.id for instance in loaded] == [instance.id for instance in sample_tier(name)]

@@ -9,6 +9,7 @@ import pytest
 
 from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.data.sample_files import write_files
+from medhelm.benchmarks.data.sampling import SampleOptions
 from medhelm.benchmarks.hooks import load_hook
 from medhelm.errors import DataError
 from tests.support.benchmarks.library import LIBRARY, benchmark, hook
@@ -118,7 +119,10 @@ def test_the_test_set_gives_three_instances_a_patient(tmp_path: Path) -> None:
         "101/ABDOMINAL",
     ]
     assert all(instance.id == f"{instance.cluster}/{instance.group}" for instance in instances)
-    assert len(open_dataset(benchmark("n2c2_ct"), data=data, tier="real", sample="all_criteria")) == 1118
+    assert (
+        len(open_dataset(benchmark("n2c2_ct"), data=data, tier="real", options=SampleOptions(sample="all_criteria")))
+        == 1118
+    )
 
 
 def test_a_cohort_of_another_size_is_not_the_test_set(tmp_path: Path) -> None:

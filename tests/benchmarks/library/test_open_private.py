@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
+from medhelm.benchmarks.data.sampling import SampleOptions
 from medhelm.errors import DataError, MissingError
 from tests.support.benchmarks.library import benchmark, hook, prompt_text
 
@@ -56,7 +57,7 @@ def put_dialogues(data: Path, healthcaremagic: int, icliniq: int) -> None:
 
 
 def opened(data: Path, name: str, sample: str = "default", limit: int | None = None) -> Dataset:
-    return open_dataset(benchmark(name), data=data, tier="real", sample=sample, limit=limit)
+    return open_dataset(benchmark(name), data=data, tier="real", options=SampleOptions(sample=sample, limit=limit))
 
 
 def drawn(size: int, count: int) -> list[int]:

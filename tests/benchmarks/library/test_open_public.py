@@ -14,6 +14,7 @@ import pytest
 
 from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.data.readers import read as read_rows
+from medhelm.benchmarks.data.sampling import SampleOptions
 from medhelm.domain import Benchmark, Instance
 from medhelm.errors import DataError
 from tests.support.benchmarks.library import LIBRARY, benchmark, hook, real, sequences
@@ -171,7 +172,7 @@ def test_reports_in_a_folder_are_read_in_byte_order_of_their_names(tmp_path: Pat
         ("b", "EXAM: Calm.", "Rest.", "PLAN"),
     ]
     assert dataset.n_skipped == 2
-    published = open_dataset(own("mtsamples"), data=tmp_path, tier="real", sample="published")
+    published = open_dataset(own("mtsamples"), data=tmp_path, tier="real", options=SampleOptions(sample="published"))
     assert [(i.id, i.expected) for i in published] == [("Z #1", "Rest."), ("b", "Rest.")]
     with pytest.raises(DataError, match=r"mtsamples_processed/\*\.txt \(list of 5 files\)"):
         open_dataset(benchmark("mtsamples"), data=tmp_path, tier="real")

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
+from medhelm.benchmarks.data.sampling import SampleOptions
 from medhelm.errors import DataError, MissingError
 from tests.support.benchmarks.library import benchmark, prompt_text
 from tests.support.cli import Medhelm, succeeded
@@ -63,7 +64,7 @@ def write(folder: Path, name: str, rows: Sequence[Row], *, column: str = "", enc
 
 
 def load(name: str, data: Path, sample: str = "default") -> Dataset:
-    return open_dataset(benchmark(name), data=data, tier="real", sample=sample)
+    return open_dataset(benchmark(name), data=data, tier="real", options=SampleOptions(sample=sample))
 
 
 # --- files of the real layout -----------------------------------------------------------------------------------------
@@ -214,5 +215,5 @@ def test_the_published_selection_is_that_of_the_published_program(name: str, tmp
     assert len(expected) > 1000, "there is a draw"
     expected = [expected[i] for i in np.random.RandomState(0).permutation(len(expected))[:1000]]
     data = write(tmp_path, name, rows, column=question_column(name))
-    found = open_dataset(benchmark(name), data=data, tier="real", sample="published")
+    found = open_dataset(benchmark(name), data=data, tier="real", options=SampleOptions(sample="published"))
     assert [(i.fields["question"], i.fields["context"], i.expected) for i in found] == expected

@@ -14,7 +14,7 @@ from medhelm.errors import ProviderError
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.budget import Budget
-from medhelm.models.client import Client, ClientResult
+from medhelm.models.client import Client, ClientResult, SendingLimits
 from medhelm.models.provider import OptionalParameter
 from medhelm.models.providers import open_provider
 from medhelm.models.providers.hosted import endpoint_of
@@ -150,7 +150,7 @@ def test_a_server_that_knows_no_seed_is_asked_without(server: Server) -> None:
 
     async def buy() -> list[ClientResult]:
         http = HttpClient(EgressPolicy(offline=True))
-        client = Client(cache=None, budget=Budget(None), attempts=1)
+        client = Client(cache=None, budget=Budget(None), limits=SendingLimits(attempts=1))
         try:
             provider = open_provider(asked, http, environment={})
             return [await client.complete(provider, request(asked, sample=sample)) for sample in range(2)]

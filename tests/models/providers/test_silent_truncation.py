@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import open_dataset
+from medhelm.benchmarks.data.sampling import SampleOptions
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import Completion, Message, Prompt, Request, Usage
 from medhelm.models.providers.errors import fewest_tokens, truncation_by_count
@@ -90,7 +91,7 @@ PRETOKENS = re.compile(
 def test_no_whole_prompt_of_the_real_data_is_suspected(name: str, data_dir: Path) -> None:
     (benchmark,) = load_benchmarks([name], metrics=METRIC_NAMES)
     n = 0
-    for instance in islice(open_dataset(benchmark, data=data_dir, tier="real", limit=200), 200):
+    for instance in islice(open_dataset(benchmark, data=data_dir, tier="real", options=SampleOptions(limit=200)), 200):
         prompt = render(benchmark, instance)
         pieces = sum(len(PRETOKENS.findall(message.text)) for message in prompt.messages)
         whole = Request(model=make_model("openai/m"), prompt=prompt, max_tokens=5)

@@ -14,7 +14,7 @@ from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.budget import Budget
 from medhelm.models.catalog import find_models
-from medhelm.models.client import Client, ClientResult, ModelUnusable
+from medhelm.models.client import Client, ClientResult, ModelUnusable, SendingLimits, Timing
 from medhelm.models.providers import open_provider
 from tests.support.servers.openai import Answer, Server
 
@@ -54,7 +54,12 @@ def ask(*requests: Request, attempts: int = 2) -> list[ClientResult]:
 
     async def send() -> list[ClientResult]:
         http = HttpClient(EgressPolicy(offline=True))
-        client = Client(cache=None, budget=Budget(None), attempts=attempts, start=8, maximum=8, random=lambda: 0.0)
+        client = Client(
+            cache=None,
+            budget=Budget(None),
+            limits=SendingLimits(attempts=attempts, start=8, maximum=8),
+            timing=Timing(random=lambda: 0.0),
+        )
         provider = open_provider(requests[0].model, http, environment={})
         try:
             return await asyncio.gather(*(client.complete(provider, one) for one in requests))

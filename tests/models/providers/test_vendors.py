@@ -15,7 +15,7 @@ from medhelm.errors import ProviderError, UserError
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.budget import Budget
-from medhelm.models.client import Client, ClientResult, ModelUnusable
+from medhelm.models.client import Client, ClientResult, ModelUnusable, SendingLimits, Timing
 from medhelm.models.provider import OptionalParameter as Parameter
 from medhelm.models.providers import SERVICES, open_provider
 from medhelm.models.providers.hosted import HttpProvider
@@ -65,11 +65,12 @@ def error_of(asked: Model, **settings: Any) -> ProviderError:
     return raised.value
 
 
-def bought(asked: Model, *requests: Request, **settings: Any) -> tuple[list[ClientResult], dict[Parameter, str]]:
+def bought(asked: Model, *requests: Request, attempts: int = 2) -> tuple[list[ClientResult], dict[Parameter, str]]:
     """Replies by the one client, one after the other, and what was left out."""
 
     async def buy(provider: HttpProvider) -> tuple[list[ClientResult], dict[Parameter, str]]:
-        client = Client(**{"cache": None, "budget": Budget(None), "attempts": 2, "random": lambda: 0.0, **settings})
+        limits, timing = SendingLimits(attempts=attempts), Timing(random=lambda: 0.0)
+        client = Client(cache=None, budget=Budget(None), limits=limits, timing=timing)
         return [await client.complete(provider, one) for one in requests], provider.unsupported
 
     return with_provider(asked, buy)

@@ -13,6 +13,7 @@ from scipy.stats import binomtest
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import open_dataset
+from medhelm.benchmarks.data.sampling import SampleOptions
 from medhelm.benchmarks.suites import load_suite
 from medhelm.errors import UserError
 from medhelm.extensions.paper.gather import published_costs
@@ -305,7 +306,7 @@ def test_published_means_are_shares_of_the_instances_they_are_over() -> None:
 
 def test_half_of_the_med_qa_instances_are_reported(data_dir: Path) -> None:
     (benchmark,) = load_benchmarks(["med_qa"], metrics=METRIC_NAMES)
-    dataset = open_dataset(benchmark, data=data_dir, tier="real", sample="published")
+    dataset = open_dataset(benchmark, data=data_dir, tier="real", options=SampleOptions(sample="published"))
     own = RESULTS.benchmarks["med_qa"]
     assert (len(dataset), own.scored, own.instances) == (503, 503, 1000)
     assert {score.scored for score in RESULTS.scores.values() if score.benchmark == "med_qa"} == {503}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import medhelm
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
+from medhelm.benchmarks.data.sampling import SampleOptions
 from medhelm.benchmarks.definition import read_definition
 from medhelm.benchmarks.hooks import load_hook
 from medhelm.benchmarks.prompts import render
@@ -44,7 +45,7 @@ def sample_tier(name: str) -> tuple[Instance, ...]:
 @cache
 def real(name: str, sample: str, data: Path) -> Dataset:
     """Open the real data."""
-    return open_dataset(benchmark(name), data=data, tier="real", sample=sample)
+    return open_dataset(benchmark(name), data=data, tier="real", options=SampleOptions(sample=sample))
 
 
 def prompt_text(name: str, instance: Instance) -> str:

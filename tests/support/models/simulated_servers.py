@@ -13,7 +13,7 @@ from medhelm.errors import ProviderError
 from medhelm.extensions.cluster.server_pool import ReplicaPool
 from medhelm.io.http.egress import EgressPolicy, HostList
 from medhelm.models.budget import Budget
-from medhelm.models.client import Client, ClientResult
+from medhelm.models.client import Client, ClientResult, SendingLimits, Timing
 from medhelm.models.providers.hosted import HttpProvider
 
 SECONDS = 1.0
@@ -112,12 +112,11 @@ class SimulatedPool:
         self.client = Client(
             cache=None,
             budget=Budget(),
-            start=capacity,
-            maximum=capacity,
-            connections=connections,
-            max_silence_s=max_silence_s,
+            limits=SendingLimits(
+                start=capacity, maximum=capacity, connections=connections, max_silence_s=max_silence_s
+            ),
             note=self.notes.append,
-            clock=loop.time,
+            timing=Timing(clock=loop.time),
         )
 
     def server(self, address: str) -> SimulatedServer:

@@ -22,7 +22,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from medhelm.analysis.agreement.calibration import LEAST, EstimateParts, degrees_of_freedom, estimate_parts
+from medhelm.analysis.agreement.calibration import (
+    LEAST,
+    EstimateParts,
+    RatingDesign,
+    degrees_of_freedom,
+    estimate_parts,
+)
 from medhelm.analysis.agreement.reliability import rater_effect
 from medhelm.analysis.comparison.tests import holm
 from medhelm.analysis.leaderboard.types import Leaderboard
@@ -274,7 +280,7 @@ def _paired_parts(sides: Sequence[_Side], codes: NDArray[np.intp], k: int, of: S
     if units < LEAST or n_both < PAIRED * n_most:
         return None
     span = of.high - of.low
-    return estimate_parts(scores, ratings, codes, k, low=-span, high=span)
+    return estimate_parts(scores, ratings, codes, k, design=RatingDesign(low=-span, high=span))
 
 
 def _are_equal(drawn: Floats | None) -> bool:
@@ -285,7 +291,7 @@ def _are_equal(drawn: Floats | None) -> bool:
 def _subtracted_parts(sides: Sequence[_Side], codes: NDArray[np.intp], k: int, of: ScoredModel) -> EstimateParts:
     """Subtract two calibrated means, unit by unit. Raises: ValueError if a model has too few ratings."""
     one, other = (
-        estimate_parts(scores, ratings, codes, k, low=of.low, high=of.high, probabilities=drawn)
+        estimate_parts(scores, ratings, codes, k, design=RatingDesign(low=of.low, high=of.high, probabilities=drawn))
         for scores, ratings, drawn in sides
     )
     return EstimateParts(

@@ -154,6 +154,34 @@ class CalibratedMean:
     """True if the rated instances were drawn with unequal probabilities, and weigh accordingly."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RatingDesign:
+    """The scale of ratings, and how the rated instances and their raters were chosen."""
+
+    low: float
+    """Lowest possible rating."""
+    high: float
+    """Highest possible rating."""
+    probabilities: Floats | None = None
+    """Probability with which each instance, or each pair of a pool, was drawn to be rated; None if they are equal."""
+    raters: RaterEffect | None = None
+    """Effect of the choice of raters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RatedPairs:
+    """Jury scores and ratings of the same completions of several models, without nan, on the same scale."""
+
+    jury: Floats
+    """Shape (m,)."""
+    ratings: Floats
+    """Shape (m,)."""
+    models: Sequence[str]
+    """The model of each pair."""
+    clusters: Clusters = None
+    """Names of the instances, or of their clusters."""
+
+
 class _Sample(NamedTuple):
     """Jury scores and ratings without missing values, and the independent unit that each belongs to."""
 
@@ -173,6 +201,8 @@ class _Sample(NamedTuple):
     """Instances without a jury score."""
     weights: Floats
     """Shape (m,): one over the probability with which each rated instance was drawn; equal ones are all 1."""
+    design: RatingDesign
+    """Scale of the ratings, and choice of raters."""
 
 
 class EstimateParts(NamedTuple):
@@ -221,44 +251,26 @@ NO_MODEL_EFFECT = _ModelEffect(0.0, 0.0, 0.0)
 
 
 def prediction_powered(
-    jury: Floats,
-    ratings: Floats,
-    clusters: Clusters = None,
-    *,
-    low: float,
-    high: float,
-    lambda_: float | None = None,
-    probabilities: Floats | None = None,
-    raters: RaterEffect | None = None,
+    jury: Floats, ratings: Floats, clusters: Clusters = None, *, design: RatingDesign, lambda_: float | None = None
 ) -> CalibratedMean:
     """Estimate the mean rating of a run from some rated instances: see the docstring of this module.
 
     Parameters: jury, shape (n,), nan where the jury has no score, in any unit; ratings, shape (n,), nan where no
     clinician rated, else the mean over the instance's raters; clusters, n names, "" or None for independent instances;
-    low and high, ends of the ratings' scale; lambda_, None for the slope found in the data, and of no effect if all are
-    rated; probabilities, shape (n,), with which each instance was drawn to be rated, None if equal; raters, the effect
-    of the choice of raters. The rated instances, or the clusters they are in, must have been picked by chance.
+    design, with n probabilities if they differ; lambda_, None for the slope found in the data, and of no effect if all
+    are rated. The rated instances, or the clusters they are in, must have been picked by chance.
     Raises: ValueError if fewer than `LEAST` units are rated, a rating is off the scale, a score is infinite, or a rated
     instance has no probability above 0 and up to 1.
     """
-    sample = _sample_of_run(jury, ratings, clusters, low, high, LEAST, probabilities)
+    sample = _sample_of_run(jury, ratings, clusters, design, LEAST)
     if len(sample.ratings) == len(sample.jury):
         lambda_ = 0.0
     weights = _slopes_without_own_unit(sample) if lambda_ is None else np.full(len(sample.ratings), float(lambda_))
     weight = float((sample.weights * weights).sum() / sample.weights.sum())
     corrected = sample.ratings + weights * (sample.jury.mean() - sample.rated_jury)
-    beyond = _beyond_the_rated(sample, weight, low, high) if lambda_ is None else NOTHING_BEYOND
-    return _calibrated_mean(
-        sample,
-        corrected,
-        weight * sample.jury,
-        low,
-        high,
-        lambda_=weight,
-        method="prediction-powered",
-        beyond=beyond,
-        raters=raters,
-    )
+    beyond = _beyond_the_rated(sample, weight) if lambda_ is None else NOTHING_BEYOND
+    predictions = weight * sample.jury
+    return _calibrated_mean(sample, corrected, predictions, lambda_=weight, method="prediction-powered", beyond=beyond)
 
 
 def estimate_parts(
@@ -266,17 +278,14 @@ def estimate_parts(
     ratings: Floats,
     codes: NDArray[np.intp],
     k: int,
-    *,
-    low: float,
-    high: float,
-    probabilities: Floats | None = None,
+    design: RatingDesign,
 ) -> EstimateParts:
     """Compute the value of `prediction_powered` as contributions of units, for differences between models.
 
     Parameters: as of `prediction_powered`; codes, shape (n,), number of the unit of each instance, 0 to k - 1, the same
     numbers for all models. Raises: ValueError as there.
     """
-    sample = _sample_of_run(jury, ratings, codes, low, high, LEAST, probabilities)
+    sample = _sample_of_run(jury, ratings, codes, design, LEAST)
     slopes = _slopes_without_own_unit(sample) * (len(sample.ratings) < len(sample.jury))
     slope = float((sample.weights * slopes).sum() / sample.weights.sum())
     corrected = sample.ratings + slopes * (sample.jury.mean() - sample.rated_jury)
@@ -284,25 +293,17 @@ def estimate_parts(
     of_units = np.bincount(sample.rated_units, sample.weights, sample.k)[is_rated]
     units = float(of_units.sum() ** 2 / (of_units @ of_units))
     shares[is_rated] *= math.sqrt(units / max(units - 1, 1.0))
-    beyond = _beyond_the_rated(sample, slope, low, high)
-    flat = np.abs(shares).max() <= FLAT * (high - low)
+    beyond = _beyond_the_rated(sample, slope)
+    flat = np.abs(shares).max() <= FLAT * (design.high - design.low)
     places = np.unique(codes[~np.isnan(jury)])
     everywhere, rated = np.zeros(k), np.zeros(k, dtype=np.bool_)
     everywhere[places], rated[places] = shares, is_rated
-    least = float(constant_variance(np.array([units]), low, high)[0]) if flat else 0.0
+    least = float(constant_variance(np.array([units]), design.low, design.high)[0]) if flat else 0.0
     return EstimateParts(mean, everywhere, rated, beyond.below, beyond.above, least)
 
 
 def isotonic_mapped(
-    jury: Floats,
-    ratings: Floats,
-    clusters: Clusters = None,
-    *,
-    low: float,
-    high: float,
-    rng: np.random.Generator,
-    probabilities: Floats | None = None,
-    raters: RaterEffect | None = None,
+    jury: Floats, ratings: Floats, clusters: Clusters = None, *, design: RatingDesign, rng: np.random.Generator
 ) -> CalibratedMean:
     """Estimate the mean rating of a run with an increasing curve of the jury's scores instead of a straight line.
 
@@ -315,13 +316,14 @@ def isotonic_mapped(
 
     Parameters and errors: as of `prediction_powered`, with at least `LEAST_FOR_CURVE` rated units; rng divides them.
     """
-    sample = _sample_of_run(jury, ratings, clusters, low, high, LEAST_FOR_CURVE, probabilities)
+    sample = _sample_of_run(jury, ratings, clusters, design, LEAST_FOR_CURVE)
     found, places = np.unique(sample.rated_units, return_inverse=True)
     folds = (rng.permutation(len(found)) % FOLDS)[places]
     corrected = sample.ratings.copy()
     curve = np.zeros(len(sample.jury))
     if len(corrected) == len(curve):
-        return _calibrated_mean(sample, corrected, curve, low, high, lambda_=0.0, method="isotonic", raters=raters)
+        return _calibrated_mean(sample, corrected, curve, lambda_=0.0, method="isotonic")
+    low, high = design.low, design.high
     for fold in range(FOLDS):
         outside = folds == fold
         x, y = sample.rated_jury[~outside], sample.ratings[~outside]
@@ -329,26 +331,18 @@ def isotonic_mapped(
         mapped = np.clip(fitted.at(sample.jury, slope), low, high)
         corrected[outside] += mapped.mean() - np.clip(fitted.at(sample.rated_jury[outside], slope), low, high)
         curve += mapped / FOLDS
-    beyond = _beyond_the_rated(sample, _slope(sample.rated_jury, sample.ratings), low, high)
-    return _calibrated_mean(
-        sample, corrected, curve, low, high, lambda_=1.0, method="isotonic", beyond=beyond, raters=raters
-    )
+    beyond = _beyond_the_rated(sample, _slope(sample.rated_jury, sample.ratings))
+    return _calibrated_mean(sample, corrected, curve, lambda_=1.0, method="isotonic", beyond=beyond)
 
 
 def prediction_powered_pooled(
     jury: Floats,
-    rated_jury: Floats,
-    ratings: Floats,
-    models: Sequence[str],
+    pairs: RatedPairs,
     *,
     model: str,
+    design: RatingDesign,
     clusters: Clusters = None,
-    rated_clusters: Clusters = None,
-    low: float,
-    high: float,
     lambda_: float = 1.0,
-    probabilities: Floats | None = None,
-    raters: RaterEffect | None = None,
 ) -> CalibratedMean:
     """Estimate the mean rating of one model, with the jury's error learned from several models.
 
@@ -363,42 +357,27 @@ def prediction_powered_pooled(
     the model has ratings among the pairs. If it has none and errors differ, it covers less, 86 to 96%, with two or
     three models by an interval nearly as long as the scale.
 
-    Parameters: jury, shape (n,), the model's own scores, nan if missing; rated_jury and ratings, shape (m,),
-    pairs of any models, without nan, on the same scale; models, the model of each pair; model, the one to estimate;
-    clusters and rated_clusters, names of the instances (or of their clusters) in one naming: pairs of the same instance
-    are not independent. Both or neither; probabilities, shape (m,), with which the pairs were drawn; raters, as of
-    `prediction_powered`.
+    Parameters: jury, shape (n,), the model's own scores, nan if missing; pairs, of any models; model, the one to
+    estimate; design, with m probabilities if they differ; clusters, names of the model's own instances (or of their
+    clusters), in one naming with those of the pairs: pairs of the same instance are not independent. Both or neither.
     Raises: ValueError if fewer than `LEAST` units or two models are rated, no model twice, a rating is off the scale,
     or a pair incomplete.
     """
-    sample = _sample_of_pool(jury, rated_jury, ratings, models, clusters, rated_clusters, low, high)
-    sample = sample._replace(weights=_weights(probabilities, len(ratings)))
+    sample = _sample_of_pool(jury, pairs, clusters, design)
+    sample = sample._replace(weights=_weights(design.probabilities, len(pairs.ratings)))
     errors = sample.ratings - lambda_ * sample.rated_jury
-    corrected = errors + lambda_ * sample.jury.mean()
-    effect = _model_effect(errors, models, model, sample)
     return _calibrated_mean(
         sample,
-        corrected,
+        errors + lambda_ * sample.jury.mean(),
         lambda_ * sample.jury,
-        low,
-        high,
         lambda_=lambda_,
         method="pooled",
-        beyond=_beyond_the_rated(sample, lambda_, low, high),
-        models=effect,
-        raters=raters,
+        beyond=_beyond_the_rated(sample, lambda_),
+        models=_model_effect(errors, pairs.models, model, sample),
     )
 
 
-def _sample_of_run(
-    jury: Floats,
-    ratings: Floats,
-    clusters: Clusters,
-    low: float,
-    high: float,
-    least: int,
-    probabilities: Floats | None,
-) -> _Sample:
+def _sample_of_run(jury: Floats, ratings: Floats, clusters: Clusters, design: RatingDesign, least: int) -> _Sample:
     """Drop instances without a jury score, and separate the rated ones. Raises: ValueError as `prediction_powered`."""
     jury, ratings = np.asarray(jury, dtype=float), np.asarray(ratings, dtype=float)
     if jury.ndim != 1 or jury.shape != ratings.shape:
@@ -407,42 +386,34 @@ def _sample_of_run(
     units, k = cluster_codes(_clusters_of(clusters, kept), int(kept.sum()))
     jury, ratings = jury[kept], ratings[kept]
     rated = ~np.isnan(ratings)
+    probabilities = design.probabilities
     drawn = None if probabilities is None else np.asarray(probabilities, dtype=float)[kept][rated]
     weights = _weights(drawn, int(rated.sum()))
-    sample = _Sample(jury, units, jury[rated], ratings[rated], units[rated], k, int((~kept).sum()), weights)
-    _check_sample(sample, low, high, least)
+    sample = _Sample(jury, units, jury[rated], ratings[rated], units[rated], k, int((~kept).sum()), weights, design)
+    _check_sample(sample, least)
     return sample
 
 
-def _sample_of_pool(
-    jury: Floats,
-    rated_jury: Floats,
-    ratings: Floats,
-    models: Sequence[str],
-    clusters: Clusters,
-    rated_clusters: Clusters,
-    low: float,
-    high: float,
-) -> _Sample:
+def _sample_of_pool(jury: Floats, pairs: RatedPairs, clusters: Clusters, design: RatingDesign) -> _Sample:
     """Bring a model's own scores and rated pairs of several models together, the units of both numbered alike."""
     jury = np.asarray(jury, dtype=float)
-    rated_jury, ratings = np.asarray(rated_jury, dtype=float), np.asarray(ratings, dtype=float)
+    rated_jury, ratings, models = np.asarray(pairs.jury, float), np.asarray(pairs.ratings, float), pairs.models
     if not (rated_jury.shape == ratings.shape == (len(models),)):
         raise ValueError(f"{len(models)} models for {rated_jury.shape} jury scores and {ratings.shape} ratings")
     if np.isnan(rated_jury).any() or np.isnan(ratings).any():
         raise ValueError("a rated pair needs a jury score and a rating")
-    if (clusters is None) != (rated_clusters is None):
+    if (clusters is None) != (pairs.clusters is None):
         raise ValueError("clusters are named for own instances and rated ones, or for neither")
     if not 2 <= len(set(models)) < len(models):
         raise ValueError("pooling needs ratings of two models at least, and two of one of them")
     kept = ~np.isnan(jury)
     n = int(kept.sum())
     own = _clusters_of(clusters, kept)
-    names = None if own is None else np.concatenate([own, np.asarray(rated_clusters)])
+    names = None if own is None else np.concatenate([own, np.asarray(pairs.clusters)])
     units, k = cluster_codes(names, n + len(ratings))
     weights = np.ones(len(ratings))
-    sample = _Sample(jury[kept], units[:n], rated_jury, ratings, units[n:], k, int((~kept).sum()), weights)
-    _check_sample(sample, low, high, LEAST)
+    sample = _Sample(jury[kept], units[:n], rated_jury, ratings, units[n:], k, int((~kept).sum()), weights, design)
+    _check_sample(sample, LEAST)
     return sample
 
 
@@ -471,8 +442,9 @@ def _clusters_of(clusters: Clusters, kept: NDArray[np.bool_]) -> NDArray[np.str_
     return names
 
 
-def _check_sample(sample: _Sample, low: float, high: float, least: int) -> None:
+def _check_sample(sample: _Sample, least: int) -> None:
     """Raise ValueError if the sample cannot be calibrated."""
+    low, high = sample.design.low, sample.design.high
     require_scale(low, high)
     if not (np.isfinite(sample.jury).all() and np.isfinite(sample.rated_jury).all()):
         raise ValueError("a jury score is infinite")
@@ -528,7 +500,7 @@ def _model_effect(errors: Floats, models: Sequence[str], model: str, sample: _Sa
     return _ModelEffect(deviation, error, t_quantile(0.975, known - 1) * error)
 
 
-def _beyond_the_rated(sample: _Sample, slope: float, low: float, high: float) -> _Beyond:
+def _beyond_the_rated(sample: _Sample, slope: float) -> _Beyond:
     """Return what ratings beyond the rated scores can change: there they may follow the jury fully, or not at all.
 
     Without that, intervals of a model with a few disasters that only the jury has seen cover 70 to 80%. To follow fully
@@ -541,7 +513,7 @@ def _beyond_the_rated(sample: _Sample, slope: float, low: float, high: float) ->
         return NOTHING_BEYOND
     under = float(np.maximum(sample.rated_jury.min() - sample.jury, 0.0).mean())
     over = float(np.maximum(sample.jury - sample.rated_jury.max(), 0.0).mean())
-    more = max((high - low) / span - slope, 0.0)
+    more = max((sample.design.high - sample.design.low) / span - slope, 0.0)
     return _Beyond(more * under + slope * over, slope * under + more * over)
 
 
@@ -572,21 +544,19 @@ def _calibrated_mean(
     sample: _Sample,
     corrected: Floats,
     predictions: Floats,
-    low: float,
-    high: float,
     *,
     lambda_: float,
     method: str,
     beyond: _Beyond = NOTHING_BEYOND,
     models: _ModelEffect = NO_MODEL_EFFECT,
-    raters: RaterEffect | None = None,
 ) -> CalibratedMean:
     """Compute the mean of the corrected ratings with its interval.
 
     Parameters: corrected, shape (m,), the estimate of the mean from each rating; predictions, shape (n,), contribution
-    of the jury's scores; beyond, room for scores beyond the rated ones; models and raters, effects of differences
-    between models and between raters.
+    of the jury's scores; beyond, room for scores beyond the rated ones; models, effect of differences between
+    models.
     """
+    low, high, raters = sample.design.low, sample.design.high, sample.design.raters
     weights = sample.weights / sample.weights.sum()
     mean, shares, is_rated = _unit_shares(sample, corrected, predictions)
     value = min(max(mean, low), high)

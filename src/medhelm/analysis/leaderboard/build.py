@@ -52,7 +52,8 @@ from medhelm.analysis.leaderboard.rows import (
 )
 from medhelm.analysis.leaderboard.types import IntervalUnit, Leaderboard, RankedBy, Row
 from medhelm.domain import Rule, Tier
-from medhelm.domain.result import Resample
+from medhelm.domain.result import USUAL_RANKING, RankingOptions, Resample
+from medhelm.domain.text import as_names
 from medhelm.errors import UserError
 
 BASELINE = "baseline/"
@@ -64,10 +65,7 @@ def build_leaderboard(
     columns: Iterable[Column],
     *,
     benchmarks: Sequence[str] | None = None,
-    shared: bool = False,
-    resample: Resample | None = None,
-    rank_baselines: bool = False,
-    panel: Sequence[str] = (),
+    options: RankingOptions = USUAL_RANKING,
     suite: str = "all",
     scoring: Rule = "corrected",
     tier: Tier = "real",
@@ -75,26 +73,24 @@ def build_leaderboard(
     """Rank the models. The order of cells and columns does not change a number.
 
     Parameters: cells, one per model and benchmark; columns, one per benchmark of the cells; benchmarks, ids to keep, in
-    the order to show them, None for all; shared, whether to keep only those on which every model has a value; resample,
-    the unit of intervals and tests, None for instances where all scores are known, else benchmarks; rank_baselines,
-    whether baselines compete, as they do where there is nothing else; panel, models that win shares and win rates are
-    against, empty for the other models on the board; suite, scoring and tier, shown with the result.
+    the order to show them, None for all; options, among them whether baselines compete, as they do where there is
+    nothing else; suite, scoring and tier, shown with the result.
     Raises: UserError for two cells or columns of the same place, a cell without a column, an invalid scale or weight,
     instances as the unit where scores are not known, models that share no benchmark, or an unknown panel model.
     """
-    selection = _select(cells, columns, benchmarks, shared=shared, rank_baselines=rank_baselines)
+    selection = _select(cells, columns, benchmarks, shared=options.shared, rank_baselines=options.rank_baselines)
     table, models = selection.table, selection.models
     columns = sorted(selection.columns, key=lambda column: column.benchmark)
     # Averages, win shares and their variances, from the scores of one benchmark at a time
     all_numbers = ScoredBenchmarks(models, columns, table).numbers(with_pairs=True)
     measures = measure(models, columns, table)
-    unit = _interval_unit(resample, measures, table, all_numbers)
+    unit = _interval_unit(options.resample, measures, table, all_numbers)
     numbers = all_numbers if unit == "instances within benchmarks" else []
     measures = measure_instances(measures, numbers)
     # Tests of every two models; a panel changes what models are compared with, not the tests
     is_tested = unit != "nothing" and len(models) <= MOST_MODELS and bool(has_any_value(measures.values).any())
     pairs = _test_pairs(measures, numbers, rank_order(measures, scoring), selection.columns) if is_tested else None
-    if panel:
+    if panel := as_names(options.panel, "panel"):
         members = find_members(panel, models, selection.baselines)
         measures = measure_instances(measure(models, columns, table, members), numbers)
     rows, ranked_by = _ranked_rows(measures, table, unit, scoring)

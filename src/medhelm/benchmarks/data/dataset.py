@@ -12,6 +12,7 @@ import json
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -23,7 +24,9 @@ from weakref import finalize
 from medhelm.benchmarks.data.instances import InstanceReader, n_characters
 from medhelm.benchmarks.data.sample import SAMPLE_SOURCE, sample_rows
 from medhelm.benchmarks.data.sampling import (
+    EVERY_INSTANCE,
     InstanceSelection,
+    SampleOptions,
     addresses,
     check_files,
     data_files,
@@ -45,7 +48,6 @@ from medhelm.domain import (
     Origin,
     Reference,
     SampleRule,
-    Shard,
     Source,
     Tier,
 )
@@ -61,6 +63,16 @@ if TYPE_CHECKING:
 # --- dataset ----------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedFrom:
+    """Source of instances of another harness."""
+
+    origin: Origin | None
+    """The run that they were read from."""
+    settings: Mapping[str, Any]
+    """Request settings of that harness: `max_tokens`, `temperature`, `stop` and their source."""
+
+
 class Dataset:
     """The selected instances of one benchmark. It can be iterated repeatedly."""
 
@@ -71,19 +83,14 @@ class Dataset:
         tier: Tier,
         digest: str,
         selection: InstanceSelection,
-        n_rows: int = 0,
-        skipped: Mapping[str, int] | None = None,
         read: Callable[[], Iterator[Instance]],
         instances: Sequence[Instance] | None,
-        origin: Origin | None = None,
-        settings: Mapping[str, Any] | None = None,
-        shard: Shard | None = None,
-        positions: Sequence[int] | None = None,
+        imported: ImportedFrom | None = None,
     ) -> None:
         """Set up a selection; `open_dataset` does this for data.
 
-        `read` yields all instances; `instances` holds the same in memory, or None if there are too many. `origin` and
-        `settings` are for instances imported from another harness. `shard` and `positions`: see the attributes.
+        `read` yields all instances; `instances` holds the same in memory, or None if there are too many. `imported` is
+        for instances of another harness.
         """
         self.benchmark = benchmark
         """The benchmark of the instances."""
@@ -93,19 +100,19 @@ class Dataset:
         """Hash of the data files and of the selection, in hex."""
         self.n = selection.n
         """Number of selected instances."""
-        self.shard = shard
+        self.shard = selection.shard
         """The part of the selection that is evaluated; None for all of it. Prompts and baselines see all of it."""
-        self.positions: Sequence[int] = range(selection.n) if positions is None else positions
+        self.positions = range(selection.n) if selection.positions is None else selection.positions
         """Positions of the instances to evaluate, ascending: those of the shard, or all."""
         self.n_total = selection.n_total
         """Number of instances before selection."""
-        self.n_rows = n_rows
+        self.n_rows = selection.n_rows
         """Number of rows of the data, skipped ones included; 0 if unknown."""
-        self.skipped = skipped or {}
+        self.skipped = selection.skipped
         """Reason -> number of rows skipped for it: a required column is empty, or they repeat an earlier row."""
-        self.origin = origin
+        self.origin = imported.origin if imported else None
         """Source of instances imported from another harness; None for data."""
-        self.settings = settings or {}
+        self.settings: Mapping[str, Any] = imported.settings if imported else {}
         """Request settings of that harness: `max_tokens`, `temperature`, `stop` and their source."""
         self._read = read
         self._order = selection.order
@@ -141,20 +148,10 @@ class Dataset:
         if len(kept) == self.n:
             return self
         evaluated = set(self.positions)
-        found = Dataset(
-            benchmark=self.benchmark,
-            tier=self.tier,
-            digest=self.digest,
-            selection=InstanceSelection(n_total=self.n_total, n=len(kept)),
-            n_rows=self.n_rows,
-            skipped=self.skipped,
-            read=lambda: (instance for instance in self if not is_left_out(instance.id)),
-            instances=None,
-            origin=self.origin,
-            settings=self.settings,
-            shard=self.shard,
-            positions=array("q", (new for new, old in enumerate(kept) if old in evaluated)),
-        )
+        found = copy(self)
+        found.n, found._order, found._spilled, found._filling = len(kept), None, None, Lock()
+        found.positions = array("q", (new for new, old in enumerate(kept) if old in evaluated))
+        found._read = lambda: (instance for instance in self if not is_left_out(instance.id))
         if self._instances is not None:
             found._instances = [instance for instance in self._instances if not is_left_out(instance.id)]
         return found
@@ -196,27 +193,21 @@ def open_dataset(
     *,
     data: Path | None,
     tier: Tier,
-    sample: str = "default",
-    limit: int | None = None,
-    subset: int | None = None,
-    seed: int = 0,
+    options: SampleOptions = EVERY_INSTANCE,
     scoring: bool = False,
     own_data: bool = False,
-    shard: Shard | None = None,
 ) -> Dataset:
     """Find, check and select the data of a benchmark.
 
     Parameters: data, folder with one folder per benchmark, None if there is none; tier, real data, or all invented rows
-    next to the definition, in order; sample, `default`, `all`, or a name in `benchmark.samples`; limit, evaluate only
-    the first so many of the selected instances; subset, evaluate only a random draw of so many; seed, of random draws;
-    scoring, also require files that only scoring needs; own_data, the real data is the user's own, see
-    `with_own_data`; shard, evaluate only this part of the selected instances.
+    next to the definition, in order; options, the instances to evaluate; scoring, also require files that only scoring
+    needs; own_data, the real data is the user's own, see `with_own_data`.
     Raises: MissingError if files are missing; DataError, with all problems together, if the data does not match the
     definition; ConfigError if the prompt names a column that the data lacks; UserError for an invalid argument.
     """
-    _check_arguments(tier, limit, subset, own_data)
+    _check_arguments(tier, options, own_data)
     benchmark = with_own_data(benchmark) if own_data else benchmark
-    chosen = named_sample(benchmark, sample)
+    chosen = named_sample(benchmark, options.sample)
     if tier == "sample":
         chosen = SampleRule(variant=chosen.variant, last_answer=chosen.last_answer)
         _check_links(benchmark, SAMPLE_SOURCE, benchmark.folder)
@@ -229,33 +220,26 @@ def open_dataset(
     table = SourceTable(benchmark, source, folder, variant=chosen.variant, last_answer=chosen.last_answer)
     scan = table.scan(expected_count=chosen.expected_count or source.expected_count)
     selection = select_instances(
-        chosen,
-        benchmark=benchmark,
-        ids=scan.ids,
-        folder=folder,
-        limit=limit,
-        seed=seed,
-        groups=scan.groups,
-        subset=subset,
+        chosen, benchmark=benchmark, ids=scan.ids, folder=folder, groups=scan.groups, options=options
     )
-    drawn = [sample, chosen.size, chosen.pool, chosen.offset, selection.ids_digest, seed] if tier == "real" else []
-    drawn += [] if subset is None else ["subset", subset, seed]
+    draw: list[object] = [chosen.variant] if chosen.variant else []
+    if tier == "real":
+        draw += [options.sample, chosen.size, chosen.pool, chosen.offset, selection.ids_digest, options.seed]
+    if options.subset is not None:
+        draw += ["subset", options.subset, options.seed]
     return Dataset(
         benchmark=benchmark,
         tier=tier,
-        digest=_digest(tier, checksums, [*([chosen.variant] if chosen.variant else []), *drawn], limit),
-        selection=selection,
-        n_rows=scan.n_rows,
-        skipped=scan.skipped,
+        digest=_digest(tier, checksums, draw, options.limit),
+        selection=replace(selection, n_rows=scan.n_rows, skipped=scan.skipped),
         read=table.read,
         instances=scan.kept,
-        shard=shard,
-        positions=_positions(list(scan.ids), selection, shard) if shard else None,
     )
 
 
-def _check_arguments(tier: Tier, limit: int | None, subset: int | None, own_data: bool) -> None:
+def _check_arguments(tier: Tier, options: SampleOptions, own_data: bool) -> None:
     """Raise UserError for arguments of `open_dataset` that are out of range or contradict each other."""
+    limit, subset = options.limit, options.subset
     if own_data and tier == "sample":
         raise UserError("--own-data and --tier sample cannot be combined: the sample rows come with the benchmark.")
     if limit is not None and limit < 1:
@@ -264,12 +248,6 @@ def _check_arguments(tier: Tier, limit: int | None, subset: int | None, own_data
         raise UserError(f"the subset must be at least 1, is {subset}.")
     if subset is not None and limit is not None:
         raise UserError("--subset and --limit cannot be combined: use one of them.")
-
-
-def _positions(ids: Sequence[str], selection: InstanceSelection, shard: Shard) -> array[int]:
-    """Return the positions of the instances of a shard among the selected ones. `ids`: of all instances, in order."""
-    order = range(selection.n) if selection.order is None else selection.order
-    return array("q", (rank for rank, position in enumerate(order) if shard.has(ids[position])))
 
 
 def with_own_data(benchmark: Benchmark) -> Benchmark:

@@ -7,14 +7,14 @@ import json
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
 from medhelm.benchmarks.data.readers import READERS
 from medhelm.benchmarks.definition import DEFINITION_FILES
-from medhelm.domain import Benchmark, SampleRule, Source
+from medhelm.domain import Benchmark, SampleRule, Shard, Source
 from medhelm.errors import DataError, MissingError, UserError, suggestion
 from medhelm.io.files import names_beside, open_bytes
 from medhelm.io.rows import PlacedRow, Row
@@ -35,6 +35,26 @@ PUBLISHED_SIZE = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SampleOptions:
+    """Choice of the instances of a benchmark to evaluate."""
+
+    sample: str = DEFAULT
+    """`default`, `all`, or a name in `benchmark.samples`."""
+    limit: int | None = None
+    """Only the first so many of the selected instances, distributed as evenly as possible over groups."""
+    subset: int | None = None
+    """Only a random draw of so many, see `_random_subset`."""
+    seed: int = 0
+    """Seed of random draws."""
+    shard: Shard | None = None
+    """Only this part of the selected instances."""
+
+
+EVERY_INSTANCE = SampleOptions()
+"""The default selection."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceSelection:
     """The selected instances, by position."""
 
@@ -46,6 +66,14 @@ class InstanceSelection:
     """Positions from 0, in the order of evaluation; None: the first `n`."""
     ids_digest: str = ""
     """sha256 of the file with the ids; "" without one."""
+    shard: Shard | None = None
+    """The part to evaluate; None for all."""
+    positions: Sequence[int] | None = None
+    """Places of the instances of the shard in the order of evaluation, ascending; None for all."""
+    n_rows: int = 0
+    """Number of rows of the data, skipped ones included; 0 if unknown."""
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    """Reason -> number of rows skipped for it: a required column is empty, or they repeat an earlier row."""
 
 
 def named_sample(benchmark: Benchmark, name: str) -> SampleRule:
@@ -73,10 +101,8 @@ def select_instances(
     benchmark: Benchmark,
     ids: Mapping[str, int],
     folder: Path,
-    limit: int | None,
-    seed: int,
     groups: Sequence[int] = (),
-    subset: int | None = None,
+    options: SampleOptions = EVERY_INSTANCE,
 ) -> InstanceSelection:
     """Apply a selection rule to all instances.
 
@@ -91,12 +117,10 @@ def select_instances(
         Instance id -> position.
     folder
         Folder of the file with ids.
-    limit
-        Take only the first so many, distributed as evenly as possible over groups.
     groups
         Number of the group of each instance, in the order of their first appearance.
-    subset
-        Take a random draw of so many, see `_random_subset`.
+    options
+        Further choices; the name of the sample has no effect.
 
     Raises
     ------
@@ -107,6 +131,7 @@ def select_instances(
     UserError
         For an invalid seed.
     """
+    limit, subset, seed = options.limit, options.subset, options.seed
     order: Sequence[int] | None = None
     ids_digest = ""
     if sample.ids_file:
@@ -125,7 +150,15 @@ def select_instances(
             order = _spread_over_groups(range(len(ids)) if order is None else order, limit, groups)
         elif order is not None:
             order = order[:limit]
-    return InstanceSelection(n_total=len(ids), n=n, order=order, ids_digest=ids_digest)
+    selection = InstanceSelection(n_total=len(ids), n=n, order=order, ids_digest=ids_digest)
+    return _of_shard(selection, list(ids), options.shard) if options.shard else selection
+
+
+def _of_shard(selection: InstanceSelection, ids: Sequence[str], shard: Shard) -> InstanceSelection:
+    """Add the places of the instances of a shard among the selected ones. `ids`: of all instances, in order."""
+    order = range(selection.n) if selection.order is None else selection.order
+    places = array("q", (rank for rank, position in enumerate(order) if shard.has(ids[position])))
+    return replace(selection, shard=shard, positions=places)
 
 
 def _checked_digest(sample: SampleRule, benchmark: Benchmark, folder: Path) -> str:

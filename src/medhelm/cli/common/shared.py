@@ -247,9 +247,11 @@ def open_datasets(
 ) -> Iterator[Dataset]:
     """Open and check the data of the named benchmarks."""
     from medhelm.benchmarks.data.dataset import open_dataset
+    from medhelm.benchmarks.data.sampling import SampleOptions
 
+    options = SampleOptions(sample=sample, limit=limit)
     for benchmark in load(shared, [name]):
-        yield open_dataset(benchmark, data=shared.data, tier=tier, sample=sample, limit=limit, own_data=own_data)
+        yield open_dataset(benchmark, data=shared.data, tier=tier, options=options, own_data=own_data)
 
 
 def board_options(shared: Shared, options: BoardOptions, format_: str = "table") -> BoardOptions:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medhelm.cli.common import shell_completion
-from medhelm.cli.common.options import Dollars, listen_options, options_of
+from medhelm.cli.common.options import listen_options, options_of
 from medhelm.cli.common.printing import print_json, warn
 from medhelm.cli.common.shared import Shared, load, pricing_of, shared_options
+from medhelm.domain.options import option
 from medhelm.errors import MedHelmError, UserError
 from medhelm.evaluation.settings import Settings
 from medhelm.models.remote import GATEWAY_VARIABLE, without_gateway
@@ -38,44 +38,46 @@ REDRAW_S, REPORT_S = 1.0, 60.0
 """Seconds between two updates in a terminal, and between two lines elsewhere."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayOptions:
+    """Options of a gateway."""
+
+    names: tuple[str, ...] = option(
+        "--model",
+        "Serve this model or judge; repeatable.  [default: all models of models.yaml]",
+        (),
+        metavar="MODEL",
+        completes="models",
+    )
+    budget_usd: float | None = option(
+        "--budget",
+        "Set the spending limit of the store, as `medhelm budget set` does.",
+        metavar="USD",
+        kind="dollars",
+    )
+    token_file: Path | None = option(
+        "--tokens",
+        "File with the accepted tokens, one per line, optionally after a name for the audit log.  "
+        "[default: STORE/gateway.token, created if missing]",
+        metavar="FILE",
+    )
+
+
 @click.command()
-@click.option(
-    "--model",
-    "names",
-    metavar="MODEL",
-    multiple=True,
-    shell_complete=shell_completion.models,
-    help="Serve this model or judge; repeatable.  [default: all models of models.yaml]",
-)
-@click.option(
-    "--budget",
-    "budget_usd",
-    metavar="USD",
-    type=Dollars(),
-    help="Set the spending limit of the store, as `medhelm budget set` does.",
-)
+@options_of(GatewayOptions, "options", "names", "budget_usd")
 @listen_options(DEFAULT_PORT, "Encrypt with these PEM files; required for other machines.")
-@click.option(
-    "--tokens",
-    "token_file",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="File with the accepted tokens, one per line, optionally after a name for the audit log.  "
-    "[default: STORE/gateway.token, created if missing]",
-)
+@options_of(GatewayOptions, "options", "token_file")
 @options_of(Settings, "settings", "allow_hosts", "service")
 @shared_options("store", "models", "benchmarks", "offline", "json")
 @click.pass_obj
 def gateway(
     shared: Shared,
     /,
-    names: tuple[str, ...],
-    budget_usd: float | None,
+    options: GatewayOptions,
     port: int,
     socket_file: Path | None,
     host: str,
     certificate: tuple[Path, Path] | None,
-    token_file: Path | None,
     settings: Settings,
 ) -> int:
     """Call models for other processes and machines.
@@ -97,12 +99,12 @@ def gateway(
     environment = without_gateway(os.environ)
     where = _ListenAddress(host, port, socket_file, certificate or None)
     where.check()
-    models = _find_models(shared, names, replace(settings, max_cost_usd=budget_usd), environment)
+    models = _find_models(shared, options.names, replace(settings, max_cost_usd=options.budget_usd), environment)
     store = create(shared.store)
-    if budget_usd is not None:
-        set_budget(store.folder, budget_usd, pricing_of(shared, ()))
+    if options.budget_usd is not None:
+        set_budget(store.folder, options.budget_usd, pricing_of(shared, ()))
     check_models(models, settings, environment, store.folder)
-    tokens = _token_file(token_file, store, where)
+    tokens = _token_file(options.token_file, store, where)
     listening, tls = where.listen()
     try:
         if shared.json:
@@ -113,7 +115,7 @@ def gateway(
         sys.stdout.flush()
         import asyncio
 
-        return asyncio.run(_run(shared, store, settings, models, environment, tokens, listening, tls))
+        return asyncio.run(_run(shared, store, settings, models, tokens, listening, tls))
     finally:
         listening.close()
         if socket_file is not None:
@@ -228,7 +230,6 @@ async def _run(
     store: Store,
     settings: Settings,
     models: list[Model],
-    environment: Mapping[str, str],
     tokens: Path | None,
     listening: socket,
     tls: ssl.SSLContext | None,
@@ -240,7 +241,7 @@ async def _run(
     from medhelm.evaluation.scheduler import on_interrupt
     from medhelm.evaluation.session import open_providers, open_session
     from medhelm.extensions.cluster.gateway.address import Tokens, read_tokens
-    from medhelm.extensions.cluster.gateway.server import Gateway, serve
+    from medhelm.extensions.cluster.gateway.server import Access, Gateway, serve
     from medhelm.models.addresses import hosts_without_consent
     from medhelm.models.cache_reader import CacheReader
 
@@ -248,15 +249,17 @@ async def _run(
         with CacheReader(store.cache_file) as reader:
             return reader.beginnings(8)
 
-    progress = _Progress(shared, store)
+    progress, environment = _Progress(shared, store), without_gateway(os.environ)
     async with open_session(store, settings, models, progress.note, environment) as session:
         served = Gateway(
             session.client,
             models,
             open_providers(models, session, environment, settings, ()),
-            tokens=Tokens(read_tokens(tokens), tokens, progress.note) if tokens else None,
-            without_consent=hosts_without_consent(models, allowed=settings.allow_hosts),
-            public={one.name for one in load(shared, ("public", ADDITIONAL)) if one.access == "public"},
+            access=Access(
+                tokens=Tokens(read_tokens(tokens), tokens, progress.note) if tokens else None,
+                without_consent=hosts_without_consent(models, allowed=settings.allow_hosts),
+                public={one.name for one in load(shared, ("public", ADDITIONAL)) if one.access == "public"},
+            ),
             known=known,
             note=progress.note,
         )

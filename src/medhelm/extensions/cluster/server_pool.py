@@ -199,7 +199,7 @@ class ReplicaPool(PoolProvider):
         """Use the limits, the clock and the messages of a client, before its first request."""
         client.pools.append(self)
         self._endpoint_of = partial(client.endpoint, model=self.model)
-        self._give_up_after_s = client.max_silence_s
+        self._give_up_after_s = client.limits.max_silence_s
         self._note, self._clock, self._sleep = client.note, client.clock, client.sleep
         for address in self.model.replicas:
             self._add_replica(address)
@@ -280,10 +280,10 @@ class ReplicaPool(PoolProvider):
         pause_s = error.retry_after_s or 0.0
         is_lost = error.fatal or error.code in UNREACHABLE or pause_s > MAX_PAUSE_S
         self.failed(replica, error, is_lost=is_lost)
-        if is_lost and replica not in failed and len(failed) < client.attempts:
+        if is_lost and replica not in failed and len(failed) < client.limits.attempts:
             attempts.free += 1
             delay_s = 0.0
-        elif (error.retryable or error.fatal) and attempts.counted < client.attempts:
+        elif (error.retryable or error.fatal) and attempts.counted < client.limits.attempts:
             delay_s = 0.0 if is_lost else client.delay_s(error, attempts.counted, endpoint)
         else:
             return ClientResult(failed_completion(error, attempts.sent), False, attempts.sent, 0.0, digest)

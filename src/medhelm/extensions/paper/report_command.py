@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ import click
 from medhelm.cli.common.options import options_of
 from medhelm.cli.common.printing import print_json
 from medhelm.cli.common.shared import Shared, board_options, load, shared_options
+from medhelm.domain.options import option
 from medhelm.results.options import BoardOptions, SourceOptions
 
 if TYPE_CHECKING:
@@ -20,24 +22,26 @@ if TYPE_CHECKING:
     from medhelm.extensions.paper.write import WrittenReport
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportOptions:
+    """Options of a report."""
+
+    only: Sequence[str] = option(
+        "--only",
+        "Tables and figures to make: table1, table2, table3, tableC3, subcategories, tableE4, head_to_head, figure3, "
+        "figure4, figure4_subcategories, figure5, figureD1, win_rates, pairs.  [default: all that can be made]",
+        (),
+        metavar="NAME,...",
+    )
+    formats: Sequence[str] = option(
+        "--formats", "Formats: md, csv, latex, svg, png, pdf.  [default: all]", (), metavar="FORMAT,..."
+    )
+    ratings: Path | None = option("--ratings", "File of clinicians' ratings, for table 2.", metavar="FILE")
+
+
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option(
-    "--only",
-    multiple=True,
-    metavar="NAME,...",
-    help="Tables and figures to make: table1, table2, table3, tableC3, subcategories, tableE4, head_to_head, figure3, "
-    "figure4, figure4_subcategories, figure5, figureD1, win_rates, pairs.  [default: all that can be made]",
-)
-@click.option(
-    "--formats",
-    multiple=True,
-    metavar="FORMAT,...",
-    help="Formats: md, csv, latex, svg, png, pdf.  [default: all]",
-)
-@click.option(
-    "--ratings", metavar="FILE", type=click.Path(path_type=Path), help="File of clinicians' ratings, for table 2."
-)
+@options_of(ReportOptions, "content")
 @options_of(SourceOptions, "source")
 @options_of(BoardOptions, "options", "suite", "wanted", "tier")
 @click.option(
@@ -54,9 +58,7 @@ def report(
     folder: Path,
     source: SourceOptions,
     options: BoardOptions,
-    ratings: Path | None,
-    only: Sequence[str],
-    formats: Sequence[str],
+    content: ReportOptions,
     rule: Rule | None,
 ) -> int:
     """Write the paper's tables and figures.
@@ -83,12 +85,12 @@ def report(
         published="only" if source.published_only else "beside" if source.with_published else "no",
         options=board_options(shared, options),
         rule=rule,
-        ratings=ratings,
-        definitions=load(shared, ["open", "additional"]) if ratings else (),
+        ratings=content.ratings,
+        definitions=load(shared, ["open", "additional"]) if content.ratings else (),
     )
     contents = ReportContents(
-        only=_split_at_commas(only),
-        formats=_split_at_commas(formats),
+        only=_split_at_commas(content.only),
+        formats=_split_at_commas(content.formats),
         command=shlex.join(["medhelm", *map(without_address, sys.argv[1:])]),
     )
     made = make_report(folder, request, contents)

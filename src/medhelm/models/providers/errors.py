@@ -677,7 +677,6 @@ def completion_of(
     usage: Usage,
     reported_model: str,
     reasons: bool,
-    fingerprint: str = "",
     refused: str = "",
     hidden_characters: int = 0,
 ) -> Completion:
@@ -695,7 +694,6 @@ def completion_of(
     usage : tokens as counted by the service
     reported_model : name of the model, as the service reports it
     reasons : whether the model is known to reason
-    fingerprint : the service's identifier of its software and settings; empty if it reports none
     refused : reason that the model or its provider refused; empty if they did not
     hidden_characters : length of the reasoning that the reply has beside its text
     """
@@ -711,7 +709,6 @@ def completion_of(
         finish_reason=finish_reason,
         usage=usage,
         reported_model=reported_model,
-        fingerprint=fingerprint,
     )
 
 

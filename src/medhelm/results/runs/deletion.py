@@ -28,6 +28,7 @@ from medhelm.io.files import open_file, read_confidential
 from medhelm.io.output_folder import check_export, put_file, write_confidential
 from medhelm.io.work_folders import WorkFolder, delete_folder
 from medhelm.models.cache_reader import CacheReader
+from medhelm.results.options import DeletionRequest
 from medhelm.results.runs.purge import NOT_COVERED, cached_completions, delete_completions
 from medhelm.results.runs.recount import recounted
 from medhelm.storage.derived.folder import FOLDER as DERIVED
@@ -65,24 +66,6 @@ Names = dict[str, dict[str, set[str]]]
 
 Keys = dict[str, dict[str, str]]
 """Benchmark -> name -> keyed hash."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeletionRequest:
-    """The instances to delete, as the user names them."""
-
-    instances: Sequence[str] = ()
-    """Instances as BENCHMARK:ID."""
-    clusters: Sequence[str] = ()
-    """Clusters as BENCHMARK:NAME, or by the name alone."""
-    lists: Sequence[Path] = ()
-    """Files with such names: one per line, or CSV with the columns benchmark and instance_id or cluster."""
-    keep_numbers: bool = False
-    """True to keep scores, counts and costs."""
-    orphans: bool = False
-    """True to delete all completions in the cache that belong to no run."""
-    exports: bool = False
-    """True to delete the exports that hold the instances."""
 
 
 @dataclass(slots=True, kw_only=True)

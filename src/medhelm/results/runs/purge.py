@@ -18,6 +18,7 @@ from medhelm.domain import Run
 from medhelm.domain.run import RunOnDisk
 from medhelm.errors import StoreError, UserError, suggestion
 from medhelm.io.system_errors import error_class, store_error
+from medhelm.results.options import PurgeFilter
 from medhelm.results.runs.stored import request_digests
 from medhelm.storage.live_status import known_evaluations
 from medhelm.storage.releases import release_names
@@ -34,32 +35,6 @@ NOT_COVERED = (
     "data that model providers keep under their own terms",
 )
 """Places that a purge does not reach."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PurgeFilter:
-    """Choice of what to delete. Without any condition, everything."""
-
-    benchmarks: Collection[str] = ()
-    """Only these benchmarks; none for all."""
-    models: Collection[str] = ()
-    """Only these models and judges; none for all."""
-    before: datetime | None = None
-    """Only what is older; None for any age."""
-    orphans: bool = False
-    """Also completions in the cache that belong to no run."""
-    only_orphans: bool = False
-    """Nothing else."""
-
-    def selects(self, one: RunOnDisk) -> bool:
-        """Return whether a run is to be deleted. A damaged run has no known age."""
-        started = datetime.fromisoformat(one.started) if one.started else None
-        return (
-            not self.only_orphans
-            and one.benchmark in (self.benchmarks or [one.benchmark])
-            and one.model in (self.models or [one.model])
-            and (self.before is None or (started is not None and started < self.before))
-        )
 
 
 class _CachedCompletion(NamedTuple):

@@ -16,7 +16,7 @@ from medhelm.extensions.cluster.gateway import wire
 from medhelm.extensions.cluster.gateway.address import Tokens, read_tokens
 from medhelm.io.http.hosts import WORKER
 from medhelm.models.budget import Budget
-from medhelm.models.client import Client, ModelUnusable
+from medhelm.models.client import Client, ModelUnusable, SendingLimits
 from medhelm.storage.audit import AuditLog
 from tests.support.gateways import FINE, INSIDE, OUTSIDE, TOKEN, World, request, world
 
@@ -152,7 +152,7 @@ async def test_requests_in_flight_finish_when_the_gateway_stops_and_new_ones_do_
         await go_on.wait()
         return FINE
 
-    async with world(folder, answer, options={"start": 1, "maximum": 1}) as here:
+    async with world(folder, answer, options={"limits": SendingLimits(start=1, maximum=1)}) as here:
         stack = here.running()
         gateway = await stack.__aenter__()
         async with here.worker(max_silence_s=0.5) as ask:
@@ -232,7 +232,8 @@ async def test_a_removed_token_is_refused_at_once(folder: Path) -> None:
 
     accept(f"a {first}\nb {second}\n")
     async with world(folder) as here, here.running() as gateway:
-        gateway._tokens = Tokens(read_tokens(file), file, here.notes.append)
+        tokens = Tokens(read_tokens(file), file, here.notes.append)
+        gateway._access = replace(gateway._access, tokens=tokens)
 
         async def status(token: str) -> int:
             return (await post(here, "/v1/chat/completions", CHAT, Authorization=f"Bearer {token}"))[0]

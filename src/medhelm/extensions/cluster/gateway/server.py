@@ -67,6 +67,18 @@ class Counts:
         self.failed += result.completion.failure is not None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """Who may request what from a gateway."""
+
+    tokens: Tokens | None
+    """The accepted tokens; None if anyone who can connect may request completions."""
+    without_consent: Mapping[str, Sequence[str]]
+    """Model -> hosts that may not get private data from it."""
+    public: Container[str]
+    """Names of the benchmarks whose data a worker can declare to be public."""
+
+
 class Gateway:
     """Serves models to other processes through one client."""
 
@@ -76,24 +88,20 @@ class Gateway:
         models: Iterable[Model],
         providers: Mapping[str, Provider],
         *,
-        tokens: Tokens | None,
-        without_consent: Mapping[str, Sequence[str]],
-        public: Container[str],
+        access: Access,
         known: Known,
         note: Callable[[str], object],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Make a gateway.
 
-        Parameters: models, with their prices; providers, by model; tokens, None if anyone who can connect may ask;
-        without_consent, model -> hosts that may not get private data from it; public, names of the benchmarks whose
-        data a worker can declare to be public; known, see `Known`; note, receives messages for the user.
+        Parameters: models, with their prices; providers, by model; known, see `Known`; note, receives messages for the
+        user.
         """
         self.counts = Counts()
-        self._client, self._providers, self._tokens = client, providers, tokens
+        self._client, self._providers, self._access = client, providers, access
         self._models = {model.name: model for model in models}
         self._tags = {name: wire.tag_of(model) for name, model in self._models.items()}
-        self._without_consent, self._public = dict(without_consent), public
         self._known, self._note, self._clock = known, note, clock
         self._tried = clock()
         self._is_stopping = False
@@ -122,7 +130,7 @@ class Gateway:
         if self._is_stopping:
             raise GatewayError(wire.STOPPING, "the gateway is stopping")
         model = request.model
-        if not public and (hosts := self._without_consent.get(model.name)):
+        if not public and (hosts := self._access.without_consent.get(model.name)):
             raise GatewayError(wire.NOT_ALLOWED, _no_consent(model, request.benchmark, hosts))
         if (known := self._client.find(request, digest)) is not None:
             self.counts.add(known)
@@ -167,7 +175,7 @@ class Gateway:
                     "Start the command again.",
                 )
             digest = one.request.digest
-            known = self._find(one.request, digest, public=one.public and one.request.benchmark in self._public)
+            known = self._find(one.request, digest, public=one.public and one.request.benchmark in self._access.public)
         except Exception as error:  # noqa: BLE001 - one request must not end the gateway
             link.send(self._error_result(one.id, error))
             return
@@ -233,9 +241,9 @@ class Gateway:
     def _name_of(self, request: web.BaseRequest) -> str:
         """Return the name of a client: its token's, or what it calls itself. Raises: GatewayError for a wrong token."""
         name: str | None = ""
-        if self._tokens is not None:
+        if self._access.tokens is not None:
             scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-            name = self._tokens.name_of(token.strip()) if scheme.lower() == "bearer" else None
+            name = self._access.tokens.name_of(token.strip()) if scheme.lower() == "bearer" else None
         if name is None:
             raise GatewayError("bad_token", "the token is missing or wrong: send `Authorization: Bearer TOKEN`.")
         return name or request.headers.get(wire.WORKER_HEADER, "")
@@ -289,8 +297,8 @@ class Gateway:
         served = [
             {
                 "model": MODEL.write(self._models[name]),
-                "private_data": name not in self._without_consent,
-                "hosts": list(self._without_consent.get(name, ())),
+                "private_data": name not in self._access.without_consent,
+                "hosts": list(self._access.without_consent.get(name, ())),
             }
             for name in names
         ]

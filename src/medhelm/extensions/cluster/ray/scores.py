@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import RULES, Completion, Failure, Instance, Model, Score
@@ -46,21 +46,20 @@ def join_for(
     options: ClusterOptions,
     own_data: bool,
     environment: Mapping[str, str],
-    note: Callable[[str], object],
 ) -> RayCluster | None:
     """Join the cluster of `options` for what it computes of an evaluation; None if that is nothing.
 
-    `resources` leaves the cluster when it is closed.
+    `resources` leaves the cluster when it is closed, and shows messages.
     Raises: MissingError, UserError as `connection.join`; nothing was sent.
     """
     use = cluster_use(models, datasets, own_data=own_data)
     if not use.what:
-        note(
+        resources.note(
             "--cluster has no effect: a cluster computes models within this process (hf/) and neural metrics, and this "
             "evaluation has none"
         )
         return None
-    return RayCluster(resources.shared("cluster", lambda: join(use, options, http, environment, note)))
+    return RayCluster(resources.shared("cluster", lambda: join(use, options, http, environment, resources.note)))
 
 
 class RayCluster:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
-from medhelm.benchmarks.data.sampling import InstanceSelection
+from medhelm.benchmarks.data.sampling import InstanceSelection, SampleOptions
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import Benchmark, Completion, Failure, Instance, JudgeReply, Jury, Model, Origin, Run
 from medhelm.domain.completion import strip_reasoning
@@ -62,9 +62,8 @@ def _instances_of_data(log: ImportedRun, benchmark: Benchmark, data: Path | None
     if log.tier == "real" and data is None:
         return {}
     try:
-        dataset = open_dataset(
-            benchmark, data=data, tier=log.tier, **{name: log.medhelm_task[name] for name in _SELECTION}, scoring=True
-        )
+        options = SampleOptions(**{name: log.medhelm_task[name] for name in _SELECTION})
+        dataset = open_dataset(benchmark, data=data, tier=log.tier, options=options, scoring=True)
     except (UserError, MissingError):
         return {}
     same = dataset.digest == log.medhelm_task.get("data_digest")

@@ -12,6 +12,7 @@ from inspect_ai.model import ModelOutput
 
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
+from medhelm.benchmarks.data.sampling import SampleOptions
 from medhelm.domain import Completion, Failure, FailureCode, Instance, Tier
 from medhelm.domain.completion import split_reasoning
 from medhelm.errors import UserError
@@ -55,9 +56,7 @@ def load_instances(selector: InstanceSelector) -> tuple[Dataset, dict[str, Insta
         found[0],
         data=Path(place) if place else None,
         tier=cast(Tier, selector.tier),
-        sample=selector.sample,
-        limit=selector.limit,
-        seed=selector.seed,
+        options=SampleOptions(sample=selector.sample, limit=selector.limit, seed=selector.seed),
         scoring=True,
     )
     return dataset, {instance.id: instance for instance in dataset}
