@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from medhelm.benchmarks.quality import PRESIDIO_ENTITIES
+from medhelm.benchmarks.data_quality import PRESIDIO_ENTITIES
 from medhelm.io.parquet import connect, open_database
 from tests.architecture.test_layers import MODULES, trees
 from tests.support.servers.objects import ObjectServer

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medhelm.benchmarks.quality import IDENTIFIERS, inspect_data
+from medhelm.benchmarks.data_quality import IDENTIFIERS, inspect_data
 from medhelm.domain import AnswerField, Benchmark, ConstantBaseline, Instance, Reference, Source, Taxonomy
 from tests.support.cases import table
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from medhelm.benchmarks.quality import IDENTIFIERS, kinds_by_pattern, presidio_search
+from medhelm.benchmarks.data_quality import IDENTIFIERS, kinds_by_pattern, presidio_search
 from medhelm.errors import MissingError, UserError
 from tests.support.cli import Medhelm
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from medhelm.analysis.comparison.pairs import ComparedPairs, compare_two_models
-from medhelm.analysis.comparison.tests import Adjustment
+from medhelm.analysis.comparison.significance import Adjustment
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.errors import UserError
 from medhelm.reports.comparison import in_words, pairs_as_json, pairs_to_table, pairs_verdict, verdict

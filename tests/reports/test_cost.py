@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from medhelm.analysis.completion_use import CompletionUse
 from medhelm.analysis.cost import CostRange, CostSum
 from medhelm.analysis.frontier import (
     Bill,
@@ -21,7 +22,6 @@ from medhelm.analysis.frontier import (
     UpdateCost,
 )
 from medhelm.analysis.planned_cost import CostPlan, ExpectedAndMax, PlanRow
-from medhelm.analysis.use import CompletionUse
 from medhelm.domain import Usage
 from medhelm.domain.result import Remark
 from medhelm.reports import cost as cost_report

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from medhelm.analysis.comparison.tests import sign_flip_tests
+from medhelm.analysis.comparison.significance import sign_flip_tests
 from medhelm.analysis.means import Floats
 
 

@@ -181,7 +181,7 @@ class _Catalog:
 
     def _hint(self, name: str, known: Collection[str]) -> str:
         """Return what the user may have meant: a title, a list with commas, a data file, or a similar name."""
-        from medhelm.benchmarks.new import KINDS  # lazy: only errors need it
+        from medhelm.benchmarks.new_benchmark import KINDS  # lazy: only errors need it
 
         path = Path(name)
         if "," in name:

@@ -13,8 +13,8 @@ import click
 
 from medhelm import __version__
 from medhelm.cli.common.extensions import ExtensibleGroup, accept_command
+from medhelm.cli.common.global_options import Shared, shared_options
 from medhelm.cli.common.printing import warn
-from medhelm.cli.common.shared import Shared, shared_options
 from medhelm.errors import Interrupted, MedHelmError, MissingError
 from medhelm.io.plugins import COMMANDS, LazyMapping, WithPlugins
 

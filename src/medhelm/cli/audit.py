@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from medhelm.cli.common.global_options import Shared, shared_options
 from medhelm.cli.common.output import table_options
 from medhelm.cli.common.printing import print_json
-from medhelm.cli.common.shared import Shared, shared_options
 from medhelm.domain.text import plural
 from medhelm.io.http.hosts import host_of
 

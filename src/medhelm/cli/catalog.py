@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import click
 
 from medhelm.cli.common import shell_completion
+from medhelm.cli.common.global_options import Shared, existing_audit_log, load, open_datasets, shared_options
 from medhelm.cli.common.options import FORMATS, option_from
 from medhelm.cli.common.output import output_option, table_options
 from medhelm.cli.common.printing import print_json, warn
-from medhelm.cli.common.shared import Shared, existing_audit_log, load, open_datasets, shared_options
 from medhelm.errors import UserError
 from medhelm.evaluation.settings import Settings
 
@@ -147,7 +147,7 @@ def new(shared: Shared, name: str, out: Path, table: Path | None, answer: str) -
       medhelm benchmarks new sepsis_qa --from notes.xlsx
     """
     from medhelm.benchmarks.catalog import check_new_name
-    from medhelm.benchmarks.new import benchmark_from_table, scaffold
+    from medhelm.benchmarks.new_benchmark import benchmark_from_table, scaffold
 
     if answer and table is None:
         raise click.UsageError("--answer names a column of the file that --from names: add --from.")
@@ -265,7 +265,7 @@ def check(
       medhelm benchmarks check medcalc_bench --data DIR
       medhelm benchmarks check all --tier sample
     """
-    from medhelm.benchmarks.quality import IDENTIFIERS, PRESIDIO_ENTITIES, UNSEARCHED, no_search, presidio_search
+    from medhelm.benchmarks.data_quality import IDENTIFIERS, PRESIDIO_ENTITIES, UNSEARCHED, no_search, presidio_search
     from medhelm.evaluation.check import check_all
     from medhelm.reports import benchmarks as benchmarks_report
     from medhelm.reports.formats.json import plain_json
@@ -474,7 +474,7 @@ def sample(shared: Shared, name: str, rows: int | None, out: Path) -> int:
     Example:
       medhelm data sample clear --out my-data
     """
-    from medhelm.benchmarks.data.sample import write_sample
+    from medhelm.benchmarks.data.sample_rows import write_sample
     from medhelm.reports import data as data_report
 
     for benchmark in load(shared, [name]):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from medhelm.cli.common.global_options import Shared, shared_options
 from medhelm.cli.common.printing import print_json
-from medhelm.cli.common.shared import Shared, shared_options
 
 
 @click.command()

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from medhelm.cli.common import shell_completion
+from medhelm.cli.common.global_options import Shared, shared_options
 from medhelm.cli.common.options import add_options, format_option, option_from, options_of
 from medhelm.cli.common.output import progress_options, table_options, write_output
 from medhelm.cli.common.printing import as_shown, print_json
-from medhelm.cli.common.shared import Shared, shared_options
 from medhelm.errors import UserError
 from medhelm.results.options import BoardOptions
 

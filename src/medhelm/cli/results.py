@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from medhelm.cli.common import shell_completion
+from medhelm.cli.common.global_options import Shared, board_options, load, pricing_of, shared_options
 from medhelm.cli.common.options import (
     Dollars,
     format_option,
@@ -22,7 +23,6 @@ from medhelm.cli.common.options import (
 )
 from medhelm.cli.common.output import table_options
 from medhelm.cli.common.printing import as_shown, print_json, print_remarks
-from medhelm.cli.common.shared import Shared, board_options, load, pricing_of, shared_options
 from medhelm.cli.releases import print_release_comparison
 from medhelm.errors import UserError
 from medhelm.evaluation.settings import Settings

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from medhelm.cli.common import shell_completion
+from medhelm.cli.common.global_options import Shared, board_options, gateway_option, load, shared_options
 from medhelm.cli.common.options import (
     RunInputs,
     cluster_options,
@@ -22,7 +23,6 @@ from medhelm.cli.common.options import (
 )
 from medhelm.cli.common.output import progress_options, table_options
 from medhelm.cli.common.printing import print_json, print_remarks, warn
-from medhelm.cli.common.shared import Shared, board_options, gateway_option, load, shared_options
 from medhelm.cli.results import print_leaderboard
 from medhelm.domain.options import option
 from medhelm.domain.text import listed

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from medhelm.cli.common import shell_completion
+from medhelm.cli.common.global_options import Shared, shared_options
 from medhelm.cli.common.options import (
     add_options,
     format_option,
@@ -19,7 +20,6 @@ from medhelm.cli.common.options import (
 )
 from medhelm.cli.common.output import output_option, table_options
 from medhelm.cli.common.printing import print_json
-from medhelm.cli.common.shared import Shared, shared_options
 from medhelm.domain.text import listed, plural
 from medhelm.errors import UserError
 from medhelm.results.options import DeletionRequest, PurgeFilter, RunFilter

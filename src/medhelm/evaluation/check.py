@@ -15,8 +15,8 @@ from medhelm.analysis.means import Floats
 from medhelm.analysis.ratios import linearized
 from medhelm.benchmarks.data.dataset import Dataset, find_data, open_dataset
 from medhelm.benchmarks.data.sampling import SampleOptions, data_files
+from medhelm.benchmarks.data_quality import DataFinding, IdentifierSearch, are_record_numbers, inspect_data, no_search
 from medhelm.benchmarks.prompts import render
-from medhelm.benchmarks.quality import DataFinding, IdentifierSearch, are_record_numbers, inspect_data, no_search
 from medhelm.domain import RULES, Benchmark, Completion, ConstantBaseline, Failure, Instance, Parts, Rule, Score, Tier
 from medhelm.domain.text import plural
 from medhelm.errors import MedHelmError, MissingError, UserError

@@ -377,7 +377,7 @@ class _Work:
             *map(str, run_remarks.code_remarks(runs)),
         ]
         if isinstance(self.source, LiveCompletions):
-            from medhelm.evaluation.plateau import plateau_remarks  # imported late, as above
+            from medhelm.evaluation.silent_truncation import plateau_remarks  # imported late, as above
 
             found += map(str, run_remarks.age_remarks(runs))
             found += map(str, plateau_remarks(runs, self.config.store))

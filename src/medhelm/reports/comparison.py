@@ -14,7 +14,7 @@ from medhelm.analysis.comparison.pairs import (
     Unit,
 )
 from medhelm.analysis.comparison.power import DetectableEffect
-from medhelm.analysis.comparison.tests import LEVEL, Adjustment
+from medhelm.analysis.comparison.significance import LEVEL, Adjustment
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.domain.text import listed, plural
 from medhelm.reports.formats.fields import Field, fields_json, fields_table, flat_interval, list_field, object_field

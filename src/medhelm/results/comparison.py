@@ -10,7 +10,7 @@ from typing import get_args
 
 from medhelm.analysis.comparison.pairs import ComparedPairs, Comparison, compare_all_pairs, compare_two_models
 from medhelm.analysis.comparison.power import PowerDesign, SuitePower, detectable_effects, suite_power
-from medhelm.analysis.comparison.tests import Adjustment
+from medhelm.analysis.comparison.significance import Adjustment
 from medhelm.analysis.leaderboard.build import rank_models, without_baselines
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.domain import Rule, Tier

@@ -12,7 +12,7 @@ from medhelm import __version__
 from medhelm.analysis.cost import sum_costs
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.benchmarks.quality import are_record_numbers
+from medhelm.benchmarks.data_quality import are_record_numbers
 from medhelm.domain import JURY, RULES, Rule, Run, Tier, Usage
 from medhelm.domain.result import LeftOut, Remark
 from medhelm.errors import StoreError, UserError

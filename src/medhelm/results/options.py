@@ -20,7 +20,7 @@ from medhelm.domain.text import AnyPath, AnyPaths, as_names, as_paths, listed, s
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
-    from medhelm.analysis.comparison.tests import Adjustment
+    from medhelm.analysis.comparison.significance import Adjustment
     from medhelm.domain.run import RunOnDisk
     from medhelm.results.runs.pricing import Pricing
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from medhelm.analysis.comparison.paired import paired_difference
-from medhelm.analysis.comparison.tests import LEVEL, adjust_p_values
+from medhelm.analysis.comparison.significance import LEVEL, adjust_p_values
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.diff import (
     ChangedCases,

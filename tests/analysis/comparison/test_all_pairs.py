@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from medhelm.analysis.comparison.pairs import AdjustedDifference, AllPairs, ModelPair, compare_all_pairs
-from medhelm.analysis.comparison.tests import benjamini_hochberg, holm
+from medhelm.analysis.comparison.significance import benjamini_hochberg, holm
 from medhelm.analysis.leaderboard.build import rank_models
 from medhelm.analysis.leaderboard.cells import Cell, Column, win_shares
 from medhelm.analysis.means import Floats

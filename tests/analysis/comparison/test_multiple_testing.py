@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from medhelm.analysis.comparison.tests import Adjustment, adjust_p_values, benjamini_hochberg, holm
+from medhelm.analysis.comparison.significance import Adjustment, adjust_p_values, benjamini_hochberg, holm
 from medhelm.analysis.means import Floats
 
 quick = settings(max_examples=100, deadline=None, database=None)

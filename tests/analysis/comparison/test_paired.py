@@ -17,7 +17,7 @@ from medhelm.analysis.comparison.paired import (
     paired_difference,
     t_quantiles,
 )
-from medhelm.analysis.comparison.tests import adjust_p_values, sign_flip_p
+from medhelm.analysis.comparison.significance import adjust_p_values, sign_flip_p
 from medhelm.analysis.means import Clusters, Floats, UnitTotals, cluster_codes, spread_of_sum
 from tests.support.sign_flips import sign_flip_test
 from tests.support.values import present
@@ -255,7 +255,7 @@ def test_in_a_crowd_of_pairs_the_same_ones_are_significant(monkeypatch: pytest.M
     """30 clusters of grades: sums from clear differences to none."""
     scores = rng(4).normal(size=(40, 30)) + np.linspace(0, 2, 40)[:, None]
     alone = every_pair(scores).p_values
-    monkeypatch.setattr("medhelm.analysis.comparison.tests.CROWD", 100)
+    monkeypatch.setattr("medhelm.analysis.comparison.significance.CROWD", 100)
     crowd = every_pair(scores).p_values
     assert (alone != crowd).sum() > 150
     for way in ("holm", "bh"):

@@ -22,7 +22,7 @@ from medhelm.analysis.comparison.power import (
     power_at,
     sd_limit_factor,
 )
-from medhelm.analysis.comparison.tests import sign_flip_tests
+from medhelm.analysis.comparison.significance import sign_flip_tests
 from medhelm.analysis.leaderboard.cells import Cell, Column, align
 from tests.support.sign_flips import sign_flip_test
 from tests.support.values import present

@@ -10,13 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from medhelm.analysis.comparison.tests import (
-    MANY,
-    edgeworth_p,
-    mcnemar_mid_p,
-    saddlepoint_p,
-    sign_flip_tests,
-)
+from medhelm.analysis.comparison.significance import MANY, edgeworth_p, mcnemar_mid_p, saddlepoint_p, sign_flip_tests
 from medhelm.analysis.means import Floats
 from tests.support.sign_flips import sign_flip_test
 

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from medhelm.analysis.comparison.pairs import Comparison, compare_two_models
-from medhelm.analysis.comparison.tests import Adjustment
+from medhelm.analysis.comparison.significance import Adjustment
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from tests.support.leaderboards import column, score_cell
 from tests.support.values import present

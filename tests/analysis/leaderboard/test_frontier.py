@@ -9,9 +9,9 @@ from itertools import product
 import numpy as np
 import pytest
 
+from medhelm.analysis.completion_use import RunUse
 from medhelm.analysis.frontier import CostFrontier
 from medhelm.analysis.leaderboard.build import build_leaderboard
-from medhelm.analysis.use import RunUse
 from medhelm.domain.result import RankingOptions, Resample
 from tests.support.leaderboards import plain_columns, score_cell
 from tests.support.values import present

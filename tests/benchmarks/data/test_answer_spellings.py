@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from medhelm.benchmarks.data.instances import InstanceReader
 from medhelm.benchmarks.data.readers import meaning, proposed_values
-from medhelm.benchmarks.new import guess_columns
+from medhelm.benchmarks.new_benchmark import guess_columns
 from medhelm.errors import ConfigError, DataError
 from tests.support.benchmarks.definitions import Make
 from tests.support.cases import table

@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 from medhelm.benchmarks import definition
 from medhelm.benchmarks.data.dataset import find_data, open_dataset
-from medhelm.benchmarks.data.sample import write_sample
+from medhelm.benchmarks.data.sample_rows import write_sample
 from medhelm.benchmarks.data.sampling import SampleOptions
 from medhelm.benchmarks.prompts import fill, placeholders
 from medhelm.domain import JURY, Completion, Instance

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from medhelm.cli.common import progress
-from medhelm.cli.common.shared import Shared
+from medhelm.cli.common.global_options import Shared
 from medhelm.domain import Usage
 from medhelm.storage.live_status import ServerProgress
 

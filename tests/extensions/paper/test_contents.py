@@ -13,8 +13,8 @@ import pytest
 
 from medhelm.analysis.agreement.jury_vs_clinicians import JuryAgreement, RatingMatrix, measure_agreement
 from medhelm.analysis.comparison.power import detectable_effects
+from medhelm.analysis.completion_use import CompletionUse
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.analysis.use import CompletionUse
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain.result import Remark
 from medhelm.extensions.paper import appendix, contents

@@ -30,7 +30,7 @@ from medhelm.analysis.agreement.calibration import (
     estimate_parts,
 )
 from medhelm.analysis.agreement.reliability import rater_effect
-from medhelm.analysis.comparison.tests import holm
+from medhelm.analysis.comparison.significance import holm
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.means import Floats, constant_variance, f_cdf, t_quantile
 from medhelm.domain.text import listed

@@ -48,7 +48,7 @@ from medhelm.analysis.comparison.paired import (
     pair_indices,
     t_quantiles,
 )
-from medhelm.analysis.comparison.tests import normal_p, sign_flip_p, sign_flip_tests
+from medhelm.analysis.comparison.significance import normal_p, sign_flip_p, sign_flip_tests
 from medhelm.analysis.means import Floats, constant_variance
 
 # --- adjusted means ---------------------------------------------------------------------------------------------------

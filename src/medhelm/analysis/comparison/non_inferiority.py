@@ -36,7 +36,7 @@ import numpy as np
 
 from medhelm.analysis.comparison.paired import ENDLESS, PairedScores, t_quantiles
 from medhelm.analysis.comparison.power import Noise, PowerDesign, estimate_power, needed_instances
-from medhelm.analysis.comparison.tests import holm
+from medhelm.analysis.comparison.significance import holm
 from medhelm.analysis.means import MDE_FACTOR, NORMAL, Z95, Clusters, Floats, cluster_codes, f_cdf
 from medhelm.domain.result import Remark
 

@@ -33,7 +33,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from medhelm.analysis.comparison.tests import BLOCK, LEVEL, SMALLEST_SPREAD, mcnemar_mid_p, sign_flip_p
+from medhelm.analysis.comparison.significance import BLOCK, LEVEL, SMALLEST_SPREAD, mcnemar_mid_p, sign_flip_p
 from medhelm.analysis.leaderboard.cells import AlignedScores
 from medhelm.analysis.means import ENDLESS as ENDLESS
 from medhelm.analysis.means import (

@@ -49,7 +49,7 @@ from medhelm.analysis.comparison.paired import (
     pair_numbers,
 )
 from medhelm.analysis.comparison.power import BenchmarkEffects
-from medhelm.analysis.comparison.tests import LEVEL, Adjustment, adjust_p_values
+from medhelm.analysis.comparison.significance import LEVEL, Adjustment, adjust_p_values
 from medhelm.analysis.leaderboard.cells import AlignedScores, Cell, Column, align, win_shares
 from medhelm.analysis.means import Floats, in_threads, row_means
 from medhelm.domain import Rule, Tier

@@ -40,7 +40,7 @@ from itertools import combinations, pairwise
 import numpy as np
 
 from medhelm.analysis.comparison.paired import Pair, PairedScores
-from medhelm.analysis.comparison.tests import LEVEL
+from medhelm.analysis.comparison.significance import LEVEL
 from medhelm.analysis.leaderboard.cells import AlignedScores, Cell, Column, align
 from medhelm.analysis.means import (
     MDE_FACTOR,

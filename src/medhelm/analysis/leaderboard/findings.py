@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.paired import pair_indices, paired_difference
 from medhelm.analysis.comparison.pairs import MOST_MODELS, AllPairs
-from medhelm.analysis.comparison.tests import LEVEL, holm
+from medhelm.analysis.comparison.significance import LEVEL, holm
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.rival_panel import panel_remarks
 from medhelm.analysis.leaderboard.types import Leaderboard, Row

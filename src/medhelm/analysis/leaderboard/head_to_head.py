@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.paired import Ints
 from medhelm.analysis.comparison.pairs import AlignedBenchmark, Unit, compare_aligned
-from medhelm.analysis.comparison.tests import LEVEL
+from medhelm.analysis.comparison.significance import LEVEL
 from medhelm.analysis.leaderboard.cells import DECIMALS, AlignedScores, Column, align
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.means import Floats

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from medhelm.analysis.comparison.adjusted_means import Design, selection_gain
 from medhelm.analysis.comparison.paired import t_quantiles
 from medhelm.analysis.comparison.pairs import AllPairs
+from medhelm.analysis.completion_use import CompletionUse, pooled_use
 from medhelm.analysis.cost import sum_costs
 from medhelm.analysis.leaderboard.averages import (
     Averages,
@@ -39,7 +40,6 @@ from medhelm.analysis.leaderboard.cells import (
 from medhelm.analysis.leaderboard.rival_panel import guarded_panel_shares, panel_win_shares
 from medhelm.analysis.leaderboard.types import Average, GroupMean, IntervalUnit, RankedBy, Row
 from medhelm.analysis.means import Floats, cluster_codes, estimate, in_threads, row_means
-from medhelm.analysis.use import CompletionUse, pooled_use
 from medhelm.domain import Estimate, Rule
 
 Table = Mapping[str, Mapping[str, Cell]]

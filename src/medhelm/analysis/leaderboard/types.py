@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from medhelm.analysis.completion_use import CompletionUse
 from medhelm.analysis.frontier import CostFrontier
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.use import CompletionUse
 from medhelm.domain import Estimate, InjectionEffect, Rule, Tier
 from medhelm.domain.result import Displayable, LeftOut, Remark
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
 from medhelm.benchmarks.data.instances import InstanceReader, n_characters
-from medhelm.benchmarks.data.sample import SAMPLE_SOURCE, sample_rows
+from medhelm.benchmarks.data.sample_rows import SAMPLE_SOURCE, sample_rows
 from medhelm.benchmarks.data.sampling import (
     EVERY_INSTANCE,
     InstanceSelection,

@@ -12,8 +12,8 @@ from typing import Any, TypeVar, cast
 import click
 
 from medhelm.cli.common import shell_completion
+from medhelm.cli.common.global_options import Shared
 from medhelm.cli.common.printing import warn
-from medhelm.cli.common.shared import Shared
 from medhelm.domain.options import Option, option, option_of
 from medhelm.evaluation.settings import JuryOptions, Settings
 from medhelm.results.options import BoardOptions, RunFilter

@@ -13,8 +13,8 @@ from typing import Any
 
 import click
 
+from medhelm.cli.common.global_options import Shared
 from medhelm.cli.common.options import add_options
-from medhelm.cli.common.shared import Shared
 from medhelm.errors import UserError
 
 Command = Callable[..., int]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
 
-    from medhelm.cli.common.shared import Shared
+    from medhelm.cli.common.global_options import Shared
     from medhelm.models.client import PoolProvider
 
 REFRESH_PER_S = 5

@@ -18,7 +18,7 @@ from click import Context, Parameter
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
-    from medhelm.cli.common.shared import Shared
+    from medhelm.cli.common.global_options import Shared
 
 GROUPS = ("all", "public", "gated", "private", "closed", "open", "additional")
 """Groups of benchmarks, except categories."""

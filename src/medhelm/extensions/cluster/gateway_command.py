@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from medhelm.cli.common.global_options import Shared, load, pricing_of, shared_options
 from medhelm.cli.common.options import listen_options, options_of
 from medhelm.cli.common.printing import print_json, warn
-from medhelm.cli.common.shared import Shared, load, pricing_of, shared_options
 from medhelm.domain.options import option
 from medhelm.errors import MedHelmError, UserError
 from medhelm.evaluation.settings import Settings

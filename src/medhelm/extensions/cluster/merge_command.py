@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from medhelm.cli.common.global_options import Shared, load, shared_options
 from medhelm.cli.common.options import run_filter_options, scoring_option
 from medhelm.cli.common.output import table_options
-from medhelm.cli.common.shared import Shared, load, shared_options
 from medhelm.cli.run import print_runs
 from medhelm.errors import UserError
 

@@ -36,9 +36,9 @@ from medhelm.scoring.installed_plugins import versions_in_use
 from medhelm.scoring.jury.panel import JudgeVerdict
 from medhelm.scoring.metrics import metrics_of
 from medhelm.storage.privacy import DELETED
-from medhelm.storage.recovery.stored_records import stored_records
 from medhelm.storage.runs import load_shards
 from medhelm.storage.store import DamagedRunError, Store, StoreHost, refuse_if_used_elsewhere, stored_folder
+from medhelm.storage.stored_records import stored_records
 
 _NAMED = 8
 """Most shards named in one sentence."""

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from medhelm.cli.common.global_options import Shared, existing_audit_log, load, shared_options
 from medhelm.cli.common.options import option_from, run_filter_options
 from medhelm.cli.common.printing import print_json
-from medhelm.cli.common.shared import Shared, existing_audit_log, load, shared_options
 from medhelm.cli.export import definitions_of, folder_argument, print_result, selection_options
 from medhelm.evaluation.settings import Settings
 

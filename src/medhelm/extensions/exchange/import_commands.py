@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from medhelm.cli.common.global_options import Shared, shared_options
 from medhelm.cli.common.options import scoring_option
 from medhelm.cli.common.printing import print_json, warn
-from medhelm.cli.common.shared import Shared, shared_options
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from medhelm.cli.common.global_options import Shared, board_options, load, shared_options
 from medhelm.cli.common.options import options_of
 from medhelm.cli.common.printing import print_json
-from medhelm.cli.common.shared import Shared, board_options, load, shared_options
 from medhelm.domain.options import option
 from medhelm.results.options import BoardOptions, SourceOptions
 

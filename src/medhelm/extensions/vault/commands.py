@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from medhelm.cli.common.global_options import Shared, shared_options
 from medhelm.cli.common.printing import print_json
-from medhelm.cli.common.shared import Shared, shared_options
 
 if TYPE_CHECKING:
     from medhelm.extensions.vault.conversion import ConvertedStore

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from medhelm.cli.common.global_options import Shared, shared_options
 from medhelm.cli.common.options import add_options, listen_options, options_of
-from medhelm.cli.common.shared import Shared, shared_options
 from medhelm.cli.export import folder_argument, print_result, text_option
 from medhelm.errors import UserError
 from medhelm.results.options import BoardOptions

@@ -11,9 +11,9 @@ from string import ascii_uppercase
 
 import numpy as np
 
+from medhelm.analysis.completion_use import RunUse
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.ratios import comparison_values, estimate_ratios, linearized
-from medhelm.analysis.use import RunUse
 from medhelm.domain import JURY, Completion, ConstantBaseline, Floor, Instance, Reference, Rule, Run
 from medhelm.domain.completion import CAUSED_BY_MODEL
 from medhelm.domain.run import counts_of

@@ -16,8 +16,8 @@ from medhelm.evaluation.recorder import CompletionCounter, JudgeRecorder, Record
 from medhelm.scoring.jury.panel import is_blank
 from medhelm.scoring.metric import Metric, not_computed
 from medhelm.scoring.metrics import METRICS
-from medhelm.storage.recovery.stored_records import stored_records
 from medhelm.storage.runs import parts_column, read_columns, run_metrics
+from medhelm.storage.stored_records import stored_records
 
 
 def recounted(run: Run, folder: Path, *, n: int) -> Run:

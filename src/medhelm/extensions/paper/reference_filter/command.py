@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from medhelm.cli.common import shell_completion
+from medhelm.cli.common.global_options import Shared, gateway_option, load, shared_options
 from medhelm.cli.common.options import options_of, scoring_option
 from medhelm.cli.common.printing import print_json, warn
-from medhelm.cli.common.shared import Shared, gateway_option, load, shared_options
 from medhelm.cli.run import find_judges
 from medhelm.errors import ErrorCollector
 from medhelm.evaluation.settings import JuryOptions, Settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from medhelm.analysis.comparison.pairs import Comparison
-from medhelm.analysis.comparison.tests import LEVEL
+from medhelm.analysis.comparison.significance import LEVEL
 from medhelm.domain.text import plural
 from medhelm.reports.charts.chart import Chart
 from medhelm.reports.charts.rows import IntervalPlot, IntervalRow, draw_intervals

@@ -7,7 +7,7 @@ from itertools import combinations
 
 from medhelm.analysis.comparison.paired import PairedDifference
 from medhelm.analysis.comparison.pairs import Comparison
-from medhelm.analysis.comparison.tests import LEVEL
+from medhelm.analysis.comparison.significance import LEVEL
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.extensions.web.chart_files import chart_file, chart_links
 from medhelm.extensions.web.charts.differences import differences_chart

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from medhelm.analysis.comparison.tests import LEVEL
+from medhelm.analysis.comparison.significance import LEVEL
 from medhelm.analysis.leaderboard.diff import CellChange, ChangedCases, ReleaseComparison
 from medhelm.domain.result import CellProvenance, Release
 from medhelm.domain.text import listed, plural

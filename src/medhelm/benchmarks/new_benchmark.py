@@ -17,10 +17,10 @@ from pathlib import Path
 from medhelm.benchmarks.data.formats import table_format
 from medhelm.benchmarks.data.instances import scalar_text
 from medhelm.benchmarks.data.readers import READERS, proposed_values
+from medhelm.benchmarks.data_quality import are_record_numbers
 from medhelm.benchmarks.definition import FILE_NAME, SAMPLE_ROWS
 from medhelm.benchmarks.names import slug
 from medhelm.benchmarks.prompts import LETTERS
-from medhelm.benchmarks.quality import are_record_numbers
 from medhelm.domain import AnswerForm, Source
 from medhelm.domain.text import listed, plural
 from medhelm.errors import DataError, UserError, suggestion
