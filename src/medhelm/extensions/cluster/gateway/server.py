@@ -69,7 +69,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Who may request what from a gateway."""
+    """The tokens that a gateway accepts, and the data that its workers may send."""
 
     tokens: Tokens | None
     """The accepted tokens; None if anyone who can connect may request completions."""
