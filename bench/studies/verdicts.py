@@ -19,7 +19,7 @@ from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.means import Floats, estimate
-from medhelm.domain.result import RankingOptions
+from medhelm.domain.ranking import RankingOptions
 
 SEED = 21
 """Seed of the simulated leaderboards."""

@@ -15,7 +15,7 @@ from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.means import estimate
 from medhelm.domain import Tier
-from medhelm.domain.result import RankingOptions
+from medhelm.domain.ranking import RankingOptions
 from medhelm.errors import UserError
 from medhelm.reports.formats.tables import FORMATS, fitted, number
 from medhelm.reports.leaderboard import as_json, to_table

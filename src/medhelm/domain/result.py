@@ -6,11 +6,9 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 from medhelm.domain.completion import Failure
-from medhelm.domain.options import option
-from medhelm.domain.text import AnyNames
 
 # --- score ------------------------------------------------------------------------------------------------------------
 
@@ -25,44 +23,6 @@ HALF = 0.5
 
 Resample = Literal["instances", "benchmarks", "none"]
 """Unit to resample for intervals and tests of scores."""
-
-
-def _parse_panel(text: str) -> tuple[str, ...]:
-    """Return the model names in a comma-separated list, each once. Raises: ValueError."""
-    names = tuple(dict.fromkeys(filter(None, (name.strip() for name in text.split(",")))))
-    if not names:
-        raise ValueError("the list names no model.")
-    return names
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankingOptions:
-    """Options of a ranking of models."""
-
-    shared: bool = option("--shared", "Only benchmarks on which every model has a score.", False, group="ranking")
-    resample: Resample | None = option(
-        "--resample",
-        "Unit to resample for intervals and tests; none: do not read records.  [default: instances, if their scores "
-        "are known]",
-        group="ranking",
-        choices=get_args(Resample),
-    )
-    rank_baselines: bool = option(
-        "--rank-baselines", "Rank baselines with the models instead of showing them below.", False, group="ranking"
-    )
-    panel: AnyNames = option(
-        "--panel",
-        "Models to compare with for win shares and win rates, so that the numbers do not change when other models are "
-        "added; `published`: the nine published models.  [default: all other models on the leaderboard]",
-        (),
-        group="ranking",
-        metavar="MODEL,...",
-        parse=_parse_panel,
-    )
-
-
-USUAL_RANKING = RankingOptions()
-"""The defaults."""
 
 Parts = Mapping[str, tuple[float, float]]
 """Label -> numerator and denominator. The metric is the mean over labels of the ratios of sums."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, ge
 
 from medhelm.domain import RULES, Benchmark, Rule, Tier
 from medhelm.domain.options import option, option_of, options_in
-from medhelm.domain.result import RankingOptions
+from medhelm.domain.ranking import RankingOptions
 from medhelm.domain.text import AnyPath, AnyPaths, as_names, as_paths, listed, shortened
 from medhelm.errors import UserError
 

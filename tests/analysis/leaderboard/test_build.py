@@ -18,7 +18,7 @@ from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.analysis.ratios import comparison_values, linearized
 from medhelm.domain import Estimate
-from medhelm.domain.result import RankingOptions
+from medhelm.domain.ranking import RankingOptions
 from medhelm.errors import UserError
 from tests.support import leaderboards
 from tests.support.leaderboards import score_cell

@@ -12,7 +12,8 @@ import pytest
 from medhelm.analysis.completion_use import RunUse
 from medhelm.analysis.frontier import CostFrontier
 from medhelm.analysis.leaderboard.build import build_leaderboard
-from medhelm.domain.result import RankingOptions, Resample
+from medhelm.domain.ranking import RankingOptions
+from medhelm.domain.result import Resample
 from tests.support.leaderboards import plain_columns, score_cell
 from tests.support.values import present
 

@@ -11,7 +11,7 @@ import pytest
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.domain import Estimate, Tier
-from medhelm.domain.result import RankingOptions
+from medhelm.domain.ranking import RankingOptions
 from tests.support.leaderboards import plain_columns, score_cell
 from tests.support.remarks import texts
 from tests.support.values import ends

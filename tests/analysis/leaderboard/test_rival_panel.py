@@ -15,7 +15,7 @@ from medhelm.analysis.leaderboard.cells import Cell
 from medhelm.analysis.leaderboard.rival_panel import overtaken
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.analysis.means import Floats, estimate
-from medhelm.domain.result import RankingOptions
+from medhelm.domain.ranking import RankingOptions
 from medhelm.errors import UserError
 from tests.support.leaderboards import UNEVEN, plain_columns, score_cell, score_cells
 from tests.support.remarks import texts

@@ -52,7 +52,8 @@ from medhelm.analysis.leaderboard.rows import (
 )
 from medhelm.analysis.leaderboard.types import IntervalUnit, Leaderboard, RankedBy, Row
 from medhelm.domain import Rule, Tier
-from medhelm.domain.result import USUAL_RANKING, RankingOptions, Resample
+from medhelm.domain.ranking import USUAL_RANKING, RankingOptions
+from medhelm.domain.result import Resample
 from medhelm.domain.text import as_names
 from medhelm.errors import UserError
 

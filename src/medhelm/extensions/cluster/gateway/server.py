@@ -69,7 +69,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """The tokens that a gateway accepts, and the data that its workers may send."""
+    """Conditions on requests to a gateway: accepted tokens, and hosts and benchmarks of private data."""
 
     tokens: Tokens | None
     """The accepted tokens; None if anyone who can connect may request completions."""
