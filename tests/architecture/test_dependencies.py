@@ -117,3 +117,46 @@ def test_wheels_go_into_a_new_folder(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert wheelhouse.main([str(tmp_path)]) == 2
     assert "name a new folder" in capsys.readouterr().err
     assert wheelhouse.main([]) == 2
+
+
+NEED_EXTRAS = {"medhelm.extensions.exchange.inspect.tasks", "medhelm.extensions.vault.duckdb_files"}
+"""Modules and packages that import an extra at their top, and are themselves imported where it is known to be there."""
+
+IMPORT_ALL = """
+import importlib, pkgutil, sys
+from importlib.metadata import packages_distributions, requires
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+base, found = set(), ["medhelm-eval"]
+while found:
+    name = canonicalize_name(found.pop())
+    if name not in base:
+        base.add(name)
+        needed = map(Requirement, requires(name) or ())
+        found += [one.name for one in needed if not one.marker or one.marker.evaluate({"extra": ""})]
+modules = packages_distributions()
+hidden = {name for name, packages in modules.items() if base.isdisjoint(map(canonicalize_name, packages))}
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in hidden:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+for name in [name for name in sys.modules if name.partition(".")[0] in hidden]:
+    del sys.modules[name]
+sys.meta_path.insert(0, Hidden())
+import medhelm
+for module in pkgutil.walk_packages(medhelm.__path__, "medhelm.", onerror=lambda name: None):
+    if not module.name.endswith(("__main__", "sandbox_worker", "watchdog")):
+        try:
+            importlib.import_module(module.name)
+        except ModuleNotFoundError:
+            print(module.name)
+"""
+
+
+def test_modules_need_no_extra_to_be_imported() -> None:
+    """Functions import extras, so that a base installation can import every module but a few."""
+    done = subprocess.run([sys.executable, "-c", IMPORT_ALL], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) == NEED_EXTRAS

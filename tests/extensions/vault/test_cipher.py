@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from medhelm.extensions.vault.cipher import CIPHER, role_of
-from medhelm.extensions.vault.files import SharedFile
+from medhelm.extensions.vault.duckdb_files import SharedFile
 from medhelm.extensions.vault.keys import DecryptionError, new_key
 from medhelm.io import files
 from medhelm.io.files import address, key_of, open_file, read_confidential, temporary_file

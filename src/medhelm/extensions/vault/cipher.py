@@ -95,7 +95,7 @@ class StoreCipher(Cipher):
 
     def file_system(self) -> Any:
         """Return the file system of fsspec through which DuckDB opens encrypted files."""
-        from medhelm.extensions.vault.files import EncryptedFiles  # lazy: fsspec is slow to import
+        from medhelm.extensions.vault.duckdb_files import EncryptedFiles  # lazy: fsspec is slow to import
 
         return EncryptedFiles()
 
