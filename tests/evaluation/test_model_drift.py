@@ -9,7 +9,7 @@ from typing import Any
 
 from medhelm.domain import Completion, Model
 from medhelm.evaluation.python_api import evaluate
-from medhelm.evaluation.recorder import RequestTotals
+from medhelm.evaluation.request_totals import RequestTotals
 from medhelm.evaluation.rescore import rejudge
 from medhelm.evaluation.session import EvaluationSetup
 from medhelm.evaluation.settings import JuryChange, Settings

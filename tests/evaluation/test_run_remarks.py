@@ -9,10 +9,10 @@ import pytest
 import medhelm
 from medhelm.domain import Completion, Failure, FailureCode, JudgeReply
 from medhelm.evaluation.python_api import evaluate
-from medhelm.evaluation.recorder import FailureSummary
 from medhelm.evaluation.remarks import failure_sentences
+from medhelm.evaluation.request_totals import FailureSummary
 from medhelm.evaluation.settings import Settings
-from medhelm.models.providers.errors import ADVICE
+from medhelm.models.providers.advice import ADVICE
 from medhelm.scoring.jury.panel import JudgeVerdict
 from tests.support.benchmarks.judged import court, jury, mock, open_benchmark
 from tests.support.servers.openai import Answer, Server

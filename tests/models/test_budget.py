@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from medhelm.analysis.cost import cost_of
 from medhelm.domain import Completion, Failure, Message, Model, Price, Prompt, Request, Usage
 from medhelm.errors import BudgetError, Interrupted, ProviderError
-from medhelm.models.budget import Budget, charged, is_metered, largest_cost_usd, largest_usage
+from medhelm.models.budget import Budget, charged, largest_cost_usd, largest_usage
 from medhelm.models.provider import BilledError
 from tests.support import virtual_time
 from tests.support.cases import table
@@ -184,4 +184,4 @@ def test_a_service_that_reports_no_tokens_is_charged_the_most_it_can_have_used(
     completion: Completion, expected: Usage
 ) -> None:
     assert charged(asked("x" * 300, 50), completion) == expected
-    assert is_metered(completion) == (completion.usage == expected)
+    assert completion.is_metered == (completion.usage == expected)

@@ -8,7 +8,7 @@ import pytest
 
 from medhelm.domain import RULES, Completion, Failure, Instance, Reference, Score
 from medhelm.errors import UserError
-from medhelm.evaluation.recorder import CompletionCounter
+from medhelm.evaluation.request_totals import CompletionCounter
 from medhelm.io.plugins import Plugin
 from medhelm.scoring.metric import AnswerReader, Metric, accept_metric, apply, is_unreadable
 from medhelm.scoring.metrics import METRICS

@@ -13,7 +13,8 @@ import pytest
 
 from medhelm.errors import StoreError
 from medhelm.evaluation.python_api import evaluate
-from medhelm.storage.store import FRESH_S, Store, StoreHost, create, kernel_id
+from medhelm.storage.store import Store, create
+from medhelm.storage.store_host import FRESH_S, StoreHost, kernel_id
 from tests.support.benchmarks.choice import answers_with, perfect
 from tests.support.benchmarks.judged import mock, open_benchmark
 from tests.support.servers.openai import Server

@@ -37,7 +37,7 @@ FILE = Path(__file__).with_name("suite.yaml")
 @cache
 def load_suite() -> tuple[SuiteEntry, ...]:
     """Return all benchmarks of the suite, in the order of the published tables."""
-    from medhelm.io.strict_yaml import read_package_yaml  # lazy: a run of named benchmarks needs no PyYAML
+    from medhelm.io.package_yaml import read_package_yaml  # lazy: a run of named benchmarks needs no PyYAML
 
     content = read_package_yaml(FILE)
     return tuple(
@@ -65,7 +65,7 @@ def is_in_suite(benchmark: str) -> bool:
 def helm_classes() -> Mapping[str, str]:
     """Map HELM's name of each benchmark to the class of its scenario, as `helm` in its definition says."""
     from medhelm.benchmarks.definition import LIBRARY
-    from medhelm.io.strict_yaml import read_package_yaml
+    from medhelm.io.package_yaml import read_package_yaml
 
     return {
         entry.alias or entry.name: read_package_yaml(LIBRARY / entry.name / "benchmark.yaml")["helm"]

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from medhelm.domain.benchmark import Category, Subcategory
-from medhelm.io.strict_yaml import read_package_yaml
+from medhelm.io.package_yaml import read_package_yaml
 
 FILE = Path(__file__).with_name("taxonomy.yaml")
 """The taxonomy as data."""

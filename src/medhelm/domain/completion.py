@@ -264,6 +264,11 @@ class Completion:
             if given and (kept := reported_name(given)) is not given:
                 object.__setattr__(self, name, kept)
 
+    @property
+    def is_metered(self) -> bool:
+        """True if the service reported tokens; a completion without a text needs none."""
+        return self.text is None or self.usage.input > 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCheck:

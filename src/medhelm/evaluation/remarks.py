@@ -11,9 +11,9 @@ from medhelm.domain import FailureCode, JudgeTally, Run
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.result import Remark
 from medhelm.domain.text import listed, metric_title, plural
-from medhelm.evaluation.recorder import FailureKind, FailureSummary, by_frequency
+from medhelm.evaluation.request_totals import FailureKind, FailureSummary, by_frequency
 from medhelm.models.provider import Provider
-from medhelm.models.providers.errors import ADVICE
+from medhelm.models.providers.advice import ADVICE
 
 if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset

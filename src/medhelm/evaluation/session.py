@@ -106,7 +106,7 @@ async def open_session(
     """
     from medhelm.models.concurrency import limit_connections  # lazy: not needed before a command is checked
     from medhelm.storage.audit import AuditLog
-    from medhelm.storage.store import StoreHost
+    from medhelm.storage.store_host import StoreHost
 
     remote = remote_of(environment or {})
     if remote:

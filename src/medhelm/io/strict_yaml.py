@@ -18,6 +18,7 @@ from pydantic import BaseModel, RootModel, ValidationError
 
 from medhelm.domain.text import value_in_words
 from medhelm.errors import ConfigError, Problem, suggestion
+from medhelm.io.package_yaml import LOADER
 
 # --- strict yaml ------------------------------------------------------------------------------------------------------
 
@@ -339,15 +340,3 @@ def _models_in(annotation: Any) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and not get_args(annotation) and issubclass(annotation, BaseModel):
         return [annotation]
     return [model for inner in get_args(annotation) for model in _models_in(inner)]
-
-
-# --- package yaml -----------------------------------------------------------------------------------------------------
-# Reads YAML files of this package without checks; `io.strict_yaml` reads those of users.
-
-LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The loader with libyaml is an order of magnitude faster; PyYAML can be installed without it."""
-
-
-def read_package_yaml(path: Path) -> Any:
-    """Return the content of a YAML file."""
-    return yaml.load(path.read_text(encoding="utf-8"), Loader=LOADER)  # noqa: S506 - a safe one

@@ -29,15 +29,10 @@ def charged(request: Request, completion: Completion) -> Usage:
 
     The upper bound counts a token per three characters of the prompt, and a completion up to its limit.
     """
-    if is_metered(completion):
+    if completion.is_metered:
         return completion.usage
     characters = sum(len(message.text) for message in request.prompt.messages)
     return Usage(input=characters // 3 + 1, output=request.max_tokens)
-
-
-def is_metered(completion: Completion) -> bool:
-    """Return True if the service reported tokens; a completion without a text needs none."""
-    return completion.text is None or completion.usage.input > 0
 
 
 class Budget:

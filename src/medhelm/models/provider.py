@@ -7,11 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol, TypeVar, cast, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast, runtime_checkable
 
 from medhelm.domain import Completion, FailureCode, Instance, Message, Model, Request, Usage
 from medhelm.errors import ProviderError
-from medhelm.io.http.client import HttpClient
+
+if TYPE_CHECKING:
+    from medhelm.io.http.client import HttpClient
 
 # --- provider ---------------------------------------------------------------------------------------------------------
 

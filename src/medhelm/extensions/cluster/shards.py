@@ -37,7 +37,8 @@ from medhelm.scoring.jury.panel import JudgeVerdict
 from medhelm.scoring.metrics import metrics_of
 from medhelm.storage.privacy import DELETED
 from medhelm.storage.runs import load_shards
-from medhelm.storage.store import DamagedRunError, Store, StoreHost, refuse_if_used_elsewhere, stored_folder
+from medhelm.storage.store import DamagedRunError, Store, stored_folder
+from medhelm.storage.store_host import StoreHost, refuse_if_used_elsewhere
 from medhelm.storage.stored_records import stored_records
 
 _NAMED = 8

@@ -41,7 +41,8 @@ from medhelm.domain.completion import Model
 from medhelm.domain.jury import AT_LEAST, JudgeReply
 from medhelm.domain.text import metric_title
 from medhelm.errors import UserError
-from medhelm.evaluation.recorder import CompletionCounter, identity, make_jury_result, software_versions
+from medhelm.evaluation.recorder import identity, software_versions
+from medhelm.evaluation.request_totals import CompletionCounter, make_jury_result
 from medhelm.evaluation.rescore import imported_benchmark
 from medhelm.extensions.exchange.fields import model_of
 from medhelm.io.parquet import ColumnWriter

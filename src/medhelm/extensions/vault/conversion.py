@@ -36,7 +36,8 @@ from medhelm.models.cache import (
 )
 from medhelm.storage.derived.folder import FOLDER
 from medhelm.storage.live_status import known_evaluations
-from medhelm.storage.store import ENCRYPTED, FORMAT, Store, create, find_store, open_store, processes_in, repair
+from medhelm.storage.store import ENCRYPTED, FORMAT, Store, create, find_store, open_store, repair
+from medhelm.storage.store_host import processes_in
 
 TIMEOUT_S = 10.0
 """Most seconds to wait for another process that uses the cache."""

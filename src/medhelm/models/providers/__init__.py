@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from medhelm.domain import Model
 from medhelm.errors import UserError, suggestion
 from medhelm.io import plugins
-from medhelm.io.http.client import HttpClient
 from medhelm.io.plugins import LazyMapping, Plugin, WithPlugins
 from medhelm.models.provider import Provider, ProviderContext, Service, SharedResources
+
+if TYPE_CHECKING:
+    from medhelm.io.http.client import HttpClient
 
 __all__ = ["SERVICES", "ProviderContext", "answers_in_process", "open_provider"]
 

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from medhelm.domain import Price
-from medhelm.io.strict_yaml import read_package_yaml
+from medhelm.io.package_yaml import read_package_yaml
 
 FOLDER = Path(__file__).parent
 """Folder of the files."""

@@ -12,7 +12,8 @@ import numpy as np
 from medhelm.analysis.means import estimate
 from medhelm.domain import JURY, RULES, Estimate, JudgeTally, Judgment, Jury, JuryResult, Model, Record, Run
 from medhelm.domain.benchmark import group_by
-from medhelm.evaluation.recorder import CompletionCounter, JudgeRecorder, RecordedScores, RequestTotals
+from medhelm.evaluation.recorder import RecordedScores
+from medhelm.evaluation.request_totals import CompletionCounter, JudgeRecorder, RequestTotals
 from medhelm.scoring.jury.panel import is_blank
 from medhelm.scoring.metric import Metric, not_computed
 from medhelm.scoring.metrics import METRICS

@@ -37,7 +37,7 @@ from medhelm.benchmarks.suites import constructions
 from medhelm.domain import Benchmark, Completion, Failure, Instance, Message, Model, Prompt, RunStatus
 from medhelm.errors import Interrupted, UserError
 from medhelm.evaluation.context import ContextFitter
-from medhelm.evaluation.recorder import RequestTotals
+from medhelm.evaluation.request_totals import RequestTotals
 from medhelm.evaluation.scheduler import Scheduler, acquire_lock
 from medhelm.evaluation.session import open_providers, open_session
 from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, Settings, StopReason
