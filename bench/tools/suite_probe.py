@@ -20,8 +20,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from medhelm.benchmarks.data.sampling import SampleOptions
-from medhelm.domain import Benchmark
+    from medhelm.domain import Benchmark
 
 PATIENTS, EVENTS = 2000, 6000
 """Size of the synthetic EHRSHOT: patients, and mean events of each. Every other one is a test patient with one label
@@ -105,6 +104,7 @@ def render_all(name: str, data: Path, sample: str, passes: int) -> dict[str, flo
     Returns instances, mean characters per prompt, and the median seconds of a pass, without the first, which imports.
     """
     from medhelm.benchmarks.data.dataset import open_dataset
+    from medhelm.benchmarks.data.sampling import SampleOptions
     from medhelm.benchmarks.prompts import render
 
     benchmark = _benchmarks(name)[0]
@@ -124,6 +124,7 @@ def render_all(name: str, data: Path, sample: str, passes: int) -> dict[str, flo
 def largest(data: Path) -> dict[str, str | int]:
     """Return the public benchmark with most instances among those with data in `data`, and their number."""
     from medhelm.benchmarks.data.dataset import open_dataset
+    from medhelm.benchmarks.data.sampling import SampleOptions
     from medhelm.errors import MissingError
 
     sizes: dict[str, int] = {}
