@@ -63,6 +63,7 @@ def test_damaged_prompts_are_named(medhelm: Medhelm, store: Path) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_model_on_one_benchmark_is_enough(medhelm: Medhelm, store: Path, kind: str) -> None:
     succeeded(medhelm("export", kind, "out", "--store", store, "--model", "baseline/majority"))
+    assert Path("out").exists()
 
 
 @pytest.mark.parametrize("kind", ["helm", "csv", "parquet"])

@@ -298,7 +298,6 @@ def check(
 
 def _context_windows(shared: Shared, names: Sequence[str]) -> dict[str, int]:
     """Return the context window of each model in tokens. Raises: UserError if one is unknown."""
-    from medhelm.errors import UserError
     from medhelm.models.catalog import find_models
     from medhelm.models.remote import without_gateway
 

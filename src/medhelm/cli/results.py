@@ -244,8 +244,6 @@ def _find_releases(shared: Shared, names: tuple[str, ...]) -> tuple[str, str] | 
 
     Raises: UserError if releases and models are mixed, or for more than two names.
     """
-    from pathlib import Path
-
     from medhelm.results.releases import CURRENT
     from medhelm.storage.releases import MANIFEST, release_names
     from medhelm.storage.store import Store

@@ -199,7 +199,7 @@ def _evaluate(
 ) -> Evaluation:
     """Evaluate models on benchmarks with these names; `errors`: those so far."""
     from medhelm.cli.common.progress import progress_listener
-    from medhelm.domain.text import listed, plural
+    from medhelm.domain.text import plural
     from medhelm.evaluation.evaluate import evaluate
     from medhelm.evaluation.session import next_metrics
     from medhelm.storage.store import create

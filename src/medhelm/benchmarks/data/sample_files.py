@@ -72,8 +72,6 @@ def write_files(rows: Iterable[Mapping[str, object]], folder: Path, *, benchmark
     """
     import duckdb
 
-    from medhelm.io.work_folders import WorkFolder  # lazy: nothing is written at the start
-
     files = _files([dict(row) for row in rows], benchmark)
     targets = {name: folder / name for name in files}
     for path in targets.values():
