@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from medhelm.results.runs.pricing import Pricing
     from medhelm.storage.audit import AuditLog
 
-_PATH = click.Path(path_type=Path)
-_Command = TypeVar("_Command", bound=Callable[..., Any])
+PATH = click.Path(path_type=Path)
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 @dataclass(slots=True)
@@ -107,21 +107,21 @@ _SHARED: dict[str, dict[str, Any]] = {
         "help": "Folder with results, or s3://, gs:// or az:// address of a published store.  "
         "[default: ./medhelm-store]",
     },
-    "data": {"type": _PATH, "metavar": "DIR", "help": "Folder with a subfolder of data for each benchmark."},
+    "data": {"type": PATH, "metavar": "DIR", "help": "Folder with a subfolder of data for each benchmark."},
     "benchmarks": {
-        "type": _PATH,
+        "type": PATH,
         "metavar": "DIR",
         "multiple": True,
         "help": "Folder with your own benchmarks; repeatable.",
     },
     "trust": {
-        "type": _PATH,
+        "type": PATH,
         "metavar": "DIR",
         "multiple": True,
         "help": "Allow this benchmark folder to run its hooks.py; remembered until the code changes; repeatable.",
     },
     "models": {
-        "type": _PATH,
+        "type": PATH,
         "metavar": "FILE",
         "help": "File that defines your own model names.  [default: ./models.yaml]",
     },
@@ -162,7 +162,7 @@ def _is_missed(context: click.Context, option: click.Option) -> bool:
     return option.name != "offline" and not isinstance(context.command, click.Group)
 
 
-def shared_options(*used: str) -> Callable[[_Command], _Command]:
+def shared_options(*used: str) -> Callable[[Command], Command]:
     """Add all shared options to a command or group; the last value on the command line wins.
 
     Help lists only the options in `used`. The others are accepted and have no effect on the command; a warning says so
@@ -189,7 +189,7 @@ def shared_options(*used: str) -> Callable[[_Command], _Command]:
         if parameter.name == "stores" and "store" in used and context.parent and not context.resilient_parsing:
             _protect([place for place in shared.stores or [Path("medhelm-store")] if isinstance(place, Path)])
 
-    def add(command: _Command) -> _Command:
+    def add(command: Command) -> Command:
         for name, settings in reversed(_SHARED.items()):
             variable = None if name == "json" else f"MEDHELM_{name.upper()}"
             command = click.option(

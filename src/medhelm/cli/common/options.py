@@ -7,26 +7,24 @@ from collections.abc import Callable
 from dataclasses import Field, dataclass, fields, replace
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import click
 
 from medhelm.cli.common import shell_completion
-from medhelm.cli.common.global_options import Shared
+from medhelm.cli.common.global_options import PATH, Command, Shared
 from medhelm.cli.common.printing import warn
 from medhelm.domain.options import Option, option, option_of
 from medhelm.evaluation.settings import JuryOptions, Settings
 from medhelm.results.options import BoardOptions, RunFilter
 
 FORMATS = click.Choice(["table", "json", "csv", "md", "latex"])
-_PATH = click.Path(path_type=Path)
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-def add_options(*options: Callable[[Any], Any]) -> Callable[[_Command], _Command]:
+def add_options(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
     """Combine decorators into one; help lists the options in this order."""
 
-    def add(command: _Command) -> _Command:
+    def add(command: Command) -> Command:
         for decorator in reversed(options):
             command = decorator(command)
         return command
@@ -54,7 +52,7 @@ def format_option(command: Callable[..., int]) -> Callable[..., int]:
 _DATES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]
 
 
-def options_of(kind: type[Any], name: str, *which: str) -> Callable[[_Command], _Command]:
+def options_of(kind: type[Any], name: str, *which: str) -> Callable[[Command], Command]:
     """Add the options of a dataclass to a command, which gets them as one object called `name`.
 
     `which`: fields or groups of options; none for all. Several of these decorators fill one object, so that help lists
@@ -67,7 +65,7 @@ def options_of(kind: type[Any], name: str, *which: str) -> Callable[[_Command], 
         if (form := option_of(part)) and (not which or {one.name, form.group} & {*which})
     ]
 
-    def add(command: _Command) -> _Command:
+    def add(command: Command) -> Command:
         @wraps(command)
         def collected(*args: Any, **given: Any) -> int:
             values: dict[str, Any] = {}
@@ -83,12 +81,12 @@ def options_of(kind: type[Any], name: str, *which: str) -> Callable[[_Command], 
             given[name] = replace(given[name], **values) if name in given else kind(**values)
             return cast("int", command(*args, **given))
 
-        return add_options(*(_click_option(part, target) for target, _, part in chosen))(cast("_Command", collected))
+        return add_options(*(_click_option(part, target) for target, _, part in chosen))(cast("Command", collected))
 
     return add
 
 
-def option_from(kind: type[Any], name: str, target: str = "") -> Callable[[_Command], _Command]:
+def option_from(kind: type[Any], name: str, target: str = "") -> Callable[[Command], Command]:
     """Add the option of one field to a command, which gets its value as `target`, or as the field is called."""
     return _click_option(next(one for one in fields(kind) if one.name == name), target or name)
 
@@ -99,7 +97,7 @@ def is_given(name: str) -> bool:
     return source is not click.core.ParameterSource.DEFAULT
 
 
-def _click_option(one: Field[Any], target: str) -> Callable[[_Command], _Command]:
+def _click_option(one: Field[Any], target: str) -> Callable[[Command], Command]:
     """Return the decorator that adds the option of a field."""
     form = option_of(one)
     assert form is not None, f"{one.name} is not an option"
@@ -147,7 +145,7 @@ def _click_type(one: Field[Any], form: Option) -> Any:
             highest = form.most if form.below is None else form.below
             return click.FloatRange(lowest, highest, form.above is not None, form.below is not None)
         case "Path":
-            return _PATH
+            return PATH
         case "datetime":
             return click.DateTime(_DATES)
     return None
@@ -178,7 +176,7 @@ class Dollars(click.FloatRange):
         return float(amount)
 
 
-def listen_options(port: int, tls: str) -> Callable[[_Command], _Command]:
+def listen_options(port: int, tls: str) -> Callable[[Command], Command]:
     """Add the options for the address of a server. `port`: the default; `tls`: the help of `--tls`."""
     return add_options(
         click.option(
@@ -193,11 +191,11 @@ def listen_options(port: int, tls: str) -> Callable[[_Command], _Command]:
             "--socket",
             "socket_file",
             metavar="PATH",
-            type=_PATH,
+            type=PATH,
             help="Listen on a socket file, which only you can open, instead of a port.",
         ),
         click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Address to listen on."),
-        click.option("--tls", "certificate", metavar="CERTIFICATE KEY", nargs=2, type=_PATH, help=tls),
+        click.option("--tls", "certificate", metavar="CERTIFICATE KEY", nargs=2, type=PATH, help=tls),
     )
 
 

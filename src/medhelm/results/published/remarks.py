@@ -7,7 +7,7 @@ from math import fsum
 
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.benchmarks.catalog import load_benchmarks
-from medhelm.benchmarks.data.sampling import PUBLISHED
+from medhelm.benchmarks.data.sampling import PUBLISHED as PUBLISHED_SAMPLE
 from medhelm.domain import JURY, Benchmark, Run
 from medhelm.domain.result import Remark
 from medhelm.domain.text import listed, plural
@@ -191,9 +191,9 @@ def _data_remarks(runs: Sequence[Run]) -> Iterator[Remark]:
             found.setdefault(CHANGED, {})[run.title] = None
         elif not (definition.source.files and all(definition.source.files.values())):
             found.setdefault(UNVERIFIED, {})[run.title] = None
-        has_published = definition is not None and PUBLISHED in definition.samples
+        has_published = definition is not None and PUBLISHED_SAMPLE in definition.samples
         sample = run.settings.get("sample", "default")
-        same = (PUBLISHED,) if has_published else (PUBLISHED, "default")
+        same = (PUBLISHED_SAMPLE,) if has_published else (PUBLISHED_SAMPLE, "default")
         if run.settings.get("seed", 0) != 0 or sample not in same:
             found.setdefault(OFFERED if has_published else REDRAWN, {})[run.title] = None
     for kind in (OWN, CHANGED, UNVERIFIED, REDRAWN, OFFERED):
@@ -206,7 +206,7 @@ OWN = ("own_data", "Run on own data, so the published scores are for other insta
 CHANGED = ("changed_definition", "The benchmark definition is not the built-in one, so the data may differ", "")
 UNVERIFIED = ("unverified_data", "The published data has no public copy to compare with", "")
 REDRAWN = ("different_selection", "The selection of instances differs from the published one", "")
-OFFERED = (*REDRAWN[:2], f" Use `medhelm run --sample {PUBLISHED}` for the published one.")
+OFFERED = (*REDRAWN[:2], f" Use `medhelm run --sample {PUBLISHED_SAMPLE}` for the published one.")
 """Code, text and advice of remarks on data."""
 
 

@@ -15,7 +15,7 @@ from medhelm.extensions.web.page import Download, Page, PageNotFound, PageReques
 from medhelm.extensions.web.pages.leaderboard import marks_of
 from medhelm.extensions.web.selection import board_of, choices_of, selected_inputs, selection_of
 from medhelm.extensions.web.site import Site
-from medhelm.reports import comparison as report
+from medhelm.reports import comparison as comparison_report
 from medhelm.reports.formats.tables import score_decimals
 from medhelm.results.comparison import compare_inputs
 
@@ -39,13 +39,13 @@ def page(site: Site, request: PageRequest) -> Page:
         "first": first,
         "second": second,
         "found": found,
-        "verdict": report.verdict(found) if found else (),
+        "verdict": comparison_report.verdict(found) if found else (),
         "cells": {(cell.model, cell.benchmark): cell for cell in site.inputs().cells},
         "decimals": score_decimals,
         "level": LEVEL,
         "chart": differences_chart(found) if found else None,
         "overall": _overall(found) if found else (),
-        "finding": report.finding(found) if found else "",
+        "finding": comparison_report.finding(found) if found else "",
         "links": chart_links(
             request, "compare_chart", "differences", {"a": first, "b": second, **selection.parameters}
         ),
@@ -63,13 +63,13 @@ def _compared(board: Leaderboard) -> Iterator[tuple[str, str]]:
 def csv(site: Site, request: PageRequest) -> Download:
     """Return the comparison as CSV."""
     found = _comparison(site, request, request.text("a"), request.text("b"))
-    return text_download(report.to_table(found, "csv"), "comparison", "csv")
+    return text_download(comparison_report.to_table(found, "csv"), "comparison", "csv")
 
 
 def json_(site: Site, request: PageRequest) -> Download:
     """Return the comparison as JSON, with the keys of `medhelm compare A B --json`."""
     found = _comparison(site, request, request.text("a"), request.text("b"))
-    return json_download(report.as_json(found), "comparison")
+    return json_download(comparison_report.as_json(found), "comparison")
 
 
 def chart(site: Site, request: PageRequest) -> Download:
@@ -95,5 +95,6 @@ def _comparison(site: Site, request: PageRequest, first: str, second: str) -> Co
 def _overall(found: Comparison) -> list[tuple[str, PairedDifference, float]]:
     """Return name, difference and adjusted p-value of the averages."""
     return [
-        (name, test.difference, test.p_adjusted(found.adjustment)) for name, test in report.overall_tests(found).items()
+        (name, test.difference, test.p_adjusted(found.adjustment))
+        for name, test in comparison_report.overall_tests(found).items()
     ]
