@@ -26,7 +26,7 @@ settings.register_profile("medhelm", max_examples=30, deadline=None, suppress_he
 settings.load_profile("medhelm")  # a busy machine fails no test
 
 TESTS = Path(__file__).parent
-FAST = {"analysis", "benchmarks", "domain", "io", "models", "reports", "scoring"}
+FAST = {"analysis", "benchmarks", "domain", "io", "models", "scoring"}
 """Folders of tests that need no run and no process."""
 
 SLOW = {

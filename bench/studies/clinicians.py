@@ -21,7 +21,7 @@ from medhelm.analysis.agreement.jury_vs_clinicians import SHARE, Conclusion, con
 from medhelm.analysis.agreement.reliability import RaterAgreement, jury_and_raters, one_rater_agreement, rater_effect
 from medhelm.analysis.jury.judges import JudgeScores, jury_reliability
 from medhelm.analysis.means import Floats
-from medhelm.reports.formats.tables import Value, render
+from medhelm.results.formats.tables import Value, render
 
 NAN = float("nan")
 SEED = 20

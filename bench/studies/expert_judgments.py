@@ -23,7 +23,7 @@ from bench.studies.expert_data import LABELS, Claim, Graded, Notes, claims, grad
 from medhelm.analysis.agreement.coefficients import Level, average_ranks, krippendorff_alpha, spearman, weighted_kappa
 from medhelm.analysis.agreement.jury_vs_clinicians import standardized_icc
 from medhelm.analysis.means import Floats, bootstrap_statistic, wilson_interval
-from medhelm.reports.formats.tables import Value, render, with_interval
+from medhelm.results.formats.tables import Value, render, with_interval
 from medhelm.scoring.metrics.rouge import Rouge, rouge, words
 
 ROOT = Path(__file__).resolve().parent.parent.parent

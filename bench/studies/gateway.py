@@ -40,7 +40,7 @@ from bench.table import table
 from bench.tools.gateway_server import model_at, opened
 from medhelm.__main__ import GARBAGE_AFTER
 from medhelm.domain import Message, Prompt, Request
-from medhelm.extensions.cluster.gateway.worker import RemoteGateway
+from medhelm.extensions.cluster.gateway import RemoteGateway
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.budget import Budget
 from medhelm.models.remote import GATEWAY_VARIABLE

@@ -39,7 +39,7 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.domain import Benchmark, Completion, Instance, JudgeReply, Judgment, Jury, Model, Prompt
 from medhelm.errors import MissingError
-from medhelm.reports.formats.tables import render as table
+from medhelm.results.formats.tables import render as table
 from medhelm.scoring.jury.panel import JudgeVerdict, jury_verdict, shown_texts
 from medhelm.scoring.jury.parsing import parse_judgments, published_grades, retry_reason
 from medhelm.scoring.jury.prompt_injection import find_injections

@@ -23,7 +23,7 @@ from medhelm.domain import JURY, Prompt
 from medhelm.errors import MissingError
 from medhelm.evaluation.requests import in_request_order
 from medhelm.models.prompt_caching import CachePrices, shared_prefix
-from medhelm.reports.formats.tables import render as table
+from medhelm.results.formats.tables import render as table
 from medhelm.scoring.jury.prompts import judge_prompts
 from medhelm.scoring.metrics import METRIC_NAMES
 

@@ -37,7 +37,7 @@ from bench.tools.small_models import (
     save_minilm_as_distilbert,
 )
 from medhelm.domain import Run
-from medhelm.reports.formats.tables import Value, render, with_interval
+from medhelm.results.formats.tables import Value, render, with_interval
 from medhelm.storage.judgments import read_columns as read_judgment_columns
 from medhelm.storage.runs import load_runs, read_records
 from medhelm.storage.store import open_store

@@ -34,7 +34,7 @@ from medhelm.models.cache import Cache
 from medhelm.models.catalog import find_models
 from medhelm.models.client import Client, SendingLimits
 from medhelm.models.providers import open_provider
-from medhelm.reports.formats.tables import render as table
+from medhelm.results.formats.tables import render as table
 
 SLOTS, SECONDS = 20, 0.5
 """Requests that a server works on at a time, and seconds for each."""

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.studies.verdicts import EqualModels, KnownModels, leaderboard
+from medhelm.analysis.leaderboard.averages import overtaken, panel_win_shares
 from medhelm.analysis.leaderboard.cells import DECIMALS, win_shares
-from medhelm.analysis.leaderboard.rival_panel import overtaken, panel_win_shares
 from medhelm.analysis.means import Floats, row_means
 from medhelm.results.published.boards import published_leaderboard
 

@@ -21,7 +21,7 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.prompts import render
 from medhelm.errors import MissingError
-from medhelm.reports.formats.tables import render as table
+from medhelm.results.formats.tables import render as table
 from medhelm.scoring.metrics import METRIC_NAMES
 
 TOKEN = re.compile(r"\w{1,5}|[^\w\s]")

@@ -22,12 +22,11 @@ from aiohttp import web
 
 from medhelm.__main__ import GARBAGE_AFTER
 from medhelm.domain import Completion, Model, Price, Request, Usage
-from medhelm.extensions.cluster.gateway.openai_api import chat_response
-from medhelm.extensions.cluster.gateway.server import Access, Gateway, serve
+from medhelm.extensions.cluster.gateway_server import Access, Gateway, chat_response, serve
+from medhelm.io.files import NumberLocks
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.io.http.listening import listen_on
-from medhelm.io.locks import NumberLocks
 from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
 from medhelm.models.cache_reader import CacheReader

@@ -55,10 +55,9 @@ def measure(setting: Setting | None = None) -> dict[str, float]:
     import torch
 
     from bench.tools.random_models import byte_tokenizer, random_llama
-    from medhelm.extensions.local.engine import Engine
     from medhelm.extensions.local.generation import GenerationState, LoadedNetwork, remembers_by_attention
-    from medhelm.extensions.local.loading import LoadedModel
-    from medhelm.extensions.local.weights import ChatTemplate
+    from medhelm.extensions.local.huggingface import Engine
+    from medhelm.extensions.local.loading import ChatTemplate, LoadedModel
 
     setting = setting or Setting()
     model = random_llama(setting.sizes, device=setting.device, dtype=getattr(torch, setting.dtype))

@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from medhelm.results.comparison import compare
     from medhelm.results.leaderboard import leaderboard
     from medhelm.results.options import BoardOptions, CalibrationOptions, RunFilter
-    from medhelm.results.published.boards import published_leaderboard
-    from medhelm.results.published.cells import published_scores
-    from medhelm.results.runs.scores import load_runs, read_judgments, read_records
+    from medhelm.results.published.boards import published_leaderboard, published_scores
+    from medhelm.results.runs.cells import load_runs, read_judgments, read_records
 
 __version__ = "0.2.0"
 
@@ -70,9 +69,8 @@ _MODULES = {
     "models.catalog": "find_models",
     "results.comparison": "compare",
     "results.leaderboard": "leaderboard",
-    "results.published.boards": "published_leaderboard",
-    "results.published.cells": "published_scores",
-    "results.runs.scores": "load_runs read_judgments read_records",
+    "results.published.boards": "published_leaderboard published_scores",
+    "results.runs.cells": "load_runs read_judgments read_records",
     "results.options": "BoardOptions CalibrationOptions RunFilter",
 }
 """Module -> the public names that it defines. Loaded on first use, so that the command line starts at once."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from medhelm.analysis.completion_use import RunUse, pooled_use
+from medhelm.analysis.planned_cost import RunUse, pooled_use
 from tests.support.values import present
 
 ONE = RunUse(completions=2, input_tokens=300, output_tokens=20, seconds=np.array([1.0, 3.0]))

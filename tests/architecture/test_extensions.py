@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from medhelm.cli import cli
-from medhelm.cli.export import export
+from medhelm.cli.releases import export
 from medhelm.io.plugins import (
     CLIENTS,
     COMMANDS,

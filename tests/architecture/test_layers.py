@@ -20,7 +20,7 @@ TESTS = ROOT / "tests"
 LAYERS = (
     {"errors", "domain"},
     {"io", "analysis"},
-    {"storage", "reports"},
+    {"storage"},
     {"benchmarks", "models"},
     {"scoring"},
     {"evaluation"},
@@ -114,7 +114,7 @@ def test_packages_import_only_from_layers_below() -> None:
     ("importer", "imported"),
     [
         *(("io.files", "storage.store"), ("io.files", "analysis.cost")),
-        *(("storage.runs", "reports.runs"), ("domain", "io"), ("cli.run", "extensions.web.page")),
+        *(("storage.runs", "results.runs.view"), ("domain", "io"), ("cli.run", "extensions.web.page")),
         ("extensions.paper.figures", "extensions.web.page"),
     ],
 )

@@ -24,17 +24,17 @@ STANDARD: Mapping[str, Mapping[str, str]] = {
         "extensions.cluster.gateway_command": "the type of a listening socket",
         "io.http.egress": "looks up names, which it then checks",
         "io.http.listening": "listens: on this machine, or with a certificate",
-        "extensions.cluster.ray.connection": "asks whether a Ray cluster, which the policy admitted, listens",
-        "extensions.cluster.gateway.server": "the type of a listening socket",
-        "extensions.local.server": "finds a free port of this machine",
+        "extensions.cluster.ray": "asks whether a Ray cluster, which the policy admitted, listens",
+        "extensions.cluster.gateway_server": "the type of a listening socket",
+        "extensions.local.vllm": "finds a free port of this machine",
         "extensions.web.server": "the type of a listening socket",
     },
     "ssl": {
         "extensions.cluster.gateway_command": "the certificate of the gateway",
-        "io.http.errors": "explains errors of certificates",
+        "io.http.client": "explains errors of certificates",
         "io.http.egress": "certificates that models.yaml names",
         "io.http.listening": "checks the certificate of a server",
-        "extensions.cluster.gateway.server": "the certificate of the gateway",
+        "extensions.cluster.gateway_server": "the certificate of the gateway",
     },
     "multiprocessing": {"extensions.exchange.helm.importer": "processes on this machine, through pipes"},
 }
@@ -47,7 +47,7 @@ UNUSED = {
 """Modules of the standard library that none of ours imports."""
 
 CONNECTING = {
-    "create_connection": {"extensions.cluster.ray.connection"},
+    "create_connection": {"extensions.cluster.ray"},
     "create_server": {"extensions.web.server"},
     "open_connection": set[str](),
     "open_unix_connection": set[str](),
@@ -55,12 +55,12 @@ CONNECTING = {
     "urlopen": set[str](),
     "urlretrieve": set[str](),
     "UpdatePrices": set[str](),  # genai-prices
-    "ClientSession": {"io.http.egress", "extensions.cluster.gateway.worker"},
+    "ClientSession": {"io.http.egress", "extensions.cluster.gateway"},
     "HttpClient": {
         "evaluation.plan",
         "evaluation.session",
-        "extensions.exchange.object_store.store",
-        "extensions.cluster.ray.worker",
+        "extensions.exchange.object_store",
+        "extensions.cluster.ray",
         "models.model_check",
     },
 }

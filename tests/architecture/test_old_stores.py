@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from medhelm.extensions.vault.conversion import encrypt_store
+from medhelm.extensions.vault.commands import encrypt_store
 from medhelm.io.files import KEY_VARIABLE
 from tests.support.cli import Medhelm
 

@@ -58,7 +58,7 @@ def test_a_reader_that_has_had_enough_is_no_error() -> None:
         ("import medhelm.cli", {"pydantic", "aiohttp", "numpy", "duckdb", "yaml", "starlette", "uvicorn", "jinja2"}),
         (
             "import click; from medhelm.cli import cli; click.Context(cli).get_help()",
-            {"medhelm.cli.run", "medhelm.cli.common.output", "asyncio"},
+            {"medhelm.cli.run", "medhelm.cli.output", "asyncio"},
         ),
         # What the end of a run needs is loaded while the first questions are on their way.
         (
@@ -78,7 +78,7 @@ def test_what_is_needed_later_is_loaded_later(code: str, later: set[str]) -> Non
     assert later.isdisjoint(done.stdout.split())
 
 
-CORE_LINES = 10_300
+CORE_LINES = 10_550
 """Most lines of code, without blank lines, comments and docstrings, that running an evaluation imports at first: whole
 chapters, also where it needs a part of them. Lower this number when the core shrinks."""
 
@@ -113,7 +113,6 @@ def test_the_core_is_small() -> None:
         "medhelm.extensions.web",
         "medhelm.extensions.exchange",
         "medhelm.results",
-        "medhelm.reports",
         "medhelm.cli",
         *(
             "medhelm.extensions.local",

@@ -12,8 +12,8 @@ import pytest
 from bench.studies import expert_judgments as expert_judgements
 from bench.studies.expert_data import Graded, Notes, claims, graded_sets, note_preferences
 from bench.studies.expert_judgments import BEGIN, END, PAGE, hits, kappa_by_rank, scorers, shared_words, tables
-from medhelm.reports.formats.tables import with_interval
 from medhelm.results.agreement import agreement
+from medhelm.results.formats.tables import with_interval
 from tests.support.benchmarks.library import benchmark
 
 NUMBER = re.compile(r"-?\d+\.\d+")

@@ -14,7 +14,7 @@ import pytest
 from medhelm.benchmarks.definition import LIBRARY, definition_file, missing_columns_error, read_definition
 from medhelm.domain import AnswerField, Benchmark, SampleRule, Source, Taxonomy
 from medhelm.errors import ConfigError, DataError
-from medhelm.io.package_docs import find_document
+from medhelm.io.plugins import find_document
 from medhelm.io.strict_yaml import load_yaml
 from tests.support.benchmarks.definitions import METRICS, Make
 

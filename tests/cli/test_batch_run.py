@@ -16,7 +16,7 @@ from medhelm.models.batch.anthropic import AnthropicBatches
 from medhelm.models.batch.openai import OpenAIBatches
 from medhelm.models.cache import Cache
 from medhelm.models.cache_reader import CacheReader
-from medhelm.models.reasoning import LENGTH
+from medhelm.models.provider import LENGTH
 from medhelm.storage.judgments import read_replies
 from medhelm.storage.runs import load_runs, read_columns
 from medhelm.storage.store import Store

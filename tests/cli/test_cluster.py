@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.extensions.cluster.ray import connection
+from medhelm.extensions.cluster import ray as connection
 from tests.support.benchmarks.choice import DEFINITION, make_benchmark
 from tests.support.cli import Medhelm, assert_refused, succeeded
 from tests.support.plugins import Install

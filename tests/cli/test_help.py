@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from medhelm.cli import GROUPS, cli
-from medhelm.cli.common.global_options import Shared
+from medhelm.cli.global_options import Shared
 
 WIDTH = 80
 SUMMARY = 45

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import medhelm as package
-from medhelm.reports.formats.tables import p_text
+from medhelm.results.formats.tables import p_text
 from tests.support.cli import Medhelm
 from tests.support.six_stores import STORES, make
 from tests.support.statements import Pair, Statements, ranks, read

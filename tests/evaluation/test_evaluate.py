@@ -337,7 +337,7 @@ def test_scores_of_a_whole_run_are_kept_at_its_end(
     tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_scores, "LEAST_AT_END", 1)
-    monkeypatch.setattr("medhelm.storage.derived.score_file.LEAST_RECORDS", 1)
+    monkeypatch.setattr("medhelm.storage.run_scores.LEAST_RECORDS", 1)
     server.answer_with(answers_with(lambda n: perfect(n) if n else "C"))
     run(tmp_path, [model(server)], shard=Shard(index=1, count=2))
     assert not (tmp_path / "store" / "derived").exists(), "the scores of a shard count only once it is merged"

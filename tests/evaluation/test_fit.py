@@ -39,7 +39,7 @@ from medhelm.evaluation.settings import Evaluation, JuryChange, Settings
 from medhelm.models.catalog import find_models
 from medhelm.models.providers.errors import classify_error, parse_error
 from medhelm.models.providers.openai import SERVICE
-from medhelm.results.instance import find_instance
+from medhelm.results.cases import find_instance
 from medhelm.results.leaderboard import leaderboard
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.damage import DamagedRunWarning

@@ -16,7 +16,7 @@ from filelock import FileLock
 
 from medhelm.errors import BudgetError, Interrupted, StoreFullError, UserError
 from medhelm.evaluation.scheduler import ITEMS_PER_TURN, Scheduler, StopSwitch, acquire_lock
-from medhelm.io.locks import finish_in_thread
+from medhelm.io.files import finish_in_thread
 from medhelm.models.client import ModelUnusable
 from tests.support import virtual_time
 

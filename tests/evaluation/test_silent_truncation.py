@@ -14,7 +14,7 @@ from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.data.sampling import SampleOptions
 from medhelm.benchmarks.prompts import render
 from medhelm.evaluation.context import n_characters
-from medhelm.evaluation.silent_truncation import Plateau, find_plateau
+from medhelm.evaluation.remarks import Plateau, find_plateau
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.benchmarks.library import benchmark
 from tests.support.cli import Medhelm

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from medhelm.errors import StoreFullError, UserError
-from medhelm.io.output_folder import EXPORT_MANIFEST, check_export, new_export
+from medhelm.io.folders import EXPORT_MANIFEST, check_export, new_export
 
 
 def put(folder: Path, name: str = "table.csv", text: str = "a\n", kind: str = "csv") -> None:

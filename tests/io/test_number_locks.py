@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from medhelm.errors import StoreError
-from medhelm.io.locks import POSITIONS, NumberLocks
+from medhelm.io.files import POSITIONS, NumberLocks
 
 
 @pytest.mark.parametrize("number", [0, 1, POSITIONS - 1, POSITIONS + 7])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from medhelm.errors import UserError
-from medhelm.io.package_docs import find_document, find_documents
+from medhelm.io.plugins import find_document, find_documents
 from tests.support.cli import Medhelm
 
 ROOT = Path(__file__).parents[2]

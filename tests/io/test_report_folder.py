@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from medhelm.errors import StoreFullError, UserError
-from medhelm.io.output_folder import REPORT_MANIFEST, check_report, write_report
+from medhelm.io.folders import REPORT_MANIFEST, check_report, write_report
 
 FILES = {"README.md": b"# hello\n", "tables/table1.csv": b"a,b\n"}
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.io.output_folder import write_report
+from medhelm.io.folders import write_report
 
 WRITER = """
 import os, signal, sys
 from pathlib import Path
-from medhelm.io.output_folder import write_report
+from medhelm.io.folders import write_report
 
 stop_at, calls = int(sys.argv[2]), 0
 

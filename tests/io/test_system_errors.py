@@ -13,8 +13,8 @@ import duckdb
 import pytest
 
 from medhelm.errors import DataError, MedHelmError
-from medhelm.io.output_folder import output_errors
-from medhelm.io.system_errors import system_error
+from medhelm.io.files import system_error
+from medhelm.io.folders import output_errors
 
 
 def converted(error: BaseException) -> MedHelmError:

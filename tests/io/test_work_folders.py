@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.io import work_folders
-from medhelm.io.work_folders import DEAD, PREFIX, REPLACED, WorkFolder, clear_leftovers, delete_folder
+from medhelm.io import folders as work_folders
+from medhelm.io.folders import DEAD, PREFIX, REPLACED, WorkFolder, clear_leftovers, delete_folder
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX locks")
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from medhelm.io.work_folders import WorkFolder
+from medhelm.io.folders import WorkFolder
 work = WorkFolder(Path(sys.argv[1]))
 (work.path / "text").write_text("canary")
 os.kill(os.getpid(), signal.SIGKILL)

@@ -22,9 +22,8 @@ from hypothesis import strategies as st
 
 from medhelm.domain import Completion, Failure, Message, Model, Price, Prompt, Request, Usage
 from medhelm.errors import BudgetError, ProviderError, StoreError, StoreFullError, UserError
-from medhelm.io.http.client import HttpClient, read_json
+from medhelm.io.http.client import HttpClient, read_json, retry_after_s
 from medhelm.io.http.egress import EgressPolicy
-from medhelm.io.http.errors import retry_after_s
 from medhelm.models import cache as cache_module
 from medhelm.models.budget import Budget, largest_cost_usd
 from medhelm.models.cache import Cache

@@ -12,7 +12,7 @@ from medhelm.domain.completion import ModelCheck
 from medhelm.errors import UserError
 from medhelm.models.catalog import find_models
 from medhelm.models.model_check import check
-from medhelm.reports.models import check_lines
+from medhelm.results.catalog import check_lines
 from tests.support.servers.openai import Answer, Server
 from tests.support.servers.vendors import ANTHROPIC, GOOGLE, KEYS, OPENAI, VENDORS, Vendor, dig
 

@@ -11,7 +11,7 @@ from medhelm.domain import Model, Price
 from medhelm.errors import ConfigError, UserError
 from medhelm.models.price_book import PriceBook, read_price_books
 from medhelm.models.prices import price_of
-from medhelm.results.published.data import load_results
+from medhelm.results.published.boards import load_results
 
 DAY = date(2025, 9, 1)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from medhelm.domain import Completion, Message, Prompt, Request, Usage
-from medhelm.models.reasoning import separate_reasoning
+from medhelm.models.provider import separate_reasoning
 from tests.support.stores import make_model
 
 REQUEST = Request(model=make_model("openai/m"), prompt=Prompt((Message("user", "Why?"),)), max_tokens=9)

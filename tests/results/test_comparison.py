@@ -12,13 +12,13 @@ import pytest
 from medhelm.analysis.comparison.power import PowerDesign, detectable_effects
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.errors import ConfigError, UserError
-from medhelm.reports.comparison import pairs_as_json
 from medhelm.results.comparison import (
     compare_all_models,
     compare_cells,
     compare_models,
     compare_published_models,
     measure_power,
+    pairs_as_json,
 )
 from medhelm.results.leaderboard import leaderboard, read_inputs
 from medhelm.results.options import BoardOptions

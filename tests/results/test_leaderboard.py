@@ -12,8 +12,7 @@ from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import Taxonomy
 from medhelm.domain.result import Remark
 from medhelm.errors import ConfigError, StoreError, UserError
-from medhelm.extensions.web.selection import BoardSelection, board_of
-from medhelm.extensions.web.site import Site
+from medhelm.extensions.web.site import BoardSelection, Site, board_of
 from medhelm.results.comparison import compare_all_models
 from medhelm.results.leaderboard import leaderboard, leaderboard_of_scores
 from medhelm.results.options import BoardOptions

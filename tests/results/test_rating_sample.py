@@ -27,8 +27,7 @@ from medhelm.domain import (
 )
 from medhelm.errors import ConfigError, UserError
 from medhelm.io.spreadsheets import LONGEST_CELL
-from medhelm.reports.agreement import sample_to_csv
-from medhelm.results.agreement import draw_rating_sample
+from medhelm.results.agreement import draw_rating_sample, sample_to_csv
 from medhelm.results.options import DrawOptions, RunFilter
 from medhelm.results.ratings import RatedBenchmark, read_ratings
 from tests.support.cli import Medhelm

@@ -24,7 +24,7 @@ from medhelm.evaluation.session import EvaluationSetup
 from medhelm.evaluation.settings import Evaluation, JuryChange, Settings
 from medhelm.models.price_book import read_price_books
 from medhelm.results.cost import make_bill
-from medhelm.results.runs.pricing import Pricing
+from medhelm.results.options import Pricing
 from medhelm.results.spending import read_spending
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.damage import DamagedRunWarning

@@ -1,4 +1,4 @@
-"""Tests of `medhelm.results.suites`."""
+"""Tests of `medhelm.results.catalog`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.benchmarks.suites import load_suite
 from medhelm.errors import ConfigError
-from medhelm.results.suites import resolve_suite, suite_sort_key
+from medhelm.results.catalog import resolve_suite, suite_sort_key
 
 OWN = Column(benchmark="own", title="Own", category="ours", subcategory="wards", metric="exact_match")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from medhelm.benchmarks.suites import load_suite
 from medhelm.benchmarks.taxonomy import load_taxonomy
-from medhelm.results.taxonomy import coverage
+from medhelm.results.catalog import coverage
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.benchmarks.library import NAMES, benchmark
 from tests.support.cli import Medhelm

@@ -27,7 +27,7 @@ from medhelm.domain import (
     Usage,
 )
 from medhelm.errors import StoreError
-from medhelm.extensions.paper.reference_filter.marks import MARKS
+from medhelm.extensions.paper.reference_filter.report import MARKS
 from medhelm.models.cache import Cache
 from medhelm.storage.json_form import TUPLE, JsonForm
 from medhelm.storage.judgments import (

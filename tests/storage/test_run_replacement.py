@@ -15,7 +15,7 @@ from filelock import FileLock
 
 from medhelm.errors import StoreError
 from medhelm.extensions.exchange.helm.importer import import_helm
-from medhelm.io import output_folder
+from medhelm.io import folders as output_folder
 from medhelm.storage.run_folders import read_run_folders, remove_runs
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store, open_store, restore_run

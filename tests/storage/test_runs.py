@@ -34,7 +34,7 @@ from medhelm.domain import (
     Usage,
 )
 from medhelm.errors import StoreError, StoreFullError
-from medhelm.io import output_folder
+from medhelm.io import folders as output_folder
 from medhelm.storage.damage import DamagedRunWarning, no_damaged_runs
 from medhelm.storage.judgments import read_judgments
 from medhelm.storage.runs import (

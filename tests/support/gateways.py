@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.domain import Completion, Message, Model, Price, Prompt, Request, Usage
-from medhelm.extensions.cluster.gateway.address import NamedToken, Tokens
-from medhelm.extensions.cluster.gateway.server import Access, Gateway, serve
-from medhelm.extensions.cluster.gateway.worker import GatewayClient, RemoteGateway
+from medhelm.extensions.cluster.gateway import GatewayClient, NamedToken, RemoteGateway, Tokens
+from medhelm.extensions.cluster.gateway_server import Access, Gateway, serve
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.io.http.listening import listen_on_file
 from medhelm.models.budget import Budget

@@ -14,7 +14,7 @@ import pytest
 
 from medhelm.domain import Completion, Message, Model, Price, Prompt, Request, Usage
 from medhelm.errors import Interrupted
-from medhelm.io.locks import NumberLocks, number_of
+from medhelm.io.files import NumberLocks, number_of
 from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
 from medhelm.models.client import Client, ClientResult, Timing
@@ -26,7 +26,7 @@ ASKED = Request(model=MODEL, prompt=Prompt((Message("user", "Is it?"),)), max_to
 HOLDER = """
 import sys, time
 from pathlib import Path
-from medhelm.io.locks import NumberLocks
+from medhelm.io.files import NumberLocks
 numbers = NumberLocks(Path(sys.argv[1]))
 assert numbers.take(int(sys.argv[2]))
 print("held", flush=True)

@@ -148,7 +148,7 @@ asyncio sqlite3 duckdb numpy scipy.stats aiohttp filelock medhelm.evaluation.run
 medhelm.evaluation.evaluate medhelm.evaluation.python_api medhelm.extensions.cluster.shards
 medhelm.evaluation.check
 medhelm.scoring.jury.panel medhelm.analysis.ratios medhelm.storage.audit
-medhelm.results.leaderboard medhelm.extensions.paper medhelm.results.runs.purge medhelm.extensions.vault.conversion
+medhelm.results.leaderboard medhelm.extensions.paper medhelm.results.runs.purge medhelm.extensions.vault.commands
 medhelm.extensions.exchange.helm.importer medhelm.extensions.web.export
 """.split()  # noqa: SIM905
 """Modules that commands import."""

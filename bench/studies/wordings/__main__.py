@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from bench.studies.wordings.form import Reading, read_all
-from medhelm.reports.formats.tables import render
+from medhelm.results.formats.tables import render
 
 READERS = (
     "chat",

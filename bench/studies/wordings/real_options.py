@@ -17,7 +17,7 @@ from bench.studies.wordings.choice import Options, read, values
 from bench.studies.wordings.form import Form, Reading, read_all
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import open_dataset
-from medhelm.reports.formats.tables import render
+from medhelm.results.formats.tables import render
 from medhelm.scoring.metrics import METRIC_NAMES
 
 BENCHMARKS = ("med_qa", "medbullets", "head_qa", "med_mcqa", "pubmed_qa", "race_bias")

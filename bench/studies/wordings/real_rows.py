@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from bench.studies.wordings.medec import FINE, FIVE
 from bench.studies.wordings.sql import ALONE, JSON, PROSE, bare
-from medhelm.reports.formats.tables import render
+from medhelm.results.formats.tables import render
 from medhelm.scoring.answers.note_error import read_error_judgment
 from medhelm.scoring.sql.extract import find_query
 

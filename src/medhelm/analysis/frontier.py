@@ -24,10 +24,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from medhelm.analysis.completion_use import CompletionUse
 from medhelm.analysis.cost import CostRange, CostSum
 from medhelm.analysis.leaderboard.cells import AlignedScores
 from medhelm.analysis.means import Floats, cluster_totals, constant_variance
+from medhelm.analysis.planned_cost import CompletionUse
 from medhelm.domain import Usage
 from medhelm.domain.result import Remark
 

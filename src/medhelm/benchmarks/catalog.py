@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 
 from medhelm.benchmarks.definition import FILE_NAME, LIBRARY, find_checked, read_definition
-from medhelm.benchmarks.names import check_name, slug
+from medhelm.benchmarks.prompts import check_name, slug
 from medhelm.domain import Benchmark
 from medhelm.errors import ConfigError, UserError, suggestion
 from medhelm.io import plugins

@@ -23,10 +23,10 @@ from medhelm.benchmarks.data.sampling import (
 )
 from medhelm.domain import Benchmark
 from medhelm.errors import DataError, MissingError, UserError
+from medhelm.io.files import finish_in_thread
+from medhelm.io.folders import output_error
 from medhelm.io.http.egress import EgressPolicy, note_request, way_of
 from medhelm.io.http.hosts import SUBJECT, Audit, Subject, is_loopback
-from medhelm.io.locks import finish_in_thread
-from medhelm.io.output_folder import output_error
 
 if TYPE_CHECKING:
     import aiohttp
@@ -211,7 +211,7 @@ async def _download(downloader: _Downloader, address: str, partial: Path) -> Non
     """Download `address` to `partial`, resuming an earlier download."""
     import aiohttp
 
-    from medhelm.io.http.errors import connection_problem  # lazy, like the HTTP library
+    from medhelm.io.http.client import connection_problem  # lazy, like the HTTP library
 
     start = partial.stat().st_size if partial.exists() else 0
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})

@@ -27,7 +27,7 @@ from traceback import extract_tb
 from medhelm.benchmarks.definition import FILE_NAME, HOOKS, LIBRARY
 from medhelm.domain import Benchmark
 from medhelm.errors import DataError, UserError
-from medhelm.io.output_folder import write_file
+from medhelm.io.folders import write_file
 
 # --- hooks ------------------------------------------------------------------------------------------------------------
 

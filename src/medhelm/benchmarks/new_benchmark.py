@@ -19,14 +19,13 @@ from medhelm.benchmarks.data.instances import scalar_text
 from medhelm.benchmarks.data.readers import READERS, proposed_values
 from medhelm.benchmarks.data_quality import are_record_numbers
 from medhelm.benchmarks.definition import FILE_NAME, SAMPLE_ROWS
-from medhelm.benchmarks.names import slug
-from medhelm.benchmarks.prompts import LETTERS
+from medhelm.benchmarks.prompts import LETTERS, slug
 from medhelm.domain import AnswerForm, Source
 from medhelm.domain.text import listed, plural
 from medhelm.errors import DataError, UserError, suggestion
 from medhelm.io.files import names_beside
+from medhelm.io.folders import atomic_folder, output_errors, write_file
 from medhelm.io.office import fullest_sheet, sheet_remarks
-from medhelm.io.output_folder import atomic_folder, output_errors, write_file
 from medhelm.io.rows import BrokenCell, Row, columns
 from medhelm.io.spreadsheets import WORKBOOKS
 

@@ -23,8 +23,7 @@ from pydantic import (
     model_validator,
 )
 
-from medhelm.benchmarks.names import check_snake_case
-from medhelm.benchmarks.prompts import FIELD_NAME, OPTIONS
+from medhelm.benchmarks.prompts import FIELD_NAME, OPTIONS, check_snake_case
 from medhelm.domain import Access, AnswerForm, RubricForm
 from medhelm.domain.text import value_in_words
 from medhelm.errors import suggestion

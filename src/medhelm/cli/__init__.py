@@ -12,9 +12,9 @@ from typing import Any
 import click
 
 from medhelm import __version__
-from medhelm.cli.common.extensions import ExtensibleGroup, accept_command
-from medhelm.cli.common.global_options import Shared, shared_options
-from medhelm.cli.common.printing import warn
+from medhelm.cli.extensions import ExtensibleGroup, accept_command
+from medhelm.cli.global_options import Shared, shared_options
+from medhelm.cli.printing import warn
 from medhelm.errors import Interrupted, MedHelmError, MissingError
 from medhelm.io.plugins import COMMANDS, LazyMapping, WithPlugins
 
@@ -39,7 +39,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "models": ("catalog:models", "List models and check that they respond."),
         "taxonomy": ("catalog:taxonomy", "Show medical tasks and their benchmarks."),
         "plugins": ("catalog:plugins", "List and check installed plug-ins."),
-        "docs": ("docs:docs", "List or print the documentation."),
+        "docs": ("catalog:docs", "List or print the documentation."),
     },
     "Results": {
         "leaderboard": ("results:leaderboard", "Rank models by macro average."),
@@ -63,14 +63,14 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "The store": {
         "runs": ("runs:runs", "List, show and remove runs."),
         "budget": ("results:budget", "Limit what is spent in a store."),
-        "audit": ("audit:audit", "Show and verify what was sent."),
+        "audit": ("runs:audit", "Show and verify what was sent."),
         "purge": ("runs:purge_store", "Delete text from a store for good."),
         "encrypt": ("vault", "Encrypt a store, or create an encrypted one."),
         "decrypt": ("vault", "Convert an encrypted store to plain files."),
     },
     "Exchange with other tools": {
         "import": ("exchange", "Import runs of HELM, Inspect or lm-eval."),
-        "export": ("export:export", "Export tables, HELM files, a card or a site."),
+        "export": ("releases:export", "Export tables, HELM files, a card or a site."),
     },
 }
 """Heading in the help -> command -> where it comes from, and its summary.
@@ -142,7 +142,7 @@ def _is_out_of_memory(error: BaseException | None) -> bool:
 
 def _system_error(error: Exception) -> MedHelmError | None:
     """Return what to say about an error that the operating system caused; None for any other error."""
-    from medhelm.io.system_errors import system_error
+    from medhelm.io.files import system_error
 
     if _is_out_of_memory(error):
         text = "there is not enough memory, or a limit on it is too low (`ulimit -v`). What was received is kept."

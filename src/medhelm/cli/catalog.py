@@ -1,4 +1,4 @@
-"""`medhelm benchmarks ...` and `medhelm taxonomy`."""
+"""`medhelm benchmarks`, `data`, `models`, `plugins`, `taxonomy` and `docs`."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medhelm.cli.common import shell_completion
-from medhelm.cli.common.global_options import Shared, existing_audit_log, load, open_datasets, shared_options
-from medhelm.cli.common.options import FORMATS, option_from
-from medhelm.cli.common.output import output_option, table_options
-from medhelm.cli.common.printing import print_json, warn
+from medhelm.cli import shell_completion
+from medhelm.cli.global_options import Shared, existing_audit_log, load, open_datasets, shared_options
+from medhelm.cli.options import FORMATS, option_from
+from medhelm.cli.output import output_option, table_options
+from medhelm.cli.printing import print_json, warn
 from medhelm.errors import UserError
 from medhelm.evaluation.settings import Settings
 
 if TYPE_CHECKING:
     from medhelm.domain import Model, Tier
 
+
+# --- catalog ----------------------------------------------------------------------------------------------------------
 
 # --- benchmarks -------------------------------------------------------------------------------------------------------
 
@@ -55,15 +57,21 @@ def list_benchmarks(shared: Shared, names: tuple[str, ...]) -> int:
     """
     from medhelm.benchmarks.suites import constructions
     from medhelm.evaluation.check import find_folder
-    from medhelm.reports import benchmarks as benchmarks_report
+    from medhelm.results import catalog as benchmarks_report
 
     found = load(shared, names or ["all", "additional"])
     made = constructions()
     folders = {benchmark.name: find_folder(benchmark, shared.data) for benchmark in found}
     if shared.json:
-        print_json({"benchmarks": [benchmarks_report.as_json(b, folders[b.name], made.get(b.name, "")) for b in found]})
+        print_json(
+            {
+                "benchmarks": [
+                    benchmarks_report.benchmark_as_json(b, folders[b.name], made.get(b.name, "")) for b in found
+                ]
+            }
+        )
     else:
-        click.echo(benchmarks_report.list_table(found, folders, made))
+        click.echo(benchmarks_report.benchmarks_table(found, folders, made))
     return 0
 
 
@@ -83,12 +91,12 @@ def show_benchmark(shared: Shared, name: str) -> int:
     """
     from medhelm.benchmarks.suites import constructions
     from medhelm.evaluation.check import find_folder
-    from medhelm.reports import benchmarks as benchmarks_report
+    from medhelm.results import catalog as benchmarks_report
 
     for benchmark in load(shared, [name]):
         folder, made = find_folder(benchmark, shared.data), constructions().get(benchmark.name, "")
         if shared.json:
-            print_json(benchmarks_report.as_json(benchmark, folder, made))
+            print_json(benchmarks_report.benchmark_as_json(benchmark, folder, made))
         else:
             click.echo(benchmarks_report.show_text(benchmark, folder, made))
     return 0
@@ -109,8 +117,8 @@ def rules(shared: Shared, names: tuple[str, ...], format: str) -> int:
     Example:
       medhelm benchmarks rules medec ehrshot
     """
-    from medhelm.reports import benchmarks as benchmarks_report
-    from medhelm.reports.formats.json import plain_json
+    from medhelm.results import catalog as benchmarks_report
+    from medhelm.results.formats.fields import plain_json
 
     found = load(shared, names or ["all"])
     if shared.json or format == "json":
@@ -183,7 +191,7 @@ def preview(shared: Shared, name: str, count: int, sample: str, tier: Tier, own_
       medhelm benchmarks preview pubmed_qa --tier sample
     """
     from medhelm.evaluation.check import case_of
-    from medhelm.reports import benchmarks as benchmarks_report
+    from medhelm.results import catalog as benchmarks_report
 
     for dataset in open_datasets(shared, name, tier=tier, sample=sample, limit=count, own_data=own_data):
         cases = [case_of(dataset.benchmark, instance) for instance in dataset]
@@ -267,8 +275,8 @@ def check(
     """
     from medhelm.benchmarks.data_quality import IDENTIFIERS, PRESIDIO_ENTITIES, UNSEARCHED, no_search, presidio_search
     from medhelm.evaluation.check import check_all
-    from medhelm.reports import benchmarks as benchmarks_report
-    from medhelm.reports.formats.json import plain_json
+    from medhelm.results import catalog as benchmarks_report
+    from medhelm.results.formats.fields import plain_json
 
     windows = _context_windows(shared, models)
     groups = [load(shared, [name]) for name in names]
@@ -323,8 +331,8 @@ def taxonomy(shared: Shared, tasks: bool) -> int:
       medhelm taxonomy --data DIR
     """
     from medhelm.benchmarks.taxonomy import TASKS_OF_THE_PAPER, VALIDATION
-    from medhelm.reports import benchmarks as benchmarks_report
-    from medhelm.results.taxonomy import coverage
+    from medhelm.results import catalog as benchmarks_report
+    from medhelm.results.catalog import coverage
 
     covered = coverage(load(shared, ["all"]), shared.data)
     if shared.json:
@@ -370,13 +378,13 @@ def status(shared: Shared, names: tuple[str, ...]) -> int:
       medhelm data status gated --data DIR
     """
     from medhelm.benchmarks.data.dataset import availability
-    from medhelm.reports import data as data_report
+    from medhelm.results import catalog as data_report
 
     known = [(benchmark, availability(benchmark, shared.data)) for benchmark in load(shared, names or ["all"])]
     if shared.json:
-        print_json(data_report.as_json(known))
+        print_json(data_report.data_as_json(known))
     else:
-        click.echo(data_report.to_table(known))
+        click.echo(data_report.data_table(known))
     return 0
 
 
@@ -394,15 +402,15 @@ def verify(shared: Shared, names: tuple[str, ...]) -> int:
       medhelm data verify --data DIR
     """
     from medhelm.benchmarks.data.dataset import availability
-    from medhelm.reports import data as data_report
+    from medhelm.results import catalog as data_report
 
     known = [(b, availability(b, shared.data, verify=True)) for b in load(shared, names or ["all"])]
     if not names:
         known = [(benchmark, found) for benchmark, found in known if found.folder]
     if shared.json:
-        print_json(data_report.as_json(known))
+        print_json(data_report.data_as_json(known))
     else:
-        click.echo(data_report.to_table(known))
+        click.echo(data_report.data_table(known))
     if any(found.state == "changed" for _, found in known):
         return 2
     return 0 if all(found.is_usable for _, found in known) else 4
@@ -425,7 +433,7 @@ def fetch(shared: Shared, names: tuple[str, ...], proxy: str) -> int:
     """
     from medhelm.benchmarks.download import fetch as fetch_data
     from medhelm.models.addresses import PROXY_LOGIN
-    from medhelm.reports.formats.json import plain_json
+    from medhelm.results.formats.fields import plain_json
 
     if shared.data is None:
         raise UserError("no data folder was named. Give --data DIR or set MEDHELM_DATA. Nothing was downloaded.")
@@ -474,7 +482,7 @@ def sample(shared: Shared, name: str, rows: int | None, out: Path) -> int:
       medhelm data sample clear --out my-data
     """
     from medhelm.benchmarks.data.sample_rows import write_sample
-    from medhelm.reports import data as data_report
+    from medhelm.results import catalog as data_report
 
     for benchmark in load(shared, [name]):
         folder = out / benchmark.name
@@ -520,7 +528,7 @@ def list_models(shared: Shared, /, names: tuple[str, ...]) -> int:
     from medhelm.models.catalog import defined_models, example_models, find_models
     from medhelm.models.keys import key_state, missing_key
     from medhelm.models.remote import without_gateway
-    from medhelm.reports import models as models_report
+    from medhelm.results import catalog as models_report
 
     problems: list[str] = []
     if names:
@@ -532,11 +540,11 @@ def list_models(shared: Shared, /, names: tuple[str, ...]) -> int:
     lacks = {example.model.name: example.lacks for example in examples}
     keys = {model.name: key_state(model, os.environ) for model in (*known, *shown)}
     if shared.json:
-        more = [models_report.as_json(model, key=keys[model.name], lacks=lacks[model.name]) for model in shown]
-        rows = [models_report.as_json(model, key=keys[model.name]) for model in known]
+        more = [models_report.model_as_json(model, key=keys[model.name], lacks=lacks[model.name]) for model in shown]
+        rows = [models_report.model_as_json(model, key=keys[model.name]) for model in known]
         print_json({"models": rows} if names else {"models": rows, "examples": more})
     else:
-        click.echo(models_report.list_table(known, keys=keys), nl=False)
+        click.echo(models_report.models_table(known, keys=keys), nl=False)
         if shown:
             click.echo(models_report.examples_table(shown, keys=keys, lacks=lacks))
     wrong = {model.key_variable: model for model in reversed((*known, *shown)) if keys[model.name] == "wrong"}
@@ -574,7 +582,7 @@ def check_models(shared: Shared, /, names: tuple[str, ...], proxy: str) -> int:
     from medhelm.models.catalog import find_models
     from medhelm.models.model_check import check
     from medhelm.models.remote import without_gateway
-    from medhelm.reports import models as models_report
+    from medhelm.results import catalog as models_report
 
     found = find_models(names, file=shared.models_file, environment=without_gateway(os.environ), note=warn)
     with existing_audit_log(shared) as audit:
@@ -606,7 +614,7 @@ def plugins(shared: Shared) -> int:
       medhelm plugins
     """
     from medhelm.cli import PLUGIN_COMMANDS
-    from medhelm.reports.benchmarks import plugins_text
+    from medhelm.results.catalog import plugins_text
     from medhelm.scoring.installed_plugins import installed_plugins
 
     found, problems = installed_plugins(shared.benchmark_folders, commands=[PLUGIN_COMMANDS])
@@ -627,3 +635,46 @@ def plugins(shared: Shared) -> int:
     else:
         click.echo(plugins_text(rows, problems), nl=False)
     return int(bool(problems) or any(one.problems for one in found))
+
+
+# --- docs -------------------------------------------------------------------------------------------------------------
+# `medhelm docs`.
+
+
+@click.command()
+@click.argument("page", required=False)
+@click.option("--path", "only_path", is_flag=True, help="Print the path of the file instead of its text.")
+@shared_options("json")
+@click.pass_obj
+def docs(shared: Shared, page: str | None, only_path: bool) -> int:
+    """List or print the documentation.
+
+    PAGE is a name from the list, with or without its folder. Editors can check benchmark.yaml with
+    `benchmark.schema.json`.
+
+    \b
+    Examples:
+      medhelm docs
+      medhelm docs benchmark_yaml
+      medhelm docs benchmark.schema.json --path
+    """
+    from medhelm.io.plugins import find_document, find_documents, title_of
+
+    if page is not None:
+        path = find_document(page)
+        if shared.json:
+            print_json({"path": str(path), "text": path.read_text(encoding="utf-8")})
+        else:
+            click.echo(path if only_path else path.read_text(encoding="utf-8"), nl=only_path)
+        return 0
+    documents = find_documents()
+    titles = {name: title_of(path) for name, path in documents.items()}
+    if shared.json:
+        print_json(
+            {"documents": [{"name": name, "title": titles[name], "path": str(documents[name])} for name in documents]}
+        )
+        return 0
+    width = max(map(len, documents))
+    for name, title in titles.items():
+        click.echo(f"{documents[name]}" if only_path else f"{name:<{width}}  {title}".rstrip())
+    return 0

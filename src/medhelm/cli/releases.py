@@ -1,4 +1,4 @@
-"""`medhelm release`, `medhelm diff` and `medhelm verify`."""
+"""`medhelm release`, `diff`, `verify`, `gate`, `card` and `export`."""
 
 from __future__ import annotations
 
@@ -11,18 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from medhelm.cli.common import shell_completion
-from medhelm.cli.common.global_options import Shared, shared_options
-from medhelm.cli.common.options import add_options, format_option, option_from, options_of
-from medhelm.cli.common.output import progress_options, table_options, write_output
-from medhelm.cli.common.printing import as_shown, print_json
+from medhelm.cli import shell_completion
+from medhelm.cli.extensions import ExtensibleGroup
+from medhelm.cli.global_options import Shared, board_options, load, shared_options
+from medhelm.cli.options import add_options, format_option, option_from, options_of
+from medhelm.cli.output import progress_options, table_options, write_output
+from medhelm.cli.printing import as_shown, print_json
 from medhelm.errors import UserError
 from medhelm.results.options import BoardOptions
 
 if TYPE_CHECKING:
-    from medhelm.domain import Rule
+    from medhelm.domain import Benchmark, Rule
     from medhelm.io.ssh_signatures import Signer
+    from medhelm.results.export import ExportResult
+    from medhelm.storage.export_tables import Format
 
+
+# --- releases ---------------------------------------------------------------------------------------------------------
 
 # --- release ----------------------------------------------------------------------------------------------------------
 
@@ -112,8 +117,7 @@ def diff(shared: Shared, /, first: str, second: str, format_: str) -> int:
 
 def print_release_comparison(shared: Shared, first: str, second: str, format_: str) -> None:
     """Print the differences between two releases. Raises: StoreError for a release that cannot be read."""
-    from medhelm.results.release_comparison import compare_releases, comparison_as_json, comparison_to_text
-    from medhelm.results.releases import find_release
+    from medhelm.results.releases import compare_releases, comparison_as_json, comparison_to_text, find_release
     from medhelm.storage.runs import load_runs
     from medhelm.storage.store import open_store
 
@@ -154,7 +158,7 @@ def verify(shared: Shared, /, name: str | None, signers: Path | None, format_: s
       medhelm verify 2026-11 --data DIR --json
       medhelm verify 2026-11 --data DIR --signed-by committee.pub
     """
-    from medhelm.cli.common.progress import progress_listener
+    from medhelm.cli.output import progress_listener
     from medhelm.results.releases import find_release
     from medhelm.results.verification import verification_as_json, verification_to_text
     from medhelm.results.verification import verify as recompute
@@ -298,8 +302,7 @@ def gate(
     """
     import json
 
-    from medhelm.reports.gate import as_json, gate_text, verdict
-    from medhelm.results.gate import GateOptions
+    from medhelm.results.gate import GateOptions, as_json, gate_text, verdict
     from medhelm.results.gate import gate as compare_with
 
     found = compare_with(shared.store_to_read, against, GateOptions(rule=rule, **choices))
@@ -313,3 +316,134 @@ def gate(
         write_output(output, text)
         click.echo(verdict(found))
     return found.exit_code
+
+
+# --- export -----------------------------------------------------------------------------------------------------------
+# `medhelm export ...`.
+
+SOME_FAILED = 1
+"""Exit code if some runs could not be exported."""
+
+
+@click.group(cls=ExtensibleGroup, within="export ", extensions={"helm": "exchange", "site": "web", "store": "exchange"})
+@shared_options()
+def export() -> None:
+    """Export tables, HELM files, a card or a site.
+
+    \b
+    Examples:
+      medhelm export helm DIR       HELM's files, for helm-summarize
+      medhelm export csv DIR        tables for R, Stata or Excel
+      medhelm export parquet DIR    the same tables for pandas, DuckDB or Spark
+      medhelm export card DIR       one page for a governance committee
+      medhelm export site DIR       the pages of `medhelm serve` as files
+      medhelm export store URL      runs and releases, to an object store
+    """
+
+
+selection_options = options_of(BoardOptions, "options", "wanted", "tier")
+"""The options that select runs."""
+
+folder_argument = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+
+text_option = click.option(
+    "--with-text",
+    "texts",
+    is_flag=True,
+    help="Include prompts, completions and judges' explanations, which may contain patient data.",
+)
+
+
+@export.command()
+@folder_argument
+@text_option
+@selection_options
+@options_of(BoardOptions, "options", "pricing")
+@shared_options("store", "benchmarks", "models", "json")
+@click.pass_obj
+def csv(shared: Shared, folder: Path, options: BoardOptions, texts: bool) -> int:
+    """Write CSV tables with a data dictionary.
+
+    The tables hold runs, records, judgments and the leaderboard.
+
+    \b
+    Example:
+      medhelm export csv tables --benchmark pubmed_qa
+    """
+    return _export_tables(shared, folder, "csv", options, texts)
+
+
+@export.command()
+@folder_argument
+@text_option
+@selection_options
+@options_of(BoardOptions, "options", "pricing")
+@shared_options("store", "benchmarks", "models", "json")
+@click.pass_obj
+def parquet(shared: Shared, folder: Path, options: BoardOptions, texts: bool) -> int:
+    """Write Parquet tables with a data dictionary.
+
+    The tables are those of `medhelm export csv`.
+
+    \b
+    Example:
+      medhelm export parquet tables
+    """
+    return _export_tables(shared, folder, "parquet", options, texts)
+
+
+@export.command()
+@click.argument("place", metavar="DIR|FILE", type=click.Path(path_type=Path))
+@selection_options
+@options_of(BoardOptions, "options", "rule", "pricing")
+@shared_options("store", "benchmarks", "models", "json")
+@click.pass_obj
+def card(shared: Shared, place: Path, options: BoardOptions) -> int:
+    """Write a one-page evaluation card.
+
+    The card lists models, data, methods and results. In DIR, it is written as Markdown, HTML (for printing) and JSON.
+    The suffix of FILE selects the format: .md, .html or .json. The card contains no patient text and no server address.
+
+    \b
+    Example:
+      medhelm export card card.html --benchmark pubmed_qa --benchmark aci_bench
+    """
+    from medhelm.results.card import export_card
+
+    options = board_options(shared, options)
+    done = export_card(shared.store_to_read, place, options, definitions=definitions_of(shared))
+    return print_result(done, shared)
+
+
+def _export_tables(shared: Shared, folder: Path, format: Format, options: BoardOptions, texts: bool) -> int:
+    from medhelm.results.export import export_tables
+
+    options = board_options(shared, options)
+    return print_result(export_tables(shared.store_to_read, folder, format, options, texts=texts), shared)
+
+
+def definitions_of(shared: Shared) -> dict[str, Benchmark]:
+    """Return the known definitions of the store's benchmarks, by name."""
+    from medhelm.benchmarks.catalog import all_names
+
+    stored = {path.name for path in shared.store_to_read.glob("runs/*")}
+    known = [name for name in all_names(shared.benchmark_folders) if name in stored]
+    return {benchmark.name: benchmark for benchmark in load(shared, known)}
+
+
+def print_result(done: ExportResult, shared: Shared) -> int:
+    """Print the result of an export and return the exit code."""
+    from medhelm.io.files import key_of
+    from medhelm.results import export as export_report
+
+    if shared.json:
+        print_json(export_report.export_as_json(done))
+    else:
+        click.echo(export_report.export_to_text(done), nl=False)
+    for text in done.remarks:
+        click.echo(f"- {text}", err=True)
+    for text in done.left_out:
+        click.echo(f"- left out: {text}", err=True)
+    if key_of(shared.store / "store.json"):
+        click.echo("- the store is encrypted, but the exported files are not", err=True)
+    return SOME_FAILED if done.left_out else 0

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from medhelm.cli.common import shell_completion
-from medhelm.cli.common.global_options import Shared, board_options, load, pricing_of, shared_options
-from medhelm.cli.common.options import (
+from medhelm.cli import shell_completion
+from medhelm.cli.global_options import Shared, board_options, load, pricing_of, shared_options
+from medhelm.cli.options import (
     Dollars,
     format_option,
     is_given,
@@ -21,8 +21,8 @@ from medhelm.cli.common.options import (
     prices_option,
     run_filter_options,
 )
-from medhelm.cli.common.output import table_options
-from medhelm.cli.common.printing import as_shown, print_json, print_remarks
+from medhelm.cli.output import table_options
+from medhelm.cli.printing import as_shown, print_json, print_remarks
 from medhelm.cli.releases import print_release_comparison
 from medhelm.errors import UserError
 from medhelm.evaluation.settings import Settings
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from medhelm.analysis.frontier import CostRule, GroupBy
     from medhelm.analysis.leaderboard.types import Leaderboard
     from medhelm.domain import Rule
-    from medhelm.results.budget import BudgetState
+    from medhelm.results.cost import BudgetState
     from medhelm.results.options import RunFilter
 
 
@@ -104,7 +104,7 @@ def leaderboard(
     options = replace(board_options(shared, options, format_), clinicians=_clinicians(shared, ratings, calibration))
     from medhelm.results import leaderboard as results
     from medhelm.results.published.boards import leaderboard_with_published, published_leaderboard
-    from medhelm.results.runs.run_filter import refuse_filter
+    from medhelm.results.runs.selection import refuse_filter
 
     if source.has_no_runs:
         refuse_filter(options.wanted)
@@ -159,8 +159,8 @@ def _check_at_most_one(**options: object) -> None:
 
 def print_leaderboard(board: Leaderboard, *, by: str = "overall", format_: str = "table", wide: bool = False) -> None:
     """Print the verdict, the leaderboard, scores calibrated to clinicians' ratings if any, and the remarks."""
-    from medhelm.reports import leaderboard as leaderboard_report
-    from medhelm.reports.calibration import calibration_table
+    from medhelm.results import leaderboard_view as leaderboard_report
+    from medhelm.results.calibration import calibration_table
 
     if format_ == "json":
         print_json(leaderboard_report.as_json(board, by=by))
@@ -211,7 +211,7 @@ def compare(
       medhelm compare --published-only --suite paper35
     """
     from medhelm.results.comparison import compare_all_models, compare_models, compare_published_models
-    from medhelm.results.runs.run_filter import refuse_filter
+    from medhelm.results.runs.selection import refuse_filter
 
     if pairs.everything and models:
         raise UserError("--all compares every pair of models: give names or --all, not both.")
@@ -265,7 +265,7 @@ def _find_releases(shared: Shared, names: tuple[str, ...]) -> tuple[str, str] | 
 
 def _print_pair(pair: Comparison, format_: str) -> None:
     """Print a comparison of two models: the verdict, every benchmark, and remarks."""
-    from medhelm.reports import comparison as comparison_report
+    from medhelm.results import comparison as comparison_report
 
     if format_ == "json":
         print_json(comparison_report.as_json(pair))
@@ -280,7 +280,7 @@ def _print_pair(pair: Comparison, format_: str) -> None:
 
 def _print_pairs(found: ComparedPairs, by: str | None, format_: str) -> None:
     """Print a comparison of all pairs: the verdict, every pair, and a summary in sentences."""
-    from medhelm.reports import comparison as comparison_report
+    from medhelm.results import comparison as comparison_report
 
     if format_ == "json":
         print_json(comparison_report.pairs_as_json(found))
@@ -347,9 +347,9 @@ def cost(
       medhelm cost --prices paper-2025-05-12 --rule ceiling
       medhelm cost --prices ours.yaml --at 2026-01-01 --json
     """
-    from medhelm.reports import cost as cost_report
+    from medhelm.results import cost as cost_report
     from medhelm.results.cost import make_bill
-    from medhelm.results.runs.run_filter import renamed, short_names
+    from medhelm.results.runs.selection import renamed, short_names
 
     pricing = pricing_of(shared, prices, at.date() if at else None)
     scoring, suite, wanted = options.rule, str(options.suite), options.wanted
@@ -396,7 +396,7 @@ def set_(shared: Shared, /, limit_usd: float, prices: tuple[str, ...]) -> int:
     Example:
       medhelm budget set 20
     """
-    from medhelm.results.budget import set_budget
+    from medhelm.results.cost import set_budget
 
     return _show(shared, set_budget(shared.store, limit_usd, pricing_of(shared, prices)))
 
@@ -411,7 +411,7 @@ def show(shared: Shared, /) -> int:
     Example:
       medhelm budget show --json
     """
-    from medhelm.results.budget import budget_of
+    from medhelm.results.cost import budget_of
 
     return _show(shared, budget_of(shared.store))
 
@@ -428,7 +428,7 @@ def release(shared: Shared, /) -> int:
     Example:
       medhelm budget release
     """
-    from medhelm.results.budget import budget_of, release_lost
+    from medhelm.results.cost import budget_of, release_lost
 
     freed_usd = release_lost(shared.store)
     click.echo(f"{freed_usd:.4f} US dollars are free again.", err=True)
@@ -445,7 +445,7 @@ def remove(shared: Shared, /) -> int:
     Example:
       medhelm budget remove
     """
-    from medhelm.results.budget import remove_budget
+    from medhelm.results.cost import remove_budget
 
     removed = remove_budget(shared.store)
     click.echo("The limit was removed." if removed else "The store has no limit.", err=True)
@@ -453,8 +453,7 @@ def remove(shared: Shared, /) -> int:
 
 
 def _show(shared: Shared, state: BudgetState | None) -> int:
-    from medhelm.reports.cost import budget_text
-    from medhelm.results.budget import budget_as_json
+    from medhelm.results.cost import budget_as_json, budget_text
 
     content = budget_as_json(state)
     if shared.json:
@@ -501,9 +500,9 @@ def jury(
       medhelm jury
       medhelm jury aci_bench --family local/judge=Meta --json
     """
-    from medhelm.reports import jury as jury_report
+    from medhelm.results import jury as jury_report
     from medhelm.results.jury import analyze_judges
-    from medhelm.results.runs.run_filter import renamed, short_names
+    from medhelm.results.runs.selection import renamed, short_names
 
     shared: Shared = context.obj
     analysis = analyze_judges(
@@ -666,7 +665,7 @@ def sample(
       medhelm agreement sample --size 50 --seed 7 ratings.xlsx
       medhelm agreement sample --model openai/gpt-4o ratings.csv
     """
-    from medhelm.io.output_folder import atomic_file, output_errors
+    from medhelm.io.folders import atomic_file, output_errors
     from medhelm.io.spreadsheets import is_too_long
     from medhelm.results.agreement import draw_rating_sample, rater_names
     from medhelm.storage.privacy import record_export
@@ -710,7 +709,7 @@ def _sample_file(shared: Shared, found: RatingSample, raters: Sequence[str], suf
     """Return the content of a file for raters."""
     if suffix == ".csv":
         from medhelm.io.spreadsheets import csv_file
-        from medhelm.reports.agreement import sample_to_csv
+        from medhelm.results.agreement import sample_to_csv
 
         return csv_file(sample_to_csv(found, raters))
     from medhelm.benchmarks.catalog import all_names
@@ -737,7 +736,7 @@ def _print_agreement(
     *,
     wide: bool,
 ) -> None:
-    from medhelm.reports import agreement as agreement_report
+    from medhelm.results import agreement as agreement_report
     from medhelm.results.agreement import agreement as compute
 
     found = compute(ratings, shared.store_to_read, load(shared, ["open"]), scale=scale, wanted=wanted)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from medhelm.cli.common import shell_completion
-from medhelm.cli.common.global_options import Shared, board_options, gateway_option, load, shared_options
-from medhelm.cli.common.options import (
+from medhelm.cli import shell_completion
+from medhelm.cli.global_options import Shared, board_options, gateway_option, load, shared_options
+from medhelm.cli.options import (
     RunInputs,
     cluster_options,
     format_option,
@@ -21,8 +21,8 @@ from medhelm.cli.common.options import (
     run_options,
     scoring_option,
 )
-from medhelm.cli.common.output import progress_options, table_options
-from medhelm.cli.common.printing import print_json, print_remarks, warn
+from medhelm.cli.output import progress_options, table_options
+from medhelm.cli.printing import print_json, print_remarks, warn
 from medhelm.cli.results import print_leaderboard
 from medhelm.domain.options import option
 from medhelm.domain.text import listed
@@ -198,7 +198,7 @@ def _evaluate(
     jury: Jury | None = None,
 ) -> Evaluation:
     """Evaluate models on benchmarks with these names; `errors`: those so far."""
-    from medhelm.cli.common.progress import progress_listener
+    from medhelm.cli.output import progress_listener
     from medhelm.domain.text import plural
     from medhelm.evaluation.evaluate import evaluate
     from medhelm.evaluation.session import next_metrics
@@ -253,18 +253,18 @@ def _print_ranking(
 
 def print_runs(shared: Shared, done: Evaluation, rule: Rule) -> Collection[str]:
     """Print the runs of an evaluation, and its messages; return the remarks that a leaderboard would repeat."""
-    from medhelm.reports import runs as runs_report
+    from medhelm.results.runs import view as runs_report
     from medhelm.results.runs.remarks import counted_runs
 
     shown: Sequence[Run] = counted_runs(done.runs)
     if shared.json:
-        print_json(runs_report.as_json(shown, rule, cost_usd=done.cost_usd, seconds=done.seconds))
+        print_json(runs_report.runs_as_json(shown, rule, cost_usd=done.cost_usd, seconds=done.seconds))
     else:
-        from medhelm.results.runs.run_filter import names_in, renamed
+        from medhelm.results.runs.selection import names_in, renamed
 
         names = names_in(("", run) for run in shown)
         shown = [renamed(run, names) for run in shown]
-        click.echo(runs_report.to_table(shown, rule))
+        click.echo(runs_report.runs_table(shown, rule))
     for message in done.messages:
         click.echo(f"medhelm: {message}", err=True)
     return runs_report.completion_notes(shown)
@@ -324,7 +324,7 @@ def plan(
     """
     from medhelm.evaluation.plan import make_plan
     from medhelm.models.price_book import read_price_books
-    from medhelm.reports import plan as plan_report
+    from medhelm.results import plan as plan_report
 
     errors = ErrorCollector()
     with errors.collect():
@@ -347,9 +347,9 @@ def plan(
         errors=errors,
     )
     if format_ == "json":
-        print_json(plan_report.as_json(forecast))
+        print_json(plan_report.plan_as_json(forecast))
     else:
-        click.echo(plan_report.to_table(forecast, format_), nl=False)
+        click.echo(plan_report.plan_table(forecast, format_), nl=False)
         print_remarks(plan_report.remarks(forecast), format_)
     for text in [*(forecast.warnings if format_ == "json" else ()), *plan_report.missing(forecast)]:
         click.echo(f"medhelm: {text}", err=True)
@@ -358,7 +358,7 @@ def plan(
 
 def _open_like(shared: Shared, like: tuple[Path, ...], limit: int | None) -> list[Dataset]:
     """Open the instances of imported runs. Raises: UserError."""
-    from medhelm.io.work_folders import temporary_folder
+    from medhelm.io.folders import temporary_folder
     from medhelm.storage.store import create, open_store
 
     if not like:
@@ -452,7 +452,7 @@ def power(
         raise UserError("--instances and --design-effect need --disagreement or --sd; in a store they are measured.")
     if len(models) not in (0, 2):
         raise UserError(f"cannot compare {', '.join(models)}: name two models, or none for all pairs.")
-    from medhelm.reports import power as power_report
+    from medhelm.results import plan as power_report
     from medhelm.results.comparison import measure_power
 
     found = measure_power(
@@ -463,9 +463,9 @@ def power(
         difference=asked.difference,
     )
     if format_ == "json":
-        print_json(power_report.as_json(found))
+        print_json(power_report.power_as_json(found))
     else:
-        click.echo("\n".join(power_report.to_tables(found, format_)), nl=False)
+        click.echo("\n".join(power_report.power_tables(found, format_)), nl=False)
     return 0
 
 
@@ -475,7 +475,7 @@ def _calculate(models: tuple[str, ...], asked: PowerOptions, design: PowerDesign
     if models or (disagreement is not None and asked.sd is not None):
         raise UserError("--disagreement, --sd and names of models cannot be combined: use one of them.")
     from medhelm.analysis.comparison.power import Noise
-    from medhelm.reports import power as power_report
+    from medhelm.results import plan as power_report
 
     if difference is None and asked.instances is None:
         raise UserError(
@@ -641,7 +641,7 @@ def _rejudge_and_print(
     rule: Rule,
     settings: Settings,
 ) -> int:
-    from medhelm.cli.common.progress import progress_listener
+    from medhelm.cli.output import progress_listener
     from medhelm.evaluation.rescore import rejudge as judge_again
 
     with progress_listener(shared) as listener:
@@ -669,15 +669,15 @@ def batches(shared: Shared, format_: str) -> int:
     Example:
       medhelm batches --store STORE
     """
-    from medhelm.reports import batches as batches_report
+    from medhelm.results.runs import view as batches_report
     from medhelm.storage.store import open_store
     from medhelm.storage.unfinished import Batches
 
     found = [batch for batch in Batches(open_store(shared.store)).all() if batch.state != "deleted"]
     if format_ == "json":
-        print_json(batches_report.as_json(found))
+        print_json(batches_report.batches_as_json(found))
     elif found:
-        click.echo(batches_report.to_table(found, format_), nl=False)
+        click.echo(batches_report.batches_table(found, format_), nl=False)
     else:
         click.echo("no batch is pending")
     if any(batch.state == "collected" for batch in found):

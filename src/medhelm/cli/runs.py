@@ -1,34 +1,36 @@
-"""`medhelm runs ...` and `medhelm show`: the runs of a store, and one instance with its completions."""
+"""`medhelm runs`, `show`, `purge`, `batches` and `audit`: what a store holds, and what was sent."""
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from medhelm.cli.common import shell_completion
-from medhelm.cli.common.global_options import Shared, shared_options
-from medhelm.cli.common.options import (
-    add_options,
-    format_option,
-    options_of,
-    run_filter_options,
-    scoring_option,
-)
-from medhelm.cli.common.output import output_option, table_options
-from medhelm.cli.common.printing import print_json
+from medhelm.cli import shell_completion
+from medhelm.cli.global_options import Shared, shared_options
+from medhelm.cli.options import add_options, format_option, options_of, run_filter_options, scoring_option
+from medhelm.cli.output import output_option, table_options
+from medhelm.cli.printing import print_json
 from medhelm.domain.text import listed, plural
 from medhelm.errors import UserError
+from medhelm.io.http.hosts import host_of
 from medhelm.results.options import DeletionRequest, PurgeFilter, RunFilter
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule
     from medhelm.domain.run import Removal, RemovalEffect, RunOnDisk
     from medhelm.results.runs.purge import Purge
-    from medhelm.results.runs.stored import RunListFilter
+    from medhelm.results.runs.selection import RunListFilter
+    from medhelm.storage.audit import AuditCheck, AuditEntry
+
+
+# --- runs -------------------------------------------------------------------------------------------------------------
 
 _filter_options = add_options(
     run_filter_options,
@@ -97,9 +99,9 @@ def list_runs(shared: Shared, /, removed: bool, format_: str, **choices: Any) ->
       medhelm runs list --store ours --store theirs --format csv
       medhelm runs list --removed
     """
-    from medhelm.reports import runs as runs_report
+    from medhelm.results.runs import view as runs_report
     from medhelm.results.runs.remarks import cached_completions_text, counted_on_disk
-    from medhelm.results.runs.stored import stored_runs
+    from medhelm.results.runs.selection import stored_runs
 
     found = counted_on_disk(_filter(choices).apply(stored_runs(shared.all_stores, removed=removed)))
     if format_ == "json":
@@ -130,9 +132,9 @@ def show_run(shared: Shared, /, names: tuple[str, ...]) -> int:
       medhelm runs show 3f2a91
       medhelm runs show pubmed_qa openai/gpt-4o --json
     """
-    from medhelm.reports import runs as runs_report
+    from medhelm.results.runs import view as runs_report
     from medhelm.results.runs.remarks import counted_on_disk
-    from medhelm.results.runs.stored import find_run, is_counted, stored_runs
+    from medhelm.results.runs.selection import find_run, is_counted, stored_runs
     from medhelm.storage.store import open_store
 
     if len(names) not in (1, 2):
@@ -171,9 +173,9 @@ def remove(
       medhelm runs remove --model openai/gpt-4o --benchmark pubmed_qa --dry-run
       medhelm runs remove --tier sample --yes
     """
-    from medhelm.reports import runs as runs_report
+    from medhelm.results.runs import view as runs_report
     from medhelm.results.runs.remarks import counted_on_disk
-    from medhelm.results.runs.stored import effect_of
+    from medhelm.results.runs.selection import effect_of
     from medhelm.storage.run_folders import remove_runs
     from medhelm.storage.store import open_store
 
@@ -212,7 +214,7 @@ def restore(shared: Shared, /, names: tuple[str, ...], **choices: Any) -> int:
       medhelm runs restore
       medhelm runs restore 20261123T0112 --benchmark pubmed_qa
     """
-    from medhelm.reports import runs as runs_report
+    from medhelm.results.runs import view as runs_report
     from medhelm.results.runs.remarks import counted_on_disk
     from medhelm.storage.run_folders import read_removals, restore_runs
     from medhelm.storage.store import open_store
@@ -249,8 +251,8 @@ def purge(shared: Shared, /, names: tuple[str, ...], older_than: float | None, y
       medhelm runs purge --older-than 30
       medhelm runs purge 20261123T0112 --yes
     """
-    from medhelm.reports import runs as runs_report
-    from medhelm.results.runs.stored import older_than as removed_before
+    from medhelm.results.runs import view as runs_report
+    from medhelm.results.runs.selection import older_than as removed_before
     from medhelm.storage.run_folders import purge as delete
     from medhelm.storage.run_folders import read_removals
     from medhelm.storage.store import open_store
@@ -347,8 +349,8 @@ def purge_store(
 
 def _delete_instances(shared: Shared, request: DeletionRequest, *, dry_run: bool, yes: bool) -> int:
     """Delete single instances. Raises: UserError, StoreError."""
-    from medhelm.results.runs import deletion as report
-    from medhelm.results.runs import deletion as work
+    from medhelm.results.runs import purge as report
+    from medhelm.results.runs import purge as work
     from medhelm.storage.store import open_store
 
     if not (request.instances or request.clusters or request.lists):
@@ -378,9 +380,9 @@ def _delete_instances(shared: Shared, request: DeletionRequest, *, dry_run: bool
 
 def _print_purge(shared: Shared, found: Purge, *, is_done: bool) -> None:
     """Print what is deleted, what remains, and what this command cannot delete."""
-    from medhelm.reports.formats.tables import size_text
-    from medhelm.reports.runs import stored_as_json
+    from medhelm.results.formats.tables import size_text
     from medhelm.results.runs.purge import NOT_COVERED
+    from medhelm.results.runs.view import stored_as_json
 
     files = [str(path.relative_to(shared.store)) for path in found.files]
     if shared.json:
@@ -423,14 +425,14 @@ def _print_purge(shared: Shared, found: Purge, *, is_done: bool) -> None:
 
 def _filter(choices: dict[str, Any]) -> RunListFilter:
     """Return the filter from the command line."""
-    from medhelm.results.runs.stored import RunListFilter
+    from medhelm.results.runs.selection import RunListFilter
 
     return RunListFilter(**choices)
 
 
 def _selected(shared: Shared, names: Sequence[str], wanted: RunListFilter, *, everything: bool) -> list[RunOnDisk]:
     """Return the runs to remove. Raises: UserError unless they are selected in exactly one way."""
-    from medhelm.results.runs.stored import match_id, stored_runs
+    from medhelm.results.runs.selection import match_id, stored_runs
 
     if bool(names) + (not wanted.is_empty) + everything != 1:
         raise UserError(
@@ -446,15 +448,15 @@ def _selected(shared: Shared, names: Sequence[str], wanted: RunListFilter, *, ev
 
 def _find_removals(removals: Sequence[Removal], names: Sequence[str]) -> list[Removal]:
     """Return the removals with these ids, each once."""
-    from medhelm.results.runs.stored import find_removal
+    from medhelm.results.runs.selection import find_removal
 
     return list({removal.id: removal for removal in (find_removal(removals, name) for name in names)}.values())
 
 
 def _table(found: Sequence[RunOnDisk], format_: str = "table") -> str:
     """Return a table of runs, without addresses of servers."""
-    from medhelm.reports import runs as runs_report
-    from medhelm.results.runs.run_filter import names_in, renamed
+    from medhelm.results.runs import view as runs_report
+    from medhelm.results.runs.selection import names_in, renamed
 
     names = names_in(("", one.run) for one in found if one.run)
     return runs_report.stored_to_table([renamed(one, names) for one in found], format_)
@@ -473,7 +475,7 @@ def _confirm(question: str, refusal: str, *, yes: bool) -> bool:
 
 
 def _print_effect(shared: Shared, effect: RemovalEffect) -> None:
-    from medhelm.reports import runs as runs_report
+    from medhelm.results.runs import view as runs_report
 
     if shared.json:
         print_json(runs_report.effect_as_json(effect, None))
@@ -500,8 +502,7 @@ def show(shared: Shared, benchmark: str, instance: str, wanted: RunFilter, rule:
       medhelm show pubmed_qa 21645374
       medhelm show pubmed_qa 21645374 --model openai/gpt-4o
     """
-    from medhelm.reports.cases import case_to_text
-    from medhelm.results.instance import find_instance
+    from medhelm.results.cases import case_to_text, find_instance
 
     case = find_instance(shared.all_stores, benchmark, instance, wanted)
     if shared.json:
@@ -509,3 +510,166 @@ def show(shared: Shared, benchmark: str, instance: str, wanted: RunFilter, rule:
     else:
         click.echo(case_to_text(case, rule))
     return 0
+
+
+# --- audit ------------------------------------------------------------------------------------------------------------
+# `medhelm audit`: shows the audit log of a store and verifies it.
+
+_SHOWN = ("time", "user", "command", "worker", "destination", "model", "benchmark", "bytes", "digest")
+"""Fields of an entry in the table; `worker` only if a gateway sent requests for workers."""
+
+
+@click.group()
+@shared_options()
+def audit() -> None:
+    """Show and verify what was sent.
+
+    Every request of a store has an entry in STORE/audit.jsonl: time, user, destination, model, benchmark, digest and
+    bytes, never any text. It is written before the request is sent.
+
+    \b
+    Examples:
+      medhelm audit show
+      medhelm audit verify
+    """
+
+
+@audit.command("show")
+@click.option(
+    "--since",
+    type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]),
+    metavar="DATE",
+    help="Only requests since this day or time, in UTC.",
+)
+@click.option("--host", default="", metavar="HOST", help="Only requests to this host.")
+@click.option("--benchmark", default="", metavar="BENCHMARK", help="Only requests about this benchmark.")
+@click.option(
+    "--last",
+    default=20,
+    show_default=True,
+    metavar="N",
+    type=click.IntRange(min=0),
+    help="Number of latest entries to list.",
+)
+@table_options
+@shared_options("store", "json")
+@click.pass_obj
+def show_log(shared: Shared, /, since: datetime | None, host: str, benchmark: str, last: int) -> int:
+    """Show what was sent, and where.
+
+    Shows requests and bytes by destination and benchmark, then the latest entries.
+
+    \b
+    Examples:
+      medhelm audit show --since 2026-11-01
+      medhelm audit show --host api.openai.com --json
+    """
+    from medhelm.storage.audit import read_audit_log, total_requests
+    from medhelm.storage.store import find_store
+
+    shown: deque[AuditEntry] = deque(maxlen=last)
+
+    def matching() -> Iterator[AuditEntry]:
+        for entry in read_audit_log(find_store(shared.store).audit_file):
+            if _matches(entry, since, host.lower(), benchmark):
+                shown.append(entry)
+                yield entry
+
+    totals = total_requests(matching())
+    if shared.json:
+        entries = [{"line": entry.line, **entry.content} for entry in shown]
+        print_json({"totals": [asdict(total) for total in totals], "entries": entries})
+        return 0
+    from medhelm.results.formats import tables
+
+    rows = [[t.destination, t.benchmark or None, t.requests, t.bytes, t.first[:19], t.last[:19]] for t in totals]
+    click.echo(tables.render(rows, ["destination", "benchmark", "requests", "bytes", "first (UTC)", "last"]), nl=False)
+    if shown:
+        click.echo()
+        has_workers = any("worker" in entry.content for entry in shown)
+        names = [name for name in _SHOWN if name != "worker" or has_workers]
+        lines = [[entry.line, *(_cell(entry, name) for name in names)] for entry in shown]
+        click.echo(tables.render(lines, ["line", *names]), nl=False)
+    return 0
+
+
+def _checked_head(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    """Return a hash, or the beginning of one. Raises: BadParameter for anything else, which could match by chance."""
+    from medhelm.storage.audit import HEAD_DIGITS
+
+    if value is not None and not re.fullmatch(rf"[0-9a-fA-F]{{{HEAD_DIGITS},64}}", value):
+        raise click.BadParameter(
+            f"must be {HEAD_DIGITS} to 64 hexadecimal digits that an earlier `audit verify` printed, is {value[:80]!r}."
+        )
+    return value
+
+
+@audit.command()
+@click.option(
+    "--head",
+    metavar="HASH",
+    callback=_checked_head,
+    help="Hash that an earlier `audit verify` printed, or its first 16 digits or more.",
+)
+@shared_options("store", "json")
+@click.pass_obj
+def verify(shared: Shared, /, head: str | None) -> int:
+    """Check that the log is intact.
+
+    Each entry holds the hash of the previous one. This reveals every change, insertion and removal, except a removal
+    from the end or a rewritten log by someone who also changes STORE/audit.head. To detect these too, save the printed
+    hash elsewhere and give it with --head later: the log must still hold that entry. Needs no key of an encrypted
+    store. Exit codes: 1 if the log was changed, 2 if the log is missing.
+
+    \b
+    Examples:
+      medhelm audit verify
+      medhelm audit verify --head 5f1d...
+    """
+    from medhelm.storage.audit import check_chain
+    from medhelm.storage.store import find_store
+
+    path = find_store(shared.store).audit_file
+    found = check_chain(path, head or "")
+    problem = found.problem
+    if head and not problem and found.n_since is None:
+        problem = f"no entry has the hash {head}: entries at the end were removed, or the log was rewritten"
+    if shared.json:
+        content = {"entries": found.n, "head": found.head, "interrupted": found.n_interrupted, "problem": problem}
+        print_json({"intact": not problem, **content, "entries_since_head": found.n_since})
+    elif not problem:
+        click.echo(f"{path}: {plural(found.n, 'entry', 'entries')}, intact{_remarks(found)}\nhead {found.head}")
+    if problem:
+        click.echo(f"medhelm: {path}: {problem}", err=True)
+    return int(bool(problem))
+
+
+def _remarks(found: AuditCheck) -> str:
+    """Return what else to say about an intact log."""
+    remarks = f"; {found.n_interrupted} more are incomplete" if found.n_interrupted else ""
+    if found.n_since is not None:
+        remarks += f"; {found.n_since:,} of them since the one with the given hash"
+    return remarks
+
+
+def _cell(entry: AuditEntry, name: str) -> str | int | None:
+    """Return a field as shown in the table. For a lookup or a cluster, addresses are shown instead of the model."""
+    value = entry.content.get(name)
+    if entry.content.get("action") == "lookup" and name == "model":
+        return "lookup: " + ", ".join(entry.content.get("addresses", ()))
+    if entry.content.get("action") == "cluster" and name == "model":
+        protected = "with a token" if entry.content.get("token") else "without a token"
+        return f"cluster {protected}: " + ", ".join(map(str, entry.content.get("nodes", ())))
+    if isinstance(value, str):
+        return (value[:19] if name == "time" else value[:12] if name == "digest" else value) or None
+    return value
+
+
+def _matches(entry: AuditEntry, since: datetime | None, host: str, benchmark: str) -> bool:
+    content = entry.content
+    destination = str(content.get("destination", ""))
+    return (
+        (since is None or str(content.get("time", "")) >= since.isoformat())
+        and host in ("", host_of(destination) or destination)
+        and (not benchmark or benchmark in str(content.get("benchmark", "")).split(", "))
+    )

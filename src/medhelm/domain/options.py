@@ -1,6 +1,6 @@
 """Options that are written once: a field of a dataclass is also an option of commands.
 
-From the fields come the options of the command line (`cli.common.options.options_of`), the checks of the Python API,
+From the fields come the options of the command line (`cli.options.options_of`), the checks of the Python API,
 the meaning in the reference, and the words of a command that repeats what was chosen.
 """
 
@@ -41,7 +41,7 @@ class Option:
     kind: str = ""
     """Name of a type of the command line, for values that need one of their own."""
     completes: str = ""
-    """Names that the shell completes: a function of `cli.common.shell_completion`."""
+    """Names that the shell completes: a function of `cli.shell_completion`."""
     is_required: bool = False
     """True if commands need it."""
     variable: str | None = None

@@ -7,7 +7,7 @@ One instance passes these functions in this order, from `medhelm run` to `record
     benchmarks.data.dataset.open_dataset                checksums, expected count, selection -> `Dataset`
     benchmarks.data.instances.InstanceReader.read       row of the data -> `Instance`
     evaluation.runner.EvaluationRunner.run              the loop over instances, in `_Work`
-    evaluation.completion_source.LiveCompletions.completions   from models; other sources read stored runs
+    evaluation.runner.LiveCompletions.completions   from models; other sources read stored runs
     evaluation.requests.model_requests                  `Instance` -> `Request`: the one place that decides what is sent
     benchmarks.prompts.render                           templates of the benchmark -> prompt
     evaluation.context.ContextFitter.ask     truncates a prompt that is too long, then asks the client

@@ -24,8 +24,8 @@ from medhelm.evaluation.requests import ModelRequest, judge_requests, model_requ
 from medhelm.evaluation.scheduler import Scheduler, acquire_lock
 from medhelm.evaluation.session import Session
 from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, Settings, StopReason
+from medhelm.io.files import finish_in_thread
 from medhelm.io.http.hosts import SUBJECT, Subject
-from medhelm.io.locks import finish_in_thread
 from medhelm.models.batch.api import (
     QUEUE_FULL,
     BatchService,

@@ -125,7 +125,7 @@ class ContextFitter:
         """
         if provider.local:
             return await self._ask(client, provider, request, benchmark)
-        from medhelm.models.reasoning import needs_room, with_room  # lazy: baselines do not reason
+        from medhelm.models.provider import needs_room, with_room  # lazy: baselines do not reason
 
         roomy = with_room(request)
         if roomy is None or not self._fits_whole(roomy, benchmark):
@@ -145,7 +145,7 @@ class ContextFitter:
 
     def roomier(self, request: Request, completion: Completion, benchmark: Benchmark) -> Request | None:
         """Return what `ask` sends next because reasoning used up the limit of a request; None if there is nothing."""
-        from medhelm.models.reasoning import needs_room, with_room  # lazy, as in `ask`
+        from medhelm.models.provider import needs_room, with_room  # lazy, as in `ask`
 
         roomy = with_room(request)
         if roomy is None or not needs_room(completion, request) or not self._fits_whole(roomy, benchmark):

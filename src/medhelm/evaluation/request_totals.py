@@ -30,7 +30,7 @@ from medhelm.domain import (
     Score,
     Usage,
 )
-from medhelm.models.reasoning import LENGTH
+from medhelm.models.provider import LENGTH
 from medhelm.scoring.metric import Metric, has_best, is_blank
 
 if TYPE_CHECKING:

@@ -43,10 +43,9 @@ from medhelm.domain import (
 )
 from medhelm.domain.text import listed
 from medhelm.errors import MissingError, UserError, suggestion
-from medhelm.evaluation.completion_source import CompletionSource, PendingCompletion
 from medhelm.evaluation.evaluate import run_in_event_loop
 from medhelm.evaluation.recorder import NullListener, RunRecorder
-from medhelm.evaluation.runner import EvaluationRunner
+from medhelm.evaluation.runner import CompletionSource, EvaluationRunner, PendingCompletion
 from medhelm.evaluation.session import (
     EvaluationSetup,
     check_consent,

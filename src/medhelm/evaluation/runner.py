@@ -1,43 +1,190 @@
-"""Evaluate models on data sets: from each instance to its record, and from the records to stored runs.
-
-Every model goes through all data sets at its own speed, so that a slow model never holds up a fast one; models of one
-endpoint share its limit. Requests are made when they are needed, and a record is on disk before it is forgotten, so
-that memory does not grow with the size of the data.
-"""
+"""Run an evaluation: take completions from models or from stored runs, score them, and record them."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from medhelm.benchmarks.data.dataset import Dataset
-from medhelm.domain import JURY, Jury, Model, Record
+from medhelm.domain import JURY, Instance, JudgeReply, Jury, Model, Origin, Record, Run, Score
 from medhelm.errors import Interrupted
-from medhelm.evaluation.completion_source import CompletionSource, LiveCompletions, PendingCompletion
 from medhelm.evaluation.context import ContextFitter
 from medhelm.evaluation.live_status import WatchedEvaluation, published_status
 from medhelm.evaluation.recorder import ProgressListener, RunRecorder, import_engines
+from medhelm.evaluation.requests import model_requests, run_settings
 from medhelm.evaluation.scheduler import Scheduler, acquire_lock
 from medhelm.evaluation.session import Cluster, Session, open_providers, open_session
-from medhelm.evaluation.settings import Evaluation, Settings
+from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, Evaluation, Settings, StopReason
+from medhelm.io.files import finish_in_thread
 from medhelm.io.http.hosts import Subject
-from medhelm.io.locks import finish_in_thread
 from medhelm.io.plugins import CLIENTS, from_extension
 from medhelm.models.client import ClientResult, ModelUnusable
-from medhelm.scoring.metric import apply, is_unreadable
+from medhelm.models.provider import Provider
+from medhelm.scoring.metric import Metric, apply, is_unreadable
+from medhelm.scoring.metrics import metrics_of
 from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
     from filelock import FileLock
 
+    from medhelm.evaluation.fresh_runs import FreshRuns
     from medhelm.scoring.jury.panel import CompletionJudgment, JudgePanel
+
+
+# --- completion source ------------------------------------------------------------------------------------------------
+
+
+class PendingCompletion(NamedTuple):
+    """The completion for one instance, before it is requested."""
+
+    position: int
+    """Position of the instance in the data set."""
+    instance: Instance
+    request: Callable[[], Awaitable[ClientResult]]
+    """Requests the completion; raises ModelUnusable, BudgetError or Interrupted if nothing more can be requested."""
+
+
+class CompletionSource(ABC):
+    """Provides the completions of an evaluation, and what belongs to them: settings, origin and other scores."""
+
+    judges: Collection[str] = ()
+    """Names of the judges whose completions are stored, so that they are not asked again."""
+
+    has_codes: bool = False
+    """True if the prompts of these judges asked for verification codes."""
+
+    async def prepare(self, judges: Mapping[str, Provider]) -> StopReason:  # noqa: ARG002
+        """Do what comes before the first completion; return why the evaluation must end, or ""."""
+        return ""
+
+    def has_run(self, model: Model, dataset: Dataset) -> bool:  # noqa: ARG002
+        """Return whether the source has completions of the model on the data set."""
+        return True
+
+    def concurrency(self, model: Model) -> int:  # noqa: ARG002
+        """Return how many completions of a model may be requested at a time; 1 if they are read from memory."""
+        return 1
+
+    @abstractmethod
+    def origin(self, model: Model, dataset: Dataset) -> Origin | None:
+        """Return the harness that the completions or prompts come from; None if that is this one."""
+
+    @abstractmethod
+    def settings(self, model: Model, dataset: Dataset) -> Mapping[str, Any]:
+        """Return the settings of the requests; they identify the run."""
+
+    def metrics(self, model: Model, dataset: Dataset, *, judged: bool) -> Sequence[Metric]:
+        """Return the metrics to compute, the main one first."""
+        origin = self.origin(model, dataset)
+        harness = origin.harness if origin and not origin.is_medhelm_task else None
+        return metrics_of(dataset.benchmark, judged=judged, harness=harness)
+
+    @abstractmethod
+    def completions(self, model: Model, dataset: Dataset) -> Iterator[PendingCompletion]:
+        """Yield one completion to request for each instance, in the order of sending."""
+
+    def judge_completions(self, model: str, benchmark: str, instance_id: str) -> list[JudgeReply]:  # noqa: ARG002
+        """Return the stored completions of judges about the completion of a model."""
+        return []
+
+    def ended(self, runs: Sequence[Run]) -> None:  # noqa: ARG002
+        """Note that the evaluation ended with these runs, and was not stopped."""
+        return
+
+    def final_scores(
+        self,
+        recorder: RunRecorder,  # noqa: ARG002
+        instance: Instance,  # noqa: ARG002
+        scores: Sequence[Score],
+    ) -> Sequence[Score]:
+        """Return the scores to record, given those computed here."""
+        return scores
+
+
+@dataclass(frozen=True, slots=True)
+class LiveCompletions(CompletionSource):
+    """Requests completions from models, or takes them from the cache if they were bought before."""
+
+    datasets: Sequence[Dataset]
+    providers: Mapping[str, Provider]
+    """Model -> its provider."""
+    models: Sequence[Model]
+    session: Session
+    store: Store
+    options: Settings
+    note: Callable[[str], object]
+    """Receives messages for the user."""
+    fitter: ContextFitter
+    fresh: FreshRuns | None
+    """The fresh runs of the evaluation; None if there are none."""
+
+    async def prepare(self, judges: Mapping[str, Provider]) -> StopReason:
+        """Send all requests through batch APIs first, if the user asks for it; the rest is sent directly later."""
+        if not self.options.batch:
+            return ""
+        from medhelm.evaluation.batches import BatchSubmitter  # imported late: most runs have no batches
+
+        pairs = [(model, self.providers[model.name]) for model in self.models]
+        submitter = BatchSubmitter(
+            self.datasets, pairs, judges, self.session, self.store, self.options, self.note, self.fresh
+        )
+        return await submitter.buy()
+
+    def concurrency(self, model: Model) -> int:
+        """Return 1 for providers within this process, else half as many again as requests may be in flight.
+
+        The servers of a pool have limits of their own, and may become more. While a request waits for its next attempt,
+        another one uses its slot.
+        """
+        provider = self.providers[model.name]
+        if provider.local:
+            return 1
+        limit = (self.options.concurrency or MAXIMUM_IN_FLIGHT) * provider.copies
+        return (limit + limit // 2) * provider.n_servers
+
+    def origin(self, model: Model, dataset: Dataset) -> Origin | None:  # noqa: ARG002
+        """Return the origin of the prompts."""
+        return dataset.origin
+
+    def settings(self, model: Model, dataset: Dataset) -> Mapping[str, Any]:
+        """Return the settings of the requests; they identify the run."""
+        fresh = self._fresh_start(model, dataset)
+        return {**run_settings(dataset, model, self.options), **({"fresh": fresh} if fresh else {})}
+
+    def completions(self, model: Model, dataset: Dataset) -> Iterator[PendingCompletion]:
+        """Yield the requests to the model; prompts that do not fit its context window are truncated when sent."""
+        provider, benchmark = self.providers[model.name], dataset.benchmark
+        provider.prepare(benchmark.name, dataset)
+        for position, instance, request in model_requests(
+            dataset, model, fresh=self._fresh_start(model, dataset), in_order=True
+        ):
+            yield PendingCompletion(
+                position, instance, partial(self.fitter.ask, self.session.client, provider, request, benchmark)
+            )
+
+    def ended(self, runs: Sequence[Run]) -> None:
+        """Note that the evaluation ended, so that the next fresh one asks again."""
+        if self.fresh:
+            self.fresh.ended(runs)
+
+    def _fresh_start(self, model: Model, dataset: Dataset) -> str:
+        return self.fresh.start_of(model, dataset) if self.fresh else ""
+
+
+# --- runner -----------------------------------------------------------------------------------------------------------
+# Evaluate models on data sets: from each instance to its record, and from the records to stored runs.
+#
+# Every model goes through all data sets at its own speed, so that a slow model never holds up a fast one; models of one
+# endpoint share its limit. Requests are made when they are needed, and a record is on disk before it is forgotten, so
+# that memory does not grow with the size of the data.
 
 SWITCH_INTERVAL_S = 0.0005
 """Longest time a thread may keep the interpreter while another waits: a tenth of Python's default, so that threads
@@ -377,7 +524,7 @@ class _Work:
             *map(str, run_remarks.code_remarks(runs)),
         ]
         if isinstance(self.source, LiveCompletions):
-            from medhelm.evaluation.silent_truncation import plateau_remarks  # imported late, as above
+            from medhelm.evaluation.remarks import plateau_remarks  # imported late, as above
 
             found += map(str, run_remarks.age_remarks(runs))
             found += map(str, plateau_remarks(runs, self.config.store))

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from medhelm.errors import BudgetError, Interrupted
 from medhelm.evaluation.settings import StopReason
-from medhelm.io.files import file_mode
-from medhelm.io.system_errors import system_error
+from medhelm.io.files import file_mode, system_error
 from medhelm.models.client import ModelUnusable
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from medhelm.domain.text import metric_title
 from medhelm.errors import ErrorCollector, MissingError, UserError
 from medhelm.evaluation.scheduler import StopSwitch
 from medhelm.evaluation.settings import FIRST_IN_FLIGHT, MAXIMUM_IN_FLIGHT, Settings
+from medhelm.io.files import NumberLocks
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.hosts import Subject
-from medhelm.io.locks import NumberLocks
 from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache, CacheRecovery
 from medhelm.models.client import Client, SendingLimits

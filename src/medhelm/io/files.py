@@ -1,34 +1,290 @@
-"""Opens the files of stores, which may be encrypted, and data files, which may be compressed.
+"""Files of stores: opened, locked and replaced safely, in any encoding, with errors that say what to do.
 
-Everything that writes or reads text in a store goes through `open_file`, `read_confidential`, `temporary_file`,
-`output_folder.write_confidential`, `work_folders.temporary_folder`, or `address` for files that DuckDB opens. In
-folders that are not encrypted these functions do the same as those of Python.
-
-A data file whose name ends in `.gz` is decompressed while it is read, with limits against decompression bombs. One that
-cannot be opened, decompressed or decoded raises a DataError that names the file, the place in it and the fix.
+Code that knows what it was writing says so itself (`io.folders.output_errors`). This is for all other places.
 """
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 import errno
 import gzip
 import io
 import os
+import re
+import sqlite3
 import stat
+import struct
 import zlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal, Protocol, TextIO, cast
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal, Protocol, TextIO, TypeVar, cast
 
-from medhelm.errors import DataError, MissingError
+from medhelm.errors import DataError, MedHelmError, MissingError, StoreError, StoreFullError, UserError
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
+
+# --- system errors ----------------------------------------------------------------------------------------------------
+
+DISK_FULL = frozenset(getattr(errno, name) for name in ("ENOSPC", "EDQUOT") if hasattr(errno, name))
+"""Numbers of errors of a full disk, and of a quota that is used up."""
+
+DISK_FAILS = frozenset(
+    getattr(errno, name) for name in ("EIO", "EBADF", "ENXIO", "ENODEV", "ESTALE", "EREMOTEIO") if hasattr(errno, name)
+)
+"""Numbers of errors of a disk, or of the connection to one."""
+
+_ADVICE: Mapping[int, str] = {
+    **dict.fromkeys(DISK_FULL, "Free some space, and repeat the command."),
+    **dict.fromkeys(DISK_FAILS, "The disk, or the connection to it, fails: check it, and repeat the command."),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "Check the permissions of the file and its folder."),
+    **dict.fromkeys((errno.EMFILE, errno.ENFILE), "Raise the limit on open files (`ulimit -n`)."),
+    errno.EFBIG: "Raise the limit on the size of files (`ulimit -f`).",
+    errno.ENAMETOOLONG: "Use a shorter name.",
+}
+"""Number of an error -> what to do. Others are not converted: they are more likely mistakes in this program."""
+
+_DATABASE_ERRORS = ("IOException", "OutOfMemoryException")
+"""Names of DuckDB's errors for a full disk and for memory; their text includes the system's reason."""
+
+
+_SQLITE_DISK_ERRORS = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+"""SQLite's codes for what a disk or a wrong place causes."""
+
+
+def system_error(error: BaseException) -> MedHelmError | None:
+    """Return the error for one of the operating system, or for a group in which all are such; None for any other.
+
+    Of a group, the first error that is already a MedHelmError counts, else the first one.
+    """
+    if isinstance(error, MedHelmError):
+        return error
+    if isinstance(error, BaseExceptionGroup):
+        found = [system_error(one) for one in error.exceptions]
+        if None in found:
+            return None
+        own = [one for one in error.exceptions if isinstance(one, MedHelmError)]
+        return own[0] if own else found[0]
+    if isinstance(error, OSError):
+        return _from_system(error)
+    if isinstance(error, sqlite3.Error) and primary_code(error) in _SQLITE_DISK_ERRORS:
+        return store_error(error, Path("a database of the store"), 0.0)
+    if is_database_disk_error(error):
+        return StoreFullError(f"a file cannot be read or written: {reason(error).rstrip('.')}. {_ADVICE[errno.EIO]}")
+    return None
+
+
+def error_class(error: OSError, otherwise: type[MedHelmError]) -> type[MedHelmError]:
+    """Return StoreFullError (exit code 4) for a disk that is full or fails, and `otherwise` for a wrong place."""
+    return StoreFullError if error.errno in DISK_FULL | DISK_FAILS else otherwise
+
+
+def is_database_disk_error(error: BaseException) -> bool:
+    """Return True for DuckDB's errors about a disk or about memory, those of encrypted files included."""
+    return type(error).__name__ in _DATABASE_ERRORS or "OSError: [Errno" in str(error)
+
+
+def _from_system(error: OSError) -> MedHelmError | None:
+    if "No usable temporary directory" in str(error):  # of `tempfile`, whatever the disk says
+        return StoreFullError(f"{error.strerror}. Free some space there, or name another folder with TMPDIR.")
+    advice = _ADVICE.get(error.errno or 0)
+    if advice is None:
+        return None
+    place: Any = error.filename
+    if isinstance(place, (str, bytes, os.PathLike)):
+        what = f"{os.fsdecode(place)} cannot be read or written"
+    else:
+        what = "the output, or a file, could not be written"
+    return error_class(error, UserError)(f"{what}: {error.strerror}. {advice}")
+
+
+def reason(error: BaseException) -> str:
+    """Return in one line why a file cannot be read, from an error of DuckDB or of an encrypted file."""
+    lines = str(error).partition("\n\n")[0].splitlines() or [type(error).__name__]
+    return lines[-1].partition(": ")[2] if lines[0].startswith("Traceback") else lines[0]
+
+
+# --- SQLite -----------------------------------------------------------------------------------------------------------
+
+
+def primary_code(error: sqlite3.Error) -> int:
+    """Return SQLite's primary result code; 0 if the error did not come from SQLite."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
+def store_error(error: sqlite3.Error, path: Path, timeout_s: float) -> StoreError:
+    """Convert an error about a file. `timeout_s`: seconds waited for another process that was writing."""
+    code = primary_code(error)
+    if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+        return StoreFullError(
+            f"{path} could not be written ({error}): the disk or your quota is full, or the disk fails. Everything "
+            "committed before is kept. Free some space, and repeat the command to continue."
+        )
+    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+        return StoreError(
+            f"{path} is damaged or not a database ({error}). Move it, or choose another store with --store."
+        )
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
+        return StoreError(
+            f"{path} cannot be opened for writing ({error}). Check that it is a file, and its permissions and those of "
+            "its folder, or choose another store with --store."
+        )
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StoreError(
+            f"{path} has been in use by another process for {timeout_s:g} s. Everything committed before is kept; "
+            "wait until the other process has finished, then repeat the command."
+        )
+    return StoreError(f"{path} cannot be used: {error}. Everything committed before is kept.")
+
+
+# --- text encoding ----------------------------------------------------------------------------------------------------
+# Finds the encoding of a text file, and names the lines of a file that mixes two encodings.
+#
+# Spreadsheet programs write UTF-8, UTF-16 or the Windows code page, and rows pasted from another system can have a
+# different encoding. Decoding such a file in either encoding would garble the other lines, so it is refused with the
+# line numbers.
+
+DEFAULT = "utf-8-sig"
+"""UTF-8 with or without a byte order mark."""
+
+WINDOWS = "cp1252"
+"""The encoding of files that are not Unicode: Windows-1252."""
+
+_BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, DEFAULT), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_ONE_BYTE = frozenset({"cp1252", "iso8859-1", "iso8859-15"})
+"""Western encodings, by the names of Python's codecs. They decode every UTF-8 file to wrong text without an error."""
+
+_UTF8_PAIR = re.compile(rb"[\xc2-\xc5][\x80-\xbf]|\xe2[\x80-\x9f][\x80-\xbf]")
+"""UTF-8 of a letter or sign that western text holds. In Windows-1252 it would read `Ã©`, `Â°` or `â€“`."""
+
+_SNIFFED = 1 << 16
+_SHOWN = 6
+"""Ranges of lines in a message."""
+
+
+@dataclass(slots=True)
+class LineEncodings:
+    """Lines of a file that are not ASCII, by their encoding; numbered from 1."""
+
+    utf8: list[int] = field(default_factory=list)
+    """Lines in UTF-8."""
+    windows: list[int] = field(default_factory=list)
+    """Lines in Windows-1252 or another encoding with one byte per character."""
+    both: list[int] = field(default_factory=list)
+    """Lines with characters in either encoding."""
+
+    @property
+    def is_mixed(self) -> bool:
+        """Return True if no single encoding can read the file."""
+        return bool(self.both or (self.utf8 and self.windows))
+
+    def in_words(self) -> str:
+        """List the lines of each encoding."""
+        kinds = {"in UTF-8": self.utf8, "in Windows-1252": self.windows, "in both": self.both}
+        parts = [f"{words}: {line_ranges(lines)}" for words, lines in kinds.items() if lines]
+        return f"The file mixes encodings. Lines {'; '.join(parts)}."
+
+
+def marked_encoding(content: bytes) -> str | None:
+    """Return the encoding that a byte order mark at the beginning of `content` announces; None without a mark."""
+    return next((name for mark, name in _BYTE_ORDER_MARKS if content.startswith(mark)), None)
+
+
+def find_encoding(open_file: Callable[[], BinaryIO]) -> str:
+    """Return the encoding of a file: UTF-8, UTF-16, or else Windows-1252. Reads all of it.
+
+    A file that mixes UTF-8 and Windows-1252, is neither, or cannot be read to its end counts as UTF-8: reading it as
+    such raises the error.
+    """
+    try:
+        with open_file() as file:
+            head = file.read(1000)
+        if found := marked_encoding(head) or _unmarked_utf16(head):
+            return found
+        if _is_decodable(open_file, "utf-8"):
+            return DEFAULT
+        with open_file() as file:
+            is_mixed = encodings_by_line(file).is_mixed
+        return WINDOWS if not is_mixed and _is_decodable(open_file, WINDOWS) else DEFAULT
+    except DataError:
+        return DEFAULT
+
+
+def has_one_byte_characters(encoding: str) -> bool:
+    """Return True for Windows-1252 and Latin-1, which decode any UTF-8 file without an error, but to wrong text."""
+    return codecs.lookup(encoding).name in _ONE_BYTE
+
+
+def encodings_by_line(file: BinaryIO) -> LineEncodings:
+    """Sort the lines of a file that are not ASCII by their encoding. A line whose encoding is in doubt is left out."""
+    found = LineEncodings()
+    for number, line in enumerate(file, 1):
+        if line.isascii():
+            continue
+        has_pairs = _UTF8_PAIR.search(line) is not None
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError:
+            (found.both if has_pairs else found.windows).append(number)
+        else:
+            if has_pairs or sum(not character.isascii() for character in text) > 2:
+                found.utf8.append(number)
+    return found
+
+
+def line_ranges(lines: Sequence[int]) -> str:
+    """Format ascending line numbers, neighbors as a range.
+
+    >>> line_ranges([1, 2, 3, 7])
+    '1-3, 7'
+    """
+    ranges: list[list[int]] = []
+    for line in lines:
+        if ranges and ranges[-1][1] == line - 1:
+            ranges[-1][1] = line
+        else:
+            ranges.append([line, line])
+    shown = [str(first) if first == last else f"{first}-{last}" for first, last in ranges[:_SHOWN]]
+    return ", ".join([*shown, "..."] if len(ranges) > _SHOWN else shown)
+
+
+def _is_decodable(open_file: Callable[[], BinaryIO], encoding: str) -> bool:
+    decoder = codecs.getincrementaldecoder(encoding)()
+    with open_file() as file:
+        try:
+            while chunk := file.read(_SNIFFED):
+                decoder.decode(chunk)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            return False
+    return True
+
+
+def _unmarked_utf16(content: bytes) -> str | None:
+    """Detect UTF-16 without a byte order mark by the zero bytes of ASCII characters."""
+    head = content[:200]
+    if len(head) <= 3:
+        return None
+    if head[1::2].count(0) > len(head) // 4:
+        return "utf-16-le"
+    return "utf-16-be" if head[::2].count(0) > len(head) // 4 else None
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+# Opens the files of stores, which may be encrypted, and data files, which may be compressed.
+#
+# Everything that writes or reads text in a store goes through `open_file`, `read_confidential`, `temporary_file`,
+# `output_folder.write_confidential`, `work_folders.temporary_folder`, or `address` for files that DuckDB opens. In
+# folders that are not encrypted these functions do the same as those of Python.
+#
+# A data file whose name ends in `.gz` is decompressed while it is read, with limits against decompression bombs. One
+# that cannot be opened, decompressed or decoded raises a DataError that names the file, the place in it and the fix.
 
 # --- files ------------------------------------------------------------------------------------------------------------
 
@@ -227,8 +483,6 @@ def decoded(path: Path, encoding: str) -> Iterator[None]:
 def _encoding_advice(path: Path, encoding: str) -> str:
     """Return advice on a file that is not in its encoding."""
     if encoding.startswith("utf-8"):
-        from medhelm.io.text_encoding import encodings_by_line  # lazy: only this error needs it
-
         with open_bytes(path) as file:
             found = encodings_by_line(file)
         if found.is_mixed:
@@ -422,3 +676,111 @@ def _share(file: int | Path, about: os.stat_result, mode: int) -> None:
 
 def _not_regular() -> OSError:
     return OSError(errno.EINVAL, "it is not a regular file")
+
+
+# --- locks ------------------------------------------------------------------------------------------------------------
+# Numbers that one process at a time may hold: requests in flight, so that two processes do not pay for the same one.
+#
+# A number is a position in a file, and holding it is an advisory lock on that position. The operating system releases
+# the locks of a process however it ends, so nothing is left to clean up and no process id can be mistaken for another.
+# It takes microseconds and writes nothing, unlike a row in a database. The file has one byte for each time it was
+# opened.
+
+# --- number locks -----------------------------------------------------------------------------------------------------
+
+try:
+    import fcntl
+except ImportError:  # Windows: each process then sends its own requests
+    fcntl = None  # type: ignore[assignment]
+
+POSITIONS = 2**62
+"""Positions of a file that represent numbers."""
+
+FIRST = POSITIONS
+"""Position that is held by a process that opened the file while no other had it open."""
+
+
+class NumberLocks:
+    """Numbers held by this process, among all that open the same file on a local disk."""
+
+    def __init__(self, path: Path) -> None:
+        """Open or create the file. Raises: StoreError."""
+        try:
+            self._file = open_shared(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+        except OSError as error:
+            raise error_class(error, StoreError)(
+                f"{path} cannot be opened for writing: {error.strerror}. Check its permissions."
+            ) from error
+        self._was_first = self._lock(FIRST, held=True) is True
+        self._size = self._add_byte()
+
+    @property
+    def is_alone(self) -> bool:
+        """True if no other process has had the file open since this one opened it."""
+        return self._was_first and os.fstat(self._file).st_size == self._size
+
+    def take(self, number: int) -> bool:
+        """Hold a number; return False if another process holds it. Without locks every number can be held."""
+        return self._lock(number % POSITIONS, held=True) is not False
+
+    def release(self, number: int) -> None:
+        """Stop holding a number."""
+        self._lock(number % POSITIONS, held=False)
+
+    def close(self) -> None:
+        """Close the file and release all numbers. May be called more than once."""
+        if self._file >= 0:
+            os.close(self._file)
+        self._file = -1
+
+    def _add_byte(self) -> int:
+        """Append a byte, which shows others that this process came; return where it ends, -1 if there is no room."""
+        try:
+            os.write(self._file, b"\0")
+        except OSError:  # a full disk
+            return -1
+        return os.lseek(self._file, 0, os.SEEK_CUR)
+
+    def _lock(self, position: int, *, held: bool) -> bool | None:
+        """Lock or unlock a position; False if another process holds it, None on a system or disk without locks."""
+        if fcntl is None:
+            return None
+        try:
+            if hasattr(fcntl, "F_OFD_SETLK") and struct.calcsize("P") == 8:
+                # A lock of the open file, not of the process: two sessions in one process exclude each other, too.
+                lock = struct.pack("hhqqi4x", fcntl.F_WRLCK if held else fcntl.F_UNLCK, os.SEEK_SET, position, 1, 0)
+                fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, lock)
+            else:
+                fcntl.lockf(self._file, (fcntl.LOCK_EX | fcntl.LOCK_NB) if held else fcntl.LOCK_UN, 1, position)
+        except OSError as error:
+            return False if isinstance(error, BlockingIOError | PermissionError) else None
+        return True
+
+
+def number_of(digest: bytes) -> int:
+    """Return the number of a request: a part of its digest."""
+    return int.from_bytes(digest[:8]) % POSITIONS
+
+
+# --- threads ----------------------------------------------------------------------------------------------------------
+# Work in threads that a task waits for, even if the task is canceled.
+
+T = TypeVar("T")
+
+
+async def finish_in_thread(work: Callable[[], T]) -> T:
+    """Return the result of `work`, which runs in a thread.
+
+    A thread cannot be canceled. If the calling task is, it still waits for the end of the thread, so that whatever
+    cleans up after the task never deletes what the thread is writing.
+    """
+    thread = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(thread)
+    except asyncio.CancelledError:
+        while not thread.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([thread])
+        if not thread.cancelled():
+            thread.exception()  # the error that canceled the task is reported instead
+        raise

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medhelm.io import files
-from medhelm.io.output_folder import put_file
+from medhelm.io.folders import put_file
 
 if TYPE_CHECKING:
     import duckdb
@@ -42,7 +42,7 @@ class ParquetWriter:
 
     def __init__(self, path: Path, columns: Mapping[str, str]) -> None:
         """`path`: the Parquet file to write. `columns`: name -> DuckDB type, including `position`."""
-        from medhelm.io.work_folders import WorkFolder  # lazy here and below: nothing is written at the start
+        from medhelm.io.folders import WorkFolder  # lazy here and below: nothing is written at the start
 
         self._path, self._columns = path, columns
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -125,7 +125,7 @@ class ColumnWriter:
         Parameters: kinds, name -> DuckDB type, in the order of the file; columns, name -> values of all rows, None for
         NULL, or one text for all rows. A missing column is all NULL.
         """
-        from medhelm.io.work_folders import WorkFolder
+        from medhelm.io.folders import WorkFolder
 
         path.parent.mkdir(parents=True, exist_ok=True)
         if self._connection is None:
@@ -192,7 +192,7 @@ def _engine(process_id: int, encrypted: bool) -> duckdb.DuckDBPyConnection:  # n
 @cache
 def _spill_folder(process_id: int) -> Path:  # noqa: ARG001 - a forked process needs its own
     """Create the folder for data that does not fit into memory; DuckDB's default is `.tmp` in the current folder."""
-    from medhelm.io.work_folders import temporary_folder
+    from medhelm.io.folders import temporary_folder
 
     work = temporary_folder()
     atexit.register(work.close)

@@ -23,9 +23,16 @@ from unicodedata import category
 
 from medhelm.domain import Source
 from medhelm.errors import ConfigError, DataError, Problem
-from medhelm.io.files import check_file, decoded, open_bytes, open_text
+from medhelm.io.files import (
+    check_file,
+    decoded,
+    encodings_by_line,
+    find_encoding,
+    has_one_byte_characters,
+    open_bytes,
+    open_text,
+)
 from medhelm.io.rows import HEAD_ROWS, header_position
-from medhelm.io.text_encoding import encodings_by_line, find_encoding, has_one_byte_characters
 
 # --- spreadsheets -----------------------------------------------------------------------------------------------------
 

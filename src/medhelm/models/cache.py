@@ -28,8 +28,7 @@ from medhelm.domain import Completion, Failure, FailureCode, Request, Usage
 from medhelm.domain.benchmark import group_by
 from medhelm.errors import StoreError
 from medhelm.io.files import key_of, prepare_database
-from medhelm.models.provider import OptionalParameter
-from medhelm.models.reasoning import needs_room, separate_reasoning, with_room
+from medhelm.models.provider import OptionalParameter, needs_room, separate_reasoning, with_room
 from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
@@ -572,7 +571,7 @@ def _nowhere(digest: bytes) -> None:
 
 def _store_error(error: sqlite3.Error, path: Path) -> StoreError:
     """Convert an error of SQLite."""
-    from medhelm.io.system_errors import store_error  # lazy: only if something fails
+    from medhelm.io.files import store_error  # lazy: only if something fails
 
     return store_error(error, path, BUSY_TIMEOUT_S)
 

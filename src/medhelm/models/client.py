@@ -1,7 +1,7 @@
 """The client: gets a completion from the cache or a provider, within limits and budget, with retries, never twice.
 
 A request passes: cache -> one in flight per digest -> slot at the endpoint -> lock that other processes see
-(`io.locks`) -> budget -> provider, with retries -> cache. A failed request becomes a completion with a failure.
+(`io.files`) -> budget -> provider, with retries -> cache. A failed request becomes a completion with a failure.
 An exception means that nothing more can be requested from this model (`ModelUnusable`), or at all (`BudgetError`,
 `StoreError`).
 """
@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 
 from medhelm.domain import Completion, Failure, FailureCode, Model, Request
 from medhelm.errors import MedHelmError, ProviderError, StoreError
+from medhelm.io.files import NumberLocks, number_of
 from medhelm.io.http.client import was_suspended
 from medhelm.io.http.hosts import SUBJECT, Subject
-from medhelm.io.locks import NumberLocks, number_of
 from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache, worth_keeping
 from medhelm.models.concurrency import MAX_PAUSE_S, ConcurrencyLimiter
@@ -351,7 +351,7 @@ class Client:
             endpoint.replied(self.clock())
             # Commit before the slot is free: a kill loses only what is in flight.
             await self._keep(digest, completion, model)
-        from medhelm.models.reasoning import separate_reasoning  # lazy: models in this process bring none
+        from medhelm.models.provider import separate_reasoning  # lazy: models in this process bring none
 
         return ClientResult(separate_reasoning(completion, request), False, attempts.sent, purchase.cost_usd, digest)
 

@@ -20,13 +20,18 @@ from medhelm.models.addresses import policy_for
 from medhelm.models.client import PoolProvider
 from medhelm.models.keys import missing_key
 from medhelm.models.model_names import plain_name
-from medhelm.models.provider import OptionalParameter, Provider, SharedResources, unsupported_parameter
+from medhelm.models.provider import (
+    OptionalParameter,
+    Provider,
+    SharedResources,
+    separate_reasoning,
+    unsupported_parameter,
+)
 from medhelm.models.providers import open_provider
 from medhelm.models.providers.advice import ADVICE
 from medhelm.models.providers.errors import CHECK_LISTS
 from medhelm.models.providers.hosted import HttpProvider
 from medhelm.models.providers.local_servers import LLAMACPP_PORT, OLLAMA_PORT, ServerCheck, check_server
-from medhelm.models.reasoning import separate_reasoning
 
 PROMPT = "Reply with the word OK."
 """The prompt; it costs next to nothing."""

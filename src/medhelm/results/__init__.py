@@ -1,1 +1,1 @@
-"""Answers about a store: leaderboard, comparison, cost, jury, agreement, releases."""
+"""Answers about a store and how they are shown: leaderboard, comparison, cost, jury, agreement, releases."""

@@ -24,9 +24,9 @@ from medhelm.domain.completion import AS_WORST, CAUSED_BY_MODEL
 from medhelm.domain.text import listed
 from medhelm.errors import UserError
 from medhelm.evaluation.settings import repeating_words
+from medhelm.io.folders import check_export, new_export, output_errors, write_file
 from medhelm.io.http.hosts import host_of, is_inside, is_loopback
-from medhelm.io.output_folder import check_export, new_export, output_errors, write_file
-from medhelm.reports.card import (
+from medhelm.results.card_view import (
     Card,
     CardBenchmark,
     CardDigests,
@@ -37,13 +37,19 @@ from medhelm.reports.card import (
     to_html,
     to_markdown,
 )
-from medhelm.reports.export import ExportResult
 from medhelm.results.comparable import BASELINE, has_own_data, judges_under_test, temperature_of
-from medhelm.results.export import ExportSelection, export_leaderboard, folder_size, judges_cost, select_for_export
+from medhelm.results.export import (
+    ExportResult,
+    ExportSelection,
+    export_leaderboard,
+    folder_size,
+    judges_cost,
+    select_for_export,
+)
 from medhelm.results.jury import total_tallies
 from medhelm.results.options import USUAL, BoardOptions
 from medhelm.results.runs.remarks import effect_sentence, injection_effects
-from medhelm.results.runs.run_filter import renamed, short_names, with_names
+from medhelm.results.runs.selection import renamed, short_names, with_names
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.releases import prompts_digest
 from medhelm.storage.runs import completions_by_snapshot, read_messages, read_prompt_digests

@@ -21,10 +21,18 @@ from medhelm.domain.run import completion_remarks
 from medhelm.domain.text import AnyPaths, as_names, as_path, as_paths
 from medhelm.errors import UserError
 from medhelm.evaluation.remarks import cut_text_remarks, drift_remarks, truncation_remarks
+from medhelm.results.catalog import resolve_suite, suite_sort_key
 from medhelm.results.comparable import default_tier, left_out_remarks, select_runs
-from medhelm.results.options import USUAL, BoardOptions, CalibrationOptions, by_keywords, folders_of
+from medhelm.results.options import (
+    USUAL,
+    BoardOptions,
+    CalibrationOptions,
+    Pricing,
+    by_keywords,
+    folders_of,
+    read_pricing,
+)
 from medhelm.results.runs.cells import cell_of, column_of, latest_floors, with_floors
-from medhelm.results.runs.pricing import Pricing, read_pricing
 from medhelm.results.runs.remarks import (
     cached_completions_text,
     cluster_remarks,
@@ -37,9 +45,8 @@ from medhelm.results.runs.remarks import (
     unfinished_remarks,
     unknown_metric_remarks,
 )
-from medhelm.results.runs.run_filter import load_filtered, names_in, with_names
+from medhelm.results.runs.selection import load_filtered, names_in, with_names
 from medhelm.results.spending import repriced
-from medhelm.results.suites import resolve_suite, suite_sort_key
 from medhelm.storage.damage import intact_runs, leave_out
 from medhelm.storage.run_scores import read_all
 from medhelm.storage.runs import RunScores, read_baseline

@@ -1,28 +1,50 @@
-"""Releases: frozen leaderboards with the provenance of every value."""
+"""Releases: frozen leaderboards with the provenance of every value, and what differs between two."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import replace
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
+
 from medhelm import __version__
+from medhelm.analysis.comparison.paired import paired_difference
+from medhelm.analysis.comparison.significance import LEVEL, adjust_p_values
+from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.leaderboard.diff import (
+    ChangedCases,
+    LeaderboardDiff,
+    ReleaseComparison,
+    ValueDifference,
+    diff_leaderboards,
+)
+from medhelm.analysis.means import Floats
+from medhelm.domain import Rule, Run
+from medhelm.domain.benchmark import group_by
 from medhelm.domain.options import check_options
-from medhelm.domain.result import Release
+from medhelm.domain.result import HALF, CellProvenance, Release
 from medhelm.domain.text import as_names, as_path
 from medhelm.errors import StoreError, UserError
-from medhelm.reports import leaderboard as leaderboard_report
-from medhelm.reports.formats.fields import Field, fields_table, select_fields
-from medhelm.reports.formats.json import plain_json
+from medhelm.results import leaderboard_view as leaderboard_report
+from medhelm.results.comparable import store_label
+from medhelm.results.formats.fields import Field, fields_json, fields_table, flat_interval, plain_json, select_fields
+from medhelm.results.formats.tables import Value, printable, render
 from medhelm.results.leaderboard import leaderboard_of, read_inputs
 from medhelm.results.options import USUAL, BoardOptions
+from medhelm.results.runs.cells import cell_of, column_of
 from medhelm.storage.damage import no_damaged_runs
 from medhelm.storage.json_form import JsonForm, Nested, key_map
-from medhelm.storage.releases import basis_of, board_bytes, read_release, write_release
+from medhelm.storage.releases import basis_of, board_bytes, file_digest, read_release, release_names, write_release
+from medhelm.storage.run_scores import read_all
 from medhelm.storage.store import open_store
+
+# --- releases ---------------------------------------------------------------------------------------------------------
 
 CURRENT = "current"
 """Name of the store's current leaderboard, in place of a release."""
@@ -145,3 +167,311 @@ def releases_table(releases: Sequence[Release], format: str = "table") -> str:
     """Return one row per release."""
     fields = select_fields(RELEASE_FIELDS, "name created models benchmarks scoring tier suite sha256 note")
     return fields_table(fields, releases, format=format)
+
+
+# --- release comparison -----------------------------------------------------------------------------------------------
+# Comparison of two releases, instance by instance where a store still has the runs behind them.
+
+SHOWN = 40
+"""Most differences that are listed; the rest are counted."""
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+WIDTH = 60
+"""Most characters shown of a value."""
+
+
+DIGESTS = ("definition", "data", "prompts", "records", "judgments")
+"""Inputs that are compared by digest, whose values are not shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownRelease:
+    """A release that can be compared, or the reason why it cannot."""
+
+    name: str
+    """Its name; unique among those known."""
+    store: Path
+    """Store whose current state it is compared with."""
+    release: Release | None
+    """The release; None if it cannot be read."""
+    problem: str = ""
+    """Reason why it cannot be read."""
+
+
+def find_releases(stores: Sequence[Path], folders: Sequence[Path] = ()) -> list[KnownRelease]:
+    """Return the releases of some stores and those in further folders, by time.
+
+    A release that cannot be read is returned with the reason. Raises: StoreError for a folder that is not a store.
+    """
+    found: list[KnownRelease] = []
+    places = [
+        (store, name, store_label(store, stores)) for store in stores for name in release_names(open_store(store))
+    ]
+    for store, name, label in [*places, *((stores[0], str(folder), "") for folder in folders)]:
+        try:
+            release = read_release(open_store(store), name)
+        except StoreError as error:
+            found.append(KnownRelease(name=name + label, store=store, release=None, problem=str(error)))
+            continue
+        shown, number = release.name + label, 1
+        while shown == CURRENT or any(one.name == shown for one in found):
+            number += 1
+            shown = f"{release.name}{label} ({number})"
+        found.append(KnownRelease(name=shown, store=store, release=release))
+    return sorted(found, key=lambda one: one.release.created if one.release else "")
+
+
+def released_models(release: Release) -> set[str]:
+    """Return the names of all models and judges in a release."""
+    found = {row["model"] for row in release.leaderboard["models"]}
+    for one in release.provenance:
+        found.update([one.model, *one.jury, *one.prices])
+    return found
+
+
+def current_like(known: KnownRelease, folders: Sequence[Path] = ()) -> Release:
+    """Return the current state of a store as a release, with the options of an earlier one. Raises: UserError."""
+    assert known.release is not None, "only releases that can be read are compared"
+    with TemporaryDirectory() as scratch:
+        return current_release(known.store, released_options(known.release, Path(scratch), folders))
+
+
+def compare_releases(first: Release, second: Release, runs: Iterable[Run]) -> ReleaseComparison:
+    """Compare two releases. `runs`: stored runs, in which those behind the releases are looked up."""
+    diff = diff_leaderboards(first, second)
+    then, now = ({(one.model, one.benchmark): one for one in release.provenance} for release in (first, second))
+    by_id = group_by(runs, lambda run: run.id)
+    rules = [scoring_of(first), scoring_of(second)]
+    cases = [
+        _compare_cases(then[key], now[key], by_id, rules)
+        for key in ((change.model, change.benchmark) for change in diff.cells)
+        if then[key].records != now[key].records
+    ]
+    tested = [one for one in cases if one.difference]
+    adjusted = adjust_p_values([one.difference.p_value for one in tested if one.difference], "holm")
+    p_values = {(one.model, one.benchmark): float(p) for one, p in zip(tested, adjusted, strict=True)}
+    return ReleaseComparison(
+        first=first,
+        second=second,
+        diff=diff,
+        cases=[replace(one, p_adjusted=p_values.get((one.model, one.benchmark))) for one in cases],
+        only=(sorted(then.keys() - now.keys()), sorted(now.keys() - then.keys())),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseScoring:
+    """Scoring rule of a release or a gate, and whether failures count."""
+
+    scoring: Rule
+    """Scoring rule."""
+    failures_as_worst: bool
+    """True if failures that the model caused count as the worst answer."""
+
+
+def scoring_of(release: Release) -> ReleaseScoring:
+    """Return how a release scores."""
+    if release.options.get("scoring") == "published":
+        return ReleaseScoring("published", failures_as_worst=False)
+    # Releases that do not say so left out all failures.
+    return ReleaseScoring("corrected", failures_as_worst=not release.options.get("completers_only", True))
+
+
+def _compare_cases(
+    before: CellProvenance, now: CellProvenance, runs: Mapping[str, Sequence[Run]], rules: Sequence[ReleaseScoring]
+) -> ChangedCases:
+    """Compare the runs behind one score of two releases."""
+    found = ChangedCases(model=now.model, benchmark=now.benchmark)
+    pair = [stored_run(one, runs) for one in (before, now)]
+    if missing := [when for when, run in zip(("earlier", "later"), pair, strict=True) if run is None]:
+        what = "runs are" if len(missing) == 2 else "run is"
+        return replace(found, problem=f"the {' and the '.join(missing)} {what} not in the store, or changed there")
+    old, new = (read_instance_scores(run, rule) for run, rule in zip(pair, rules, strict=True) if run)
+    if old.scale != new.scale:
+        return replace(found, problem=f"measured by {old.column.metric}, now by {new.column.metric}")
+    if rules[0].scoring != rules[1].scoring:
+        return replace(found, problem=f"scored by the {rules[0].scoring} rule, now by the {rules[1].scoring} one")
+    if rules[0] != rules[1]:
+        return replace(found, problem="only one of the two counts failures that the model caused")
+    ids = list(dict.fromkeys([*new.cell.ids, *old.cell.ids]))
+    difference = paired_difference(
+        new.in_order(new.tested, ids), old.in_order(old.tested, ids), new.clusters_in_order(ids)
+    )
+    if difference is None:
+        return replace(found, problem="the two runs have no scored instance in common")
+    shares = list(zip(ids, old.in_order(old.shown, ids), new.in_order(new.shown, ids), strict=True))
+    gained = [one for one, earlier, later in shares if earlier < HALF <= later]
+    lost = [one for one, earlier, later in shares if later < HALF <= earlier]
+    return replace(found, difference=difference, n_gained=len(gained), n_lost=len(lost), gained=gained, lost=lost)
+
+
+def stored_run(basis: CellProvenance, runs: Mapping[str, Sequence[Run]]) -> Run | None:
+    """Return the run behind a score; None unless its records are those of the release, byte for byte."""
+    for run in runs.get(basis.run_id, ()):
+        if run.folder is not None and file_digest(run.folder / "records.parquet") == basis.records:
+            return run
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceScores:
+    """The scores of a run, from 0 (worst) to 1 (best)."""
+
+    cell: Cell
+    column: Column
+    tested: Floats
+    """Values whose differences are tested; see `Cell.tested`."""
+    shown: Floats
+    """Scores as cases show them."""
+
+    @property
+    def scale(self) -> tuple[str, float, float]:
+        """Metric with the ends of its scale."""
+        return self.column.metric, self.column.low, self.column.high
+
+    def clusters_in_order(self, ids: Sequence[str]) -> list[str]:
+        """Return the clusters of the instances in the order of these ids, "" where there is none."""
+        clusters = self.cell.clusters
+        known = {} if clusters is None else dict(zip(self.cell.ids, clusters, strict=True))
+        return [str(known.get(one, "")) for one in ids]
+
+    def in_order(self, values: Floats, ids: Sequence[str]) -> Floats:
+        """Return values of the instances in the order of these ids, nan where one is missing."""
+        known = dict(zip(self.cell.ids, values, strict=True))
+        return np.array([known.get(one, np.nan) for one in ids], dtype=float)
+
+
+def read_instance_scores(run: Run, rule: ReleaseScoring) -> InstanceScores:
+    """Read the scores of a run. Raises: StoreError for damaged records."""
+    column = column_of(run, None, rule.scoring)
+    ((_, scored),) = read_all([run], rule.scoring)
+    cell = cell_of(run.model, run, column, scored, rule=rule.scoring, as_worst=rule.failures_as_worst)
+    assert cell.scores is not None, "the records were read"
+    tested = column.normalize(cell.scores if cell.tested is None else cell.tested)
+    shown = tested if scored.parts is None else column.normalize(np.asarray(scored.values, dtype=float))
+    return InstanceScores(cell=cell, column=column, tested=tested, shown=shown)
+
+
+# --- tables and JSON --------------------------------------------------------------------------------------------------
+
+
+def comparison_as_json(found: ReleaseComparison) -> dict[str, Any]:
+    """Return the output of `medhelm diff --json`."""
+    return {
+        **plain_json(found.diff),
+        "same": not found.diff.board,
+        "cases": [fields_json(CASE_FIELDS, one) for one in found.cases],
+        "only": [[{"model": model, "benchmark": name} for model, name in side] for side in found.only],
+    }
+
+
+CASE_FIELDS: list[Field[ChangedCases]] = [
+    Field("model", lambda one: one.model, kind="text", heading="Model"),
+    Field("benchmark", lambda one: one.benchmark, kind="text", heading="Benchmark"),
+    *flat_interval("difference", lambda one: one.difference, heading="Difference"),
+    Field("n", lambda one: one.difference and one.difference.n, kind="whole number", missing="not compared",
+          heading="n", drop=1),
+    Field("p_value", lambda one: one.difference and one.difference.p_value),
+    Field("p_adjusted", lambda one: one.p_adjusted, kind="p-value", heading="p adjusted"),
+    Field("separated", lambda one: one.p_adjusted is not None and one.p_adjusted <= LEVEL, kind="true or false"),
+    Field("n_gained", lambda one: one.n_gained, kind="whole number",
+          heading="Only later right", text=lambda one: one.n_gained if one.difference else None, drop=4),
+    Field("n_lost", lambda one: one.n_lost, kind="whole number",
+          heading="Only earlier right", text=lambda one: one.n_lost if one.difference else None, drop=3),
+    Field("gained", lambda one: one.gained, kind="texts", missing="private",
+          meaning="ids; null where the data is not public"),
+    Field("lost", lambda one: one.lost, kind="texts", missing="private"),
+    Field("problem", lambda one: one.problem, kind="text", meaning="why the cases could not be compared; else empty",
+          heading="Note", drop=2),
+]  # fmt: skip
+"""The runs behind a score of two releases, instance by instance."""
+
+
+def comparison_to_text(found: ReleaseComparison, format: str = "table") -> str:
+    """Return the differences as text, and tests of the runs that were replaced, instance by instance."""
+    text = difference_to_text(found.diff, format)
+    if not found.cases:
+        return text
+    caption = (
+        f"Replaced runs, from {found.diff.first} to {found.diff.second}: later minus earlier on the same instances, "
+        "from 0 (worst) to 1 (best), with p-values by Holm over all rows"
+    )
+    fields = select_fields(CASE_FIELDS, "benchmark model difference n p_adjusted n_gained n_lost problem")
+    return f"{text}\n{fields_table(fields, found.cases, format=format, caption=caption, keep=2)}"
+
+
+def difference_to_text(between: LeaderboardDiff, format: str = "table") -> str:
+    """Return the differences as text: models and benchmarks, ranks, scores with changed inputs, all others."""
+    names = f"from {between.first} to {between.second}"
+    if not between.board and not between.cells:
+        return f"The leaderboards of {between.first} and {between.second} are identical, and so are their inputs.\n"
+    lines = change_sentences(between)
+    parts = ["\n".join(lines) + "\n"] if lines else []
+    if between.options:
+        parts.append(differences_table(between.options, format, caption=f"Changed options, {names}"))
+    if between.cells:
+        headers = ["Benchmark", "Model", "Before", "Now", "Changed inputs"]
+        rows: list[list[Value]] = [
+            [cell.benchmark, cell.model, shown(cell.before), shown(cell.now), reasons(cell.why)]
+            for cell in between.cells
+        ]
+        parts.append(render(rows, headers, format=format, caption=f"Changed scores, {names}", keep=2))
+    if between.board:
+        parts.append(
+            differences_table(between.board, format, caption=f"All changed fields of the leaderboard, {names}")
+        )
+    return "\n".join(parts)
+
+
+def change_sentences(between: LeaderboardDiff) -> list[str]:
+    """Return the models and benchmarks that only one leaderboard has, and the ranks that changed, in sentences."""
+    lines = [
+        f"{verb} {what}: {', '.join(map(printable, items))}."
+        for what, both in (("models", between.models), ("benchmarks", between.benchmarks))
+        for verb, items in zip(("Removed", "Added"), both, strict=True)
+        if items
+    ]
+    return lines + [f"{printable(rank.what)} moved from rank {rank.before} to {rank.now}." for rank in between.ranks]
+
+
+def reasons(why: Sequence[ValueDifference]) -> str:
+    """Return the changed inputs, with old and new values unless they are digests."""
+    if not why:
+        return "none"
+    return "; ".join(
+        one.what if one.what in DIGESTS else f"{one.what} ({shown(one.before)} -> {shown(one.now)})" for one in why
+    )
+
+
+def difference_rows(differences: Iterable[ValueDifference]) -> list[list[Value]]:
+    """Return one row per difference: name, value before, value now."""
+    return [[one.what, shown(one.before), shown(one.now)] for one in differences]
+
+
+def differences_table(differences: Sequence[ValueDifference], format: str = "table", *, caption: str = "") -> str:
+    """Return a table of the first `SHOWN` differences, with the number of all."""
+    more = f"{caption} (the first {SHOWN} of {len(differences)})" if len(differences) > SHOWN else caption
+    rows = difference_rows(differences[:SHOWN])
+    return render(rows, ["Item", "Before", "Now"], format=format, caption=more)
+
+
+def shown(value: Any) -> str:
+    """Return any value as one short line.
+
+    >>> shown({"input": 2.5, "output": 10.0})
+    'input 2.5, output 10'
+    """
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.9g}"
+    if isinstance(value, Mapping):
+        text = ", ".join(f"{key} {shown(inner)}" for key, inner in value.items())
+    elif isinstance(value, (list, tuple)):
+        text = ", ".join(shown(inner) for inner in value)
+    else:
+        text = str(value)
+        text = text[:12] if _DIGEST.fullmatch(text) else text
+    text = " ".join(printable(text).split())
+    return text if len(text) <= WIDTH else text[:WIDTH] + "..."

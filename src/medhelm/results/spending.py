@@ -21,9 +21,8 @@ from medhelm.domain.text import plural
 from medhelm.errors import StoreError, UserError
 from medhelm.models.providers import answers_in_process
 from medhelm.results.comparable import default_tier, select_runs, store_label
-from medhelm.results.options import EVERY_RUN, RunFilter
-from medhelm.results.runs.pricing import Pricing
-from medhelm.results.runs.run_filter import filter_runs
+from medhelm.results.options import EVERY_RUN, Pricing, RunFilter
+from medhelm.results.runs.selection import filter_runs
 from medhelm.storage.damage import intact_runs
 from medhelm.storage.runs import load_runs, load_shards
 from medhelm.storage.store import Store, open_store

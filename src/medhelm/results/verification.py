@@ -38,15 +38,14 @@ from medhelm.evaluation.recorder import NullListener, ProgressListener, RunRecor
 from medhelm.evaluation.rescore import rescored, stored_dataset
 from medhelm.evaluation.session import EvaluationSetup, without_deleted
 from medhelm.evaluation.settings import JuryChange, Settings
-from medhelm.io.work_folders import temporary_folder
+from medhelm.io.folders import temporary_folder
 from medhelm.models.prices import price_of
-from medhelm.reports.formats.json import plain_json
-from medhelm.reports.formats.tables import Value, printable
-from medhelm.reports.formats.tables import render as render_table
+from medhelm.results.formats.fields import plain_json
+from medhelm.results.formats.tables import Value, printable
+from medhelm.results.formats.tables import render as render_table
 from medhelm.results.leaderboard import read_inputs
 from medhelm.results.options import BoardOptions, folders_of
-from medhelm.results.release_comparison import differences_table, shown
-from medhelm.results.releases import current_release, leaderboard_json, released_options
+from medhelm.results.releases import current_release, differences_table, leaderboard_json, released_options, shown
 from medhelm.scoring.installed_plugins import changed_since
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.damage import no_damaged_runs

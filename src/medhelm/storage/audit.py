@@ -32,9 +32,8 @@ from typing import IO, Any, NamedTuple
 
 from medhelm.domain.text import LONGEST, is_benchmark_name, is_worker_name
 from medhelm.errors import StoreError, StoreFullError
-from medhelm.io.files import open_shared
+from medhelm.io.files import DISK_FULL, open_shared
 from medhelm.io.http.hosts import Subject
-from medhelm.io.system_errors import DISK_FULL
 
 # --- audit log --------------------------------------------------------------------------------------------------------
 

@@ -19,9 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medhelm.errors import StoreError
-from medhelm.io.files import prepare_database
-from medhelm.io.locks import NumberLocks
-from medhelm.io.system_errors import store_error
+from medhelm.io.files import NumberLocks, prepare_database, store_error
 
 APPLICATION_ID = 0x4D48424C
 """Identifies the file in its header: "MHBL"."""

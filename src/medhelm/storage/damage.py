@@ -12,8 +12,8 @@ from warnings import warn
 from medhelm.domain import Run
 from medhelm.errors import StoreError
 from medhelm.io import files
+from medhelm.io.files import reason
 from medhelm.io.parquet import connect, sql_path
-from medhelm.io.system_errors import reason
 from medhelm.storage.store import DamagedRunError, stored_folder
 
 _MARK = b"PAR1"

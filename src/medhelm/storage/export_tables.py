@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from medhelm.domain import RULES
 from medhelm.domain.text import SERVERS
 from medhelm.io.files import address, open_file
+from medhelm.io.folders import WorkFolder
 from medhelm.io.parquet import connect, sql_name, sql_path, sql_text
 from medhelm.io.spreadsheets import FORMULA, NUMBER
-from medhelm.io.work_folders import WorkFolder
 from medhelm.storage.privacy import Pseudonyms
 from medhelm.storage.runs import score_column
 

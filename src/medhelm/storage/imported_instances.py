@@ -15,7 +15,7 @@ from typing import Any
 from medhelm.domain import Criterion, Instance, Message, Reference
 from medhelm.errors import StoreError
 from medhelm.io.files import read_confidential
-from medhelm.io.output_folder import write_confidential
+from medhelm.io.folders import write_confidential
 from medhelm.io.parquet import ColumnWriter, connect, sql_path
 from medhelm.io.rows import mapping, number, sequence, text
 from medhelm.storage.json_form import TUPLE, JsonForm, key_map

@@ -23,7 +23,7 @@ from filelock import FileLock, Timeout
 
 from medhelm.errors import StoreError
 from medhelm.io.files import make_shared_folder
-from medhelm.io.output_folder import atomic_file
+from medhelm.io.folders import atomic_file
 from medhelm.storage.store import Store
 
 if TYPE_CHECKING:

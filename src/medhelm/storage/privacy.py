@@ -20,10 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.errors import StoreError
-from medhelm.io.files import address, file_mask, read_confidential
-from medhelm.io.output_folder import write_confidential, write_file
+from medhelm.io.files import address, file_mask, read_confidential, reason
+from medhelm.io.folders import write_confidential, write_file
 from medhelm.io.parquet import connect, sql_name, sql_path, sql_text
-from medhelm.io.system_errors import reason
 from medhelm.storage.json_form import JsonForm, Nested, key_map
 from medhelm.storage.store import Store
 

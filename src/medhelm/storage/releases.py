@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING, Any, cast
 from medhelm.domain import Run
 from medhelm.domain.result import CellProvenance, Release
 from medhelm.errors import StoreError, UserError, suggestion
-from medhelm.io.files import open_file
-from medhelm.io.output_folder import atomic_folder
+from medhelm.io.files import error_class, open_file
+from medhelm.io.folders import atomic_folder
 from medhelm.io.parquet import connect, sql_path
 from medhelm.io.ssh_signatures import Signer, check_signature, sign_file
-from medhelm.io.system_errors import error_class
 from medhelm.storage.json_form import JsonForm, key_map
 from medhelm.storage.runs import read_messages
 from medhelm.storage.store import ORIGIN, PRICE, Store, stored_folder

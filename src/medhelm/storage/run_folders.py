@@ -22,12 +22,10 @@ from filelock import FileLock, Timeout
 
 from medhelm.domain.run import Removal, RunOnDisk
 from medhelm.errors import StoreError, UserError
-from medhelm.io.files import make_shared_folder
-from medhelm.io.output_folder import atomic_folder, sync_folder
-from medhelm.io.system_errors import error_class
-from medhelm.io.work_folders import delete_folder
+from medhelm.io.files import error_class, make_shared_folder
+from medhelm.io.folders import atomic_folder, delete_folder, sync_folder
 from medhelm.storage.damage import damage, run_tables
-from medhelm.storage.derived.folder import clear_derived
+from medhelm.storage.kept import clear_derived
 from medhelm.storage.store import NAME, DamagedRunError, Store, read_run, restore_run
 
 FORMAT = 1

@@ -1,33 +1,257 @@
-"""Reads the scores of many runs at once: from kept files, or with one query for runs with the same columns."""
+"""Scores and records of runs, read for leaderboards, merges and counts, with copies of scores that are fast to read."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from hashlib import blake2b
 from itertools import groupby, pairwise
+from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from medhelm.analysis.means import in_threads
-from medhelm.domain import Parts, Rule, Run
+from medhelm.domain import (
+    JURY,
+    RULES,
+    Completion,
+    Failure,
+    InjectionSign,
+    JudgeReply,
+    Judgment,
+    JuryVerdict,
+    Parts,
+    Record,
+    Rule,
+    Run,
+    Score,
+)
 from medhelm.errors import StoreError
 from medhelm.io.files import address
 from medhelm.io.parquet import connect, open_engine, sql_name, sql_text
 from medhelm.storage.damage import damaged_file
-from medhelm.storage.derived.folder import derived_folder, identity_of
-from medhelm.storage.derived.score_file import ScoreFile
+from medhelm.storage.judgments import JUDGMENT_COLUMNS, SUBSCORES, completion_of, iter_replies, read_rows
+from medhelm.storage.kept import (
+    LEAST_RUNS,
+    Identity,
+    derived_folder,
+    identity_of,
+    is_young,
+    read_kept,
+    stem_of,
+    write_kept,
+)
 from medhelm.storage.runs import (
     RECORDS,
     CodedTexts,
     RunScores,
     parts_column,
+    read_records,
     records_file,
     records_path,
     score_column,
 )
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+# --- stored records ---------------------------------------------------------------------------------------------------
+
+
+def stored_records(run: Run, metrics: Collection[str]) -> Iterator[Record]:
+    """Yield the records of a run as they were recorded.
+
+    Only shards store the scores on parts of a rubric. Columns that files of older versions lack are read as empty.
+    """
+    judged = read_judged(run) if run.jury_result else None
+    for row in read_records(run):
+        completion = completion_of(row, row["completion"])
+        scores = tuple(_scores(row, metrics, completion))
+        said = None if judged is None else judged.get(row["instance_id"], JudgedCompletion([], [], {}))
+        yield Record(
+            position=row["position"],
+            instance_id=row["instance_id"],
+            cluster=row["cluster"] or "",
+            group=row.get("group") or "",
+            request_digest=bytes.fromhex(row["request_digest"] or ""),
+            completion=completion,
+            truncated_characters=row.get("left_out") or 0,
+            is_unreadable=row.get("unreadable"),
+            scores=scores,
+            judge_replies=tuple(said.replies) if said else (),
+            jury_verdict=said and _verdict(row, scores, said),
+            injection_signs=_signs(row),
+        )
+
+
+def _signs(row: Mapping[str, Any]) -> tuple[InjectionSign, ...]:
+    return tuple(cast("InjectionSign", sign) for sign in (row.get("suspicions") or "").split(", ") if sign)
+
+
+def _verdict(row: Mapping[str, Any], scores: Iterable[Score], said: JudgedCompletion) -> JuryVerdict:
+    return JuryVerdict(
+        scores=tuple(score for score in scores if score.metric == JURY),
+        judgments=tuple(said.judgments),
+        coverage=row.get("jury_coverage"),
+        subscores=said.subscores,
+    )
+
+
+def _scores(row: Mapping[str, Any], metrics: Collection[str], completion: Completion) -> Iterator[Score]:
+    """Yield the scores of a record in the order in which they were computed: that of the jury comes last."""
+    # Of several missing scores the row has the reason of the last one.
+    _, _, reason = (row.get("score_failure") or "").partition(": ")
+    for metric in sorted(metrics, key=lambda name: name == JURY):
+        for rule in RULES:
+            value = row.get(score_column(metric, rule))
+            parts = json.loads(row.get(parts_column(metric, rule)) or "{}")
+            yield Score(
+                metric=metric,
+                rule=rule,
+                value=value,
+                failure=(completion.failure or Failure("metric", "not_scored", reason)) if value is None else None,
+                parts={label: (numerator, denominator) for label, (numerator, denominator) in parts.items()},
+            )
+
+
+class JudgedCompletion(NamedTuple):
+    """All judgments, replies and subscores of one completion."""
+
+    judgments: list[Judgment]
+    replies: list[JudgeReply]
+    subscores: dict[str, float]
+
+
+def read_judged(run: Run) -> dict[str, JudgedCompletion]:
+    """Read the judgments, replies and subscores of a run by instance, each in the order written."""
+    found: dict[str, JudgedCompletion] = {}
+
+    def of(instance_id: str) -> JudgedCompletion:
+        return found.setdefault(instance_id, JudgedCompletion([], [], {}))
+
+    for instance_id, judge, criterion, score, points, code, message, explanation in read_rows(
+        run, "judgments.parquet", ", ".join(list(JUDGMENT_COLUMNS)[1:])
+    ):
+        of(instance_id).judgments.append(
+            Judgment(
+                judge=judge,
+                criterion=criterion,
+                score=score,
+                points=points,
+                failure=None if code is None else Failure("judge", code, message or ""),
+                explanation=explanation,
+            )
+        )
+    for instance_id, reply in iter_replies(run):
+        of(instance_id).replies.append(reply)
+    for instance_id, subscores in read_rows(run, SUBSCORES, "instance_id, subscores"):
+        of(instance_id).subscores.update(json.loads(subscores))
+    return found
+
+
+# --- score file -------------------------------------------------------------------------------------------------------
+# Keeps the scores of runs, so that a leaderboard does not read thousands of record files.
+#
+# STORE/derived/BENCHMARK-DIGEST-RULE.npz holds what `RunScores` needs of the runs of a benchmark: numbers, ids of
+# instances and of clusters, and codes of failures; no other texts. Runs with a pooled metric, such as macro F1, are
+# always read anew.
+#
+# The scores of a run are used only if the file of its records has the size, the times and the number (inode) that it
+# had before they were read. Those of young records are kept only by the process that wrote these.
+
+LEAST_RECORDS = 100
+"""Records of a benchmark from which its scores are kept."""
+
+Key = tuple[str, str]
+"""Folder of a run within `runs`, and column of its scores."""
+
+Entries = dict[Key, tuple[Identity, RunScores]]
+"""Identity of the records of each run, and its scores."""
+
+
+class ScoreFile:
+    """The kept scores of one benchmark by one rule."""
+
+    def __init__(self, folder: Path, benchmark: str, rule: Rule) -> None:
+        """Read the file. `folder`: see `derived_folder`."""
+        self._runs, self._rule = folder.parent / "runs", rule
+        self._path = folder / f"{stem_of(benchmark)}-{rule}.npz"
+        found = read_kept(self._path)
+        self._entries = _entries(*found) if found else {}
+        self._is_changed = False
+
+    def find(self, run: Run, identity: Identity | None) -> RunScores | None:
+        """Return the scores of a run; None if they are not kept, or its records were written since."""
+        kept_identity, scores = self._entries.get(self._key(run), (None, None))
+        return scores if kept_identity == identity else None
+
+    def add(self, run: Run, identity: Identity | None, scores: RunScores, *, is_own: bool = False) -> None:
+        """Add the scores of a run.
+
+        Parameters: identity, of its records, from before they were read; is_own, this process wrote them.
+        """
+        if identity is None or scores.parts is not None or (is_young(identity) and not is_own):
+            return
+        self._entries[self._key(run)] = identity, scores
+        self._is_changed = True
+
+    def save(self) -> None:
+        """Write the file if something was added and it is worth it."""
+        if not self._is_changed:
+            return
+        kept = {key: one for key, one in self._entries.items() if (self._runs / key[0]).exists()}
+        if len(kept) >= LEAST_RUNS or sum(len(scores.ids) for _, scores in kept.values()) >= LEAST_RECORDS:
+            write_kept(self._path, *_content(kept))
+
+    def _key(self, run: Run) -> Key:
+        assert run.folder is not None, "only stored runs are kept"
+        return "/".join(run.folder.parts[-2:]), score_column(run.main_metric, self._rule)
+
+
+def _content(entries: Entries) -> tuple[Any, Mapping[str, np.ndarray]]:
+    """Return the JSON value and the arrays of a file: those of all runs, one after the other. Equal lists come once."""
+    import numpy as np
+
+    lists: dict[Any, int] = {}
+    places: dict[int, int] = {}  # by identity: most runs share their lists
+    runs, values, seconds, codes = [], [], [], []
+    for (folder, column), (identity, scores) in entries.items():
+        for texts in (scores.ids, scores.clusters):
+            if id(texts) not in places:
+                places[id(texts)] = lists.setdefault(None if texts is None else tuple(texts), len(lists))
+        n, failures = len(scores.ids), scores.failure_codes
+        names = None if failures is None else failures.names
+        runs.append([folder, column, identity, n, places[id(scores.ids)], places[id(scores.clusters)], names])
+        values.append(scores.values)
+        seconds.append(np.full(n, np.nan) if scores.seconds is None else scores.seconds)
+        codes.append(np.zeros(n, np.uint8) if failures is None else failures.codes)
+    arrays = {"values": values, "seconds": seconds, "codes": codes}
+    return {"lists": list(lists), "runs": runs}, {name: np.concatenate(pieces) for name, pieces in arrays.items()}
+
+
+def _entries(about: Any, arrays: Mapping[str, np.ndarray]) -> Entries:
+    """Return the runs in a file."""
+    found: Entries = {}
+    lists, end = about["lists"], 0
+    for folder, column, identity, n, ids, clusters, names in about["runs"]:
+        some, end = slice(end, end + n), end + n
+        scores = RunScores(
+            ids=lists[ids],
+            values=arrays["values"][some],
+            clusters=lists[clusters],
+            parts=None,
+            failure_codes=None if names is None else CodedTexts(arrays["codes"][some], names),
+            seconds=arrays["seconds"][some],
+        )
+        found[folder, column] = tuple(identity), scores
+    return found
+
+
+# --- run scores -------------------------------------------------------------------------------------------------------
+# Reads the scores of many runs at once: from kept files, or with one query for runs with the same columns.
 
 TOGETHER = 100
 """Maximum number of runs that are read with one query."""

@@ -21,11 +21,9 @@ from typing import TYPE_CHECKING, Any, overload
 
 from medhelm.domain import JURY, RULES, ConstantBaseline, Instance, Parts, Prompt, Record, Rule, Run, Shard
 from medhelm.errors import StoreError, StoreFullError
-from medhelm.io.files import read_confidential
-from medhelm.io.output_folder import write_confidential
+from medhelm.io.files import error_class, is_database_disk_error, read_confidential, reason
+from medhelm.io.folders import delete_folder, write_confidential
 from medhelm.io.parquet import ParquetWriter, connect, sql_name, sql_path
-from medhelm.io.system_errors import error_class, is_database_disk_error, reason
-from medhelm.io.work_folders import delete_folder
 from medhelm.storage.json_form import JsonForm, key_map
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JudgmentWriter, completion_row
 from medhelm.storage.store import NAME, DamagedRunError, Store, new_folder, read_run, stored_folder, write_run
@@ -201,7 +199,7 @@ def load_shards(store: Store) -> list[Run]:
 
 def _load(store: Store, benchmark: str, *, shards: bool) -> list[Run]:
     """Read the runs whose folders have the name of a shard, or all others."""
-    from medhelm.storage.derived.run_index import read_runs  # lazy: an evaluation does not list runs
+    from medhelm.storage.kept import read_runs  # lazy: an evaluation does not list runs
 
     runs, problems = [], []
     for folders in _run_folders(store, benchmark, shards=shards):

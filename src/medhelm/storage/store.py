@@ -13,7 +13,7 @@ STORE/
 ├── runs/BENCHMARK/MODEL-ID/{run.json, records.parquet, judgments.parquet, replies.parquet}
 ├── runs/BENCHMARK/MODEL-ID_2of8/   a shard of a run, no result until it is merged
 ├── removed/             runs that were removed and can be restored (see `storage.run_folders`)
-├── derived/             data computed from many runs, kept to save time; can be deleted (see `storage.derived`)
+├── derived/             data computed from many runs, kept to save time; can be deleted (see `storage.kept`)
 ├── batches/             batches submitted to providers and not collected yet (see `storage.unfinished`)
 ├── releases/            frozen leaderboards (see `storage.releases`)
 ├── deletions/           statements of deleted instances (see `storage.privacy`)
@@ -67,8 +67,17 @@ from medhelm.io.files import (
     read_confidential,
     required_cipher,
 )
-from medhelm.io.output_folder import output_error, sync_folder, sync_tree, write_confidential
-from medhelm.io.work_folders import DEAD, PREFIX, clear_leftovers, clear_old, delete_folder
+from medhelm.io.folders import (
+    DEAD,
+    PREFIX,
+    clear_leftovers,
+    clear_old,
+    delete_folder,
+    output_error,
+    sync_folder,
+    sync_tree,
+    write_confidential,
+)
 from medhelm.storage.json_form import TUPLE, JsonForm, Nested, by_name, key_map
 
 # --- store ------------------------------------------------------------------------------------------------------------
@@ -242,7 +251,7 @@ def _write_new_manifest(folder: Path) -> None:
     if cipher := required_cipher(folder):
         content = {"medhelm_store": ENCRYPTED, **cipher.new_manifest(folder)}
     manifest = folder / "store.json"
-    from medhelm.io.work_folders import WorkFolder
+    from medhelm.io.folders import WorkFolder
 
     with WorkFolder(folder) as work:
         new = work.path / manifest.name
@@ -278,7 +287,7 @@ def _refuse_plain(folder: Path) -> None:
 
 def _check_writable(folder: Path) -> None:
     """Detect a full or read-only disk before anything is sent, by writing and removing a small file."""
-    from medhelm.io.work_folders import WorkFolder
+    from medhelm.io.folders import WorkFolder
 
     with WorkFolder(folder) as work:
         (work.path / "probe").write_bytes(b"\0" * 4096)

@@ -25,9 +25,9 @@ from pathlib import Path
 
 from medhelm.errors import StoreError
 from medhelm.io.files import (
+    error_class,
     open_shared,
 )
-from medhelm.io.system_errors import error_class
 from medhelm.storage.store import Store
 
 HEARTBEAT_S = 20.0

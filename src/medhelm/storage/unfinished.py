@@ -20,9 +20,8 @@ from filelock import FileLock
 from medhelm.domain import Model, Run
 from medhelm.domain.completion import Batch, BatchState
 from medhelm.errors import StoreError
-from medhelm.io.files import read_confidential, temporary_file
-from medhelm.io.output_folder import write_file
-from medhelm.io.system_errors import error_class
+from medhelm.io.files import error_class, read_confidential, temporary_file
+from medhelm.io.folders import write_file
 from medhelm.storage.json_form import TUPLE, JsonForm, key_map
 from medhelm.storage.store import NAME, Store, file_name, read_run
 

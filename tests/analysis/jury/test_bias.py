@@ -7,8 +7,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from medhelm.analysis.jury.bias import LengthBias, judge_severity, length_bias, self_preference
 from medhelm.analysis.jury.cells import collect_judgments, difference_from_others
+from medhelm.analysis.jury.judges import LengthBias, judge_severity, length_bias, self_preference
 from medhelm.domain import Estimate
 from tests.support.juries import judged_run
 from tests.support.values import present
@@ -181,7 +181,7 @@ def lengths_of(scores: np.ndarray, lengths: np.ndarray, others: np.ndarray | Non
 @pytest.fixture
 def without_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the rank correlation, which takes most of the time of a simulation."""
-    monkeypatch.setattr("medhelm.analysis.jury.bias.bootstrap_estimate", lambda *_: None)
+    monkeypatch.setattr("medhelm.analysis.jury.judges.bootstrap_estimate", lambda *_: None)
 
 
 @pytest.mark.usefixtures("without_ranks")

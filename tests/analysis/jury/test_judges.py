@@ -10,10 +10,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from medhelm.analysis.jury.cells import collect_judgments
+from medhelm.analysis.jury.cells import ALL_JUDGES, collect_judgments
 from medhelm.analysis.jury.findings import remarks, sum_tallies, summarize_benchmarks, verdict
 from medhelm.analysis.jury.judges import JudgedBenchmark, JudgeSummary, JurySummary, summarize_jury
-from medhelm.analysis.jury.ranking import ALL_JUDGES
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.domain import Estimate, JudgeTally, Usage
 from tests.support.juries import judged_run

@@ -8,7 +8,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from medhelm.analysis.jury.ranking import (
+from medhelm.analysis.jury.cells import (
     ALL_JUDGES,
     Ranking,
     RankSwap,

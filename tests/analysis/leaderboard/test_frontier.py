@@ -9,9 +9,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from medhelm.analysis.completion_use import RunUse
 from medhelm.analysis.frontier import CostFrontier
 from medhelm.analysis.leaderboard.build import build_leaderboard
+from medhelm.analysis.planned_cost import RunUse
 from medhelm.domain.ranking import RankingOptions
 from medhelm.domain.result import Resample
 from tests.support.leaderboards import plain_columns, score_cell

@@ -10,7 +10,7 @@ import pytest
 from bench.studies.rivals import GradedModels
 from bench.studies.verdicts import EqualModels, leaderboard
 from medhelm.analysis.leaderboard.build import build_leaderboard
-from medhelm.analysis.leaderboard.head_to_head import HeadToHead, head_to_head
+from medhelm.analysis.leaderboard.rows import HeadToHead, head_to_head
 from medhelm.results.published.boards import published_leaderboard
 from tests.support.leaderboards import UNEVEN, plain_columns, score_cell
 

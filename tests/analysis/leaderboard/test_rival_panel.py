@@ -10,9 +10,9 @@ import pytest
 
 from bench.studies.rivals import GradedModels
 from bench.studies.verdicts import EqualModels
+from medhelm.analysis.leaderboard.averages import overtaken
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell
-from medhelm.analysis.leaderboard.rival_panel import overtaken
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.analysis.means import Floats, estimate
 from medhelm.domain.ranking import RankingOptions

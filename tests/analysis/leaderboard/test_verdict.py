@@ -8,10 +8,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from medhelm.analysis.completion_use import RunUse
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.findings import verdict, with_doubts
 from medhelm.analysis.leaderboard.types import Leaderboard
+from medhelm.analysis.planned_cost import RunUse
 from tests.support.leaderboards import plain_columns, score_cell, toy_board
 
 BENCHMARKS = ("a", "b", "c")

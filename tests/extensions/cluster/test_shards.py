@@ -22,8 +22,8 @@ from medhelm.evaluation.settings import JuryChange, Settings
 from medhelm.extensions.cluster import shards
 from medhelm.extensions.cluster.shards import complete_runs, find_shards, merge_shards
 from medhelm.models.catalog import find_models
-from medhelm.reports.leaderboard import as_json
 from medhelm.results.leaderboard import leaderboard
+from medhelm.results.leaderboard_view import as_json
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage import judgments
 from medhelm.storage.runs import load_runs, load_shards, read_records

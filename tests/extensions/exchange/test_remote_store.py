@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from medhelm.errors import MissingError, StoreError, UserError
-from medhelm.extensions.exchange.object_store.store import ObjectStore
-from medhelm.extensions.exchange.remote_store import copy_of, publish
+from medhelm.extensions.exchange.object_store import ObjectStore, copy_of, publish
 from medhelm.results.options import RunFilter
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.library import benchmark
@@ -162,7 +161,7 @@ def test_addresses_refused_before_anything_is_sent(url: str, environment: Mappin
 def test_private_data_needs_consent_to_leave_the_machine(
     medhelm: Medhelm, evaluated: Path, monkeypatch: pytest.MonkeyPatch, remote: ObjectStore
 ) -> None:
-    monkeypatch.setattr("medhelm.extensions.exchange.remote_store.is_loopback", lambda host: False)
+    monkeypatch.setattr("medhelm.extensions.exchange.object_store.is_loopback", lambda host: False)
     for path in evaluated.glob("runs/pubmed_qa/*/run.json"):
         path.write_text(path.read_text(encoding="utf-8").replace('"tier": "sample"', '"tier": "real"'))
     with pytest.raises(UserError, match=r"of pubmed_qa to 127\.0\.0\.1\.\n.*--allow-host 127\.0\.0\.1"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medhelm.extensions.local.engine import RequestSize, next_batch
+from medhelm.extensions.local.huggingface import RequestSize, next_batch
 
 SIZES = st.lists(st.builds(RequestSize, st.integers(1, 3000), st.integers(1, 1000)), min_size=1, max_size=40)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medhelm.extensions.local.server import shares, tensor_parallel, visible_gpus
+from medhelm.extensions.local.vllm import shares, tensor_parallel, visible_gpus
 
 
 @given(st.integers(0, 9), st.integers(1, 12))

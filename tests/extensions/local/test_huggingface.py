@@ -13,12 +13,10 @@ import pytest
 from medhelm.domain import Completion, Message, Model, Prompt, Request
 from medhelm.domain.completion import strip_reasoning
 from medhelm.errors import MissingError, ProviderError, UserError
-from medhelm.extensions.local import engine as engines
 from medhelm.extensions.local import generation, loading
-from medhelm.extensions.local.loading import MOST_TOKENS_ON_CPU
-from medhelm.extensions.local.weights import ChatTemplate
-from medhelm.models.provider import SharedResources
-from medhelm.models.reasoning import separate_reasoning
+from medhelm.extensions.local import huggingface as engines
+from medhelm.extensions.local.loading import MOST_TOKENS_ON_CPU, ChatTemplate
+from medhelm.models.provider import SharedResources, separate_reasoning
 from tests.support.models import random_weights as tiny_models
 from tests.support.models.in_process import answers, mixed, model_in, opened, play, question
 

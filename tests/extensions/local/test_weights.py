@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from medhelm.errors import MissingError, UserError
-from medhelm.extensions.local.weights import (
+from medhelm.extensions.local.loading import (
     bytes_in_memory,
     cache_folder,
     check_name,

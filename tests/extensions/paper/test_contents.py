@@ -13,16 +13,16 @@ import pytest
 
 from medhelm.analysis.agreement.jury_vs_clinicians import JuryAgreement, RatingMatrix, measure_agreement
 from medhelm.analysis.comparison.power import detectable_effects
-from medhelm.analysis.completion_use import CompletionUse
 from medhelm.analysis.leaderboard.types import Leaderboard
+from medhelm.analysis.planned_cost import CompletionUse
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain.result import Remark
-from medhelm.extensions.paper import appendix, contents
+from medhelm.extensions.paper import contents
+from medhelm.extensions.paper import write as appendix
 from medhelm.extensions.paper.contents import ModelCost, PaperTable, write
-from medhelm.extensions.paper.gather import ReportRequest, gather_inputs
-from medhelm.extensions.paper.write import suite_listings, taxonomy_titles
-from medhelm.reports.formats.tables import estimate_text
-from medhelm.reports.leaderboard import as_json
+from medhelm.extensions.paper.write import ReportRequest, gather_inputs, suite_listings, taxonomy_titles
+from medhelm.results.formats.tables import estimate_text
+from medhelm.results.leaderboard_view import as_json
 from medhelm.results.options import BoardOptions
 from tests.support.leaderboards import HOSTILE, TABLE_1, TABLE_3, published, toy_board, toy_costs
 

@@ -14,14 +14,19 @@ import pytest
 
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.extensions.paper import figures
-from medhelm.extensions.paper.charts.cells import ColoredCell, score_cell, shade
 from medhelm.extensions.paper.contents import ModelCost
-from medhelm.extensions.paper.figures import BETTER, TIED, WORSE, PaperFigure
-from medhelm.extensions.paper.gather import ReportInputs, ReportRequest, gather_inputs
-from medhelm.extensions.paper.write import FIGURES, compose_figures, taxonomy_titles
-from medhelm.reports.charts.svg import names, text_width
-from medhelm.reports.formats.tables import SAMPLE_WARNING
-from medhelm.reports.leaderboard_fields import shown_name
+from medhelm.extensions.paper.figures import BETTER, TIED, WORSE, ColoredCell, PaperFigure, score_cell, shade
+from medhelm.extensions.paper.write import (
+    FIGURES,
+    ReportInputs,
+    ReportRequest,
+    compose_figures,
+    gather_inputs,
+    taxonomy_titles,
+)
+from medhelm.results.formats.drawing import names, text_width
+from medhelm.results.formats.tables import SAMPLE_WARNING
+from medhelm.results.leaderboard_view import shown_name
 from medhelm.results.options import BoardOptions
 from tests.support.leaderboards import HOSTILE, published, toy_board, toy_costs
 

@@ -9,11 +9,11 @@ from html.parser import HTMLParser
 import pytest
 
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.extensions.paper.gather import ReportInputs
 from medhelm.extensions.paper.write import (
     FIGURES,
     TABLES,
     ReportIndex,
+    ReportInputs,
     compose_figures,
     compose_tables,
     findings,

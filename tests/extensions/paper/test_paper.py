@@ -16,26 +16,27 @@ import pytest
 
 from medhelm.domain import Taxonomy
 from medhelm.errors import StoreError, UserError
-from medhelm.extensions.paper import appendix
+from medhelm.extensions.paper import write as appendix
 from medhelm.extensions.paper.contents import ModelCost
 from medhelm.extensions.paper.figures import FlaggedScores
-from medhelm.extensions.paper.gather import ReportInputs, ReportRequest, gather_inputs
 from medhelm.extensions.paper.write import (
     FIGURES,
     FORMATS,
     NO_MARKS,
     TABLES,
     ReportContents,
+    ReportInputs,
+    ReportRequest,
     compose_figures,
     compose_tables,
+    gather_inputs,
     known_names,
     make_report,
     suite_listings,
     taxonomy_titles,
 )
 from medhelm.results.options import BoardOptions
-from medhelm.results.published.cells import ceiling_of
-from medhelm.results.published.data import load_results
+from medhelm.results.published.boards import ceiling_of, load_results
 from tests.support.benchmarks.choice import chat, make_benchmark
 from tests.support.benchmarks.judged import open_benchmark
 from tests.support.cli import Medhelm

@@ -8,10 +8,11 @@ import re
 
 import pytest
 
-from medhelm.extensions.paper import appendix, contents
+from medhelm.extensions.paper import contents
+from medhelm.extensions.paper import write as appendix
 from medhelm.extensions.paper.contents import PaperTable, markdown, write
 from medhelm.extensions.paper.write import suite_listings, taxonomy_titles
-from medhelm.reports.formats.tables import Value
+from medhelm.results.formats.tables import Value
 from tests.support.leaderboards import HOSTILE, published
 
 

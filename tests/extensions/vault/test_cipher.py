@@ -13,11 +13,9 @@ from medhelm.extensions.vault.cipher import CIPHER, role_of
 from medhelm.extensions.vault.duckdb_files import SharedFile
 from medhelm.extensions.vault.keys import DecryptionError, new_key
 from medhelm.io import files
-from medhelm.io.files import address, key_of, open_file, read_confidential, temporary_file
-from medhelm.io.output_folder import write_confidential
+from medhelm.io.files import address, key_of, open_file, read_confidential, reason, temporary_file
+from medhelm.io.folders import temporary_folder, write_confidential
 from medhelm.io.parquet import ColumnWriter, ParquetWriter, connect, open_engine, sql_path
-from medhelm.io.system_errors import reason
-from medhelm.io.work_folders import temporary_folder
 from tests.support.encryption import lock_stores, plain_files
 
 CANARY = "canary-7281"

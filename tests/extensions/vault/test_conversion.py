@@ -16,11 +16,11 @@ import pytest
 
 from medhelm.domain import Completion, Failure
 from medhelm.errors import StoreError
-from medhelm.extensions.vault import conversion
-from medhelm.extensions.vault.conversion import ConvertedStore, decrypt_store, encrypt_store
-from medhelm.io import work_folders
+from medhelm.extensions.vault import commands as conversion
+from medhelm.extensions.vault.commands import ConvertedStore, decrypt_store, encrypt_store
+from medhelm.io import folders as work_folders
 from medhelm.io.files import KEY_VARIABLE, is_encrypted
-from medhelm.io.output_folder import atomic_file
+from medhelm.io.folders import atomic_file
 from medhelm.models.cache import SEALED, Cache
 from medhelm.models.cache_reader import CacheReader
 from medhelm.storage.store import Store, _write_new_manifest, create, open_store

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.extensions.web.charts.benchmark_page import benchmark_charts
-from medhelm.extensions.web.selection import BoardSelection, board_of
-from medhelm.extensions.web.site import Site
-from medhelm.reports.charts.chart import Chart
-from medhelm.reports.formats.tables import Value
+from medhelm.extensions.web.benchmark_charts import benchmark_charts
+from medhelm.extensions.web.site import BoardSelection, Site, board_of
+from medhelm.results.formats.drawing import Chart
+from medhelm.results.formats.tables import Value
 from tests.support.cli import Medhelm
 from tests.support.evaluated_store import copy_of_store
 

@@ -13,7 +13,7 @@ from medhelm.domain import Completion
 from medhelm.errors import UserError
 from medhelm.extensions.web.export import NOT_EXPORTED, export_site
 from medhelm.extensions.web.site import Site
-from medhelm.reports.export import ExportResult
+from medhelm.results.export import ExportResult
 from tests.support.case_store import HOSTILE_IDS, make_case_store
 from tests.support.cli import Medhelm
 from tests.support.stores import make_record, make_store, scored_run, write_run

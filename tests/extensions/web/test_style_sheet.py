@@ -7,8 +7,8 @@ from importlib.resources import files
 
 import pytest
 
-from medhelm.extensions.web.charts.heat_map import SCORE_EDGES, SHARE_EDGES
-from medhelm.reports.charts.svg import PAINT
+from medhelm.extensions.web.board_charts import SCORE_EDGES, SHARE_EDGES
+from medhelm.results.formats.drawing import PAINT
 
 CSS = (files("medhelm.extensions.web") / "static" / "charts.css").read_text(encoding="utf-8")
 

@@ -6,8 +6,8 @@ from difflib import SequenceMatcher
 
 import pytest
 
-from medhelm.extensions.web.pages import case
-from medhelm.extensions.web.pages.case import MOST_WORDS, Piece, mark_differences
+from medhelm.extensions.web.pages import cases as case
+from medhelm.extensions.web.pages.cases import MOST_WORDS, Piece, mark_differences
 
 
 def marked(pieces: list[Piece]) -> list[str]:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from medhelm.io.http.aws_signature import Credentials, signed_headers
+from medhelm.models.providers.bedrock import Credentials, signed_headers
 
 EXAMPLE = Credentials(key_id="AKIDEXAMPLE", secret="wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")
 INVENTED = Credentials(key_id="AKIDMEDHELMTEST00001", secret="inventedSecret/For+Tests/0123456789abcdefg")

@@ -15,9 +15,8 @@ from typing import Any, TypeVar
 import pytest
 
 from medhelm.errors import ProviderError, UserError
-from medhelm.io.http.client import HttpClient, HttpResponse, read_json
+from medhelm.io.http.client import HttpClient, HttpResponse, read_json, retry_after_s
 from medhelm.io.http.egress import EgressPolicy
-from medhelm.io.http.errors import retry_after_s
 from tests.support.cases import table
 from tests.support.servers.openai import Answer, Server
 

@@ -15,9 +15,8 @@ import pytest
 from medhelm.domain import Model
 from medhelm.domain.completion import ModelCheck
 from medhelm.errors import ProviderError
-from medhelm.io.http.client import HttpClient
+from medhelm.io.http.client import HttpClient, connection_problem, redirected
 from medhelm.io.http.egress import EgressPolicy
-from medhelm.io.http.errors import connection_problem, redirected
 from medhelm.models.model_check import check
 from tests.support.servers.openai import Answer, Server
 from tests.support.servers.vendors import KEYS, VENDORS, Vendor

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from medhelm.io.http.errors import without_keys
+from medhelm.io.http.client import without_keys
 
 KEY = "sk-Ab3/x+9Zq_Lm'77Tt&0Yw"
 

@@ -12,11 +12,10 @@ import pytest
 
 from medhelm.domain import Message, Model, Prompt, Request, Usage
 from medhelm.errors import ProviderError
-from medhelm.io.http.aws_signature import Credentials, signed_headers
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.providers import open_provider
-from medhelm.models.providers.bedrock import Bedrock
+from medhelm.models.providers.bedrock import Bedrock, Credentials, signed_headers
 from tests.support.cases import table
 from tests.support.servers.openai import Server
 from tests.support.servers.vendors import BEDROCK, KEYS

@@ -17,12 +17,15 @@ from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Origin, Tier
 from medhelm.errors import UserError
-from medhelm.extensions.paper.gather import published_costs
+from medhelm.extensions.paper.write import published_costs
 from medhelm.results.leaderboard import read_inputs
 from medhelm.results.options import BoardOptions
-from medhelm.results.published.boards import leaderboard_with_published, published_leaderboard
-from medhelm.results.published.cells import published_cells
-from medhelm.results.published.data import load_results
+from medhelm.results.published.boards import (
+    leaderboard_with_published,
+    load_results,
+    published_cells,
+    published_leaderboard,
+)
 from medhelm.scoring.metrics import METRIC_NAMES
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.cli import Medhelm

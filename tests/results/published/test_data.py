@@ -16,16 +16,17 @@ from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.data.sampling import SampleOptions
 from medhelm.benchmarks.suites import load_suite
 from medhelm.errors import UserError
-from medhelm.extensions.paper.gather import published_costs
-from medhelm.results.published.cells import (
+from medhelm.extensions.paper.write import published_costs
+from medhelm.results.published.boards import (
     CLUSTERED,
+    FOLDER,
     HALF_STEP,
     INTERVAL,
     ceiling_of,
+    load_results,
     published_cells,
     published_scores,
 )
-from medhelm.results.published.data import FOLDER, load_results
 from medhelm.results.scores_csv import read_scores
 from medhelm.scoring.metrics import METRIC_NAMES, METRICS
 

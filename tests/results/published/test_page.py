@@ -7,10 +7,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.extensions.paper.gather import published_costs
-from medhelm.reports.formats.tables import Value, render
-from medhelm.results.published.boards import published_leaderboard
-from medhelm.results.published.data import load_results
+from medhelm.extensions.paper.write import published_costs
+from medhelm.results.formats.tables import Value, render
+from medhelm.results.published.boards import load_results, published_leaderboard
 
 PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "published_results.md"
 BEGIN, END = "<!-- tables: begin -->\n", "<!-- tables: end -->\n"

@@ -13,8 +13,8 @@ import pytest
 
 from medhelm.analysis.means import estimate
 from medhelm.domain import Floor, Rule
-from medhelm.reports.leaderboard import as_json, to_table
 from medhelm.results.leaderboard import leaderboard
+from medhelm.results.leaderboard_view import as_json, to_table
 from tests.support.benchmarks.choice import chat
 from tests.support.benchmarks.judged import DEFINITION, is_judge, number, verdict, write_benchmark
 from tests.support.cli import Medhelm

@@ -8,7 +8,7 @@ import pytest
 
 from medhelm.domain.result import Remark
 from medhelm.errors import UserError
-from medhelm.results.runs.run_filter import match_name, renamed, short_names
+from medhelm.results.runs.selection import match_name, renamed, short_names
 from tests.support.benchmarks.choice import answers_with, chat, make_benchmark, perfect, question_number
 from tests.support.cli import Medhelm
 from tests.support.servers.openai import Server

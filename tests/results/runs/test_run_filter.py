@@ -10,7 +10,7 @@ import pytest
 from medhelm.domain import Run
 from medhelm.errors import UserError
 from medhelm.results.options import RunFilter
-from medhelm.results.runs.run_filter import filter_runs, match_name
+from medhelm.results.runs.selection import filter_runs, match_name
 from tests.support.stores import make_run
 
 RUNS = [

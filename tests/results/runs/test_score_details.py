@@ -11,7 +11,7 @@ import pytest
 from medhelm.domain import RULES, Completion, Failure, Record, Rule, Score
 from medhelm.results.leaderboard import read_inputs
 from medhelm.results.options import BoardOptions
-from medhelm.results.runs.scores import ScoreDetails, score_details
+from medhelm.results.runs.cells import ScoreDetails, score_details
 from tests.support.stores import TIMEOUT, make_record, scored_run, write_run
 
 REFUSAL = Failure("provider", "refusal", "content filter")

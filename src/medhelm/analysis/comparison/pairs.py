@@ -292,7 +292,7 @@ class AllPairs:
 class ComparedPairs(Displayable):
     """Every pair of models, and the settings of the comparison."""
 
-    VIEW: ClassVar[str] = "medhelm.reports.comparison:PAIRS_VIEW"
+    VIEW: ClassVar[str] = "medhelm.results.comparison:PAIRS_VIEW"
 
     all_pairs: AllPairs
     """The tests of all models of the leaderboard."""
@@ -543,7 +543,7 @@ class ComparedBenchmark:
 class Comparison(Displayable):
     """Two models on all benchmarks they share."""
 
-    VIEW: ClassVar[str] = "medhelm.reports.comparison:VIEW"
+    VIEW: ClassVar[str] = "medhelm.results.comparison:VIEW"
 
     first: str
     """Name of one model."""

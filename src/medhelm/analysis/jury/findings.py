@@ -17,8 +17,18 @@ import numpy as np
 
 from medhelm.analysis.agreement.reliability import LEAST_UNITS, RaterAgreement
 from medhelm.analysis.comparison.pairs import separated_matrix
-from medhelm.analysis.jury.bias import LengthBias
-from medhelm.analysis.jury.cells import average_estimates, judge_scores, panel_scores, shared_judges
+from medhelm.analysis.jury.cells import (
+    ALL_JUDGES,
+    JuryWithoutNamed,
+    Ranking,
+    average_by_panel,
+    average_estimates,
+    judge_panels,
+    judge_scores,
+    panel_scores,
+    rank_by_panel,
+    shared_judges,
+)
 from medhelm.analysis.jury.judges import (
     JudgedBenchmark,
     JudgeFinding,
@@ -27,18 +37,11 @@ from medhelm.analysis.jury.judges import (
     JudgeSummary,
     JuryReliability,
     JurySummary,
+    LengthBias,
     average_agreement,
     jury_reliability,
     stacked_scores,
     without_named,
-)
-from medhelm.analysis.jury.ranking import (
-    ALL_JUDGES,
-    JuryWithoutNamed,
-    Ranking,
-    average_by_panel,
-    judge_panels,
-    rank_by_panel,
 )
 from medhelm.analysis.leaderboard.cells import AlignedScores
 from medhelm.analysis.leaderboard.findings import SAMPLE_ROWS, SAMPLE_TIER

@@ -35,15 +35,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from medhelm.analysis.comparison.pairs import MOST_MODELS, AlignedBenchmark, AllPairs, compare_aligned
-from medhelm.analysis.leaderboard.averages import BenchmarkNumbers, ScoredBenchmarks
+from medhelm.analysis.leaderboard.averages import BenchmarkNumbers, ScoredBenchmarks, find_members
 from medhelm.analysis.leaderboard.cells import Cell, Column, has_any_value
 from medhelm.analysis.leaderboard.findings import RemarkContext, all_remarks, verdict
-from medhelm.analysis.leaderboard.frontier import cost_frontier
-from medhelm.analysis.leaderboard.rival_panel import find_members
 from medhelm.analysis.leaderboard.rows import (
     LeaderboardMeasures,
     Table,
     add_ranks,
+    cost_frontier,
     make_rows,
     measure,
     measure_instances,

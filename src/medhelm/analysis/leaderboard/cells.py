@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from medhelm.analysis.completion_use import RunUse
 from medhelm.analysis.means import Clusters, Floats, cluster_codes
+from medhelm.analysis.planned_cost import RunUse
 from medhelm.domain import CompletionCounts, Estimate, Floor, Parts
 from medhelm.errors import UserError
 

@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 from medhelm.analysis.comparison.paired import pair_indices, paired_difference
 from medhelm.analysis.comparison.pairs import MOST_MODELS, AllPairs
 from medhelm.analysis.comparison.significance import LEVEL, holm
+from medhelm.analysis.leaderboard.averages import panel_remarks
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.leaderboard.rival_panel import panel_remarks
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.analysis.means import NORMAL, Z95, Floats, wilson_interval
 from medhelm.domain.result import Remark

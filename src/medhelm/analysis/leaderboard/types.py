@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from medhelm.analysis.completion_use import CompletionUse
 from medhelm.analysis.frontier import CostFrontier
 from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.planned_cost import CompletionUse
 from medhelm.domain import Estimate, InjectionEffect, Rule, Tier
 from medhelm.domain.result import Displayable, LeftOut, Remark
 
@@ -134,7 +134,7 @@ class Row:
 class Leaderboard(Displayable):
     """Models in order of rank, on the benchmarks that at least one of them was run on."""
 
-    VIEW: ClassVar[str] = "medhelm.reports.leaderboard:VIEW"
+    VIEW: ClassVar[str] = "medhelm.results.leaderboard_view:VIEW"
 
     rows: tuple[Row, ...]
     """One per model, best first."""

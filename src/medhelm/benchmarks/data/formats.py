@@ -11,10 +11,10 @@ from typing import Any
 
 from medhelm.domain import Source
 from medhelm.errors import DataError, MissingError
+from medhelm.io.files import DEFAULT
 from medhelm.io.parquet import open_database, sql_name
 from medhelm.io.rows import BrokenCell, PlacedRow, Row, header, is_error, plain
 from medhelm.io.spreadsheets import WORKBOOKS, TextTableFormat, find_format, is_workbook, read_records
-from medhelm.io.text_encoding import DEFAULT
 
 # --- column formats ---------------------------------------------------------------------------------------------------
 

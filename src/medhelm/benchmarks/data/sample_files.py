@@ -19,13 +19,12 @@ from medhelm.benchmarks.data.formats import import_pyarrow
 from medhelm.benchmarks.data.sampling import is_pattern, matches_pattern
 from medhelm.domain import Benchmark, Source
 from medhelm.errors import DataError, UserError, suggestion
+from medhelm.io.files import is_database_disk_error
+from medhelm.io.folders import WorkFolder, output_errors
 from medhelm.io.office import ATTRIBUTE, OWN_TEXT
-from medhelm.io.output_folder import output_errors
 from medhelm.io.parquet import connect, sql_name, sql_path
 from medhelm.io.rows import Row, columns
 from medhelm.io.spreadsheets import DELIMITERS
-from medhelm.io.system_errors import is_database_disk_error
-from medhelm.io.work_folders import WorkFolder
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medhelm.cli.common.global_options import Shared, load, pricing_of, shared_options
-from medhelm.cli.common.options import listen_options, options_of
-from medhelm.cli.common.printing import print_json, warn
+from medhelm.cli.global_options import Shared, load, pricing_of, shared_options
+from medhelm.cli.options import listen_options, options_of
+from medhelm.cli.printing import print_json, warn
 from medhelm.domain.options import option
 from medhelm.errors import MedHelmError, UserError
 from medhelm.evaluation.settings import Settings
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from medhelm.domain import Model
     from medhelm.evaluation.session import Session
-    from medhelm.extensions.cluster.gateway.server import Gateway
+    from medhelm.extensions.cluster.gateway_server import Gateway
     from medhelm.storage.store import Store
 
 TOKEN_FILE = "gateway.token"  # noqa: S105 - a file's name
@@ -92,7 +92,7 @@ def gateway(
       medhelm gateway --host 0.0.0.0 --tls cert.pem key.pem --tokens FILE
     """
     from medhelm.evaluation.session import check_models
-    from medhelm.results.budget import set_budget
+    from medhelm.results.cost import set_budget
     from medhelm.storage.store import create
 
     settings = replace(settings, offline=shared.offline)
@@ -205,7 +205,7 @@ def _find_models(
 
 def _token_file(named: Path | None, store: Store, where: _ListenAddress) -> Path | None:
     """Return the file with the accepted tokens; None for a socket file without `--tokens`. Raises: UserError."""
-    from medhelm.extensions.cluster.gateway.address import new_token_file, read_tokens
+    from medhelm.extensions.cluster.gateway import new_token_file, read_tokens
 
     if named is None and where.socket_file is not None:
         return None
@@ -240,8 +240,8 @@ async def _run(
     from medhelm.benchmarks.catalog import ADDITIONAL
     from medhelm.evaluation.scheduler import on_interrupt
     from medhelm.evaluation.session import open_providers, open_session
-    from medhelm.extensions.cluster.gateway.address import Tokens, read_tokens
-    from medhelm.extensions.cluster.gateway.server import Access, Gateway, serve
+    from medhelm.extensions.cluster.gateway import Tokens, read_tokens
+    from medhelm.extensions.cluster.gateway_server import Access, Gateway, serve
     from medhelm.models.addresses import hosts_without_consent
     from medhelm.models.cache_reader import CacheReader
 
@@ -286,7 +286,7 @@ class _Progress:
     """Prints the state of the gateway: a line that changes in a terminal, one line a minute elsewhere."""
 
     def __init__(self, shared: Shared, store: Store) -> None:
-        from medhelm.results.budget import budget_of
+        from medhelm.results.cost import budget_of
 
         self._shared = shared
         self._is_terminal = sys.stderr.isatty() and not shared.quiet

@@ -17,11 +17,18 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
 
 from medhelm import __version__
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.data.sampling import InstanceSelection
+from medhelm.cli.global_options import Shared, load, shared_options
+from medhelm.cli.options import run_filter_options, scoring_option
+from medhelm.cli.output import table_options
+from medhelm.cli.run import print_runs
 from medhelm.domain import Benchmark, DeletedInstances, Run, RunShard
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.text import listed, plural
@@ -36,10 +43,17 @@ from medhelm.scoring.installed_plugins import versions_in_use
 from medhelm.scoring.jury.panel import JudgeVerdict
 from medhelm.scoring.metrics import metrics_of
 from medhelm.storage.privacy import DELETED
+from medhelm.storage.run_scores import stored_records
 from medhelm.storage.runs import load_shards
 from medhelm.storage.store import DamagedRunError, Store, stored_folder
 from medhelm.storage.store_host import StoreHost, refuse_if_used_elsewhere
-from medhelm.storage.stored_records import stored_records
+
+if TYPE_CHECKING:
+    from medhelm.domain import Rule
+    from medhelm.results.options import RunFilter
+
+
+# --- shards -----------------------------------------------------------------------------------------------------------
 
 _NAMED = 8
 """Most shards named in one sentence."""
@@ -226,8 +240,7 @@ def _copy_prompts(own: Sequence[StoredShard], target: Store) -> None:
         new = file_of(target, *names)
         sources = [path for one in own if (path := file_of(one.store, *names)).is_file()]
         if not new.exists() and sources:
-            from medhelm.io.output_folder import put_file
-            from medhelm.io.work_folders import WorkFolder
+            from medhelm.io.folders import WorkFolder, put_file
 
             with WorkFolder(new.parent) as work:
                 # Read and written, not copied: each encrypted store has a key of its own.
@@ -352,3 +365,48 @@ def _changes(own: Sequence[StoredShard]) -> dict[str, Any]:
         "cut_texts": cut_texts,
         "deletions": _deletions(own),
     }
+
+
+# --- merge command ----------------------------------------------------------------------------------------------------
+# `medhelm merge`: complete runs from their shards.
+
+
+@click.command()
+@click.argument(
+    "folders", metavar="STORE...", nargs=-1, required=True, type=click.Path(file_okay=False, path_type=Path)
+)
+@run_filter_options
+@scoring_option
+@table_options
+@shared_options("store", "benchmarks", "trust", "json")
+@click.pass_obj
+def merge(shared: Shared, /, folders: tuple[Path, ...], wanted: RunFilter, rule: Rule) -> int:
+    """Merge shards into complete runs.
+
+    Reads the shards that `medhelm run --shard` wrote to each STORE, and writes the complete runs, with their cached
+    completions, to the store of --store. The numbers are the same as without shards. Sends nothing and needs no data.
+    If shards are missing, unfinished or do not match, they are listed and nothing is merged. Merging again gives the
+    same runs.
+
+    \b
+    Examples:
+      medhelm merge shards/* --store results
+      medhelm merge shards/* --store results --benchmark pubmed_qa
+    """
+    from medhelm.evaluation.settings import Evaluation
+    from medhelm.results.runs.selection import filter_runs
+    from medhelm.storage.store import create, open_store
+
+    started = perf_counter()
+    shards = find_shards([open_store(folder) for folder in folders])
+    if not shards:
+        raise UserError(
+            f"no shards in {', '.join(map(str, folders))}. `medhelm run --shard I/N` writes them. Nothing was merged."
+        )
+    groups = complete_runs(filter_runs(wanted, shards, lambda one: one.run))
+    names = sorted({own[0].run.benchmark for own in groups})
+    merged = merge_shards(groups, load(shared, names), create(shared.store), note=shared.note)
+    seconds = round(perf_counter() - started, 3)
+    done = Evaluation(runs=tuple(merged), stopped="", messages=(), cost_usd=0.0, seconds=seconds)
+    print_runs(shared, done, rule)
+    return done.exit_code

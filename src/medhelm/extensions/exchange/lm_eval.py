@@ -21,8 +21,8 @@ from typing import Any
 
 from medhelm.domain import Completion, Failure, Instance, Message, Origin, Reference
 from medhelm.errors import DataError
-from medhelm.extensions.exchange.fields import (
-    address,
+from medhelm.extensions.exchange.importer import (
+    ImportedRun,
     count_remarks,
     digest_of,
     iso_time,
@@ -30,8 +30,8 @@ from medhelm.extensions.exchange.fields import (
     metric_name,
     parse_json,
     short_text,
+    web_address,
 )
-from medhelm.extensions.exchange.importer import ImportedRun
 from medhelm.io.rows import count, mapping, number, sequence, text
 
 _SAMPLES = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)")
@@ -416,7 +416,7 @@ def _model(path: Path, results: _Results) -> str:
 
 def _deployment(results: _Results) -> str:
     """Return the address of the model's server; empty for local models."""
-    url = address(text(results.arguments.get("base_url")))
+    url = web_address(text(results.arguments.get("base_url")))
     return url.removesuffix("/completions").removesuffix("/chat")
 
 

@@ -10,10 +10,20 @@ from typing import Literal
 from medhelm.domain import RULES, Benchmark
 from medhelm.errors import UserError
 from medhelm.evaluation.rescore import library_of
-from medhelm.extensions.exchange.fields import digest_of
-from medhelm.extensions.exchange.importer import ImportedRun, ImportedRunResult, ImportSummary, NameMap, RunImporter
-from medhelm.extensions.exchange.inspect.logs import log_files, read_inspect_log
-from medhelm.extensions.exchange.inspect.medhelm_tasks import instances_with_our_prompts, score_again
+from medhelm.extensions.exchange.importer import (
+    ImportedRun,
+    ImportedRunResult,
+    ImportSummary,
+    NameMap,
+    RunImporter,
+    digest_of,
+)
+from medhelm.extensions.exchange.inspect.logs import (
+    instances_with_our_prompts,
+    log_files,
+    read_inspect_log,
+    score_again,
+)
 from medhelm.extensions.exchange.lm_eval import read_lm_eval_samples, sample_files
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.runs import load_runs

@@ -7,20 +7,37 @@ benchmark's. JSON schemas are ignored: judges are read from plain text.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hashlib
+import os
+import signal
+import subprocess
+import sys
 import threading
-from collections.abc import Mapping
-from dataclasses import replace
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 from medhelm.domain import Completion, FailureCode, Model, Request, Usage
 from medhelm.errors import ProviderError
 from medhelm.extensions.local import loading
-from medhelm.extensions.local.engine import Engine
-from medhelm.extensions.local.generation import GenerationState
-from medhelm.extensions.local.weights import THINK, find_weights, has_template, is_folder, with_weights
+from medhelm.extensions.local.generation import GenerationState, generate
+from medhelm.extensions.local.loading import (
+    THINK,
+    LoadedModel,
+    find_weights,
+    has_template,
+    is_folder,
+    is_short_of_memory,
+    with_weights,
+)
 from medhelm.models.provider import Provider, Service, SharedResources
 from medhelm.models.providers.errors import completion_of
+
+# --- huggingface ------------------------------------------------------------------------------------------------------
 
 TURN = "hf turn"
 """Key of the lock that the model holds which computes: several at once would only slow each other down."""
@@ -131,3 +148,382 @@ SERVICE = Service(
     resolve=with_weights,
     examples=("hf/Qwen/Qwen2.5-0.5B-Instruct",),
 )
+
+
+# --- engine -----------------------------------------------------------------------------------------------------------
+# A model in this process: collects single requests and completes them in batches in one thread.
+#
+# A batch is padded to its longest prompt, and runs until its last completion ends. So requests are grouped by similar
+# limits first, and then by similar length. The longest go first, so that lack of memory shows early.
+
+MOST_ROWS = 128
+"""Most requests in one batch; more are never in flight."""
+
+QUIET_S, LONGEST_WAIT_S = 0.005, 0.1
+"""A batch begins when no request has arrived for the first time, or at the latest after the second."""
+
+CLOSED = "the model is closed"
+
+JOIN_S = 60.0
+"""Longest wait of `close` for the token that is being computed."""
+
+MOST_PADDING = 1.5
+"""Largest ratio of a batch's size with padding to the tokens that its prompts and completions may need."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSize:
+    """Size of one request in tokens."""
+
+    prompt: int
+    """Tokens of its prompt."""
+    limit: int
+    """Most tokens of its completion."""
+
+
+def next_batch(waiting: Sequence[RequestSize], *, tokens: int, rows: int) -> list[int]:
+    """Return the positions in `waiting` (in order of arrival) of the next batch, longest prompt first.
+
+    `tokens`: most tokens that the batch may hold at its end, with padding; `rows`: most requests. Padding stays within
+    `MOST_PADDING`, and a batch has at least one request of any size. The oldest request determines the limits of the
+    batch, so that none waits forever.
+
+    >>> sizes = [RequestSize(10, 1), RequestSize(90, 400), RequestSize(80, 1), RequestSize(75, 1)]
+    >>> next_batch(sizes, tokens=200, rows=8)
+    [2, 3]
+    """
+    if not waiting:
+        return []
+    turn = waiting[0].limit.bit_length()
+    alike = [position for position, size in enumerate(waiting) if size.limit.bit_length() == turn]
+    alike.sort(key=lambda position: -waiting[position].prompt)
+    width = waiting[alike[0]].prompt
+    batch: list[int] = []
+    limit = needed = 0
+    for position in alike[:rows]:
+        limit = max(limit, waiting[position].limit)
+        needed += waiting[position].prompt + waiting[position].limit
+        if batch and (len(batch) + 1) * (width + limit) > min(tokens, MOST_PADDING * needed):
+            break
+        batch.append(position)
+    return batch
+
+
+@dataclass(slots=True, eq=False)
+class EngineRequest:
+    """One request in the engine, and the future of its completion."""
+
+    prepare: Callable[[LoadedModel], GenerationState]
+    """Tokenizes the prompt in the engine's thread. Raises: ProviderError if the request cannot be completed."""
+    future: asyncio.Future[tuple[GenerationState, float]]
+    """The completion, and the seconds from the start of its batch to its end."""
+    loop: asyncio.AbstractEventLoop
+    """The event loop of the future."""
+    state: GenerationState | None = None
+    """State of the generation, once its prompt is tokenized."""
+    began: float = 0.0
+    """Start of its batch."""
+
+    @property
+    def wanted(self) -> bool:
+        """Return True if a caller still waits for it."""
+        return not self.future.done()
+
+    def settle(self, result: GenerationState | BaseException) -> None:
+        """Set the result of the future, in its event loop."""
+        seconds = time.perf_counter() - self.began
+
+        def deliver() -> None:
+            if self.future.done():
+                return
+            if isinstance(result, BaseException):
+                self.future.set_exception(result)
+            else:
+                self.future.set_result((result, seconds))
+
+        try:
+            self.loop.call_soon_threadsafe(deliver)
+        except RuntimeError:
+            return  # the loop is closed: no caller waits anymore
+
+
+class Engine:
+    """Loads one model at the first request, and completes requests until it is closed."""
+
+    def __init__(
+        self,
+        load: Callable[[], LoadedModel],
+        turn: threading.Lock,
+        *,
+        engines: Callable[[], Sequence[Engine]] = lambda: (),
+        note: Callable[[str], object] = str,
+    ) -> None:
+        """`load` is called in the engine's thread; `turn` is held while it computes, and by one engine at a time.
+
+        `engines`: all engines of the session, which unload their models if memory is short; `note` shows a message
+        about that, called in the event loop.
+        """
+        self._load = load
+        self._turn = turn
+        self._engines = engines
+        self._note = note
+        self._noted = False
+        self._loaded: LoadedModel | None = None
+        self._fits = (0, MOST_ROWS)
+        """Most tokens and requests of a batch, from experience."""
+        self._waiting: list[EngineRequest] = []
+        self._changed = threading.Condition()
+        self._closed = False
+        self._thread: threading.Thread | None = None
+        self._unusable: ProviderError | None = None
+        """Error of loading, kept so that other requests do not try again."""
+        self.batch_sizes: list[int] = []
+        """Number of requests of each batch so far."""
+
+    async def ask(self, prepare: Callable[[LoadedModel], GenerationState]) -> tuple[GenerationState, float]:
+        """Return the completion of one request, and the seconds it took.
+
+        Raises: ProviderError; fatal if the model cannot be loaded.
+        """
+        loop = asyncio.get_running_loop()
+        request = EngineRequest(prepare, loop.create_future(), loop)
+        with self._changed:
+            if self._closed:
+                raise ProviderError("closed", CLOSED)
+            self._waiting.append(request)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="hf", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+        return await request.future
+
+    async def close(self) -> None:
+        """Stop after the token that is being computed, and unload the model."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join, JOIN_S)
+
+    # --- in the engine's thread ---------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while self._wait_for_requests():
+            try:
+                with self._turn:
+                    if not self._closed:
+                        self._complete_batch()
+            except ProviderError as error:
+                self._fail(error)
+            except Exception as error:  # noqa: BLE001 - every error must reach the callers
+                self._fail(ProviderError("broken", f"{type(error).__name__}: {error}", fatal=True))
+        self._fail(ProviderError("closed", CLOSED))
+        self.unload()
+
+    def unload(self) -> bool:
+        """Unload the model until the next request; return True if it was loaded. Not for use while it computes."""
+        loaded, self._loaded = self._loaded, None
+        if loaded is None:
+            return False
+        device = loaded.device
+        del loaded
+        _release(device)
+        return True
+
+    def _complete_batch(self) -> None:
+        """Complete one batch of the waiting requests; load the model if necessary."""
+        if self._unusable is not None:
+            raise self._unusable
+        if self._loaded is None:
+            self._loaded = self._load_with_room()
+            self._fits = self._loaded.batch_tokens, self._fits[1]
+        tokens, rows = self._fits
+        batch = self._take_batch(self._loaded, tokens, rows)
+        if batch and (fitting := self._complete(self._loaded, batch)) < len(batch):
+            self._fits = max(tokens // 2, 1), max(fitting, 1)  # the batch was halved: the next one starts smaller
+
+    def _load_with_room(self) -> LoadedModel:
+        """Load the model; if memory is short, unload the other models and try again."""
+        try:
+            return self._load()
+        except ProviderError as error:
+            if error.code == "out_of_memory" and sum([engine.unload() for engine in self._engines()]):
+                self._note_loading_in_turns()
+                return self._load_with_room()
+            self._unusable = error
+            raise
+
+    def _note_loading_in_turns(self) -> None:
+        """Note once that models are loaded in turns, which slows the run."""
+        with self._changed:
+            loops = [request.loop for request in self._waiting]
+        if loops and not self._noted:
+            self._noted = True
+            text = "The hf/ models of this run do not fit in memory together: they are loaded in turns. This is slow."
+            with suppress(RuntimeError):  # the loop is closed: no caller waits anymore
+                loops[0].call_soon_threadsafe(self._note, text)
+
+    def _wait_for_requests(self) -> bool:
+        """Wait for a request, and briefly for more; return False once the engine is closed."""
+        with self._changed:
+            while not (self._waiting or self._closed):
+                self._changed.wait()
+            until = time.monotonic() + LONGEST_WAIT_S
+            while not self._closed and time.monotonic() < until and len(self._waiting) < MOST_ROWS:
+                before = len(self._waiting)
+                self._changed.wait(QUIET_S)
+                if len(self._waiting) == before:
+                    break
+            return not self._closed
+
+    def _take_batch(self, loaded: LoadedModel, tokens: int, rows: int) -> list[EngineRequest]:
+        """Remove the requests of the next batch from the queue and return them."""
+        with self._changed:
+            self._waiting = [request for request in self._waiting if request.wanted]
+            waiting = list(self._waiting)
+        for request in waiting:
+            if request.state is None:
+                try:
+                    request.state = request.prepare(loaded)
+                except ProviderError as error:
+                    request.settle(error)
+                    self._drop([request])
+        ready = [(request, request.state) for request in waiting if request.state is not None]
+        sizes = [RequestSize(len(state.prompt), state.limit) for _, state in ready]
+        batch = [ready[position][0] for position in next_batch(sizes, tokens=tokens, rows=rows)]
+        self._drop(batch)
+        return batch
+
+    def _drop(self, removed: Sequence[EngineRequest]) -> None:
+        with self._changed:
+            self._waiting = [request for request in self._waiting if request not in removed]
+
+    def _complete(self, loaded: LoadedModel, batch: Sequence[EngineRequest]) -> int:
+        """Complete a batch, in halves if memory is short; return the number of requests that fit at once."""
+        requests = {id(request.state): request for request in batch}
+        for request in batch:
+            request.began = time.perf_counter()
+        self.batch_sizes.append(len(batch))
+
+        def ended(state: GenerationState) -> None:
+            requests[id(state)].settle(state)
+
+        def wanted(state: GenerationState) -> bool:
+            return not self._closed and requests[id(state)].wanted
+
+        states = [request.state for request in batch if request.state is not None]
+        try:
+            generate(loaded.network, states, ended=ended, wanted=wanted)
+        except Exception as error:  # noqa: BLE001 - every error must reach the callers
+            if not is_short_of_memory(error):
+                self._settle_all(batch, ProviderError("broken", f"{type(error).__name__}: {error}"))
+                return len(batch)
+        else:
+            self._settle_all(batch, ProviderError("closed", CLOSED))  # requests left when the engine was closed
+            return len(batch)
+        _release(loaded.device)
+        left = [request for request in batch if request.state is not None and not request.state.finish]
+        for request in left:
+            if request.state is not None:
+                request.state.restart()
+        if len(left) == 1:
+            self._settle_all(left, _out_of_memory(left[0], loaded))
+            return 1
+        middle = (len(left) + 1) // 2
+        return min(self._complete(loaded, part) for part in (left[:middle], left[middle:]) if part)
+
+    def _fail(self, error: ProviderError) -> None:
+        """Fail all waiting requests."""
+        with self._changed:
+            waiting, self._waiting = self._waiting, []
+        self._settle_all(waiting, error)
+
+    def _settle_all(self, requests: Sequence[EngineRequest], error: ProviderError) -> None:
+        """Fail those of some requests that are not finished."""
+        for request in requests:
+            if request.state is None or not request.state.finish:
+                request.settle(error)
+
+
+def _out_of_memory(request: EngineRequest, loaded: LoadedModel) -> ProviderError:
+    tokens = len(request.state.prompt) if request.state else 0
+    return ProviderError(
+        "out_of_memory",
+        f"a prompt of {tokens:,} tokens and its completion need more memory than {loaded.device} has. Free some, or "
+        "serve the model with vllm/ on several GPUs",
+    )
+
+
+def _release(device: str) -> None:
+    """Release unused memory of a GPU."""
+    import gc
+
+    import torch
+
+    gc.collect()
+    if device.startswith("cuda"):
+        torch.cuda.empty_cache()
+
+
+# --- watchdog ---------------------------------------------------------------------------------------------------------
+# Run a command, and end it with all its children when the process that started this program exits.
+#
+#     python watchdog.py GRACE_S COMMAND ...
+#
+# Standard input is a pipe without data. It closes when the process at the other end exits or is killed. Then the
+# command's process group gets SIGTERM, and SIGKILL after GRACE_S seconds. When the command itself exits, its remaining
+# children are killed, and this program returns its exit code. The program uses only the standard library.
+
+
+def die_with_parent() -> None:
+    """Make the kernel end this process when its parent dies (Linux only)."""
+    if sys.platform == "linux":
+        import ctypes
+
+        set_parent_death_signal = 1
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGTERM)
+
+
+def end_group(group: int, number: int) -> None:
+    """Send a signal to all processes of a group that still run."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def wait_for_end(stream: int, then: Callable[[], object]) -> None:
+    """Wait until the write end of a pipe is closed, then call `then`."""
+    with contextlib.suppress(OSError):
+        while os.read(stream, 1024):
+            pass
+    then()
+
+
+def main() -> int:
+    """Run the command; return its exit code, or 128 plus the number of the signal that ended it."""
+    grace_s, command = float(sys.argv[1]), sys.argv[2:]
+    die_with_parent()  # in addition to the pipe, which a fork of the parent may hold open
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C: it closes the pipe when it is done
+    try:
+        child = subprocess.Popen(  # noqa: S603 - running a command is the purpose of this program
+            command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=die_with_parent
+        )
+    except OSError as error:
+        sys.stderr.write(f"{command[0]} cannot be started: {error.strerror or error}\n")
+        return 127
+
+    def end() -> None:
+        end_group(child.pid, signal.SIGTERM)
+        kill = threading.Timer(grace_s, end_group, (child.pid, signal.SIGKILL))
+        kill.daemon = True
+        kill.start()
+
+    signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=end, daemon=True).start())
+    threading.Thread(target=wait_for_end, args=(sys.stdin.fileno(), end), daemon=True).start()
+    code = child.wait()
+    end_group(child.pid, signal.SIGKILL)
+    return code if code >= 0 else 128 - code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

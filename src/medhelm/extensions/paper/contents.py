@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
-from medhelm.reports.agreement import verdict
-from medhelm.reports.cost import left_out, seconds_text
-from medhelm.reports.formats.fields import columns_of, rounded_rows, select_fields
-from medhelm.reports.formats.latex import longtable
-from medhelm.reports.formats.tables import (
+from medhelm.results.agreement import verdict
+from medhelm.results.cost import left_out, seconds_text
+from medhelm.results.formats.fields import columns_of, rounded_rows, select_fields
+from medhelm.results.formats.tables import (
     SAMPLE_WARNING,
     Value,
     as_texts,
@@ -21,17 +20,20 @@ from medhelm.reports.formats.tables import (
     escape_markdown,
     estimate_numbers,
     estimate_text,
+    longtable,
     number,
     render,
     with_interval,
 )
-from medhelm.reports.leaderboard import (
+from medhelm.results.leaderboard_view import (
     BOARD_COLUMNS,
     board_values,
     caption,
     has_weights,
+    model_fields,
+    rank_text,
+    shown_name,
 )
-from medhelm.reports.leaderboard_fields import model_fields, rank_text, shown_name
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.jury_vs_clinicians import BenchmarkAgreement, JuryAgreement

@@ -1,42 +1,347 @@
-"""Write a report as a folder of files."""
+"""Write a report: read leaderboard, costs and agreement, and lay out its pages and appendix."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from medhelm import __version__
 from medhelm.analysis.comparison.power import detectable_effects
+from medhelm.analysis.cost import sum_costs
 from medhelm.analysis.leaderboard.findings import pairs_sentence
-from medhelm.analysis.leaderboard.head_to_head import head_to_head
+from medhelm.analysis.leaderboard.rows import head_to_head
 from medhelm.benchmarks.suites import load_suite
 from medhelm.benchmarks.taxonomy import load_taxonomy
-from medhelm.domain.benchmark import SuiteEntry
+from medhelm.domain import Benchmark, Rule, Run
+from medhelm.domain.benchmark import Suite, SuiteEntry, group_by
 from medhelm.domain.result import Remark
+from medhelm.domain.text import group_title
 from medhelm.errors import MissingError, UserError, suggestion
-from medhelm.extensions.paper import appendix, contents, figures
-from medhelm.extensions.paper.appendix import SuiteListing
-from medhelm.extensions.paper.contents import ENDINGS, TABLE_FORMATS, PaperTable, intervals_in_words, markdown, write
-from medhelm.extensions.paper.figures import PaperFigure
-from medhelm.extensions.paper.gather import ReportInputs, ReportRequest, gather_inputs
-from medhelm.io.output_folder import REPORT_MANIFEST, check_report, write_report
-from medhelm.reports import leaderboard as leaderboard_report
-from medhelm.reports.charts import rendering
-from medhelm.reports.formats.html import render_html
-from medhelm.reports.formats.tables import SAMPLE_WARNING, escape_markdown, estimate_text, p_text, render
-from medhelm.reports.leaderboard import caption
+from medhelm.extensions.paper import contents, figures
+from medhelm.extensions.paper.contents import (
+    ENDINGS,
+    TABLE_FORMATS,
+    ModelCost,
+    PaperTable,
+    intervals_in_words,
+    markdown,
+    write,
+)
+from medhelm.extensions.paper.figures import FlaggedScores, PaperFigure
+from medhelm.extensions.paper.reference_filter.report import read_marks
+from medhelm.extensions.paper.reference_filter.scores import split_score
+from medhelm.io.folders import REPORT_MANIFEST, check_report, write_report
+from medhelm.results import leaderboard_view as leaderboard_report
 from medhelm.results.agreement import BASELINES
-from medhelm.results.published.cells import published_cells
+from medhelm.results.card_view import render_html
+from medhelm.results.comparable import BASELINE, select_runs
+from medhelm.results.formats import drawing as rendering
+from medhelm.results.formats.tables import (
+    SAMPLE_WARNING,
+    Value,
+    decimal,
+    escape_markdown,
+    estimate_text,
+    number,
+    p_text,
+    render,
+)
+from medhelm.results.leaderboard import leaderboard_of, leaderboard_of_scores, suite_of
+from medhelm.results.leaderboard_view import (
+    BOARD_COLUMNS,
+    board_values,
+    caption,
+    has_weights,
+    head_to_head_list,
+    head_to_head_matrix,
+    head_to_head_note,
+    shown_name,
+)
+from medhelm.results.options import USUAL, BoardOptions, CalibrationOptions, Pricing, read_pricing
+from medhelm.results.published.boards import (
+    MARK,
+    ceiling_of,
+    leaderboard_with_published,
+    load_results,
+    published_cells,
+    published_leaderboard,
+    published_names,
+)
+from medhelm.results.runs.selection import days_in_words, names_in, refuse_filter, with_names, without_address
+from medhelm.results.spending import UsageItem, read_spending
+from medhelm.storage.store import Store, stored_folder
 
 if TYPE_CHECKING:
+    from medhelm.analysis.agreement.jury_vs_clinicians import JuryAgreement
     from medhelm.analysis.comparison.pairs import ModelPair
+    from medhelm.analysis.comparison.power import BenchmarkEffects, DetectableEffect
     from medhelm.analysis.leaderboard.cells import Column
+    from medhelm.analysis.leaderboard.rows import HeadToHead
     from medhelm.analysis.leaderboard.types import Leaderboard
 
+
+# --- gather -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportRequest:
+    """Request for a report."""
+
+    stores: Sequence[Path] = ()
+    """Stores to read; none for published results alone."""
+    scores: Path | None = None
+    """File with scores of other models to read instead."""
+    published: Literal["no", "beside", "only"] = "no"
+    """Published results: left out, beside own ones, or alone."""
+    options: BoardOptions = USUAL
+    """Options of the leaderboard, without its rule."""
+    rule: Rule | None = None
+    """Scoring rule; None: `published` for published results, else `corrected`."""
+    ratings: Path | None = None
+    """Clinicians' ratings of some completions."""
+    definitions: Sequence[Benchmark] = ()
+    """Benchmarks whose rubrics are known, for the ratings."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportInputs:
+    """Inputs of tables and figures."""
+
+    board: Leaderboard
+    """The leaderboard."""
+    suite: Sequence[str] | None = None
+    """Benchmarks of the suite; None: all with results."""
+    costs: Sequence[ModelCost] = ()
+    """Costs by model; empty if all are unknown."""
+    cost_remarks: Sequence[Remark] = ()
+    """Limits of the costs, such as unknown prices."""
+    clinical: JuryAgreement | None = None
+    """The jury against clinicians; None without ratings."""
+    flagged: Sequence[FlaggedScores] = ()
+    """Scores on accepted and on flagged references; empty if no references are marked."""
+    dates: str = ""
+    """Dates of the runs, for people."""
+
+
+def gather_inputs(request: ReportRequest, *, with_costs: bool = True) -> ReportInputs:
+    """Read all inputs.
+
+    Raises: UserError for contradictory options, or if there is nothing to rank; StoreError for a folder that is not a
+    store; ConfigError with all problems of a file of scores or ratings.
+    """
+    _refuse_contradictions(request)
+    board = read_leaderboard(request)
+    # The command of a remark may hold the address of a server, which no report shows.
+    board = replace(board, remarks=tuple(replace(one, text=without_address(one.text)) for one in board.remarks))
+    clinical = None
+    if request.ratings:
+        from medhelm.results.agreement import agreement
+
+        # Without results of the stores, only the jury's grades in the ratings file count.
+        store = Path(os.devnull) if _has_no_runs(request) else request.stores[0]
+        clinical = agreement(request.ratings, store, request.definitions)
+    costs: list[ModelCost] = []
+    flagged: list[FlaggedScores] = []
+    remarks: Sequence[Remark] = ()
+    dates: list[str] = []
+    if not _has_no_runs(request):
+        spending = read_spending(
+            request.stores, read_pricing(request.options.pricing) or Pricing(), request.options.wanted
+        )
+        runs = _labeled_runs(spending.items)
+        counted = _counted_runs(runs, board)
+        dates += _run_dates(counted.values())
+        flagged = _flagged_scores(counted, board)
+        if with_costs:
+            names = names_in(runs)
+            costs += _own_costs(spending.items, {(names[name], b): run for (name, b), run in counted.items()}, board)
+            named = [replace(remark, text=with_names(names, remark.text)) for remark in spending.remarks]
+            remarks = [remark for remark in named if any(cost.model in remark.text for cost in costs)]
+    if request.published != "no":
+        costs += _published_costs(board)
+        dates.append(_published_date())
+    return ReportInputs(
+        board=board,
+        suite=_suite_benchmarks(request, board),
+        costs=costs,
+        cost_remarks=remarks,
+        clinical=clinical,
+        flagged=flagged,
+        dates="; ".join(dates) or (f"{request.scores}, means only" if request.scores else "unknown"),
+    )
+
+
+def _refuse_contradictions(request: ReportRequest) -> None:
+    if request.scores and request.published != "no":
+        raise UserError("--scores cannot be combined with published results. Leave one of them out.")
+    if request.scores and (request.rule == "corrected" or request.options.tier == "sample"):
+        raise UserError("--scores has published means on real data. Leave out --scoring corrected and --tier sample.")
+    if request.options.pricing and _has_no_runs(request):
+        raise UserError("--prices are for runs in a store. Leave it out, or leave out --published-only and --scores.")
+    if _has_no_runs(request):
+        refuse_filter(request.options.wanted)
+    if request.ratings and len(request.stores) > 1:
+        raise UserError("--ratings rate the completions of one store. Give one --store.")
+
+
+def _has_no_runs(request: ReportRequest) -> bool:
+    """Return whether the report contains no results of the stores."""
+    return request.scores is not None or request.published == "only"
+
+
+def read_leaderboard(request: ReportRequest) -> Leaderboard:
+    """Return the leaderboard of a report."""
+    if request.published == "only":
+        return published_leaderboard(suite=request.options.suite, tier=request.options.tier, rule=request.rule)
+    if request.scores:
+        return leaderboard_of_scores(request.scores, request.options)
+    rule = request.rule or "corrected"
+    options = replace(request.options, rule=rule, short_names=True)
+    if request.published == "beside":
+        return leaderboard_with_published(request.stores, options, rule=request.rule)
+    if request.ratings and rule == "corrected" and len(request.stores) == 1:
+        clinicians = CalibrationOptions(ratings=request.ratings, definitions=request.definitions)
+        options = replace(options, clinicians=clinicians)
+    return leaderboard_of(request.stores, options)
+
+
+def _suite_benchmarks(request: ReportRequest, board: Leaderboard) -> list[str] | None:
+    """Return the benchmarks of the suite, with or without results; None for all."""
+    weights = suite_of(request.options, board.columns).weights
+    return None if weights is None else list(weights)
+
+
+def _flagged_scores(counted: Counted, board: Leaderboard) -> list[FlaggedScores]:
+    """Return the means over models on accepted and on flagged references, of each benchmark with marks."""
+    found = []
+    for column in board.columns:
+        splits = []
+        for run in (run for (_, name), run in counted.items() if name == column.benchmark and run.folder):
+            store = Store(stored_folder(run).parents[2])
+            marks = read_marks(store, run.benchmark, run.benchmark_digest, run.data_digest)
+            if marks and not run.model.startswith(BASELINE):
+                splits.append(split_score(run, run.main_metric, marks, board.scoring))
+        both = [(kept, aside) for one in splits if (kept := one.parts["kept"]) and (aside := one.parts["set_aside"])]
+        if both:
+            found.append(
+                FlaggedScores(
+                    title=column.title,
+                    accepted=fmean(column.normalize(kept.value) for kept, _ in both),
+                    flagged=fmean(column.normalize(aside.value) for _, aside in both),
+                    n_accepted=max(kept.n for kept, _ in both),
+                    n_flagged=max(aside.n for _, aside in both),
+                    n_models=len(both),
+                )
+            )
+    return found
+
+
+# --- costs ------------------------------------------------------------------------------------------------------------
+
+Counted = Mapping[tuple[str, str], Run]
+"""Model and benchmark -> the run that the leaderboard counts."""
+
+
+def _labeled_runs(items: Iterable[UsageItem]) -> list[tuple[str, Run]]:
+    """Return each run with the label of its store."""
+    runs = {id(item.run): (item.model.removeprefix(item.run.model), item.run) for item in items if item.run}
+    return list(runs.values())
+
+
+def _counted_runs(runs: Iterable[tuple[str, Run]], board: Leaderboard) -> Counted:
+    """Return the runs that the leaderboard counts. `runs`: each with the label of its store."""
+    shown = {column.benchmark for column in board.columns}
+    found = select_runs((label, run) for label, run in runs if run.tier == board.tier).runs
+    return {key: run for key, run in found.items() if key[1] in shown}
+
+
+def _own_costs(items: Sequence[UsageItem], counted: Counted, board: Leaderboard) -> list[ModelCost]:
+    """Return the cost of repeating the board's own results, judges included."""
+    by_run = group_by(items, lambda item: id(item.run))
+    costs = []
+    for model in (row.model for row in board.rows if not row.published):
+        own = [item for (name, _), run in counted.items() if name == model for item in by_run[id(run)]]
+        if not own:
+            continue
+        tested, judged = [item for item in own if not item.judge], [item for item in own if item.judge]
+        ceilings = [item.ceiling for item in tested]
+        costs.append(
+            ModelCost(
+                model=model,
+                benchmark_tokens=_tokens(tested),
+                jury_tokens=_tokens(judged),
+                benchmark_usd=sum_costs(item.bill_usd for item in tested).usd,
+                jury_usd=sum_costs(item.bill_usd for item in judged).usd,
+                ceiling_usd=None if None in ceilings else float(sum(one.total_usd for one in ceilings if one)),
+            )
+        )
+    return costs
+
+
+def _tokens(items: Sequence[UsageItem]) -> int | None:
+    """Return the input and output tokens; None if a provider did not report them."""
+    if any(item.usage.unmetered for item in items):
+        return None
+    return sum(item.usage.usage.input + item.usage.usage.output for item in items)
+
+
+def _published_costs(board: Leaderboard) -> list[ModelCost]:
+    """Return the published ceilings on the benchmarks of the leaderboard."""
+    shown = {row.model.removesuffix(f" {MARK}"): row.model for row in board.rows if row.published}
+    suite = Suite(name="", weights={column.benchmark: 1.0 for column in board.columns})
+    return [replace(cost, model=shown[cost.model]) for cost in published_costs(suite) if cost.model in shown]
+
+
+def published_costs(suite: str | Suite = "paper35") -> list[ModelCost]:
+    """Return the published table of costs, which are ceilings; `paper35` gives table 3 of the paper.
+
+    A cost is the sum of the published cells, each of which was rounded to cents.
+    """
+    results = load_results()
+    wanted = published_names(suite)
+    rows = []
+    for key, model in results.models.items():
+        parts = [ceiling_of(results.scores[key, name]) for name in results.benchmarks if name in wanted]
+        tested = sum((part.input_usd + part.output_usd for part in parts), Decimal(0))
+        judged = sum((part.judge_input_usd + part.judge_output_usd for part in parts), Decimal(0))
+        rows.append(
+            ModelCost(
+                model=model.name,
+                benchmark_tokens=sum(part.input_tokens + part.output_tokens for part in parts),
+                jury_tokens=sum(part.judge_input_tokens + part.judge_output_tokens for part in parts),
+                benchmark_usd=float(tested),
+                jury_usd=float(judged),
+                ceiling_usd=float(tested + judged),
+                is_ceiling=True,
+            )
+        )
+    return rows
+
+
+# --- dates ------------------------------------------------------------------------------------------------------------
+
+
+def _run_dates(runs: Iterable[Run]) -> list[str]:
+    """Return the first and last day of some runs in words; nothing without runs."""
+    times = [run.started for run in runs]
+    return [f"runs of {days_in_words(times)}"] if times else []
+
+
+def _published_date() -> str:
+    files = load_results().sources["files"]
+    source = next(entry for entry in files if entry["file"] == "scores.csv")
+    return f"published results of {source['date']} (revision {source['revision']})"
+
+
+# --- write ------------------------------------------------------------------------------------------------------------
+# Write a report as a folder of files.
 
 # --- write ------------------------------------------------------------------------------------------------------------
 
@@ -100,7 +405,7 @@ def make_report(folder: Path, request: ReportRequest, contents: ReportContents =
         raise UserError("\n".join(f"--only {key}: {why}" for key, why in not_made.items()))
     if missing and not drawn:
         not_made |= {key: str(missing) for key in wanted if key in FIGURES}
-    rendered = {figure.key: rendering.render(figure.svg, drawn) for figure in pictures}
+    rendered = {figure.key: rendering.render_picture(figure.svg, drawn) for figure in pictures}
     page = ReportIndex(
         board=found.board,
         tables=tables,
@@ -210,12 +515,10 @@ def compose_tables(found: ReportInputs, wanted: Collection[str]) -> tuple[list[P
             if found.costs
             else NO_COSTS
         ),
-        "tableC3": lambda: appendix.table_c3(suite_listings(board, found.suite), board, titles),
-        "subcategories": lambda: appendix.table_subcategories(board, titles),
+        "tableC3": lambda: table_c3(suite_listings(board, found.suite), board, titles),
+        "subcategories": lambda: table_subcategories(board, titles),
         "tableE4": lambda: _detectable_effects(board),
-        "head_to_head": lambda: (
-            appendix.table_head_to_head(head_to_head(board), board) if len(board.rows) > 1 else TWO_MODELS
-        ),
+        "head_to_head": lambda: table_head_to_head(head_to_head(board), board) if len(board.rows) > 1 else TWO_MODELS,
     }
     return _make({key: makers[key] for key in TABLES if key in wanted}, board)
 
@@ -246,7 +549,7 @@ def _make(makers: Mapping[str, Callable[[], T | str]], board: Leaderboard) -> tu
 def _detectable_effects(board: Leaderboard) -> PaperTable | str:
     cells = [cell for row in board.rows for cell in row.cells.values()]
     found = detectable_effects(cells, board.columns)
-    return appendix.table_e4(found, board) if found else "needs scores of instances for at least two models"
+    return table_e4(found, board) if found else "needs scores of instances for at least two models"
 
 
 def suite_listings(board: Leaderboard, suite: Sequence[str] | None = None) -> list[SuiteListing]:
@@ -416,3 +719,154 @@ def _address(pictures: Mapping[str, bytes]) -> str:
     """Return a picture as an address that holds it; empty without one that a page can show."""
     shown = next((kind for kind in MEDIA if kind in pictures), None)
     return f"data:{MEDIA[shown]};base64,{base64.b64encode(pictures[shown]).decode()}" if shown else ""
+
+
+# --- appendix ---------------------------------------------------------------------------------------------------------
+# Further tables of a report: the suite, models by subcategory, detectable effects, and models head to head.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteListing:
+    """A benchmark of the suite, with or without runs."""
+
+    entry: SuiteEntry
+    """Names and category of the benchmark."""
+    metric: str
+    """Title of its main metric; empty if unknown."""
+    column: Column | None
+    """Its column of the leaderboard; None without runs."""
+
+
+def table_c3(listed: Sequence[SuiteListing], board: Leaderboard, titles: Mapping[str, str]) -> PaperTable:
+    """Return the table of benchmarks. `titles`: id of a category or subcategory -> its title."""
+    weighted = has_weights(board)
+    rows: list[list[Value]] = []
+    csv_rows: list[list[Value]] = []
+    for one in listed:
+        entry = one.entry
+        cells = [row.cells[entry.name] for row in board.rows if entry.name in row.cells]
+        asked = [cell.estimate.n + (cell.n_failed or 0) if cell.estimate else cell.n for cell in cells]
+        counts = sorted({count for count in asked if count is not None})
+        shown = None if not counts else f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
+        places = [titles.get(name) or group_title(name) or None for name in (entry.category, entry.subcategory)]
+        facts: list[Value] = [entry.access or None, entry.construction or None, one.metric or None]
+        weight = one.column.weight if one.column else None
+        weights: list[Value] = [None if weight is None else f"{weight:g}"] if weighted else []
+        models = f"{len(cells)} of {len(board.rows)}" if cells else "no"
+        rows.append([places[0], entry.title, places[1], *facts, *weights, shown, models])
+        ends: list[Value] = [counts[0], counts[-1]] if counts else [None, None]
+        csv_rows.append([entry.name, entry.title, entry.category, entry.subcategory, *facts, weight, *ends, len(cells),
+                         *board_values(board)])  # fmt: skip
+    run = sum(one.column is not None for one in listed)
+    weighing = ["Weight"] if weighted else []
+    return PaperTable(
+        key="tableC3",
+        title="Table C3. The suite",
+        caption=f"{run} of {len(listed)} benchmarks with results; {caption(board)}",
+        headers=["Category", "Benchmark", "Subcategory", "Access", "Source", "Metric", *weighing, "Instances",
+                 "Models"],
+        rows=rows,
+        csv_headers=["benchmark", "title", "category", "subcategory", "access", "source", "metric", "weight",
+                     "instances_low", "instances_high", "n_models", *BOARD_COLUMNS],
+        csv_rows=csv_rows,
+        notes=("Instances: evaluated instances; a range if models differ.",),
+        grouped=True,
+    )  # fmt: skip
+
+
+def table_subcategories(board: Leaderboard, titles: Mapping[str, str]) -> PaperTable:
+    """Return the table of models by subcategory."""
+    groups = {column.subcategory: column.category for column in board.columns}
+    counts = {name: sum(column.subcategory == name for column in board.columns) for name in groups}
+    rows: list[list[Value]] = []
+    csv_rows: list[list[Value]] = []
+    for name, category in groups.items():
+        means = [row.subcategories.get(name) for row in board.all_rows]
+        shown = [titles.get(key, group_title(key)) for key in (category, name)]
+        rows.append(
+            [shown[0], f"{shown[1]} ({counts[name]})", *(decimal(mean.value) if mean else None for mean in means)]
+        )
+        csv_rows += [
+            [category, name, counts[name], row.model, number(mean.value) if mean else None,
+             mean.n_benchmarks if mean else 0, *board_values(board)]
+            for row, mean in zip(board.all_rows, means, strict=True)
+        ]  # fmt: skip
+    return PaperTable(
+        key="subcategories",
+        title="Models by subcategory",
+        caption=caption(board),
+        headers=["Category", "Subcategory", *(shown_name(row) for row in board.all_rows)],
+        rows=rows,
+        csv_headers=[
+            "category",
+            "subcategory",
+            "n_benchmarks",
+            "model",
+            "value",
+            "n_benchmarks_of_model",
+            *BOARD_COLUMNS,
+        ],
+        csv_rows=csv_rows,
+        notes=(
+            "Means of benchmark scores from 0 (worst) to 1 (best); brackets: number of benchmarks. A dash: no score.",
+        ),
+        grouped=True,
+    )
+
+
+def table_e4(effects: Mapping[str, BenchmarkEffects], board: Leaderboard) -> PaperTable:
+    """Return the table of minimum detectable effects."""
+    rows: list[list[Value]] = []
+    csv_rows: list[list[Value]] = []
+    for column in board.columns:
+        found = effects.get(column.benchmark)
+        published, corrected = (found.published, found.corrected) if found else (None, None)
+        rows.append([column.title, found.n if found else None, *_effect(published), *_effect(corrected),
+                     corrected.n_pairs if corrected else None])  # fmt: skip
+        csv_rows.append([column.benchmark, found.n if found else None, *_effect_numbers(published),
+                         *_effect_numbers(corrected), *board_values(board)])  # fmt: skip
+    names = [f"{rule}_{part}" for rule in ("published", "corrected") for part in ("mde", "sd", "pairs")]
+    notes = [
+        "The smallest true difference between two models that is detected with a power of 0.8 at the 5% level, on a "
+        "scale of 0 to 1: mean and SD over pairs of models.",
+        "Published: the paper's formula as implemented, which divides scores above 1 by 5 and treats all instances as "
+        "independent. Corrected: scores on the scale of their metric, with clustered instances.",
+    ]
+    if not effects:
+        notes.append("The table needs scores of instances for at least two models; here only means are known.")
+    elif board.scoring != "published":
+        notes.append("Both columns use corrected scores; --scoring published gives the numbers of the paper.")
+    return PaperTable(
+        key="tableE4",
+        title="Table E4. Minimum detectable effect",
+        caption=caption(board),
+        headers=["Benchmark", "Instances", "Published", "SD", "Corrected", "SD", "Pairs"],
+        rows=rows,
+        csv_headers=["benchmark", "n", *names, *BOARD_COLUMNS],
+        csv_rows=csv_rows,
+        notes=notes,
+    )
+
+
+def table_head_to_head(found: HeadToHead, board: Leaderboard) -> PaperTable:
+    """Return the table of models against each other."""
+    headers, rows = head_to_head_matrix(found, [shown_name(row) for row in board.rows])
+    csv_rows, csv_headers = head_to_head_list(found)
+    return PaperTable(
+        key="head_to_head",
+        title="Head to head",
+        caption=caption(board),
+        headers=headers,
+        rows=rows,
+        csv_headers=[*csv_headers, *BOARD_COLUMNS],
+        csv_rows=[[*row, *board_values(board)] for row in csv_rows],
+        notes=(f"{head_to_head_note(found)}.", *(remark.text for remark in found.remarks)),
+    )
+
+
+def _effect(found: DetectableEffect | None) -> list[Value]:
+    return [decimal(found.value), decimal(found.sd)] if found else [None, None]
+
+
+def _effect_numbers(found: DetectableEffect | None) -> list[Value]:
+    return [number(found.value), number(found.sd), found.n_pairs] if found else [None, None, None]

@@ -16,7 +16,7 @@ from medhelm.extensions.vault.files import encrypted_scratch, open_encrypted
 from medhelm.extensions.vault.keys import StoreKey, new_key, new_section, open_section, read_user_keys
 from medhelm.io import files
 from medhelm.io.files import KEY_VARIABLE, Cipher
-from medhelm.io.work_folders import PREFIX
+from medhelm.io.folders import PREFIX
 
 SECTION, STATE = "encryption", "state"
 """Key of the section in `store.json`, and in the section that of the state: `complete`, `encrypting`, `decrypting`."""

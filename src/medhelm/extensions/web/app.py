@@ -1,12 +1,14 @@
-"""The web application: pages for browsers that have a session, a login page for all others."""
+"""The site as an ASGI application: pages, templates, static files, errors and access."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable
+from functools import cache
 from http import HTTPStatus
 from urllib.parse import parse_qsl
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -17,20 +19,25 @@ from starlette.routing import BaseRoute
 from starlette.routing import Route as StarletteRoute
 
 from medhelm import __version__
+from medhelm.domain.text import duration, group_title, listed, plural, short_count
 from medhelm.errors import MedHelmError, StoreError, UserError
-from medhelm.extensions.web.api.document import OPERATIONS, check_parameters
-from medhelm.extensions.web.api.errors import JSON, error_content, error_response, is_json_path
+from medhelm.extensions.web.api import JSON, OPERATIONS, check_parameters, error_content, error_response, is_json_path
 from medhelm.extensions.web.page import (
+    ACTIONS,
+    BY_NAME,
     MOST_URL_CHARACTERS,
+    ROUTES,
     BadParameter,
     Download,
     Page,
     PageRequest,
     Route,
     ServerLinks,
+    Values,
     check_query,
+    function_of,
+    handler_of,
 )
-from medhelm.extensions.web.routes import ACTIONS, BY_NAME, ROUTES, function_of, handler_of
 from medhelm.extensions.web.security import (
     FAILURE_WINDOW_S,
     Security,
@@ -41,7 +48,59 @@ from medhelm.extensions.web.security import (
     static_file,
 )
 from medhelm.extensions.web.site import Site
-from medhelm.extensions.web.templating import render
+from medhelm.results.formats.tables import MISSING, decimal, p_text, percent, printable, significant
+
+# --- templating -------------------------------------------------------------------------------------------------------
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates of this package, with escaping of everything and an error for every unknown name."""
+    made = Environment(
+        loader=PackageLoader("medhelm.extensions.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters.update(
+        decimal=lambda value, places=3: MISSING if value is None else decimal(value, places),
+        p_value=lambda p: p_text(p) or "",
+        group_title=group_title,
+        plural=plural,
+        listed=listed,
+        duration=lambda seconds: MISSING if seconds is None else duration(seconds),
+        short_count=short_count,
+        printable=printable,
+        percent=percent,
+        significant=significant,
+    )
+    made.globals.update(missing=MISSING, version=__version__)
+    return made
+
+
+def render(site: Site, request: PageRequest, page: Page) -> str:
+    """Return the HTML of a page."""
+
+    def url(route: str, **parameters: Values) -> str:
+        return request.links.to(route, parameters)
+
+    values = {
+        "title": page.title,
+        "site": site,
+        "site_tier": site.known_tier,
+        "scoring": site.rule,
+        "request": request,
+        "url": url,
+        "static": request.links.static,
+        "menu": [route for route in ROUTES if route.menu and not (request.is_static and route.only_served)],
+    }
+    return environment().get_template(page.template).render({**values, **page.values})
+
+
+# --- app --------------------------------------------------------------------------------------------------------------
+# The web application: pages for browsers that have a session, a login page for all others.
 
 MOST_FORM_BYTES = 10_000
 """Most bytes of the login form."""

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from medhelm.domain import Run
 from medhelm.domain.result import HALF
 from medhelm.errors import StoreError
-from medhelm.io.files import address
+from medhelm.io.files import address, reason
 from medhelm.io.parquet import connect, sql_name, sql_path, sql_text
-from medhelm.io.system_errors import reason
 from medhelm.storage.damage import damaged
 from medhelm.storage.store import stored_folder
 

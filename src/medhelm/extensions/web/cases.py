@@ -31,8 +31,8 @@ from medhelm.extensions.web.case_search import (
     url_key,
 )
 from medhelm.results.comparable import default_tier, select_runs, store_label
+from medhelm.results.options import Pricing
 from medhelm.results.runs.cells import column_of
-from medhelm.results.runs.pricing import Pricing
 from medhelm.results.spending import is_local, run_day
 from medhelm.storage.damage import intact_runs
 from medhelm.storage.judgments import completion_of, read_explanations

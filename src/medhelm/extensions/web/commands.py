@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from medhelm.cli.common.global_options import Shared, shared_options
-from medhelm.cli.common.options import add_options, listen_options, options_of
-from medhelm.cli.export import folder_argument, print_result, text_option
+from medhelm.cli.global_options import Shared, shared_options
+from medhelm.cli.options import add_options, listen_options, options_of
+from medhelm.cli.releases import folder_argument, print_result, text_option
 from medhelm.errors import UserError
 from medhelm.results.options import BoardOptions
 
@@ -160,7 +160,7 @@ def make_site(
     """
     from medhelm.benchmarks.suites import read_suite
     from medhelm.extensions.web.site import Site
-    from medhelm.results.runs.run_filter import load_filtered
+    from medhelm.results.runs.selection import load_filtered
     from medhelm.storage.store import open_store
 
     for store in shared.all_stores:

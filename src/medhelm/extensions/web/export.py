@@ -14,15 +14,13 @@ from html import escape
 from pathlib import Path
 from posixpath import dirname, relpath
 
-from medhelm.extensions.web.app import answer
+from medhelm.extensions.web.app import answer, render
 from medhelm.extensions.web.case_search import url_key
-from medhelm.extensions.web.page import Page, PageRequest, Route, Values
-from medhelm.extensions.web.routes import BY_NAME
+from medhelm.extensions.web.page import BY_NAME, Page, PageRequest, Route, Values
 from medhelm.extensions.web.security import static_files
 from medhelm.extensions.web.site import Site
-from medhelm.extensions.web.templating import render
-from medhelm.io.output_folder import new_export
-from medhelm.reports.export import ExportResult
+from medhelm.io.folders import new_export
+from medhelm.results.export import ExportResult
 from medhelm.storage.privacy import record_export
 
 KIND = "site"
@@ -147,7 +145,7 @@ class StaticLinks:
 def export_site(site: Site, folder: Path, *, most_cases: int = MOST_CASES) -> ExportResult:
     """Write the pages of a site to a folder.
 
-    Parameters: folder, as `io.output_folder.new_export`; most_cases, of each benchmark whose text may be shown.
+    Parameters: folder, as `io.folders.new_export`; most_cases, of each benchmark whose text may be shown.
     Raises: UserError if there is nothing to show, and for a folder with other content; StoreError.
     """
     site.inputs()

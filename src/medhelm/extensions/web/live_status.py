@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from medhelm.analysis.cost import sum_costs
 from medhelm.domain.benchmark import group_by
-from medhelm.reports.formats.json import plain_json, select
+from medhelm.results.formats.fields import plain_json, select
 from medhelm.storage.live_status import (
     EvaluationStatus,
     JudgeProgress,

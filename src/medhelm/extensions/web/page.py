@@ -1,4 +1,4 @@
-"""Types of pages: the request with checked parameters, links, and the page or file to send."""
+"""Pages: their routes, the request with checked parameters, links, and the page or file to send."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, Protocol, TypeAlias
 from urllib.parse import quote, urlencode
 
 from medhelm.errors import UserError
 from medhelm.io.spreadsheets import csv_file
+
+# --- page -------------------------------------------------------------------------------------------------------------
 
 MOST_PARAMETERS = 100
 """Most parameters of a URL."""
@@ -233,3 +236,74 @@ def _finite(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _finite(one) for key, one in value.items()}
     return [_finite(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+# --- routes -----------------------------------------------------------------------------------------------------------
+# The table of pages, which the server and the static site share.
+
+BENCHMARK = "/benchmarks/{benchmark}"
+CASES = f"{BENCHMARK}/cases"
+_BOARD = ("suite", "category", "subcategory", "access", "results")
+_PAIR = ("a", "b")
+_RELEASES = ("before", "now")
+
+# fmt: off
+ROUTES: tuple[Route, ...] = (
+    Route(name="leaderboard", path="/", handler="pages.leaderboard:page", menu="Leaderboard", exported_with=_BOARD),
+    Route(name="leaderboard_csv", path="/leaderboard.csv", handler="pages.leaderboard:csv",
+          exported_with=(*_BOARD, "by")),
+    Route(name="leaderboard_json", path="/leaderboard.json", handler="pages.leaderboard:json_", exported_with=_BOARD),
+    Route(name="leaderboard_chart", path="/leaderboard/charts/{chart}", handler="pages.leaderboard:chart",
+          exported_with=_BOARD),
+    Route(name="benchmarks", path="/benchmarks", handler="pages.benchmarks:page", menu="Benchmarks"),
+    Route(name="benchmark", path=BENCHMARK, handler="pages.benchmarks:benchmark_page"),
+    Route(name="benchmark_chart", path=f"{BENCHMARK}/charts/{{chart}}", handler="pages.benchmarks:chart"),
+    Route(name="cases", path=CASES, handler="pages.cases:page", exported_with=("page",)),
+    Route(name="case", path=f"{CASES}/{{case}}", handler="pages.cases:case_page"),
+    Route(name="prompt_text", path=f"{CASES}/{{case}}/prompt", handler="pages.cases:prompt_text"),
+    Route(name="completion_text", path=f"{CASES}/{{case}}/completions/{{model}}",
+          handler="pages.cases:completion_text"),
+    Route(name="compare", path="/compare", handler="pages.leaderboard:compare_page",
+          menu="Compare", exported_with=_PAIR),
+    Route(name="compare_csv", path="/compare.csv", handler="pages.leaderboard:compare_csv", exported_with=_PAIR),
+    Route(name="compare_chart", path="/compare/charts/{chart}", handler="pages.leaderboard:compare_chart",
+          exported_with=_PAIR),
+    Route(name="running", path="/running", handler="pages.releases:running_page", menu="Running", only_served=True),
+    Route(name="running_live", path="/running/live", handler="pages.releases:live", only_served=True),
+    Route(name="running_json", path="/api/running", handler="pages.releases:running_json", only_served=True),
+    Route(name="releases", path="/compare/releases", handler="pages.releases:page", exported_with=_RELEASES),
+    Route(name="releases_csv", path="/compare/releases.csv", handler="pages.releases:csv", exported_with=_RELEASES),
+    Route(name="api_leaderboard", path="/api/leaderboard", handler="pages.leaderboard:json_", only_served=True),
+    Route(name="api_benchmarks", path="/api/benchmarks", handler="pages.benchmarks:json_list", only_served=True),
+    Route(name="api_benchmark", path=f"/api{BENCHMARK}", handler="pages.benchmarks:json_", only_served=True),
+    Route(name="api_compare", path="/api/compare", handler="pages.leaderboard:compare_json", only_served=True),
+    Route(name="api_releases", path="/api/releases", handler="pages.releases:json_list", only_served=True),
+    Route(name="api_release_comparison", path="/api/releases/compare", handler="pages.releases:json_",
+          only_served=True),
+    Route(name="api_openapi", path="/api/openapi.json", handler="api:document", only_served=True),
+    Route(name="cases_json", path=f"/api{CASES}", handler="pages.cases:json_list", only_served=True),
+    Route(name="case_json", path=f"/api{CASES}/{{case}}", handler="pages.cases:json_case"),
+)
+# fmt: on
+"""Every page, in the order of the navigation. A handler takes the `Site` and a `PageRequest`."""
+
+ACTIONS: Mapping[str, str] = {
+    "/running/{evaluation}/stop": "pages.releases:stop",
+    "/running/{evaluation}/remove": "pages.releases:remove",
+}
+"""Path -> function called with the site and the name in the path. These change something: only POST reaches them."""
+
+BY_NAME: Mapping[str, Route] = {route.name: route for route in ROUTES}
+"""Name -> route."""
+
+
+def handler_of(route: Route) -> Handler:
+    """Import and return the function that makes a page."""
+    handler: Handler = function_of(route.handler)
+    return handler
+
+
+def function_of(name: str) -> Any:
+    """Import and return a function, named as `module:function` below `medhelm.extensions.web`."""
+    module, _, function = name.partition(":")
+    return getattr(import_module(f"medhelm.extensions.web.{module}"), function)

@@ -17,12 +17,10 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from medhelm.errors import UserError
-from medhelm.extensions.web.app import LINKS, answer, create_app
-from medhelm.extensions.web.page import PageRequest
-from medhelm.extensions.web.routes import BY_NAME
+from medhelm.extensions.web.app import LINKS, answer, create_app, environment
+from medhelm.extensions.web.page import BY_NAME, PageRequest
 from medhelm.extensions.web.security import LOCAL_NAMES, Security
 from medhelm.extensions.web.site import Site
-from medhelm.extensions.web.templating import environment
 from medhelm.io.http.listening import check_certificate, is_loopback_address, listen_on, listen_on_file
 
 # --- server -----------------------------------------------------------------------------------------------------------

@@ -18,8 +18,7 @@ from typing import IO, Any, Protocol, TypeGuard
 
 from medhelm.domain import Completion, FailureCode, Model, Request
 from medhelm.errors import ProviderError, StoreFullError
-from medhelm.io.http.client import MAX_REPLY_BYTES, HttpClient, HttpResponse, read_json
-from medhelm.io.http.errors import retry_after_s
+from medhelm.io.http.client import MAX_REPLY_BYTES, HttpClient, HttpResponse, read_json, retry_after_s
 from medhelm.models.provider import OptionalParameter, Provider
 from medhelm.models.providers import SERVICES
 from medhelm.models.providers.errors import classify_error, objects, parse_error

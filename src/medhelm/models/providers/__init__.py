@@ -25,8 +25,8 @@ _BUILT_IN: LazyMapping[Service] = LazyMapping(
         "vertex": "medhelm.models.providers.vertex:SERVICE",
         "bedrock": "medhelm.models.providers.bedrock:SERVICE",
         **plugins.extension_targets(plugins.PROVIDERS),
-        "ollama": "medhelm.models.providers.ollama:SERVICE",
-        "llamacpp": "medhelm.models.providers.llamacpp:SERVICE",
+        "ollama": "medhelm.models.providers.local_servers:OLLAMA",
+        "llamacpp": "medhelm.models.providers.local_servers:LLAMACPP",
         "baseline": "medhelm.models.providers.baseline:SERVICE",
         "replay": "medhelm.models.providers.replay:SERVICE",
     }

@@ -19,9 +19,8 @@ from typing import Any
 
 from medhelm.domain import Completion, Failure, FailureCode, Model, Prompt, Request, Usage
 from medhelm.errors import ProviderError
-from medhelm.io.http.errors import without_keys
-from medhelm.models.provider import OptionalParameter, Service
-from medhelm.models.reasoning import LENGTH, used_up_by_reasoning, with_hidden_share
+from medhelm.io.http.client import without_keys
+from medhelm.models.provider import LENGTH, OptionalParameter, Service, used_up_by_reasoning, with_hidden_share
 
 # --- classify ---------------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from medhelm.domain import Completion, FailureCode, Model, Request, Usage
-from medhelm.models.provider import Environment, OptionalParameter, Provider, ProviderContext, Service
+from medhelm.models.provider import LENGTH, Environment, OptionalParameter, Provider, ProviderContext, Service
 from medhelm.models.providers.errors import (
     NONE_AT_ALL,
     PER_DAY,
@@ -29,7 +29,6 @@ from medhelm.models.providers.errors import (
     word,
 )
 from medhelm.models.providers.hosted import Dialect, HttpProvider, add_parameters, common_optional_parameters
-from medhelm.models.reasoning import LENGTH
 
 _SCHEMA_FIELDS = ("responseMimeType", "responseSchema", "responseJsonSchema", "responseFormat")
 _BESIDE = {"safetySettings", "tools", "toolConfig", "cachedContent", "labels", "serviceTier", "modelArmorConfig"}

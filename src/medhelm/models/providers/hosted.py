@@ -14,8 +14,7 @@ from urllib.parse import urlsplit
 
 from medhelm.domain import Completion, FailureCode, Message, Model, Request, Usage
 from medhelm.errors import MedHelmError, ProviderError
-from medhelm.io.http.client import HttpClient, HttpResponse, read_json
-from medhelm.io.http.errors import retry_after_s, without_keys
+from medhelm.io.http.client import HttpClient, HttpResponse, read_json, retry_after_s, without_keys
 from medhelm.models.provider import (
     BilledError,
     OptionalParameter,

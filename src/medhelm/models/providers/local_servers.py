@@ -1,8 +1,4 @@
-"""Check running servers of Ollama and llama.cpp, and advise on their problems.
-
-Facts are from Ollama's API reference and its page on context length (docs.ollama.com: /api/version, /api/tags, /api/ps,
-/api/show, OLLAMA_HOST, OLLAMA_CONTEXT_LENGTH) and from the README of llama.cpp's server (/health, /props, /v1/models).
-"""
+"""Servers on this machine: Ollama and llama.cpp, and checks that they have not silently truncated a prompt."""
 
 from __future__ import annotations
 
@@ -12,11 +8,78 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from medhelm.domain import Completion, FailureCode, Model
-from medhelm.errors import MedHelmError, suggestion
+from medhelm.domain import Completion, FailureCode, Model, Request
+from medhelm.errors import MedHelmError, UserError, suggestion
 from medhelm.io.http.client import HttpClient, read_json
 from medhelm.models.addresses import checked_address
-from medhelm.models.providers.errors import count, mapping, names_in, objects
+from medhelm.models.provider import Service
+from medhelm.models.providers.errors import count, fewest_tokens, mapping, names_in, objects
+from medhelm.models.providers.hosted import HttpProvider
+from medhelm.models.providers.openai import ChatCompletions, open_chat_completions
+
+# --- ollama -----------------------------------------------------------------------------------------------------------
+
+
+class Ollama(HttpProvider):
+    """One model that Ollama runs. A completion of a truncated prompt is a failure, `context_length`."""
+
+    def __init__(self, model: Model, http: HttpClient, *, key: str = "") -> None:
+        """`key`: for an Ollama behind a gateway; Ollama itself needs none.
+
+        Raises: UserError for a context window among the parameters, which this API of Ollama silently drops.
+        """
+        if ignored := sorted(model.parameters.keys() & {"num_ctx", "options"}):
+            raise UserError(
+                f"{model.name}: parameters: `{ignored[0]}` is ignored by Ollama's OpenAI-compatible API. Start Ollama "
+                "with OLLAMA_CONTEXT_LENGTH=32768 ollama serve, or create a model with PARAMETER num_ctx 32768 in its "
+                "Modelfile."
+            )
+        super().__init__(model, http, ChatCompletions(model, key=key), OLLAMA)
+        self._window: int | None = None
+        self._window_is_known = False
+
+    async def truncation(self, request: Request, completion: Completion) -> str:
+        """Return the message about a prompt that Ollama has truncated; "" if it has not.
+
+        Ollama reports its context window only while it runs the model: after the first completion.
+        """
+        if not self._window_is_known:
+            self._window = await window_of(self.model, "ollama", self._http)
+            self._window_is_known = True
+        if self._window is not None and was_truncated(completion, self._window, fewest_tokens(request.prompt)):
+            return truncation_message(self.model, self._window)
+        return await super().truncation(request, completion)
+
+
+OLLAMA: Service = Service(
+    name="ollama",
+    title="Ollama",
+    open=lambda model, context: Ollama(model, context.http, key=context.value_of(model.key_variable)),
+    locate=lambda written, _, environment: local_address("ollama", written, environment),
+    key_variables=("OLLAMA_API_KEY",),
+    examples=("ollama/llama3.2",),
+)
+
+
+# --- llamacpp ---------------------------------------------------------------------------------------------------------
+# llama.cpp's server: its OpenAI-compatible API on this machine.
+
+LLAMACPP: Service = Service(
+    name="llamacpp",
+    title="llama.cpp",
+    open=lambda model, context: open_chat_completions(LLAMACPP, model, context),
+    locate=lambda written, _, environment: local_address("llamacpp", written, environment),
+    key_variables=("LLAMA_API_KEY",),
+    examples=("llamacpp/NAME",),
+)
+
+
+# --- local servers ----------------------------------------------------------------------------------------------------
+# Check running servers of Ollama and llama.cpp, and advise on their problems.
+#
+# Facts are from Ollama's API reference and its page on context length (docs.ollama.com: /api/version, /api/tags,
+# /api/ps, /api/show, OLLAMA_HOST, OLLAMA_CONTEXT_LENGTH) and from the README of llama.cpp's server (/health, /props,
+# /v1/models).
 
 OLLAMA_PORT, LLAMACPP_PORT = 11434, 8080
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from medhelm.domain import Completion, FailureCode, Model, Request, Usage
 from medhelm.errors import ProviderError
 from medhelm.io.plugins import CLIENTS, from_extension
-from medhelm.models.provider import OptionalParameter, Provider, ProviderContext, Service
+from medhelm.models.provider import LENGTH, OptionalParameter, Provider, ProviderContext, Service
 from medhelm.models.providers.errors import (
     completion_of,
     count,
@@ -33,7 +33,6 @@ from medhelm.models.providers.hosted import (
     common_optional_parameters,
     split_at_shared,
 )
-from medhelm.models.reasoning import LENGTH
 
 _NEW_LIMIT = re.compile(r"(?:.*/)?(?:o\d+(?:$|-)|codex-mini|gpt-(?:[5-9]|1\d)(?!\d))", re.IGNORECASE)
 """OpenAI's models since o1: they accept the limit only under its newer name."""

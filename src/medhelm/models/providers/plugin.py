@@ -13,7 +13,7 @@ from typing import cast
 
 from medhelm.domain import Completion, Failure, FailureCode, Instance, Model, Request
 from medhelm.errors import MedHelmError, ProviderError, UserError
-from medhelm.io.http.errors import without_keys
+from medhelm.io.http.client import without_keys
 from medhelm.io.plugins import Plugin, check_plugin_name, last_line
 from medhelm.models.provider import Opener, Provider, ProviderContext, Service, unsupported_parameter
 

@@ -3,28 +3,69 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from string import ascii_uppercase
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from medhelm.analysis.completion_use import RunUse
 from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.means import Floats, estimate
+from medhelm.analysis.planned_cost import RunUse
 from medhelm.analysis.ratios import comparison_values, estimate_ratios, linearized
-from medhelm.domain import JURY, Completion, ConstantBaseline, Floor, Instance, Reference, Rule, Run
+from medhelm.domain import (
+    JURY,
+    RULES,
+    Completion,
+    ConstantBaseline,
+    Estimate,
+    Floor,
+    Instance,
+    JudgeTally,
+    Judgment,
+    Jury,
+    JuryResult,
+    Model,
+    Parts,
+    Record,
+    Reference,
+    Rule,
+    Run,
+    Runs,
+)
+from medhelm.domain.benchmark import group_by
 from medhelm.domain.completion import CAUSED_BY_MODEL
 from medhelm.domain.run import counts_of
-from medhelm.domain.text import metric_title
-from medhelm.errors import StoreError
-from medhelm.results.runs.failed_parts import parts_of_failures
+from medhelm.domain.text import AnyNames, AnyPaths, as_names, as_paths, metric_title, shortened
+from medhelm.errors import StoreError, UserError, suggestion
+from medhelm.evaluation.recorder import RecordedScores
+from medhelm.evaluation.request_totals import CompletionCounter, JudgeRecorder, RequestTotals
 from medhelm.results.spending import is_local, is_replayed
-from medhelm.scoring.metric import Metric, apply
+from medhelm.scoring.jury.panel import is_blank
+from medhelm.scoring.metric import Metric, apply, not_computed, wrong_parts
 from medhelm.scoring.metrics import METRICS
+from medhelm.storage import judgments, runs
 from medhelm.storage.judgments import criterion_means
-from medhelm.storage.runs import RunScores, read_references, read_scores
+from medhelm.storage.privacy import Pseudonyms
+from medhelm.storage.run_scores import read_all, stored_records
+from medhelm.storage.runs import (
+    CodedTexts,
+    RunScores,
+    parts_column,
+    read_columns,
+    read_references,
+    read_scores,
+    run_metrics,
+)
+from medhelm.storage.store import Store, open_store, stored_folder
+
+# --- cells ------------------------------------------------------------------------------------------------------------
 
 # --- cells ------------------------------------------------------------------------------------------------------------
 
@@ -204,3 +245,384 @@ def _scores(instances: Sequence[Instance], answer: str, metric: Metric, rule: Ru
     own = [score for one in instances for score in apply([metric], one, completion) if score.rule == rule]
     values = np.array([np.nan if score.value is None else score.value for score in own])
     return linearized(values, [score.parts for score in own] if metric.parts else None)
+
+
+# --- scores -----------------------------------------------------------------------------------------------------------
+# Scores of runs on one benchmark in detail: each instance, and each subgroup of the instances.
+
+# --- score details ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ScoreDetails:
+    """Scores of one run."""
+
+    values: Floats
+    """Shape (n,): score of each instance by the main metric, in its own unit; nan for a failure."""
+    subgroups: Mapping[str, Estimate | None]
+    """Name of a subgroup -> its mean; None if nothing was scored. Empty if the data has no subgroups."""
+
+
+def score_details(
+    runs: Sequence[Run], column: Column, rule: Rule, *, with_subgroups: bool = True
+) -> Iterator[tuple[Run, ScoreDetails]]:
+    """Yield each run on a benchmark with its scores in detail.
+
+    Subgroup means count failures as the leaderboard does: by the corrected rule, failures that the model caused count
+    as the worst answer. Raises: StoreError for records that are missing or damaged.
+    """
+    for run, scored in read_all(runs, rule):
+        has_groups = with_subgroups and bool(run.groups)
+        names = read_columns(run, ["group"])["group"] if has_groups else []
+        yield (
+            run,
+            ScoreDetails(
+                values=np.asarray(scored.values, dtype=float),
+                subgroups=subgroup_means(run, scored, names, column, rule),
+            ),
+        )
+
+
+def subgroup_means(
+    run: Run, scored: RunScores, names: Sequence[str | None], column: Column, rule: Rule
+) -> dict[str, Estimate | None]:
+    """Return the mean of each subgroup, by name. `names`: the subgroup of each instance."""
+    places = group_by(range(len(names)), lambda place: names[place])
+    return {
+        name: _mean(run, _selected(scored, places[name]), column, rule)
+        for name in sorted(name for name in places if name)
+    }
+
+
+def _mean(run: Run, scored: RunScores, column: Column, rule: Rule) -> Estimate | None:
+    """Return the mean of some instances of a run; the failures that the model caused count as on the leaderboard."""
+    cell = cell_of(run.model, run, column, scored, rule=rule, as_worst=rule == "corrected")
+    if cell.n_failed_by_model:
+        return cell.estimate
+    return estimate_ratios(
+        scored.values,
+        scored.parts,
+        scored.clusters,
+        low=column.low,
+        high=column.high,
+        open_below=column.open_below,
+    )
+
+
+def _selected(scored: RunScores, places: Sequence[int]) -> RunScores:
+    """Return the scores of the instances at these places."""
+    codes = scored.failure_codes
+    return RunScores(
+        ids=[scored.ids[i] for i in places],
+        values=np.asarray(scored.values, dtype=float)[list(places)],
+        clusters=None if scored.clusters is None else [scored.clusters[i] for i in places],
+        parts=None if scored.parts is None else [scored.parts[i] for i in places],
+        failure_codes=None if codes is None else CodedTexts(codes.codes[list(places)], codes.names),
+    )
+
+
+# --- data frames ------------------------------------------------------------------------------------------------------
+# Runs, records and judgments for Python programs: data frames and further analyses.
+
+
+def load_runs(stores: AnyPaths) -> Runs:
+    """Load all complete and partial runs of one or more stores, with their estimates under both rules.
+
+    Damaged runs are left out with a warning.
+
+    Parameters
+    ----------
+    stores
+        Folder of a store, or a list of folders.
+
+    Returns
+    -------
+    Runs
+        A list of runs, by benchmark and model, with the methods `to_dict` and `to_frame`.
+
+    Raises
+    ------
+    StoreError
+        If a folder is not a store, or a newer version wrote a run in it.
+    """
+    return Runs(run for store in as_paths(stores, "stores") for run in runs.load_runs(open_store(store)))
+
+
+def read_records(run: Run, columns: AnyNames = ()) -> dict[str, list[Any]]:
+    """Read the records of a run as columns, in the order of its instances.
+
+    Parameters
+    ----------
+    run
+        A stored run, as `load_runs` and `evaluate` return it.
+    columns
+        Names of columns; empty for all. Some hold texts of completions, which can be about patients.
+
+    Returns
+    -------
+    dict
+        Column -> values, one per instance. Scores are in `METRIC_corrected` and `METRIC_published`; None if missing.
+        Clusters are keyed hashes of their names.
+
+    Raises
+    ------
+    UserError
+        For a column that the run does not have.
+    StoreError
+        If the run is not stored, or its records are damaged.
+    """
+    found = runs.read_columns(_stored(run))
+    if any(found.get("cluster", ())):
+        names = Pseudonyms.of_store(Store(stored_folder(run).parents[2]))
+        found["cluster"] = [names.of(run.benchmark, cluster or "") for cluster in found["cluster"]]
+    return _selected_frames(found, columns)
+
+
+def read_judgments(run: Run, columns: AnyNames = ()) -> dict[str, list[Any]]:
+    """Read the judgments of a run as columns: one row per instance, judge and criterion. Empty without a jury.
+
+    Parameters
+    ----------
+    run
+        A stored run, as `load_runs` and `evaluate` return it.
+    columns
+        Names of columns; empty for all.
+
+    Returns
+    -------
+    dict
+        Column -> values. `score` is None where a judgment failed; `failure_code` has the reason.
+
+    Raises
+    ------
+    UserError
+        For a column that does not exist.
+    StoreError
+        If the run is not stored.
+    """
+    return _selected_frames(judgments.read_columns(_stored(run)), columns)
+
+
+def _stored(run: Run) -> Run:
+    """Return the run. Raises: UserError for anything else."""
+    if not isinstance(run, Run):
+        raise UserError(f"`run` must be a run of `load_runs` or `evaluate`. This is not: {shortened(run)}.")
+    return run
+
+
+def _selected_frames(found: dict[str, list[Any]], columns: AnyNames) -> dict[str, list[Any]]:
+    """Return some columns, or all of them. Raises: UserError for unknown ones."""
+    names = as_names(columns, "columns")
+    for name in names:
+        if name not in found:
+            raise UserError(f"no column `{name}`. {suggestion(name, found)}".rstrip())
+    return {name: found[name] for name in names} if names else found
+
+
+# --- recount ----------------------------------------------------------------------------------------------------------
+# Count a run again from its stored records, after some of them were deleted. Needs no data, and scores nothing.
+
+
+def recounted(run: Run, folder: Path, *, n: int) -> Run:
+    """Return a run with the numbers of the records in a folder.
+
+    Times, requests and the reason of an early end stay those of the run. `n`: its number of instances now.
+    Raises: StoreError for damaged files.
+    """
+    stored = replace(run, folder=folder)
+    metrics = [_metric(run, name) for name in run_metrics(run)]
+    columns = RecordedScores(metrics, is_grouped=bool(run.groups))
+    known = read_columns(stored).keys()
+    pooled = [(one.name, rule) for one in metrics for rule in RULES if parts_column(one.name, rule) in known]
+    columns.parts = {key: [] for key in pooled}
+    model = run.resolved_model or Model(name=run.model, provider="", remote_name=run.model)
+    totals, jury = RequestTotals(model), _JuryCount(run.jury_result) if run.jury_result else None
+    completions = CompletionCounter(metrics[0])
+    failures: dict[str, int] = {}
+    n_truncated = truncated = n_completions = 0
+    for record in stored_records(stored, [one.name for one in metrics]):
+        columns.add(record)
+        completions.add(record.completion, unreadable=record.is_unreadable, scores=record.scores)
+        totals.add(record.completion, requests_sent=0, cached=True)
+        n_truncated += record.truncated_characters > 0
+        truncated += record.truncated_characters
+        if record.completion.failure:
+            failures[record.completion.failure.code] = failures.get(record.completion.failure.code, 0) + 1
+        else:
+            n_completions += 1
+        if jury:
+            jury.add(record)
+    columns.put_in_order()
+    estimates = columns.estimates(metrics) if n_completions else {rule: {} for rule in RULES}
+    return replace(
+        run,
+        n=n,
+        n_failed=n - n_completions,
+        failures=failures,
+        usage=totals.usage,
+        cost_usd=None if run.cost_usd is None or totals.cost_usd is None else round(totals.cost_usd, 9),
+        n_truncated=n_truncated,
+        truncated_characters=truncated,
+        completion_counts=completions.counts() if run.completion_counts else None,
+        snapshots=totals.snapshots if run.snapshots else {},
+        fingerprints=totals.fingerprints if run.fingerprints else {},
+        refused_parameters=totals.refused_parameters if run.refused_parameters else {},
+        completion_days=totals.completion_days if run.completion_days else {},
+        estimates={rule: _as_before(run, estimates[rule], rule) for rule in RULES if rule in run.estimates},
+        groups=columns.group_means(run.main_metric) if run.groups else {},
+        jury_result=jury.result(columns) if jury else None,
+    )
+
+
+def _as_before(run: Run, now: dict[str, Estimate], rule: str) -> dict[str, Estimate]:
+    """Return the estimates of the metrics that the run has by this rule, in its order."""
+    return {name: now[name] for name in run.estimates[rule] if name in now}  # type: ignore[index]  # a rule
+
+
+def _metric(run: Run, name: str) -> Metric:
+    """Return a metric with its scale; one that is not known here as another harness reported it."""
+    open_below = False
+    if name == JURY and run.jury_result:
+        low, high, open_below = run.jury_result.low, run.jury_result.high, run.jury_result.open_below
+    elif known := METRICS.if_usable(name):
+        return known
+    else:
+        values = [one.value for by_metric in run.estimates.values() if (one := by_metric.get(name))]
+        low, high = min(0.0, *values, 0.0), max(1.0, *values, 1.0)
+    text = "computed when the run was made"
+    return Metric(
+        name=name,
+        title=name,
+        description=text,
+        source=text,
+        corrected=not_computed(text),
+        low=low,
+        high=high,
+        open_below=open_below,
+    )
+
+
+class _JuryCount:
+    """The numbers of a jury, from stored judgments and replies."""
+
+    def __init__(self, before: JuryResult) -> None:
+        self._before = before
+        self._judges = {judge.name: JudgeRecorder(judge) for judge in before.jury.judges}
+        self._n_blank = self._n_too_few = self._n_signs = 0
+        self._subscores: list[dict[str, float]] = []
+
+    def add(self, record: Record) -> None:
+        """Add a record with the replies behind its judgments."""
+        verdict = record.jury_verdict
+        judgments = verdict.judgments if verdict else ()
+        for reply in record.judge_replies:
+            if judge := self._judges.get(reply.judge):
+                judge.totals.add(reply.completion, requests_sent=0, cached=True)
+        for judgment in judgments:
+            if judge := self._judges.get(judgment.judge):
+                judge.expected += 1
+                if judgment.failure:
+                    judge.failures[judgment.failure.code] += 1
+        score = next((one.value for one in record.scores if one.metric == JURY), None)
+        self._n_blank += is_blank(record.completion)
+        self._n_too_few += bool(judgments) and score is None
+        self._n_signs += bool(record.injection_signs)
+        stored = dict(verdict.subscores) if verdict else {}
+        self._subscores.append(stored or _subscores(judgments, self._before.jury, self._before.form))
+
+    def result(self, columns: RecordedScores) -> JuryResult:
+        """Return the result as it is stored, without scores on tags of criteria: only `rescore` knows the tags."""
+        before, found = self._before, {}
+        for name in before.subscores:
+            values = np.array([one.get(name, np.nan) for one in self._subscores])
+            mean = estimate(values, columns.clusters, low=before.low, high=before.high, open_below=before.open_below)
+            if mean is not None:
+                found[name] = mean
+        return replace(
+            before,
+            tallies={name: self._tally(name, tally) for name, tally in before.tallies.items()},
+            n_blank=self._n_blank,
+            n_too_few_judges=min(self._n_too_few, before.n_too_few_judges),
+            n_with_injection_signs=self._n_signs,
+            subscores=found,
+        )
+
+    def _tally(self, name: str, before: JudgeTally) -> JudgeTally:
+        """Return the tally of a judge, with the request counts of its run."""
+        if name not in self._judges:
+            return before
+        now = self._judges[name].tally()
+        return replace(
+            now,
+            cost_usd=None if before.cost_usd is None else now.cost_usd,
+            requests_sent=before.requests_sent,
+            requests_cached=before.requests_cached,
+        )
+
+
+def _subscores(judgments: Iterable[Judgment], jury: Jury, form: str) -> dict[str, float]:
+    """Return the mean grade on each criterion of the judges that graded all; empty if they are too few."""
+    by_judge = group_by(judgments, lambda one: one.judge)
+    complete = [own for own in by_judge.values() if all(one.failure is None for one in own)]
+    if form != "grades" or not complete or len(complete) < jury.min_judges:
+        return {}
+    by_criterion = group_by((one for own in complete for one in own), lambda one: one.criterion)
+    return {name: fmean(one.score or 0.0 for one in same) for name, same in by_criterion.items()}
+
+
+# --- failed parts -----------------------------------------------------------------------------------------------------
+# Contributions of failed instances to ratios such as balanced accuracy, where they count as wrong answers.
+
+
+def parts_of_failures(run: Run, scored: RunScores, failed: NDArray[np.intp], rule: Rule) -> list[Parts]:
+    """Return the parts of all instances, with those of wrong answers in place of failures.
+
+    A run stores them for its failures. For a run of version 0.2.0 or older they are computed from the references that
+    are stored with its prompts. Where these are missing, the failures are spread over the labels as the scored
+    instances are.
+
+    Parameters: failed, places of the failures that count.
+    """
+    assert scored.parts is not None, "only numbers that are not means have parts"
+    found = list(scored.parts)
+    is_stored = any(found[i] for i in np.flatnonzero(np.isnan(scored.values)).tolist())
+    lacking = [] if is_stored else failed.tolist()
+    if lacking:
+        computed = _from_references(run, [scored.ids[i] for i in lacking], rule)
+        spread = {} if any(computed) else _spread(scored)
+        for i, own in zip(lacking, computed, strict=True):
+            found[i] = own or spread
+    return found
+
+
+def _from_references(run: Run, ids: Sequence[str], rule: Rule) -> list[Parts]:
+    """Return the parts of a wrong answer to each of these instances; empty where they cannot be computed."""
+    metric = METRICS.if_usable(run.main_metric)
+    if metric is None or run.folder is None:
+        return [{}] * len(ids)
+    prompts = Store(run.folder.resolve().parents[2]).prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)
+    known = read_references(prompts)
+    columns = read_columns(run, ["instance_id", "group"])
+    groups = dict(zip(columns["instance_id"], columns["group"], strict=True))
+    found: list[Parts] = []
+    for name in ids:
+        choices, references = known.get(name, ((), ()))
+        instance = Instance(
+            id=name,
+            fields={},
+            references=tuple(Reference(text, correct) for text, correct in references),
+            choices=tuple(choices),
+            labels=tuple(choices),
+            group=groups.get(name) or "",
+        )
+        found.append(wrong_parts(metric, instance, rule) if name in known else {})
+    return found
+
+
+def _spread(scored: RunScores) -> Parts:
+    """Return the parts of an instance of unknown class: of each label, the mean denominator of scored instances."""
+    known = [own for own, is_scored in zip(scored.parts or (), ~np.isnan(scored.values), strict=True) if is_scored]
+    below: Counter[str] = Counter()
+    for own in known:
+        below.update({label: pair[1] for label, pair in own.items()})
+    return {label: (0.0, total / len(known)) for label, total in below.items() if total > 0}

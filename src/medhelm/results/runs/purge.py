@@ -1,30 +1,679 @@
-"""Deletes text from a store for good: runs, prompts, instances, marks of references and completions in the cache.
+"""Deletes the text of single instances, such as those of one patient, from all files of a store.
 
-What remaining runs need stays. SQLite overwrites the rows it deletes, rewrites its file and empties its log, so that no
-deleted text is left in free pages.
+A statement is written first, with the keys of the completions to delete, so that the same command finishes a deletion
+that was interrupted. Then follow the cache, each run, the files that runs share, and everything that can be derived
+again.
 """
 
 from __future__ import annotations
 
+import csv
+import json
+import re
+import secrets
+import shutil
 import sqlite3
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import closing
-from dataclasses import dataclass
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from medhelm.domain import Run
+from medhelm import __version__
+from medhelm.domain import DeletedInstances, Run
 from medhelm.domain.run import RunOnDisk
+from medhelm.domain.text import listed, plural
 from medhelm.errors import StoreError, UserError, suggestion
-from medhelm.io.system_errors import error_class, store_error
-from medhelm.results.options import PurgeFilter
-from medhelm.results.runs.stored import request_digests
+from medhelm.io.files import error_class, open_file, read_confidential, store_error
+from medhelm.io.folders import WorkFolder, check_export, delete_folder, put_file, write_confidential
+from medhelm.models.cache_reader import CacheReader
+from medhelm.results.options import DeletionRequest, PurgeFilter
+from medhelm.results.runs.cells import recounted
+from medhelm.results.runs.selection import request_digests
+from medhelm.storage.kept import FOLDER as DERIVED
 from medhelm.storage.live_status import known_evaluations
-from medhelm.storage.releases import release_names
+from medhelm.storage.privacy import (
+    DELETED,
+    Deletion,
+    Pseudonyms,
+    StoredExport,
+    deleted_instances,
+    read_deletions,
+    read_exports,
+    rewrite_table,
+    table_rows,
+    write_deletion,
+    write_exports,
+)
+from medhelm.storage.releases import file_digest, release_names
 from medhelm.storage.run_folders import delete_runs, read_removals, read_run_folders
-from medhelm.storage.store import Store
+from medhelm.storage.store import MOVED, NAME, NEW, Store, new_run, read_run, restore_run, write_run
 from medhelm.storage.unfinished import Batches
+
+# --- deletion ---------------------------------------------------------------------------------------------------------
+
+# --- deletion ---------------------------------------------------------------------------------------------------------
+
+WAIT_S = 10.0
+"""Most seconds to wait for another process that removes, restores or deletes."""
+
+RUN_TABLES = ("records.parquet", "judgments.parquet", "replies.parquet", "subscores.parquet")
+"""Tables in the folder of a run."""
+
+WORD = re.compile(r"\w{4,}")
+"""A word that can show whose text a completion is."""
+
+Names = dict[str, dict[str, set[str]]]
+"""Benchmark -> instance -> its clusters."""
+
+Keys = dict[str, dict[str, str]]
+"""Benchmark -> name -> keyed hash."""
+
+
+@dataclass(slots=True, kw_only=True)
+class PlannedDeletion:
+    """Everything that a deletion will delete."""
+
+    store: Store
+    request: DeletionRequest
+    names: Pseudonyms
+    ids: Keys = field(default_factory=dict)
+    """Instances in the store."""
+    clusters: Keys = field(default_factory=dict)
+    """Named clusters, and those in which no other instance remains."""
+    tables: dict[Path, int] = field(default_factory=dict)
+    """Table -> rows of these instances."""
+    marks: dict[Path, int] = field(default_factory=dict)
+    """File with marks of references -> marks of these instances."""
+    digests: set[bytes] = field(default_factory=set)
+    """Keys of completions in the cache."""
+    orphans: int = 0
+    """Of these, completions that belong to no run and may be of these instances."""
+    orphans_left: int = 0
+    """Completions in the cache that belong to no run, and stay."""
+    exports: list[StoredExport] = field(default_factory=list)
+    """Exports that hold these instances."""
+    interrupted: list[Deletion] = field(default_factory=list)
+    """Deletions that were interrupted, and are finished now."""
+    done_before: list[Deletion] = field(default_factory=list)
+    """Earlier deletions of the named instances."""
+
+    @property
+    def n(self) -> int:
+        """Number of instances in the store."""
+        return sum(map(len, self.ids.values()))
+
+    @property
+    def is_empty(self) -> bool:
+        """True if there is nothing to delete."""
+        return not (self.tables or self.marks or self.digests or self.interrupted)
+
+
+# --- what to delete ---------------------------------------------------------------------------------------------------
+
+
+def plan_deletion(store: Store, request: DeletionRequest) -> PlannedDeletion:
+    """Find everything that belongs to the named instances.
+
+    Raises: UserError naming all instances and clusters that the store does not have; StoreError for damaged files.
+    """
+    _finish_replacements(store)
+    known = _known_names(store)
+    earlier = read_deletions(store)
+    plan = PlannedDeletion(store=store, request=request, names=Pseudonyms(store))
+    plan.interrupted = [one for one in earlier if not one.is_finished]
+    if any(one.numbers_kept != request.keep_numbers for one in plan.interrupted):
+        which = "with" if plan.interrupted[0].numbers_kept else "without"
+        raise UserError(f"an earlier deletion was interrupted. Finish it first: repeat it {which} --keep-numbers.")
+    _Names(plan, known, earlier).resolve()
+    pending = {pair for one in plan.interrupted for pair in one.instances}
+    for benchmark, own in known.items():
+        for id_ in own:
+            if (benchmark, key := plan.names.of(benchmark, id_)) in pending:
+                plan.ids.setdefault(benchmark, {})[id_] = key
+    _find_rows(plan)
+    _find_completions(plan)
+    for benchmark, ids in plan.ids.items():
+        gone = {name for id_ in ids for name in known[benchmark].get(id_, ()) if name}
+        left = {name for id_, names in known[benchmark].items() if id_ not in ids for name in names}
+        plan.clusters.setdefault(benchmark, {}).update({one: plan.names.of(benchmark, one) for one in gone - left})
+    plan.exports = [
+        one
+        for one in read_exports(store)
+        if ("://" in one.path or Path(one.path).exists()) and not plan.ids.keys().isdisjoint(one.benchmarks)
+    ]
+    return plan
+
+
+def _run_folders(store: Store) -> Iterator[Path]:
+    """Yield the folders of all runs, shards and removed ones included."""
+    for pattern in ("runs/*/[!.]*", "removed/[!.]*/*/[!.]*"):
+        yield from sorted(path for path in store.folder.glob(pattern) if path.is_dir())
+
+
+def _tables(store: Store) -> Iterator[tuple[str, Path]]:
+    """Yield all tables with instances, each with its benchmark."""
+    for folder in _run_folders(store):
+        yield from ((folder.parent.name, path) for name in RUN_TABLES if (path := folder / name).is_file())
+    for pattern, n_digests in (("prompts/[!.]*.parquet", 2), ("instances/[!.]*.parquet", 1)):
+        for path in sorted(store.folder.glob(pattern)):
+            yield path.stem.rsplit("-", n_digests)[0], path
+
+
+def _mark_files(store: Store) -> Iterator[tuple[str, Path]]:
+    """Yield the files with marks of references, each with its benchmark."""
+    for path in sorted(store.folder.glob("filters/[!.]*.json")):
+        yield path.stem.rsplit("-", 2)[0], path
+
+
+def _known_names(store: Store) -> Names:
+    """Return all instances of a store with their clusters. Raises: StoreError for damaged files."""
+    found: Names = {}
+    for benchmark, path in _tables(store):
+        if path.name in RUN_TABLES[1:]:
+            continue
+        own = found.setdefault(benchmark, {})
+        for id_, cluster in table_rows(path, ("instance_id", "cluster")):
+            own.setdefault(id_, set()).add(cluster)
+    for benchmark, path in _mark_files(store):
+        for id_ in _read_marks(path)["by_instance"]:
+            found.setdefault(benchmark, {}).setdefault(id_, set())
+    return {
+        benchmark: {id_: clusters for id_, clusters in own.items() if not id_.startswith(DELETED)}
+        for benchmark, own in found.items()
+    }
+
+
+def _read_marks(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(read_confidential(path))
+        return {**content, "by_instance": dict(content["by_instance"])}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"{path} is damaged ({error}). Remove it. Nothing was deleted.") from error
+
+
+class _Names:
+    """Finds the instances that the user names."""
+
+    def __init__(self, plan: PlannedDeletion, known: Names, earlier: Sequence[Deletion]) -> None:
+        self._plan, self._known, self._earlier = plan, known, earlier
+        self._deleted = {"instance": deleted_instances(plan.store, earlier)}
+        self._deleted["cluster"] = {pair for one in earlier for pair in one.clusters}
+        self._problems: list[str] = []
+
+    def resolve(self) -> None:
+        """Add the instances to the plan. Raises: UserError with all problems."""
+        request = self._plan.request
+        for text in request.instances:
+            self._add(text, ("instance",))
+        for text in request.clusters:
+            self._add(text, ("cluster",))
+        for path in request.lists:
+            self._read_list(path)
+        if self._problems:
+            raise UserError("\n".join([*dict.fromkeys(self._problems), "Nothing was deleted."]))
+
+    def _read_list(self, path: Path) -> None:
+        """Read a file with names."""
+        try:
+            lines = path.read_text(encoding="utf-8-sig").splitlines()
+        except (OSError, ValueError) as error:
+            self._problems.append(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.")
+            return
+        header = next(csv.reader(lines[:1]), []) if lines else []
+        columns = [name.strip().lower() for name in header]
+        if "benchmark" not in columns or not {"instance_id", "cluster"} & set(columns):
+            for line in lines:
+                if line.strip():
+                    self._add(line.strip(), ("instance", "cluster"))
+            return
+        for row in csv.DictReader(lines[1:], fieldnames=columns):
+            cells = {name: (value or "").strip() for name, value in row.items() if isinstance(value, str)}
+            chosen = "instance_id" if cells.get("instance_id") else "cluster"
+            if name := cells.get(chosen, ""):
+                self._add(
+                    f"{cells.get('benchmark', '')}:{name}", ("instance" if chosen == "instance_id" else "cluster",)
+                )
+
+    def _add(self, text: str, kinds: Sequence[str]) -> None:
+        """Add the instance or cluster of this name, or a problem."""
+        benchmark, separator, name = text.partition(":")
+        known_names = {*self._known, *(pair[0] for pairs in self._deleted.values() for pair in pairs)}
+        is_whole = bool(separator) and benchmark in known_names
+        if not is_whole:
+            if kinds == ("instance",):
+                hint = suggestion(benchmark, known_names) if separator else "Write BENCHMARK:ID."
+                self._problems.append(f"{text}: the store has no such benchmark. {hint}".rstrip())
+                return
+            benchmark, name = "", text
+        for kind in kinds:
+            if (kind == "cluster" or is_whole) and self._add_one(kind, benchmark, name, text):
+                return
+        words = " or ".join(kinds)
+        where = f" of the benchmark {benchmark}" if benchmark else ""
+        if not any(problem.startswith(f"{text}: ") for problem in self._problems):
+            self._problems.append(f"{text}: the store has no {words} {name}{where}.")
+
+    def _add_one(self, kind: str, benchmark: str, name: str, text: str) -> bool:
+        """Add an instance, or those of a cluster; return False if the store does not have it."""
+        plan = self._plan
+        found: dict[str, list[str]] = {}
+        for one, own in self._known.items():
+            if benchmark in ("", one):
+                if kind == "cluster":  # by its name, or by the keyed hash that exports show
+                    every = {cluster for clusters in own.values() for cluster in clusters if cluster}
+                    meant = {cluster for cluster in every if name in (cluster, plan.names.of(one, cluster))}
+                    ids = [id_ for id_, clusters in own.items() if clusters & meant]
+                    plan.clusters.setdefault(one, {}).update({c: plan.names.of(one, c) for c in meant})
+                else:
+                    ids = [name] if name in own else []
+                if ids:
+                    found[one] = ids
+        if len(found) > 1:
+            ways = " or ".join(f"{one}:{name}" for one in found)
+            self._problems.append(f"{text}: the cluster is in {len(found)} benchmarks. Write {ways}.")
+            return False
+        for one, ids in found.items():
+            plan.ids.setdefault(one, {}).update({id_: plan.names.of(one, id_) for id_ in ids})
+        deleted = [pair for pair in self._deleted[kind] if pair[0] == (benchmark or pair[0])]
+        again = {pair for pair in deleted if pair[1] in (name, plan.names.of(pair[0], name))}
+        for earlier in self._earlier:
+            pairs = earlier.instances if kind == "instance" else earlier.clusters
+            if again & set(pairs) and earlier not in plan.done_before:
+                plan.done_before.append(earlier)
+        return bool(found or again)
+
+
+def _find_rows(plan: PlannedDeletion) -> None:
+    """Count the rows and marks of the instances in all files."""
+    for benchmark, path in _tables(plan.store):
+        if ids := plan.ids.get(benchmark):
+            n = sum(id_ in ids for id_, _ in table_rows(path, ("instance_id", "position"), distinct=False))
+            if n:
+                plan.tables[path] = n
+    for benchmark, path in _mark_files(plan.store):
+        n = len(plan.ids.get(benchmark, {}).keys() & _read_marks(path)["by_instance"].keys())
+        if n:
+            plan.marks[path] = n
+
+
+def _find_completions(plan: PlannedDeletion) -> None:
+    """Find the completions in the cache: of requests of the instances, and of no run that may be of the instances."""
+    if not (plan.ids or plan.interrupted):
+        return
+    own: set[bytes] = {bytes.fromhex(key) for one in plan.interrupted for key in one.digests}
+    others: set[bytes] = set()
+    for benchmark, path in _tables(plan.store):
+        if path.name in ("records.parquet", "replies.parquet"):
+            ids = plan.ids.get(benchmark, {})
+            for id_, key in table_rows(path, ("instance_id", "request_digest")):
+                if key:
+                    (own if id_ in ids else others).add(bytes.fromhex(key))
+    own -= others
+    plan.digests = own & {row.digest for row in cached_completions(plan.store.cache_file)}
+    with CacheReader(plan.store.cache_file) as cache:
+        words: set[str] | None = None
+        for digest, _, completion in cache.texts(without=own | others):
+            words = _words_of_others(plan) if words is None else words
+            said = f"{completion.text or ''} {completion.failure.message if completion.failure else ''}"
+            if plan.request.orphans or not words.issuperset(WORD.findall(said.casefold())):
+                plan.digests.add(digest)
+                plan.orphans += 1
+            else:
+                plan.orphans_left += 1
+
+
+def _words_of_others(plan: PlannedDeletion) -> set[str]:
+    """Return the words in all stored texts of instances that are not deleted.
+
+    A completion of no run may be of any instance. If it has another word, it may hold text of a deleted one.
+    """
+    texts = ("messages", "choices", "references", "fields", "metadata", "completion", "text", "explanation")
+    found: set[str] = set()
+    for benchmark, path in _tables(plan.store):
+        ids = plan.ids.get(benchmark, {})
+        for id_, *columns in table_rows(path, ("instance_id", *texts)):
+            if id_ not in ids:
+                found.update(WORD.findall(" ".join((id_, *columns)).replace("\\n", " ").casefold()))
+    return found
+
+
+# --- deleting ---------------------------------------------------------------------------------------------------------
+
+
+def delete_instances(plan: PlannedDeletion, *, command: str) -> Deletion:
+    """Delete what was planned, and return the statement, which is stored. `command`: without ids.
+
+    Raises: StoreError if an evaluation is in progress, or if the disk refuses; the same command then continues.
+    """
+    store = plan.store
+    if alive := [one.status.id for one in known_evaluations(store) if one.is_alive]:
+        raise StoreError(f"evaluations are in progress: {', '.join(alive)}. Stop them first. Nothing was deleted.")
+    now = datetime.now(UTC)
+    began = plan.interrupted[0] if plan.interrupted else None
+    instances = {(name, key) for name, ids in plan.ids.items() for key in ids.values()}
+    clusters = {(name, key) for name, own in plan.clusters.items() for key in own.values()}
+    for one in plan.interrupted:
+        instances.update(one.instances)
+        clusters.update(one.clusters)
+    deletion = Deletion(
+        id=began.id if began else f"{now.strftime('%Y%m%dT%H%M%SZ')}-{secrets.token_hex(3)}",
+        time=began.time if began else now.isoformat(timespec="seconds"),
+        command=command,
+        medhelm_version=__version__,
+        numbers_kept=plan.request.keep_numbers,
+        instances=tuple(sorted(instances)),
+        clusters=tuple(sorted(clusters)),
+        runs=began.runs if began else (),
+        places={**(began.places if began else {}), **_planned_places(plan)},
+        remaining=tuple(_remaining(plan)),
+        digests=tuple(sorted(digest.hex() for digest in plan.digests)),
+    )
+    plan.names.keep()
+    with _disk_errors(store), _locked(store, {path.parent for path in plan.tables if path.name in RUN_TABLES}):
+        write_deletion(store, deletion)
+        delete_completions(store.cache_file, plan.digests)
+        for folder in dict.fromkeys(path.parent for path in plan.tables if path.name in RUN_TABLES):
+            changed = _rewrite_run(plan, folder, deletion)
+            deletion = replace(deletion, runs=(*deletion.runs, changed))
+            write_deletion(store, deletion)
+        for path in [path for path in plan.tables if path.name not in RUN_TABLES]:
+            _rewrite_shared(plan, path)
+        for path in plan.marks:
+            _rewrite_marks(plan, path)
+        _delete_derived(store)
+        exports = _delete_exports(plan)
+        deletion = replace(deletion, exports=tuple(exports), digests=(), is_finished=True)
+        _check_gone(plan)
+        for other in plan.interrupted[1:]:
+            write_deletion(store, replace(other, is_finished=True, digests=()))
+    return deletion
+
+
+def finish_statement(store: Store, deletion: Deletion, text: str) -> None:
+    """Store the statement of a finished deletion. `text`: the same for people."""
+    with _disk_errors(store):
+        write_deletion(store, deletion, text=text)
+
+
+def _remaining(plan: PlannedDeletion) -> Iterator[str]:
+    """Yield what the deletion does not reach."""
+    if plan.orphans_left:
+        yield (
+            f"{plan.orphans_left:,} completions in the cache that belong to no run, and have only words that texts of "
+            "other instances have; --orphans deletes them"
+        )
+    for batch in Batches(plan.store).all():
+        yield (
+            f"batch {batch.id} at {batch.provider}, which may hold the instances: repeat the command that submitted "
+            "it, with --batch, then this one with --orphans"
+        )
+    if not plan.request.exports:
+        yield from (f"{one.path}, written {one.time[:10]}: --exports deletes it" for one in plan.exports)
+    yield from NOT_COVERED
+
+
+def _planned_places(plan: PlannedDeletion) -> dict[str, int]:
+    """Return each file of the store with the number of rows, marks or completions to delete there."""
+    found = {path.relative_to(plan.store.folder).as_posix(): n for path, n in {**plan.tables, **plan.marks}.items()}
+    return {**found, **({"cache.sqlite": len(plan.digests)} if plan.digests else {})}
+
+
+def _rewrite_run(plan: PlannedDeletion, folder: Path, deletion: Deletion) -> dict[str, Any]:
+    """Write a run without the instances, or without their texts, and put it in place; return what changed."""
+    run = read_run(folder / NAME)
+    ids, clusters = plan.ids[folder.parent.name], plan.clusters.get(folder.parent.name, {})
+    salt = plan.names.of("requests", "kept") if plan.request.keep_numbers else ""
+    before = file_digest(folder / RUN_TABLES[0])
+    n_rows = plan.tables.get(folder / RUN_TABLES[0], 0)
+    n_left = len(table_rows(folder / RUN_TABLES[0], ("position",))) - n_rows
+    about = {"id": run.id, "benchmark": run.benchmark, "model": run.model, "n_before": run.n, "records_before": before}
+    if n_left == 0 and not salt:
+        delete_folder(folder)
+        return {**about, "n": 0, "records": ""}
+    with new_run(folder) as new:
+        for path in sorted(one for one in folder.iterdir() if one.is_file() and one.name != NAME):
+            if path.suffix != ".parquet" or not rewrite_table(path, new / path.name, ids, clusters=clusters, salt=salt):
+                with open_file(path, "rb") as source, open_file(new / path.name, "wb") as copy:
+                    shutil.copyfileobj(source, copy)
+        changed = run if salt else recounted(run, new, n=run.n - n_rows)
+        note = DeletedInstances(deletion=deletion.id, time=deletion.time, n=n_rows, numbers_kept=bool(salt))
+        changed = replace(changed, deletions=(*run.deletions, note))
+        write_run(new, changed)
+    return {**about, "n": changed.n, "records": file_digest(folder / RUN_TABLES[0])}
+
+
+def _rewrite_shared(plan: PlannedDeletion, path: Path) -> None:
+    """Write the prompts or instances that runs share without the deleted ones."""
+    folder, name = path.parent.name, path.stem.rsplit("-", 2 if path.parent.name == "prompts" else 1)[0]
+    baseline = path.with_suffix(".floor.json")
+    if folder == "prompts" and baseline.is_file():
+        _forget_answer(plan, path, baseline, name)
+    with WorkFolder(path.parent) as work:
+        rewrite_table(path, work.path / path.name, plan.ids[name])
+        if table_rows(work.path / path.name, ("instance_id",)):
+            put_file(work.path / path.name, path)
+        else:
+            path.unlink()
+
+
+def _forget_answer(plan: PlannedDeletion, prompts: Path, baseline: Path, benchmark: str) -> None:
+    """Delete a constant baseline whose answer is a text of the deleted instances alone."""
+    answer = str((json.loads(read_confidential(baseline)) or {}).get("answer", ""))
+    own, others = set[str](), set[str]()
+    for id_, references in table_rows(prompts, ("instance_id", "references")):
+        (own if id_ in plan.ids[benchmark] else others).update(one["text"] for one in json.loads(references or "[]"))
+    if answer in own - others:
+        baseline.unlink()
+
+
+def _rewrite_marks(plan: PlannedDeletion, path: Path) -> None:
+    """Write the marks of references without those of the instances."""
+    content = _read_marks(path)
+    ids = plan.ids[path.stem.rsplit("-", 2)[0]]
+    content["by_instance"] = {id_: mark for id_, mark in content["by_instance"].items() if id_ not in ids}
+    write_confidential(path, json.dumps(content, indent=1, ensure_ascii=True) + "\n")
+
+
+def _delete_derived(store: Store) -> None:
+    """Delete what is derived from runs, and what ended evaluations and killed processes left."""
+    shutil.rmtree(store.folder / DERIVED, ignore_errors=True)
+    for path in store.folder.glob("running/*.json"):
+        path.unlink(missing_ok=True)
+    for pattern in ("runs/*/.purged-*", "removed/.purged-*", "removed/*/*/.purged-*"):
+        for folder in store.folder.glob(pattern):
+            shutil.rmtree(folder)
+
+
+def _finish_replacements(store: Store) -> None:
+    """Finish or discard what killed processes left of runs; `open_store` does this once for each process."""
+    from filelock import FileLock, Timeout
+
+    for new in store.folder.glob(f"runs/*/{NEW}*"):
+        final = new.with_name(new.name.removeprefix(NEW))
+        with suppress(Timeout), FileLock(store.lock_file_of(final), blocking=False):
+            if final.exists():
+                shutil.rmtree(new, ignore_errors=True)
+    for old in store.folder.glob(f"runs/*/{MOVED}*"):
+        final = old.with_name(old.name.removeprefix(MOVED))
+        with suppress(Timeout), FileLock(store.lock_file_of(final), blocking=False):
+            restore_run(final)
+    for old in store.folder.glob(f"removed/*/*/{MOVED}*"):
+        restore_run(old.with_name(old.name.removeprefix(MOVED)))
+    for new in store.folder.glob(f"removed/*/*/{NEW}*"):
+        shutil.rmtree(new)
+
+
+def _delete_exports(plan: PlannedDeletion) -> list[dict[str, Any]]:
+    """Delete the exports that hold the instances, if the user wants that; return all with what was done."""
+    found = []
+    for one in plan.exports:
+        is_deleted = plan.request.exports and _delete_export(Path(one.path), one.kind)
+        found.append({"path": one.path, "time": one.time, "kind": one.kind, "deleted": is_deleted})
+    gone = {one["path"] for one in found if one["deleted"]}
+    if gone:
+        write_exports(plan.store, [one for one in read_exports(plan.store) if one.path not in gone])
+    return found
+
+
+def _delete_export(path: Path, kind: str) -> bool:
+    """Delete an export; return False for a folder that holds something else."""
+    try:
+        if path.is_dir():
+            check_export(path, kind)
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    except (UserError, OSError):
+        return False
+    return True
+
+
+def _check_gone(plan: PlannedDeletion) -> None:
+    """Raise StoreError if a table still has one of the instances."""
+    for benchmark, path in _tables(plan.store):
+        ids = plan.ids.get(benchmark, {})
+        if any(id_ in ids for (id_,) in table_rows(path, ("instance_id",))):
+            raise StoreError(f"{path} still holds deleted instances: another process wrote it. Repeat the command.")
+
+
+@contextmanager
+def _disk_errors(store: Store) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"{store.folder} cannot be written: {error.strerror or error}. Repeat the command.") from error
+
+
+@contextmanager
+def _locked(store: Store, folders: Collection[Path]) -> Iterator[None]:
+    """Lock runs against evaluations, and the store against removals. Raises: StoreError naming those in progress."""
+    from filelock import FileLock, Timeout
+
+    (store.folder / "locks").mkdir(exist_ok=True)
+    with ExitStack() as held:
+        busy = []
+        for file in sorted({store.folder / "locks" / "removed.lock", *map(store.lock_file_of, folders)}):
+            lock = FileLock(file)
+            try:
+                lock.acquire(timeout=WAIT_S if file.name == "removed.lock" else 0)
+            except Timeout:
+                busy.append(file.stem.replace("--", " with "))
+            else:
+                held.callback(lock.release)
+        if busy:
+            raise StoreError(f"in progress: {', '.join(busy)}. Wait until it ends, or stop it. Nothing was deleted.")
+        yield
+
+
+def statement_command(plan: PlannedDeletion) -> str:
+    """Return the command with keyed hashes in place of ids and names of clusters."""
+    request = plan.request
+    words = ["medhelm", "purge"]
+    words += [f"--instance {name}:{key}" for name, ids in plan.ids.items() for key in ids.values()]
+    flags = {"--keep-numbers": request.keep_numbers, "--orphans": request.orphans, "--exports": request.exports}
+    words += [flag for flag, is_set in flags.items() if is_set]
+    return " ".join(words)
+
+
+# --- deletion statement -----------------------------------------------------------------------------------------------
+# Text and JSON of a deletion of instances, before it and as its statement.
+
+
+def plan_to_text(plan: PlannedDeletion) -> str:
+    """Return what a deletion will delete, for people."""
+    lines = [f"To delete: {plural(plan.n, 'instance')}{_by_benchmark(plan)}"]
+    lines += [f"- {plural(n, 'row')} in {path}" for path, n in _places(plan).items()]
+    lines.append(f"- {plural(len(plan.digests), 'completion')} in the cache")
+    if plan.orphans and not plan.request.orphans:
+        lines.append(
+            f"  ({plan.orphans:,} of them belong to no run, as after an interruption, and may be of any instance)"
+        )
+    kept = "stay, under a keyed hash in place of the id" if plan.request.keep_numbers else "are deleted as well"
+    lines.append(f"Scores, counts and costs of these instances {kept}.")
+    if plan.exports:
+        lines.append("Exports that hold these benchmarks:")
+        end = "will be deleted" if plan.request.exports else "--exports deletes it"
+        for one in plan.exports:
+            content = "with text" if one.has_text else "without text"
+            lines.append(f"- {one.path}: {one.kind}, {one.time[:10]}, {content}; {end}")
+    if plan.orphans_left:
+        lines.append(
+            f"{plural(plan.orphans_left, 'completion')} in the cache that belong to no run stay: they have only words "
+            "that texts of other instances have. --orphans deletes them."
+        )
+    return "\n".join(lines) + "\n"
+
+
+def plan_as_json(plan: PlannedDeletion) -> dict[str, Any]:
+    """Return what a deletion will delete, as JSON."""
+    return {
+        "deleted": False,
+        "instances": {name: sorted(ids) for name, ids in plan.ids.items()},
+        "places": _places(plan),
+        "completions": len(plan.digests),
+        "orphans_left": plan.orphans_left,
+        "exports": [one.path for one in plan.exports],
+        "numbers_kept": plan.request.keep_numbers,
+    }
+
+
+def _places(plan: PlannedDeletion) -> dict[str, int]:
+    found = {**plan.tables, **plan.marks}
+    return {path.relative_to(plan.store.folder).as_posix(): n for path, n in found.items()}
+
+
+def _by_benchmark(plan: PlannedDeletion) -> str:
+    return f" of {listed([f'{name} ({len(ids)})' for name, ids in plan.ids.items()])}" if plan.ids else ""
+
+
+def statement_to_text(deletion: Deletion) -> str:
+    """Return the statement of a deletion in Markdown."""
+    return "\n".join(_statement(deletion)) + "\n"
+
+
+def _statement(deletion: Deletion) -> Iterator[str]:
+    """Yield the lines of a statement."""
+    counts = Counter(name for name, _ in deletion.instances)
+    yield from (f"# Deletion {deletion.id}", "")
+    yield f"{plural(len(deletion.instances), 'instance')} deleted on {deletion.time}, with MedHELM"
+    yield f"{deletion.medhelm_version}: {listed([f'{name} ({n})' for name, n in counts.items()])}."
+    yield (
+        "Their scores, counts and costs were kept, without text."
+        if deletion.numbers_kept
+        else "Their scores, counts and costs were deleted, and the runs counted again without them."
+    )
+    yield "Ids are keyed hashes; the key never leaves the store."
+    yield from ("", "Command:", "", f"    {deletion.command}", "", "| place in the store | deleted |", "|---|---:|")
+    yield from (f"| {place} | {n:,} |" for place, n in deletion.places.items())
+    yield from ("", "| run | benchmark | model | instances | records (sha256) |", "|---|---|---|---|---|")
+    for run in deletion.runs:
+        change = f"{run['n_before']} → {run['n']}"
+        digests = f"{run['records_before'][:16]} → {run['records'][:16] or 'deleted'}"
+        yield f"| {run['id'][:10]} | {run['benchmark']} | {run['model']} | {change} | {digests} |"
+    if deletion.exports:
+        yield from ("", "Exports that hold these benchmarks:")
+        for one in deletion.exports:
+            state = "deleted" if one["deleted"] else "not deleted"
+            yield f"- {one['path']} ({one['kind']}, {one['time'][:10]}): {state}"
+    yield from ("", "Not covered:")
+    yield from (f"- {text}" for text in deletion.remaining)
+
+
+def statement_as_json(deletion: Deletion) -> dict[str, Any]:
+    """Return the statement of a deletion as JSON."""
+    from medhelm.storage.privacy import DELETION
+
+    return {"deleted": True, **DELETION.write(deletion)}
+
+
+# --- purge ------------------------------------------------------------------------------------------------------------
+# Deletes text from a store for good: runs, prompts, instances, marks of references and completions in the cache.
+#
+# What remaining runs need stays. SQLite overwrites the rows it deletes, rewrites its file and empties its log, so that
+# no deleted text is left in free pages.
 
 TIMEOUT_S = 10.0
 """Most seconds to wait for another process that uses the cache."""

@@ -22,11 +22,10 @@ from medhelm.domain.text import listed, plural
 from medhelm.errors import StoreError
 from medhelm.evaluation.remarks import code_remarks
 from medhelm.evaluation.settings import Evaluation
-from medhelm.reports import runs as report
-from medhelm.reports.formats.tables import ObjectView, decimal
 from medhelm.results.comparable import ConditionsComparison, conditions_of, judges_under_test
-from medhelm.results.runs.cells import cell_of, column_of
-from medhelm.results.runs.scores import subgroup_means
+from medhelm.results.formats.tables import ObjectView, decimal
+from medhelm.results.runs import view as report
+from medhelm.results.runs.cells import cell_of, column_of, subgroup_means
 from medhelm.scoring.metrics import METRICS
 from medhelm.scoring.metrics.imported import compares_with_target
 from medhelm.storage.run_scores import read_all

@@ -6,7 +6,7 @@ import pytest
 
 from medhelm.benchmarks.suites import load_suite
 from medhelm.extensions.exchange.helm.export import scenario_of
-from medhelm.extensions.exchange.helm.names import (
+from medhelm.extensions.exchange.helm.reader import (
     is_known,
     judge_names,
     main_split,

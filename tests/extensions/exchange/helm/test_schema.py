@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import yaml
 
-from medhelm.extensions.exchange.helm.schema import (
+from medhelm.extensions.exchange.helm.export import (
     ALL_BENCHMARKS,
+    GENERAL_METRICS,
     benchmark_entry,
     metric_entry,
     write_models,
     write_schema,
 )
-from medhelm.extensions.exchange.helm.writer import GENERAL_METRICS
 
 TITLE, DESCRIPTION = "Toy: a game", 'Say "yes" or no.\nNothing else.'
 METRICS = [

@@ -11,8 +11,8 @@ from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_STORED, ZipFile
 import pytest
 
 from medhelm.errors import DataError
-from medhelm.extensions.exchange.inspect import archive as eval_archive
-from medhelm.extensions.exchange.inspect.archive import ZSTANDARD, EvalArchive
+from medhelm.extensions.exchange.inspect import logs as eval_archive
+from medhelm.extensions.exchange.inspect.logs import ZSTANDARD, EvalArchive
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "inspect"
 PACKED = {"short_0.3.285.eval": ZSTANDARD, "running_0.3.285.eval": ZSTANDARD, "options_0.3.50.eval": ZIP_DEFLATED}

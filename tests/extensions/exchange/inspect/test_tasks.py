@@ -332,7 +332,7 @@ def test_limits_are_those_of_the_kind_of_model_and_of_judges(tmp_path: Path) -> 
     code = """
 import json
 from inspect_ai import eval
-from medhelm.extensions.exchange.inspect.tasks.jury import TaskJury
+from medhelm.extensions.exchange.inspect.jury import TaskJury
 from medhelm.extensions.exchange.inspect.tasks import TASKS
 
 def config(model, **arguments):

@@ -29,7 +29,7 @@ from medhelm.extensions.paper.reference_filter.marking import (
     prompt_text,
     read_opinion,
 )
-from medhelm.extensions.paper.reference_filter.marks import ReferenceMarks, read_marks
+from medhelm.extensions.paper.reference_filter.report import ReferenceMarks, read_marks
 from medhelm.extensions.paper.reference_filter.scores import FilterResult, filter_references, filterable, score_gap
 from medhelm.models.catalog import find_models
 from medhelm.scoring.metrics import METRIC_NAMES

@@ -11,7 +11,7 @@ import pytest
 
 from medhelm.domain import Failure, RunStatus
 from medhelm.errors import StoreError, StoreFullError
-from medhelm.extensions.paper.reference_filter.marks import (
+from medhelm.extensions.paper.reference_filter.report import (
     REFERENCE_VERDICTS,
     ReferenceMark,
     ReferenceMarks,

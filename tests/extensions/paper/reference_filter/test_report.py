@@ -10,11 +10,13 @@ import pytest
 
 from medhelm.domain import Estimate, Failure, RunStatus, Usage
 from medhelm.domain.result import Remark
-from medhelm.extensions.paper.reference_filter.marks import ReferenceMark, ReferenceMarks, ReferenceOpinion
 from medhelm.extensions.paper.reference_filter.report import (
     FilteredBenchmark,
     FilteredScore,
     JudgeWork,
+    ReferenceMark,
+    ReferenceMarks,
+    ReferenceOpinion,
     ScoreGap,
     as_json,
     to_table,

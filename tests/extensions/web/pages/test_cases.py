@@ -12,8 +12,7 @@ from starlette.testclient import TestClient
 
 from medhelm.domain import RULES, Completion, Score
 from medhelm.extensions.web.case_search import url_key
-from medhelm.extensions.web.pages.case import MOST_CHARACTERS, MOST_COMPLETIONS
-from medhelm.extensions.web.pages.cases import MOST_COLUMNS
+from medhelm.extensions.web.pages.cases import MOST_CHARACTERS, MOST_COLUMNS, MOST_COMPLETIONS
 from tests.support.case_store import HOSTILE_IDS, XSS, add_judged_cases, make_case_store
 from tests.support.stores import make_record, make_run, write_run
 from tests.support.web.sites import make_client

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from medhelm.domain import Tier
 from medhelm.errors import UserError
-from medhelm.io.output_folder import EXPORT_MANIFEST
+from medhelm.io.folders import EXPORT_MANIFEST
 from medhelm.io.parquet import sql_path
 
 if TYPE_CHECKING:

@@ -41,8 +41,13 @@ from medhelm.evaluation.request_totals import RequestTotals
 from medhelm.evaluation.scheduler import Scheduler, acquire_lock
 from medhelm.evaluation.session import open_providers, open_session
 from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, Settings, StopReason
-from medhelm.extensions.paper.reference_filter.marks import ReferenceMark, ReferenceMarks, ReferenceOpinion, read_marks
-from medhelm.extensions.paper.reference_filter.report import JudgeWork
+from medhelm.extensions.paper.reference_filter.report import (
+    JudgeWork,
+    ReferenceMark,
+    ReferenceMarks,
+    ReferenceOpinion,
+    read_marks,
+)
 from medhelm.io.plugins import lazy_regex
 from medhelm.models.client import Client, ModelUnusable
 from medhelm.models.provider import Provider

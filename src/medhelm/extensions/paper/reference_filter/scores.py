@@ -25,15 +25,18 @@ from medhelm.errors import ErrorCollector, UserError
 from medhelm.evaluation.session import EvaluationSetup, check_models, open_permitted, with_prices, without_deleted
 from medhelm.evaluation.settings import Settings
 from medhelm.extensions.paper.reference_filter.marking import VERSION, MarkingResult, filterable, mark_references
-from medhelm.extensions.paper.reference_filter.marks import (
+from medhelm.extensions.paper.reference_filter.report import (
     REFERENCE_VERDICTS,
+    FilteredBenchmark,
+    FilteredScore,
+    JudgeWork,
     ReferenceMarks,
     ReferenceVerdict,
+    ScoreGap,
     marks_file,
     read_marks,
     write_marks,
 )
-from medhelm.extensions.paper.reference_filter.report import FilteredBenchmark, FilteredScore, JudgeWork, ScoreGap
 from medhelm.results.comparable import left_out_remarks, select_runs
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.damage import intact_runs

@@ -1,1 +1,0 @@
-"""Parts that commands share: options, shell completion and progress lines."""

@@ -1,1 +1,0 @@
-"""The gateway: one process that owns the cache, keys, budget and egress policy for others, and the others' side."""

@@ -1,1 +1,0 @@
-"""Models and neural metrics on a Ray cluster: `medhelm run --cluster`."""

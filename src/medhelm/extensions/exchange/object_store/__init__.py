@@ -1,1 +1,0 @@
-"""Folders in object stores: S3, Google Cloud Storage and Azure."""

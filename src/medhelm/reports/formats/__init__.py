@@ -1,1 +1,0 @@
-"""The formats of reports: text tables, CSV, Markdown, LaTeX and JSON."""

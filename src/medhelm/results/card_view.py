@@ -1,0 +1,474 @@
+"""Evaluation card: one page on models, data, methods and results, for people who decide, as Markdown, HTML and JSON.
+
+It contains numbers, names and digests, and no text of patients, models or judges.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from medhelm.domain.text import plural
+from medhelm.results.formats.fields import plain_json
+from medhelm.results.formats.tables import (
+    MISSING,
+    NUMERIC,
+    Value,
+    decimal,
+    escape_markdown,
+    estimate_text,
+    printable,
+    render,
+    score_decimals,
+    tabulate,
+)
+
+if TYPE_CHECKING:
+    from medhelm.analysis.leaderboard.types import RankedBy
+
+
+# --- card -------------------------------------------------------------------------------------------------------------
+
+FORMAT = 1
+"""Version of the card's JSON."""
+
+SHORT = 12
+"""Digits of a digest that are shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """A number with its 95% interval."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    n: int | None = None
+    n_failed: int | None = None
+    n_failed_by_model: int = 0
+    """Those of the failures that count as the worst answer; the others are left out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardDigests:
+    """Digests of one model on one benchmark; equal digests mean equal content."""
+
+    data: str
+    """SHA-256 of data and selection."""
+    references: str
+    """SHA-256 of all references and options; empty if they are not stored."""
+    prompts: str
+    """SHA-256 of all prompts; empty if they are not stored, or for a baseline."""
+    definition: str
+    """SHA-256 of the definition, with its rubric and metrics."""
+    judges: str
+    """SHA-256 of the judges; empty without a jury."""
+    sampling: str
+    """Temperature and other parameters, as text; empty for a baseline."""
+    max_tokens: int | None
+    """Most tokens of a completion; None if it is not recorded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardModel:
+    """A model and its place of operation."""
+
+    name: str
+    """Name, without an address."""
+    reached: str
+    """Place of its server, without an address."""
+    served_as: str
+    """Name of the model at its server."""
+    snapshots: Mapping[str, int]
+    """Model version reported by the server -> number of completions."""
+    rank: int | None
+    """Rank on the leaderboard; None for a baseline."""
+    rank_low: int | None
+    """Best possible rank at the 95% level; None if unknown."""
+    rank_high: int | None
+    """Worst possible rank."""
+    win_share: Number | None
+    """Share of the other models whose answer it beats, mean over questions and benchmarks."""
+    win_rate: Number | None
+    """Share of the other models that it beats, mean over benchmarks."""
+    macro_average: Number | None
+    """Mean over benchmarks, each on a scale of 0 to 1, adjusted for benchmarks that it lacks."""
+    n_benchmarks: int
+    """Benchmarks with a score."""
+    cost_usd: float | None
+    """Cost of its completions; None if a price is unknown."""
+    judges_cost_usd: float | None
+    """Cost of judging them; None without judges, or if a price is unknown."""
+    price: str
+    """Price with source and date, as text; empty if unknown."""
+    digests: Mapping[str, CardDigests] = field(default_factory=dict)
+    """Benchmark -> digests of all that it was measured with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardBenchmark:
+    """A benchmark with its data and scores."""
+
+    id: str
+    """Name of the benchmark."""
+    title: str
+    """Title of the benchmark."""
+    task: str
+    """Task of the model."""
+    source: str
+    """Source of the data."""
+    revision: str
+    """Version of the data; empty if it has none."""
+    files: Mapping[str, str]
+    """File -> its SHA-256."""
+    access: str
+    """Access to the data; empty if unknown."""
+    n: int
+    """Number of instances."""
+    selection: str
+    """Selection of instances, as text."""
+    metric: str
+    """Title of the metric."""
+    low: float
+    """Worst score."""
+    high: float
+    """Best score."""
+    mde: float | None
+    """Minimum detectable difference with a power of 0.8, on a scale of 0 to 1."""
+    definition_digest: str
+    """SHA-256 of the definition."""
+    data_digest: str
+    """SHA-256 of data and selection."""
+    prompts_digest: str
+    """SHA-256 of all prompts; empty if they are not stored."""
+    max_tokens: str
+    """Limit on a completion, as text."""
+    scores: Mapping[str, Number]
+    """Name of a model -> its score."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardJudge:
+    """A judge."""
+
+    name: str
+    """Name, without an address."""
+    expected: int
+    """Expected judgments."""
+    missing: int
+    """Missing judgments."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """Content of the page."""
+
+    date: str
+    """Day when the card was written, ISO 8601."""
+    first_run: str
+    """Day of the first run."""
+    last_run: str
+    """Day of the last run."""
+    scoring: str
+    """Rule of the scores."""
+    tier: str
+    """Real data or sample rows."""
+    verdict: Sequence[str]
+    """Sentences that come first."""
+    ranked_by: RankedBy
+    """Number that decides ranks."""
+    models: Sequence[CardModel]
+    """In order of rank, then baselines."""
+    benchmarks: Sequence[CardBenchmark]
+    """In the order of the suite."""
+    judges: Sequence[CardJudge]
+    """Judges of free text."""
+    settings: Mapping[str, str]
+    """Setting -> its value, as text."""
+    findings: Sequence[str]
+    """Sentences on significant differences."""
+    limits: Sequence[str]
+    """Sentences on limitations."""
+    versions: Mapping[str, str]
+    """Program -> its versions."""
+    measures: Mapping[str, str]
+    """Title of a metric -> its meaning."""
+    command: str
+    """Command that repeats the evaluation."""
+
+
+RANKS = {
+    "macro average": "by macro average",
+    "win rate": "by win rate",
+    "mean score": "by the mean score on the only benchmark",
+}
+"""Number that ranks -> meaning of a rank."""
+
+WORDS: Mapping[str, str] = {
+    "Score": "mean over all questions of a benchmark; the brackets hold the 95% confidence interval, the range of true "
+    "values that fit the data",
+    "Win share": "how often a model's answer is better than that of another model to the same question, from 0 (never) "
+    "to 1 (always); a tie counts one half",
+    "Win rate": "on how many benchmarks a model scores higher than another one, however small the difference, from 0 "
+    "(none) to 1 (all); a tie counts one half",
+    "Macro average": "mean over the benchmarks, each on a scale from 0 to 1; for benchmarks that a model lacks, "
+    "estimated from its other ones and from the other models",
+    "Digest": "a checksum; equal digests mean equal content; those per model cover all its benchmarks, so models with "
+    "the same benchmarks and equal digests answered the same prompts and were graded alike",
+    "Corrected scoring": "follows the intent of each metric's authors; published scoring repeats the rules of the "
+    "published leaderboard, known errors included",
+}
+"""Term -> its meaning, for readers outside the field."""
+
+
+def as_json(card: Card) -> dict[str, Any]:
+    """Return the card as JSON."""
+    return {"medhelm_card": FORMAT, **plain_json(card)}
+
+
+def to_markdown(card: Card) -> str:
+    """Return the card as Markdown."""
+    lines = [f"# {title(card)}", ""]
+    lines += [f"**{INVENTED}**", ""] if card.tier == "sample" else []
+    lines += [escape_markdown(" ".join(card.verdict)), ""] if card.verdict else []
+    lines += [escape_markdown(dates(card)), ""]
+    for heading, rows, headers in tables(card):
+        lines += [f"## {heading}", "", render(rows, headers, format="md")]
+    for heading, sentences in sections(card):
+        lines += [f"## {heading}", "", *(f"- {escape_markdown(text)}" for text in sentences), ""]
+    command = re.sub(r"(?m)^ *(?=`{3})", "    ", printable(card.command))  # no line of it ends the block
+    lines += ["## Command", "", "```", command, "```", ""]
+    return "\n".join(lines)
+
+
+Table = tuple[str, list[list[Value]], list[str]]
+"""Heading of the section, rows and column headings."""
+
+
+def title(card: Card) -> str:
+    """Return the title of the page."""
+    n = sum(not model.name.startswith("baseline/") or model.rank is not None for model in card.models)
+    models, benchmarks = plural(n or len(card.models), "model"), plural(len(card.benchmarks), "benchmark")
+    return f"Evaluation card: {models} on {benchmarks}"
+
+
+def terms(card: Card) -> dict[str, str]:
+    """Return the terms on the page with their meanings."""
+    rank = f"{RANKS[card.ranked_by]}; the brackets hold the ranks that are possible at the 95% level"
+    shown = {"Win share": has_win_shares(card)}
+    words = {word: text for word, text in WORDS.items() if shown.get(word, True)}
+    return {"Rank": rank, **words, **card.measures}
+
+
+def has_win_shares(card: Card) -> bool:
+    """Return whether win shares are known."""
+    return any(model.win_share for model in card.models)
+
+
+INVENTED = "INVENTED EXAMPLES, NOT REAL DATA: these numbers do not measure the performance of any model."
+"""Warning on everything made from sample rows."""
+
+
+def dates(card: Card) -> str:
+    """Return the dates and the scoring rule."""
+    days = card.first_run if card.first_run == card.last_run else f"{card.first_run} to {card.last_run}"
+    return f"Evaluated {days}; card written {card.date}. {card.scoring.capitalize()} scoring."
+
+
+def tables(card: Card) -> list[Table]:
+    """Return the tables of the page."""
+    return [_results_table(card), _scores_table(card), _models_table(card), _data_table(card), _digests_table(card)]
+
+
+def _results_table(card: Card) -> Table:
+    columns: dict[str, Callable[[CardModel], Value]] = {
+        "Rank": _rank_text,
+        "Model": lambda model: model.name,
+        "Macro average": lambda model: estimate_text(model.macro_average, 2),
+        "Win share": lambda model: estimate_text(model.win_share, 2),
+        "Win rate": lambda model: estimate_text(model.win_rate, 2),
+        "Benchmarks": lambda model: model.n_benchmarks,
+        "Completions USD": lambda model: decimal(model.cost_usd, 2),
+        "Judging USD": lambda model: decimal(model.judges_cost_usd, 2),
+    }
+    return "Results", *tabulate(card.models, columns, optional=["Win share"])
+
+
+def _rank_text(model: CardModel) -> Value:
+    """Return the rank with the possible ones; None for a baseline."""
+    if model.rank is None or model.rank_low == model.rank_high:
+        return model.rank
+    return f"{model.rank} ({model.rank_low} to {model.rank_high})"
+
+
+def _scores_table(card: Card) -> Table:
+    names = [model.name for model in card.models]
+    if len(names) <= 4:
+        headers = ["Benchmark", "Metric (scale)", *names]
+        rows: list[list[Value]] = [
+            [b.title, _scale_text(b), *(_score_text(b.scores.get(name), b) for name in names)] for b in card.benchmarks
+        ]
+    else:
+        headers = ["Benchmark", "Metric (scale)", "Model", "Score"]
+        rows = [
+            [
+                b.title if place == 0 else "",
+                _scale_text(b) if place == 0 else "",
+                name,
+                _score_text(b.scores.get(name), b),
+            ]
+            for b in card.benchmarks
+            for place, name in enumerate(names)
+        ]
+    return "Scores", rows, headers
+
+
+def _scale_text(benchmark: CardBenchmark) -> str:
+    return f"{benchmark.metric} ({benchmark.low:g} to {benchmark.high:g})"
+
+
+def _score_text(number: Number | None, benchmark: CardBenchmark) -> str | None:
+    """Return a score, with the numbers of failures that count as the worst answer, and of missing scores."""
+    text = estimate_text(number, score_decimals(benchmark))
+    if not number or not text:
+        return text
+    missing = (number.n_failed or 0) - number.n_failed_by_model
+    worst = f", {number.n_failed_by_model} failed" if number.n_failed_by_model else ""
+    return text + worst + (f", {missing} missing" if missing else "")
+
+
+def _models_table(card: Card) -> Table:
+    columns: dict[str, Callable[[CardModel], Value]] = {
+        "Model": lambda model: model.name,
+        "Server": lambda model: model.reached,
+        "Name at the server": lambda model: model.served_as or None,
+        "Reported version": _snapshots_text,
+        "Price": lambda model: model.price or "unknown",
+    }
+    return "Models", *tabulate(card.models, columns)
+
+
+def _snapshots_text(model: CardModel) -> str:
+    several = len(model.snapshots) > 1
+    named = [(name or "not reported") + (f" ({count:,})" if several else "") for name, count in model.snapshots.items()]
+    return ", ".join(named) or MISSING
+
+
+def _data_table(card: Card) -> Table:
+    columns: dict[str, Callable[[CardBenchmark], Value]] = {
+        "Benchmark": lambda b: b.title,
+        "Task": lambda b: b.task or None,
+        "Source": lambda b: b.source + (f", revision {b.revision[:SHORT]}" if b.revision else ""),
+        "Instances": lambda b: f"{b.n:,}: {b.selection}",
+        "Data digest": lambda b: b.data_digest[:SHORT],
+        "Prompts digest": lambda b: b.prompts_digest[:SHORT] or "not stored",
+    }
+    return "Data", *tabulate(card.benchmarks, columns)
+
+
+def _digests_table(card: Card) -> Table:
+    """Return one row per model: each digest is that of all its benchmarks together."""
+    parts = {"Data": "data", "References": "references", "Prompts": "prompts", "Definitions": "definition"}
+    if any(own.judges for model in card.models for own in model.digests.values()):
+        parts["Judges"] = "judges"
+    rows: list[list[Value]] = []
+    for model in card.models:
+        every = [(name, model.digests[name]) for name in sorted(model.digests)]
+        joint = [_joint_digest([(name, getattr(own, part)) for name, own in every]) for part in parts.values()]
+        rows.append([model.name, *joint, _sampling_text(model.digests.values())])
+    return "Digests per model", rows, ["Model", *parts, "Sampling"]
+
+
+def _joint_digest(digests: Sequence[tuple[str, str]]) -> str | None:
+    """Return the start of one digest for the digests of several benchmarks; None if none is known."""
+    known = [(name, digest) for name, digest in digests if digest]
+    return hashlib.sha256(json.dumps(known).encode()).hexdigest()[:SHORT] if known else None
+
+
+def _sampling_text(digests: Iterable[CardDigests]) -> str | None:
+    """Describe how a model was sampled on all its benchmarks; None for a baseline."""
+    own = list(digests)
+    words = " or ".join(dict.fromkeys(one.sampling for one in own if one.sampling))
+    limits = sorted({one.max_tokens for one in own if one.sampling and one.max_tokens})
+    if limits:
+        ends = f"{limits[0]:,}" if len(limits) == 1 else f"{limits[0]:,} to {limits[-1]:,}"
+        words += f", at most {ends} tokens"
+    return words or None
+
+
+def sections(card: Card) -> list[tuple[str, list[str]]]:
+    """Return the headings and sentences of the text sections."""
+    judges = [
+        f"{j.name}: {j.expected - j.missing:,} of {j.expected:,} judgments" if j.expected else j.name
+        for j in card.judges
+    ]
+    how = [f"{name}: {value}" for name, value in card.settings.items()]
+    how += [f"Judges (language models that grade free text): {'; '.join(judges)}"] if judges else []
+    how += ["Versions: " + ", ".join(f"{name} {version}" for name, version in card.versions.items())]
+    return [
+        ("Significant differences", list(card.findings)),
+        ("Limitations", list(card.limits)),
+        ("Methods", how),
+        ("Terms", [f"{word}: {meaning.rstrip('.')}." for word, meaning in terms(card).items()]),
+    ]
+
+
+# --- HTML -------------------------------------------------------------------------------------------------------------
+
+
+def to_html(card: Card) -> str:
+    """Return the card as one HTML file: no script, no external content, printable on A4."""
+    return render_html(
+        "card.html",
+        card=card,
+        title=title(card),
+        invented=INVENTED,
+        dates=dates(card),
+        tables=tables(card),
+        sections=sections(card),
+        is_number=_is_number,
+        missing=MISSING,
+    )
+
+
+def _is_number(value: Value) -> bool:
+    """Return whether a cell is a number that stays on one line."""
+    return not isinstance(value, str) or bool(NUMERIC.match(value) and len(value) <= 40 and ":" not in value)
+
+
+# --- html -------------------------------------------------------------------------------------------------------------
+# HTML files that need nothing else, from templates that escape every value.
+
+
+class _EscapedText(str):
+    """A text that templates escape as `html.escape` does."""
+
+    __slots__ = ()
+
+    def __html__(self) -> str:
+        return escape(self)
+
+
+def render_html(template: str, **values: Any) -> str:
+    """Return a file of `results/templates` with these values.
+
+    The filter `plain` makes control and direction characters spaces.
+    """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("medhelm.results"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=lambda value: value if hasattr(value, "__html__") else _EscapedText(value),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["plain"] = lambda text: "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+    return environment.get_template(template).render(**values)

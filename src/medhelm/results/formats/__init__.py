@@ -1,0 +1,1 @@
+"""Formats of results: fields, tables as text, Markdown and LaTeX, and charts."""

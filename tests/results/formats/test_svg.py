@@ -1,0 +1,133 @@
+"""Elements, scales and marks."""
+
+from __future__ import annotations
+
+import math
+import xml.etree.ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medhelm.extensions.web.app import environment
+from medhelm.extensions.web.benchmark_charts import column_scale, coverage_bar, interval_mark, rank_mark
+from medhelm.results.formats.drawing import (
+    LinearScale,
+    LogScale,
+    coordinate,
+    dollars,
+    domain,
+    element,
+    fit,
+    linear_ticks,
+    text_width,
+)
+
+FINITE = st.floats(-1e6, 1e6)
+ANY = st.none() | st.floats()
+
+
+@given(st.text(), st.text())
+def test_texts_and_attributes_are_escaped(text: str, value: str) -> None:
+    node = ET.fromstring(element("text", text, class_=value))
+    assert len(node) == 0
+    assert set(node.attrib) == {"class"}
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_numbers_that_are_not_finite_are_refused(value: float) -> None:
+    with pytest.raises(ValueError, match="is not a coordinate"):
+        coordinate(value)
+
+
+@pytest.mark.parametrize("name", ["style", "onclick", "onload_"])
+def test_styles_and_event_handlers_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="is not allowed"):
+        element("g", **{name: "x"})
+
+
+@given(st.text(max_size=80), st.floats(0, 400))
+def test_shortened_texts_fit(text: str, width: float) -> None:
+    found = fit(text, width)
+    assert text_width(found) <= max(width, text_width("…"))
+
+
+@given(st.lists(ANY, max_size=8), st.sampled_from([(None, None), (0.0, 1.0), (1.0, 5.0), (0.0, None)]))
+def test_domains_hold_all_finite_values(values: list[float | None], ends: tuple[float | None, float | None]) -> None:
+    bounded = [v for v in values if v is None or not math.isfinite(v) or abs(v) < 1e12]
+    low, high = domain(bounded, low=ends[0], high=ends[1])
+    assert low < high
+    margin = 1e-6 * max(abs(low), abs(high), 1)
+    assert all(low - margin <= v <= high + margin for v in bounded if v is not None and math.isfinite(v))
+
+
+@given(FINITE, st.floats(1e-6, 1e6), st.integers(2, 12))
+def test_linear_ticks_are_few_and_inside(low: float, span: float, most: int) -> None:
+    found = linear_ticks(low, low + span, most)
+    assert len(found) <= most
+    assert found == sorted(found)
+    assert all(low - 1e-5 * span - 1e-9 * abs(low) <= t <= low + span * (1 + 1e-5) + 1e-9 * abs(low) for t in found)
+
+
+@given(st.floats(1e-9, 1e6), st.floats(1.3, 1e12))
+def test_log_scales_are_monotonic_and_have_ticks(low: float, ratio: float) -> None:
+    scale = LogScale(low, low * ratio, 0, 100)
+    places = [scale(tick) for tick in scale.ticks()]
+    assert places == sorted(places)
+    assert all(-0.01 <= place <= 100.01 for place in places)
+    assert 1 <= len(places) <= 8
+
+
+def test_values_outside_a_scale_are_at_its_ends() -> None:
+    scale = LinearScale(0, 1, 10, 20)
+    assert (scale(-1), scale(0.5), scale(2)) == (10, 15, 20)
+
+
+@pytest.mark.parametrize(("value", "text"), [(0, "$0"), (0.00042, "$0.00042"), (0.1, "$0.10"), (2.5, "$2.50")])
+def test_dollars(value: float, text: str) -> None:
+    assert dollars(value) == text
+
+
+@given(ANY, ANY, ANY, st.booleans())
+def test_interval_marks_are_well_formed_for_any_numbers(
+    value: float | None, low: float | None, high: float | None, hollow: bool
+) -> None:
+    mark = interval_mark(value, low, high, column_scale([]), hollow=hollow)
+    root = ET.fromstring(mark)
+    assert (root.get("aria-hidden"), root.get("focusable")) == ("true", "false")
+    assert "nan" not in mark
+    assert "inf" not in mark
+
+
+def test_a_mark_without_a_value_has_no_point() -> None:
+    assert "circle" not in interval_mark(None, None, None, column_scale([]), hollow=False)
+    assert "circle" not in rank_mark(None, None, None, 5)
+    assert "c-mark" not in coverage_bar(math.nan)
+
+
+def test_the_bar_of_ranks_covers_its_point() -> None:
+    root = ET.fromstring(rank_mark(3, 1, 6, 8))
+    bar, point = root.find("rect"), root.find("circle")
+    assert bar is not None
+    assert point is not None
+    left, width, at = float(bar.attrib["x"]), float(bar.attrib["width"]), float(point.attrib["cx"])
+    assert left < at < left + width
+
+
+def test_one_model_alone_has_a_rank_mark() -> None:
+    assert "circle" in rank_mark(1, 1, 1, 1)
+
+
+def test_the_figure_has_both_pictures_the_table_and_downloads() -> None:
+    from medhelm.extensions.web.benchmark_charts import FailureCount, failures_chart
+
+    chart = failures_chart([FailureCount(model="<b>", reason="rate_limit", n=2, n_instances=9)])
+    template = environment().from_string(
+        "{% from 'charts/figure.html' import figure %}{{ figure(chart, {'svg': '/a', 'csv': '/b'}) }}"
+    )
+    html = template.render(chart=chart)
+    assert html.count("<svg") == 2
+    assert html.count('role="img"') == 2
+    assert html.count("<tr>") == 2
+    assert '<a href="/b" download>' in html
+    assert "<b>" not in html
