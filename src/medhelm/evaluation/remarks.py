@@ -251,10 +251,9 @@ def plateau_remarks(runs: Iterable[Run], store: Store) -> list[Remark]:
     """Return a remark for each stored run whose longest prompts have the same count of tokens."""
     remarks = []
     for run in runs:
-        characters = prompt_characters(
-            store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest), MOST_READ
-        )
-        sent = read_sent(run, MOST_READ) if characters else []
+        sent = read_sent(run, MOST_READ)
+        file = store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)
+        characters = prompt_characters(file, MOST_READ) if sent else {}
         lengths = [(characters.get(one.instance_id, 0), one) for one in sent]
         pairs = [(whole - n_truncated(one.left_out, whole), one.tokens) for whole, one in lengths if whole]
         if found := find_plateau(pairs):

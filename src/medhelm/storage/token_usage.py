@@ -6,7 +6,6 @@ that found the completion in the cache. Such runs contain the same request diges
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -209,8 +208,9 @@ def read_replied(run: Run, judge: str) -> JudgeReplyLength:
 
 def prompt_characters(path: Path, limit: int) -> dict[str, int]:
     """Return instance id -> characters of its prompt, for the first instances of a prompts file; empty without it."""
-    rows = _rows(path, "SELECT instance_id, messages FROM {} ORDER BY position LIMIT ?", limit)
-    return {instance_id: sum(len(one["content"]) for one in json.loads(messages)) for instance_id, messages in rows}
+    characters = "list_sum(list_transform(json_extract_string(messages, '$[*].content'), lambda text: length(text)))"
+    query = f"SELECT instance_id, {characters}::BIGINT FROM {{}} WHERE position < ?"  # noqa: S608
+    return dict(_rows(path, query, limit))
 
 
 def _rows(path: Path, query: str, *values: str | int) -> list[tuple[Any, ...]]:
