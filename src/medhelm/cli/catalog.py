@@ -57,21 +57,15 @@ def list_benchmarks(shared: Shared, names: tuple[str, ...]) -> int:
     """
     from medhelm.benchmarks.suites import constructions
     from medhelm.evaluation.check import find_folder
-    from medhelm.results import catalog as benchmarks_report
+    from medhelm.results.catalog import benchmark_as_json, benchmarks_table
 
     found = load(shared, names or ["all", "additional"])
     made = constructions()
     folders = {benchmark.name: find_folder(benchmark, shared.data) for benchmark in found}
     if shared.json:
-        print_json(
-            {
-                "benchmarks": [
-                    benchmarks_report.benchmark_as_json(b, folders[b.name], made.get(b.name, "")) for b in found
-                ]
-            }
-        )
+        print_json({"benchmarks": [benchmark_as_json(b, folders[b.name], made.get(b.name, "")) for b in found]})
     else:
-        click.echo(benchmarks_report.benchmarks_table(found, folders, made))
+        click.echo(benchmarks_table(found, folders, made))
     return 0
 
 
@@ -91,14 +85,14 @@ def show_benchmark(shared: Shared, name: str) -> int:
     """
     from medhelm.benchmarks.suites import constructions
     from medhelm.evaluation.check import find_folder
-    from medhelm.results import catalog as benchmarks_report
+    from medhelm.results.catalog import benchmark_as_json, show_text
 
     for benchmark in load(shared, [name]):
         folder, made = find_folder(benchmark, shared.data), constructions().get(benchmark.name, "")
         if shared.json:
-            print_json(benchmarks_report.benchmark_as_json(benchmark, folder, made))
+            print_json(benchmark_as_json(benchmark, folder, made))
         else:
-            click.echo(benchmarks_report.show_text(benchmark, folder, made))
+            click.echo(show_text(benchmark, folder, made))
     return 0
 
 
@@ -117,14 +111,14 @@ def rules(shared: Shared, names: tuple[str, ...], format: str) -> int:
     Example:
       medhelm benchmarks rules medec ehrshot
     """
-    from medhelm.results import catalog as benchmarks_report
+    from medhelm.results.catalog import rules_table
     from medhelm.results.formats.fields import plain_json
 
     found = load(shared, names or ["all"])
     if shared.json or format == "json":
         print_json({"benchmarks": [{"benchmark": b.name, **plain_json(b.rules)} for b in found]})
     else:
-        click.echo(benchmarks_report.rules_table(found, format), nl=False)
+        click.echo(rules_table(found, format), nl=False)
     return 0
 
 
@@ -191,14 +185,14 @@ def preview(shared: Shared, name: str, count: int, sample: str, tier: Tier, own_
       medhelm benchmarks preview pubmed_qa --tier sample
     """
     from medhelm.evaluation.check import case_of
-    from medhelm.results import catalog as benchmarks_report
+    from medhelm.results.catalog import preview_text
 
     for dataset in open_datasets(shared, name, tier=tier, sample=sample, limit=count, own_data=own_data):
         cases = [case_of(dataset.benchmark, instance) for instance in dataset]
         if shared.json:
             print_json(cases)
         else:
-            click.echo(benchmarks_report.preview_text(dataset.benchmark, cases))
+            click.echo(preview_text(dataset.benchmark, cases))
     return 0
 
 
@@ -275,7 +269,7 @@ def check(
     """
     from medhelm.benchmarks.data_quality import IDENTIFIERS, PRESIDIO_ENTITIES, UNSEARCHED, no_search, presidio_search
     from medhelm.evaluation.check import check_all
-    from medhelm.results import catalog as benchmarks_report
+    from medhelm.results.catalog import check_text, identifiers_text, skipped_text
     from medhelm.results.formats.fields import plain_json
 
     windows = _context_windows(shared, models)
@@ -294,10 +288,10 @@ def check(
         search = {"searched": list(IDENTIFIERS), "unsearched": list(UNSEARCHED), "presidio": entities}
         print_json({"benchmarks": plain_json(done.checks), "skipped": list(done.skipped), "identifier_search": search})
     else:
-        parts = [benchmarks_report.check_text(plain_json(check)) for check in done.checks]
+        parts = [check_text(plain_json(check)) for check in done.checks]
         if parts:
-            parts.append(benchmarks_report.identifiers_text(list(IDENTIFIERS), UNSEARCHED, entities))
-        if parts := [*parts, *benchmarks_report.skipped_text(done.skipped)]:
+            parts.append(identifiers_text(list(IDENTIFIERS), UNSEARCHED, entities))
+        if parts := [*parts, *skipped_text(done.skipped)]:
             click.echo("\n\n".join(parts))
     for error in done.errors:
         click.echo(f"medhelm: {error}", err=True)
@@ -331,16 +325,13 @@ def taxonomy(shared: Shared, tasks: bool) -> int:
       medhelm taxonomy --data DIR
     """
     from medhelm.benchmarks.taxonomy import TASKS_OF_THE_PAPER, VALIDATION
-    from medhelm.results import catalog as benchmarks_report
-    from medhelm.results.catalog import coverage
+    from medhelm.results.catalog import coverage, taxonomy_as_json, taxonomy_tree
 
     covered = coverage(load(shared, ["all"]), shared.data)
     if shared.json:
-        print_json(benchmarks_report.taxonomy_as_json(covered, TASKS_OF_THE_PAPER, VALIDATION))
+        print_json(taxonomy_as_json(covered, TASKS_OF_THE_PAPER, VALIDATION))
     else:
-        tree = benchmarks_report.taxonomy_tree(
-            covered, tasks_of_the_paper=TASKS_OF_THE_PAPER, validation=VALIDATION, with_tasks=tasks
-        )
+        tree = taxonomy_tree(covered, tasks_of_the_paper=TASKS_OF_THE_PAPER, validation=VALIDATION, with_tasks=tasks)
         click.echo(tree)
     return 0
 
@@ -378,13 +369,13 @@ def status(shared: Shared, names: tuple[str, ...]) -> int:
       medhelm data status gated --data DIR
     """
     from medhelm.benchmarks.data.dataset import availability
-    from medhelm.results import catalog as data_report
+    from medhelm.results.catalog import data_as_json, data_table
 
     known = [(benchmark, availability(benchmark, shared.data)) for benchmark in load(shared, names or ["all"])]
     if shared.json:
-        print_json(data_report.data_as_json(known))
+        print_json(data_as_json(known))
     else:
-        click.echo(data_report.data_table(known))
+        click.echo(data_table(known))
     return 0
 
 
@@ -402,15 +393,15 @@ def verify(shared: Shared, names: tuple[str, ...]) -> int:
       medhelm data verify --data DIR
     """
     from medhelm.benchmarks.data.dataset import availability
-    from medhelm.results import catalog as data_report
+    from medhelm.results.catalog import data_as_json, data_table
 
     known = [(b, availability(b, shared.data, verify=True)) for b in load(shared, names or ["all"])]
     if not names:
         known = [(benchmark, found) for benchmark, found in known if found.folder]
     if shared.json:
-        print_json(data_report.data_as_json(known))
+        print_json(data_as_json(known))
     else:
-        click.echo(data_report.data_table(known))
+        click.echo(data_table(known))
     if any(found.state == "changed" for _, found in known):
         return 2
     return 0 if all(found.is_usable for _, found in known) else 4
@@ -482,7 +473,7 @@ def sample(shared: Shared, name: str, rows: int | None, out: Path) -> int:
       medhelm data sample clear --out my-data
     """
     from medhelm.benchmarks.data.sample_rows import write_sample
-    from medhelm.results import catalog as data_report
+    from medhelm.results.catalog import written_text
 
     for benchmark in load(shared, [name]):
         folder = out / benchmark.name
@@ -490,7 +481,7 @@ def sample(shared: Shared, name: str, rows: int | None, out: Path) -> int:
         if shared.json:
             print_json({"benchmark": benchmark.name, "rows": n_rows, "files": [str(path) for path in files]})
         else:
-            click.echo(data_report.written_text(benchmark.name, files, n_rows, out))
+            click.echo(written_text(benchmark.name, files, n_rows, out))
     return 0
 
 
@@ -528,7 +519,7 @@ def list_models(shared: Shared, /, names: tuple[str, ...]) -> int:
     from medhelm.models.catalog import defined_models, example_models, find_models
     from medhelm.models.keys import key_state, missing_key
     from medhelm.models.remote import without_gateway
-    from medhelm.results import catalog as models_report
+    from medhelm.results.catalog import examples_table, model_as_json, models_table
 
     problems: list[str] = []
     if names:
@@ -540,13 +531,13 @@ def list_models(shared: Shared, /, names: tuple[str, ...]) -> int:
     lacks = {example.model.name: example.lacks for example in examples}
     keys = {model.name: key_state(model, os.environ) for model in (*known, *shown)}
     if shared.json:
-        more = [models_report.model_as_json(model, key=keys[model.name], lacks=lacks[model.name]) for model in shown]
-        rows = [models_report.model_as_json(model, key=keys[model.name]) for model in known]
+        more = [model_as_json(model, key=keys[model.name], lacks=lacks[model.name]) for model in shown]
+        rows = [model_as_json(model, key=keys[model.name]) for model in known]
         print_json({"models": rows} if names else {"models": rows, "examples": more})
     else:
-        click.echo(models_report.models_table(known, keys=keys), nl=False)
+        click.echo(models_table(known, keys=keys), nl=False)
         if shown:
-            click.echo(models_report.examples_table(shown, keys=keys, lacks=lacks))
+            click.echo(examples_table(shown, keys=keys, lacks=lacks))
     wrong = {model.key_variable: model for model in reversed((*known, *shown)) if keys[model.name] == "wrong"}
     for model in wrong.values():
         click.echo(f"medhelm: {missing_key(model, os.environ)}", err=True)
@@ -582,16 +573,16 @@ def check_models(shared: Shared, /, names: tuple[str, ...], proxy: str) -> int:
     from medhelm.models.catalog import find_models
     from medhelm.models.model_check import check
     from medhelm.models.remote import without_gateway
-    from medhelm.results import catalog as models_report
+    from medhelm.results.catalog import check_as_json, check_lines
 
     found = find_models(names, file=shared.models_file, environment=without_gateway(os.environ), note=warn)
     with existing_audit_log(shared) as audit:
         checked = check(found, environment=os.environ, offline=shared.offline, proxy=proxy, audit=audit)
     if shared.json:
-        print_json({"models": [models_report.check_as_json(one) for one in checked]})
+        print_json({"models": [check_as_json(one) for one in checked]})
     else:
         for one in checked:
-            click.echo(models_report.check_lines(one))
+            click.echo(check_lines(one))
     failures = [one.answer.failure.code for one in checked if one.answer.failure]
     return 4 if FailureCode.NO_KEY in failures else int(bool(failures))
 

@@ -434,12 +434,12 @@ def definitions_of(shared: Shared) -> dict[str, Benchmark]:
 def print_result(done: ExportResult, shared: Shared) -> int:
     """Print the result of an export and return the exit code."""
     from medhelm.io.files import key_of
-    from medhelm.results import export as export_report
+    from medhelm.results.export import export_as_json, export_to_text
 
     if shared.json:
-        print_json(export_report.export_as_json(done))
+        print_json(export_as_json(done))
     else:
-        click.echo(export_report.export_to_text(done), nl=False)
+        click.echo(export_to_text(done), nl=False)
     for text in done.remarks:
         click.echo(f"- {text}", err=True)
     for text in done.left_out:

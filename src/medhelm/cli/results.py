@@ -102,7 +102,7 @@ def leaderboard(
     _check_sources(source, options, ratings)
     rule = options.rule if is_given("options_rule") else None
     options = replace(board_options(shared, options, format_), clinicians=_clinicians(shared, ratings, calibration))
-    from medhelm.results import leaderboard as results
+    from medhelm.results.leaderboard import leaderboard_of, leaderboard_of_scores
     from medhelm.results.published.boards import leaderboard_with_published, published_leaderboard
     from medhelm.results.runs.selection import refuse_filter
 
@@ -114,9 +114,9 @@ def leaderboard(
     elif source.with_published or PUBLISHED in options.panel:
         board = leaderboard_with_published(shared.all_stores, options, rule=rule)
     elif source.scores is not None:
-        board = results.leaderboard_of_scores(source.scores, options)
+        board = leaderboard_of_scores(source.scores, options)
     else:
-        board = results.leaderboard_of(shared.all_stores, options)
+        board = leaderboard_of(shared.all_stores, options)
     wide = click.get_current_context().params["wide"]
     print_leaderboard(board, by=by, format_=format_, wide=wide)
     return 0
@@ -280,16 +280,16 @@ def _print_pair(pair: Comparison, format_: str) -> None:
 
 def _print_pairs(found: ComparedPairs, by: str | None, format_: str) -> None:
     """Print a comparison of all pairs: the verdict, every pair, and a summary in sentences."""
-    from medhelm.results import comparison as comparison_report
+    from medhelm.results.comparison import in_words, pairs_as_json, pairs_to_table, pairs_verdict
 
     if format_ == "json":
-        print_json(comparison_report.pairs_as_json(found))
+        print_json(pairs_as_json(found))
         return
     if format_ in ("table", "md"):
-        click.echo(as_shown(" ".join(comparison_report.pairs_verdict(found)), format_) + "\n")
-    click.echo(comparison_report.pairs_to_table(found, by=by or "overall", format=format_), nl=False)
+        click.echo(as_shown(" ".join(pairs_verdict(found)), format_) + "\n")
+    click.echo(pairs_to_table(found, by=by or "overall", format=format_), nl=False)
     click.echo(err=format_ in ("csv", "latex"))
-    print_remarks([*comparison_report.in_words(found), *found.remarks], format_)
+    print_remarks([*in_words(found), *found.remarks], format_)
 
 
 # --- cost -------------------------------------------------------------------------------------------------------------

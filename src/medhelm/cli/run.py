@@ -253,21 +253,21 @@ def _print_ranking(
 
 def print_runs(shared: Shared, done: Evaluation, rule: Rule) -> Collection[str]:
     """Print the runs of an evaluation, and its messages; return the remarks that a leaderboard would repeat."""
-    from medhelm.results.runs import view as runs_report
     from medhelm.results.runs.remarks import counted_runs
+    from medhelm.results.runs.view import completion_notes, runs_as_json, runs_table
 
     shown: Sequence[Run] = counted_runs(done.runs)
     if shared.json:
-        print_json(runs_report.runs_as_json(shown, rule, cost_usd=done.cost_usd, seconds=done.seconds))
+        print_json(runs_as_json(shown, rule, cost_usd=done.cost_usd, seconds=done.seconds))
     else:
         from medhelm.results.runs.selection import names_in, renamed
 
         names = names_in(("", run) for run in shown)
         shown = [renamed(run, names) for run in shown]
-        click.echo(runs_report.runs_table(shown, rule))
+        click.echo(runs_table(shown, rule))
     for message in done.messages:
         click.echo(f"medhelm: {message}", err=True)
-    return runs_report.completion_notes(shown)
+    return completion_notes(shown)
 
 
 def _find_models(shared: Shared, names: Sequence[str]) -> list[Model]:
@@ -452,8 +452,8 @@ def power(
         raise UserError("--instances and --design-effect need --disagreement or --sd; in a store they are measured.")
     if len(models) not in (0, 2):
         raise UserError(f"cannot compare {', '.join(models)}: name two models, or none for all pairs.")
-    from medhelm.results import plan as power_report
     from medhelm.results.comparison import measure_power
+    from medhelm.results.plan import power_as_json, power_tables
 
     found = measure_power(
         shared.all_stores,
@@ -463,9 +463,9 @@ def power(
         difference=asked.difference,
     )
     if format_ == "json":
-        print_json(power_report.power_as_json(found))
+        print_json(power_as_json(found))
     else:
-        click.echo("\n".join(power_report.power_tables(found, format_)), nl=False)
+        click.echo("\n".join(power_tables(found, format_)), nl=False)
     return 0
 
 
@@ -475,7 +475,7 @@ def _calculate(models: tuple[str, ...], asked: PowerOptions, design: PowerDesign
     if models or (disagreement is not None and asked.sd is not None):
         raise UserError("--disagreement, --sd and names of models cannot be combined: use one of them.")
     from medhelm.analysis.comparison.power import Noise
-    from medhelm.results import plan as power_report
+    from medhelm.results.plan import calculated
 
     if difference is None and asked.instances is None:
         raise UserError(
@@ -487,7 +487,7 @@ def _calculate(models: tuple[str, ...], asked: PowerOptions, design: PowerDesign
             f"--difference {difference:g} is impossible: models that disagree on {disagreement:g} differ by no more."
         )
     noise = Noise(sd=asked.sd, disagreement=disagreement, design_effect=asked.design_effect)
-    content, sentences = power_report.calculated(noise, design, difference=difference, instances=asked.instances)
+    content, sentences = calculated(noise, design, difference=difference, instances=asked.instances)
     if format_ == "json":
         print_json(content)
     else:
@@ -669,15 +669,15 @@ def batches(shared: Shared, format_: str) -> int:
     Example:
       medhelm batches --store STORE
     """
-    from medhelm.results.runs import view as batches_report
+    from medhelm.results.runs.view import batches_as_json, batches_table
     from medhelm.storage.store import open_store
     from medhelm.storage.unfinished import Batches
 
     found = [batch for batch in Batches(open_store(shared.store)).all() if batch.state != "deleted"]
     if format_ == "json":
-        print_json(batches_report.batches_as_json(found))
+        print_json(batches_as_json(found))
     elif found:
-        click.echo(batches_report.batches_table(found, format_), nl=False)
+        click.echo(batches_table(found, format_), nl=False)
     else:
         click.echo("no batch is pending")
     if any(batch.state == "collected" for batch in found):

@@ -132,9 +132,9 @@ def show_run(shared: Shared, /, names: tuple[str, ...]) -> int:
       medhelm runs show 3f2a91
       medhelm runs show pubmed_qa openai/gpt-4o --json
     """
-    from medhelm.results.runs import view as runs_report
     from medhelm.results.runs.remarks import counted_on_disk
     from medhelm.results.runs.selection import find_run, is_counted, stored_runs
+    from medhelm.results.runs.view import stored_run_as_json, stored_run_to_text
     from medhelm.storage.store import open_store
 
     if len(names) not in (1, 2):
@@ -143,9 +143,9 @@ def show_run(shared: Shared, /, names: tuple[str, ...]) -> int:
     counted = is_counted(open_store(one.store), one.run) if one.run and not one.problem else None
     (one,) = counted_on_disk([one], every_metric=True)
     if shared.json:
-        print_json(runs_report.stored_run_as_json(one, is_counted=counted))
+        print_json(stored_run_as_json(one, is_counted=counted))
     else:
-        click.echo(runs_report.stored_run_to_text(one, is_counted=counted))
+        click.echo(stored_run_to_text(one, is_counted=counted))
     return 0
 
 
@@ -173,9 +173,9 @@ def remove(
       medhelm runs remove --model openai/gpt-4o --benchmark pubmed_qa --dry-run
       medhelm runs remove --tier sample --yes
     """
-    from medhelm.results.runs import view as runs_report
     from medhelm.results.runs.remarks import counted_on_disk
     from medhelm.results.runs.selection import effect_of
+    from medhelm.results.runs.view import effect_as_json
     from medhelm.storage.run_folders import remove_runs
     from medhelm.storage.store import open_store
 
@@ -189,7 +189,7 @@ def remove(
     removal = remove_runs(store, selected)
     if shared.json:
         removal = replace(removal, runs=tuple(counted_on_disk(removal.runs)))
-        print_json(runs_report.effect_as_json(effect, removal))
+        print_json(effect_as_json(effect, removal))
     else:
         click.echo(
             f"\nRemoved {plural(len(removal.runs), 'run')}. To restore them: medhelm runs restore {removal.id}\n"
@@ -251,8 +251,8 @@ def purge(shared: Shared, /, names: tuple[str, ...], older_than: float | None, y
       medhelm runs purge --older-than 30
       medhelm runs purge 20261123T0112 --yes
     """
-    from medhelm.results.runs import view as runs_report
     from medhelm.results.runs.selection import older_than as removed_before
+    from medhelm.results.runs.view import removals_as_json, removals_to_text
     from medhelm.storage.run_folders import purge as delete
     from medhelm.storage.run_folders import read_removals
     from medhelm.storage.store import open_store
@@ -263,13 +263,13 @@ def purge(shared: Shared, /, names: tuple[str, ...], older_than: float | None, y
     if older_than is not None:
         chosen = removed_before(chosen, older_than)
     if chosen and not shared.json:
-        click.echo(runs_report.removals_to_text(chosen))
+        click.echo(removals_to_text(chosen))
     n_runs = sum(len(removal.runs) for removal in chosen)
     if chosen and not _confirm(f"Delete {plural(n_runs, 'run')} for good?", "Nothing was deleted.", yes=yes):
         return 0
     delete(store, chosen)
     if shared.json:
-        print_json(runs_report.removals_as_json(chosen))
+        print_json(removals_as_json(chosen))
     else:
         click.echo(f"Deleted {plural(n_runs, 'run')} for good." if chosen else "nothing to delete")
     return 0
@@ -349,30 +349,38 @@ def purge_store(
 
 def _delete_instances(shared: Shared, request: DeletionRequest, *, dry_run: bool, yes: bool) -> int:
     """Delete single instances. Raises: UserError, StoreError."""
-    from medhelm.results.runs import purge as report
-    from medhelm.results.runs import purge as work
+    from medhelm.results.runs.purge import (
+        delete_instances,
+        finish_statement,
+        plan_as_json,
+        plan_deletion,
+        plan_to_text,
+        statement_as_json,
+        statement_command,
+        statement_to_text,
+    )
     from medhelm.storage.store import open_store
 
     if not (request.instances or request.clusters or request.lists):
         raise UserError("--keep-numbers and --exports need --instance, --cluster or --file. Nothing was deleted.")
-    plan = work.plan_deletion(open_store(shared.store), request)
+    plan = plan_deletion(open_store(shared.store), request)
     if shared.json and dry_run:
-        print_json(report.plan_as_json(plan))
+        print_json(plan_as_json(plan))
     elif not shared.json:
-        click.echo(report.plan_to_text(plan), nl=False)
+        click.echo(plan_to_text(plan), nl=False)
     if plan.is_empty and not dry_run:
         days = listed([one.time[:10] for one in plan.done_before])
         click.echo(f"nothing to delete: these instances were deleted on {days}", err=shared.json)
         if shared.json:
-            print_json({**report.plan_as_json(plan), "deleted": True})
+            print_json({**plan_as_json(plan), "deleted": True})
         return 0
     if dry_run or not _confirm("Delete this for good?", "Nothing was deleted.", yes=yes):
         return 0
-    done = work.delete_instances(plan, command=work.statement_command(plan))
-    text = report.statement_to_text(done)
-    work.finish_statement(plan.store, done, text)
+    done = delete_instances(plan, command=statement_command(plan))
+    text = statement_to_text(done)
+    finish_statement(plan.store, done, text)
     if shared.json:
-        print_json(report.statement_as_json(done))
+        print_json(statement_as_json(done))
     else:
         click.echo(f"Deleted for good. Statement, stored in {plan.store.folder / 'deletions'}:\n\n{text}", nl=False)
     return 0
@@ -455,11 +463,11 @@ def _find_removals(removals: Sequence[Removal], names: Sequence[str]) -> list[Re
 
 def _table(found: Sequence[RunOnDisk], format_: str = "table") -> str:
     """Return a table of runs, without addresses of servers."""
-    from medhelm.results.runs import view as runs_report
     from medhelm.results.runs.selection import names_in, renamed
+    from medhelm.results.runs.view import stored_to_table
 
     names = names_in(("", one.run) for one in found if one.run)
-    return runs_report.stored_to_table([renamed(one, names) for one in found], format_)
+    return stored_to_table([renamed(one, names) for one in found], format_)
 
 
 def _confirm(question: str, refusal: str, *, yes: bool) -> bool:
@@ -475,12 +483,12 @@ def _confirm(question: str, refusal: str, *, yes: bool) -> bool:
 
 
 def _print_effect(shared: Shared, effect: RemovalEffect) -> None:
-    from medhelm.results.runs import view as runs_report
+    from medhelm.results.runs.view import effect_as_json, effect_to_text
 
     if shared.json:
-        print_json(runs_report.effect_as_json(effect, None))
+        print_json(effect_as_json(effect, None))
     else:
-        click.echo(runs_report.effect_to_text(effect))
+        click.echo(effect_to_text(effect))
 
 
 @click.command()

@@ -31,11 +31,11 @@ from medhelm.domain.options import check_options
 from medhelm.domain.result import HALF, CellProvenance, Release
 from medhelm.domain.text import as_names, as_path
 from medhelm.errors import StoreError, UserError
-from medhelm.results import leaderboard_view as leaderboard_report
 from medhelm.results.comparable import store_label
 from medhelm.results.formats.fields import Field, fields_json, fields_table, flat_interval, plain_json, select_fields
 from medhelm.results.formats.tables import Value, printable, render
 from medhelm.results.leaderboard import leaderboard_of, read_inputs
+from medhelm.results.leaderboard_view import as_json
 from medhelm.results.options import USUAL, BoardOptions
 from medhelm.results.runs.cells import cell_of, column_of
 from medhelm.storage.damage import no_damaged_runs
@@ -100,7 +100,7 @@ def current_release(store: Path, options: BoardOptions = USUAL, *, name: str = C
 
 def leaderboard_json(store: Path, options: BoardOptions) -> dict[str, Any]:
     """Return the leaderboard of a store, as `leaderboard --format json` prints it."""
-    return leaderboard_report.as_json(leaderboard_of([store], options))
+    return as_json(leaderboard_of([store], options))
 
 
 def released_options(release: Release, scratch: Path, folders: Sequence[Path] = ()) -> BoardOptions:

@@ -29,8 +29,22 @@ from yarl import URL
 from medhelm.domain import Completion, Model, Request
 from medhelm.domain.text import LONGEST, is_worker_name, plural
 from medhelm.errors import BudgetError, MissingError, ProviderError, StoreError, UserError
-from medhelm.extensions.cluster import gateway_wire as wire
-from medhelm.extensions.cluster.gateway_wire import GatewayError
+from medhelm.extensions.cluster.gateway_wire import (
+    FORMAT,
+    GATHER_S,
+    KNOWN_PATH,
+    MODELS_PATH,
+    MOST_BYTES,
+    MOST_PENDING,
+    REQUESTS_PATH,
+    STOPPING,
+    WORKER_HEADER,
+    GatewayError,
+    joined,
+    read_results,
+    tag_of,
+    write_request,
+)
 from medhelm.io.http.egress import EgressPolicy, open_http_session
 from medhelm.io.http.hosts import Audit, Subject, is_inside, is_loopback, without_secrets
 from medhelm.models.addresses import checked_address
@@ -275,7 +289,7 @@ class GatewayProvider(Provider):
         """`public`: names of the benchmarks whose data may go to any host."""
         self.model = model
         self.endpoint = str(client.address)
-        self.tag = wire.tag_of(model)
+        self.tag = tag_of(model)
         self._client, self._public = client, frozenset(public)
 
     def is_public(self, benchmark: str) -> bool:
@@ -366,7 +380,7 @@ class _Link:
         self._address, self._session, self._audit = address, session, audit
         self._shown = str(address)
         self._max_silence_s, self._note, self._clock = max_silence_s, note, clock
-        self._room = asyncio.Semaphore(wire.MOST_PENDING // 2)
+        self._room = asyncio.Semaphore(MOST_PENDING // 2)
         self._number = 0
         self._waiting: dict[int, _Sent] = {}
         self._unsent: list[int] = []
@@ -378,7 +392,7 @@ class _Link:
     async def complete(self, request: Request, digest: bytes, tag: str, *, public: bool) -> ClientResult:
         """Return the result of a request; `tag`: that of its model. Raises: what `Client.complete` raises."""
         name = request.model.name
-        text = wire.write_request(request, tag, public=public)
+        text = write_request(request, tag, public=public)
         async with self._room:
             if self._given_up:
                 raise ModelUnusable(name, self._given_up)
@@ -433,10 +447,10 @@ class _Link:
         """Use a connection until it ends, and return why it ended; give up if another attempt cannot help."""
         try:
             async with self._session.ws_connect(
-                f"{self._address.url}{wire.REQUESTS_PATH}",
+                f"{self._address.url}{REQUESTS_PATH}",
                 headers=headers_of(self._address),
                 heartbeat=HEARTBEAT_S,
-                max_msg_size=wire.MOST_BYTES,
+                max_msg_size=MOST_BYTES,
                 compress=0,
             ) as socket:
                 await self._exchange(socket)
@@ -477,7 +491,7 @@ class _Link:
         """Send requests; those that are made together share a message."""
         while True:
             await self._has_unsent.wait()
-            await asyncio.sleep(wire.GATHER_S)
+            await asyncio.sleep(GATHER_S)
             self._has_unsent.clear()
             numbers, self._unsent = self._unsent, []
             sent = [self._waiting[number] for number in numbers if number in self._waiting]
@@ -488,20 +502,20 @@ class _Link:
                     if not one.result.done():
                         one.result.set_exception(error)
                 continue
-            for text in wire.joined([one.text for one in sent]):
+            for text in joined([one.text for one in sent]):
                 await socket.send_str(text)
 
     def _receive(self, text: str) -> None:
         """Resolve the requests of a list of results. Raises: GatewayError."""
         self._lost_since = None
-        for number, result in wire.read_results(text):
+        for number, result in read_results(text):
             known = self._waiting.get(number)
             if known is None or known.result.done():
                 continue  # its caller has gone
             future = known.result
             if isinstance(result, ClientResult):
                 future.set_result(result)
-            elif not (isinstance(result, GatewayError) and result.code == wire.STOPPING):
+            elif not (isinstance(result, GatewayError) and result.code == STOPPING):
                 future.set_exception(result)  # after a stop it waits for the next gateway
 
     def _give_up(self, reason: str) -> None:
@@ -570,7 +584,7 @@ class RemoteGateway:
         """Open the client of a worker, and close it in the end. Raises: UserError, MissingError."""
         address = gateway_address(self._environment)
         async with _http_session(address, policy, audit) as session:
-            known = await _get(session, address, wire.KNOWN_PATH)
+            known = await _get(session, address, KNOWN_PATH)
             if len(known) % DIGEST_BYTES:
                 raise UserError(f"the gateway {address} sent digests of another length. Update both sides.")
             link = _Link(address, session, audit, max_silence_s, note or (lambda _: None))
@@ -601,7 +615,7 @@ class RemoteGateway:
     async def _fetch_models(self, names: Sequence[str]) -> list[ServedModel]:
         address = gateway_address(self._environment)
         async with _http_session(address, self.policy(offline=is_offline(self._environment)), None) as session:
-            content = await _get(session, address, wire.MODELS_PATH, {"format": wire.FORMAT, "models": list(names)})
+            content = await _get(session, address, MODELS_PATH, {"format": FORMAT, "models": list(names)})
         try:
             served = json.loads(content)["models"]
             return [
@@ -623,7 +637,7 @@ def headers_of(address: GatewayAddress) -> dict[str, str]:
         user = str(os.getuid())
     name = f"{user}@{platform.node()}".encode("ascii", "replace").decode()
     token = {"Authorization": f"Bearer {address.token}"} if address.token else {}
-    return {wire.WORKER_HEADER: name, **token}
+    return {WORKER_HEADER: name, **token}
 
 
 def _http_session(address: GatewayAddress, policy: EgressPolicy, audit: Audit | None) -> aiohttp.ClientSession:

@@ -38,11 +38,10 @@ from medhelm.extensions.paper.figures import FlaggedScores, PaperFigure
 from medhelm.extensions.paper.reference_filter.report import read_marks
 from medhelm.extensions.paper.reference_filter.scores import split_score
 from medhelm.io.folders import REPORT_MANIFEST, check_report, write_report
-from medhelm.results import leaderboard_view as leaderboard_report
 from medhelm.results.agreement import BASELINES
 from medhelm.results.card_view import render_html
 from medhelm.results.comparable import BASELINE, select_runs
-from medhelm.results.formats import drawing as rendering
+from medhelm.results.formats.drawing import PICTURES, check_installed, render_picture
 from medhelm.results.formats.tables import (
     SAMPLE_WARNING,
     Value,
@@ -56,6 +55,7 @@ from medhelm.results.formats.tables import (
 from medhelm.results.leaderboard import leaderboard_of, leaderboard_of_scores, suite_of
 from medhelm.results.leaderboard_view import (
     BOARD_COLUMNS,
+    as_json,
     board_values,
     caption,
     has_weights,
@@ -345,7 +345,7 @@ def _published_date() -> str:
 
 # --- write ------------------------------------------------------------------------------------------------------------
 
-FORMATS = (*TABLE_FORMATS, *rendering.PICTURES)
+FORMATS = (*TABLE_FORMATS, *PICTURES)
 """Formats of tables and figures."""
 
 
@@ -392,10 +392,10 @@ def make_report(folder: Path, request: ReportRequest, contents: ReportContents =
     check_report(folder)
     found = gather_inputs(request, with_costs=bool({"table3", "figure5"} & set(wanted)))
     missing = None
-    drawn = [kind for kind in rendering.PICTURES if kind in formats]
+    drawn = [kind for kind in PICTURES if kind in formats]
     if set(drawn) - {"svg"} and set(FIGURES) & set(wanted):
         try:
-            rendering.check_installed()
+            check_installed()
         except MissingError as error:
             missing, drawn = error, [kind for kind in drawn if kind == "svg"]
     tables, not_made = compose_tables(found, wanted)
@@ -405,7 +405,7 @@ def make_report(folder: Path, request: ReportRequest, contents: ReportContents =
         raise UserError("\n".join(f"--only {key}: {why}" for key, why in not_made.items()))
     if missing and not drawn:
         not_made |= {key: str(missing) for key in wanted if key in FIGURES}
-    rendered = {figure.key: rendering.render_picture(figure.svg, drawn) for figure in pictures}
+    rendered = {figure.key: render_picture(figure.svg, drawn) for figure in pictures}
     page = ReportIndex(
         board=found.board,
         tables=tables,
@@ -449,7 +449,7 @@ def _manifest(page: ReportIndex) -> dict[str, Any]:
     """Return the content of report.json."""
     return {
         "made": page.facts,
-        "leaderboard": leaderboard_report.as_json(page.board),
+        "leaderboard": as_json(page.board),
         "tables": {
             table.key: {
                 "title": table.title,

@@ -19,9 +19,8 @@ from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.domain.text import plural
 from medhelm.extensions.web.page import Download, PageNotFound, PageRequest, Values, text_download
 from medhelm.results.comparison import ADJUSTED, verdict
-from medhelm.results.formats import drawing as rendering
 from medhelm.results.formats.charts import IntervalPlot, IntervalRow, draw_intervals
-from medhelm.results.formats.drawing import Chart, fit, known, short, shorten
+from medhelm.results.formats.drawing import Chart, fit, is_installed, known, render_picture, short, shorten
 from medhelm.results.formats.tables import (
     MISSING,
     Value,
@@ -268,7 +267,7 @@ def _differences_description(comparison: Comparison) -> str:
 
 def formats(is_static: bool = False) -> list[str]:
     """Return the formats of a chart that this installation can make; the static site has no PNG files."""
-    return ["svg", "png", "csv"] if rendering.is_installed() and not is_static else ["svg", "csv"]
+    return ["svg", "png", "csv"] if is_installed() and not is_static else ["svg", "csv"]
 
 
 def chart_links(
@@ -293,5 +292,5 @@ def chart_file(name: str, charts: Mapping[str, Callable[[], Chart | ShadedTable 
     if isinstance(found, ShadedTable) or not found.has_data:
         raise PageNotFound(f"`{stem}` has no picture; its numbers are in {stem}.csv.")
     media = {"svg": "image/svg+xml", "png": "image/png"}[suffix]
-    picture = rendering.render_picture(str(found.svg), [suffix])[suffix]
+    picture = render_picture(str(found.svg), [suffix])[suffix]
     return Download(content=picture, media_type=media, file_name=f"{stem}.{suffix}")

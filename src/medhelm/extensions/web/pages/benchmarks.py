@@ -15,13 +15,12 @@ from medhelm.extensions.web.board_charts import chart_file, chart_links
 from medhelm.extensions.web.page import Download, Page, PageNotFound, PageRequest, json_download
 from medhelm.extensions.web.pages.leaderboard import marks_of
 from medhelm.extensions.web.site import BoardSelection, Site, board_of
-from medhelm.results import leaderboard_view as report
 from medhelm.results.catalog import BenchmarkCoverage, coverage, evaluated, evaluated_in_words
 from medhelm.results.formats.drawing import Chart
 from medhelm.results.formats.fields import Field, fields_json, schema_of
 from medhelm.results.formats.tables import score_decimals
 from medhelm.results.leaderboard import LeaderboardInputs
-from medhelm.results.leaderboard_view import count_instances
+from medhelm.results.leaderboard_view import as_json, count_instances
 from medhelm.results.published.boards import known_error_remarks
 from medhelm.scoring.metrics import METRICS
 
@@ -157,7 +156,7 @@ def json_(site: Site, request: PageRequest) -> Download:
         "license": definition.license if definition else "",
         "metric": column.metric if column else definition.main_metric if definition else "",
         "problems": _problems(name, definition),
-        "leaderboard": report.as_json(board) if board else None,
+        "leaderboard": as_json(board) if board else None,
     }
     return json_download(content, name)
 

@@ -18,10 +18,20 @@ from medhelm.extensions.web.live_status import EvaluationProgress, ModelProgress
 from medhelm.extensions.web.page import Download, Page, PageNotFound, PageRequest, json_download, text_download
 from medhelm.extensions.web.pages.leaderboard import IMPORTED, Mark
 from medhelm.extensions.web.site import Site
-from medhelm.results import releases as report
 from medhelm.results.formats.fields import fields_json, select_fields
 from medhelm.results.formats.tables import render
-from medhelm.results.releases import CURRENT, RELEASE_FIELDS, compare_releases, current_like
+from medhelm.results.releases import (
+    CASE_FIELDS,
+    CURRENT,
+    RELEASE_FIELDS,
+    SHOWN,
+    change_sentences,
+    compare_releases,
+    comparison_as_json,
+    current_like,
+    difference_rows,
+    reasons,
+)
 from medhelm.results.runs.selection import short_names, without_address
 from medhelm.storage.releases import RELEASE
 
@@ -90,13 +100,13 @@ def page(site: Site, request: PageRequest) -> Page:
         "facts": [fields_json(RELEASE_FIELDS, one) for one in (found.first, found.second)],
         "same": not found.diff.board and not found.diff.cells,
         "verdict": verdict(found, changed),
-        "sentences": report.change_sentences(found.diff),
-        "options": report.difference_rows(found.diff.options),
+        "sentences": change_sentences(found.diff),
+        "options": difference_rows(found.diff.options),
         "most_ids": MOST_IDS,
         "changed": changed,
         "unchanged": [row for row in rows if not row.is_changed],
         "only": [[(model, titles.get(name, name)) for model, name in side] for side in found.only],
-        "board": report.difference_rows(found.diff.board[: report.SHOWN]),
+        "board": difference_rows(found.diff.board[:SHOWN]),
         "n_board": len(found.diff.board),
         "site_tier": "sample" if "sample" in (_tier(found.first), _tier(found.second)) else site.known_tier,
     }
@@ -105,7 +115,7 @@ def page(site: Site, request: PageRequest) -> Page:
 
 def csv(site: Site, request: PageRequest) -> Download:
     """Return the changed scores as CSV."""
-    tested = select_fields(report.CASE_FIELDS, "difference low high n p_adjusted n_gained n_lost")
+    tested = select_fields(CASE_FIELDS, "difference low high n p_adjusted n_gained n_lost")
     headers = ["benchmark", "model", "before", "now", "changed_inputs", *(field.key for field in tested[:-2])]
     headers += ["only_later_right", "only_earlier_right"]
     rows: list[list[Any]] = []
@@ -131,7 +141,7 @@ def json_list(site: Site, request: PageRequest) -> Download:
 def json_(site: Site, request: PageRequest) -> Download:
     """Return the comparison as JSON, with the keys of `medhelm diff --json`, and the cases."""
     found = comparison_of(site, *compared_releases(site, request))
-    return json_download(report.comparison_as_json(found), "release-comparison")
+    return json_download(comparison_as_json(found), "release-comparison")
 
 
 def verdict(found: ReleaseComparison, changed: Sequence[ScoreChange]) -> str:
@@ -182,7 +192,7 @@ def _rows(site: Site, request: PageRequest, found: ReleaseComparison) -> list[Sc
             change=change,
             title=titles.get(change.benchmark, change.benchmark),
             places=2 if change.benchmark in wide else 3,
-            inputs=report.reasons(change.why),
+            inputs=reasons(change.why),
             marks=[IMPORTED] if (change.model, change.benchmark) in imported else [],
             cases=cases.get((change.model, change.benchmark)),
             links=_case_links(site, request, cases.get((change.model, change.benchmark))),
