@@ -289,8 +289,8 @@ def test_references_that_a_judge_cannot_read_whole_are_not_marked(tmp_path: Path
     (benchmark,) = load_benchmarks([str(make_open_benchmark(tmp_path, rows=rows))], metrics=METRIC_NAMES)
     server.answer_with(marks_as_outside(1))
     judge = replace(mock(server, "judge-1"), window=1600, max_tokens=REPLY)
-    settings = Settings(attempts=2)
-    done = filter_references([benchmark], [judge], store=tmp_path / "store", settings=settings, note=lambda _: None)
+    setup = EvaluationSetup(store=tmp_path / "store", settings=Settings(attempts=2))
+    done = filter_references([benchmark], [judge], setup, note=lambda _: None)
     marks = done.benchmarks[0].marks
     assert {name: mark.verdict for name, mark in marks.by_instance.items()} == {
         "r0": "kept", "r1": "set_aside", "r2": "unknown", "r3": "kept",

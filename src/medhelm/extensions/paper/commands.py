@@ -171,24 +171,21 @@ def filter_references(
       medhelm filter-references race_bias mtsamples --data DIR --judge paper
       medhelm filter-references mimic_rrs --data DIR
     """
+    from medhelm.evaluation.session import EvaluationSetup
     from medhelm.extensions.paper.reference_filter import report as filter_report
     from medhelm.extensions.paper.reference_filter.scores import filter_references as mark_and_compare
 
     benchmarks, found, left_out = _find_benchmarks_and_judges(shared, names, judges)
     for reason in left_out:
         warn(f"skipped: {reason}")
+    setup = EvaluationSetup(
+        store=shared.store,
+        data=shared.data,
+        settings=replace(settings, offline=shared.offline),
+        environment=shared.environment,
+    )
     with _progress_bar(wanted=bool(found)) as progress:
-        done = mark_and_compare(
-            benchmarks,
-            found,
-            store=shared.store,
-            data=shared.data,
-            settings=replace(settings, offline=shared.offline),
-            rule=rule,
-            environment=shared.environment,
-            note=warn,
-            progress=progress,
-        )
+        done = mark_and_compare(benchmarks, found, setup, rule=rule, note=warn, progress=progress)
     if shared.json:
         print_json(filter_report.as_json(done.benchmarks, rule) | done.cost)
     else:

@@ -19,6 +19,7 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import RULES, Benchmark, Completion, Estimate, Failure, Jury, Model, Price, Rule, Run
 from medhelm.errors import MissingError, StoreError, UserError
 from medhelm.evaluation.python_api import evaluate
+from medhelm.evaluation.session import EvaluationSetup
 from medhelm.evaluation.settings import Settings
 from medhelm.extensions.paper.reference_filter.marking import (
     LOCK,
@@ -230,8 +231,7 @@ def mark(
     return filter_references(
         benchmarks or [reports(tmp_path)],
         [judge(server)] if judges is None else judges,
-        store=tmp_path / "store",
-        settings=Settings(**{"attempts": 2, **settings}),
+        EvaluationSetup(store=tmp_path / "store", settings=Settings(**{"attempts": 2, **settings})),
         rule=rule,
         note=(notes if notes is not None else list[str]()).append,
     )

@@ -10,7 +10,7 @@ The paper's tool counted a failed judge as a mark; here it counts as no opinion.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from medhelm.domain.benchmark import group_by
 from medhelm.domain.result import Remark
 from medhelm.errors import ErrorCollector, UserError
 from medhelm.evaluation.session import EvaluationSetup, check_models, open_permitted, with_prices, without_deleted
-from medhelm.evaluation.settings import Settings
 from medhelm.extensions.paper.reference_filter.marking import VERSION, MarkingResult, filterable, mark_references
 from medhelm.extensions.paper.reference_filter.report import (
     REFERENCE_VERDICTS,
@@ -83,12 +82,9 @@ class FilterResult:
 def filter_references(
     benchmarks: Sequence[Benchmark],
     judges: Sequence[Model],
+    setup: EvaluationSetup,
     *,
-    store: Path,
-    data: Path | None = None,
-    settings: Settings | None = None,
     rule: Rule = "corrected",
-    environment: Mapping[str, str] | None = None,
     note: Callable[[str], object],
     progress: Callable[[int, int], object] | None = None,
 ) -> FilterResult:
@@ -99,31 +95,29 @@ def filter_references(
     most that can come.
     Raises: UserError, MissingError or StoreError before anything is sent; StoreFullError if the disk fills up.
     """
-    settings, environment = settings or Settings(), environment or {}
     judges = with_prices(judges)
     errors = ErrorCollector()
     with errors.collect():
-        check_models(judges, settings, environment, store)
-    setup = EvaluationSetup(store=store, data=data, settings=settings, environment=environment)
+        check_models(judges, setup.settings, setup.environment, setup.store)
     datasets = open_permitted(benchmarks, judges, (), setup, errors)
     marking: MarkingResult | None = None
     files: list[Path | None]
     if judges:
-        place = create(store)
+        place = create(setup.store)
         datasets = without_deleted(datasets, place)
         marking = mark_references(
             datasets,
             judges,
             store=place,
-            settings=settings,
-            environment=environment,
+            settings=setup.settings,
+            environment=setup.environment,
             note=note,
             progress=progress,
         )
         all_marks: Sequence[ReferenceMarks] = marking.marks
         files = [_write_marks(place, marks, note) for marks in all_marks]
     else:
-        place = open_store(store)
+        place = open_store(setup.store)
         datasets = without_deleted(datasets, place)
         all_marks = _read_marks(place, datasets)
         files = [marks_file(place, m.benchmark, m.benchmark_digest, m.data_digest) for m in all_marks]
