@@ -16,8 +16,9 @@ from packaging.requirements import Requirement
 
 from medhelm.benchmarks.data_quality import PRESIDIO_ENTITIES
 from medhelm.io.parquet import connect, open_database
-from tests.architecture.test_layers import MODULES, trees
+from tests.architecture.test_layers import MODULES, SOURCE, trees
 from tests.support.servers.objects import ObjectServer
+from tests.support.source_code import parsed
 
 STANDARD: Mapping[str, Mapping[str, str]] = {
     "socket": {
@@ -46,15 +47,12 @@ UNUSED = {
 }  # fmt: skip
 """Modules of the standard library that none of ours imports."""
 
+NEVER = {"open_connection", "open_unix_connection", "start_server", "urlopen", "urlretrieve", "UpdatePrices"}
+"""Functions that connect or listen and that none of our modules calls; the last is of genai-prices."""
+
 CONNECTING = {
     "create_connection": {"extensions.cluster.ray"},
     "create_server": {"extensions.web.server"},
-    "open_connection": set[str](),
-    "open_unix_connection": set[str](),
-    "start_server": set[str](),
-    "urlopen": set[str](),
-    "urlretrieve": set[str](),
-    "UpdatePrices": set[str](),  # genai-prices
     "ClientSession": {"io.http.egress", "extensions.cluster.gateway"},
     "HttpClient": {
         "evaluation.plan",
@@ -66,16 +64,17 @@ CONNECTING = {
 }
 """Name of a function or class that connects or listens -> our modules that call it."""
 
-DATABASES = {"connect": {"io.parquet"}}
-"""Name of a function of DuckDB that opens a database -> our modules that call it."""
+
+SOCKETLESS = {
+    *("click", "cryptography", "docx", "jinja2", "markupsafe", "pydantic", "pydantic_core", "python_calamine"),
+    *("resource", "rich", "scipy", "xlsxwriter", "yaml", "yarl"),
+}
+"""Libraries that we import and that open no socket."""
 
 LIBRARIES: Mapping[str, str] = {
     "aiohttp": "sessions are opened by io.http.egress and models.gateway.worker alone, with the checked resolver and "
     "without redirects, proxies, cookies and credentials of the environment; as a server, by the gateway",
     "anyio": "runs the threads of Starlette",
-    "click": "opens no socket",
-    "cryptography": "opens no socket",
-    "docx": "opens no socket",
     "duckdb": "`io.parquet.open_database` installs and loads no extensions, so httpfs is not there",
     "filelock": "locks files",
     "fsspec": "one file system of our own, which decrypts files, is registered with DuckDB",
@@ -83,80 +82,46 @@ LIBRARIES: Mapping[str, str] = {
     "genai_prices": "prices that the package holds; `UpdatePrices`, which downloads, is not used",
     "huggingface_hub": "looks for downloaded weights with `local_files_only`",
     "inspect_ai": "evaluations that Inspect starts send their requests through Inspect, as docs/how-to say",
-    "jinja2": "opens no socket",
-    "markupsafe": "opens no socket",
     "numpy": "computes; `DataSource`, which downloads, is not used",
     "presidio_analyzer": "an engine with an installed spaCy pipeline, which is checked before; else it would download",
     "pyarrow": "reads and writes open files; `pyarrow.fs` and `pyarrow.flight`, which connect, are not used",
-    "pydantic": "opens no socket",
-    "pydantic_core": "opens no socket",
-    "python_calamine": "opens no socket",
     "ray": "models.cluster.connection: the policy admits each machine, a token is required, usage statistics are off",
-    "resource": "opens no socket",
-    "rich": "opens no socket",
-    "scipy": "opens no socket",
     "spacy": "asks whether a pipeline is installed",
     "starlette": "answers requests",
     "torch": "computes",
     "transformers": "loads weights with `local_files_only`, and HF_HUB_OFFLINE is set before its import",
     "uvicorn": "listens, by web.connections: on this machine, with a certificate, or behind a proxy that has one",
     "vl_convert": "gets pictures that name no other file and no address",
-    "xlsxwriter": "opens no socket",
-    "yaml": "opens no socket",
-    "yarl": "opens no socket",
 }
 """Library that we import -> how it is held."""
 
 DEPENDENCIES: Mapping[str, str] = {
     "aiohappyeyeballs": "connects for aiohttp, to the addresses of the checked resolver",
-    "aiohttp": LIBRARIES["aiohttp"],
-    "anyio": LIBRARIES["anyio"],
-    "duckdb": LIBRARIES["duckdb"],
-    "filelock": "asks for the name of this machine",
+    "cloudpathlib": "of spaCy, for paths in buckets, which it never gets",
+    "hf-xet": "of huggingface-hub, for downloads",
+    "httpcore": "of httpx",
     "httpcore2": "of httpx2",
     "httpx": "of genai-prices before it used httpx2",
-    "httpcore": "of httpx",
     "httpx2": "of genai-prices, for `UpdatePrices`, which is not used",
     "lxml": "of python-docx, whose parser resolves no entities; documents are checked by io.office before",
-    "numpy": LIBRARIES["numpy"],
     "pygments": "of rich; lists the functions of other languages by name",
-    "starlette": LIBRARIES["starlette"],
-    "truststore": "of httpx2",
-    "uvicorn": LIBRARIES["uvicorn"],
-}
-"""Installed package, base install -> how it is held, if its code can open a socket."""
-
-EXTRAS: Mapping[str, str] = {
-    "aiobotocore": "of inspect-ai",
-    "boto3": "of inspect-ai",
-    "botocore": "of inspect-ai",
-    "cloudpathlib": "of spaCy, for paths in buckets, which it never gets",
-    "cryptography": LIBRARIES["cryptography"],
-    "debugpy": "of inspect-ai",
-    "fastapi": "of inspect-ai",
-    "fsspec": LIBRARIES["fsspec"],
-    "huggingface-hub": LIBRARIES["huggingface_hub"],
-    "hf-xet": "of huggingface-hub, for downloads",
-    "inspect-ai": LIBRARIES["inspect_ai"],
-    "jsonref": "of inspect-ai",
-    "jsonschema": "of inspect-ai; schemas are in its package",
-    "psutil": "of inspect-ai",
-    "pyarrow": LIBRARIES["pyarrow"],
-    "ray": LIBRARIES["ray"],
     "requests": "of presidio-analyzer, ray and tldextract",
-    "s3fs": "of inspect-ai",
-    "s3transfer": "of boto3",
     "setuptools": "of torch and spaCy",
     "smart-open": "of weasel, for paths in buckets, which it never gets",
-    "spacy": LIBRARIES["spacy"],
     "tldextract": "of presidio-analyzer, for e-mail addresses, which it is not asked for",
-    "torch": LIBRARIES["torch"],
-    "transformers": LIBRARIES["transformers"],
-    "universal-pathlib": "of inspect-ai",
+    "truststore": "of httpx2",
     "urllib3": "of requests",
     "vl-convert-python": LIBRARIES["vl_convert"],
 }
-"""Installed package of an extra -> how it is held, if its code can open a socket."""
+"""Installed package that no module of ours imports -> how it is held, if its code can open a socket."""
+
+OF_INSPECT = {
+    *("aiobotocore", "boto3", "botocore", "debugpy", "fastapi", "jsonref"),
+    *("jsonschema", "psutil", "s3fs", "s3transfer", "universal-pathlib"),
+}
+"""Packages that only evaluations by Inspect use."""
+
+KNOWN = {name.replace("_", "-") for name in (*LIBRARIES, "cryptography")} | DEPENDENCIES.keys() | OF_INSPECT
 
 _OPENS = re.compile(
     rb"^\s*(?:import|from)\s+(?:socket|ssl|http\.client|http\.server|urllib\.request|ftplib|smtplib|poplib|imaplib"
@@ -187,48 +152,35 @@ def called(tree: ast.AST) -> Iterator[tuple[str, str]]:
                 yield "", node.func.id
 
 
-def library_trees() -> dict[str, ast.Module]:
-    """Return all modules, those of benchmarks included."""
-    root = Path(__file__).parents[2] / "src" / "medhelm"
-    paths = [path for path in root.rglob("*.py") if path not in MODULES.values()]
-    found = {".".join(path.relative_to(root).with_suffix("").parts): ast.parse(path.read_text()) for path in paths}
-    return trees() | {name: tree for name, tree in found.items() if not name.startswith("docs.")}
-
-
 @pytest.fixture(scope="module")
 def modules() -> dict[str, ast.Module]:
-    return library_trees()
+    """All modules, those of benchmarks included."""
+    paths = [path for path in SOURCE.rglob("*.py") if path not in MODULES.values() and "docs" not in path.parts]
+    return trees() | {".".join(path.relative_to(SOURCE).with_suffix("").parts): parsed(path) for path in paths}
 
 
 def test_every_imported_library_is_in_the_table(modules: Mapping[str, ast.Module]) -> None:
     standard = sys.stdlib_module_names | {"medhelm", "_typeshed", "medhelm_ward"}
     names = {name.partition(".")[0] for tree in modules.values() for name in imported(tree)} - standard
-    assert names - LIBRARIES.keys() == set(), "say in LIBRARIES how it is held"
+    assert names - LIBRARIES.keys() - SOCKETLESS == set(), "say in LIBRARIES how it is held"
 
 
 def test_modules_of_the_standard_library_that_open_sockets(modules: Mapping[str, ast.Module]) -> None:
-    found: dict[str, set[str]] = {name: set() for name in STANDARD}
-    for module, tree in modules.items():
-        for name in imported(tree):
-            assert name not in UNUSED, f"{module} imports {name}"
-            for known in STANDARD:
-                if name == known or name.startswith(f"{known}."):
-                    found[known].add(module)
+    uses = {(name, module) for module, tree in modules.items() for name in imported(tree)}
+    assert [use for use in uses if use[0] in UNUSED] == []
+    found = {known: {m for name, m in uses if f"{name}.".startswith(f"{known}.")} for known in STANDARD}
     assert found == {name: set(uses) for name, uses in STANDARD.items()}
 
 
 def test_only_known_modules_connect_or_listen(modules: Mapping[str, ast.Module]) -> None:
-    found: dict[str, set[str]] = {name: set() for name in CONNECTING}
-    for module, tree in modules.items():
-        for _, name in called(tree):
-            if name in found:
-                found[name].add(module)
-    assert found == CONNECTING
+    calls = {(name, module) for module, tree in modules.items() for _, name in called(tree)}
+    assert {name for name, _ in calls}.isdisjoint(NEVER)
+    assert {known: {module for name, module in calls if name == known} for known in CONNECTING} == CONNECTING
 
 
 def test_every_database_is_opened_without_extensions(modules: Mapping[str, ast.Module]) -> None:
     opened = {module for module, tree in modules.items() for call in called(tree) if call == ("duckdb", "connect")}
-    assert opened == DATABASES["connect"]
+    assert opened == {"io.parquet"}
     with ObjectServer() as server:
         for connection in (connect(), open_database(threads=1)):
             for name in ("autoinstall_known_extensions", "autoload_known_extensions"):
@@ -277,7 +229,7 @@ def can_open(package: Distribution) -> bool:
 
 def test_every_package_of_the_base_install_that_can_open_a_socket_is_in_the_table() -> None:
     found = {name for name, package in installed(extras=False).items() if can_open(package)}
-    assert found - DEPENDENCIES.keys() == set(), "say in DEPENDENCIES how it is held"
+    assert found - KNOWN == set(), "say in DEPENDENCIES how it is held"
     assert {"aiohttp", "duckdb", "uvicorn"} <= found, "the search finds packages"
 
 
@@ -288,4 +240,4 @@ def test_presidio_is_not_asked_for_what_it_would_download_a_list_for() -> None:
 @pytest.mark.long
 def test_every_package_of_the_extras_that_can_open_a_socket_is_in_the_table() -> None:
     found = {name for name, package in installed(extras=True).items() if can_open(package)}
-    assert found - DEPENDENCIES.keys() - EXTRAS.keys() == set(), "say in EXTRAS how it is held"
+    assert found - KNOWN == set(), "say in DEPENDENCIES how it is held"

@@ -9,19 +9,12 @@ from pathlib import Path
 import pytest
 
 from medhelm.errors import ProviderError
-from medhelm.io.files import KEY_VARIABLE
-from medhelm.io.http.hosts import Subject
 from medhelm.models.providers.hosted import HttpProvider
-from medhelm.storage.audit import AuditLog
+from tests.support.benchmarks.choice import chat
 from tests.support.cli import Medhelm, assert_refused, succeeded
-from tests.support.encryption import lock_stores
-from tests.support.servers.openai import Answer, Server
+from tests.support.servers.openai import Server
 from tests.support.servers.proxy import TlsServer, TunnelProxy, make_certificates
 
-YES = {
-    "choices": [{"message": {"content": "yes"}, "finish_reason": "stop"}],
-    "usage": {"prompt_tokens": 10, "completion_tokens": 1},
-}
 AWAY = "openai/m@https://llm.example/v1"
 
 
@@ -54,8 +47,7 @@ def test_private_data_needs_consent_for_each_host(
     models = ("--model", AWAY, "--model", "openai/n@http://gpu7.local:8000/v1")
     refused = medhelm("run", *clear, *models)
     assert refused.code == 2
-    n = json.loads(medhelm("plan", *clear, *models, "--json").out)["rows"][0]["requests"]
-    assert f"clear (your own data): up to {n} prompts to llm.example ({AWAY})" in refused.err
+    assert f"prompts to llm.example ({AWAY})" in refused.err
     assert "add --allow-host llm.example --allow-host gpu7.local" in refused.err
     assert medhelm("run", *clear, *models, "--allow-host", "llm.example").code == 2
     assert unreachable == []
@@ -68,13 +60,8 @@ def test_private_data_needs_consent_for_each_host(
     assert unreachable
 
 
-@pytest.mark.parametrize(
-    "free", [("clear", "--tier", "sample"), ("medbullets", "--tier", "sample")], ids=["gated sample", "public"]
-)
-def test_sample_rows_need_no_consent(
-    medhelm: Medhelm, free: tuple[str, ...], unreachable: list[str], tmp_path: Path
-) -> None:
-    medhelm("run", *free, "--limit", "1", "--model", AWAY)
+def test_sample_rows_need_no_consent(medhelm: Medhelm, unreachable: list[str]) -> None:
+    medhelm("run", "clear", "--tier", "sample", "--limit", "1", "--model", AWAY)
     assert unreachable
 
 
@@ -91,11 +78,7 @@ def test_judges_need_consent_too(
 
 
 def test_an_administrator_can_consent_for_all(
-    medhelm: Medhelm,
-    clear: tuple[str, ...],
-    unreachable: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    medhelm: Medhelm, clear: tuple[str, ...], unreachable: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "egress.yaml"
     file.write_text("allow: ['*.example']\nprivate_data: [llm.example]\n", encoding="utf-8")
@@ -113,13 +96,12 @@ def test_an_administrator_can_consent_for_all(
 
 
 def test_every_request_has_an_entry_without_text(medhelm: Medhelm, server: Server, tmp_path: Path) -> None:
-    server.script(Answer(body=YES))
+    server.script(chat("yes"))
     assert medhelm("audit", "verify").code == 2
-    model = f"openai/m@{server.url}/v1"
+    model = server.model()
     medhelm("run", "medbullets", "--tier", "sample", "--model", model)
-    done = medhelm("run", "aci_bench", "--tier", "sample", "--model", "baseline/lexical", "--judge", model)
+    medhelm("run", "aci_bench", "--tier", "sample", "--model", "baseline/lexical", "--judge", model)
     assert medhelm("models", "check", model).code == 0
-    assert done.code in (0, 1)
     content = medhelm("audit", "show", "--json", "--last", "1000").json
     assert len(content["entries"]) == server.count
     assert sum(total["requests"] for total in content["totals"]) == server.count
@@ -129,20 +111,15 @@ def test_every_request_has_an_entry_without_text(medhelm: Medhelm, server: Serve
     log = (tmp_path / "medhelm-store" / "audit.jsonl").read_text(encoding="utf-8")
     for body in server.bodies:
         assert not any(message["content"][:40] in log for message in body["messages"])
-    shown = medhelm("audit", "show", "--benchmark", "medbullets", "--host", "127.0.0.1", "--since", "2026-01-01")
-    assert "medbullets" in shown.out
-    assert "aci_bench" not in shown.out
-    assert "medbullets" not in medhelm("audit", "show", "--host", "127.0.0.2").out
+    shown = medhelm("audit", "show", "--benchmark", "medbullets", "--host", "127.0.0.1", "--since", "2026-01-01").out
+    assert ("medbullets" in shown, "aci_bench" in shown) == (True, False)
 
 
 def test_a_changed_log_is_reported(medhelm: Medhelm, server: Server, tmp_path: Path) -> None:
-    server.script(Answer(body=YES))
-    medhelm("run", "medbullets", "--tier", "sample", "--model", f"openai/m@{server.url}/v1")
-    intact = medhelm("audit", "verify", "--json")
-    assert (intact.code, intact.json["intact"]) == (0, True)
-    head = medhelm("audit", "verify").out.split()[-1]
-    later = medhelm("audit", "verify", "--head", head[:16].upper())
-    assert (later.code, "0 of them since" in later.out) == (0, True)
+    server.script(chat("yes"))
+    medhelm("run", "medbullets", "--tier", "sample", "--model", server.model())
+    head = succeeded(medhelm("audit", "verify")).out.split()[-1]
+    assert "0 of them since" in succeeded(medhelm("audit", "verify", "--head", head[:16].upper())).out
     file = tmp_path / "medhelm-store" / "audit.jsonl"
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(b"".join(lines[:-1]))
@@ -150,46 +127,17 @@ def test_a_changed_log_is_reported(medhelm: Medhelm, server: Server, tmp_path: P
     (tmp_path / "medhelm-store" / "audit.head").unlink()
     assert medhelm("audit", "verify").code == 0
     assert_refused(medhelm("audit", "verify", "--head", head), "entries at the end were removed", code=1)
+    for short in ("", "a" * 15, "g" * 16, "a" * 65):  # an empty one is that of a shell variable that is not set
+        assert_refused(medhelm("audit", "verify", "--head", short), "must be 16 to 64 hexadecimal digits")
     file.write_bytes(b"".join([lines[0], *lines[2:]]))
     assert_refused(medhelm("audit", "verify"), "line 2 does not follow", code=1)
 
 
-@pytest.mark.parametrize("head", ["", "1", "a" * 15, "g" * 16, "0x" + "a" * 20, "a" * 65, " " * 16])
-def test_a_hash_that_could_match_by_chance_is_refused(medhelm: Medhelm, head: str, tmp_path: Path) -> None:
-    """An empty one too, such as that of a shell variable that is not set."""
-    (tmp_path / "store.json").write_text('{"medhelm_store": 1}', encoding="utf-8")
-    AuditLog(tmp_path / "audit.jsonl").request_all("GET", "https://a.example", [(Subject(), 0)])
-    assert_refused(
-        medhelm("audit", "verify", "--store", tmp_path, "--head", head), "must be 16 to 64 hexadecimal digits"
-    )
-
-
-def test_an_auditor_needs_no_key_of_an_encrypted_store(
-    medhelm: Medhelm, store_key: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    store = ("--store", str(tmp_path / "store"))
-    assert medhelm("encrypt", *store).code == 0
-    AuditLog(tmp_path / "store" / "audit.jsonl").request_all("GET", "https://a.example", [(Subject(), 0)])
-    monkeypatch.delenv(KEY_VARIABLE)
-    lock_stores(monkeypatch)
-    assert "1 entry, intact" in medhelm("audit", "verify", *store).out
-    assert "https://a.example" in medhelm("audit", "show", *store).out
-
-
-def test_a_changed_entry_is_an_error_of_the_list(medhelm: Medhelm, tmp_path: Path) -> None:
-    (tmp_path / "store.json").write_text('{"medhelm_store": 1}', encoding="utf-8")
-    AuditLog(tmp_path / "audit.jsonl").request_all("GET", "https://a.example", [(Subject(), 7)])
-    file = tmp_path / "audit.jsonl"
-    file.write_bytes(file.read_bytes().replace(b'"bytes":7', b'"bytes":"abc"'))
-    assert_refused(medhelm("audit", "show", "--store", tmp_path), "line 1: was not written by medhelm, or was changed")
-
-
 def test_nothing_is_sent_that_cannot_be_logged(medhelm: Medhelm, server: Server, tmp_path: Path) -> None:
-    server.script(Answer(body=YES))
     run = ("run", "medbullets", "--tier", "sample", "--model")
     assert medhelm(*run, "baseline/random").code == 0
     (tmp_path / "medhelm-store" / "audit.jsonl").mkdir()
-    assert_refused(medhelm(*run, f"openai/m@{server.url}/v1"), "nothing is sent without it")
+    assert_refused(medhelm(*run, server.model()), "nothing is sent without it")
     assert server.count == 0
 
 
@@ -210,7 +158,7 @@ def test_a_model_behind_a_proxy_with_the_hospitals_certificates(
     )
     run = ("run", "medbullets", "--tier", "sample", "--model", "mine")
     with (
-        TlsServer(made.server_context(ask_client=True), json.dumps(YES).encode()) as served,
+        TlsServer(made.server_context(ask_client=True), json.dumps(chat("yes").body).encode()) as served,
         TunnelProxy(served.port) as proxy,
     ):
         done = succeeded(medhelm(*run, "--proxy", proxy.url, "--models", file))
@@ -219,14 +167,11 @@ def test_a_model_behind_a_proxy_with_the_hospitals_certificates(
         assert {head.split("\r\n")[0] for head in proxy.requests} == {"CONNECT llm.example:443 HTTP/1.1"}
     entries = medhelm("audit", "show", "--json").json["entries"]
     assert {entry["proxy"] for entry in entries} == {proxy.url}
-    monkeypatch.chdir(tmp_path)
-    found = medhelm(*run)  # a file that the user did not name
-    assert (found.code, "name it with --models" in found.err) == (2, True)
+    assert_refused(medhelm(*run), "name it with --models")  # a file that the user did not name
 
 
-@pytest.mark.parametrize("proxy", ["http://me:secret@proxy:3128", "proxy:3128", "http://proxy:3128/path"])
-def test_a_proxy_that_cannot_be_used_is_refused(medhelm: Medhelm, proxy: str, tmp_path: Path) -> None:
-    for command in (("data", "fetch", "pubmed_qa", "--data", tmp_path), ("models", "check", AWAY)):
-        refused = medhelm(*command, "--proxy", proxy)
-        assert_refused(refused, "--proxy")
-        assert "secret" not in refused.err
+@pytest.mark.parametrize("proxy", ["http://me:secret@proxy:3128", "http://proxy:3128/path"])
+def test_a_proxy_that_cannot_be_used_is_refused(medhelm: Medhelm, proxy: str) -> None:
+    refused = medhelm("models", "check", AWAY, "--proxy", proxy)
+    assert_refused(refused, "--proxy")
+    assert "secret" not in refused.err

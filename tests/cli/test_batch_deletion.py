@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import signal
 import sys
-from dataclasses import replace
 
 import pytest
 
-from medhelm.domain.completion import BatchState
-from medhelm.models.batch.openai import OpenAIBatches
-from medhelm.storage.store import Store
 from medhelm.storage.unfinished import Batches
 from tests.support.benchmarks.batched import COST_USD, BatchRuns, N, question
 from tests.support.benchmarks.judged import write_benchmark
 from tests.support.servers.openai import Answer
-from tests.support.servers.vendors import ANTHROPIC, KEYS, OPENAI, Vendor
+from tests.support.servers.vendors import ANTHROPIC, OPENAI, Vendor
 
 BOTH = pytest.mark.parametrize("vendor", [OPENAI, ANTHROPIC], ids=lambda vendor: vendor.provider)
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
@@ -41,6 +37,9 @@ def test_nothing_is_left_at_the_service_or_in_the_store(batches: BatchRuns, vend
 def test_answers_and_errors_are_deleted_and_what_is_left_open_is_remembered(batches: BatchRuns, vendor: Vendor) -> None:
     batches.services.fate = lambda body: "expired" if question(body) == 0 else ""
     batches.run(vendor)
+    lines = list(enumerate(batches.services.asked))
+    last = max(n for n, line in lines if line.endswith(("/results", "/content")))
+    assert last < min(n for n, line in lines if line.startswith("DELETE")), "not before they are received"
     assert len(batches.services.deleted) == (3 if vendor is OPENAI else 1)
     assert lying(batches) == set()
     assert [(batch.state, len(batch.unanswered)) for batch in batches.kept] == [("deleted", 1)]
@@ -51,14 +50,6 @@ def test_answers_and_errors_are_deleted_and_what_is_left_open_is_remembered(batc
 
 
 @BOTH
-def test_nothing_is_deleted_before_its_answers_are_in_the_cache(batches: BatchRuns, vendor: Vendor) -> None:
-    batches.run(vendor)
-    first = next(n for n, line in enumerate(batches.services.asked) if line.startswith("DELETE"))
-    last = max(n for n, line in enumerate(batches.services.asked) if line.endswith(("/results", "/content")))
-    assert last < first
-
-
-@BOTH
 def test_who_wants_it_keeps_batches_at_their_service(batches: BatchRuns, vendor: Vendor) -> None:
     for _ in range(2):
         batches.run(vendor, options=["--keep-batches"])
@@ -66,38 +57,20 @@ def test_who_wants_it_keeps_batches_at_their_service(batches: BatchRuns, vendor:
     listed = batches.medhelm("batches", "--json").json
     assert [(one["state"], one["requests"]) for one in listed] == [("collected", N)]
     assert "still holds" in batches.medhelm("batches").err
-    # Asked without that wish, the next run deletes them, though it has nothing to buy.
     assert batches.run(vendor).json["cost_usd"] == 0
     assert (lying(batches), batches.kept) == (set(), [])
 
 
 @BOTH
-@pytest.mark.parametrize("n", [1, 3])
-def test_a_deletion_that_fails_is_a_note_and_tried_again(batches: BatchRuns, vendor: Vendor, n: int) -> None:
-    batches.services.deleting = [LIMITED] * n
-    for _ in range(n if vendor is ANTHROPIC else 1):
-        done = batches.run(vendor)
-        assert "could not be deleted at its service" in done.err
-        assert KEYS[vendor.variable] not in done.err
-        assert [batch.state for batch in batches.kept] == ["collected"]
+def test_a_deletion_that_fails_is_a_note_and_tried_again(batches: BatchRuns, vendor: Vendor) -> None:
+    batches.services.deleting = [LIMITED]
+    done = batches.run(vendor)
+    assert "could not be deleted at its service" in done.err
+    assert [batch.state for batch in batches.kept] == ["collected"]
     batches.services.deleting = []
     done = batches.run(vendor)
     assert (done.json["cost_usd"], "is deleted at its service" in done.err) == (0, True)
     assert (lying(batches), batches.kept) == (set(), [])
-
-
-@BOTH
-def test_an_overload_while_deleting_is_waited_out_and_a_server_that_cannot_delete_is_told(
-    batches: BatchRuns, vendor: Vendor
-) -> None:
-    batches.services.deleting = [
-        vendor.errors["overload"],
-        Answer(status=429, body=vendor.errors["rate limit"].body),
-    ]
-    batches.run(vendor)
-    assert lying(batches) == set()
-    batches.services.deleting = [Answer(status=405, body={"detail": "Method Not Allowed"})]
-    assert "could not be deleted at its service" in batches.run(vendor, options=("--store", "other")).err
 
 
 @POSIX
@@ -121,26 +94,6 @@ def test_requests_that_no_batch_was_made_of_are_deleted(batches: BatchRuns) -> N
     batches.services.failing = [("invalid_model", "The model is not there for batches.")]
     batches.run("openai-m", code=1)
     assert (batches.services.deleted, lying(batches), batches.kept) == (["file-0"], set(), [])
-
-
-def test_a_file_is_uploaded_once_however_often_its_batch_is_tried(
-    batches: BatchRuns, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ours, taken = OpenAIBatches._post, list[str]()
-
-    async def post(self: OpenAIBatches, url: str, body: bytes) -> dict[str, object]:
-        if len(taken) < 3:
-            taken.append(url)
-            batches.services.refusals = [OPENAI.errors["overload"]]
-        return await ours(self, url, body)
-
-    monkeypatch.setattr(OpenAIBatches, "_post", post)
-    batches.run("openai-m", options=("--attempts", "3"), code=1)
-    asked = batches.services.asked
-    assert (asked.count("POST /v1/files"), asked.count("POST /v1/batches")) == (1, 3)
-    assert batches.services.deleted == ["file-0"]  # it was given up
-    batches.run("openai-m")
-    assert lying(batches) == set()
 
 
 @POSIX
@@ -168,17 +121,3 @@ def test_another_programs_batch_of_the_same_size_is_neither_used_nor_deleted(bat
     Batches(batches.store).path(batch).unlink()
     batches.run("anthropic-m")
     assert len(batches.sizes) == 2
-
-
-def test_a_copy_of_the_store_is_told_when_the_other_has_collected_and_deleted(batches: BatchRuns) -> None:
-    batches.run("openai-m", options=["--keep-batches"])
-    (collected,) = batches.kept
-    batches.run("baseline/majority", options=("--store", "other"), batch=False)
-    digests = tuple(batches.services.taken[0])
-    other = Batches(Store(batches.benchmark.parent / "other"))
-    other.write(replace(collected, state=BatchState.SUBMITTED, digests=digests))
-    batches.run("openai-m")
-    done = batches.run("openai-m", options=("--store", "other"), code=1)
-    assert "no longer has batch" in done.err
-    assert "until a copy of this store has collected them" in done.err
-    assert (len(batches.sizes), batches.services.direct) == (1, [])

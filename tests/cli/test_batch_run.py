@@ -6,20 +6,14 @@ import json
 import signal
 import sys
 from time import time
-from typing import Any
 
-import duckdb
 import pytest
 
 from medhelm.domain.completion import REASONING_TOKENS
 from medhelm.models.batch.anthropic import AnthropicBatches
 from medhelm.models.batch.openai import OpenAIBatches
 from medhelm.models.cache import Cache
-from medhelm.models.cache_reader import CacheReader
 from medhelm.models.provider import LENGTH
-from medhelm.storage.judgments import read_replies
-from medhelm.storage.runs import load_runs, read_columns
-from medhelm.storage.store import Store
 from medhelm.storage.unfinished import Batches
 from tests.support.benchmarks.batched import COST_USD, BatchRuns, N, entry, killed, question, respond
 from tests.support.benchmarks.choice import make_benchmark
@@ -43,38 +37,27 @@ def limited(vendor: Vendor) -> Answer:
 
 
 @BOTH
-def test_the_file_of_a_batch_is_one_entry_of_the_audit_log(batches: BatchRuns, vendor: Vendor) -> None:
-    batches.run(vendor)
-    entries = batches.medhelm("audit", "show", "--json", "--last", "1000").json["entries"]
-    (upload,) = [entry for entry in entries if entry["requests"]]
-    assert (upload["requests"], upload["benchmark"], upload["method"]) == (N, "toy", "POST")
-    assert upload["bytes"] > N * 100
-    assert len(upload["digest"]) == 64
-    assert not any(other["benchmark"] for other in entries if other["method"] == "GET")
-
-
-@BOTH
-def test_a_batch_costs_half_and_gives_the_same_records(batches: BatchRuns, vendor: Vendor) -> None:
+def test_a_batch_costs_half_and_gives_the_same_records_once(batches: BatchRuns, vendor: Vendor) -> None:
     alone = batches.run(vendor, options=("--store", "direct"), batch=False)
     assert (len(batches.services.direct), batches.sizes) == (N, [])
-    together = batches.run(vendor, options=("--store", "batched"))
+    store = ("--store", "batched")
+    together = batches.run(vendor, options=store)
     assert (len(batches.services.direct), batches.sizes) == (N, [N])
     (direct,), (batched,) = alone.json["runs"], together.json["runs"]
     assert direct["cost_usd"] == pytest.approx(N * COST_USD)
     assert batched["cost_usd"] == together.json["cost_usd"] == HALF_USD
     assert (batched["metrics"], batched["tokens"]) == (direct["metrics"], direct["tokens"])
-    for store, factor in (("direct", 1.0), ("batched", 0.5)):
-        bill = batches.medhelm("cost", "--store", store, "--json").json
+    for name, factor in (("direct", 1.0), ("batched", 0.5)):
+        bill = batches.medhelm("cost", "--store", name, "--json").json
         assert bill["total"]["spent_usd"] == pytest.approx(factor * N * COST_USD), bill["total"]
-
-
-def test_what_a_batch_bought_is_not_bought_again(batches: BatchRuns) -> None:
-    batches.run("openai-m")
     asked = len(batches.services.asked)
-    again = batches.run("openai-m", batch=False)
-    assert (again.json["cost_usd"], again.json["runs"][0]["cost_usd"]) == (0, HALF_USD)
-    batches.run("openai-m")
+    for is_batch in (False, True):
+        again = batches.run(vendor, options=store, batch=is_batch).json
+        assert (again["cost_usd"], again["runs"][0]["cost_usd"]) == (0, HALF_USD)
     assert len(batches.services.asked) == asked
+    entries = batches.medhelm("audit", "show", "--json", "--last", "1000", *store).json["entries"]
+    (upload,) = [entry for entry in entries if entry["requests"]]
+    assert (upload["requests"], upload["benchmark"], upload["method"]) == (N, "toy", "POST")
 
 
 @BOTH
@@ -110,10 +93,8 @@ def test_a_run_killed_after_handing_over_comes_back_to_its_batch(batches: BatchR
     listed = batches.medhelm("batches", "--json").json
     assert [(one["batch"], one["requests"], one["state"]) for one in listed] == [(kept.remote_id, N, "submitted")]
     done = batches.run(vendor)
-    assert set(batches.services.handed_over.values()) == {1}
-    assert batches.services.direct == []
+    assert (set(batches.services.handed_over.values()), batches.services.direct) == ({1}, [])
     assert done.json["runs"][0]["cost_usd"] == HALF_USD
-    assert batches.medhelm("batches", "--json").json == []
 
 
 @POSIX
@@ -129,34 +110,11 @@ def test_a_run_killed_before_it_heard_that_its_batch_was_taken_finds_it(batches:
     assert batches.services.direct == []
 
 
-@BOTH
-def test_a_batch_whose_acknowledgement_got_lost_is_not_handed_over_twice(batches: BatchRuns, vendor: Vendor) -> None:
-    batches.services.lost = 1
-    batches.run(vendor)
-    assert (batches.sizes, batches.services.direct) == ([N], [])
-
-
 def test_an_intention_that_never_reached_the_service_is_handed_over(batches: BatchRuns) -> None:
     batches.services.refusals = [Answer(ending="reset")]
     batches.services.now = 1e9
     batches.run("anthropic-m")
     assert batches.sizes == [N]
-
-
-@POSIX
-def test_ctrl_c_leaves_the_batch_at_its_service(batches: BatchRuns) -> None:
-    batches.services.looks = 10**9
-    process = batches.start("openai-m")
-    batches.services.wait_for_a_look()
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=600)
-    assert process.returncode == 130
-    assert "continue at their service" in err
-    assert "Traceback" not in err
-    assert json.loads(out)["runs"] == []
-    batches.services.looks = 0
-    batches.run("openai-m")
-    assert set(batches.services.handed_over.values()) == {1}
 
 
 FATES = {0: "expired", 1: "expired", 2: "missing", 3: "garbled"}
@@ -176,39 +134,16 @@ def test_what_a_batch_leaves_open_is_asked_directly_at_the_full_price(batches: B
     assert (done.json["cost_usd"], done.json["runs"][0]["cost_usd"], spent) == (cost_usd, cost_usd, cost_usd)
 
 
-def test_what_was_left_open_is_not_handed_over_again_after_a_restart(batches: BatchRuns) -> None:
-    batches.services.fate = lambda body: "expired" if question(body) == 0 else ""
-    seen: list[int] = []
-
-    def failing_at_first(body: Body) -> Answer:
-        alone = bool(batches.services.direct and batches.services.direct[-1] is body)
-        seen.append(alone)
-        return OPENAI.errors["overload"] if alone and sum(seen) == 1 else respond(body)
-
-    batches.services.answer_with(failing_at_first)
-    batches.run("openai-m", options=("--attempts", "1"), code=1)
-    batches.run("openai-m")
-    assert len(batches.sizes) == 1
-    assert [question(body) for body in batches.services.direct] == [0, 0]
-
-
 @BOTH
-def test_a_failure_that_no_asking_mends_is_told(batches: BatchRuns, vendor: Vendor) -> None:
-    error = {"type": "invalid_request_error", "message": "No such thing."}
-    wrong = Answer(status=400, body={"type": "error", "error": error})
-    batches.services.answer_with(lambda body: wrong if question(body) == 2 else respond(body))
+def test_a_refusal_in_a_batch_is_an_answer_and_an_error_is_asked_about_directly(
+    batches: BatchRuns, vendor: Vendor
+) -> None:
+    error = {"type": "error", "error": {"type": "invalid_request_error", "message": "No such thing."}}
+    odd = {1: next(iter(vendor.refusals.values())), 2: Answer(status=400, body=error)}
+    batches.services.answer_with(lambda body: odd.get(question(body)) or respond(body))
     done = batches.run(vendor, code=1)
-    assert done.json["runs"][0]["failures"] == {"bad_request": 1}
+    assert done.json["runs"][0]["failures"] == {"refusal": 1, "bad_request": 1}
     assert [question(body) for body in batches.services.direct] == [2]
-
-
-@BOTH
-def test_a_refusal_in_a_batch_is_an_answer(batches: BatchRuns, vendor: Vendor) -> None:
-    refusal = next(iter(vendor.refusals.values()))
-    batches.services.answer_with(lambda body: refusal if question(body) == 1 else respond(body))
-    done = batches.medhelm(*batches.words(vendor), "--batch")
-    assert done.json["runs"][0]["failures"] == {"refusal": 1}
-    assert batches.services.direct == []
 
 
 @BOTH
@@ -217,39 +152,11 @@ def test_a_temperature_that_is_refused_is_left_out_of_a_second_batch(batches: Ba
         return respond(body) if vendor.temperature_of(body) is None else vendor.errors["temperature"]
 
     batches.services.answer_with(answering)
+    batches.services.refusals = [limited(vendor), vendor.errors["overload"]]  # of the submission, which is repeated
     done = batches.run(vendor)
     assert (batches.sizes, batches.services.direct) == ([N, N], [])
     assert "9 are submitted again without temperature" in done.err
     assert done.json["cost_usd"] == HALF_USD
-
-
-@BOTH
-def test_a_rate_limit_on_handing_over_is_waited_for(batches: BatchRuns, vendor: Vendor) -> None:
-    batches.services.refusals = [limited(vendor), vendor.errors["overload"]]
-    batches.run(vendor)
-    assert batches.sizes == [N]
-
-
-@BOTH
-def test_a_queue_that_is_full_is_emptied_before_more_is_handed_over(
-    batches: BatchRuns, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kind = OpenAIBatches if vendor is OPENAI else AnthropicBatches
-    upload, asked = kind._upload, list[int]()
-
-    async def uploaded(self: Any, *words: Any) -> Any:
-        asked.append(len(batches.sizes))
-        if len(asked) in (2, 3):
-            batches.services.refusals = [limited(vendor)]
-        return await upload(self, *words)
-
-    monkeypatch.setattr(kind, "_upload", uploaded)
-    monkeypatch.setattr(kind, "max_requests", 4)
-    done = batches.run(vendor, options=("--attempts", "2"))
-    assert "the rest is submitted once the other batches are done" in done.err
-    assert asked == [0, 1, 1, 1, 2]
-    assert (batches.sizes, batches.services.direct) == ([4, 4, 1], [])
-    assert set(batches.services.handed_over.values()) == {1}
 
 
 @BOTH
@@ -266,29 +173,14 @@ def test_a_batch_that_is_refused_as_a_whole_is_told_and_nothing_is_asked_at_the_
     done = batches.run("openai-m", "anthropic-m", code=1)
     assert "rejected as a whole: The model is not there for batches." in done.err
     assert batches.services.direct == []
-    assert {run["model"]: run["status"] for run in done.json["runs"]} == {
-        "openai-m": "failed",
-        "anthropic-m": "complete",
-    }
-
-
-def test_a_batch_that_is_too_much_for_the_account_is_handed_over_in_parts(batches: BatchRuns) -> None:
-    batches.services.failing = [("token_limit_exceeded", "Enqueued token limit reached.")]
-    done = batches.run("openai-m")
-    assert batches.sizes == [4, 4, 1]
-    assert "submitted again in smaller parts" in done.err
-    # One at a time at first, and more as they are taken.
-    order = [line for line in batches.services.asked if line.startswith(("POST /v1/batches", "GET /v1/batches/"))]
-    made = [n for n, line in enumerate(order) if line == "POST /v1/batches"]
-    assert len(made) == 4
-    assert made[3] == made[2] + 1 > made[1] + 2
+    assert [run["status"] for run in done.json["runs"]] == ["failed", "complete"]
 
 
 def test_an_account_that_may_have_little_waiting_gets_no_more_at_once(batches: BatchRuns) -> None:
     services = batches.services
     services.room, services.looks = 5, 2
     batches.benchmark = make_benchmark(batches.benchmark.parent, n=40)
-    batches.run("openai-m")
+    assert "submitted again in smaller parts" in batches.run("openai-m").err
     assert (sum(batches.sizes), services.direct) == (40, [])
     assert set(services.handed_over.values()) == {1}
     assert len(services.batches) - len(services.taken) <= len(services.taken), "refused ones"
@@ -326,34 +218,7 @@ def test_a_clock_that_is_hours_off_hides_no_batch(batches: BatchRuns, vendor: Ve
     assert batches.sizes == [N, N]
 
 
-@BOTH
-def test_lines_about_other_requests_and_second_lines_change_nothing(
-    batches: BatchRuns, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    results, state, files = batches.services._results, batches.services._state, batches.services.files
-
-    def noisy(content: bytes) -> bytes:
-        lines = content.strip().split(b"\n")
-        stray = [line.replace(b'"custom_id": "', b'"custom_id": "ff') for line in lines]
-        return b"\n".join([*stray, *lines, *reversed(lines), b"", b"[]", b"null", b"\xff"])
-
-    def changed(batch: dict[str, Any]) -> Body:
-        document = state(batch)
-        if vendor is OPENAI and document["status"] == "completed":
-            files["file-1"] = noisy(files["file-1"])
-        return document
-
-    if vendor is ANTHROPIC:
-        monkeypatch.setattr(batches.services, "_results", lambda batch: noisy(results(batch)))
-    monkeypatch.setattr(batches.services, "_state", changed)
-    done = batches.run(vendor)
-    assert (batches.services.direct, done.json["cost_usd"]) == ([], HALF_USD)
-    assert done.json["runs"][0]["metrics"]["exact_match"]["value"] == 1.0
-
-
 def test_batches_are_split_by_the_service_s_limits(batches: BatchRuns, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (OpenAIBatches.max_requests, AnthropicBatches.max_requests) == (50_000, 100_000)
-    assert OpenAIBatches.max_bytes <= 200 * 10**6 < AnthropicBatches.max_bytes <= 256 * 10**6
     monkeypatch.setattr(OpenAIBatches, "max_requests", 4)
     monkeypatch.setattr(AnthropicBatches, "max_bytes", 1000)
     batches.run("openai-m", "anthropic-m")
@@ -388,14 +253,6 @@ def test_two_batch_apis_a_direct_provider_and_judges_of_all_three_in_one_run(bat
     assert set(batches.services.handed_over.values()) == {1}
 
 
-def test_a_budget_that_the_batches_may_pass_is_told_before_anything_is_handed_over(batches: BatchRuns) -> None:
-    most = batches.medhelm("plan", *batches.words("openai-m")[1:], "--batch").json["batch_cost_usd"]["max"]
-    done = batches.run("openai-m", options=("--max-cost", str(most * 0.99)), code=3)
-    assert "none was submitted" in done.err
-    assert batches.services.asked == []
-    batches.run("openai-m", options=("--max-cost", str(most * 1.01)))
-
-
 def test_a_smaller_run_collects_the_whole_of_an_earlier_batch(batches: BatchRuns) -> None:
     batches.leave_waiting("openai-m")
     batches.run("openai-m", options=("--limit", "3"))
@@ -405,34 +262,11 @@ def test_a_smaller_run_collects_the_whole_of_an_earlier_batch(batches: BatchRuns
     assert set(batches.services.handed_over.values()) == {1}
 
 
-def test_a_damaged_file_of_a_batch_stops_before_anything_is_sent(batches: BatchRuns) -> None:
-    batches.run("openai-m")
-    (batches.store.folder / "batches" / "medhelm-x.json").write_text("{", encoding="utf-8")
-    asked = len(batches.services.asked)
-    assert "medhelm-x.json is damaged" in batches.run("anthropic-m", code=2).err
-    assert len(batches.services.asked) == asked
-
-
 def test_a_batch_that_the_service_has_forgotten_is_told_and_not_bought_again(batches: BatchRuns) -> None:
     batches.leave_waiting("openai-m")
     batches.services.batches.clear()
     assert "the service no longer has batch batch_0" in batches.run("openai-m", code=1).err
     assert (len(batches.sizes), batches.services.direct) == (1, [])
-
-
-def test_nobody_s_batch_is_there_at_first(batches: BatchRuns) -> None:
-    assert batches.medhelm("batches").code == 2
-    batches.run("baseline/majority")
-    listed = batches.medhelm("batches")
-    assert (listed.code, listed.out) == (0, "no batch is pending\n")
-
-
-def test_a_run_without_batches_says_what_waits_in_one(batches: BatchRuns) -> None:
-    batches.leave_waiting("openai-m")
-    other = batches.medhelm(*batches.words("anthropic-m"))
-    assert "are in batch" not in other.err
-    done = batches.run("openai-m", batch=False)
-    assert "openai-m: 9 requests are pending in batch batch_0 and are sent again now" in done.err
 
 
 @POSIX
@@ -445,10 +279,8 @@ def test_two_processes_share_one_batch(batches: BatchRuns) -> None:
     assert "waiting for it" in second.stderr.readline()
     batches.services.looks = 0
     ends = [process.communicate(timeout=600)[0] for process in (first, second)]
-    assert [first.returncode, second.returncode] == [0, 0]
     assert [json.loads(out)["runs"][0]["cost_usd"] for out in ends] == [HALF_USD] * 2
-    assert set(batches.services.handed_over.values()) == {1}
-    assert batches.services.direct == []
+    assert (set(batches.services.handed_over.values()), batches.services.direct) == ({1}, [])
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -460,11 +292,6 @@ def test_one_model_under_two_names_is_bought_once_if_they_share_completions(batc
     done = batches.run("one", "two")
     assert batches.sizes == [N] * (1 if shared else 2)
     assert done.json["cost_usd"] == pytest.approx(sum(batches.sizes) * COST_USD / 2)
-
-
-def test_questions_that_two_benchmarks_share_are_handed_over_once(batches: BatchRuns) -> None:
-    batches.run("anthropic-m", options=[str(make_benchmark(batches.benchmark.parent, name="twin", n=N))])
-    assert batches.sizes == [N]
 
 
 def test_a_judge_s_second_try_is_asked_directly(batches: BatchRuns) -> None:
@@ -482,9 +309,6 @@ def test_a_judge_s_second_try_is_asked_directly(batches: BatchRuns) -> None:
     assert batches.sizes == [4, 4]
     assert [body["model"] for body in batches.services.direct] == ["judge-o"]
     assert done.json["cost_usd"] == pytest.approx((8 / 2 + 1) * COST_USD)
-    (run,) = load_runs(batches.store)
-    assert run.jury_result is not None
-    assert run.jury_result.tallies["openai-judge"].cost_usd == pytest.approx((4 / 2 + 1) * COST_USD)
 
 
 def test_the_plan_shows_both_prices(batches: BatchRuns) -> None:
@@ -492,20 +316,13 @@ def test_the_plan_shows_both_prices(batches: BatchRuns) -> None:
     judges = ["--judge", "openai-judge", "--judge", "google-judge"]
     words = ["plan", *batches.words("openai-m", "google-m", "baseline/majority")[1:], *judges]
     direct, both = batches.medhelm(*words).json, batches.medhelm(*words, "--batch").json
-    assert "batch_cost_usd" not in direct
     assert both["cost_usd"] == direct["cost_usd"]
     rows = {(row["model"], row["role"]): row for row in both["rows"]}
     for key, share in ((("openai-m", "model"), 0.5), (("google-m", "model"), 1.0), (("google-judge", "judge"), 1.0)):
         row = rows[key]
         assert row["batch_cost_usd"] == pytest.approx({k: share * v for k, v in row["cost_usd"].items()})
-    # First tries cost half, second tries do not: at most there is one of each.
     judge = rows["openai-judge", "judge"]
-    assert 0.5 < judge["batch_cost_usd"]["max"] / judge["cost_usd"]["max"] < 0.8
-    assert 0.5 <= judge["batch_cost_usd"]["expected"] / judge["cost_usd"]["expected"] < 0.6
-    sums = {part: sum(row["batch_cost_usd"][part] for row in both["rows"]) for part in ("expected", "max")}
-    assert both["batch_cost_usd"] == pytest.approx(sums)
-    table = batches.medhelm(*[word for word in words if word != "--json"], "--batch")
-    assert "batch prices are half the full prices" in table.out
+    assert 0.5 < judge["batch_cost_usd"]["max"] / judge["cost_usd"]["max"] < 0.8, "second tries cost the full price"
     assert batches.services.asked == []
 
 
@@ -514,59 +331,14 @@ def test_the_plan_shows_both_prices(batches: BatchRuns) -> None:
 def test_the_plan_knows_what_waits_in_a_batch(batches: BatchRuns, vendor: Vendor) -> None:
     words = ["plan", *batches.words(vendor, "google-m")[1:]]
     before = batches.medhelm(*words, "--batch").json
-    assert {row["waiting"] for row in before["rows"]} == {0}
     batches.leave_waiting(vendor)
     after = batches.medhelm(*words, "--batch").json
-    assert [(row["model"], row["waiting"], row["cached"]) for row in after["rows"]] == [
-        (f"{vendor.provider}-m", N, 0),
-        ("google-m", 0, 0),
-    ]
+    assert [(row["waiting"], row["cached"]) for row in after["rows"]] == [(N, 0), (0, 0)]
     assert after["batch_cost_usd"] == before["batch_cost_usd"]  # handed over, and not charged yet
-    table = batches.medhelm(*(word for word in words if word != "--json"), "--batch")
-    assert "cached  waiting" in table.out
-    assert "9 requests `waiting` in submitted batches will be collected, not sent again" in table.out
     warnings = " ".join(batches.medhelm(*words).json["warnings"])
     assert "9 of the requests are in batches (`medhelm batches`) and would be sent again" in warnings
-    batches.run(vendor)
-    assert {row["waiting"] for row in batches.medhelm(*words, "--batch").json["rows"]} == {0}
-
-
-@POSIX
-def test_the_plan_knows_which_judgments_wait(batches: BatchRuns) -> None:
-    batches.benchmark = write_benchmark(batches.benchmark.parent, n=4)
-    batches.run("openai-m")
-    batches.services.looks = 10**9
-    with killed(batches.start("openai-m", more=JUDGE)):
-        batches.services.wait_for_batches(2)
-    planned = batches.medhelm("plan", *batches.words("openai-m")[1:], *JUDGE, "--batch").json
-    assert [(row["role"], row["cached"], row["waiting"]) for row in planned["rows"]] == [
-        ("model", 4, 0),
-        ("judge", 0, 4),
-    ]
-
-
-@pytest.mark.parametrize("format", ["csv", "parquet"])
-def test_exports_say_what_was_bought_in_a_batch(batches: BatchRuns, format: str) -> None:
-    batches.services.fate = lambda body: "expired" if question(body) == 0 else ""
-    batches.run("openai-m", "google-m", options=("--limit", "3"))
-    out = batches.benchmark.parent / "out"
-    assert batches.medhelm("export", format, out).code == 0
-    with duckdb.connect() as connection:
-        query = f"SELECT model, position, batched FROM '{out}/records.{format}' ORDER BY ALL"
-        rows = connection.execute(query).fetchall()
-    assert rows == [*(("google-m", i, False) for i in range(3)), *(("openai-m", i, i > 0) for i in range(3))]
-
-
-def test_what_is_kept_of_a_reply_says_that_it_came_from_a_batch(batches: BatchRuns) -> None:
-    batches.benchmark = write_benchmark(batches.benchmark.parent, n=4)
-    batches.run("openai-m", "google-m", options=JUDGE)
-    runs = {run.model: run for run in load_runs(batches.store)}
-    assert read_columns(runs["openai-m"], ["batched"])["batched"] == [True] * 4
-    assert read_columns(runs["google-m"], ["batched"])["batched"] == [False] * 4
-    assert {reply.completion.batched for said in read_replies(runs["google-m"]).values() for reply in said} == {True}
-    with CacheReader(batches.store.cache_file) as journal:
-        bought = sorted((one.model, one.batched) for one in journal.purchases())
-    assert bought == [("google-m", False)] * 4 + [("openai-judge", True)] * 4 + [("openai-m", True)] * 4
+    done = batches.run(vendor, batch=False)
+    assert "9 requests are pending in batch" in done.err
 
 
 @POSIX
@@ -582,9 +354,6 @@ def test_a_second_ctrl_c_does_not_wait_for_a_handing_over_that_hangs(batches: Ba
     assert process.returncode == 130
     assert "Traceback" not in err
     batches.services.release()
-    listed = batches.medhelm("batches", "--json").json
-    assert [(one["state"], one["batch"], one["requests"]) for one in listed] == [("intended", None, N)]
-    assert "intended" in batches.medhelm("batches").out
     batches.run("openai-m")
     assert set(batches.services.handed_over.values()) == {1}
 
@@ -597,6 +366,18 @@ def test_answers_that_break_off_on_their_way_are_fetched_again(batches: BatchRun
     assert done.json["cost_usd"] == HALF_USD
 
 
+def test_a_budget_that_batches_may_pass_stops_before_they_are_handed_over(batches: BatchRuns) -> None:
+    batches.benchmark = write_benchmark(batches.benchmark.parent, n=4)
+    rows = batches.medhelm("plan", *batches.words("openai-m")[1:], *JUDGE, "--batch").json["rows"]
+    (most,) = (row["batch_cost_usd"]["max"] for row in rows if row["role"] == "model")
+    done = batches.run("openai-m", options=(*JUDGE, "--max-cost", str(most * 0.99)), code=3)
+    assert ("none was submitted" in done.err, batches.services.asked) == (True, [])
+    batches.run("openai-m", options=(*JUDGE, "--max-cost", str(most * 1.01)), code=3)
+    assert (batches.sizes, batches.services.direct) == ([4], [])
+    batches.run("openai-m", options=(*JUDGE, "--max-cost", "1"))
+    assert batches.sizes == [4, 4]
+
+
 def test_prompts_are_cut_to_fit_in_a_batch_as_they_are_alone(batches: BatchRuns) -> None:
     batches.benchmark = make_benchmark(batches.benchmark.parent, n=4, extra="shorten: question\n")
     words = " ".join(f"The {n}th day was like the one before." for n in range(60))
@@ -606,20 +387,7 @@ def test_prompts_are_cut_to_fit_in_a_batch_as_they_are_alone(batches: BatchRuns)
         file.write(f"small: {entry(OPENAI, batches.services, 'small', window=200)}\n")
     batches.run("small", options=("--store", "direct"), batch=False)
     batches.run("small", options=("--store", "batched"))
-    assert len(batches.services.direct) == 4
     (batch,) = batches.services.batches.values()
     prompts = {OPENAI.prompt_of(body) for _, body in batch["requests"]}
     assert prompts == {OPENAI.prompt_of(body) for body in batches.services.direct}
     assert all(len(prompt) < len(words) for prompt in prompts)
-    (run,) = load_runs(Store(batches.benchmark.parent / "batched"))
-    assert run.n_truncated == 4
-
-
-def test_a_budget_that_the_judges_may_pass_stops_before_they_are_asked_and_keeps_the_rest(batches: BatchRuns) -> None:
-    batches.benchmark = write_benchmark(batches.benchmark.parent, n=4)
-    rows = batches.medhelm("plan", *batches.words("openai-m")[1:], *JUDGE, "--batch").json["rows"]
-    (most,) = (row["batch_cost_usd"]["max"] for row in rows if row["role"] == "model")
-    batches.run("openai-m", options=(*JUDGE, "--max-cost", str(most * 1.01)), code=3)
-    assert (batches.sizes, batches.services.direct) == ([4], [])
-    batches.run("openai-m", options=(*JUDGE, "--max-cost", "1"))
-    assert batches.sizes == [4, 4]

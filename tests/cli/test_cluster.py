@@ -36,52 +36,23 @@ def neural(tmp_path: Path, install: Install) -> Path:
     return place
 
 
-@pytest.mark.parametrize(
-    ("address", "message"),
-    [
-        ("ray://10.0.0.5:10001", "ray job submit -- medhelm run ... --cluster auto"),
-        ("auto", "this machine belongs to no Ray cluster"),
-        ("10.0.0.5", "write `auto` or HOST:PORT"),
-        ("127.0.0.1:1", "no Ray cluster is running there"),
-    ],
-)
 def test_without_a_cluster_nothing_is_stored(
-    neural: Path, medhelm: Medhelm, address: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    neural: Path, medhelm: Medhelm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    assert_refused(medhelm("run", neural, "--model", "baseline/majority", "--cluster", address), message)
-    assert medhelm("run", neural, "--model", "baseline/majority").code == 0
-    monkeypatch.setenv("MEDHELM_CLUSTER", address)
+    run, message = ("run", neural, "--model", "baseline/majority"), "this machine belongs to no Ray cluster"
+    assert_refused(medhelm(*run, "--cluster", "auto"), message)
+    assert medhelm(*run).code == 0
+    monkeypatch.setenv("MEDHELM_CLUSTER", "auto")
     assert_refused(medhelm("rescore", neural), message)
-
-
-def test_without_ray_the_command_says_how_to_install_it(
-    neural: Path, medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connection, "find_spec", lambda name: None)
-    assert_refused(
-        medhelm("run", neural, "--model", "baseline/majority", "--cluster", "auto"), "pip install '.[ray]'", code=4
-    )
-
-
-def test_offline_no_other_machine_is_contacted(neural: Path, medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("socket.create_connection", lambda *_: pytest.fail("a connection"))
-    assert_refused(
-        medhelm("run", neural, "--model", "baseline/majority", "--cluster", "10.0.0.5:6379", "--offline"),
-        "the cluster has 10.0.0.5",
-    )
-
-
-def test_a_number_of_actors_without_a_cluster_is_refused(tmp_path: Path, medhelm: Medhelm) -> None:
-    assert_refused(
-        medhelm("run", make_benchmark(tmp_path), "--model", "baseline/majority", "--actors", "2"),
-        "--actors 2 is for a cluster: add --cluster auto",
-    )
+    assert_refused(medhelm(*run, "--cluster", "10.0.0.5:6379", "--offline"), "the cluster has 10.0.0.5")
+    monkeypatch.setattr(connection, "find_spec", lambda name: None)
+    assert_refused(medhelm(*run), "pip install '.[ray]'", code=4)
 
 
 def test_an_evaluation_that_needs_no_cluster_joins_none(tmp_path: Path, medhelm: Medhelm) -> None:
-    done = succeeded(
-        medhelm("run", make_benchmark(tmp_path), "--model", "baseline/majority", "--cluster", "ray://nowhere:1")
-    )
-    assert "--cluster has no effect" in done.err
+    run = ("run", make_benchmark(tmp_path), "--model", "baseline/majority")
+    assert_refused(medhelm(*run, "--actors", "2"), "--actors 2 is for a cluster: add --cluster auto")
+    assert "--cluster has no effect" in succeeded(medhelm(*run, "--cluster", "ray://nowhere:1")).err

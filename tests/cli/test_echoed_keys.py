@@ -15,7 +15,6 @@ from tests.support.servers.openai import Answer, Server
 KEY = "gw-Q7/zP4vLs9Xk2TnB8mD"
 REDIRECTS = {
     "user name": f"http://user:{KEY}@elsewhere.example/login",
-    "path": f"http://elsewhere.example/login/{KEY}/start",
     "lower case": f"http://elsewhere.example/{KEY.lower()}",
     "base64": f"http://elsewhere.example/{b64encode(b'Bearer ' + KEY.encode()).decode()}",
     "relative": f"/login/{KEY}",

@@ -32,10 +32,8 @@ def store(medhelm: Medhelm, tmp_path: Path) -> Path:
     "command",
     [
         ("leaderboard",),
-        ("leaderboard", "--format", "md"),
         ("leaderboard", "--by", "head-to-head", "--format", "md"),
         ("cost",),
-        ("compare", "evil", "baseline/random"),
         ("compare", "evil", "baseline/random", "--format", "md"),
         ("show", "pubmed_qa", "nothing", "--model", "\x1b]0;t\x07"),
     ],

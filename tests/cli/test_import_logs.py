@@ -18,57 +18,28 @@ def test_a_folder_of_logs(medhelm: Medhelm) -> None:
     done = succeeded(medhelm("import", "inspect", INSPECT, INSPECT / "short_0.3.50.json", "--json"))
     runs = done.json["runs"]
     assert done.json["skipped"] == []
-    assert [(run["benchmark"], run["model"], run["state"]) for run in runs] == [
-        ("short", "invented/m", "new"),
-        ("options", "invented/m", "new"),
-        ("options", "invented/m", "new"),
-        ("short", "hanging/m", "new"),
-        ("short", "invented/m", "new"),
-        ("short", "invented/m", "new"),
-    ]
+    assert [run["benchmark"] for run in runs] == ["short", "options", "options", "short", "short", "short"]
     assert [run["status"] for run in runs] == ["partial", "complete", "complete", "partial", "complete", "complete"]
     last = runs[-1]
     assert (last["n"], last["n_failed"], last["main_metric"]) == (5, 2, "match")
     assert last["metrics_by_rule"]["published"]["match"]["value"] == pytest.approx(1 / 3)
-    assert last["origin"]["harness"] == "inspect"
-    assert last["origin"]["version"] == "0.3.50"
-    assert last["origin"]["our_task"] is False
-
-
-def test_the_same_logs_again_change_nothing(medhelm: Medhelm) -> None:
-    before = medhelm("import", "inspect", INSPECT, "--json").json["runs"]
+    assert (last["origin"]["harness"], last["origin"]["version"]) == ("inspect", "0.3.50")
     again = medhelm("import", "inspect", INSPECT, "--json").json["runs"]
     assert {run["state"] for run in again} == {"unchanged"}
-    assert [run["run_dir"] for run in again] == [run["run_dir"] for run in before]
 
 
 def test_sample_files_of_lm_eval(medhelm: Medhelm) -> None:
+    """The pancreas` has a small t, which the task ignores and `exact_match` does not."""
+    plain = medhelm("import", "lm-eval", LM_EVAL, "--no-rescore", "--store", "plain")
+    assert "3 of 3 runs have no corrected score yet: run `medhelm rescore`." in plain.out
     done = succeeded(medhelm("import", "lm-eval", LM_EVAL))
-    assert "invented_choice" in done.out
-    assert "Exact match strict" in done.out
     assert "options were compared by log-likelihood" in done.err
-    shown = medhelm("show", "invented_short", "1")
-    assert "Which organ makes insulin?" in shown.out
-    assert "the pancreas" in shown.out
-    again = medhelm("import", "lm-eval", LM_EVAL, "--json")
-    assert {run["state"] for run in again.json["runs"]} == {"unchanged"}
-    assert "0.400 [" in medhelm("leaderboard", "--scoring", "published").out
-
-
-def test_scoring_at_once(medhelm: Medhelm) -> None:
-    """Metrics that compare completions with targets are computed by the corrected rule, too.
-
-    For `exact_match` on an open question, `the pancreas` has a small t, which the task ignores.
-    """
-    done = medhelm("import", "lm-eval", LM_EVAL, "--json")
-    few = next(run for run in done.json["runs"] if run["benchmark"] == "invented_few")
+    assert "Which organ makes insulin?" in medhelm("show", "invented_short", "1").out
+    again = medhelm("import", "lm-eval", LM_EVAL, "--json").json["runs"]
+    assert {run["state"] for run in again} == {"unchanged"}
+    few = next(run for run in again if run["benchmark"] == "invented_few")
     assert few["metrics_by_rule"]["published"]["exact_match"]["value"] == pytest.approx(0.4)
     assert few["metrics_by_rule"]["corrected"]["exact_match"]["value"] == pytest.approx(0.2)
-
-
-def test_without_scoring(medhelm: Medhelm) -> None:
-    done = medhelm("import", "lm-eval", LM_EVAL, "--no-rescore")
-    assert "3 of 3 runs have no corrected score yet: run `medhelm rescore`." in done.out
 
 
 def test_what_cannot_be_read_is_named_and_the_rest_goes_on(medhelm: Medhelm, tmp_path: Path) -> None:
@@ -89,19 +60,9 @@ def test_what_cannot_be_read_is_named_and_the_rest_goes_on(medhelm: Medhelm, tmp
     assert "this folder has no Inspect log" in reasons["nothing"]
     assert "it is truncated" in reasons["cut.eval"]
     assert "not an Inspect log" in reasons["other.json"]
-    for name in reasons:
-        assert f"{name} was skipped" in done.err
-
-
-@pytest.mark.parametrize(("command", "name"), [("inspect", "x.eval"), ("lm-eval", "samples_x.jsonl")])
-def test_nothing_at_all(medhelm: Medhelm, tmp_path: Path, command: str, name: str) -> None:
-    (tmp_path / name).write_text("{}")
-    assert_refused(
-        medhelm("import", command, name, "nowhere"),
-        "no file could be imported",
-        f"{name}: ",
-        "nowhere: this file or folder does not exist.",
-    )
+    assert "cut.eval was skipped" in done.err
+    (tmp_path / "x.jsonl").write_text("{}")
+    assert_refused(medhelm("import", "lm-eval", "x.jsonl", "nowhere"), "no file could be imported", "x.jsonl: ")
 
 
 def ours(tmp_path: Path, **metadata: str) -> Path:
@@ -134,63 +95,3 @@ def test_invented_rows_never_stand_beside_real_data(medhelm: Medhelm, tmp_path: 
     )
     unknown = medhelm("import", "inspect", ours(tmp_path, tier="sample", benchmark="my_own"))
     assert "the benchmark my_own is unknown (use --benchmarks DIR" in unknown.err
-
-
-LETTERED = "Which drug irreversibly inhibits COX?\nA. Warfarin\nB. Aspirin\nAnswer:"
-
-
-def samples(folder: Path, *, target: str = "B", completion: str = "Reasoning ...\n\nThe answer is B.") -> Path:
-    """A file of lm-eval with two filters, the first of which finds nothing."""
-    rows = [
-        {
-            "doc_id": n, "doc": {}, "target": target, "resps": [[completion]], "filter": name,
-            "arguments": {"gen_args_0": {"arg_0": LETTERED, "arg_1": {"max_gen_toks": 99}}},
-            "metrics": ["exact_match"], "exact_match": float(name == "flexible-extract"),
-        }
-        for n in range(3)
-        for name in ("strict-match", "flexible-extract")
-    ]  # fmt: skip
-    folder.mkdir()
-    text = "".join(json.dumps(row) + "\n" for row in rows)
-    (folder / "samples_toy_2026-01-01T00-00-00.1.jsonl").write_text(text, encoding="utf-8")
-    return folder
-
-
-def test_the_board_of_an_import_shows_values(medhelm: Medhelm, tmp_path: Path) -> None:
-    done = medhelm("import", "lm-eval", samples(tmp_path / "model"))
-    assert "corrected score" not in done.out + done.err
-    board = medhelm("leaderboard")
-    assert "1.000 [" in board.out
-    for words in ("No model has", "rescore", "scale of these metrics"):
-        assert words not in board.out
-
-
-@pytest.mark.parametrize("log", ["options_0.3.285.eval", "options_0.3.50.eval", "short_0.3.285.eval"])
-def test_the_board_of_inspects_tasks_shows_values(medhelm: Medhelm, log: str) -> None:
-    done = medhelm("import", "inspect", INSPECT / log, "--json").json["runs"][0]
-    corrected, published = (done["metrics_by_rule"][rule][done["main_metric"]] for rule in ("corrected", "published"))
-    assert corrected["n"] == published["n"]
-    assert corrected["value"] >= published["value"]
-    assert "No model has" not in medhelm("leaderboard").out
-
-
-def test_advice_is_what_can_help(medhelm: Medhelm, tmp_path: Path) -> None:
-    done = medhelm("import", "lm-eval", samples(tmp_path / "model", target="acetylsalicylic acid"))
-    reason = "`exact_match_flexible-extract` selects a part of the completion"
-    assert f"1 of 1 runs has no corrected score: {reason}" in done.out
-    board = medhelm("leaderboard").out
-    for text in (done.out, board):
-        assert "medhelm rescore" not in text
-        assert "--scoring published` shows the scores of the" in text
-    assert "No model has a corrected score on any benchmark." in board
-    assert "1.000 [" in medhelm("leaderboard", "--scoring", "published").out
-
-
-def test_imports_count_completions_without_an_answer(medhelm: Medhelm, tmp_path: Path) -> None:
-    folder = samples(tmp_path / "model", completion="More tests would help.")
-    for option in ("--rescore", "--no-rescore"):
-        store = tmp_path / option
-        assert medhelm("import", "lm-eval", folder, option, "--store", store).code == 0
-        (run,) = medhelm("runs", "list", "--store", store, "--json").json["runs"]
-        assert run["completion_counts"]["unreadable"] == 3
-    assert "3 of 3 completions on toy hold no readable answer" in medhelm("leaderboard", "--store", store).out

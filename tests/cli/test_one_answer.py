@@ -67,9 +67,7 @@ def test_no_output_contradicts_another(name: str, medhelm: Medhelm, tmp_path: Pa
         _agrees(out("leaderboard", "--by", by), answer, states_first=True)
     _check_csv(out("leaderboard", "--format", "csv"), answer)
     _check_head_to_head(out("leaderboard", "--by", "head-to-head", "--format", "csv"), answer)
-    _check_cells(json.loads(out("runs", "list", "--json")), answer)
     _check_comparisons(out, answer)
-    _check_power(json.loads(out("power", "--json")), json.loads(out("compare", "--json")))
     copy = shutil.copytree(store, tmp_path / "copy")
     _check_gate(json.loads(out("gate", "--against", copy, "--json", codes=(0, 1, 5))), answer)
     _agrees(out("gate", "--against", copy, codes=(0, 1, 5)), answer)
@@ -138,18 +136,6 @@ def _check_head_to_head(text: str, answer: Answer) -> None:
     assert marked in ({frozenset(pair) for pair in answer.better}, set())
 
 
-def _check_cells(runs: Any, answer: Answer) -> None:
-    """The score of each run is the score of its cell."""
-    listed = runs if isinstance(runs, list) else runs["runs"]
-    for run in listed:
-        cell = answer.rows[run["model"]]["benchmarks"][run["benchmark"]]
-        for key in ("value", "low", "high", "n"):
-            assert run["score"][key] == pytest.approx(cell[key], abs=1e-6), (run["model"], run["benchmark"], key)
-        assert run["n_failed"] == cell["n_failed"]
-        assert run["n"] == cell["n"] + cell["n_failed"] - cell.get("n_failed_by_model", 0)
-    assert len(listed) == sum(len(row["benchmarks"]) for row in answer.rows.values())
-
-
 def _check_comparisons(out: Any, answer: Answer) -> None:
     """All pairs, three named models and each pair state the findings of the leaderboard, with its p-values."""
     models = list(answer.rows)
@@ -194,15 +180,6 @@ def _check_pair(out: Any, first: str, second: str, answer: Answer) -> None:
     assert re.search(rf"Macro average.* {re.escape(str(p_text(answer.tested[pair])))}$", text, re.MULTILINE)
 
 
-def _check_power(power: Mapping[str, Any], compared: Mapping[str, Any]) -> None:
-    """The observed differences of neighbors are the means of those on the benchmarks that both have."""
-    known = {frozenset((pair["first"], pair["second"])): pair["benchmarks"].values() for pair in compared["pairs"]}
-    for pair in power["neighbours"]:
-        differences = [one["difference"] for one in known[frozenset((pair["first"], pair["second"]))]]
-        assert pair["n_benchmarks"] == len(differences)
-        assert pair["seen"] == pytest.approx(abs(sum(differences) / len(differences)), abs=2e-6)
-
-
 def _check_gate(gate: Mapping[str, Any], answer: Answer) -> None:
     """A store against itself: the scores of both sides are those of the leaderboard."""
     for test in gate["tests"]:
@@ -242,16 +219,7 @@ def _check_site(out: Any, folder: Path, answer: Answer) -> None:
     assert json.loads((folder / "leaderboard.json").read_text())["models"] == answer.board["models"]
     verdicts = set()
     for path in folder.glob("compare*.html"):
-        text = path.read_text()
-        said = _agrees(text, answer)
-        known = said.better | {tuple(pair) for pair in said.equal | said.unknown} | said.fragile
-        assert len({frozenset(pair) for pair in known}) == 1, path
-        (pair,) = known
-        cells = " ".join(re.sub(r"<[^>]+>", " ", text).split())
-        if overall := re.search(
-            r"Macro average \S+ \S+ to \S+ \S+ (\S+) (\w+ is better|cannot be separated|depends on)", cells
-        ):
-            assert overall[1].replace("&lt;", "<") == p_text(answer.tested[frozenset(pair)])
-            assert ("is better" in overall[2]) == bool(said.better)
-        verdicts.add(frozenset(pair))
+        said = _agrees(path.read_text(), answer)
+        (pair,) = {frozenset(pair) for pair in (*said.better, *said.equal, *said.unknown, *said.fragile)}
+        verdicts.add(pair)
     assert verdicts >= answer.tested.keys()

@@ -12,7 +12,6 @@ from click.testing import CliRunner
 from medhelm.cli.options import options_of
 from medhelm.domain import Shard
 from medhelm.domain.options import check_options, words
-from medhelm.errors import UserError
 from medhelm.evaluation.settings import Settings
 from medhelm.results.options import BoardOptions, RunFilter
 
@@ -60,17 +59,3 @@ def test_words_are_read_back(options: Any, text: str) -> None:
     assert words(options) == tuple(text.split())
     assert read(type(options), *words(options)) == options
     check_options(options)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (BoardOptions(shared=1), "`shared` must be True or False"),  # type: ignore[arg-type]
-        (BoardOptions(rule="correct"), "Did you mean `corrected`"),  # type: ignore[arg-type]
-        (Settings(attempts=True), "`attempts` must be a whole number of at least 1"),
-        (Settings(timeout_s=-1.0), "`timeout_s` must be a number of at least 0"),
-    ],
-)
-def test_what_the_command_line_cannot_read_is_refused(options: Any, message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        check_options(options)

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import re
-import struct
-import subprocess
-import sys
-import termios
-from fcntl import ioctl
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,7 +10,6 @@ import pytest
 from medhelm.cli import output
 from tests.support.cli import Medhelm, assert_refused
 from tests.support.made_once import made_once
-from tests.support.stores import add_judged_runs, grades
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 
@@ -26,13 +17,9 @@ MODELS = ["baseline/majority", "baseline/lexical", "baseline/random"]
 PLAN = ["plan", "all", "--tier", "sample", "--model", "openai/gpt-4o-2024-05-13", "--judge", "anthropic/claude-opus-4"]
 COMMANDS = [
     ["leaderboard", "--rank-baselines"],
-    ["leaderboard", "--rank-baselines", "--by", "benchmark"],
     ["leaderboard", "--rank-baselines", "--by", "category"],
     ["compare", MODELS[0], MODELS[1]],
-    ["compare", *MODELS, "--by", "benchmark"],
     ["compare", *MODELS, "--by", "test"],
-    ["compare", *MODELS],
-    ["cost"],
     ["cost", "--rule", "ceiling"],
     ["runs", "list"],
     ["power"],
@@ -47,13 +34,6 @@ def store(medhelm: Medhelm, tmp_path: Path) -> Path:
     benchmarks = ["medcalc_bench", "adhd_medeffects", "patient_instruct", "mtsamples_procedures"]
     run = ["run", *benchmarks, "--tier", "sample", "--store", folder, *models]
     made_once(tmp_path, f"{__name__} sample", lambda: medhelm(*run))
-    return folder
-
-
-@pytest.fixture
-def judged(tmp_path: Path) -> Path:
-    folder = tmp_path / "judged"
-    made_once(tmp_path, f"{__name__} judged", partial(add_judged_runs, folder, "aci_bench", grades(0, 8)))
     return folder
 
 
@@ -77,7 +57,7 @@ def check_widths(medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch, arguments: l
 
 @pytest.mark.parametrize(
     "command",
-    [pytest.param(one, marks=[pytest.mark.long] * (i % 3 > 0), id=" ".join(one)) for i, one in enumerate(COMMANDS)],
+    [pytest.param(one, marks=[pytest.mark.long] * (i % 2), id=" ".join(one)) for i, one in enumerate(COMMANDS)],
 )
 def test_tables_of_a_store_fit_the_terminal(
     medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch, store: Path, command: list[str]
@@ -85,67 +65,28 @@ def test_tables_of_a_store_fit_the_terminal(
     check_widths(medhelm, monkeypatch, [*command, "--store", store])
 
 
-@pytest.mark.parametrize(
-    "command",
-    [["benchmarks", "list"], ["data", "status"], ["models", "list"], PLAN],
-    ids=" ".join,
-)
+@pytest.mark.parametrize("command", [["benchmarks", "list"], ["models", "list"], PLAN], ids=" ".join)
 def test_tables_of_definitions_fit_the_terminal(
     medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
     check_widths(medhelm, monkeypatch, [*command])
 
 
-def test_tables_of_judges_fit_the_terminal(medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch, judged: Path) -> None:
-    check_widths(medhelm, monkeypatch, ["jury", "--store", judged])
-
-
-def test_the_width_is_that_of_a_terminal_and_unlimited_elsewhere() -> None:
-    command = [sys.executable, "-m", "medhelm", "benchmarks", "list", "all"]
-    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-    leader, follower = pty.openpty()
-    ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 70, 0, 0))
-    with subprocess.Popen(command, stdout=follower, env=environment):
-        os.close(follower)
-        shown = b""
-        try:
-            while part := os.read(leader, 65536):
-                shown += part
-        except OSError:  # all that was written has been read
-            pass
-    os.close(leader)
-    assert max(widths(shown.decode().replace("\r", ""))) <= 70
-    piped = subprocess.run(command, capture_output=True, text=True, env=environment, check=True).stdout
-    assert max(widths(piped)) > 120
-
-
-def test_a_result_can_be_written_to_a_file(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
+def test_a_failed_command_leaves_the_file_of_a_result(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
     printed = medhelm("leaderboard", "--store", store, "--format", "md")
     file = tmp_path / "new" / "board.md"
     outcome = medhelm("leaderboard", "--store", store, "--format", "md", "-o", file)
     assert (outcome.code, outcome.out, outcome.err) == (0, "", printed.err)
     assert file.read_text() == printed.out
-
-
-def test_a_failed_command_leaves_the_earlier_file(medhelm: Medhelm, tmp_path: Path) -> None:
-    file = tmp_path / "board.md"
-    file.write_text("earlier")
     assert medhelm("leaderboard", "--store", tmp_path / "none", "--output", file).code == 2
-    assert file.read_text() == "earlier"
-    assert list(tmp_path.iterdir()) == [file]
-
-
-def test_a_file_that_cannot_be_written_is_named(medhelm: Medhelm, tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    assert_refused(
-        medhelm("taxonomy", "-o", tmp_path / "file" / "x.txt"), f"{tmp_path / 'file' / 'x.txt'} cannot be written"
-    )
+    assert file.read_text() == printed.out
+    assert list(file.parent.iterdir()) == [file]
+    assert_refused(medhelm("taxonomy", "-o", file / "x.txt"), f"{file / 'x.txt'} cannot be written")
 
 
 def test_quiet_keeps_the_result_and_errors(medhelm: Medhelm, tmp_path: Path) -> None:
     run = ["run", "aci_bench", "--tier", "sample", "--model", "baseline/majority", "--store", tmp_path / "store"]
     assert "no judges were named" in medhelm(*run).err
     quiet = medhelm(*run, "-q")
-    assert quiet.err == ""
-    assert "ACI-Bench" in quiet.out or "aci_bench" in quiet.out
+    assert (quiet.err, bool(quiet.out)) == ("", True)
     assert "unknown benchmark" in medhelm("run", "acibench", "-q", "--model", "baseline/majority").err

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,14 +11,11 @@ import pytest
 from tests.support.cli import Medhelm, assert_refused
 from tests.support.evaluated_store import copy_of_store
 
-Refuse = Callable[[int], None]
-
 OUTPUTS = {
     "benchmarks new": ("benchmarks", "new", "sepsis", "--out", "place"),
     "benchmarks new --from": ("benchmarks", "new", "sepsis", "--out", "place", "--from", "rows.csv"),
     "data sample": ("data", "sample", "pubmed_qa", "--out", "place"),
     "export csv": ("export", "csv", "place/out"),
-    "export parquet": ("export", "parquet", "place/out"),
     "export helm": ("export", "helm", "place/out"),
     "export card": ("export", "card", "place/out"),
     "export card FILE": ("export", "card", "place/card.html"),
@@ -43,28 +39,20 @@ def place(
     return tmp_path / "place"
 
 
-@pytest.fixture
-def refuse(place: Path, monkeypatch: pytest.MonkeyPatch) -> Refuse:
-    """Make every new folder in `place` an error with this number, as root could write to it in spite of its mode."""
-    mkdir = os.mkdir
-
-    def start(number: int) -> None:
-        def refused(path: str, *options: object, **more: object) -> None:
-            if Path(path).absolute().is_relative_to(place):
-                raise OSError(number, os.strerror(number), str(path))
-            mkdir(path, *options, **more)  # type: ignore[arg-type]
-
-        monkeypatch.setattr(os, "mkdir", refused)
-
-    return start
-
-
-@pytest.mark.parametrize(("number", "code"), [(errno.EROFS, 2), (errno.EACCES, 2), (errno.ENOSPC, 4), (errno.EIO, 4)])
+@pytest.mark.parametrize(("number", "code"), [(errno.EROFS, 2), (errno.ENOSPC, 4)])
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_a_folder_that_cannot_be_made_is_one_sentence(
-    place: Path, refuse: Refuse, medhelm: Medhelm, name: str, number: int, code: int
+    place: Path, medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch, name: str, number: int, code: int
 ) -> None:
-    refuse(number)
+    """A mode would not do: root could write in spite of it."""
+    mkdir = os.mkdir
+
+    def refused(path: str, *options: object, **more: object) -> None:
+        if Path(path).absolute().is_relative_to(place):
+            raise OSError(number, os.strerror(number), str(path))
+        mkdir(path, *options, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "mkdir", refused)
     done = medhelm(*OUTPUTS[name])
     assert done.code == code, done.err
     assert "place" in done.err

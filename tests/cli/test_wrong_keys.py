@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import Medhelm, Outcome
+from tests.support.cli import Medhelm
 from tests.support.servers.openai import Server
 from tests.support.servers.vendors import KEYS, VENDORS, Vendor
 
@@ -24,10 +24,8 @@ PLACES = {"AWS_REGION": "us-east-1", "GOOGLE_CLOUD_PROJECT": "p", "GOOGLE_CLOUD_
 
 WRONG = {
     "missing": (None, "needs a key: set the environment variable "),
-    "empty": ("", "needs a key: set the environment variable "),
     "a line end": ("\n", "needs a key: set the environment variable "),
     "quoted": ("\N{LEFT DOUBLE QUOTATION MARK}{}\N{RIGHT DOUBLE QUOTATION MARK}", "has a quotation mark"),
-    "two lines": ("{}\n{}", "has more than one word or line"),
     "another's": ("gsk_QwErTy0123456789", "is a key for Groq: it begins with `gsk_`. Use a key for "),
     "a placeholder": ("your-api-key", "is a placeholder. Set it again"),
 }
@@ -36,7 +34,6 @@ WRONG = {
 ROADS = {
     "check": ("models", "check"),
     "run": ("run", "pubmed_qa", "--tier", "sample", "--model"),
-    "plan": ("plan", "pubmed_qa", "--tier", "sample", "--model"),
     "judge": ("run", "aci_bench", "--tier", "sample", "--model", "baseline/lexical", "--judge"),
     "plan of a judge": ("plan", "aci_bench", "--tier", "sample", "--model", "baseline/lexical", "--judge"),
 }
@@ -49,12 +46,7 @@ every_vendor = pytest.mark.parametrize("vendor", VENDORS.values(), ids=VENDORS)
     ("kind", "road"), [*((kind, "check") for kind in WRONG), *(("quoted", road) for road in ROADS if road != "check")]
 )
 def test_a_wrong_key_is_told_before_anything_is_sent(
-    medhelm: Medhelm,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    vendor: Vendor,
-    kind: str,
-    road: str,
+    medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, vendor: Vendor, kind: str, road: str
 ) -> None:
     """Every kind of wrong key is found by one way in, and one kind by every way in."""
     value, said = WRONG[kind]
@@ -72,7 +64,10 @@ def test_a_wrong_key_is_told_before_anything_is_sent(
     (line,) = [line for line in written.splitlines() if said in line]
     assert model in line
     assert vendor.variable in line
-    assert_no_key_shows(outcome, tmp_path)
+    files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    for shown in (*KEYS.values(), "QwErTy0123456789"):
+        assert shown not in outcome.out + outcome.err
+        assert not any(shown.encode() in content for content in files)
 
 
 @every_vendor
@@ -90,11 +85,3 @@ def test_blanks_and_line_ends_around_a_key_are_cut_off(
         assert sent["x-amz-security-token"] == KEYS["AWS_SESSION_TOKEN"]
     else:
         assert key in (sent.get("authorization", "").removeprefix("Bearer "), *sent.values())
-
-
-def assert_no_key_shows(outcome: Outcome, folder: Path) -> None:
-    """Neither in what was written nor in any file."""
-    written = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
-    for secret in (*KEYS.values(), "QwErTy0123456789"):
-        assert secret not in outcome.out + outcome.err
-        assert not any(secret.encode() in content for content in written)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,11 @@ class Outcome:
 
 Medhelm = Callable[..., Outcome]
 """Runs a command in this process."""
+
+
+def repeated(option: str, values: Iterable[object]) -> list[str]:
+    """Return the words of an option that is given once for each value."""
+    return [word for value in values for word in (option, str(value))]
 
 
 def succeeded(outcome: Outcome) -> Outcome:

@@ -72,21 +72,3 @@ def test_an_older_store_that_all_can_read_is_announced_with_the_command_that_clo
     assert command == f"chmod -R go-rwx {store}"
     subprocess.run(command.split(), check=True)
     assert medhelm("runs", "list", "--store", store).err == ""
-
-
-def test_a_file_and_a_folder_that_are_no_store_are_not_announced(open_folder: Path, medhelm: Medhelm) -> None:
-    (open_folder / "file").write_text("x", encoding="utf-8")
-    (open_folder / "file").chmod(0o644)
-    for command in (["runs", "list"], ["leaderboard"], ["cost"], [*RUN]):
-        done = medhelm(*command, "--store", open_folder / "file")
-        said = f"medhelm: the store {open_folder / 'file'} is a file. Name a folder with --store.\n"
-        assert (done.code, done.err) == (2, said), command
-        assert "every user" not in medhelm(*command, "--store", open_folder).err
-
-
-def test_a_folder_made_beforehand_is_closed_when_it_becomes_a_store(open_folder: Path) -> None:
-    store = open_folder / "new"
-    store.mkdir()
-    store.chmod(0o755)
-    create(store)
-    assert store.stat().st_mode & 0o777 == 0o700

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from bench.tools.ray_nodes import RayNodes, ray_nodes
 from medhelm.storage.audit import read_audit_log
 from medhelm.storage.runs import load_runs, read_records
 from medhelm.storage.store import open_store
+from tests.support import programs
 from tests.support.benchmarks.choice import DEFINITION, make_benchmark
 from tests.support.plugins import write_metadata
 from tests.support.running import eventually
@@ -43,8 +43,6 @@ class Engine(Provider):
         text = request.prompt.messages[-1].text
         with open(os.environ["WARD_LOG"], "a", encoding="utf-8") as log:
             log.write(f"{os.getpid()} {request.digest.hex()}\\n")
-        if request.model.remote_name == "poison" and "number 7?" in text:
-            os.kill(os.getpid(), signal.SIGKILL)
         await asyncio.sleep(0.1)
         digest = hashlib.sha256(text.encode()).digest()
         return Completion(text="AB"[digest[0] % 2], finish_reason="stop", usage=Usage(input=20, output=1))
@@ -72,8 +70,6 @@ SIMILARITY = Metric(
 )
 '''
 
-TOKEN = "0123456789abcdef" * 3
-
 N, PER_ACTOR = 240, 4
 """Instances, and requests in flight for each actor."""
 
@@ -94,7 +90,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def three_nodes(site: Path) -> Iterator[RayNodes]:
     """A cluster that requires a token."""
-    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0123456789abcdef" * 3}
     with ray_nodes(3, PYTHONPATH=str(site), WARD_LOG=str(site / "log"), **token) as nodes:
         yield nodes
 
@@ -106,25 +102,13 @@ def benchmark_of(folder: Path, n: int) -> Path:
     return made
 
 
-def command(benchmark: Path, store: Path, model: str = "ward/x") -> list[str]:
-    program = [sys.executable, "-m", "medhelm", "run", str(benchmark)]
-    return [*program, "--model", model, "--store", str(store), "--json"]
+def start(nodes: RayNodes, benchmark: Path, store: Path, *options: str) -> subprocess.Popen[str]:
+    words = ("run", str(benchmark), "--model", "ward/x", "--store", str(store), "--json", *options)
+    return programs.start(benchmark.parent, *words, **nodes.environment)
 
 
-def start(nodes: RayNodes, benchmark: Path, store: Path, *options: str, model: str = "ward/x") -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [*command(benchmark, store, model), *options],
-        env=nodes.environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def run(nodes: RayNodes, benchmark: Path, store: Path, *options: str, model: str = "ward/x") -> tuple[int, str, str]:
-    process = start(nodes, benchmark, store, *options, model=model)
-    out, err = process.communicate(timeout=600)
-    return process.returncode, out, err
+def run(nodes: RayNodes, benchmark: Path, store: Path, *options: str) -> tuple[int, str, str]:
+    return programs.finish(start(nodes, benchmark, store, *options))
 
 
 def records(store: Path) -> list[dict[str, object]]:
@@ -184,30 +168,3 @@ def test_a_worker_a_node_and_the_driver_killed_in_the_middle_change_nothing(
     assert run(nodes, benchmark, tmp_path / "alone")[0] == 0
     assert records(store) == records(tmp_path / "alone")
     assert len(records(store)) == N
-
-
-@pytest.mark.long
-def test_a_request_that_ends_every_actor_fails_alone(three_nodes: RayNodes, tmp_path: Path) -> None:
-    benchmark, store = benchmark_of(tmp_path, 30), tmp_path / "store"
-    code, out, err = run(three_nodes, benchmark, store, "--cluster", "auto", model="ward/poison")
-    assert code == 1, err
-    (row,) = json.loads(out)["runs"]
-    assert (row["n"], row["n_failed"], row["failures"]) == (30, 1, {"actor_lost": 1})
-    failed = [record["instance_id"] for record in records(store) if record["failure_code"]]
-    assert failed == ["q7"]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("token", ["", "fedcba9876543210" * 3])
-def test_a_missing_or_wrong_token_is_refused(three_nodes: RayNodes, token: str, tmp_path: Path) -> None:
-    others = {name: text for name, text in three_nodes.environment.items() if not name.startswith("RAY_AUTH")}
-    given = {"RAY_AUTH_TOKEN": token} if token else {}
-    process = subprocess.run(
-        [*command(benchmark_of(tmp_path, 3), tmp_path / "store"), "--cluster", three_nodes.address],
-        env={**others, **given, "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert process.returncode == 2
-    assert "requires a token, and the one of this process is missing or wrong" in process.stderr

@@ -9,6 +9,7 @@ import struct
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -118,6 +119,20 @@ class Server:
     def url(self) -> str:
         """Address, without a slash at its end."""
         return f"http://127.0.0.1:{self.port}"
+
+    def model(self, name: str = "mock") -> str:
+        """Return the name of a model at this server."""
+        return f"openai/{name}@{self.url}/v1"
+
+    def write_models(self, file: Path, prices: Mapping[str, float | None]) -> Path:
+        """Write models at this server: name -> US dollars per million tokens of either kind, None if unknown."""
+        lines = [
+            f'{name}: {{base_url: "{self.url}/v1", model: {name}'
+            + ("}\n" if price is None else f", price: {{input: {price}, output: {price}}}}}\n")
+            for name, price in prices.items()
+        ]
+        file.write_text("".join(lines), encoding="utf-8")
+        return file
 
     def wait_for(self, count: int) -> None:
         """Block until `count` requests in all have been received (from a coroutine: `asyncio.to_thread`)."""
