@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,10 +20,7 @@ from medhelm.domain import (
     Criterion,
     Failure,
     Judgment,
-    Jury,
-    JuryResult,
     JuryVerdict,
-    Model,
     Record,
     Rubric,
     Score,
@@ -29,11 +28,11 @@ from medhelm.domain import (
 from medhelm.errors import ConfigError, StoreError
 from medhelm.results import agreement as module
 from tests.support.remarks import texts
-from tests.support.stores import make_run, write_run
+from tests.support.stores import jury_of, make_record, make_run, write_run
+from tests.support.values import present
 
 CRITERIA = ("accuracy", "harm")
 JUDGES = ("lab/one", "lab/two")
-JURY_OF_TWO = Jury(judges=tuple(Model(name=name, provider="openai", remote_name=name) for name in JUDGES), min_judges=2)
 HEADER = "rater,instance_id,benchmark,model,accuracy,harm"
 
 Said = Mapping[str, Sequence[tuple[float, float]]]
@@ -51,15 +50,9 @@ ROUGE = {"i1": 0.5, "i2": 0.4, "i3": 0.1, "i4": 0.0, "i5": 0.2, "i6": 0.3}
 RATED = {"i1": (5, 1), "i2": (4, 3), "i3": (2, 4), "i4": (1, 4), "i5": (1, 5), "i6": (3, 3)}
 
 
-def defined(rubric: Rubric) -> Any:
+def defined(rubric: Rubric | None) -> Any:
     """A definition, as far as agreement looks at it."""
-
-    class Defined:
-        name = "triage"
-        aliases = ("shc_triage",)
-
-    Defined.rubric = rubric  # type: ignore[attr-defined]
-    return Defined()
+    return SimpleNamespace(name="triage", aliases=("shc_triage",), rubric=rubric)
 
 
 HARM_IS_BAD = defined(
@@ -77,7 +70,7 @@ def store_with(folder: Path, said: Said = SAID, *, model: str = "lab/m", **chang
         "n": len(said),
         "main_metric": JURY,
         "not_computed": {"bertscore": "its weights are not here"},
-        "jury_result": JuryResult(jury=JURY_OF_TWO, low=1, high=5, lower_is_better=("harm",), tallies={}),
+        "jury_result": replace(jury_of(*JUDGES), lower_is_better=("harm",)),
     }
     records = [record(position, name, own) for position, (name, own) in enumerate(said.items())]
     write_run(folder, make_run("triage", model, **(fields | changes)), records, [JURY, "rouge_l", "bertscore"])
@@ -89,23 +82,21 @@ def record(position: int, name: str, own: Sequence[tuple[float, float]]) -> Reco
     failure = Failure("judge", "too_few_judges", "too few")
     scores = [Score(metric=JURY, rule=r, value=value, failure=None if value else failure) for r in RULES]
     scores += [Score(metric="rouge_l", rule=r, value=ROUGE[name]) for r in RULES]
-    return Record(
-        position=position,
+    judgments = [
+        Judgment(judge=judge, criterion=criterion, score=None, failure=Failure("judge", "refusal", "no"))
+        if np.isnan(grade)
+        else Judgment(judge=judge, criterion=criterion, score=grade)
+        for judge, grades in zip(JUDGES, own, strict=bool(own))
+        for criterion, grade in zip(CRITERIA, grades, strict=True)
+    ]
+    return make_record(
+        position,
         instance_id=name,
         cluster="p1" if name in ("i1", "i2") else "",
-        request_digest=b"",
         completion=Completion(text="x" if own else ""),
         scores=tuple(scores),
-        jury_verdict=JuryVerdict(
-            scores=(),
-            judgments=tuple(
-                Judgment(judge=judge, criterion=criterion, score=None if np.isnan(grade) else grade,
-                         failure=Failure("judge", "refusal", "no") if np.isnan(grade) else None)
-                for judge, grades in zip(JUDGES, own, strict=bool(own))
-                for criterion, grade in zip(CRITERIA, grades, strict=True)
-            ),
-        ),
-    )  # fmt: skip
+        jury_verdict=JuryVerdict(scores=(), judgments=tuple(judgments)),
+    )
 
 
 def ratings(folder: Path, *lines: str, header: str = HEADER) -> Path:
@@ -134,21 +125,17 @@ def test_the_jury_comes_from_the_store(tmp_path: Path) -> None:
     scored = ["i1", "i2", "i4", "i5"]
     clinicians = [composite(RATED[name]) for name in scored]
     jury = [float(np.mean([composite(grades) for grades in SAID[name] or [(1, 5)]])) for name in scored]
-    assert found.jury_from == "store"
-    assert (one.n_instances, one.jury.n) == (6, 4)
+    assert (found.jury_from, one.n_instances, one.jury.n) == ("store", 6, 4)
     assert one.jury.consistency.value == pytest.approx(spearman_brown(clinicians, jury))
     # A judge counts where it graded everything; the blank completion has the worst grade from all.
     first = [composite((5, 1)), composite((3, 2)), composite((1, 4)), 1.0, composite((2, 5))]
     of_first = [composite(RATED[name]) for name in ("i1", "i2", "i3", "i4", "i5")]
     assert one.judges["lab/one"].consistency.value == pytest.approx(spearman_brown(of_first, first))
     # Where too few judges graded everything there is no score on single criteria either.
-    accuracy, harm = [4.5, 3, 1, 1.5], [1.5, 3, 5, 5]
-    for name, place, own in (("accuracy", 0, accuracy), ("harm", 1, harm)):
-        rated = [RATED[i][place] for i in scored]
-        assert one.criteria[name].n == 4
-        assert one.criteria[name].consistency.value == pytest.approx(spearman_brown(rated, own))
-    assert one.criteria["harm"].difference is not None
-    assert one.criteria["harm"].difference.value == pytest.approx(-np.mean(np.subtract(harm, [1, 3, 4, 5])))
+    harm, rated = [1.5, 3, 5, 5], [RATED[name][1] for name in scored]
+    assert (one.criteria["accuracy"].n, one.criteria["harm"].n) == (4, 4)
+    assert one.criteria["harm"].consistency.value == pytest.approx(spearman_brown(rated, harm))
+    assert present(one.criteria["harm"].difference).value == pytest.approx(-np.mean(np.subtract(harm, rated)))
     everybody = [composite(grades) for grades in RATED.values()]
     assert one.baselines["rouge_l"].consistency.value == pytest.approx(spearman_brown(everybody, list(ROUGE.values())))
     assert list(one.baselines) == ["rouge_l"]
@@ -156,59 +143,40 @@ def test_the_jury_comes_from_the_store(tmp_path: Path) -> None:
     unjudged = "2 completions (triage i3 of lab/m, triage i6 of lab/m) without a jury score"
     assert f"{unjudged}: not compared with the jury" in texts(one.remarks)
     assert "6 completions belong to 5 independent instances" in " ".join(texts(one.remarks))
-    assert found.combined.jury.consistency == one.jury.consistency
+    assert agreement(ratings(tmp_path, *rows()), tmp_path / "store", []) == found, "the store knows the rubric as well"
 
 
-def test_several_models_may_be_rated_on_the_same_instance(tmp_path: Path) -> None:
+def test_several_models_may_be_rated_on_the_same_instance_and_an_alias_names_the_benchmark(tmp_path: Path) -> None:
     for model in ("lab/m", "lab/n"):
         store_with(tmp_path / "store", model=model)
-    path = ratings(tmp_path, *rows(), *rows(model="lab/n"), *rows("Dr B"))
+    by_alias = [row.replace("triage", "shc_triage") for row in rows("Dr B")]
+    path = ratings(tmp_path, *rows(), *rows(model="lab/n"), *by_alias)
     one = agreement(path, tmp_path / "store", [HARM_IS_BAD]).datasets["triage"]
     assert (one.n_instances, one.raters, one.jury.n) == (12, ("Dr A", "Dr B"), 8)
     assert "12 completions belong to 5 independent instances" in " ".join(texts(one.remarks))
     (pair,) = one.clinicians.pairs.pairs
-    assert pair.n == 6
-    assert pair.value == pytest.approx(1.0)
-
-
-def test_an_alias_names_the_benchmark(tmp_path: Path) -> None:
-    store_with(tmp_path / "store")
-    path = ratings(tmp_path, *(row.replace("triage", "shc_triage") for row in rows()))
-    assert list(agreement(path, tmp_path / "store", [HARM_IS_BAD]).datasets) == ["triage"]
-
-
-def test_a_benchmark_without_a_definition_is_known_from_the_store(tmp_path: Path) -> None:
-    store_with(tmp_path / "store")
-    path = ratings(tmp_path, *rows())
-    found, defined = (agreement(path, tmp_path / "store", benchmarks) for benchmarks in ([], [HARM_IS_BAD]))
-    assert found == defined
+    assert (pair.n, pair.value) == pytest.approx((6, 1.0))
 
 
 JURY_HEADER = HEADER + ",jury_accuracy,jury_harm"
 
 
 def test_grades_of_the_jury_in_the_file_need_no_store(tmp_path: Path) -> None:
-    jury = {"i1": (4, 1), "i2": (4, 2), "i3": (3, 5), "i4": (2, 5), "i5": (1, 3), "i6": (3,)}
-    lines = [
-        f"{row},{','.join(map(str, jury[name]))}{',' * (name == 'i6')}" for name, row in zip(RATED, rows(), strict=True)
-    ]
-    found = agreement(ratings(tmp_path, *lines, header=JURY_HEADER), tmp_path / "none", [HARM_IS_BAD])
+    jury = {"i1": (4, 1), "i2": (4, 2), "i3": (3, 5), "i4": (2, 5), "i5": (1, 3)}
+    lines = [f"{row},{','.join(map(str, jury.get(name, (3, ''))))}" for name, row in zip(RATED, rows(), strict=True)]
+    path = ratings(tmp_path, *lines, header=JURY_HEADER)
+    found = agreement(path, tmp_path / "none", [HARM_IS_BAD])
     one = found.datasets["triage"]
-    scored = [name for name in RATED if name != "i6"]
-    theirs = [composite(jury[name]) for name in scored]
-    assert one.jury.consistency.value == pytest.approx(spearman_brown([composite(RATED[n]) for n in scored], theirs))
+    theirs, clinicians = ([composite(grades[name]) for name in jury] for grades in (jury, RATED))
+    assert one.jury.consistency.value == pytest.approx(spearman_brown(clinicians, theirs))
     assert (one.jury.n, one.criteria["accuracy"].n, one.judges, found.jury_from) == (5, 6, {}, "file")
     assert texts(found.remarks) == (
         "triage: the store has no judged run of these models: single judges and baselines are not compared",
     )
-
-
-def test_the_store_adds_judges_and_baselines_to_a_file_with_the_jurys_grades(tmp_path: Path) -> None:
     store_with(tmp_path / "store", tier="sample")
-    lines = [f"{row},{n % 5 + 1},3" for n, row in enumerate(rows())] + ["Dr A,elsewhere,triage,lab/m,1,1,1,1"]
-    found = agreement(ratings(tmp_path, *lines, header=JURY_HEADER), tmp_path / "store", [HARM_IS_BAD])
+    found = agreement(path, tmp_path / "store", [HARM_IS_BAD])
     one = found.datasets["triage"]
-    assert (one.jury.n, one.judges["lab/one"].n, one.baselines["rouge_l"].n) == (7, 5, 6)
+    assert (one.jury.n, one.judges["lab/one"].n, one.baselines["rouge_l"].n) == (5, 5, 6), "the store adds these"
     assert "triage: the completions are of invented sample rows, not real data" in texts(found.remarks)
 
 
@@ -219,34 +187,27 @@ def test_real_data_come_before_sample_rows_and_one_jury_before_another(tmp_path:
         agreement(ratings(tmp_path, *rows()), tmp_path / "store", [HARM_IS_BAD])
     assert [problem.line for problem in caught.value.problems] == [4, 5, 6, 7]
     one = agreement(ratings(tmp_path, *rows()[:2]), tmp_path / "store", [HARM_IS_BAD]).datasets["triage"]
-    assert one.jury.difference is not None
-    assert one.jury.difference.value == pytest.approx((5 - 5 + 3 - 3.5) / 2)
+    assert present(one.jury.difference).value == pytest.approx((5 - 5 + 3 - 3.5) / 2)
 
 
 def test_a_missing_store_and_a_store_without_judges_are_reported(tmp_path: Path) -> None:
     path = ratings(tmp_path, *rows())
-    with pytest.raises(ConfigError, match="the store has no run of `triage` with judges"):
-        agreement(path, tmp_path / "none", [HARM_IS_BAD])
-    store_with(tmp_path / "store", jury_result=None)
-    with pytest.raises(ConfigError, match="the store has no run of `triage` with judges"):
-        agreement(path, tmp_path / "store", [HARM_IS_BAD])
+    store_with(tmp_path / "unjudged", jury_result=None)
     store_with(tmp_path / "partial", status="partial")
-    with pytest.raises(ConfigError, match="the store has no run of `triage` with judges"):
-        agreement(path, tmp_path / "partial", [HARM_IS_BAD])
-    (tmp_path / "store" / "store.json").write_text("{}", encoding="utf-8")
+    for store in ("none", "unjudged", "partial"):
+        with pytest.raises(ConfigError, match="the store has no run of `triage` with judges"):
+            agreement(path, tmp_path / store, [HARM_IS_BAD])
+    (tmp_path / "unjudged" / "store.json").write_text("{}", encoding="utf-8")
     with pytest.raises(StoreError):
-        agreement(path, tmp_path / "store", [HARM_IS_BAD])
+        agreement(path, tmp_path / "unjudged", [HARM_IS_BAD])
 
 
-def test_rubrics_in_points_and_benchmarks_without_a_rubric_are_refused(tmp_path: Path) -> None:
+def test_rubrics_in_points_are_refused(tmp_path: Path) -> None:
+    path = ratings(tmp_path, *rows())
     store_with(tmp_path / "store")
-    points = defined(Rubric(task="t", form="points", low=0, high=1))
     with pytest.raises(ConfigError, match="graded in points"):
-        agreement(ratings(tmp_path, *rows()), tmp_path / "store", [points])
-    store_with(
-        tmp_path / "in_points", jury_result=JuryResult(jury=JURY_OF_TWO, low=0, high=1, form="points", tallies={})
-    )
+        agreement(path, tmp_path / "store", [defined(Rubric(task="t", form="points", low=0, high=1))])
+    store_with(tmp_path / "in_points", jury_result=replace(jury_of(*JUDGES), low=0, high=1, form="points"))
     with pytest.raises(ConfigError, match="graded in points"):
-        agreement(ratings(tmp_path, *rows()), tmp_path / "in_points", [])
-    none: Benchmark = defined(None)  # type: ignore[arg-type]
-    assert agreement(ratings(tmp_path, *rows()), tmp_path / "store", [none]).datasets["triage"].jury.n == 4
+        agreement(path, tmp_path / "in_points", [])
+    assert agreement(path, tmp_path / "store", [defined(None)]).datasets["triage"].jury.n == 4, "known from the store"

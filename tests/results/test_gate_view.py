@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from medhelm.analysis.comparison.non_inferiority import GateResult, GateTest, NotCompared, decide, paired_change
 from medhelm.domain.result import Remark
-from medhelm.results.gate import FORMATS, as_json, gate_text, to_annotations, to_junit, verdict
+from medhelm.results.gate import as_json, gate_text, to_annotations, to_junit, verdict
 
 HOSTILE = 'x"/><script>\n::error::a,b:100%\x1b[31m\x00|`*\u202e'
 
@@ -31,18 +32,17 @@ def result(name: str = "openai/m", *, dropped: int = 0, n: int = 1000, gap: bool
     )
 
 
-def test_the_first_sentence_says_what_was_found() -> None:
-    assert verdict(result()) == "Pass: openai/m is not worse than `openai/m` by more than 0.020."
-    assert verdict(result(dropped=100)).startswith(
-        "Worse than `openai/m` by more than 0.020: openai/m on toy (-0.100 ["
-    )
-    few = verdict(result(n=50))
-    assert few.startswith("Undecided at a margin of 0.020 against `openai/m`: openai/m overall (0.000 [")
-    assert "needs about 190 instances" in few
-    gap = verdict(result(gap=True))
-    assert gap.startswith(
-        "Undecided at a margin of 0.020 against `openai/m`: not compared: openai/m with openai/m (run"
-    )
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "Pass: openai/m is not worse than `openai/m` by more than 0.020."),
+        ({"dropped": 100}, "Worse than `openai/m` by more than 0.020: openai/m on toy (-0.100 ["),
+        ({"n": 50}, "Undecided at a margin of 0.020 against `openai/m`: openai/m overall (0.000 ["),
+        ({"gap": True}, "Undecided at a margin of 0.020 against `openai/m`: not compared: openai/m with openai/m (run"),
+    ],
+)
+def test_the_first_sentence_says_what_was_found(changes: dict[str, Any], said: str) -> None:
+    assert said in verdict(result(**changes))
 
 
 @pytest.mark.parametrize("dropped", [0, 8, 15, 100])
@@ -60,11 +60,9 @@ def test_json_and_junit_agree_with_the_exit_code(dropped: int) -> None:
 
 def test_hostile_names_stay_data_in_junit() -> None:
     root = ElementTree.fromstring(to_junit(result(HOSTILE, gap=True)))
-    assert {element.tag for element in root.iter()} <= {
-        "testsuites", "testsuite", "testcase", "failure", "error", "skipped", "system-out",
-    }  # fmt: skip
-    suite = root.find("testsuite")
-    assert suite is not None
+    allowed = {"testsuites", "testsuite", "testcase", "failure", "error", "skipped", "system-out"}
+    assert {element.tag for element in root.iter()} <= allowed
+    (suite,) = root.findall("testsuite")
     assert "<script>" in suite.get("name", "")
     assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["3", "0", "1", "0"]
 
@@ -82,16 +80,6 @@ def test_hostile_names_cannot_start_another_workflow_command() -> None:
 def test_hostile_names_stay_on_their_line_of_a_table() -> None:
     for format in ("table", "md"):
         text = gate_text(result(HOSTILE, gap=True), format)
-        assert "\x1b" not in text
-        assert "\x00" not in text
-        assert "\n::error" not in text
-    rows = [line for line in text.splitlines() if line.startswith("|")]
-    assert len(rows) == 4
+        assert not re.search("[\x1b\x00]|\n::error", text)
+    assert len([line for line in text.splitlines() if line.startswith("|")]) == 4
     assert not re.search(r"(?<!\\)<script>", text)
-
-
-@pytest.mark.parametrize("format", [name for name in FORMATS if name != "json"])
-def test_every_format_says_what_is_missing(format: str) -> None:
-    text = gate_text(result(gap=True), format)
-    assert "run on openai/m" in text
-    assert text.endswith("\n")

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import medhelm as face
 from medhelm.analysis.leaderboard.types import Leaderboard
+from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import Taxonomy
 from medhelm.domain.result import Remark
 from medhelm.errors import ConfigError, StoreError, UserError
 from medhelm.extensions.web.site import BoardSelection, Site, board_of
+from medhelm.results.catalog import suite_sort_key
 from medhelm.results.comparison import compare_all_models
-from medhelm.results.leaderboard import leaderboard, leaderboard_of_scores
-from medhelm.results.options import BoardOptions
+from medhelm.results.leaderboard import leaderboard
 from medhelm.results.runs.cells import UNKNOWN
 from medhelm.storage.damage import DamagedRunWarning, no_damaged_runs
-from tests.support.cli import Medhelm
+from tests.support.cli import Medhelm, assert_refused
 from tests.support.remarks import texts
 from tests.support.stores import make_store
-
-PUBLISHED = Path(__file__).parents[1] / "fixtures" / "published_leaderboard.csv"
+from tests.support.values import present
 
 GOOD, FAIR, BAD = [1.0] * 18 + [0.0] * 2, [1.0, 0.0] * 10, [0.0] * 18 + [1.0] * 2
 
@@ -49,14 +50,12 @@ def rates(board: Leaderboard) -> dict[str, float]:
 def test_a_missing_benchmark_does_not_change_the_ranks(store: Path) -> None:
     board = leaderboard([store])
     assert rates(board) == pytest.approx({"x": 1.0, "y": (0.5 + 0.5 + 1) / 3, "z": 0.0})
-    assert {row.model: row.guarded_win_rate for row in board.rows} == pytest.approx(
-        {"x": 2 / 3, "y": 2 / 3, "z": 0.5 / 3}
-    )
-    assert places(board) == {"x": 1, "y": 2, "z": 3}, "as on the benchmarks that all have"
-    assert [row.coverage for row in board.rows if row.model == "x"] == pytest.approx([2 / 3])
+    guarded = {row.model: row.guarded_win_rate for row in board.rows}
+    assert guarded == pytest.approx({"x": 2 / 3, "y": 2 / 3, "z": 0.5 / 3})
+    assert {row.model: row.coverage for row in board.rows} == pytest.approx({"x": 2 / 3, "y": 1, "z": 1})
     shared = leaderboard([store], shared=True)
     assert [column.benchmark for column in shared.columns] == ["pubmed_qa", "own_qa"]
-    assert places(shared) == {"x": 1, "y": 2, "z": 3}
+    assert places(board) == places(shared) == {"x": 1, "y": 2, "z": 3}
 
 
 def test_weights_of_a_suite_enter_every_average(store: Path, tmp_path: Path) -> None:
@@ -64,33 +63,27 @@ def test_weights_of_a_suite_enter_every_average(store: Path, tmp_path: Path) -> 
     suite.write_text("name: ours\ndescription: Our wards.\nbenchmarks:\n  head_qa: 3\n  pubmed_qa: 1\n", "utf-8")
     board = leaderboard([store], suite=str(suite))
     assert (board.suite, board.suite_description) == ("ours", "Our wards.")
-    assert {column.benchmark: column.weight for column in board.columns} == {"head_qa": 3.0, "pubmed_qa": 1.0}
-    assert [column.benchmark for column in board.columns] == ["head_qa", "pubmed_qa"]
+    assert [(column.benchmark, column.weight) for column in board.columns] == [("head_qa", 3.0), ("pubmed_qa", 1.0)]
     assert rates(board) == pytest.approx({"x": 1.0, "y": (3 * 1 + 0.5) / 4, "z": 0.0})
     assert places(board) == {"x": 1, "y": 2, "z": 3}, "also if what x skipped counts most"
-    macros = {row.model: row.macro_average.value for row in board.rows if row.macro_average}
+    macros = {row.model: present(row.macro_average).value for row in board.rows}
     assert macros == pytest.approx({"x": 0.9, "y": (3 * 0.9 + 0.5) / 4, "z": (3 * 0.5 + 0.1) / 4})
-    categories = {row.model: row.categories["c"].value for row in board.rows}
-    assert categories == pytest.approx(macros)
+    assert {row.model: row.categories["c"].value for row in board.rows} == pytest.approx(macros)
 
 
-def test_remarks_are_those_on_the_benchmarks_and_models_shown(store: Path, tmp_path: Path) -> None:
+def test_remarks_are_those_on_the_benchmarks_and_models_shown(store: Path) -> None:
     make_store(store, {"long_qa": {"lab/x@https://a.example": GOOD, "z": BAD}}, n_truncated=3)
-    suite = tmp_path / "ours.txt"
-    suite.write_text("head_qa\npubmed_qa\n", "utf-8")
 
     def truncated(remarks: Iterable[Remark]) -> list[str]:
-        return [one.text.partition(" got ")[0] for one in remarks if one.code == "truncated_prompts"]
+        return sorted(one.text.partition(" got ")[0] for one in remarks if one.code == "truncated_prompts")
 
-    assert sorted(truncated(leaderboard([store]).remarks)) == ["lab/x@https://a.example", "z"]
-    assert sorted(truncated(leaderboard([store], short_names=True).remarks)) == ["lab/x", "z"]
-    assert truncated(leaderboard([store], suite=str(suite)).remarks) == []
+    assert truncated(leaderboard([store]).remarks) == ["lab/x@https://a.example", "z"]
+    assert truncated(leaderboard([store], short_names=True).remarks) == ["lab/x", "z"]
+    assert truncated(leaderboard([store], suite="public").remarks) == []
     assert truncated(compare_all_models([store], ["y", "z"]).remarks) == ["z"]
-    assert truncated(compare_all_models([store], ["x", "y"]).remarks) == []
     site = Site(stores=[store])
     for benchmark, expected in {"long_qa": ["lab/x", "z"], "pubmed_qa": []}.items():
-        board = board_of(site, BoardSelection(benchmark=benchmark))
-        assert sorted(truncated(board.remarks)) == expected
+        assert truncated(board_of(site, BoardSelection(benchmark=benchmark)).remarks) == expected
 
 
 def test_suites_by_group_take_own_benchmarks_of_the_category(store: Path, tmp_path: Path) -> None:
@@ -98,8 +91,8 @@ def test_suites_by_group_take_own_benchmarks_of_the_category(store: Path, tmp_pa
     make_store(tmp_path / "other", {"own_qa": {"x": GOOD, "y": BAD}, "medec": {"x": GOOD, "y": BAD}}, taxonomy=place)
     board = leaderboard([tmp_path / "other"], suite="clinical_decision_support")
     assert [column.benchmark for column in board.columns] == ["medec", "own_qa"]
-    public = leaderboard([store], suite="public")
-    assert [column.benchmark for column in public.columns] == ["head_qa", "pubmed_qa"]
+    public = face.leaderboard([store], suite="public", resample="benchmarks", shared=True)
+    assert ([column.benchmark for column in public.columns], public.interval_method) == (["pubmed_qa"], "benchmarks")
     with pytest.raises(UserError, match="neither `all`"):
         leaderboard([store], suite="publick")
 
@@ -115,57 +108,44 @@ def test_a_file_may_name_what_is_in_the_store_or_in_a_catalogue(store: Path, tmp
         leaderboard([store], suite=str(suite))
 
 
+def test_benchmarks_of_the_suite_come_first_in_its_order() -> None:
+    first, second = (entry.name for entry in load_suite()[:2])
+    assert sorted(["zz", "aa", second, first], key=suite_sort_key) == [first, second, "aa", "zz"]
+
+
 def test_without_resampling_no_records_are_read(store: Path) -> None:
     full = leaderboard([store])
     for file in store.glob("runs/*/*/records.parquet"):
         file.unlink()
     board = leaderboard([store], resample="none")
-    assert board.interval_method == "nothing"
-    assert rates(board) == rates(full)
+    assert (board.interval_method, rates(board)) == ("nothing", rates(full))
     assert (full.ranked_by, board.ranked_by) == ("macro average", "win rate")
     assert places(board) == {"x": 1, "y": 2, "z": 3}
     assert all(row.rank_low is None and row.tie_group is None for row in board.rows)
-    assert board.rows[0].cells["own_qa"].estimate is not None
-    with (
-        pytest.warns(DamagedRunWarning, match="missing or damaged"),
-        pytest.raises(UserError, match="no finished run"),
-    ):
+    with pytest.warns(DamagedRunWarning, match="missing or damaged"), pytest.raises(UserError, match="no finished run"):
         leaderboard([store])
 
 
-@pytest.mark.parametrize("content", [b"", b"PAR1 not really", None])
+@pytest.mark.parametrize("content", [b"PAR1 not really", None])
 def test_run_with_damaged_records_is_left_out(store: Path, content: bytes | None) -> None:
-    full = leaderboard([store])
-    file = next(file for file in store.glob("runs/own_qa/*/records.parquet") if file.parent.name.startswith("z-"))
+    (file,) = store.glob("runs/own_qa/z-*/records.parquet")
     whole = file.read_bytes()
-    file.write_bytes(whole[:4] + bytes(len(whole) - 12) + whole[-8:] if content is None else content)
+    file.write_bytes(content or whole[:4] + bytes(len(whole) - 12) + whole[-8:])
     with pytest.warns(DamagedRunWarning, match=r"the run of z on own_qa is left out: .*records\.parquet is"):
         board = leaderboard([store])
-    assert {row.model: "own_qa" in row.cells for row in board.rows if row.model in "xyz"} | {"z": False} == {
-        row.model: row.model != "z" for row in full.rows if row.model in "xyz"
-    }
+    assert {row.model: "own_qa" in row.cells for row in board.rows} == {"x": True, "y": True, "z": False}
     with no_damaged_runs(), pytest.raises(StoreError, match=r"records\.parquet is"):
         leaderboard([store])
 
 
-def test_benchmarks_can_be_resampled_though_instances_are_known(store: Path) -> None:
-    assert leaderboard([store]).interval_method == "instances within benchmarks"
-    assert leaderboard([store], resample="benchmarks").interval_method == "benchmarks"
-
-
-def test_benchmarks_of_no_catalogue_are_kept_as_unknown(tmp_path: Path) -> None:
-    make_store(tmp_path / "s", {"foreign": {"x": GOOD, "y": BAD}}, taxonomy=Taxonomy(category="", subcategory=""))
+def test_unknown_metrics_and_categories_are_reported(tmp_path: Path) -> None:
+    unknown: dict[str, Any] = {"main_metric": "bleurt_9", "taxonomy": Taxonomy(category="", subcategory="")}
+    make_store(tmp_path / "s", {"foreign": {"x": [0.5, 0.7], "y": [0.1, 0.4]}}, **unknown)
     board = leaderboard([tmp_path / "s"])
-    assert (board.columns[0].category, board.columns[0].subcategory) == (UNKNOWN, UNKNOWN)
-    assert set(board.rows[0].categories) == {UNKNOWN}
-
-
-def test_unknown_metrics_are_reported(tmp_path: Path) -> None:
-    make_store(tmp_path / "s", {"foreign": {"x": [0.5, 0.7], "y": [0.1, 0.4]}}, main_metric="bleurt_9")
-    board = leaderboard([tmp_path / "s"])
+    assert (board.columns[0].category, set(board.rows[0].categories)) == (UNKNOWN, {UNKNOWN})
     assert any("bleurt_9 (FOREIGN)" in text for text in texts(board.remarks))
     assert not any("That is wrong" in text for text in texts(board.remarks))
-    make_store(tmp_path / "t", {"foreign": {"x": [50, 70], "y": [10, 40]}}, main_metric="bleurt_9")
+    make_store(tmp_path / "t", {"foreign": {"x": [50, 70], "y": [10, 40]}}, **unknown)
     assert any("That is wrong for foreign" in text for text in texts(leaderboard([tmp_path / "t"]).remarks))
 
 
@@ -183,11 +163,9 @@ def test_the_cost_of_a_replayed_model_is_unknown_and_not_zero(tmp_path: Path) ->
     make_store(tmp_path, {"pubmed_qa": {"replay/ours.jsonl": GOOD}}, cost_usd=0.0)
     make_store(tmp_path, {"pubmed_qa": {"openai/y": FAIR, "openai/z": BAD}}, cost_usd=0.02)
     board = leaderboard([tmp_path])
-    assert {row.model: row.usd_per_1000 for row in board.rows} == {
-        "replay/ours.jsonl": None, "openai/y": 1.0, "openai/z": 1.0
-    }  # fmt: skip
-    assert board.frontier is not None
-    assert board.frontier.unknown_cost == ("replay/ours.jsonl",)
+    costs = {row.model: row.usd_per_1000 for row in board.rows}
+    assert costs == {"replay/ours.jsonl": None, "openai/y": 1.0, "openai/z": 1.0}
+    assert present(board.frontier).unknown_cost == ("replay/ours.jsonl",)
 
 
 def test_a_store_in_which_everything_failed_says_so(tmp_path: Path) -> None:
@@ -199,38 +177,8 @@ def test_a_store_in_which_everything_failed_says_so(tmp_path: Path) -> None:
         leaderboard([tmp_path / "s"], shared=True)
 
 
-def test_published_tables_take_suites_and_resampling() -> None:
-    board = leaderboard_of_scores(PUBLISHED, BoardOptions(suite="paper35"))
-    assert (len(board.columns), board.interval_method) == (35, "benchmarks")
-    assert board.rows[0].model == "DeepSeek R1"
-    assert [row.rank for row in board.rows] == [1, 2, 3, 3, 5, 6, 7, 8, 9], "rounding made a tie"
-    spans = [(row.rank_low, row.rank_high) for row in board.rows]
-    assert spans[0][0] == 1
-    assert all(low is not None and high is not None and low <= high for low, high in spans)
-    assert (spans[0][1] or 0) >= 4, "the first five are not resolved"
-    assert len(leaderboard_of_scores(PUBLISHED, BoardOptions(suite="administration_and_workflow")).columns) == 5
-    assert leaderboard_of_scores(PUBLISHED, BoardOptions(resample="none")).rows[0].rank_low is None
-    with pytest.raises(UserError, match="instances cannot be resampled"):
-        leaderboard_of_scores(PUBLISHED, BoardOptions(resample="instances"))
-
-
-def test_the_python_api_selects_suites_and_units(store: Path) -> None:
-    board = face.leaderboard([store], suite="public", resample="benchmarks", shared=True)
-    assert [column.benchmark for column in board.columns] == ["pubmed_qa"]
-
-
-# --- the command ------------------------------------------------------------------------------------------------------
-
-
 def test_a_broken_suite_ends_with_two_and_every_line(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
     (tmp_path / "ours.yaml").write_text("nam: x\nbenchmarks:\n  pubmed_qa: 0\n  own_q: 1\n", "utf-8")
     refused = medhelm("leaderboard", "--store", store, "--suite", "ours.yaml")
-    assert refused.code == 2
-    assert refused.out == ""
-    for said in ("ours.yaml has 4 problems", "line 1  nam: unknown key", "line 3", "Did you mean `own_qa`?"):
-        assert said in refused.err
-
-
-def test_ratings_need_records(medhelm: Medhelm, store: Path) -> None:
-    refused = medhelm("leaderboard", "--store", store, "--ratings", "r.csv", "--resample", "none")
-    assert (refused.code, "single scores" in refused.err) == (2, True)
+    said = ("ours.yaml has 4 problems", "line 1  nam: unknown key", "line 3", "Did you mean `own_qa`?")
+    assert_refused(refused, *said)

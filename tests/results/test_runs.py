@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from medhelm.domain import JudgeTally, Run
-from medhelm.domain.run import RunOnDisk
-from medhelm.results.runs.view import runs_as_json, runs_table, stored_to_table
+from medhelm.results.runs.view import runs_as_json, runs_table
 from tests.support.stores import jury_of, make_run
 
 
@@ -38,31 +36,8 @@ def test_columns_of_rare_counts_are_shown_only_if_there_are_any() -> None:
     assert (row["sent"], row["retried"], row["cached"], row["duplicate"]) == ("12", "2", "2", "1")
 
 
-def test_the_list_of_runs_counts_them_as_well(tmp_path: Path) -> None:
-    listed = [RunOnDisk(folder=tmp_path / "a" / "b" / "c", run=run, files={}) for run in (stopped(), make_run())]
-    head, _, first, second = stored_to_table(listed).splitlines()
-    assert "unfinished" in head
-    assert [line.split()[5:8] for line in (first, second)] == [["100", "0", "84"], ["10", "0", "0"]]
-
-
 def test_a_judge_that_failed_is_named() -> None:
-    jury = jury_of("openai/J1")
-    assert "30 judgments of 1 judge;" in runs_table([make_run(jury_result=jury)], "corrected")
-    two = jury_of("openai/J1", "openai/J2")
-    tallies = {
-        "openai/J1": JudgeTally(expected=30, failures={}),
-        "openai/J2": JudgeTally(expected=30, failures={"timeout": 30}),
-    }
-    text = runs_table([make_run(jury_result=replace(two, tallies=tallies))], "corrected")
+    jury = jury_of("openai/J1", "openai/J2")
+    tallies = {**jury.tallies, "openai/J2": JudgeTally(expected=30, failures={"timeout": 30})}
+    text = runs_table([make_run(jury_result=replace(jury, tallies=tallies))], "corrected")
     assert "60 judgments of 2 judges; 30 missing (openai/J2: timeout 30)" in text
-
-
-def test_sample_rows_are_marked_where_both_tiers_are_shown() -> None:
-    real, sample = make_run(), make_run(tier="sample")
-    assert [row["tier"] for row in cells(sample, real)] == ["sample", "real"]
-    assert "tier" not in cells(real)[0]
-
-
-def test_a_missing_score_is_the_dash_of_all_tables() -> None:
-    (row,) = cells(make_run())
-    assert (row["corrected"], row["published"]) == ("–", "–")

@@ -22,11 +22,9 @@ HOST = "gpu7.hospital.internal"
 @pytest.mark.parametrize(
     "message",
     [
-        f"http://{HOST}:8000 did not answer within 3 s",
         f"cannot connect to https://{HOST}:8000: no server listens there. See the log of the server on port 8000.",
         f"the host name {HOST} cannot be resolved. Check how {HOST} is spelled, and whether this machine can reach it",
-        "the host name gpu7 cannot be resolved. Check how gpu7 is spelled.",
-        "actors were lost, the last one on node gpu7 with 8000 tokens".replace("8000 ", ""),
+        "actors were lost, the last one on node gpu7 with tokens",
         "ConnectError: 10.20.30.40:8000 refused, [fd00::7]:8000 too",
         f"upstream {HOST}:8000 is unavailable",
         f"the gateway unix:/srv/{HOST}/8000.sock: it closed the connection",
@@ -38,25 +36,12 @@ def test_messages_keep_their_reason_and_lose_the_address(message: str) -> None:
     for part in (HOST, "gpu7", "8000", "10.20.30.40", "fd00"):
         assert part not in found
     assert "[server]" in found
+    other = "gpt-4.1: 3.5 tokens; v1.2.3 (status 500, 12 bytes)"
+    assert without_servers(other) == other
     text = "?"
     for pattern, replacement in SERVERS:
         text = f"regexp_replace({text}, {sql_text(pattern)}, {sql_text(replacement)}, 'g')"
     assert connect().execute(f"SELECT {text}", [message]).fetchall() == [(found,)], "DuckDB agrees"
-
-
-@pytest.mark.parametrize(
-    "message",
-    ["the response (status 500, 12 bytes) is not JSON", "gpt-4.1: 3.5 tokens; v1.2.3", "no verdict: 1 of 2 criteria"],
-)
-def test_other_messages_stay_as_they_are(message: str) -> None:
-    assert without_servers(message) == message
-
-
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.chdir(tmp_path)
-    make_benchmark(tmp_path, n=6)
-    yield tmp_path
 
 
 def contents(folder: Path) -> Iterator[tuple[Path, str]]:
@@ -72,7 +57,8 @@ def contents(folder: Path) -> Iterator[tuple[Path, str]]:
             yield path, path.read_bytes().decode("utf-8", "replace")
 
 
-def test_nothing_that_is_published_names_a_server(place: Path, server: Server, medhelm: Medhelm) -> None:
+def test_nothing_that_is_published_names_a_server(tmp_path: Path, server: Server, medhelm: Medhelm) -> None:
+    make_benchmark(tmp_path, n=6)
     calls = 0
 
     def answer(body: object) -> Answer:
@@ -83,24 +69,15 @@ def test_nothing_that_is_published_names_a_server(place: Path, server: Server, m
 
     server.answer_with(answer)
     port = server.url.rpartition(":")[2]
-    (place / "models.yaml").write_text(f"ours: {{base_url: '{server.url}/v1', model: m}}\n", encoding="utf-8")
+    (tmp_path / "models.yaml").write_text(f"ours: {{base_url: '{server.url}/v1', model: m}}\n", encoding="utf-8")
     done = medhelm("run", "./toy", "--model", "ours", "--store", "st", "--concurrency", "1")
     assert done.code in (0, 1), done.err
-    kept = {text for _, text in contents(place / "st") if HOST in text}
-    assert kept, "the store keeps it, for whoever mends the server"
-    own = ("--store", "st", "--benchmarks", ".")
-    for command in (
-        ("export", "site", "out/site", "--with-text", *own),
-        ("export", "csv", "out/csv", "--with-text", *own),
-        ("export", "parquet", "out/parquet", "--with-text", *own),
-        ("export", "helm", "out/helm", *own),
-        ("export", "card", "out/card.html", *own),
-        ("report", "out/report", *own),
-        ("release", "r1", *own),
-    ):
-        done = medhelm(*command)
+    assert any(HOST in text for _, text in contents(tmp_path / "st")), "kept for whoever mends the server"
+    exports = [f"export {kind} out/{kind} --with-text" for kind in ("site", "csv", "parquet")]
+    for command in (*exports, "export helm out/helm", "export card out/card.html", "report out/report", "release r1"):
+        done = medhelm(*command.split(), "--store", "st", "--benchmarks", ".")
         assert done.code in (0, 1), (command, done.err)
-    found = [*contents(place / "out"), *contents(place / "st" / "releases")]
+    found = [*contents(tmp_path / "out"), *contents(tmp_path / "st" / "releases")]
     assert any("[server]" in text for _, text in found)
-    named = [str(path.relative_to(place)) for path, text in found if HOST in text or f"127.0.0.1:{port}" in text]
+    named = [str(path.relative_to(tmp_path)) for path, text in found if HOST in text or f"127.0.0.1:{port}" in text]
     assert named == []

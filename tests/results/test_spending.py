@@ -22,19 +22,19 @@ from medhelm.evaluation.python_api import evaluate
 from medhelm.evaluation.rescore import rejudge
 from medhelm.evaluation.session import EvaluationSetup
 from medhelm.evaluation.settings import Evaluation, JuryChange, Settings
-from medhelm.models.price_book import read_price_books
 from medhelm.results.cost import make_bill
 from medhelm.results.options import Pricing
-from medhelm.results.spending import read_spending
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.damage import DamagedRunWarning
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import open_store, write_run
-from tests.support.benchmarks.choice import answers_with, make_benchmark, perfect
-from tests.support.benchmarks.judged import JUDGES, court, mock, number, open_benchmark
+from tests.support.benchmarks.choice import chat, make_benchmark, perfect, question_number
+from tests.support.benchmarks.choice import rows as toy_rows
+from tests.support.benchmarks.judged import JUDGES, court, mock, open_benchmark
 from tests.support.remarks import texts
 from tests.support.servers.openai import Answer, Server
 from tests.support.stores import make_store
+from tests.support.values import present
 
 N = 6
 PRICES = {
@@ -111,7 +111,18 @@ def money(row: BillRow) -> tuple[float | None, float | None]:
     return row.bill.usd, row.spent.usd
 
 
-# --- one run ----------------------------------------------------------------------------------------------------------
+def only_run(tmp_path: Path) -> Run:
+    (run,) = load_runs(open_store(tmp_path / "store"))
+    return run
+
+
+def rewrite(run: Run, **changes: Any) -> None:
+    """Store a run with other fields."""
+    write_run(present(run.folder), replace(run, **changes))
+
+
+def ask(tmp_path: Path, *models: Model, name: str = "toy", **more: Any) -> Evaluation:
+    return evaluate([closed(tmp_path, name=name)], models, store=tmp_path / "store", **more)
 
 
 def test_the_bill_is_tokens_times_prices_with_judges_apart(tmp_path: Path, counting: Server) -> None:
@@ -123,72 +134,48 @@ def test_the_bill_is_tokens_times_prices_with_judges_apart(tmp_path: Path, count
     (row,) = found.rows
     assert money(row) == pytest.approx((expected, expected))
     assert row.models.usd == pytest.approx(run.cost_usd)
-    assert run.jury_result is not None
-    assert row.judges.usd == pytest.approx(sum(tally.cost_usd or 0 for tally in run.jury_result.tallies.values()))
+    assert row.judges.usd == pytest.approx(sum(tally.cost_usd or 0 for tally in run.tallies.values()))
     assert (row.runs, row.instances, row.requests, row.purchased) == (1, N, 3 * N, 3 * N)
-    usages = [run.usage, *(tally.usage for tally in run.jury_result.tallies.values())]
-    assert row.usage == sum(usages[1:], usages[0])
+    assert row.usage == sum((tally.usage for tally in run.tallies.values()), run.usage)
     assert row.usage.reasoning == 3 * 3 * N
     assert money(found.total) == money(row)
+    (tmp_path / "store" / "cache.sqlite").unlink()
+    assert bill(tmp_path) == found, "the runs hold all of it"
 
 
-@pytest.mark.parametrize("by", ["model", "benchmark", "judge", "run"])
-def test_rows_of_every_kind_add_up_to_the_total(tmp_path: Path, counting: Server, by: Any) -> None:
+def test_rows_of_every_kind_add_up_to_the_total(tmp_path: Path, counting: Server) -> None:
     judged(tmp_path, counting)
-    evaluate([closed(tmp_path)], [priced(counting, "mock")], store=tmp_path / "store")
-    found = bill(tmp_path, by=by)
-    for part in ("models", "judges", "bill", "spent"):
-        sums = [getattr(row, part).usd for row in found.rows]
-        assert getattr(found.total, part).usd == pytest.approx(sum(sums)), part
-    assert found.total.requests == sum(row.requests for row in found.rows) == 4 * N
-    assert found.total.spent.usd == pytest.approx(by_hand(counting))
-    named = [(row.model.partition("@")[0], row.benchmark, row.judge.partition("@")[0], row.of) for row in found.rows]
-    assert (
-        named
-        == {
-            "model": [("openai/mock", "", "", "runs")],
-            "benchmark": [("", "letters", "", "runs"), ("", "toy", "", "runs")],
-            "judge": [("", "", "openai/judge-1", "runs"), ("", "", "openai/judge-2", "runs"), ("", "", "", "tested")],
-            "run": [("openai/mock", "letters", "", "runs"), ("openai/mock", "toy", "", "runs")],
-        }[by]
-    )
-
-
-# --- every purchase once ----------------------------------------------------------------------------------------------
+    ask(tmp_path, priced(counting, "mock"))
+    for by, n_rows in (("model", 1), ("benchmark", 2), ("judge", 3), ("run", 2)):
+        found = bill(tmp_path, by=by)
+        assert len(found.rows) == n_rows
+        for part in ("models", "judges", "bill", "spent"):
+            sums = [getattr(row, part).usd for row in found.rows]
+            assert getattr(found.total, part).usd == pytest.approx(sum(sums)), part
+        assert found.total.requests == sum(row.requests for row in found.rows) == 4 * N
+        assert found.total.spent.usd == pytest.approx(by_hand(counting))
 
 
 def test_completions_that_runs_share_were_bought_once(tmp_path: Path, counting: Server) -> None:
     """A judge is added, then everything is scored again without one: three runs, and no completion was bought twice."""
     first = judged(tmp_path, counting)
-    benchmark = open_benchmark(tmp_path, n=N)
+    benchmark, setup = open_benchmark(tmp_path, n=N), EvaluationSetup(store=tmp_path / "store")
     (new,) = jury(counting, "judge-3").judges
-    second = rejudge(
-        [benchmark], JuryChange(judges=(new,)), EvaluationSetup(store=tmp_path / "store", settings=Settings(attempts=1))
-    )
-    third = rejudge([benchmark], JuryChange(without=(new.name,), at_least=1), EvaluationSetup(store=tmp_path / "store"))
+    second = rejudge([benchmark], JuryChange(judges=(new,)), setup)
+    third = rejudge([benchmark], JuryChange(without=(new.name,), at_least=1), setup)
     assert [one.exit_code for one in (first, second, third)] == [0, 0, 0]
     spent = by_hand(counting)
     assert first.cost_usd + second.cost_usd == pytest.approx(spent)
     assert (third.cost_usd, counting.count) == (0.0, 4 * N)
     found = bill(tmp_path, by="run")
-    assert len(found.rows) == 3
     assert found.total.spent.usd == pytest.approx(spent)
     assert (found.total.purchased, found.total.requests) == (4 * N, (3 + 4 + 3) * N)
-    alone = [sum(one.cost_usd or 0.0 for one in _costs(run)) for run in load_runs(open_store(tmp_path / "store"))]
-    assert found.total.bill.usd == pytest.approx(sum(alone))
+    runs = load_runs(open_store(tmp_path / "store"))
+    costs = [run.cost_usd or 0.0 for run in runs]
+    costs += [tally.cost_usd or 0.0 for run in runs for tally in run.tallies.values()]
+    assert found.total.bill.usd == pytest.approx(sum(costs))
     # Of runs that share a request the first is the buyer.
     assert sorted(row.purchased for row in found.rows) == [0, N, 3 * N]
-
-
-def _costs(run: Run) -> list[Any]:
-    return [run, *(run.jury_result.tallies.values() if run.jury_result else ())]
-
-
-def test_without_its_cache_a_store_has_the_same_bill(tmp_path: Path, counting: Server) -> None:
-    judged(tmp_path, counting)
-    before = bill(tmp_path)
-    (tmp_path / "store" / "cache.sqlite").unlink()
-    assert bill(tmp_path) == before
 
 
 def test_purchases_that_no_run_holds_are_read_from_the_cache(tmp_path: Path, counting: Server) -> None:
@@ -198,11 +185,7 @@ def test_purchases_that_no_run_holds_are_read_from_the_cache(tmp_path: Path, cou
     judged(tmp_path, counting)
     whole = bill(tmp_path)
     assert whole.total.spent.usd == pytest.approx(by_hand(counting))
-    for run in load_runs(open_store(tmp_path / "store")):
-        assert run.folder is not None
-        for file in run.folder.iterdir():
-            file.unlink()
-        run.folder.rmdir()
+    rmtree(tmp_path / "store" / "runs")
     models = {f"openai/{name}@{counting.url}/v1": priced(counting, name) for name in PRICES}
     found = bill(tmp_path, pricing=Pricing(find_model=models.get))
     (row,) = found.rows
@@ -221,11 +204,9 @@ def test_purchases_that_no_run_holds_are_read_from_the_cache(tmp_path: Path, cou
 
 
 def test_equal_questions_are_bought_once(tmp_path: Path, counting: Server) -> None:
-    place = make_benchmark(tmp_path, n=3)
-    rows = (place / "rows.jsonl").read_text(encoding="utf-8").splitlines()
-    again = json.dumps({**json.loads(rows[0]), "id": "again"})
-    (place / "rows.jsonl").write_text("\n".join([*rows, again]) + "\n", encoding="utf-8")
-    (benchmark,) = load_benchmarks([str(place)], metrics=METRIC_NAMES)
+    with (make_benchmark(tmp_path, n=3) / "rows.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(toy_rows(1)[0] | {"id": "again"}) + "\n")
+    (benchmark,) = load_benchmarks([str(tmp_path / "toy")], metrics=METRIC_NAMES)
     done = evaluate([benchmark], [priced(counting, "mock")], store=tmp_path / "store")
     found = bill(tmp_path).total
     assert (found.requests, found.purchased, counting.count) == (4, 3, 3)
@@ -234,84 +215,54 @@ def test_equal_questions_are_bought_once(tmp_path: Path, counting: Server) -> No
     assert (found.bill.usd or 0) > (found.spent.usd or 0)
 
 
-def test_stores_are_added_up(tmp_path: Path, counting: Server) -> None:
+def test_stores_are_added_up_and_sample_rows_named(tmp_path: Path) -> None:
     for store in ("one", "two"):
-        evaluate([closed(tmp_path)], [priced(counting, "mock")], store=tmp_path / store)
+        make_store(tmp_path / store, {"toy": {"openai/a": [1.0, 1.0]}})
     found = bill(tmp_path, "one", "two")
-    assert [row.model.partition("v1 ")[2] for row in found.rows] == ["[one]", "[two]"]
-    assert found.total.spent.usd == pytest.approx(by_hand(counting))
-
-
-def test_runs_on_sample_rows_are_counted_and_named(tmp_path: Path) -> None:
-    make_store(tmp_path / "store", {"toy": {"openai/a": [1.0, 1.0], "openai/b": [1.0]}})
-    assert bill(tmp_path).remarks == ()
-    make_store(tmp_path / "store", {"toy": {"openai/a": [1.0]}}, tier="sample")
-    found = bill(tmp_path)
-    assert found.total.instances == 4
-    assert "1 of 3 runs is on invented sample rows: sums include them." in texts(found.remarks)
+    assert [row.model for row in found.rows] == ["openai/a [one]", "openai/a [two]"]
+    assert (found.total.instances, found.remarks) == (4, ())
+    make_store(tmp_path / "one", {"toy": {"openai/a": [1.0]}}, tier="sample")
+    found = bill(tmp_path, "one")
+    assert found.total.instances == 3
+    assert "1 of 2 runs is on invented sample rows: sums include them." in texts(found.remarks)
 
 
 def test_answers_without_a_service_cost_nothing_and_their_judges_do(tmp_path: Path, counting: Server) -> None:
     baseline = Model(name="baseline/majority", provider="baseline", remote_name="majority")
-    evaluate(
-        [open_benchmark(tmp_path, n=N)], [baseline], store=tmp_path / "store", jury=jury(counting, "judge-1", "judge-2")
-    )
+    evaluate([open_benchmark(tmp_path, n=N)], [baseline], store=tmp_path / "store", jury=jury(counting, *JUDGES[:2]))
     found = bill(tmp_path)
     (row,) = found.rows
     assert row.models.usd == 0.0
     assert row.judges.usd == pytest.approx(found.total.bill.usd)
     assert row.purchased == counting.count == 2 * N
     assert found.update is None  # a baseline says nothing of what a model costs
-
-
-# --- what is not known ------------------------------------------------------------------------------------------------
+    assert [one.of for one in bill(tmp_path, by="judge").rows] == ["runs", "runs", "tested"]
 
 
 def test_a_model_without_a_price_is_not_free(tmp_path: Path, counting: Server) -> None:
-    unpriced = mock(counting, "nobody")
-    models = [priced(counting, "mock"), unpriced]
-    evaluate([closed(tmp_path)], models, store=tmp_path / "store")
+    model, unpriced = priced(counting, "mock"), mock(counting, "nobody")
+    ask(tmp_path, model, unpriced)
     found = bill(tmp_path)
     known, unknown = found.rows
     assert money(known) == pytest.approx((known.bill.known_usd, known.bill.known_usd))
     assert money(unknown) == (None, None)
     assert found.total.bill.usd is None
     assert found.total.bill.known_usd == pytest.approx(known.bill.usd)
-    assert texts(found.remarks) == (
-        f"No price is known for {unpriced.name}: the cost is unknown, not 0. Give the price with --prices FILE, or as "
-        "`price` in models.yaml.",
-    )
+    (said,) = texts(found.remarks)
+    assert said.startswith(f"No price is known for {unpriced.name}: the cost is unknown, not 0.")
     worth = {one.model: one for one in found.cost_effectiveness}
-    assert worth[unpriced.name].per_win_point is None
-    assert not worth[unpriced.name].is_efficient
-    assert worth[models[0].name].is_efficient
-
-
-def test_a_judge_without_a_price_leaves_the_models_own_cost_known(tmp_path: Path, counting: Server) -> None:
-    evaluate(
-        [open_benchmark(tmp_path, n=N)],
-        [priced(counting, "mock")],
-        store=tmp_path / "store",
-        jury=Jury(judges=(priced(counting, "judge-1"), mock(counting, "judge-2"))),
-    )
-    found = bill(tmp_path)
-    row = found.total
-    assert row.models.usd is not None
-    assert (row.judges.usd, row.judges.n_unknown, row.bill.usd, row.ceiling.usd) == (None, 1, None, None)
-    assert row.judges.known_usd > 0
-    by_judge = bill(tmp_path, by="judge").rows
-    assert [one.judges.usd is None for one in by_judge] == [False, True, False]
+    assert (worth[unpriced.name].per_win_point, worth[unpriced.name].is_efficient) == (None, False)
+    assert worth[model.name].is_efficient
 
 
 def test_tokens_that_nobody_reported_are_not_free(tmp_path: Path, server: Server) -> None:
     def decide(body: Mapping[str, Any]) -> Answer:
-        answer = answers_with(perfect)(dict(body))
+        answer = chat(perfect(question_number(body)))
         assert isinstance(answer.body, dict)
-        return Answer(body={key: value for key, value in answer.body.items() if key != "usage"})
+        return Answer(body=answer.body | {"usage": None})
 
     server.answer_with(decide)
-    done = evaluate([closed(tmp_path)], [priced(server, "mock")], store=tmp_path / "store")
-    assert done.runs[0].cost_usd is None
+    assert ask(tmp_path, priced(server, "mock")).runs[0].cost_usd is None
     found = bill(tmp_path)
     assert money(found.total) == (None, None)
     assert found.total.ceiling.usd is None
@@ -319,71 +270,29 @@ def test_tokens_that_nobody_reported_are_not_free(tmp_path: Path, server: Server
     assert "(6 completions)" in texts(found.remarks)[0]
 
 
-def test_runs_of_another_harness_were_not_bought_here(tmp_path: Path, counting: Server) -> None:
-    evaluate([closed(tmp_path)], [priced(counting, "mock")], store=tmp_path / "store")
-    (run,) = load_runs(open_store(tmp_path / "store"))
-    assert run.folder is not None
-    origin = Origin(harness="helm", version="0.5", run="toy:model=m", sha256="0" * 64)
-    write_run(run.folder, replace(run, origin=origin))
+def test_runs_of_another_harness_were_not_bought_here_and_their_judges_were(tmp_path: Path, counting: Server) -> None:
+    judged(tmp_path, counting)
+    run = only_run(tmp_path)
+    origin = Origin(harness="helm", version="0.5", run="letters:model=m", sha256="0" * 64)
+    rewrite(run, origin=origin)
     (tmp_path / "store" / "cache.sqlite").unlink()
     found = bill(tmp_path)
     assert found.total.bill.usd == pytest.approx(by_hand(counting))
-    assert found.total.spent.usd == 0.0
-    assert (found.total.requests, found.total.purchased) == (N, 0)
+    assert (found.total.requests, found.total.purchased) == (3 * N, 2 * N)
+    assert found.total.spent.usd == pytest.approx(found.total.judges.usd)
     assert "1 imported run was made by other harnesses" in texts(found.remarks)[0]
-
-
-def test_judges_of_such_a_run_were_bought_here(tmp_path: Path, counting: Server) -> None:
-    judged(tmp_path, counting)
-    (run,) = load_runs(open_store(tmp_path / "store"))
-    assert run.folder is not None
-    origin = Origin(harness="helm", version="0.5", run="letters:model=m", sha256="0" * 64)
-    write_run(run.folder, replace(run, origin=origin))
-    (tmp_path / "store" / "cache.sqlite").unlink()
-    total = bill(tmp_path).total
-    assert total.purchased == 2 * N
-    assert total.spent.usd == pytest.approx(total.judges.usd)
-    write_run(run.folder, replace(run, origin=replace(origin, completions_made_here=True)))
+    rewrite(run, origin=replace(origin, completions_made_here=True))
     assert bill(tmp_path).total.spent.usd == pytest.approx(by_hand(counting))
-
-
-# --- other prices -----------------------------------------------------------------------------------------------------
-
-
-def test_another_book_and_another_day(tmp_path: Path, counting: Server) -> None:
-    judged(tmp_path, counting)
-    file = tmp_path / "ours.yaml"
-    file.write_text(
-        "- {model: mock, input: 100, output: 0, cached_input: 0, until: 2025-12-31}\n"
-        "- {model: mock, input: 0, output: 1000, from: 2026-01-01}\n",
-        encoding="utf-8",
-    )
-    books = read_price_books([str(file)])
-    usage = load_runs(open_store(tmp_path / "store"))[0].usage
-    judges = bill(tmp_path).total.judges.usd
-    for day, dollars in (
-        (date(2025, 6, 1), 100e-6 * (usage.input - usage.cached_input)),
-        (date(2026, 6, 1), 1000e-6 * usage.output),
-        (None, 1000e-6 * usage.output),
-    ):
-        total = bill(tmp_path, pricing=Pricing(books=books, day=day)).total
-        assert total.models.usd == pytest.approx(dollars)
-        assert total.judges.usd == pytest.approx(judges)  # the book does not know them: as before
 
 
 def test_prices_that_were_looked_up_are_looked_up_anew_for_another_day(tmp_path: Path, counting: Server) -> None:
     model = replace(mock(counting, "o3"), price=Price(input=2.0, output=8.0, source="genai-prices 0, of then"))
-    evaluate([closed(tmp_path)], [model], store=tmp_path / "store")
-    (run,) = load_runs(open_store(tmp_path / "store"))
-    assert run.folder is not None
-    assert run.resolved_model is not None
+    ask(tmp_path, model)
+    run = only_run(tmp_path)
     # As if it had been asked at its vendor: this server has no list of prices.
-    write_run(
-        run.folder, replace(run, resolved_model=replace(run.resolved_model, base_url="https://api.openai.com/v1"))
-    )
-    then = bill(tmp_path)
+    rewrite(run, resolved_model=replace(present(run.resolved_model), base_url="https://api.openai.com/v1"))
+    then, early = bill(tmp_path), bill(tmp_path, pricing=Pricing(day=date(2025, 5, 1)))
     assert then.prices == [(model.name, "genai-prices 0, of then")]
-    early = bill(tmp_path, pricing=Pricing(day=date(2025, 5, 1)))
     assert "2025-05-01" in early.prices[0][1]
     usage = run.usage
     assert then.total.bill.usd == pytest.approx((usage.input * 2.0 + usage.output * 8.0) / 1e6)
@@ -391,149 +300,83 @@ def test_prices_that_were_looked_up_are_looked_up_anew_for_another_day(tmp_path:
     assert early.total.bill.usd == pytest.approx((read + usage.output * 40.0) / 1e6)
 
 
-# --- the published rule -----------------------------------------------------------------------------------------------
-
-
 def test_the_ceiling_of_a_run_and_of_its_judges(tmp_path: Path, counting: Server) -> None:
     judged(tmp_path, counting)
-    (run,) = load_runs(open_store(tmp_path / "store"))
+    run = only_run(tmp_path)
     read, written = run.usage.input, N * 50
-    cells = [
-        read * 2.0e-6,
-        written * 8.0e-6,
-        (read + written) * (3.0 + 0.7) * 1e-6,
-        4096 * N * (15.0 + 0.7) * 1e-6,
-    ]
-    found = bill(tmp_path)
-    assert found.total.ceiling.usd == pytest.approx(round(sum(cells), 2))
-    own = [row.ceiling.usd for row in bill(tmp_path, by="judge").rows]
-    assert own == pytest.approx(
-        [
-            round((read + written) * 3.0e-6, 2) + round(4096 * N * 15.0e-6, 2),
-            round((read + written) * 0.7e-6, 2) + round(4096 * N * 0.7e-6, 2),
-            round(cells[0], 2) + round(cells[1], 2),
-        ]
+    first, second, tested = (
+        round((read + written) * 3.0e-6, 2) + round(4096 * N * 15.0e-6, 2),
+        round((read + written) * 0.7e-6, 2) + round(4096 * N * 0.7e-6, 2),
+        round(read * 2.0e-6, 2) + round(written * 8.0e-6, 2),
     )
-
-
-def test_without_a_limit_or_the_tokens_of_prompts_there_is_no_ceiling(tmp_path: Path, counting: Server) -> None:
-    judged(tmp_path, counting)
-    (run,) = load_runs(open_store(tmp_path / "store"))
-    assert run.folder is not None
-    write_run(run.folder, replace(run, settings={**run.settings, "max_tokens": None}))
-    assert bill(tmp_path).total.ceiling.usd is None
-    write_run(run.folder, replace(run, usage=replace(run.usage, input=0)))
-    assert bill(tmp_path).total.ceiling.usd is None
-    assert [row.ceiling.usd for row in bill(tmp_path, by="judge").rows] == [None, None, None]
-
-
-# --- what the score costs ---------------------------------------------------------------------------------------------
+    assert [row.ceiling.usd for row in bill(tmp_path, by="judge").rows] == pytest.approx([first, second, tested])
+    cells = read * 2.0e-6 + written * 8.0e-6 + (read + written) * (3.0 + 0.7) * 1e-6 + 4096 * N * (15.0 + 0.7) * 1e-6
+    assert bill(tmp_path).total.ceiling.usd == pytest.approx(round(cells, 2))
+    # Without a limit, or the tokens of prompts, there is no ceiling.
+    unknown: list[dict[str, Any]] = [
+        {"settings": {**run.settings, "max_tokens": None}},
+        {"usage": replace(run.usage, input=0)},
+    ]
+    for changes in unknown:
+        rewrite(run, **changes)
+        assert bill(tmp_path).total.ceiling.usd is None
 
 
 def test_dollars_per_point_and_the_next_update(tmp_path: Path, server: Server) -> None:
     def decide(body: Mapping[str, Any]) -> Answer:
-        n = number({"messages": [{"content": body["messages"][-1]["content"]}]})
-        right = perfect(n) if body["model"] == "good" or n % 2 else "C"
-        return with_usage(answers_with(lambda _: right)(dict(body)), body)
+        n = question_number(body)
+        return with_usage(chat(perfect(n) if body["model"] == "good" or n % 2 else "C"), body)
 
     server.answer_with(decide)
-    good = replace(mock(server, "good"), price=Price(input=4.0, output=4.0))
-    poor = replace(mock(server, "poor"), price=Price(input=1.0, output=1.0))
-    dear = replace(mock(server, "dear"), price=Price(input=9.0, output=9.0))
-    benchmarks = [closed(tmp_path), closed(tmp_path, name="more", n=9)]
-    done = evaluate(benchmarks, [good, poor, dear], store=tmp_path / "store")
-    costs = {name: sum(run.cost_usd or 0 for run in done.runs if f"/{name}@" in run.model) for name in ("good", "poor")}
-    found = bill(tmp_path)
-    worth = {one.model.removeprefix("openai/").partition("@")[0]: one for one in found.cost_effectiveness}
-    assert worth["good"].win_rate == 1.0
-    assert worth["good"].macro_average == 1.0
-    assert worth["good"].cost_usd == pytest.approx(costs["good"])
-    assert worth["good"].per_win_point == pytest.approx(costs["good"] / 100)
-    assert worth["poor"].macro_average == pytest.approx((3 / 6 + 4 / 9) / 2)
-    assert worth["poor"].per_macro_point == pytest.approx(costs["poor"] / (100 * (3 / 6 + 4 / 9) / 2))
-    assert worth["poor"].per_instance == pytest.approx(costs["poor"] / 15)
-    assert worth["poor"].per_benchmark == pytest.approx(costs["poor"] / 2)
-    assert {name: one.is_efficient for name, one in worth.items()} == {"good": True, "poor": True, "dear": False}
-    # The right answers of the better one are what its price buys; the dear one has no more of them.
-    assert found.frontier is not None
-    assert [step.usd_per_1000 for step in found.frontier.steps] == [
-        pytest.approx(1000 * (costs["good"] - costs["poor"]) / 15)
-    ]
-    assert {name: one.on_frontier for name, one in worth.items()} == {"good": True, "poor": True, "dear": False}
-    on = {one.benchmark: one for one in worth["poor"].benchmarks}
-    assert (on["toy"].value, on["more"].value) == (3 / 6, 4 / 9)
-    for run in done.runs:
-        if "/poor@" in run.model:
-            assert on[run.benchmark].cost_usd == pytest.approx(run.cost_usd)
-            assert on[run.benchmark].per_point == pytest.approx(
-                (run.cost_usd or 0) / (100 * (on[run.benchmark].value or 0))
-            )
-    update = found.update
-    assert update is not None
-    assert (update.n_models, set(update.benchmarks), update.unknown) == (3, {"toy", "more"}, ())
-    assert update.cost.expected == pytest.approx(costs["good"])
-    assert update.cost.low == pytest.approx(costs["poor"])
-    assert update.cost.high == pytest.approx(costs["poor"] * 9)
-
-
-def test_what_is_in_the_suite_and_was_never_run_is_named(tmp_path: Path, counting: Server) -> None:
-    evaluate([closed(tmp_path)], [priced(counting, "mock")], store=tmp_path / "store")
+    prices = {"good": 4.0, "poor": 1.0, "dear": 9.0}
+    models = [replace(mock(server, name), price=Price(input=usd, output=usd)) for name, usd in prices.items()]
+    done = evaluate([closed(tmp_path), closed(tmp_path, name="more", n=9)], models, store=tmp_path / "store")
+    costs = {name: sum(run.cost_usd or 0 for run in done.runs if f"/{name}@" in run.model) for name in prices}
     suite = tmp_path / "suite.txt"
-    suite.write_text("toy\npubmed_qa\n", encoding="utf-8")
-    update = bill(tmp_path, suite=str(suite)).update
-    assert update is not None
-    assert (update.benchmarks, update.unknown) == (("toy",), ("pubmed_qa",))
-    with pytest.raises(UserError, match="neither `all`"):
-        bill(tmp_path, suite="paper36")
+    suite.write_text("toy\nmore\npubmed_qa\n", encoding="utf-8")
+    found = bill(tmp_path, suite=str(suite))
+    worth = {one.model.removeprefix("openai/").partition("@")[0]: one for one in found.cost_effectiveness}
+    good, poor = worth["good"], worth["poor"]
+    assert (good.win_rate, good.macro_average, good.cost_usd) == pytest.approx((1.0, 1.0, costs["good"]))
+    assert good.per_win_point == pytest.approx(costs["good"] / 100)
+    assert poor.per_macro_point == pytest.approx(costs["poor"] / (100 * (3 / 6 + 4 / 9) / 2))
+    assert (poor.per_instance, poor.per_benchmark) == pytest.approx((costs["poor"] / 15, costs["poor"] / 2))
+    assert {one.benchmark: one.value for one in poor.benchmarks} == {"toy": 3 / 6, "more": 4 / 9}
+    # The right answers of the better one are what its price buys; the dear one has no more of them.
+    assert {name for name, one in worth.items() if one.is_efficient and one.on_frontier} == {"good", "poor"}
+    (step,) = present(found.frontier).steps
+    assert step.usd_per_1000 == pytest.approx(1000 * (costs["good"] - costs["poor"]) / 15)
+    update = present(found.update)
+    assert (update.n_models, set(update.benchmarks), update.unknown) == (3, {"toy", "more"}, ("pubmed_qa",))
+    assert update.cost.expected == pytest.approx(costs["good"])
+    assert (update.cost.low, update.cost.high) == pytest.approx((costs["poor"], costs["poor"] * 9))
 
 
-# --- stores that are not whole ----------------------------------------------------------------------------------------
-
-
-def test_everything_that_cannot_be_read_is_named_at_once(tmp_path: Path, counting: Server) -> None:
-    evaluate(
-        [closed(tmp_path), closed(tmp_path, name="more"), closed(tmp_path, name="third")],
-        [priced(counting, "mock")],
-        store=tmp_path / "store",
-    )
-    runs = {run.benchmark: run.folder for run in load_runs(open_store(tmp_path / "store"))}
-    toy, more, third = (runs[name] or Path() for name in ("toy", "more", "third"))
-    (toy / "records.parquet").unlink()
+def test_everything_that_cannot_be_read_is_named_at_once(tmp_path: Path) -> None:
+    make_store(tmp_path / "store", {name: {"openai/a": [1.0]} for name in ("toy", "more", "third")})
+    toy, more = (next((tmp_path / "store" / "runs" / name).iterdir()) for name in ("toy", "more"))
+    (toy / "records.parquet").write_bytes(b"PAR1 not really")
     (more / "records.parquet").unlink()
     with pytest.warns(DamagedRunWarning) as told:
         assert bill(tmp_path).total.runs == 1
-    for folder in (toy, more):
-        assert any(str(folder) in str(one.message) for one in told)
-    for folder in (toy, more):
-        (folder / "run.json").write_text("{", encoding="utf-8")
-    with pytest.warns(DamagedRunWarning, match=r"run\.json is damaged"):
+    assert all(any(str(folder) in str(one.message) for one in told) for folder in (toy, more))
+    (toy / "run.json").write_text("{", encoding="utf-8")
+    (more / "run.json").unlink()
+    with pytest.warns(DamagedRunWarning) as told:
         assert bill(tmp_path).total.runs == 1
+    assert all(any(words in str(one.message) for one in told) for words in ("json is damaged", "json is missing"))
     with pytest.warns(DamagedRunWarning), pytest.raises(StoreError, match="nowhere"):
         bill(tmp_path, "store", "nowhere")
-    for folder in (toy, more):
-        (folder / "run.json").unlink()
-    with pytest.warns(DamagedRunWarning, match=r"run\.json is missing"):
-        assert bill(tmp_path).total.runs == 1
-    for folder in (toy, more):
-        rmtree(folder)
-    assert bill(tmp_path).total.runs == 1
-    (third / "records.parquet").write_bytes(b"PAR1 not really")
-    with pytest.warns(DamagedRunWarning, match=r"records\.parquet is damaged"):
-        assert bill(tmp_path).total.runs == 0
 
 
-def test_an_empty_store_has_no_bill(tmp_path: Path, counting: Server) -> None:
-    evaluate([closed(tmp_path)], [priced(counting, "mock")], store=tmp_path / "store")
-    (tmp_path / "store" / "runs").rename(tmp_path / "elsewhere")
+def test_a_run_with_an_invalid_date_is_an_error_and_an_empty_store_has_no_bill(
+    tmp_path: Path, counting: Server
+) -> None:
+    ask(tmp_path, priced(counting, "mock"))
+    rewrite(only_run(tmp_path), started="yesterday")
+    with pytest.raises(StoreError, match=r"`started` in run.json is not a time"):
+        bill(tmp_path)
+    rmtree(tmp_path / "store" / "runs")
     (tmp_path / "store" / "cache.sqlite").unlink()
     with pytest.raises(UserError, match="nothing was run"):
         bill(tmp_path)
-
-
-def test_a_run_with_an_invalid_date_is_an_error(tmp_path: Path, counting: Server) -> None:
-    evaluate([closed(tmp_path)], [priced(counting, "mock")], store=tmp_path / "store")
-    (run,) = load_runs(open_store(tmp_path / "store"))
-    assert run.folder is not None
-    write_run(run.folder, replace(run, started="yesterday"))
-    with pytest.raises(StoreError, match=r"`started` in run.json is not a time"):
-        read_spending([tmp_path / "store"], NOW)

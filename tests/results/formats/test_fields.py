@@ -11,11 +11,7 @@ from medhelm.results.formats.fields import (
     columns_of,
     fields_json,
     fields_schema,
-    fields_table,
     file_rows,
-    flat_interval,
-    list_field,
-    object_field,
     rounded_rows,
     select_fields,
     table_of,
@@ -79,30 +75,3 @@ def test_tables_hide_empty_and_wide_columns_and_name_the_least_important_first()
     assert rows == [["a", "0.333 [0.250, 0.500]", 2, "0.333"]]
     assert (headers, dropped) == (["Name", "Mean", "Failed", "Share"], ["Share", "Failed"])
     assert table_of(FIELDS, []) == ([], ["Name", "Mean", "Share"][:2], [])
-
-
-def test_an_interval_can_be_flat_in_json_and_is_one_text_in_tables() -> None:
-    fields: list[Field[Item]] = [
-        *flat_interval("mean", lambda item: item.mean, "low n", missing="no score", heading="Mean"),
-        Field("p", lambda item: 0.00001234567, kind="p-value", heading="p"),
-        Field("share", lambda item: 2 / 3, heading="Share", places=1, is_wide=True),
-    ]
-    assert fields_json(fields, KNOWN) == {"mean": 0.333333, "low": 0.25, "n": 9, "p": 1.235e-05, "share": 0.666667}
-    assert fields_json(fields, UNKNOWN)["low"] is None
-    assert fields_schema(fields)["properties"]["n"] == {"type": ["integer", "null"]}
-    assert fields_table(fields, [KNOWN], format="md").splitlines()[2] == "| 0.333 [0.250, 0.500] | \\<0.0001 |"
-    assert fields_table(fields, [KNOWN], format="csv") == 'Mean,p,Share\n"0.333 [0.250, 0.500]",<0.0001,0.7\n'
-
-
-def test_items_within_an_item_have_fields_of_their_own() -> None:
-    inner: list[Field[str]] = [Field("letter", lambda text: text, kind="text")]
-    outer: list[Field[Item]] = [
-        list_field("letters", inner, lambda item: item.name),
-        object_field("name", inner, lambda item: item.name),
-        Field("words", lambda item: (item.name,), kind="texts"),
-    ]
-    assert fields_json(outer, Item("ab", None)) == {
-        "letters": [{"letter": "a"}, {"letter": "b"}], "name": {"letter": "ab"}, "words": ["ab"]
-    }  # fmt: skip
-    schema = fields_schema(outer)["properties"]
-    assert schema["letters"]["items"] == schema["name"] == fields_schema(inner)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from medhelm.analysis.leaderboard.rows import HeadToHead, head_to_head
+from medhelm.analysis.leaderboard.rows import head_to_head
 from medhelm.extensions.web.app import environment
 from medhelm.extensions.web.board_charts import SCORE_EDGES, SHARE_EDGES, head_to_head_table, heat_map, step
 from tests.support.leaderboards import HOSTILE, toy_board
+from tests.support.values import present
 
 
 @pytest.mark.parametrize("edges", [SCORE_EDGES, SHARE_EDGES])
@@ -31,10 +30,8 @@ def test_every_cell_has_a_number_and_its_step() -> None:
     table = heat_map(board)
     for (name, cells), row in zip(table.rows, board.all_rows, strict=True):
         assert name.key == row.model
-        for cell, column in zip(cells, board.columns, strict=True):
-            value = row.cells[column.benchmark].value
-            assert value is not None
-            assert (cell.text, cell.css) == (f"{value:.2f}", f"step-{step(value)}")
+        values = [present(row.cells[column.benchmark].value) for column in board.columns]
+        assert [(cell.text, cell.css) for cell in cells] == [(f"{v:.2f}", f"step-{step(v)}") for v in values]
 
 
 def test_missing_and_failed_cells_differ() -> None:
@@ -48,41 +45,16 @@ def test_missing_and_failed_cells_differ() -> None:
     assert [css for css, _ in table.legend][-2:] == ["missing", "failed"]
 
 
-def test_low_scores_are_the_best_where_low_is_better() -> None:
-    board = toy_board(2, 2)
-    turned_columns = tuple(replace(column, higher_is_better=False) for column in board.columns)
-    normal, turned = heat_map(board), heat_map(replace(board, columns=turned_columns))
-    assert [float(cells[0].text) for _, cells in turned.rows] == pytest.approx(
-        [1 - float(cells[0].text) for _, cells in normal.rows], abs=0.011
-    )
-
-
-def test_csv_of_the_heat_map_has_every_number() -> None:
-    board = toy_board(4, 3, names=HOSTILE, missing=[(1, 1)])
-    lines = list(csv.reader(io.StringIO(heat_map(board).csv)))
-    assert lines[0] == ["model", *(column.benchmark for column in board.columns)]
-    assert len(lines) == 1 + len(board.all_rows)
-    assert sum(cell == "" for line in lines for cell in line) == 1
-
-
-def test_separated_pairs_are_marked_on_both_sides() -> None:
+def test_separated_pairs_are_marked_and_pairs_without_a_common_benchmark_are_missing() -> None:
     board = toy_board(4, 6, n=60)
     found = head_to_head(board)
-    table = head_to_head_table(board, found)
-    for i, (_, cells) in enumerate(table.rows):
+    assert found.separated.any()
+    for i, (_, cells) in enumerate(head_to_head_table(board, found).rows):
         for j, cell in enumerate(cells):
             assert ("separated" in cell.css, cell.text.endswith("*")) == (found.separated[i, j],) * 2
-    assert found.separated.any()
-
-
-def test_pairs_without_a_common_benchmark_are_missing() -> None:
-    board = toy_board(2, 2)
-    nothing = HeadToHead(
-        models=("a", "b"), unit="instances", win_share=np.full((2, 2), np.nan), n_benchmarks=np.zeros((2, 2), int),
-        separated=np.zeros((2, 2), bool), circles=(),
-    )  # fmt: skip
-    table = head_to_head_table(board, nothing)
-    assert [[cell.css for cell in cells] for _, cells in table.rows] == [["self", "missing"], ["missing", "self"]]
+    nothing = replace(found, win_share=np.full((4, 4), np.nan), separated=np.zeros((4, 4), bool))
+    styles = {cell.css for _, cells in head_to_head_table(board, nothing).rows for cell in cells}
+    assert styles == {"self", "missing"}
 
 
 def test_templates_escape_names() -> None:

@@ -110,31 +110,23 @@ def test_a_model_does_not_gain_by_refusing_what_it_would_get_wrong(
     assert interval(refused) == interval(guessed)
     compared = medhelm("compare", "guesses", "refuses", "--store", store, "--json").json
     assert [(one["difference"], one["p_value"]) for one in compared["benchmarks"]] == [(0, 1)]
-    (name,) = {row["model"] for row in medhelm("leaderboard", "--store", store, "--json").json["models"]} & {
-        f"openai/guesses@{server.url}/v1"
-    }
     shutil.copytree(store, store.with_name("reference"))
-    options = ("--model", name.replace("guesses", "refuses"), "--baseline-model", name, "--margin", "0.3", "--json")
-    checked = medhelm("gate", "--store", store, "--against", store.with_name("reference"), *options).json
+    options = ("--model", found["refuses"]["model"], "--baseline-model", found["guesses"]["model"], "--margin", "0.3")
+    checked = medhelm("gate", "--store", store, "--against", store.with_name("reference"), *options, "--json").json
     assert {(one["difference"], one["n_missing"]) for one in checked["tests"]} == {(0, 0)}
 
 
-def test_failures_of_an_unknown_class_are_spread_over_the_classes(
+def test_failures_of_an_unknown_class_are_spread_over_the_classes_and_lost_requests_stay_missing(
     medhelm: Medhelm, tmp_path: Path, server: Server
 ) -> None:
     """An old run without the references of its prompts: of 44 scored instances 40 are A and 4 are B."""
-    store = make_store(medhelm, server, tmp_path, "balanced_accuracy", ["refuses"])
+    store = make_store(medhelm, server, tmp_path, "balanced_accuracy", ["refuses", "drops"])
+    lost = rows(medhelm, store)["drops"]["benchmarks"]["toy"]
+    assert (lost["n"], lost["n_failed"], lost.get("n_failed_by_model", 0)) == (58, 2, 0)
+    assert lost["value"] == pytest.approx((1 + 4 / 18) / 2, abs=1e-6)
     forget_classes(store)
     shutil.rmtree(store / "prompts")
-    found = rows(medhelm, store)["refuses"]["benchmarks"]["toy"]
-    assert found["value"] == pytest.approx(44 / 60, abs=1e-6)
-
-
-def test_lost_requests_stay_missing(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
-    store = make_store(medhelm, server, tmp_path, "balanced_accuracy", ["drops"])
-    found = rows(medhelm, store)["drops"]["benchmarks"]["toy"]
-    assert (found["n"], found["n_failed"], found.get("n_failed_by_model", 0)) == (58, 2, 0)
-    assert found["value"] == pytest.approx((1 + 4 / 18) / 2, abs=1e-6)
+    assert rows(medhelm, store)["refuses"]["benchmarks"]["toy"]["value"] == pytest.approx(44 / 60, abs=1e-6)
 
 
 @pytest.mark.parametrize(("n_failed", "value"), [(2, None), (5, 0.0)], ids=["others are not scored", "all refused"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -17,38 +18,16 @@ from medhelm.io.parquet import connect, sql_path
 from medhelm.models.cache_reader import CacheReader
 from medhelm.storage.privacy import read_deletions
 from medhelm.storage.runs import load_runs, load_shards, read_records
-from medhelm.storage.store import open_store, read_run
+from medhelm.storage.store import open_store
+from tests.support.benchmarks import judged
 from tests.support.benchmarks.choice import answers_with, chat, make_benchmark, perfect
 from tests.support.benchmarks.judged import is_judge, number
-from tests.support.cli import Medhelm
+from tests.support.cli import Medhelm, assert_refused, succeeded
 from tests.support.made_once import made_once
 from tests.support.servers.openai import Answer, Server
+from tests.support.values import present
 
-DEFINITION = """\
-name: letters
-title: Letters
-description: Toy questions with answers in free text.
-taxonomy: {category: patient_communication_and_education, subcategory: patient_provider_messaging, task: Write}
-access: public
-license: CC0-1.0
-source:
-  kind: jsonl
-  files: {rows.jsonl: ""}
-id: id
-answer: reply
-cluster: patient
-metadata: [ward]
-prompt: |
-  Question {question}
-  Answer:
-max_tokens: 50
-metrics: [jury, rouge_l]
-rubric:
-  task: You are a nurse. You see a question, the answer of a model, and a reference. Grade the answer of the model.
-  criteria:
-    accuracy: Is it right?
-    clarity: Is it plain?
-"""
+DEFINITION = judged.DEFINITION.replace("prompt: |", "cluster: patient\nmetadata: [ward]\nprompt: |")
 
 N = 8
 GONE = (2, 5)
@@ -67,39 +46,33 @@ def answer(body: Mapping[str, Any]) -> Answer:
     n = number(body)
     if is_judge(body):
         cell = {"score": 1 + n % 5, "explanation": f"It says {canary('explanation', n)}, I {body['model']} think."}
-        return chat(json.dumps(dict.fromkeys(("accuracy", "clarity"), cell)))
+        return chat(json.dumps(dict.fromkeys(judged.CRITERIA, cell)))
     if body["model"] == "b" and n == 5:
         return Answer(status=400, body={"error": {"message": f"I refuse {canary('failure', n)}", "code": "bad"}})
     return chat(f"A completion with {canary('completion', n)} by {body['model']}")
 
 
 def write_benchmark(folder: Path) -> Path:
-    place = folder / "letters"
-    place.mkdir(parents=True, exist_ok=True)
-    (place / "benchmark.yaml").write_text(DEFINITION, encoding="utf-8")
-    lines = [
-        json.dumps(
-            {
+    place = judged.write_benchmark(folder, definition=DEFINITION)
+    with (place / "rows.jsonl").open("w", encoding="utf-8") as file:
+        for n in range(N):
+            row = {
                 "id": f"id{canary('id', n)}",
                 "question": f"number {n}? {canary('question', n)}",
                 "reply": f"A reference {canary('reference', n)}",
                 "patient": f"7700098765{n % 3}",
                 "ward": f"ward {canary('ward', n)}",
             }
-        )
-        for n in range(N)
-    ]
-    (place / "rows.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    (place / "sample.jsonl").write_text(lines[0] + "\n", encoding="utf-8")
+            file.write(json.dumps(row) + "\n")
     return place
 
 
 def models(server: Server, *names: str) -> list[str]:
-    return [word for name in names for word in ("--model", f"openai/{name}@{server.url}/v1")]
+    return [f"--model=openai/{name}@{server.url}/v1" for name in names]
 
 
-def judges(server: Server, *names: str) -> list[str]:
-    return [word for name in names for word in ("--judge", f"openai/{name}@{server.url}/v1")]
+def judges(server: Server) -> list[str]:
+    return [f"--judge=openai/{name}@{server.url}/v1" for name in ("judge-1", "judge-2")]
 
 
 @pytest.fixture(params=["plain", "encrypted"])
@@ -114,7 +87,7 @@ def store(tmp_path: Path, medhelm: Medhelm, server: Server, request: pytest.Fixt
         server.answer_with(answer)
         if encrypted:
             assert medhelm("encrypt").code == 0
-        jury = judges(server, "judge-1", "judge-2")
+        jury = judges(server)
         assert medhelm("run", place, *models(server, "a", "b"), *jury, "--attempts", "1").code == 1
         assert medhelm("run", place, *models(server, "a"), *jury, "--fresh").code == 0
         assert medhelm("run", place, *models(server, "c"), *jury, "--shard", "1/2").code == 0
@@ -156,24 +129,21 @@ def hits(folder: Path, n: int) -> dict[str, int]:
 
 
 def test_nothing_is_left_of_a_patient_and_everything_of_the_others(store: Path, medhelm: Medhelm) -> None:
-    open_store(store)
+    patient = ("--cluster", "letters:77000987652")
     before = {n: set(hits(store, n)) for n in range(N)}
     assert all(len(found) >= 4 for found in before.values())
-    plan = medhelm("purge", "--cluster", "letters:77000987652", "--dry-run", "--json").json
+    plan = medhelm("purge", *patient, "--dry-run", "--json").json
     assert plan["instances"] == {"letters": [f"id{canary('id', n)}" for n in GONE]}
     assert {n: set(hits(store, n)) for n in range(N)} == before
-    done = medhelm("purge", "--cluster", "letters:77000987652", "--yes", "--json")
-    assert done.code == 0, done.err
+    done = purge(medhelm, *patient)
     assert {n: hits(store, n) for n in GONE} == {n: {} for n in GONE}
     assert all(set(hits(store, n)) == before[n] for n in range(N) if n not in GONE)
     assert b"77000987652" not in whole(store)
-    assert [one["n_before"] - one["n"] for one in done.json["runs"] if one["n_before"] == N] == [2] * sum(
-        one["n_before"] == N for one in done.json["runs"]
-    )
+    assert {one["n"] for one in done["runs"] if one["n_before"] == N} == {N - 2}
     for run in [*load_runs(open_store(store)), *load_shards(open_store(store))]:
         assert run.n == len(list(read_records(run)))
     assert medhelm("leaderboard").code == 0
-    again = medhelm("purge", "--cluster", "letters:77000987652", "--yes")
+    again = medhelm("purge", *patient, "--yes")
     assert (again.code, "were deleted on" in again.out) == (0, True)
 
 
@@ -184,7 +154,7 @@ def small(tmp_path: Path, medhelm: Medhelm, server: Server) -> Path:
     def make() -> None:
         place = write_benchmark(tmp_path)
         server.answer_with(answer)
-        assert medhelm("run", place, *models(server, "a", "c"), *judges(server, "judge-1", "judge-2")).code == 0
+        assert medhelm("run", place, *models(server, "a", "c"), *judges(server)).code == 0
         assert medhelm("release", "first", "--tier", "real").code == 0
 
     made_once(tmp_path, f"{__name__}-small", make)
@@ -192,84 +162,67 @@ def small(tmp_path: Path, medhelm: Medhelm, server: Server) -> Path:
 
 
 def purge(medhelm: Medhelm, *options: object) -> Any:
-    done = medhelm("purge", *options, "--yes", "--json")
-    assert done.code == 0, done.err
-    return done.json
+    return succeeded(medhelm("purge", *options, "--yes", "--json")).json
 
 
-def ids(*numbers: int) -> list[str]:
-    return [f"letters:id{canary('id', n)}" for n in numbers]
+def name(n: int) -> str:
+    return f"letters:id{canary('id', n)}"
 
 
 @pytest.mark.parametrize("keep", [True, False])
 def test_a_release_is_verified_with_a_note(small: Path, medhelm: Medhelm, keep: bool) -> None:
-    verified = medhelm("verify", "first", "--benchmarks", "letters", "--json")
-    assert verified.code == 0, verified.out
+    verify = ("verify", "first", "--benchmarks", "letters", "--json")
+    assert medhelm(*verify).code == 0
     before = [run.estimates for run in load_runs(open_store(small))]
-    purge(medhelm, "--instance", ids(3)[0], "--instance", ids(6)[0], *(["--keep-numbers"] if keep else []))
+    purge(medhelm, "--instance", name(3), "--instance", name(6), *(["--keep-numbers"] if keep else []))
     assert (before == [run.estimates for run in load_runs(open_store(small))]) is keep
-    for arguments in (["first"], []):
-        verified = medhelm("verify", *arguments, "--benchmarks", "letters", "--json")
-        assert verified.code == 0, verified.out
-        (note,) = [note for note in verified.json["notes"] if "deleted" in note]
+    for command in (verify, ("verify", *verify[2:])):
+        verified = succeeded(medhelm(*command)).json
+        (note,) = [note for note in verified["notes"] if "deleted" in note]
         assert "2 instances were deleted on 2" in note
         assert ("numbers were kept" in note) is keep
-    (folder, *_) = (small / "runs" / "letters").iterdir()
-    run = read_run(folder / "run.json")
-    (folder / "run.json").write_text((folder / "run.json").read_text().replace(f'"n": {run.n},', '"n": 77,', 1))
-    assert medhelm("verify", "first", "--benchmarks", "letters").code == 1
+    (file, *_) = (small / "runs" / "letters").glob("*/run.json")
+    file.write_text(re.sub(r'"n": \d+,', '"n": 77,', file.read_text(), count=1))
+    assert medhelm(*verify).code == 1
 
 
 def test_kept_numbers_have_no_text(small: Path, medhelm: Medhelm) -> None:
     (a, _) = load_runs(open_store(small))
-    rows = {row["instance_id"]: row for row in read_records(a)}
+    grades = {row["instance_id"]: row["jury_corrected"] for row in read_records(a)}
     purge(medhelm, "--cluster", "77000987652", "--keep-numbers")
     assert hits(small, 2) == hits(small, 5) == {}
     assert b"77000987652" not in whole(small)
     (after, _) = load_runs(open_store(small))
     assert (after.n, after.cost_usd, after.usage, after.estimates) == (N, a.cost_usd, a.usage, a.estimates)
     kept = [row for row in read_records(after) if row["instance_id"].startswith("deleted-")]
-    assert [(row["completion"], row["jury_corrected"]) for row in kept] == [
-        ("", rows[f"id{canary('id', n)}"]["jury_corrected"]) for n in GONE
-    ]
+    expected = [("", grades[f"id{canary('id', n)}"]) for n in GONE]
+    assert [(row["completion"], row["jury_corrected"]) for row in kept] == expected
     assert len({row["cluster"] for row in kept}) == 1
     assert medhelm("leaderboard", "--json").code == medhelm("cost").code == medhelm("jury").code == 0
 
 
-def test_runs_are_counted_as_if_the_instances_had_never_been_there(
+def test_deleted_instances_do_not_come_back_and_runs_are_counted_as_if_they_had_never_been_there(
     small: Path, medhelm: Medhelm, server: Server, tmp_path: Path
 ) -> None:
-    purge(medhelm, "--instance", ids(1)[0])
-    rows = (tmp_path / "letters" / "rows.jsonl").read_text().splitlines(keepends=True)
-    (tmp_path / "letters" / "rows.jsonl").write_text("".join(rows[:1] + rows[2:]))
-    again = models(server, "a", "c"), judges(server, "judge-1", "judge-2")
+    purge(medhelm, "--instance", name(1))
     server.answer_with(answer)
-    assert medhelm("run", "letters", *again[0], *again[1], "--store", "other").code == 0
-    for mine, other in zip(load_runs(open_store(small)), load_runs(open_store(Path("other"))), strict=True):
-        assert (mine.n, mine.failures, mine.usage, mine.estimates) == (
-            other.n,
-            other.failures,
-            other.usage,
-            other.estimates,
-        )
-        assert mine.jury_result is not None
-        assert other.jury_result is not None
-        assert mine.jury_result.subscores == other.jury_result.subscores
-        assert [one.expected for one in mine.tallies.values()] == [one.expected for one in other.tallies.values()]
-
-
-def test_data_that_still_has_the_instances_does_not_bring_them_back(
-    small: Path, medhelm: Medhelm, server: Server
-) -> None:
-    purge(medhelm, "--instance", ids(4)[0])
-    server.answer_with(answer)
+    again = ("run", "letters", *models(server, "a", "c", "new"), *judges(server))
     sent = len(server.bodies)
-    jury = judges(server, "judge-1", "judge-2")
-    assert medhelm("run", "letters", *models(server, "a", "c", "new"), *jury).code == 0
-    assert hits(small, 4) == {}
+    assert medhelm(*again).code == 0
+    assert hits(small, 1) == {}
     assert len(server.bodies) - sent == 3 * 3 * (N - 1)
     assert medhelm("rescore", "letters").code == 0
-    assert {run.n for run in load_runs(open_store(small))} == {N - 1}
+    rows = (tmp_path / "letters" / "rows.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "letters" / "rows.jsonl").write_text("".join(rows[:1] + rows[2:]))
+    assert medhelm(*again, "--store", "other").code == 0
+
+    others = {run.model.partition("@")[0]: run for run in load_runs(open_store(Path("other")))}
+    for run in load_runs(open_store(small)):
+        other = others[run.model.partition("@")[0]]
+        assert (run.n, run.failures, run.usage) == (N - 1, other.failures, other.usage)
+        assert run.estimates == other.estimates
+        assert present(run.jury_result).subscores == present(other.jury_result).subscores
+        assert {tally.expected for tally in run.tallies.values()} == {3 * (N - 1)}
 
 
 def test_wrong_names_are_all_named_and_nothing_is_deleted(small: Path, medhelm: Medhelm, tmp_path: Path) -> None:
@@ -278,55 +231,42 @@ def test_wrong_names_are_all_named_and_nothing_is_deleted(small: Path, medhelm: 
     (tmp_path / "list.txt").write_text("no-cluster\n77000987651\n")
     wrong = ["--instance", "letters:nobody", "--instance", "leters:1", "--instance", "12", "--cluster", "999"]
     done = medhelm("purge", *wrong, "--file", "list.csv", "--file", "list.txt", "--yes")
-    assert done.code == 2
-    for name in ("letters:nobody", "leters:1", "12: ", "999", "letters:missing", "no-cluster"):
-        assert name in done.err
-    assert "Did you mean `letters`?" in done.err
+    names = ("letters:nobody", "leters:1", "Did you mean `letters`?", "12: ", "999", "letters:missing", "no-cluster")
+    assert_refused(done, *names)
     assert done.err.count("Nothing was deleted.") == 1
     assert "77000987651:" not in done.err
+    for contradictory in (("--instance", name(1), "--all"), ("--keep-numbers",)):
+        assert medhelm("purge", *contradictory).code == 2
     assert whole(small) == before
-    assert medhelm("purge", "--instance", ids(1)[0], "--all").code == 2
-    assert medhelm("purge", "--keep-numbers").code == 2
 
 
-def test_a_list_names_instances_and_clusters(small: Path, medhelm: Medhelm, tmp_path: Path) -> None:
-    (tmp_path / "list.csv").write_text(
-        f"cluster,benchmark,instance_id\n,letters,id{canary('id', 0)}\n77000987652,letters,\n"
-    )
-    done = purge(medhelm, "--file", "list.csv")
-    assert len(done["instances"]) == 3
-    (tmp_path / "list.txt").write_text(f"{ids(1)[0]}\n\n")
-    assert len(purge(medhelm, "--file", "list.txt")["instances"]) == 1
-    assert {n: bool(hits(small, n)) for n in (0, 1, *GONE)} == dict.fromkeys((0, 1, *GONE), False)
-
-
-def test_the_statement_holds_no_text_and_no_id(small: Path, medhelm: Medhelm) -> None:
-    said = medhelm("purge", "--cluster", "letters:77000987652", "--yes").out
+def test_a_list_names_instances_and_clusters_and_the_statement_holds_no_text_and_no_id(
+    small: Path, medhelm: Medhelm, tmp_path: Path
+) -> None:
+    content = f"cluster,benchmark,instance_id\n,letters,id{canary('id', 0)}\n77000987652,letters,\n"
+    (tmp_path / "list.csv").write_text(content)
+    said = medhelm("purge", "--file", "list.csv", "--yes").out
+    assert [hits(small, n) for n in (0, *GONE)] == [{}, {}, {}]
     (statement,) = (small / "deletions").glob("*.md")
     assert said.endswith(statement.read_text())
     text = statement.read_text() + statement.with_suffix(".json").read_text()
     assert "77000987652" not in text
     assert "canary" not in text
     (deletion,) = read_deletions(open_store(small))
-    assert deletion.is_finished
-    assert deletion.digests == ()
+    assert (deletion.is_finished, deletion.digests, len(deletion.instances)) == (True, (), 3)
     assert all(f"--instance letters:{key}" in deletion.command for _, key in deletion.instances)
     assert deletion.command in text
-    assert deletion.places["cache.sqlite"] == 2 * 2 * 3
+    assert deletion.places["cache.sqlite"] == 3 * 2 * 3
 
 
 def test_exports_are_named_and_deleted_on_request(small: Path, medhelm: Medhelm, tmp_path: Path) -> None:
     assert medhelm("export", "csv", "tables", "--with-text", "--tier", "real").code == 0
     assert medhelm("export", "helm", "helm", "--benchmarks", "letters", "--tier", "real").code == 0
     assert medhelm("export", "site", "board", "--benchmarks", "letters", "--with-text").code == 0
-    done = purge(medhelm, "--instance", ids(3)[0])
-    assert {Path(one["path"]).name: one["deleted"] for one in done["exports"]} == dict.fromkeys(
-        ("tables", "helm", "board"), False
-    )
-    done = purge(medhelm, "--instance", ids(6)[0], "--exports")
-    assert {Path(one["path"]).name: one["deleted"] for one in done["exports"]} == dict.fromkeys(
-        ("tables", "helm", "board"), True
-    )
+    for n, options in ((3, ()), (6, ("--exports",))):
+        done = purge(medhelm, "--instance", name(n), *options)
+        deleted = {Path(one["path"]).name: one["deleted"] for one in done["exports"]}
+        assert deleted == dict.fromkeys(("tables", "helm", "board"), bool(options))
     assert not any((tmp_path / name).exists() for name in ("tables", "helm", "board"))
 
 
@@ -364,68 +304,55 @@ main()
     assert medhelm("verify", "--benchmarks", "letters").code == 0
 
 
-def test_imported_instances_are_deleted_and_stay_deleted(
-    tmp_path: Path, medhelm: Medhelm, server: Server, small: Path
-) -> None:
+def test_imported_instances_are_deleted_and_stay_deleted(tmp_path: Path, medhelm: Medhelm, small: Path) -> None:
     """In the runs of another harness, and in those that are imported later."""
     assert medhelm("export", "helm", "helm", "--benchmarks", "letters", "--tier", "real").code == 0
-    (tmp_path / "one").mkdir()
-    assert medhelm("import", "helm", "helm", "--store", "other").code == 0
     other = tmp_path / "other"
-    before = hits(other, 3)
-    assert {"question", "reference", "completion"} <= set(before)
-    shutil.copytree(other, tmp_path / "copy")
-    assert medhelm("purge", "--instance", ids(3)[0], "--store", "other", "--yes").code == 0
-    assert hits(other, 3) == {}
-    assert {run.n for run in load_runs(open_store(other))} == {N - 1}
-    assert medhelm("runs", "remove", "--all", "--store", "other", "--yes").code == 0
-    assert medhelm("runs", "purge", "--store", "other", "--yes").code == 0
-    assert medhelm("import", "helm", "helm", "--store", "other").code == 0
-    assert hits(other, 3) == {}
-    assert {run.n for run in load_runs(open_store(other))} == {N - 1}
-    assert hits(other, 4)
-    assert medhelm("rescore", "--store", "other", "letters").code == 0
+    assert medhelm("import", "helm", "helm", "--store", other).code == 0
+    assert {"question", "reference", "completion"} <= set(hits(other, 3))
+    purge(medhelm, "--instance", name(3), "--store", other)
+    for again in (False, True):
+        if again:
+            assert medhelm("runs", "remove", "--all", "--store", other, "--yes").code == 0
+            assert medhelm("runs", "purge", "--store", other, "--yes").code == 0
+            assert medhelm("import", "helm", "helm", "--store", other).code == 0
+        assert hits(other, 3) == {}
+        assert hits(other, 4)
+        assert {run.n for run in load_runs(open_store(other))} == {N - 1}
+    assert medhelm("rescore", "--store", other, "letters").code == 0
 
 
 def test_a_shard_is_merged_after_a_deletion(tmp_path: Path, medhelm: Medhelm, server: Server) -> None:
     place = write_benchmark(tmp_path)
     server.answer_with(answer)
     for part in ("1/2", "2/2"):
-        done = medhelm("run", place, *models(server, "a"), *judges(server, "judge-1", "judge-2"), "--shard", part)
-        assert done.code == 0, done.err
+        succeeded(medhelm("run", place, *models(server, "a"), *judges(server), "--shard", part))
     purge(medhelm, "--cluster", "77000987652")
     assert hits(tmp_path / STORE, 2) == {}
-    done = medhelm("merge", STORE, "--store", "merged", "--benchmarks", place)
-    assert done.code == 0, done.err
+    succeeded(medhelm("merge", STORE, "--store", "merged", "--benchmarks", place))
     (run,) = load_runs(open_store(tmp_path / "merged"))
     assert (run.n, run.status, sum(one.n for one in run.deletions)) == (N - 2, "complete", 2)
 
 
-def test_completions_of_no_run_are_deleted_if_they_may_be_of_the_instances(small: Path, medhelm: Medhelm) -> None:
-    """As after an interruption, or of judges that were replaced."""
-    shutil.rmtree(small / "runs")
-    purge(medhelm, "--instance", ids(3)[0])
+@pytest.mark.parametrize("left_over", [".old-", ".new-", None])
+def test_what_no_run_holds_is_deleted_too(small: Path, medhelm: Medhelm, left_over: str | None) -> None:
+    """Folders of killed processes; completions of an interruption, or of judges that were replaced."""
+    (folder, *_) = (small / "runs" / "letters").iterdir()
+    if left_over:
+        shutil.copytree(folder, folder.with_name(left_over + folder.name))
+    else:
+        shutil.rmtree(small / "runs")
+    purge(medhelm, "--instance", name(3))
     assert hits(small, 3) == {}
     assert "question" in hits(small, 4)
 
 
 def test_a_benchmark_with_a_constant_baseline_is_verified(tmp_path: Path, medhelm: Medhelm, server: Server) -> None:
-    folder = make_benchmark(tmp_path, name="toy", n=9)
     server.answer_with(answers_with(perfect))
-    assert medhelm("run", folder, *models(server, "a", "b")).code == 0
+    assert medhelm("run", make_benchmark(tmp_path), *models(server, "a", "b")).code == 0
     assert medhelm("release", "first").code == 0
     purge(medhelm, "--instance", "toy:q2")
     (run, _) = load_runs(open_store(tmp_path / STORE))
     assert (run.n, run.estimates["corrected"]["exact_match"].value) == (8, 1.0)
     for release in (["first"], []):
-        verified = medhelm("verify", *release, "--benchmarks", "toy")
-        assert verified.code == 0, verified.out
-
-
-@pytest.mark.parametrize("prefix", [".old-", ".new-"])
-def test_leftovers_of_killed_processes_are_deleted_too(small: Path, medhelm: Medhelm, prefix: str) -> None:
-    (folder, *_) = (small / "runs" / "letters").iterdir()
-    shutil.copytree(folder, folder.with_name(prefix + folder.name))
-    purge(medhelm, "--instance", ids(3)[0])
-    assert hits(small, 3) == {}
-    assert hits(small, 4)
+        succeeded(medhelm("verify", *release, "--benchmarks", "toy"))

@@ -20,14 +20,14 @@ def test_flagged_completions_and_their_effect_are_shown(
     medhelm: Medhelm, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "invented")
-    place = write_benchmark(tmp_path, n=4)
+    write_benchmark(tmp_path, n=4)
 
     def judging(_: str, question: int, __: Mapping[str, Any]) -> str:
         return verdict(5, 5, 5) if question == 1 else verdict(2, 2, question)
 
     server.answer_with(court(judging, answering=lambda n: PLANTED if n == 1 else "Rest."))
     model, *judges = (f"openai/{name}@{server.url}/v1" for name in ("mock", "judge-1", "judge-2"))
-    words = [word for judge in judges for word in ("--judge", judge)]
+    words = [f"--judge={judge}" for judge in judges]
     data = ["--benchmarks", tmp_path, "--data", tmp_path]
     assert medhelm("run", "letters", *data, "--model", model, *words).code in (0, 1)
 
@@ -40,7 +40,6 @@ def test_flagged_completions_and_their_effect_are_shown(
         "mean": pytest.approx(fmean([5, *scores])),
         "mean_without": pytest.approx(fmean(scores)),
     }
-    assert place.name == "letters"
     assert medhelm("leaderboard", "--json").json["prompt_injection"] == [effect]
     assert medhelm("jury", "--json").json["prompt_injection"] == [effect]
     shown = "1 of 4 (mean 3.11, without them 2.17)"

@@ -77,8 +77,6 @@ def test_of_a_benchmark_nothing_is_left_and_of_the_other_everything(store: Path,
 def test_of_a_model_the_prompts_stay_while_another_run_needs_them(store: Path, medhelm: Medhelm) -> None:
     said = medhelm("purge", "--model", "one", "--yes").out
     assert "2 runs with completions and judgments: clinics with one and wards with one\n" in said
-    assert "Remaining in the store:\n- 2 runs, and 8 completions in the cache\n" in said
-    assert "backups" in said
     assert {name for name, n in texts(store).items() if n == 0} == {"one wards", "one clinics"}
 
 
@@ -97,20 +95,14 @@ def test_by_age_and_everything(store: Path, medhelm: Medhelm) -> None:
     assert set(texts(store).values()) == {0}
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ((), "choose what to delete"),
-        (("--all", "--model", "one"), "choose what to delete"),
-        (("--benchmark", "ward"), "Did you mean `wards`? Nothing was deleted."),
-        (("--older-than", "soon"), "is not a number of days"),
-        (("--all",), "Repeat the command with --yes. Nothing was deleted."),
-    ],
-)
-def test_a_choice_that_is_not_clear_deletes_nothing(
-    store: Path, medhelm: Medhelm, options: tuple[str, ...], message: str
-) -> None:
-    done = medhelm("purge", *options)
-    assert done.code == 2
-    assert message in done.err
+def test_a_choice_that_is_not_clear_deletes_nothing(store: Path, medhelm: Medhelm) -> None:
+    for options, message in {
+        (): "choose what to delete",
+        ("--all", "--model", "one"): "choose what to delete",
+        ("--benchmark", "ward"): "Did you mean `wards`? Nothing was deleted.",
+        ("--older-than", "soon"): "is not a number of days",
+        ("--all",): "Repeat the command with --yes. Nothing was deleted.",
+    }.items():
+        done = medhelm("purge", *options)
+        assert (done.code, message in done.err) == (2, True), done.err
     assert cached(store) == 16

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from medhelm.domain import Run
 from medhelm.errors import UserError
 from medhelm.results.options import RunFilter
-from medhelm.results.runs.selection import filter_runs, match_name
+from medhelm.results.runs.selection import filter_runs
 from tests.support.stores import make_run
 
 RUNS = [
@@ -32,23 +32,16 @@ def apply(**conditions: Any) -> list[int]:
         ({}, [0, 1, 2, 3]),
         ({"models": ["openai/gpt-4o"]}, [0, 2]),  # a whole name, though another one begins with it
         ({"models": ["openai/gpt-4o-"]}, [1]),
-        ({"models": ["base"]}, [3]),
         ({"models": ["base", "openai/gpt-4o"]}, [0, 2, 3]),
         ({"excluded": ["baseline/majority"]}, [0, 1, 2]),
         ({"models": ["openai/gpt-4o"], "benchmarks": ["medec"]}, [2]),
         ({"benchmarks": ["p", "m"]}, [0, 1, 2]),
-        ({"benchmarks": ["ehr_shot"]}, None),
         ({"since": datetime(2026, 1, 2)}, [1, 2]),
         ({"since": datetime(2026, 1, 3, 8, tzinfo=UTC)}, [2]),
-        ({"since": datetime(2026, 1, 3, 10, 1, tzinfo=timezone(timedelta(hours=2)))}, None),
     ],
 )
-def test_conditions(conditions: dict[str, Any], selected: list[int] | None) -> None:
-    if selected is None:
-        with pytest.raises(UserError):
-            apply(**conditions)
-    else:
-        assert apply(**conditions) == selected
+def test_conditions(conditions: dict[str, Any], selected: list[int]) -> None:
+    assert apply(**conditions) == selected
 
 
 @pytest.mark.parametrize(
@@ -56,9 +49,7 @@ def test_conditions(conditions: dict[str, Any], selected: list[int] | None) -> N
     [
         ({"models": ["openai/g"]}, "--model: `openai/g` could be openai/gpt-4o and openai/gpt-4o-mini."),
         ({"models": ["openai/gtp-4o"]}, "--model: no run of `openai/gtp-4o`. Did you mean `openai/gpt-4o`?"),
-        ({"models": [""]}, "--model: no run of ``."),
         ({"excluded": ["nothing"]}, "--exclude: no run of `nothing`. Known: baseline/majority, openai/gpt-4o,"),
-        ({"benchmarks": ["clear"]}, "--benchmark: no run of `clear`."),
         ({"models": ["baseline/majority"], "benchmarks": ["medec"]}, "no run meets these conditions. Models: baseline"),
         ({"since": datetime(2027, 1, 1, tzinfo=UTC)}, "Started: 2026-01-01 to no time."),
     ],
@@ -70,27 +61,14 @@ def test_what_selects_nothing_names_what_there_is(conditions: dict[str, Any], me
 
 
 def test_every_wrong_name_is_in_one_message() -> None:
-    with pytest.raises(UserError) as error:
+    with pytest.raises(UserError, match=r"--model: .*\n--exclude: .*\n--benchmark: "):
         apply(models=["x"], excluded=["y"], benchmarks=["z"])
-    assert [line.partition(":")[0] for line in str(error.value).splitlines()] == ["--model", "--exclude", "--benchmark"]
 
 
-def test_aliases_of_benchmarks_are_accepted() -> None:
-    runs = [make_run("adhd_medeffects"), make_run("medec")]
-    found = filter_runs(RunFilter(benchmarks=["shc_sei_med"]), runs, lambda run: run)
-    assert [run.benchmark for run in found] == ["adhd_medeffects"]
-
-
-def test_a_folder_that_spells_a_model_is_found_by_the_name_of_the_model() -> None:
-    runs = [make_run(model="openai_gpt-4o"), make_run(model="openai/gpt-4o"), make_run(model="openai_other")]
+def test_aliases_of_benchmarks_and_folders_that_spell_a_model_are_accepted() -> None:
+    names = ("openai_gpt-4o", "openai/gpt-4o", "openai_other")
+    runs = [make_run(f"{'medec' if n else 'adhd_medeffects'}", name) for n, name in enumerate(names)]
     assert filter_runs(RunFilter(models=["openai/gpt-4o"]), runs, lambda run: run) == runs[:2]
     assert filter_runs(RunFilter(models=["openai/other"]), runs, lambda run: run) == runs[2:]
-
-
-def test_nothing_is_wrong_with_a_filter_where_there_are_no_runs() -> None:
+    assert filter_runs(RunFilter(benchmarks=["shc_sei_med"]), runs, lambda run: run) == runs[:1]
     assert filter_runs(RunFilter(models=["x"]), [], lambda run: run) == []
-
-
-def test_a_name_means_itself_first() -> None:
-    assert match_name("a", ["a", "ab"]) == "a"
-    assert match_name("ab", ["a", "abc"]) == "abc"
