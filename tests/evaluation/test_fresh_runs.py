@@ -10,7 +10,6 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,31 +17,20 @@ from medhelm.models.cache import add_checksums
 from medhelm.storage.runs import load_runs, read_columns
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import answers_with, make_benchmark, perfect, question_number
-from tests.support.cli import Medhelm
+from tests.support.cli import Medhelm, succeeded
 from tests.support.running import eventually
 from tests.support.servers.openai import Answer, Server
 
 N = 9
 
 
-def wrong(number: int) -> str:
-    return "AB"[perfect(number) == "A"]
+def requests_of(medhelm: Medhelm, *command: str | Path) -> int:
+    """Give a command that succeeds; return how many requests it sent."""
+    return int(succeeded(medhelm(*command, "--json")).json["requests_sent"])
 
 
 def model_of(server: Server) -> str:
     return f"openai/mock@{server.url}/v1"
-
-
-def completions(store: Path) -> dict[str, list[str]]:
-    """Return the start of each fresh run ("" for the first run) -> its completions."""
-    return {run.fresh: read_columns(run, ["completion"])["completion"] for run in load_runs(open_store(store))}
-
-
-def make_older(store: Path, days: int) -> None:
-    """Date all completions in the cache back."""
-    with sqlite3.connect(store / "cache.sqlite") as cache:
-        cache.execute("UPDATE completions SET created = created - ?", (86400 * days,))
-        add_checksums(cache)
 
 
 def test_a_changed_model_fails_the_gate_against_its_earlier_run(
@@ -52,23 +40,15 @@ def test_a_changed_model_fails_the_gate_against_its_earlier_run(
     command = ("run", benchmark, "--model", model_of(server), "--model", "baseline/majority")
     server.answer_with(answers_with(perfect))
     assert medhelm(*command).code == 0
-    server.answer_with(answers_with(wrong))
-    assert medhelm(*command, "--json").json["requests_sent"] == 0
-    assert medhelm(*command, "--fresh", "--json").json["requests_sent"] == 60
+    server.answer_with(answers_with(lambda number: "AB"[perfect(number) == "A"]))
+    assert [requests_of(medhelm, *command), requests_of(medhelm, *command, "--fresh")] == [0, 60]
     listed = medhelm("runs", "list", "--model", "openai/mock", "--json").json["runs"]
-    assert [(one["from"], one["score"]["value"]) for one in listed] == [("run", 1.0), ("fresh run", 0.0)]
-    old = listed[0]
-    for against in ("previous", old["short_id"], old["run_dir"]):
-        gate = medhelm("gate", "--against", against, "--json")
-        assert (gate.code, gate.json["tests"][0]["reference"]) == (1, 1.0), against
-    # The leaderboard counts the new run, and the same command again finds it in the cache.
-    again = medhelm(*command, "--json").json
-    assert (again["requests_sent"], again["runs"][0]["metrics"]["exact_match"]["value"]) == (0, 0.0)
-    board = medhelm("leaderboard", "--json").json
-    assert {row["model"]: row["benchmarks"]["toy"]["value"] for row in board["models"]}[model_of(server)] == 0.0
-    # Without the fresh run, the first one counts again, and its completions still answer.
-    new = next(one for one in listed if one is not old)
-    assert medhelm("runs", "remove", new["id"], "--yes").code == 0
+    assert [(run["from"], run["score"]["value"]) for run in listed] == [("run", 1.0), ("fresh run", 0.0)]
+    gate = medhelm("gate", "--against", "previous", "--json")
+    assert (gate.code, gate.json["tests"][0]["reference"]) == (1, 1.0)
+    # The same command again finds the new run in the cache; without it, the first one counts again.
+    assert medhelm(*command, "--json").json["runs"][0]["metrics"]["exact_match"]["value"] == 0.0
+    assert medhelm("runs", "remove", listed[1]["id"], "--yes").code == 0
     assert medhelm(*command, "--json").json["runs"][0]["metrics"]["exact_match"]["value"] == 1.0
     assert server.count == 120
 
@@ -77,58 +57,35 @@ def test_a_changed_model_fails_the_gate_against_its_earlier_run(
 def test_a_killed_fresh_run_continues_and_a_finished_one_does_not(
     medhelm: Medhelm, tmp_path: Path, server: Server
 ) -> None:
-    store = tmp_path / "store"
-    command = ["run", str(make_benchmark(tmp_path, n=30)), "--model", model_of(server), "--store", str(store)]
-    server.answer_with(answers_with(lambda _: "A"))
-    assert medhelm(*command).code == 0
-    server.answer_with(answers_with(lambda _: "B"))
-    server.hold_beyond(40)
-    process = subprocess.Popen([sys.executable, "-m", "medhelm", *command, "--fresh", "--concurrency", "1"])
-    server.wait_for(41)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    server.release()
-    planned = medhelm("plan", *command[1:], "--fresh", "--json").json["rows"][0]
-    assert planned["requests"] - planned["cached"] in (20, 21)
-    assert medhelm("plan", *command[1:], "--json").json["rows"][0]["cached"] == 30
-    done = medhelm(*command, "--fresh")
-    assert done.code == 0
-    assert "continues the fresh run that began at " in done.err
-    assert server.count - 30 in (30, 31)  # one request was in flight
-    found = completions(store)
-    assert [set(texts) for _, texts in sorted(found.items())] == [{"A"}, {"B"}]
-    assert list((store / "fresh").iterdir()) == []
-    before = server.count
-    assert "continues" not in medhelm(*command, "--fresh").err
-    assert (server.count - before, len(completions(store))) == (30, 3)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
-def test_runs_of_a_killed_evaluation_that_were_complete_are_not_bought_again(
-    medhelm: Medhelm, tmp_path: Path, server: Server
-) -> None:
     """The first of two runs is complete when the process is killed; a later command that ended buys all again."""
     store = tmp_path / "store"
     other = make_benchmark(tmp_path, name="other", n=20)
-    rows = other / "rows.jsonl"
-    rows.write_text(rows.read_text(encoding="utf-8").replace("number ", "other number "), encoding="utf-8")
-    benchmarks = str(make_benchmark(tmp_path, n=20)), str(other)
-    command = ["run", *benchmarks, "--model", model_of(server), "--store", str(store)]
+    text = (other / "rows.jsonl").read_text(encoding="utf-8")
+    (other / "rows.jsonl").write_text(text.replace("number ", "other number "), encoding="utf-8")
+    command = ["run", str(make_benchmark(tmp_path, n=20)), str(other), "--model", model_of(server)]
+    command += ["--store", str(store)]
     server.answer_with(answers_with(lambda _: "A"))
-    server.hold_beyond(30)
+    assert medhelm(*command).code == 0
+    server.answer_with(answers_with(lambda _: "B"))
+    server.hold_beyond(70)
     process = subprocess.Popen([sys.executable, "-m", "medhelm", *command, "--fresh", "--concurrency", "1"])
-    server.wait_for(31)
-    eventually(lambda: list(store.glob("runs/*/*/run.json")) or None)
+    server.wait_for(71)
+    eventually(lambda: len(list(store.glob("runs/*/*/run.json"))) == 3)
     process.send_signal(signal.SIGKILL)
     process.wait()
     server.release()
+    fresh, usual = (medhelm("plan", *command[1:], *more, "--json").json["rows"] for more in (["--fresh"], []))
+    assert 40 - sum(row["cached"] for row in fresh) in (9, 10)  # one request was in flight
+    assert [row["cached"] for row in usual] == [20, 20]
     done = medhelm(*command, "--fresh")
-    assert (done.code, done.err.count("continues the fresh run")) == (0, 2)
-    assert server.count in (40, 41)  # one request was in flight
+    assert (done.code, done.err.count("continues the fresh run that began at ")) == (0, 2)
+    assert server.count in (80, 81)
+    answers: dict[bool, set[str]] = {False: set(), True: set()}
+    for run in load_runs(open_store(store)):
+        answers[bool(run.fresh)].update(read_columns(run, ["completion"])["completion"])
+    assert answers == {False: {"A"}, True: {"B"}}
     assert list((store / "fresh").iterdir()) == []
-    before = server.count
-    assert medhelm(*command, "--fresh").code == 0
-    assert server.count - before == 40
+    assert requests_of(medhelm, *command, "--fresh") == 40
 
 
 def test_an_interrupted_fresh_run_is_forgotten_after_a_week(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
@@ -138,17 +95,10 @@ def test_an_interrupted_fresh_run_is_forgotten_after_a_week(medhelm: Medhelm, tm
     (file,) = (tmp_path / "medhelm-store" / "fresh").iterdir()
     content = json.loads(file.read_text(encoding="utf-8"))
     content["started"] = (datetime.now(UTC) - timedelta(days=8)).isoformat(timespec="milliseconds")
-    file.write_text(json.dumps(content), encoding="utf-8")
     server.answer_with(answers_with(perfect))
-    before = server.count
-    done = medhelm(*command)
-    assert ("continues" in done.err, server.count - before) == (False, N)
-    file.parent.mkdir(exist_ok=True)
-    for damage in ("", "{", '{"format": 1, "started": 5}', '{"format": 1, "started": "2026-11-23"}'):
-        file.write_text(damage, encoding="utf-8")
-        before = server.count
-        assert medhelm(*command).code == 0
-        assert server.count - before == N
+    for text in (json.dumps(content), "{", '{"format": 1, "started": "2026-11-23"}'):
+        file.write_text(text, encoding="utf-8")
+        assert requests_of(medhelm, *command) == N
 
 
 def test_old_completions_are_dated_wherever_they_count(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
@@ -156,17 +106,17 @@ def test_old_completions_are_dated_wherever_they_count(medhelm: Medhelm, tmp_pat
     command = ("run", make_benchmark(tmp_path), "--model")
     server.answer_with(answers_with(perfect))
     assert "completions are from" not in medhelm(*command, model_of(server)).err
-    make_older(store, 100)
+    with sqlite3.connect(store / "cache.sqlite") as cache:
+        cache.execute("UPDATE completions SET created = created - 100 * 86400")
+        add_checksums(cache)
     then = (datetime.now(UTC) - timedelta(days=100)).date().isoformat()
-    done = medhelm(*command, model_of(server), "--model", "baseline/majority", "--json")
+    done = medhelm(*command, model_of(server))
     assert f"9 of 9 completions are from {then}. `medhelm run --fresh` requests new ones." in done.err
-    assert done.json["runs"][0]["completion_days"] == {then: 9}
-    (run_id,) = (run.id for run in load_runs(open_store(store)) if run.fresh == "" and run.model != "baseline/majority")
-    assert re.search(rf"completed on +{then} \(9\)", medhelm("runs", "show", run_id).out)
-    rows = {row["model"]: row for row in medhelm("leaderboard", "--json").json["models"]}
-    assert rows[model_of(server)]["completion_dates"] == {"earliest": then, "latest": then}
+    assert re.search(rf"completed on +{then} \(9\)", medhelm("runs", "show", "toy", "openai/mock").out)
+    (row,) = medhelm("leaderboard", "--json").json["models"]
+    assert row["completion_dates"] == {"earliest": then, "latest": then}
     assert medhelm("rescore", command[1]).code == 0
-    assert [run.completion_days for run in load_runs(open_store(store)) if run.completion_days] == [{then: 9}]
+    assert [run.completion_days for run in load_runs(open_store(store))] == [{then: 9}]
     far_apart = "more than 90 days older than the newest here"
     assert far_apart not in medhelm("leaderboard").out
     assert medhelm(*command, f"openai/other@{server.url}/v1").code == 0
@@ -177,21 +127,15 @@ def test_a_server_that_is_down_or_serves_another_model_is_reported(
     medhelm: Medhelm, tmp_path: Path, server: Server
 ) -> None:
     command = ("run", make_benchmark(tmp_path), "--model", model_of(server))
-
-    def reply(names: list[str]) -> Any:
-        listing = Answer(body={"data": [{"id": name} for name in names]})
-        return lambda body: answers_with(perfect)(body) if body else listing
-
     server.lists_models = True
-    server.answer_with(reply([]))
+    server.answer_with(lambda body: answers_with(perfect)(body) if body else Answer(body={"data": []}))
     assert medhelm(*command).err.count("medhelm: ") == 0
     for names, expected in ((["mock", "b"], False), (["mock-1"], False), ([], False), (["a", "b"], True)):
-        server.answer_with(reply(names))
+        server.script(Answer(body={"data": [{"id": name} for name in names]}))
         before = server.count
         done = medhelm(*command)
-        assert done.code == 0
         assert ("its server now lists a and b instead of mock" in done.err) is expected, names
-        assert server.count == before + 1
+        assert (done.code, server.count) == (0, before + 1)
     server.script(Answer(status=500))
     assert "server" not in medhelm(*command).err
     server.script(Answer(ending="reset"))
@@ -201,34 +145,3 @@ def test_a_server_that_is_down_or_serves_another_model_is_reported(
     before = server.count
     assert "server" not in medhelm(*command, "--offline").err
     assert server.count == before
-
-
-def test_names_for_one_endpoint_share_completions_only_if_told(
-    medhelm: Medhelm, tmp_path: Path, server: Server
-) -> None:
-    benchmark = make_benchmark(tmp_path)
-    address = f"base_url: {server.url}/v1"
-    (tmp_path / "models.yaml").write_text(
-        f"night-1: {{model: mock, {address}}}\n"
-        f"night-2: {{model: mock, {address}}}\n"
-        f"shared: {{model: mock, {address}, share_completions: true}}\n"
-        f"mock: {{{address}}}\n",
-        encoding="utf-8",
-    )
-    server.answer_with(answers_with(perfect))
-
-    def sent(model: str, *more: str) -> int:
-        return int(medhelm("run", benchmark, "--model", model, "--json", *more).json["requests_sent"])
-
-    assert [sent(name) for name in ("mock", "shared", model_of(server))] == [N, 0, 0]
-    assert [sent(name) for name in ("night-1", "night-2", "night-1", "night-2")] == [N, N, 0, 0]
-    assert [sent(name) for name in ("night-1", "night-2")] == [0, 0]
-    # Before there were scopes, a name bought its completions under the key that all names share.
-    store = tmp_path / "medhelm-store"
-    with sqlite3.connect(store / "cache.sqlite") as cache:
-        cache.execute("DELETE FROM completions WHERE model LIKE 'night%'")
-        cache.execute("UPDATE completions SET model = 'night-1'")
-        add_checksums(cache)
-    assert medhelm("plan", benchmark, "--model", "night-1", "--json").json["rows"][0]["cached"] == N
-    assert [sent(name) for name in ("night-1", "mock", "night-2")] == [0, 0, N]
-    assert sent("night-1", "--fresh") == N

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import random
 import shutil
@@ -23,6 +22,7 @@ from medhelm.evaluation.settings import Settings
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.runs import read_scores
 from tests.support.benchmarks.choice import chat
+from tests.support.benchmarks.definitions import write_rows
 from tests.support.benchmarks.judged import is_judge, jury, mock
 from tests.support.benchmarks.library import LIBRARY
 from tests.support.cli import Medhelm
@@ -33,10 +33,10 @@ AXES = ("axis:accuracy", "axis:completeness", "axis:communication_quality")
 Row = Mapping[str, Any]
 
 
-def rows(seed: int, *, harm: int = 4) -> list[Row]:
+def rows(seed: int, *, harm: int) -> list[Row]:
     """Conversations whose criteria have points of both signs; some are repeated, with the same tags or others."""
     draw = random.Random(seed)
-    found: list[Row] = []
+    conversations: list[Row] = []
     for number in range(N):
         rubrics = [
             {
@@ -50,17 +50,16 @@ def rows(seed: int, *, harm: int = 4) -> list[Row]:
             rubrics.append({**rubrics[0], "points": 2})
         if number % 7 == 0:
             rubrics.append({**rubrics[0], "points": -6, "tags": ["axis:other"]})
-        found.append(
-            {
-                "prompt_id": f"c{number}",
-                "prompt": [{"role": "user", "content": f"Question number {number}?"}],
-                "rubrics": rubrics,
-                "example_tags": [f"theme:{'hedging' if number % 2 else 'global_health'}"],
-                "ideal_completions_data": None,
-                "canary": "invented",
-            }
-        )
-    return found
+        conversation = {
+            "prompt_id": f"c{number}",
+            "prompt": [{"role": "user", "content": f"Question number {number}?"}],
+            "rubrics": rubrics,
+            "example_tags": [f"theme:{'hedging' if number % 2 else 'global_health'}"],
+            "ideal_completions_data": None,
+            "canary": "invented",
+        }
+        conversations.append(conversation)
+    return conversations
 
 
 def is_met(model: str, criterion: str, share: float) -> bool:
@@ -94,22 +93,18 @@ def bench(folder: Path, conversations: Sequence[Row]) -> Benchmark:
     place = folder / "hb"
     shutil.copytree(LIBRARY / "healthbench", place)
     text = (place / "benchmark.yaml").read_text(encoding="utf-8").replace("name: healthbench", "name: hb")
-    start, end = text.index("  files:\n"), text.index("  expected_count:")
-    text = (
-        text[:start]
-        + f'  files: {{own.jsonl: ""}}\n  expected_count: {len(conversations)}\n'
-        + text[end:].partition("\n")[2]
-    )
-    (place / "benchmark.yaml").write_text(text, encoding="utf-8")
-    content = "".join(json.dumps(row) + "\n" for row in conversations)
-    (place / "own.jsonl").write_text(content, encoding="utf-8")
+    before, _, rest = text.partition("  files:\n")
+    behind = rest.partition("  expected_count:")[2].partition("\n")[2]
+    files = f'  files: {{own.jsonl: ""}}\n  expected_count: {len(conversations)}\n'
+    (place / "benchmark.yaml").write_text(before + files + behind, encoding="utf-8")
+    write_rows(place / "own.jsonl", conversations)
     trust(place)
-    (benchmark,) = load_benchmarks([str(folder / "hb")], metrics=METRIC_NAMES)
+    (benchmark,) = load_benchmarks([str(place)], metrics=METRIC_NAMES)
     return benchmark
 
 
-def serve(server: Server, shares: Mapping[str, float]) -> None:
-    """Models answer with their name; each criterion is met as `is_met` says."""
+def evaluated(folder: Path, server: Server, conversations: Sequence[Row], shares: Mapping[str, float]) -> list[Run]:
+    """Evaluate models that answer with their name; each criterion is met as `is_met` says."""
 
     def decide(body: dict[str, Any]) -> Answer:
         text = body["messages"][0]["content"]
@@ -121,13 +116,10 @@ def serve(server: Server, shares: Mapping[str, float]) -> None:
         return chat(json.dumps({"criteria_met": is_met(model, criterion, shares[model]), "explanation": "so"}))
 
     server.answer_with(decide)
-
-
-def run_of(tmp_path: Path, server: Server, benchmark: Benchmark, *models: str) -> list[Run]:
     done = evaluate(
-        [benchmark],
-        [mock(server, name) for name in models],
-        store=tmp_path / "medhelm-store",
+        [bench(folder, conversations)],
+        [mock(server, name) for name in shares],
+        store=folder / "medhelm-store",
         settings=Settings(attempts=1),
         jury=jury(server, "judge-1", at_least=1),
     )
@@ -140,54 +132,27 @@ def test_scores_and_tags_are_the_authors_by_both_rules(
     tmp_path: Path, server: Server, seed: int, share: float, harm: int
 ) -> None:
     conversations = rows(seed, harm=harm)
-    serve(server, {"m1": share})
-    (run,) = run_of(tmp_path, server, bench(tmp_path, conversations), "m1")
-    met = {
-        item["criterion"]: is_met("m1", item["criterion"], share) for row in conversations for item in row["rubrics"]
-    }
-    expected = authors_numbers(conversations, met)
-    for rule in RULES:
-        estimate = run.estimates[rule]["jury"]
-        assert estimate.value == pytest.approx(expected.pop("score") if rule == RULES[-1] else expected["score"])
-        assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1
+    (run,) = evaluated(tmp_path, server, conversations, {"m1": share})
+    criteria = [item["criterion"] for row in conversations for item in row["rubrics"]]
+    expected = authors_numbers(conversations, {name: is_met("m1", name, share) for name in criteria})
+    score = expected.pop("score")
     assert run.jury_result is not None
-    found = {tag: one.value for tag, one in run.jury_result.subscores.items()}
-    assert found == pytest.approx(expected)
-    assert all(0 <= one.low <= one.value <= one.high <= 1 for one in run.jury_result.subscores.values())
+    estimates = [run.estimates[rule]["jury"] for rule in RULES]
+    assert [estimate.value for estimate in estimates] == pytest.approx([score] * len(RULES))
+    assert {tag: estimate.value for tag, estimate in run.jury_result.subscores.items()} == pytest.approx(expected)
+    for estimate in (*estimates, *run.jury_result.subscores.values()):
+        assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1
 
 
 def test_harm_shows_where_scores_are_averaged_and_compared(tmp_path: Path, server: Server, medhelm: Medhelm) -> None:
-    conversations = rows(5, harm=20)
-    serve(server, {"good": 0.5, "harmful": 0.95})
-    good, harmful = run_of(tmp_path, server, bench(tmp_path, conversations), "good", "harmful")
-    values = {run.model: read_scores(run, "jury", "corrected").values for run in (good, harmful)}
-    raw = {model: fmean(own) for model, own in values.items()}
-    assert min(raw.values()) < 0 and min(min(own) for own in values.values()) < -1
-    board = medhelm("leaderboard", "--format", "json").json
-    shown = {row["model"]: row for row in board["models"]}
-    for run in (good, harmful):
-        row = shown[run.model]
-        cell = row["benchmarks"]["hb"]
-        assert cell["value"] == pytest.approx(max(raw[run.model], 0), abs=1e-4)
-        assert 0 <= cell["low"] <= cell["value"] <= cell["high"] <= 1
-        average = row["macro_average"]
-        assert 0 <= average["low"] <= average["value"] <= average["high"] <= 1
-        assert row["win_share"]["low"] <= row["win_share"]["value"] <= row["win_share"]["high"]
-    compared = medhelm("compare", good.model, harmful.model, "--json")
-    (pair,) = compared.json["benchmarks"]
-    assert pair["difference"] == pytest.approx(raw[good.model] - raw[harmful.model], abs=1e-4)
+    good, harmful = evaluated(tmp_path, server, rows(5, harm=20), {"good": 0.5, "harmful": 0.95})
+    values = {run.model: list(read_scores(run, "jury", "corrected").values) for run in (good, harmful)}
+    means = {model: fmean(scores) for model, scores in values.items()}
+    assert min(means.values()) < 0 and min(map(min, values.values())) < -1
+    for row in medhelm("leaderboard", "--format", "json").json["models"]:
+        assert row["benchmarks"]["hb"]["value"] == pytest.approx(max(means[row["model"]], 0), abs=1e-4)
+        for interval in (row["benchmarks"]["hb"], row["macro_average"], row["win_share"]):
+            assert 0 <= interval["low"] <= interval["value"] <= interval["high"] <= 1
+    (pair,) = medhelm("compare", good.model, harmful.model, "--json").json["benchmarks"]
+    assert pair["difference"] == pytest.approx(means[good.model] - means[harmful.model], abs=1e-4)
     assert pair["low"] < pair["difference"] < pair["high"]
-
-
-def test_the_real_conversations_have_the_authors_number(tmp_path: Path, server: Server, data_dir: Path) -> None:
-    with gzip.open(next((data_dir / "healthbench").glob("*.jsonl.gz")), "rt", encoding="utf-8") as lines:
-        conversations = [json.loads(line) for line in lines]
-    assert len(conversations) == 104
-    serve(server, {"m1": 0.5})
-    (run,) = run_of(tmp_path, server, bench(tmp_path, conversations), "m1")
-    items = [item for row in conversations for item in row["rubrics"]]
-    expected = authors_numbers(
-        conversations,
-        {item["criterion"]: is_met("m1", item["criterion"].strip().split("\n")[0], 0.5) for item in items},
-    )
-    assert run.estimates["corrected"]["jury"].value == pytest.approx(expected["score"])

@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from medhelm.analysis.planned_cost import CostPlan, PlanRow
+from medhelm.analysis.planned_cost import CostPlan
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Benchmark, Jury, Model, Price
-from medhelm.errors import StoreError, UserError
 from medhelm.evaluation.plan import make_plan
 from medhelm.evaluation.python_api import evaluate
 from medhelm.evaluation.session import EvaluationSetup
 from medhelm.evaluation.settings import Evaluation, Settings
-from medhelm.models.price_book import read_price_books
+from medhelm.models.catalog import find_models
 from medhelm.scoring.metrics import METRIC_NAMES
-from tests.support.benchmarks.choice import chat, make_benchmark
+from tests.support.benchmarks.choice import chat, make_benchmark, rows
+from tests.support.benchmarks.definitions import write_rows
 from tests.support.benchmarks.judged import DEFINITION, JUDGES, court, is_judge, mock, open_benchmark
 from tests.support.servers.openai import Answer, Server
 
@@ -30,7 +30,6 @@ N = 6
 PRICE = Price(input=2.0, output=8.0, source="models.yaml")
 LIMIT = 50
 """Of the judged benchmark."""
-JUDGE_LIMIT = 4096
 
 
 def characters(body: Mapping[str, Any]) -> int:
@@ -52,13 +51,12 @@ def counting(server: Server) -> Server:
     return server
 
 
-def priced(server: Server, name: str = "mock", **settings: Any) -> Model:
-    return replace(mock(server, name), price=PRICE, **settings)
+def priced(server: Server, name: str = "mock") -> Model:
+    return replace(mock(server, name), price=PRICE)
 
 
 def jury(server: Server, *names: str) -> Jury:
-    judges = tuple(priced(server, name) for name in names or JUDGES[:2])
-    return Jury(judges=judges, min_judges=min(2, len(judges)))
+    return Jury(judges=tuple(priced(server, name) for name in names or JUDGES[:2]), min_judges=2)
 
 
 def closed(folder: Path, **settings: Any) -> Benchmark:
@@ -66,21 +64,21 @@ def closed(folder: Path, **settings: Any) -> Benchmark:
     return found
 
 
-def plan(tmp_path: Path, benchmarks: list[Benchmark], models: list[Model], **settings: Any) -> CostPlan:
-    chosen = {key: settings.pop(key) for key in ("jury", "books") if key in settings}
-    place = {key: settings.pop(key) for key in ("data", "environment") if key in settings}
-    setup = EvaluationSetup(store=tmp_path / "store", settings=Settings(**settings), **place)
-    return make_plan(benchmarks, models, setup, **chosen)
+def plan(tmp_path: Path, benchmark: Benchmark, *models: Model, judges: Jury | None = None, **settings: Any) -> CostPlan:
+    setup = EvaluationSetup(store=tmp_path / "store", settings=Settings(**settings))
+    return make_plan([benchmark], models, setup, jury=judges)
 
 
-def run(tmp_path: Path, *args: Any, **settings: Any) -> Evaluation:
-    chosen = {"jury": settings.pop("jury")} if "jury" in settings else {}
-    return evaluate(*args, store=tmp_path / "store", settings=Settings(attempts=1, **settings), **chosen)
+def planned(*arguments: Any, **options: Any) -> list[tuple[int, int]]:
+    """Requests of each row of a plan, and those that are bought already."""
+    return [(row.requests, row.cached) for row in plan(*arguments, **options).rows]
 
 
-def row_of(plan: CostPlan, role: str = "model") -> PlanRow:
-    (found,) = [row for row in plan.rows if row.role == role]
-    return found
+def run(
+    tmp_path: Path, benchmark: Benchmark, *models: Model, judges: Jury | None = None, **settings: Any
+) -> Evaluation:
+    chosen = Settings(attempts=1, **settings)
+    return evaluate([benchmark], models, store=tmp_path / "store", settings=chosen, jury=judges)
 
 
 def to_send(plan: CostPlan) -> int:
@@ -90,17 +88,11 @@ def to_send(plan: CostPlan) -> int:
 # --- nothing is known yet ---------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_sent_and_no_store_is_made(tmp_path: Path, counting: Server) -> None:
-    plan(tmp_path, [open_benchmark(tmp_path, n=N)], [priced(counting)], jury=jury(counting))
-    assert counting.count == 0
-    assert not (tmp_path / "store").exists()
-
-
 def test_a_closed_benchmark_by_rule_of_thumb(tmp_path: Path, counting: Server) -> None:
     benchmark, model = closed(tmp_path, n=N), priced(counting)
-    found = plan(tmp_path, [benchmark], [model])
-    row = row_of(found)
-    run(tmp_path, [benchmark], [model])
+    found = plan(tmp_path, benchmark, model)
+    (row,) = found.rows
+    run(tmp_path, benchmark, model)
     sent = sum(map(characters, counting.bodies))
     assert (row.requests, row.cached, row.input_tokens) == (N, 0, round(sent / 4))
     assert row.output_tokens is not None
@@ -114,46 +106,40 @@ def test_a_closed_benchmark_by_rule_of_thumb(tmp_path: Path, counting: Server) -
 
 def test_free_text_and_its_judges_by_rule_of_thumb(tmp_path: Path, counting: Server) -> None:
     benchmark, model = open_benchmark(tmp_path, n=N), priced(counting)
-    found = plan(tmp_path, [benchmark], [model], jury=jury(counting))
-    row = row_of(found)
+    row, *judges = plan(tmp_path, benchmark, model, judges=jury(counting)).rows
     assert row.output_tokens is not None
     # "The answer to number 3 is 3.": 28 characters, 7 tokens and one to stop.
     assert (row.output_tokens.expected, row.output_tokens.max) == (8 * N, LIMIT * N)
     assert row.output_basis == "the length of the references"
-    judges = [row for row in found.rows if row.role == "judge"]
-    run(tmp_path, [benchmark], [model], jury=jury(counting))
+    run(tmp_path, benchmark, model, judges=jury(counting))
     asked = [body for body in counting.bodies if body["model"] == "judge-1"]
     answers = sum(len(f"An answer to number {n}") for n in range(N))
     expected = (sum(map(characters, asked)) - answers) / 4 + 8 * N
     for judge in judges:
         assert (judge.requests, judge.cached, judge.input_tokens) == (N, 0, round(expected))
         assert judge.output_tokens is not None
-        assert judge.output_tokens.expected == 180 * N  # 60 for each of three criteria
-        assert judge.output_tokens.max == 2 * JUDGE_LIMIT * N  # every reply may have to be asked for again
+        assert judge.output_tokens.expected == 60 * 3 * N, "for each of three criteria"
+        assert judge.output_tokens.max == 2 * 4096 * N, "every reply may have to be asked for again"
 
 
 # --- what earlier runs tell -------------------------------------------------------------------------------------------
 
 
 def test_an_earlier_run_tells_lengths_and_what_is_bought_already(tmp_path: Path, counting: Server) -> None:
-    benchmark, model = open_benchmark(tmp_path, n=N), priced(counting)
-    run(tmp_path, [benchmark], [model], jury=jury(counting), limit=2)
+    benchmark, model, judges = open_benchmark(tmp_path, n=N), priced(counting), jury(counting)
+    run(tmp_path, benchmark, model, judges=judges, limit=2)
     before = counting.count
-    found = plan(tmp_path, [benchmark], [model], jury=jury(counting))
+    found = plan(tmp_path, benchmark, model, judges=judges)
     assert [(row.requests, row.cached) for row in found.rows] == [(N, 2)] * 3
     assert {row.input_basis for row in found.rows if row.role == "model"} == {"its own run of this benchmark"}
     assert {row.output_basis for row in found.rows if row.role == "judge"} == {"its own judgments on this benchmark"}
-    assert counting.count == before
-    done = run(tmp_path, [benchmark], [model], jury=jury(counting))
+    done = run(tmp_path, benchmark, model, judges=judges)
     assert counting.count - before == to_send(found) == 12
     assert found.expected.usd == pytest.approx(done.cost_usd, rel=0.03)
     assert (found.most.usd or 0) >= done.cost_usd
-    again = plan(tmp_path, [benchmark], [model], jury=jury(counting))
+    again = plan(tmp_path, benchmark, model, judges=judges)
     assert (to_send(again), again.expected.usd, again.most.usd) == (0, 0.0, 0.0)
     assert all(row.input_tokens == 0 for row in again.rows)
-
-
-# --- what is bought already, to the request ---------------------------------------------------------------------------
 
 
 def test_second_tries_of_judges_are_known_one_by_one(tmp_path: Path, server: Server) -> None:
@@ -163,89 +149,54 @@ def test_second_tries_of_judges_are_known_one_by_one(tmp_path: Path, server: Ser
 
     script = court(judging)
     server.answer_with(lambda body: counted(script(body), body))
-    benchmark, model = open_benchmark(tmp_path, n=N), priced(server)
-    run(tmp_path, [benchmark], [model], jury=jury(server))
+    benchmark, model, judges = open_benchmark(tmp_path, n=N), priced(server), jury(server)
+    run(tmp_path, benchmark, model, judges=judges)
     assert server.count == 4 * N
-    found = plan(tmp_path, [benchmark], [model], jury=jury(server))
-    assert [(row.requests, row.cached) for row in found.rows] == [(N, N), (2 * N, 2 * N), (N, N)]
-    forget(tmp_path, "judge-1", "completeness", 3)
-    found = plan(tmp_path, [benchmark], [model], jury=jury(server))
-    assert to_send(found) == 3
-    before = server.count
-    done = run(tmp_path, [benchmark], [model], jury=jury(server))
-    assert server.count - before == 3
+    assert planned(tmp_path, benchmark, model, judges=judges) == [(N, N), (2 * N, 2 * N), (N, N)]
+    with closing(sqlite3.connect(tmp_path / "store" / "cache.sqlite")) as connection, connection:
+        of_judge = "SELECT digest FROM completions WHERE model LIKE '%judge-1%' AND text LIKE '%completeness%' LIMIT 3"
+        connection.execute(f"DELETE FROM completions WHERE digest IN ({of_judge})")
+    found = plan(tmp_path, benchmark, model, judges=judges)
+    done = run(tmp_path, benchmark, model, judges=judges)
+    assert (to_send(found), server.count) == (3, 4 * N + 3)
     assert (found.expected.usd or 0) == pytest.approx(done.cost_usd, rel=0.1)
     # Every reply of this judge had to be asked for again: so it is expected of a new model.
     other = priced(server, "other")
     script = court(judging, answering=lambda n: f"Another answer to number {n}")
-    server.answer_with(lambda body: counted(script(body), body))
-    fresh = plan(tmp_path, [benchmark], [other], jury=jury(server))
+    fresh = plan(tmp_path, benchmark, other, judges=judges)
     before = server.count
-    done = run(tmp_path, [benchmark], [other], jury=jury(server))
+    done = run(tmp_path, benchmark, other, judges=judges)
     assert (to_send(fresh), server.count - before) == (3 * N, 4 * N)
     assert (fresh.expected.usd or 0) == pytest.approx(done.cost_usd, rel=0.1)
     assert (fresh.most.usd or 0) > done.cost_usd
 
 
-def forget(tmp_path: Path, judge: str, word: str, n: int) -> None:
-    """Take replies of a judge that hold a word out of the cache."""
-    with closing(sqlite3.connect(tmp_path / "store" / "cache.sqlite")) as connection:
-        condition = "model LIKE ? AND text LIKE ?"
-        query = f"DELETE FROM completions WHERE digest IN (SELECT digest FROM completions WHERE {condition} LIMIT ?)"
-        removed = connection.execute(query, (f"%{judge}%", f"%{word}%", n)).rowcount
-        connection.commit()
-    assert removed == n
-
-
-def test_blank_and_failed_completions_are_shown_to_nobody(tmp_path: Path, server: Server) -> None:
+def test_blank_completions_are_shown_to_nobody(tmp_path: Path, server: Server) -> None:
     script = court(answering=lambda n: " " if n < 2 else f"An answer to number {n}")
     server.answer_with(lambda body: counted(script(body), body))
     benchmark, model = open_benchmark(tmp_path, n=N), priced(server)
-    run(tmp_path, [benchmark], [model], jury=jury(server))
-    found = plan(tmp_path, [benchmark], [model], jury=jury(server, *JUDGES))
-    assert [(row.requests, row.cached) for row in found.rows] == [(N, N), (4, 4), (4, 4), (4, 0)]
+    run(tmp_path, benchmark, model, judges=jury(server))
+    assert planned(tmp_path, benchmark, model, judges=jury(server, *JUDGES)) == [(N, N), (4, 4), (4, 4), (4, 0)]
 
 
 def test_answers_without_a_service_are_known_and_so_are_their_judges_prompts(tmp_path: Path, counting: Server) -> None:
-    benchmark = open_benchmark(tmp_path, n=N)
+    benchmark, judges = open_benchmark(tmp_path, n=N), jury(counting)
     replay = tmp_path / "old.jsonl"
-    lines = [{"benchmark": "letters", "instance_id": f"q{n}", "completion": f"Answer {n}"} for n in range(4)]
-    replay.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    models = [
-        Model(name="baseline/majority", provider="baseline", remote_name="majority"),
-        Model(name="replay/old.jsonl", provider="replay", remote_name=str(replay)),
-    ]
-    found = plan(tmp_path, [benchmark], models, jury=jury(counting))
+    write_rows(
+        replay, [{"benchmark": "letters", "instance_id": f"q{n}", "completion": f"Answer {n}"} for n in range(4)]
+    )
+    models = find_models(["baseline/majority", f"replay/{replay}"], file=None, environment={})
+    found = plan(tmp_path, benchmark, *models, judges=judges)
     assert [(row.requests, row.cached) for row in found.rows] == [(0, 0), (0, 0), (N + 4, 0), (N + 4, 0)]
     assert [row.cost_usd.max for row in found.rows[:2] if row.cost_usd] == [0.0, 0.0]
-    run(tmp_path, [benchmark], models, jury=jury(counting))
+    run(tmp_path, benchmark, *models, judges=judges)
     assert counting.count == to_send(found)
     sent = sum(characters(body) for body in counting.bodies if body["model"] == "judge-1")
-    assert found.rows[2].input_tokens == round(sent / 4)
-    assert to_send(plan(tmp_path, [benchmark], models, jury=jury(counting))) == 0
-
-
-def test_equal_questions_are_sent_once(tmp_path: Path, counting: Server) -> None:
-    place = make_benchmark(tmp_path, n=3)
-    lines = (place / "rows.jsonl").read_text(encoding="utf-8").splitlines()
-    again = json.dumps({**json.loads(lines[0]), "id": "again"})
-    (place / "rows.jsonl").write_text("\n".join([*lines, again]) + "\n", encoding="utf-8")
-    (benchmark,) = load_benchmarks([str(place)], metrics=METRIC_NAMES)
-    found = row_of(plan(tmp_path, [benchmark], [priced(counting)]))
-    run(tmp_path, [benchmark], [priced(counting)])
-    assert (found.requests, found.cached, found.duplicate) == (4, 1, 1)
-    assert counting.count == 3
-    found = row_of(plan(tmp_path, [benchmark], [priced(counting)]))
-    assert (found.requests, found.cached, found.duplicate) == (4, 4, 0)
-
-
-def test_without_judges_free_text_has_no_judges_rows(tmp_path: Path, counting: Server) -> None:
-    only_judged = open_benchmark(tmp_path / "other", definition=DEFINITION.replace("[jury, rouge_l]", "[jury]"))
-    with pytest.raises(UserError, match="letters can only be scored by judges: name some with --judge"):
-        plan(tmp_path, [only_judged], [priced(counting)])
-    found = plan(tmp_path, [open_benchmark(tmp_path, n=N)], [priced(counting)])
-    assert [row.role for row in found.rows] == ["model"]
-    assert "1 free-text benchmark would be scored by ROUGE-L instead" in found.warnings[0]
+    judge = found.rows[2]
+    assert judge.input_tokens == round(sent / 4)
+    assert judge.output_tokens is not None
+    assert judge.output_tokens.expected == 60 * 3 * (N + 4)
+    assert to_send(plan(tmp_path, benchmark, *models, judges=judges)) == 0
 
 
 def test_a_rubric_in_points_asks_for_each_criterion(tmp_path: Path, server: Server) -> None:
@@ -253,122 +204,49 @@ def test_a_rubric_in_points_asks_for_each_criterion(tmp_path: Path, server: Serv
         "  form: points\n  criteria:\n"
         "    right: {description: It is right., points: 5}\n    rude: {description: It is rude., points: -3}\n"
     )
-    benchmark = open_benchmark(tmp_path, n=N, definition=definition)
+    benchmark, judges = open_benchmark(tmp_path, n=N, definition=definition), jury(server)
     answer = json.dumps({"criteria_met": True, "explanation": "so"})
     server.answer_with(lambda body: counted(chat(answer if is_judge(body) else "Fine."), body))
-    found = plan(tmp_path, [benchmark], [priced(server)], jury=jury(server))
-    assert [row.requests for row in found.rows] == [N, 2 * N, 2 * N]
-    run(tmp_path, [benchmark], [priced(server)], jury=jury(server))
-    assert server.count == to_send(found)
-    assert to_send(plan(tmp_path, [benchmark], [priced(server)], jury=jury(server))) == 0
+    assert planned(tmp_path, benchmark, priced(server), judges=judges) == [(N, 0), (2 * N, 0), (2 * N, 0)]
+    run(tmp_path, benchmark, priced(server), judges=judges)
+    assert server.count == 5 * N
+    assert planned(tmp_path, benchmark, priced(server), judges=judges) == [(N, N), (2 * N, 2 * N), (2 * N, 2 * N)]
 
 
-# --- what is missing, and what is not known ---------------------------------------------------------------------------
-
-
-def test_missing_data_and_keys_are_said_and_nothing_fails(tmp_path: Path, counting: Server) -> None:
-    (gated, private) = load_benchmarks(["mimic_rrs", "cdi_qa"], metrics=METRIC_NAMES)
-    remote = Model(
-        name="openai/gpt-4o",
-        provider="openai",
-        remote_name="gpt-4o",
-        base_url="https://api.openai.com/v1",
-        key_variable="OPENAI_API_KEY",
-    )
-    found = plan(tmp_path, [gated, private, closed(tmp_path, n=N)], [remote], jury=jury(counting), environment={})
-    rows = {(row.benchmark, row.role): row for row in found.rows}
-    assert set(rows) == {(b, "model") for b in ("mimic_rrs", "cdi_qa", "toy")} | {("mimic_rrs", "judge")}
-    absent = rows["mimic_rrs", "model"]
-    assert (absent.input_tokens, absent.output_tokens, absent.cost_usd) == (None, None, None)
-    assert "the data was not found" in absent.missing[0]
-    assert "OPENAI_API_KEY" in absent.missing[1]
-    here = rows["toy", "model"]
-    assert here.missing == ("openai/gpt-4o needs a key: set the environment variable OPENAI_API_KEY.",)
-    assert here.cost_usd is not None
-    assert here.cost_usd.expected > 0
-    assert found.is_missing_something
-    assert (found.expected.usd, found.expected.known_usd) == (None, here.cost_usd.expected)
+def test_equal_questions_are_sent_once(tmp_path: Path, counting: Server) -> None:
+    benchmark, model = closed(tmp_path), priced(counting)
+    write_rows(tmp_path / "toy" / "rows.jsonl", [*rows(3), rows(1)[0] | {"id": "again"}])
+    assert planned(tmp_path, benchmark, model) == [(4, 1)]
+    run(tmp_path, benchmark, model)
+    assert (counting.count, planned(tmp_path, benchmark, model)) == (3, [(4, 4)])
 
 
 def test_without_the_data_the_definition_says_how_many(tmp_path: Path, counting: Server) -> None:
     (benchmark,) = load_benchmarks(["ehrsql"], metrics=METRIC_NAMES)
-    for limit, expected in ((None, 1000), (7, 7)):
-        assert row_of(plan(tmp_path, [benchmark], [priced(counting)], limit=limit)).requests == expected
-    assert row_of(plan(tmp_path, [benchmark], [priced(counting)], sample="all")).requests > 1000
+    assert planned(tmp_path, benchmark, priced(counting)) == [(1000, 0)]
+    assert planned(tmp_path, benchmark, priced(counting), limit=7) == [(7, 0)]
 
 
-def test_a_model_without_a_price(tmp_path: Path, counting: Server) -> None:
-    benchmark, unpriced = closed(tmp_path, n=N), mock(counting, "nobody")
-    found = plan(tmp_path, [benchmark], [priced(counting), unpriced], max_cost_usd=1.0)
-    known, unknown = found.rows
+def test_nothing_costs_anything_once_it_is_bought_whatever_its_price(tmp_path: Path, counting: Server) -> None:
+    benchmark, models = closed(tmp_path, n=N), [priced(counting), mock(counting, "nobody")]
+    before = plan(tmp_path, benchmark, *models, max_cost_usd=1.0)
+    known, unknown = before.rows
     assert unknown.cost_usd is None
     assert known.cost_usd is not None
-    assert (found.expected.usd, found.expected.known_usd) == (None, known.cost_usd.expected)
-    assert f"the price of {unpriced.name} is unknown" in found.warnings[0]
-    assert "would not start" in found.warnings[1]
-    # Once everything is bought nothing costs anything, whatever it cost.
-    run(tmp_path, [benchmark], [priced(counting), unpriced])
-    again = plan(tmp_path, [benchmark], [priced(counting), unpriced])
-    assert (again.expected.usd, again.warnings) == (0.0, ())
-
-
-def test_prices_of_ones_own(tmp_path: Path, counting: Server) -> None:
-    file = tmp_path / "ours.yaml"
-    file.write_text("- {model: nobody, input: 0, output: 1000000}\n", encoding="utf-8")
-    found = plan(tmp_path, [closed(tmp_path, n=N)], [mock(counting, "nobody")], books=read_price_books([str(file)]))
-    assert (found.expected.usd, found.warnings) == (5.0 * N, ())
-
-
-@pytest.mark.parametrize(
-    ("limit", "words"), [(1e-5, "is too low"), (4e-4, "may be too low"), (10.0, None)], ids=["none", "perhaps", "all"]
-)
-def test_whether_a_limit_will_do(tmp_path: Path, counting: Server, limit: float, words: str | None) -> None:
-    benchmark = open_benchmark(tmp_path, n=1)
-    found = plan(tmp_path, [benchmark], [priced(counting)], max_cost_usd=limit)
-    assert found.expected.usd == pytest.approx(8.2e-5, rel=0.2)
-    assert found.most.usd == pytest.approx(4.1e-4, rel=0.1)
-    said = [text for text in found.warnings if "--max-cost" in text]
-    assert len(said) == (words is not None)
-    assert all(words in text for text in said if words)
-
-
-# --- the user's mistakes ----------------------------------------------------------------------------------------------
-
-
-def test_data_that_is_not_what_it_should_be_is_named_at_once(tmp_path: Path, counting: Server) -> None:
-    one, two = closed(tmp_path, name="one"), closed(tmp_path, name="two")
-    for name in ("one", "two"):
-        (tmp_path / name / "rows.jsonl").write_text("{", encoding="utf-8")
-    with pytest.raises(UserError) as caught:
-        plan(tmp_path, [one, two], [priced(counting)])
-    assert all(name in str(caught.value) for name in ("one", "two", "Nothing was sent."))
-
-
-def test_what_an_evaluation_refuses_is_refused_by_its_plan(tmp_path: Path, counting: Server) -> None:
-    judged = open_benchmark(tmp_path, definition=DEFINITION.replace("[jury, rouge_l]", "[jury]"))
-    with pytest.raises(UserError, match="letters can only be scored by judges: name some with --judge"):
-        plan(tmp_path, [judged], [priced(counting)])
-    remote = replace(priced(counting), base_url="https://api.openai.com/v1")
-    with pytest.raises(UserError, match=r"api\.openai\.com may not be reached: offline"):
-        plan(tmp_path, [closed(tmp_path)], [remote], offline=True)
-
-
-def test_a_folder_that_is_no_store(tmp_path: Path, counting: Server) -> None:
-    (tmp_path / "store").mkdir()
-    assert to_send(plan(tmp_path, [closed(tmp_path)], [priced(counting)])) == 9
-    (tmp_path / "store" / "thesis.docx").write_text("words", encoding="utf-8")
-    with pytest.raises(StoreError):
-        plan(tmp_path, [closed(tmp_path)], [priced(counting)])
-    assert [file.name for file in (tmp_path / "store").iterdir()] == ["thesis.docx"]
+    assert (before.expected.usd, before.expected.known_usd) == (None, known.cost_usd.expected)
+    assert f"the price of {models[1].name} is unknown" in before.warnings[0]
+    run(tmp_path, benchmark, *models)
+    after = plan(tmp_path, benchmark, *models)
+    assert (after.expected.usd, after.warnings) == (0.0, ())
 
 
 def test_the_budget_counts_judges_and_a_plan_says_what_is_left(tmp_path: Path, counting: Server) -> None:
     benchmark, model = open_benchmark(tmp_path, n=30), replace(mock(counting), price=Price(input=0.0, output=0.0))
-    done = run(tmp_path, [benchmark], [model], jury=jury(counting), max_cost_usd=0.08, concurrency=1)
+    done = run(tmp_path, benchmark, model, judges=jury(counting), max_cost_usd=0.08, concurrency=1)
     assert done.exit_code == 3
     assert 0 < done.cost_usd <= 0.08
-    left = plan(tmp_path, [benchmark], [model], jury=jury(counting))
-    assert 0 < to_send(left) < 3 * 30
+    left = to_send(plan(tmp_path, benchmark, model, judges=jury(counting)))
+    assert 0 < left < 3 * 30
     before = counting.count
-    run(tmp_path, [benchmark], [model], jury=jury(counting))
-    assert counting.count - before == to_send(left)
+    run(tmp_path, benchmark, model, judges=jury(counting))
+    assert counting.count - before == left

@@ -29,13 +29,10 @@ async def numbers(n: int, made: list[int]) -> AsyncIterator[int]:
 
 @pytest.mark.parametrize("limit", [1, 3, 128])
 async def test_items_are_made_when_a_worker_is_free(limit: int) -> None:
-    made: list[int] = []
-    done: list[int] = []
-    at_once = 0
+    made, done, in_work = list[int](), list[int](), list[int]()
 
     async def work(number: int) -> None:
-        nonlocal at_once
-        at_once = max(at_once, len(made) - len(done))
+        in_work.append(len(made) - len(done))
         await asyncio.sleep(0)
         done.append(number)
 
@@ -43,7 +40,7 @@ async def test_items_are_made_when_a_worker_is_free(limit: int) -> None:
     async with scheduler.running():
         scheduler.start_each(numbers(9, made), work, lambda: limit)
     assert sorted(done) == list(range(9))
-    assert at_once <= limit
+    assert max(in_work) <= limit
 
 
 @pytest.mark.parametrize("limit", [1, 96])
@@ -69,25 +66,25 @@ async def test_work_that_never_waits_leaves_turns_to_others(limit: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "stopped", "unusable", "notes"),
+    ("error", "stopped", "unusable"),
     [
-        (BudgetError("spent"), "budget", {}, ["spent"]),
-        (Interrupted("interrupted"), "", {}, []),
-        (ModelUnusable("m", "wrong key"), "", {"m": "m cannot be used: wrong key"}, []),
+        (BudgetError("spent"), "budget", {}),
+        (Interrupted("interrupted"), "", {}),
+        (ModelUnusable("m", "wrong key"), "", {"m": "m cannot be used: wrong key"}),
     ],
-    ids=["budget", "interrupt", "unusable"],
 )
 async def test_an_attempt_that_cannot_go_on_stops_the_work(
-    error: Exception, stopped: str, unusable: dict[str, str], notes: list[str]
+    error: Exception, stopped: str, unusable: dict[str, str]
 ) -> None:
-    received: list[str] = []
-    scheduler = Scheduler(received.append)
+    notes: list[str] = []
+    scheduler = Scheduler(notes.append)
 
     async def request() -> int:
         raise error
 
     assert await scheduler.attempt(request()) is None
-    assert (scheduler.stopped, scheduler.unusable, received) == (stopped, unusable, notes)
+    assert (scheduler.stopped, scheduler.unusable) == (stopped, unusable)
+    assert notes == (["spent"] if stopped else [])
     assert scheduler.is_stopped("m") == bool(stopped or unusable)
 
 
@@ -119,12 +116,6 @@ async def test_work_in_a_thread_ends_before_what_comes_after_an_error() -> None:
     assert ended == ["stored"]
 
 
-async def test_the_result_and_the_error_of_a_thread_arrive() -> None:
-    assert await finish_in_thread(lambda: 3) == 3
-    with pytest.raises(ZeroDivisionError):
-        await finish_in_thread(lambda: 1 // 0)
-
-
 @pytest.mark.parametrize(
     ("error", "raised", "words"),
     [
@@ -133,7 +124,6 @@ async def test_the_result_and_the_error_of_a_thread_arrive() -> None:
         (duckdb.IOException("IO Error: full"), StoreFullError, "cannot be read or written: .*repeat the command"),
         (FileNotFoundError(2, "No such file or directory", "x"), ExceptionGroup, "unhandled errors"),
     ],
-    ids=["mistake of the user", "disk", "engine", "mistake in the program"],
 )
 async def test_the_first_error_of_a_job_is_raised_with_advice_and_ends_the_others(
     error: Exception, raised: type[Exception], words: str
@@ -149,61 +139,51 @@ async def test_the_first_error_of_a_job_is_raised_with_advice_and_ends_the_other
 
 
 def test_a_second_interrupt_abandons_requests_and_lets_other_work_finish() -> None:
-    notes: list[str] = []
-    finished: list[object] = []
+    notes, finished = list[str](), list[object]()
+
+    async def job(scheduler: Scheduler) -> None:
+        result = await scheduler.attempt(asyncio.sleep(60, "late"))
+        await asyncio.sleep(0.01)  # such as the writing of a record
+        finished.append(result)
 
     async def main() -> None:
         scheduler = Scheduler(notes.append)
-
-        async def job() -> None:
-            result = await scheduler.attempt(asyncio.sleep(60, "late"))
-            await asyncio.sleep(0.01)  # such as the writing of a record
-            finished.append(result)
-
         async with scheduler.running():
-            scheduler.start(job())
-            await asyncio.sleep(0.01)
+            scheduler.start(job(scheduler))
             for _ in range(2):
-                os.kill(os.getpid(), signal.SIGINT)
                 await asyncio.sleep(0.01)
+                os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.sleep(0.01)
         assert scheduler.stopped == "interrupt"
 
     virtual_time.run(main())
-    assert finished == [None]
-    assert len(notes) == 1
+    assert (finished, len(notes)) == ([None], 1)
 
 
 @pytest.mark.parametrize("when", ["before", "during"])
 async def test_a_request_from_outside_has_the_effect_of_the_first_interrupt(when: str) -> None:
-    notes: list[str] = []
-    finished: list[object] = []
-
+    notes, finished = list[str](), list[object]()
     switch, release = StopSwitch(), asyncio.Event()
     scheduler = Scheduler(notes.append, lambda: notes.append("no more requests"), switch)
 
-    async def wait() -> str:
-        await release.wait()
-        return "in flight"
-
     async def job() -> None:
-        finished.append(await scheduler.attempt(wait()))
+        finished.append(await scheduler.attempt(release.wait()))
 
     if when == "before":
         switch.press()
     async with scheduler.running():
         scheduler.start(job())
         await asyncio.sleep(0)
-        if when == "during":
+        for _ in range(2):  # a second request changes nothing
             switch.press()
         assert scheduler.stopped == "interrupt"
-        switch.press()  # a second request changes nothing
         release.set()
-    assert finished == ["in flight"]
+    assert finished == [True], "what was in flight"
     assert notes == ["no more requests", "stopped from the site; requests in flight may finish, Ctrl-C abandons them"]
 
 
 async def test_a_lock_of_another_process_is_waited_for_with_one_note(tmp_path: Path) -> None:
-    waits: list[float] = []
+    waits, notes = list[float](), list[str]()
     held = FileLock(tmp_path / "a.lock", is_singleton=False)
     held.acquire()
 
@@ -212,16 +192,7 @@ async def test_a_lock_of_another_process_is_waited_for_with_one_note(tmp_path: P
         if len(waits) == 3:
             held.release()
 
-    notes: list[str] = []
     lock = await acquire_lock(tmp_path / "a.lock", on_wait=lambda: notes.append("waiting"), sleep=sleep)
     assert lock is not None
     assert (len(waits), notes) == (3, ["waiting"])
     lock.release()
-
-
-async def test_a_wait_for_a_lock_ends_with_the_work(tmp_path: Path) -> None:
-    held = FileLock(tmp_path / "a.lock")
-    with held:
-        stopped = iter([False, True])
-        lock = await acquire_lock(tmp_path / "a.lock", on_wait=lambda: None, is_stopped=lambda: next(stopped))
-    assert lock is None

@@ -9,7 +9,7 @@ import pytest
 
 from medhelm.analysis.cost import UNKNOWN, CompletionLength
 from medhelm.domain import Benchmark, Model, Usage
-from medhelm.evaluation.context import RunHistory, is_same
+from medhelm.evaluation.context import RunHistory
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.definitions import make_benchmark
 from tests.support.stores import Call, add_run, hosted_model
@@ -26,147 +26,91 @@ def benchmark(tmp_path: Path) -> Benchmark:
     return make_benchmark(tmp_path / "definitions")
 
 
-def ran(
+def with_run(
     tmp_path: Path,
     name: str,
     asked: Model,
     *,
-    tokens_per_character: float = 0.5,
+    ratio: float = 0.5,
     written: int = 10,
     hidden: int = 0,
     day: int = 1,
-    n: int = 4,
     judged: Sequence[tuple[Model, Sequence[Sequence[Call]]]] = (),
-) -> None:
-    """A run of `n` prompts of 100, 200, ... characters."""
-    sizes = [100 * (place + 1) for place in range(n)]
-    calls = [
-        Call(
-            f"{name} {asked.name} {day} {size}",
-            Usage(input=round(size * tokens_per_character), output=written, reasoning=hidden),
-        )
-        for size in sizes
-    ]
-    add_run(
-        tmp_path / "store",
-        name,
-        asked,
-        calls,
-        judged=judged,
-        started=f"2026-01-{day:02}T00:00:00+00:00",
-        prompts=["x" * size for size in sizes],
-    )
-
-
-def said(n: int, output: int, *, again: int = 0, read: int = 50) -> list[list[Call]]:
-    """A judge's replies about `n` completions, of which some were asked for twice."""
-    return [
-        [
-            Call(f"first {output} {place}", Usage(input=read, output=output)),
-            *([Call(f"second {output} {place}", Usage(input=read, output=9), attempt=1)] if place < again else []),
-        ]
-        for place in range(n)
-    ]
-
-
-def history(tmp_path: Path) -> RunHistory:
+) -> RunHistory:
+    """Add a run of four prompts of 100 to 400 characters; return the history of the store."""
+    sizes = [100, 200, 300, 400]
+    usages = [Usage(input=round(size * ratio), output=written, reasoning=hidden) for size in sizes]
+    calls = [Call(f"{name} {asked.name} {day} {place}", usage) for place, usage in enumerate(usages)]
+    started, prompts = f"2026-01-{day:02}T00:00:00+00:00", ["x" * size for size in sizes]
+    add_run(tmp_path / "store", name, asked, calls, judged=judged, started=started, prompts=prompts)
     return RunHistory(open_store(tmp_path / "store"))
 
 
-def test_without_a_store_there_is_a_rule_of_thumb(benchmark: Benchmark) -> None:
-    nothing = RunHistory(None)
-    assert nothing.ratio(GPT, benchmark) == UNKNOWN
-    assert nothing.judge_completion_length(JUDGE, benchmark, 3, 4096) == CompletionLength(
-        180, "60 tokens for each criterion"
-    )
-    assert nothing.completion_length(GPT, benchmark, 100, None) == CompletionLength(50, "50% of the limit")
-    assert nothing.judge_completion_length(O3, benchmark, 3, 8192) == CompletionLength(0.3 * 8192, "30% of the limit")
-    for limit, expected in ((1, 1), (16, 16), (17, 17), (200, 33)):
-        assert nothing.completion_length(GPT, benchmark, limit, REFERENCES).tokens == expected
+def said(output: int, *, again: int = 0, read: int = 50) -> list[list[Call]]:
+    """A judge's replies about four completions, of which the first `again` were asked for twice."""
+    first = [Call(f"first {output} {place}", Usage(input=read, output=output)) for place in range(4)]
+    second = [Call(f"second {output} {place}", Usage(input=read, output=9), attempt=1) for place in range(again)]
+    return [first[place : place + 1] + second[place : place + 1] for place in range(4)]
 
 
-def test_the_factor_from_the_nearest_run_to_the_rule_of_thumb(tmp_path: Path, benchmark: Benchmark) -> None:
-    ran(tmp_path, "elsewhere", CLAUDE, tokens_per_character=0.9)
-    assert history(tmp_path).ratio(GPT, benchmark) == UNKNOWN
-    ran(tmp_path, "elsewhere", GPT_MINI, tokens_per_character=0.3)
-    found = history(tmp_path).ratio(GPT, benchmark)
-    assert (found.tokens_per_character, found.error) == pytest.approx((0.3, 0.25))
-    assert found.basis == "other models of its family (OpenAI)"
-    ran(tmp_path, "tiny", GPT_MINI, tokens_per_character=0.4)
-    found = history(tmp_path).ratio(GPT, benchmark)
-    assert found.tokens_per_character == pytest.approx(0.4)  # those on this benchmark go before others
-    ran(tmp_path, "elsewhere", GPT, tokens_per_character=0.2)
-    ran(tmp_path, "third", GPT, tokens_per_character=0.6)
-    found = history(tmp_path).ratio(GPT, benchmark)
-    assert (found.tokens_per_character, found.error) == pytest.approx((0.4, 0.5))
-    assert found.basis == "its runs of other benchmarks"
-    ran(tmp_path, "tiny", GPT, tokens_per_character=0.25)
-    found = history(tmp_path).ratio(GPT, benchmark)
-    assert (found.tokens_per_character, found.error) == pytest.approx((0.25, 0.02))
-    assert found.basis == "its own run of this benchmark"
+def test_the_ratio_is_that_of_the_nearest_run(tmp_path: Path, benchmark: Benchmark) -> None:
+    family, own = "other models of its family (OpenAI)", "its runs of other benchmarks"
+    for name, asked, ratio, expected, basis in (
+        ("elsewhere", CLAUDE, 0.9, UNKNOWN.tokens_per_character, UNKNOWN.basis),
+        ("tiny", GPT, 0.0, UNKNOWN.tokens_per_character, UNKNOWN.basis),  # tokens that nobody counted
+        ("elsewhere", GPT_MINI, 0.3, 0.3, family),
+        ("tiny", GPT_MINI, 0.4, 0.4, family),  # those on this benchmark go before others
+        ("elsewhere", GPT, 0.2, 0.2, own),
+        ("third", GPT, 0.6, 0.4, own),
+        ("tiny", GPT, 0.25, 0.25, "its own run of this benchmark"),
+    ):
+        found = with_run(tmp_path, name, asked, ratio=ratio).ratio(GPT, benchmark)
+        assert found.basis == basis
+        assert found.tokens_per_character == pytest.approx(expected)
+    assert found.error == pytest.approx(0.02)
 
 
-def test_runs_that_nobody_counted_or_whose_prompts_are_gone_tell_nothing(tmp_path: Path, benchmark: Benchmark) -> None:
-    ran(tmp_path, "tiny", GPT, tokens_per_character=0.0)
-    ran(tmp_path, "tiny", hosted_model("baseline/majority", base_url=""))
-    assert history(tmp_path).runs == []
-    ran(tmp_path, "tiny", GPT, judged=[(JUDGE, said(4, 120, read=0))], day=2)
+def test_verdicts_are_as_long_as_those_of_the_nearest_jury(tmp_path: Path, benchmark: Benchmark) -> None:
+    for name, asked, judge, replies, expected in (
+        ("elsewhere", CLAUDE, JUDGE, said(120, read=0), CompletionLength(180, "60 tokens for each criterion")),
+        ("tiny", GPT, OTHER_JUDGE, said(120), CompletionLength(120, "other judges on this benchmark")),
+        ("elsewhere", GPT, JUDGE, said(90, again=1), CompletionLength(90, "its judgments elsewhere", again=0.25)),
+        (
+            "tiny",
+            CLAUDE,
+            JUDGE,
+            said(70, again=2),
+            CompletionLength(70, "its own judgments on this benchmark", again=0.5),
+        ),
+    ):
+        history = with_run(tmp_path, name, asked, judged=[(judge, replies)])
+        assert history.judge_completion_length(JUDGE, benchmark, 3, 4096) == expected
+    assert history.judge_completion_length(JUDGE, benchmark, 3, 50).tokens == 50
     for file in (tmp_path / "store" / "prompts").iterdir():
         file.unlink()
-    assert history(tmp_path).ratio(GPT, benchmark) == UNKNOWN
-    found = history(tmp_path).judge_completion_length(JUDGE, benchmark, 2, 4096)
-    assert found == CompletionLength(120, "60 tokens for each criterion")
+    assert RunHistory(open_store(tmp_path / "store")).ratio(GPT, benchmark) == UNKNOWN
 
 
-def test_output_from_the_nearest_run_to_the_rule_of_thumb(tmp_path: Path, benchmark: Benchmark) -> None:
-    ran(tmp_path, "elsewhere", GPT, written=77)
-    assert history(tmp_path).completion_length(GPT, benchmark, 100, REFERENCES) == REFERENCES
-    ran(tmp_path, "tiny", O3, written=3000, hidden=2400)
-    assert history(tmp_path).completion_length(GPT, benchmark, 100, REFERENCES) == REFERENCES
-    for day, (one, written) in enumerate([(CLAUDE, 20), (GPT_MINI, 60), (hosted_model("openai/gpt-4.1"), 40)], start=1):
-        ran(tmp_path, "tiny", one, written=written, day=day)
-    found = history(tmp_path).completion_length(GPT, benchmark, 100, REFERENCES)
-    assert found == CompletionLength(40, "other models that do not reason on this benchmark")
-    ran(tmp_path, "tiny", GPT, written=15, day=1)
-    ran(tmp_path, "tiny", GPT, written=18, day=2)
-    found = history(tmp_path).completion_length(GPT, benchmark, 100, REFERENCES)
-    assert found == CompletionLength(18, "its own run of this benchmark")
-    assert history(tmp_path).completion_length(GPT, benchmark, 12, REFERENCES).tokens == 12
+def test_output_is_as_long_as_in_the_nearest_run(tmp_path: Path, benchmark: Benchmark) -> None:
+    others = "other models that do not reason on this benchmark"
+    for name, asked, written, hidden, expected in (
+        ("elsewhere", GPT, 77, 0, REFERENCES),
+        ("tiny", O3, 3000, 2400, REFERENCES),
+        ("tiny", CLAUDE, 20, 0, CompletionLength(20, others)),
+        ("tiny", GPT_MINI, 60, 0, CompletionLength(40, others)),
+        ("tiny", GPT, 15, 0, CompletionLength(15, "its own run of this benchmark")),
+    ):
+        history = with_run(tmp_path, name, asked, written=written, hidden=hidden)
+        assert history.completion_length(GPT, benchmark, 100, REFERENCES) == expected
+    history = with_run(tmp_path, "tiny", GPT, written=18, day=2)
+    assert [history.completion_length(GPT, benchmark, limit, REFERENCES).tokens for limit in (100, 12)] == [18, 12]
 
 
 def test_output_of_models_that_reason(tmp_path: Path, benchmark: Benchmark) -> None:
-    ran(tmp_path, "tiny", GPT, written=15)
-    found = history(tmp_path).completion_length(O3, benchmark, 4000, REFERENCES)
-    assert found == CompletionLength(1200, "30% of the limit", hidden=0.75)
-    ran(tmp_path, "elsewhere", O3, written=900, hidden=720)
-    found = history(tmp_path).completion_length(O3, benchmark, 4000, REFERENCES)
-    assert found == CompletionLength(900, "its runs of other benchmarks", hidden=0.8)
-    ran(tmp_path, "tiny", O4, written=2000, hidden=1000)
-    found = history(tmp_path).completion_length(O3, benchmark, 4000, REFERENCES)
-    assert found == CompletionLength(2000, "other models that reason on this benchmark", hidden=0.5)
-
-
-def test_verdicts_from_the_nearest_jury_to_the_rule_of_thumb(tmp_path: Path, benchmark: Benchmark) -> None:
-    ran(tmp_path, "tiny", GPT, judged=[(OTHER_JUDGE, said(4, 120))])
-    found = history(tmp_path).judge_completion_length(JUDGE, benchmark, 3, 4096)
-    assert found == CompletionLength(120, "other judges on this benchmark")
-    ran(tmp_path, "elsewhere", GPT, judged=[(JUDGE, said(4, 90, again=1))])
-    found = history(tmp_path).judge_completion_length(JUDGE, benchmark, 3, 4096)
-    assert found == CompletionLength(90, "its judgments elsewhere", again=0.25)
-    ran(tmp_path, "tiny", CLAUDE, judged=[(JUDGE, said(4, 70, again=2))])
-    found = history(tmp_path).judge_completion_length(JUDGE, benchmark, 3, 4096)
-    assert found == CompletionLength(70, "its own judgments on this benchmark", again=0.5)
-    assert history(tmp_path).judge_completion_length(JUDGE, benchmark, 3, 50).tokens == 50
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        ("openai/gpt-4o", "azure/gpt-4o", True),
-        ("openai/meta-llama/Llama-3.3-70B-Instruct", "openai/llama-3.3-70b-instruct", True),
-        ("openai/gpt-4o", "openai/gpt-4o-mini", False),
-    ],
-)
-def test_a_model_is_the_same_wherever_it_is_reached(one: str, other: str, same: bool) -> None:
-    assert is_same(hosted_model(one), hosted_model(other)) is same
-    assert not is_same(None, hosted_model(one))
+    for name, asked, written, hidden, expected in (
+        ("tiny", GPT, 15, 0, CompletionLength(1200, "30% of the limit", hidden=0.75)),
+        ("elsewhere", O3, 900, 720, CompletionLength(900, "its runs of other benchmarks", hidden=0.8)),
+        ("tiny", O4, 2000, 1000, CompletionLength(2000, "other models that reason on this benchmark", hidden=0.5)),
+    ):
+        history = with_run(tmp_path, name, asked, written=written, hidden=hidden)
+        assert history.completion_length(O3, benchmark, 4000, REFERENCES) == expected

@@ -23,7 +23,6 @@ from medhelm.storage.audit import (
     AuditLog,
     check_chain,
     head_file,
-    is_beginning,
     read_audit_log,
     total_requests,
 )
@@ -53,8 +52,8 @@ def test_entries_are_on_disk_when_the_call_returns(path: Path) -> None:
     assert request.items() >= {**expected, **subject, "proxy": "http://proxy.example:3128"}.items()
     assert lookup.items() >= {"action": "lookup", "addresses": ["192.0.2.1"]}.items()
     assert path.stat().st_mode & 0o777 == 0o600
-    log.close()
-    log.close()
+    for _ in range(2):
+        log.close()
     log.request_all("GET", "https://api.openai.com", [(SUBJECT, 0)])  # it opens again
     log.close()
     assert check_chain(path).n == 3
@@ -81,31 +80,56 @@ def test_logs_of_several_sessions_and_processes_are_one_chain(path: Path) -> Non
     assert totals == {"https://a.example": (600, 2 * sum(range(300))), "https://b.example": (200, sum(range(200)))}
 
 
+INSERTED = (
+    *(b"noise\n", b"\n", b"{\n", b"{}\n", b"\0\0\0\n", b'{"line":6,\n', b'{"line":7,"time"\n'),
+    b'{"line":6,"destination":"https://evil.example","note":"INSERTED TEXT"}\n',
+    b'{"line":6,"time":"2026-11-01T00:00:00.000Z","note":"INSERTED\n',
+)
+"""Some look like the beginning of an entry: the next entry does not confirm it."""
+
+
+def inserted(line: bytes) -> Callable[[list[bytes]], list[bytes]]:
+    return lambda lines: [*lines[:5], line, *lines[5:]]
+
+
 CHANGES: dict[str, Callable[[list[bytes]], list[bytes]]] = {
+    **{f"inserted {line!r}": inserted(line) for line in INSERTED},
     "changed": lambda lines: [*lines[:5], lines[5].replace(b'"bytes":5', b'"bytes":6'), *lines[6:]],
     "removed": lambda lines: [*lines[:5], *lines[6:]],
     "removed at the start": lambda lines: lines[1:],
     "swapped": lambda lines: [*lines[:5], lines[6], lines[5], *lines[7:]],
-    "copied": lambda lines: [*lines[:5], lines[4], *lines[5:]],
-    "mangled": lambda lines: [*lines[:5], lines[5][:40], *lines[6:]],
+    "mangled": lambda lines: [*lines[:5], lines[5][:40] + b"\n", *lines[6:]],
+    "emptied": lambda lines: [],
+    "last entry removed": lambda lines: lines[:-1],
+    "last entry cut": lambda lines: [*lines[:-1], lines[-1][:-80]],
+    "last entry changed and cut": lambda lines: [*lines[:-1], lines[-1].replace(b"api.openai.com", b"evil.com")[:-80]],
+    "rewritten": lambda lines: [line.replace(b"pubmed_qa", b"pubmed_qb") for line in lines],
+    "text appended": lambda lines: [*lines, b"A sentence.\n"],
+    "empty line appended": lambda lines: [*lines, b"\n"],
 }
 
 
-@pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
-def test_every_change_in_the_middle_breaks_the_chain(path: Path, change: Callable[[list[bytes]], list[bytes]]) -> None:
+@pytest.mark.parametrize("name", CHANGES)
+def test_every_change_is_found_and_a_changed_end_is_not_continued(path: Path, name: str) -> None:
+    """Without a noted hash too, unless the file that names the last entry is changed as well."""
     write(path, 10)
-    path.write_bytes(b"\n".join(change(path.read_bytes().splitlines())) + b"\n")
-    assert "does not follow the entry before it" in check_chain(path).problem
+    lines = path.read_bytes().splitlines(keepends=True)
+    changed = CHANGES[name](lines)
+    path.write_bytes(b"".join(changed))
+    assert check_chain(path).problem
+    if changed[-1:] != lines[-1:]:
+        with pytest.raises(StoreError, match="nothing is sent without it"):
+            write(path, 1)
+        assert path.read_bytes() == b"".join(changed)
 
 
 def test_removal_at_the_end_is_found_by_a_noted_hash(path: Path) -> None:
     write(path, 10)
     noted = check_chain(path).head
     write(path, 3)
-    assert check_chain(path, noted[:16]).n_since == 3
-    assert check_chain(path, NO_ENTRY).n_since == 13
-    lines = path.read_bytes().splitlines()
-    path.write_bytes(b"\n".join(lines[:9]) + b"\n")
+    assert (check_chain(path, noted[:16]).n_since, check_chain(path, NO_ENTRY).n_since) == (3, 13)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:9]))
     head_file(path).unlink()
     found = check_chain(path, noted)
     assert (found.problem, found.n_since, found.n) == ("", None, 9)
@@ -119,13 +143,10 @@ def cut(path: Path, end: int) -> None:
 
 
 @pytest.mark.parametrize("whole", [0, 5])
-@pytest.mark.parametrize("n_lost", [1, 2, 3, 100, 350, 395])
+@pytest.mark.parametrize("n_lost", [1, 2, 250])
 def test_an_interrupted_line_does_not_break_the_chain(path: Path, whole: int, n_lost: int) -> None:
     """A power failure can leave half a line; its request was not sent, and the next entry confirms what was left."""
-    write(path, whole)
-    log = AuditLog(path)
-    log.request_all("POST", "https://api.openai.com", [(Subject("m" * 100, "pubmed_qa", "ab" * 32), 1)])
-    log.close()
+    write(path, whole + 1)
     cut(path, path.stat().st_size - n_lost)
     n_cut = int(n_lost > 1)  # without its line end alone, the entry is whole
     assert (check_chain(path).n_interrupted, check_chain(path).problem) == (n_cut, "")
@@ -151,83 +172,24 @@ def test_what_an_interruption_left_cannot_be_changed_later(path: Path) -> None:
         assert check_chain(path).problem, changed
 
 
-INSERTED = (
-    b"noise",
-    b"",
-    b"{",
-    b'{"line":4,',
-    b'{"line":4,"destination":"https://evil.example","note":"INSERTED TEXT"}',
-    b'{"line":4,"time":"2026-11-01T00:00:00.000Z","note":"INSERTED',
-    b'{"line":7,"time"',
-    b'{"time":"2026',
-    b"{}",
-    b"\0\0\0",
-)
-
-
-@pytest.mark.parametrize("line", INSERTED)
-@pytest.mark.parametrize("n", [1, 1000])
-def test_an_inserted_line_is_a_problem(path: Path, line: bytes, n: int) -> None:
-    """Even one that looks like the beginning of an entry: the next entry does not confirm it."""
+def test_a_damaged_head_file_and_a_removed_log_are_found(path: Path) -> None:
     write(path, 3)
-    before = path.read_bytes()
-    write(path, 2)
-    after = path.read_bytes()[len(before) :]
-    path.write_bytes(before + (line + b"\n") * n + after)
-    found = check_chain(path)
-    assert (found.n, found.problem != "") == (3, True)
-
-
-CHANGED_ENDS: dict[str, Callable[[bytes], bytes]] = {
-    "emptied": lambda _: b"",
-    "last entry removed": lambda content: b"".join(content.splitlines(keepends=True)[:-1]),
-    "half removed": lambda content: b"".join(content.splitlines(keepends=True)[:3]),
-    "last entry cut": lambda content: content[:-80],
-    "last entry changed and cut": lambda content: (
-        content[:-300] + content[-300:].replace(b"api.openai.com", b"evil.example")[:-150]
-    ),
-    "rewritten": lambda content: content.replace(b"pubmed_qa", b"pubmed_qb"),
-    "something else": lambda _: b"something else\n",
-    "text appended": lambda content: content + b"A sentence.\n",
-    "empty line appended": lambda content: content + b"\n",
-}
-
-
-@pytest.mark.parametrize("change", CHANGED_ENDS.values(), ids=list(CHANGED_ENDS))
-def test_a_changed_end_is_found_and_not_continued(path: Path, change: Callable[[bytes], bytes]) -> None:
-    """Without a noted hash too, unless the file that names the last entry is changed as well."""
-    write(path, 6)
-    path.write_bytes(change(path.read_bytes()))
-    changed = path.read_bytes()
-    assert check_chain(path).problem
-    with pytest.raises(StoreError, match="nothing is sent without it"):
-        write(path, 1)
-    assert path.read_bytes() == changed
-
-
-@pytest.mark.parametrize("content", [b"0" * 127, b"x", b"1" * 200])
-def test_a_damaged_head_file_and_a_removed_log_are_found(path: Path, content: bytes) -> None:
-    write(path, 3)
-    whole = path.read_bytes()
+    whole, head = path.read_bytes(), head_file(path).read_bytes()
     path.unlink()
     with pytest.raises(StoreError, match=r"lacks entry 3, which audit.head names"):
         write(path, 1)
     path.write_bytes(whole)
-    head_file(path).write_bytes(content)
-    assert "audit.head was changed" in check_chain(path).problem
-    with pytest.raises(StoreError, match=r"audit.head was changed"):
+    for content in (b"0" * 127, b"x", b"1" * 200):
+        head_file(path).write_bytes(content)
+        assert "audit.head was changed" in check_chain(path).problem
+        with pytest.raises(StoreError, match=r"audit.head was changed"):
+            write(path, 1)
+    for content in (b"", b"\0" * 127):  # as a power failure can leave it: it is written again
+        head_file(path).write_bytes(content)
+        assert check_chain(path).problem == ""
         write(path, 1)
-
-
-@pytest.mark.parametrize("content", [b"", b"\0" * 127])
-def test_a_head_file_that_a_power_failure_left_empty_is_written_again(path: Path, content: bytes) -> None:
-    write(path, 3)
-    whole = head_file(path).read_bytes()
-    head_file(path).write_bytes(content)
-    assert check_chain(path).problem == ""
-    write(path, 1)
-    assert len(head_file(path).read_bytes()) == len(whole)
-    assert check_chain(path).n == 4
+        assert len(head_file(path).read_bytes()) == len(head)
+    assert check_chain(path).n == 5
 
 
 OLD = (
@@ -238,25 +200,21 @@ OLD = (
 
 
 def test_a_log_of_an_earlier_version_is_continued(path: Path) -> None:
-    """However long its last line is."""
+    """However long its last line is, and although it was interrupted, which is reported."""
     path.write_text(OLD % ("x" * 200_000) + "\n", encoding="utf-8")
     assert check_chain(path).problem == ""
     write(path, 2)
     assert (check_chain(path).n, check_chain(path).problem) == (3, "")
-
-
-def test_an_interruption_of_an_earlier_version_is_reported_and_does_not_stop_anything(path: Path) -> None:
-    write(path, 2)
     before = path.read_bytes()
     write(path, 1)
-    path.write_bytes(before + b'{"line":3,"time":"2026-1\n' + path.read_bytes()[len(before) :])
+    path.write_bytes(before + b'{"line":4,"time":"2026-1\n' + path.read_bytes()[len(before) :])
     head_file(path).unlink()
     assert "version 0.2.0 or earlier was interrupted there" in check_chain(path).problem
     write(path, 1)
 
 
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 def test_the_writer_continues_exactly_the_logs_that_are_intact(data: st.DataObject) -> None:
     """Whatever is at the end of a file: what one accepts the other one accepts, and what was written is intact."""
     with TemporaryDirectory() as folder:
@@ -265,15 +223,10 @@ def test_the_writer_continues_exactly_the_logs_that_are_intact(data: st.DataObje
         content = path.read_bytes() if path.exists() else b""
         if data.draw(st.booleans()):
             head_file(path).unlink(missing_ok=True)
-        if content:
-            content = content[: len(content) - data.draw(st.integers(0, 600))]
-        lines = content.splitlines(keepends=True) or [b""]
-        piece = st.one_of(
-            st.sampled_from(
-                [*INSERTED, b"\n", b'{"line":', b'{"line":1,"time":"2026-01', *lines, *(x[:90] for x in lines)]
-            ),
-            st.binary(max_size=20),
-        )
+        content = content[: max(0, len(content) - data.draw(st.integers(0, 600)))]
+        lines = content.splitlines(keepends=True)
+        pieces = [*INSERTED, b'{"line":', b'{"line":1,"time":"2026-01', *lines, *(line[:90] for line in lines)]
+        piece = st.one_of(st.sampled_from(pieces), st.binary(max_size=20))
         path.write_bytes(content + b"".join(data.draw(st.lists(piece, max_size=3))))
         is_intact = not check_chain(path).problem
         try:
@@ -287,7 +240,7 @@ def test_the_writer_continues_exactly_the_logs_that_are_intact(data: st.DataObje
 
 
 @given(st.text(max_size=400), st.text(max_size=400), st.integers(0, 2**40))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 def test_every_line_is_short_and_intact_whatever_its_fields(text: str, other: str, number: int) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder, "audit.jsonl")
@@ -302,41 +255,26 @@ def test_every_line_is_short_and_intact_whatever_its_fields(text: str, other: st
         assert len(list(read_audit_log(path))) == 4
         content = path.read_bytes()
         assert max(map(len, content.splitlines())) < LONGEST_ENTRY
-        path.write_bytes(content[: -number % len(content)])
-
-
-def test_every_beginning_of_an_entry_is_one_and_nothing_else(path: Path) -> None:
-    log = AuditLog(path)
-    log.request_all("POST", "https://a.example", [(Subject('q"\\\u2028', "pubmed_qa", "ab", worker="w"), 12)])
-    log.lookup("a.example", ["::1", "10.0.0.1"])
-    log.cluster("ray://x", ["a", "b"], has_token=False, uses=["bertscore"])
-    log.cluster("ray://x", [], has_token=True, uses=[])
-    log.close()
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
-        assert all(is_beginning(line[:end], number) for end in range(1, len(line)))
-        assert not is_beginning(line, number)
-        assert not is_beginning(line[:-1] + b',"note":"x', number)
-        assert not is_beginning(line[:60], number + 1)
-        assert is_beginning(line[:50] + b"\0" * 9, number)
+        cut(path, len(content) - number % len(content))
+        assert check_chain(path).problem == "", "every beginning of an entry is an interruption"
 
 
 def test_text_in_place_of_a_name_is_not_written(path: Path) -> None:
     log = AuditLog(path)
     said = "Mr. John Doe, MRN 123"
-    log.request_all(
-        "POST", "https://a.example", [(Subject('a"b\n\u2028ä', f"{said}, pubmed_qa", said, worker=said), 1)]
-    )
+    subject = Subject('a"b\n\u2028ä', f"{said}, pubmed_qa", said, worker=said)
+    log.request_all("POST", "https://a.example", [(subject, 1)])
     log.close()
     assert "John" not in path.read_text(encoding="utf-8")
     assert path.read_bytes().isascii()
     [entry] = read_audit_log(path)
-    assert entry.content["benchmark"] == "(not a name), (not a name), pubmed_qa"
-    assert (entry.content["worker"], entry.content["digest"]) == ("(not a name)", "")
-    assert entry.content["model"] == 'a"b\n\u2028ä'
+    names = ("model", "benchmark", "worker", "digest")
+    expected = ['a"b\n\u2028ä', "(not a name), (not a name), pubmed_qa", "(not a name)", ""]
+    assert [entry.content[name] for name in names] == expected
 
 
 @pytest.mark.parametrize("name", ["audit.jsonl", "audit.head"])
-@pytest.mark.parametrize("kind", ["link", "dangling link", "link to a device", "pipe", "folder"])
+@pytest.mark.parametrize("kind", ["link", "dangling link", "pipe", "folder"])
 def test_only_a_regular_file_is_a_log(path: Path, name: str, kind: str) -> None:
     """Someone with access to the folder of a team's store could direct the lines elsewhere."""
     place, other = path.with_name(name), path.with_name("other")
@@ -344,12 +282,10 @@ def test_only_a_regular_file_is_a_log(path: Path, name: str, kind: str) -> None:
         os.mkfifo(place)
     elif kind == "folder":
         place.mkdir()
-    elif kind == "link to a device":
-        place.symlink_to(os.devnull)
     else:
         place.symlink_to(other)
         if kind == "link":
-            other.write_bytes(b"")
+            other.touch()
     with pytest.raises(StoreError, match="nothing is sent without it"):
         write(path, 1)
     assert not other.exists() or other.read_bytes() == b""
@@ -358,31 +294,6 @@ def test_only_a_regular_file_is_a_log(path: Path, name: str, kind: str) -> None:
             check_chain(path)
         with pytest.raises(StoreError, match="cannot be read"):
             list(read_audit_log(path))
-
-
-@pytest.mark.parametrize("field", [b'"bytes":"abc"', b'"bytes":1e999', b'"bytes":[]', b'"note":{}'])
-def test_a_line_with_other_types_is_no_entry(path: Path, field: bytes) -> None:
-    write(path, 3)
-    path.write_bytes(path.read_bytes().replace(b'"bytes":1', field, 1))
-    with pytest.raises(StoreError, match=r"line 2: was not written by medhelm, or was changed"):
-        total_requests(read_audit_log(path))
-    assert "line 2 was not written by medhelm, or was changed" in check_chain(path).problem
-
-
-def test_a_full_disk_is_an_error_of_its_own(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = AuditLog(path)
-    log.request_all("POST", "https://a.example", [(SUBJECT, 1)])
-
-    def full(_file: int, _data: bytes) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patched, pytest.raises(StoreFullError, match="No space left on device"):
-        patched.setattr(os, "write", full)
-        log.request_all("POST", "https://a.example", [(SUBJECT, 2)])
-    log.request_all("POST", "https://a.example", [(SUBJECT, 3)])
-    log.close()
-    assert [entry.content["bytes"] for entry in read_audit_log(path)] == [1, 3]
-    assert check_chain(path).problem == ""
 
 
 def test_requests_of_one_turn_are_written_at_once_or_all_fail(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -416,19 +327,3 @@ def test_requests_of_one_turn_are_written_at_once_or_all_fail(path: Path, monkey
     assert writes == [3, 2, 2]
     assert [entry.content["bytes"] for entry in read_audit_log(path)] == [1, 2, 3, 6, 7]
     assert check_chain(path).problem == ""
-
-
-def test_no_request_waits_forever_for_a_line_that_cannot_be_written(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = AuditLog(path)
-
-    def no_thread(_: AuditLog) -> None:
-        raise RuntimeError("can't start new thread")
-
-    async def send() -> list[BaseException | None]:
-        requests = (log.request("POST", "https://a.example", "", SUBJECT, size) for size in (1, 2))
-        return await asyncio.wait_for(asyncio.gather(*requests, return_exceptions=True), 600)
-
-    monkeypatch.setattr(AuditLog, "_open", no_thread)
-    assert [str(result) for result in asyncio.run(send())] == ["can't start new thread"] * 2

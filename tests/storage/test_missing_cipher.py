@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from medhelm.errors import MissingError
-from medhelm.io import files, plugins
+from medhelm.io import plugins
 from medhelm.io.files import KEY_VARIABLE
 from medhelm.storage.store import create, open_store
 from tests.support.cli import Medhelm
@@ -47,17 +47,11 @@ def content(folder: Path) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize(
-    ("is_encrypted", "variable"),
-    [
-        *((True, ""), (True, KEY_VARIABLE), (False, KEY_VARIABLE)),
-        *((False, f"{KEY_VARIABLE}_FILE"), (False, f"{KEY_VARIABLE}_COMMAND")),
-    ],
-)
+@pytest.mark.parametrize("variable", ["", KEY_VARIABLE, f"{KEY_VARIABLE}_FILE", f"{KEY_VARIABLE}_COMMAND"])
 def test_no_command_opens_a_store_that_is_or_must_be_encrypted(
-    store: Path, medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch, is_encrypted: bool, variable: str
+    store: Path, medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
-    if is_encrypted:
+    if not variable:
         assert medhelm("encrypt", "--store", store).code == 0
     hide_extension(monkeypatch)
     monkeypatch.delenv(KEY_VARIABLE)
@@ -65,10 +59,10 @@ def test_no_command_opens_a_store_that_is_or_must_be_encrypted(
         monkeypatch.setenv(variable, KEYS[0])
     before = content(store.parent)
     words = {name: store.parent / name.lower() for name in ("TOY", "OUT")} | {"OPEN": store.parent / "letters"}
+    reason = f"{variable} is set, so that the store" if variable else f"the store {store} is encrypted"
     for command in COMMANDS:
         done = medhelm(*(words.get(word, word) for word in command), "--store", store)
         assert (done.code, done.out) == (4, ""), (command, done.err)
-        reason = f"{variable} is set, so that the store" if not is_encrypted else f"the store {store} is encrypted"
         for part in (reason, str(store), "needs the extension `vault`", "lacks", "Install"):
             assert part in done.err, (command, part)
         assert KEYS[0] not in done.err
@@ -81,22 +75,8 @@ def test_no_new_store_is_made_plain_if_a_key_is_given(
     hide_extension(monkeypatch)
     done = medhelm("run", store.parent / "toy", "--model", "baseline/random", "--store", tmp_path / "new")
     assert (done.code, done.out) == (4, "")
-    assert content(tmp_path / "new") == {}
     with pytest.raises(MissingError, match="must be encrypted"):
         create(tmp_path / "new")
+    assert content(tmp_path / "new") == {}
     monkeypatch.delenv(KEY_VARIABLE)
     assert open_store(create(tmp_path / "new").folder).folder == tmp_path / "new"
-
-
-def test_the_extension_of_this_installation_is_loaded_for_encrypted_stores_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lock_stores(monkeypatch)
-    assert list(plugins.extension_targets(plugins.FILES)) == ["vault"]
-    open_store(create(tmp_path / "plain").folder)
-    assert files.cipher is None
-    monkeypatch.setenv(KEY_VARIABLE, KEYS[0])
-    open_store(create(tmp_path / "encrypted").folder)
-    assert files.cipher is not None
-    assert files.cipher.key_of(tmp_path / "encrypted" / "cache.sqlite") is not None
-    assert files.cipher.key_of(tmp_path / "plain" / "cache.sqlite") is None

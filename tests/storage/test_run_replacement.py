@@ -8,19 +8,17 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from filelock import FileLock
 
 from medhelm.errors import StoreError
-from medhelm.extensions.exchange.helm.importer import import_helm
 from medhelm.io import folders as output_folder
+from medhelm.storage import store as leftovers
 from medhelm.storage.run_folders import read_run_folders, remove_runs
 from medhelm.storage.runs import load_runs
-from medhelm.storage.store import Store, open_store, restore_run
-from tests.support.exchange.helm import change, copy_of
-from tests.support.stores import make_store
+from medhelm.storage.store import Store, create, open_store, restore_run, write_run
+from tests.support.stores import make_run, make_store
 
 ID = "ab" * 32
 BEFORE, AFTER = [1.0, 0.0], [0.0, 0.5]
@@ -28,47 +26,21 @@ BEFORE, AFTER = [1.0, 0.0], [0.0, 0.5]
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes")
 
 
-def write_again(folder: Path) -> None:
-    make_store(folder / "store", {"toy": {"openai/a": AFTER}}, id=ID)
-
-
-def import_again(folder: Path) -> None:
-    import_helm(folder / "helm", store=folder / "store", processes=1)
-
-
-def import_and_change(folder: Path) -> None:
-    """Import a run, and then change its scores in the files of the other harness."""
-    source = copy_of("WARD-EM", folder / "helm")
-    import_again(folder)
-
-    def lower(content: list[dict[str, Any]]) -> None:
-        for instance in content:
-            for stat in instance["stats"]:
-                stat["sum"] = 0.0
-
-    change(source, "per_instance_stats.json", lower)
-
-
-ACTIONS = {"run": write_again, "import": import_again}
-
-
-def killed_at(number: int, folder: Path, action: str) -> bool:
-    """Repeat an action in a process that ends just before its n-th change of a name; return False if it has fewer."""
+def killed_at(number: int, folder: Path) -> bool:
+    """Write a run again in a process that ends before its n-th change of a name; return False if it has fewer."""
     child = os.fork()
     if child == 0:
-        count = 0
-        for name in ("rename", "replace", "unlink", "rmdir"):
-            real = getattr(os, name)
+        seen = 0
 
-            def ending(*arguments: object, real: object = real, **options: object) -> None:
-                nonlocal count
-                count += ".jsonl" not in str(arguments[0])  # parts of a table that is being written
-                if count == number and ".jsonl" not in str(arguments[0]):
+        def count(event: str, arguments: tuple[object, ...]) -> None:
+            nonlocal seen
+            if event in ("os.rename", "os.remove", "os.rmdir") and ".jsonl" not in str(arguments[0]):
+                seen += 1  # but for parts of a table that is being written
+                if seen == number:
                     os._exit(9)
-                real(*arguments, **options)  # type: ignore[operator]
 
-            setattr(os, name, ending)
-        ACTIONS[action](folder)
+        sys.addaudithook(count)
+        make_store(folder / "store", {"toy": {"openai/a": AFTER}}, id=ID)
         os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
 
@@ -82,33 +54,26 @@ def seen(folder: Path) -> list[tuple[float, list[str]]]:
     ]
 
 
-def kill_everywhere(folder: Path, action: str) -> None:
-    """Kill the action at each change, look at the store, and repeat the action. Write what was seen."""
+def kill_everywhere(folder: Path) -> None:
+    """Kill the process at each change, look at the store, and write the run again. Print what was seen."""
     import duckdb  # noqa: F401 - once, before the processes are forked
 
-    found = []
-    number = 1
+    kills: list[tuple[object, object, list[str]]] = []
     while True:
-        place = folder / str(number)
+        place = folder / str(len(kills) + 1)
         shutil.copytree(folder / "base", place)
-        if not killed_at(number, place, action):
+        if not killed_at(len(kills) + 1, place):
             break
         after_kill = seen(place)
-        killed_at(0, place, action)
+        killed_at(0, place)
         left = [path.name for path in (place / "store" / "runs").glob("*/.old-*")]
-        found.append((after_kill, seen(place), left))
-        number += 1
-    sys.stdout.write(json.dumps({"kills": found, "whole": seen(place)}))
+        kills.append((after_kill, seen(place), left))
+    sys.stdout.write(json.dumps({"kills": kills, "whole": seen(place)}))
 
 
-@pytest.mark.parametrize("action", ["run", pytest.param("import", marks=pytest.mark.long)])
-def test_a_run_survives_the_kill_of_what_replaces_it(tmp_path: Path, action: str) -> None:
-    base = tmp_path / "base"
-    if action == "run":
-        make_store(base / "store", {"toy": {"openai/a": BEFORE}}, id=ID)
-    else:
-        import_and_change(base)
-    program = f"from {__name__} import kill_everywhere, Path; kill_everywhere(Path({str(tmp_path)!r}), {action!r})"
+def test_a_run_survives_the_kill_of_what_replaces_it(tmp_path: Path) -> None:
+    make_store(tmp_path / "base" / "store", {"toy": {"openai/a": BEFORE}}, id=ID)
+    program = f"from {__name__} import kill_everywhere, Path; kill_everywhere(Path({str(tmp_path)!r}))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -119,7 +84,7 @@ def test_a_run_survives_the_kill_of_what_replaces_it(tmp_path: Path, action: str
         ((mean, files),) = after_kill
         means.add(mean)
         assert (files, repeated, left) == (["records.parquet", "run.json"], [new], [])
-    assert means == {sum(BEFORE) / len(BEFORE) if action == "run" else 1 / 3, new[0]}
+    assert means == {sum(BEFORE) / len(BEFORE), new[0]}
 
 
 @pytest.fixture
@@ -137,67 +102,55 @@ def models(folder: Path) -> list[str]:
     return [run.model for run in load_runs(open_store(folder))]
 
 
-def test_a_moved_run_is_left_to_the_process_that_replaces_it(tmp_path: Path, moved: Path) -> None:
-    with FileLock(Store(tmp_path / "store").lock_file_of(moved)):
-        assert models(tmp_path / "store") == ["openai/b"]
-    assert models(tmp_path / "store") == ["openai/a", "openai/b"]
-
-
-def test_a_moved_run_on_a_read_only_disk_is_an_error(
+def test_a_moved_run_returns_unless_a_process_replaces_it_or_the_disk_is_read_only(
     tmp_path: Path, moved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(self: Path, target: Path) -> None:
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr(Path, "rename", refuse)
-    with pytest.raises(StoreError, match=rf"(?s){moved.name} is missing.*Read-only file system.*leaderboard") as caught:
+    with FileLock(Store(tmp_path / "store").lock_file_of(moved)):
+        assert models(tmp_path / "store") == ["openai/b"]
+    words = rf"(?s){moved.name} is missing.*Read-only file system.*leaderboard"
+    with monkeypatch.context() as patch, pytest.raises(StoreError, match=words):
+        patch.setattr(Path, "rename", refuse)
         open_store(tmp_path / "store")
-    assert caught.value.exit_code == 2
-    moved.mkdir()
-    (moved / "run.json").write_text("{}")
-    open_store(tmp_path / "store")  # only a leftover, which does not matter
-
-
-def test_of_two_runs_the_new_one_stays_unless_it_is_damaged(tmp_path: Path, moved: Path) -> None:
-    old = moved.with_name(f".old-{moved.name}")
-    shutil.copytree(old, moved)
-    open_store(tmp_path / "store")
-    assert (moved.exists(), old.exists()) == (True, False)
-    shutil.copytree(moved, old)
-    (moved / "run.json").write_text("{", encoding="utf-8")
-    open_store(tmp_path / "store")
     assert models(tmp_path / "store") == ["openai/a", "openai/b"]
-    assert not old.exists()
 
 
-def test_nothing_is_deleted_while_the_disk_does_not_say_which_run_is_whole(
+def test_of_two_runs_the_new_one_stays_unless_it_is_damaged(
     tmp_path: Path, moved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = moved.with_name(f".old-{moved.name}")
     shutil.copytree(old, moved)
-    monkeypatch.setattr("medhelm.storage.store.read_confidential", fail_to_read)
-    with pytest.raises(OSError, match="Input/output error"):
+
+    def fail_to_read(path: Path) -> str:
+        raise OSError(5, "Input/output error", str(path))
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="Input/output error"):
+        patch.setattr("medhelm.storage.store.read_confidential", fail_to_read)
         restore_run(moved)
-    assert sorted(path.name for path in moved.iterdir()) == sorted(path.name for path in old.iterdir()) != []
-
-
-def fail_to_read(path: Path) -> str:
-    raise OSError(5, "Input/output error", str(path))
-
-
-def test_half_deleted_runs_are_no_runs(tmp_path: Path, moved: Path) -> None:
-    (moved.with_name(f".old-{moved.name}") / "run.json").unlink()
-    assert models(tmp_path / "store") == ["openai/b"]
-    assert not moved.with_name(f".old-{moved.name}").exists()
-
-
-def test_a_removed_run_does_not_come_back_from_its_leftovers(tmp_path: Path, moved: Path) -> None:
-    old = moved.with_name(f".old-{moved.name}")
-    shutil.copytree(old, moved)
-    store = Store(tmp_path / "store")
-    remove_runs(store, [one for one in read_run_folders(store) if one.model == "openai/a"])
+    assert (moved.exists(), old.exists()) == (True, True), "nothing is deleted before it is known which run is whole"
+    open_store(tmp_path / "store")
+    assert (moved.exists(), old.exists()) == (True, False)
+    shutil.copytree(moved, old)
+    (moved / "run.json").write_text("{", encoding="utf-8")
+    assert models(tmp_path / "store") == ["openai/a", "openai/b"]
     assert not old.exists()
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_removed_or_half_deleted_run_does_not_come_back_from_its_leftovers(
+    tmp_path: Path, moved: Path, whole: bool
+) -> None:
+    old = moved.with_name(f".old-{moved.name}")
+    if whole:
+        shutil.copytree(old, moved)
+        store = Store(tmp_path / "store")
+        remove_runs(store, [run for run in read_run_folders(store) if run.model == "openai/a"])
+    else:
+        (old / "run.json").unlink()
     assert models(tmp_path / "store") == ["openai/b"]
+    assert not old.exists()
 
 
 def test_files_and_folders_of_a_run_reach_the_disk_before_it_is_in_place(
@@ -222,3 +175,59 @@ def test_files_and_folders_of_a_run_reach_the_disk_before_it_is_in_place(
     place = events.index(("rename", run.folder.name))
     assert {("sync", "run.json"), ("sync", "records.parquet"), ("sync", f".new-{run.folder.name}")} <= {*events[:place]}
     assert ("sync", "toy") in events[place:]
+
+
+# --- leftovers of killed processes ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    made = create(tmp_path / "store")
+    (made.folder / "runs" / "wards").mkdir()
+    return made
+
+
+def folder_of(store: Store, name: str, *files: str) -> Path:
+    folder = store.folder / "runs" / "wards" / name
+    folder.mkdir()
+    for file in files:
+        if file == "run.json":
+            write_run(folder, make_run("wards", "m"))
+        else:
+            (folder / file).write_text("canary")
+    return folder
+
+
+def names(store: Store) -> list[str]:
+    """Clear the store; return the names of the folders in `runs/wards`."""
+    leftovers._cleared.clear()
+    open_store(store.folder)
+    return sorted(path.name for path in (store.folder / "runs" / "wards").iterdir())
+
+
+def test_leftovers_of_the_first_version_are_removed_after_a_day_unless_they_are_the_only_copy(store: Store) -> None:
+    gone, kept = folder_of(store, ".gone-0123abcd", "records.parquet"), folder_of(store, ".kept-0123abcd", "run.json")
+    folder_of(store, ".fresh-0123abcd", "records.parquet")
+    spool = store.folder / "prompts" / ".wards-1-2.parquet-0123abcd.jsonl"
+    spool.write_text("canary")
+    for path in (gone, kept, spool):
+        os.utime(path, (0, 0))
+    assert names(store) == [".fresh-0123abcd", ".kept-0123abcd"]
+    assert not spool.exists()
+
+
+@pytest.mark.parametrize("length", [None, 0, 1, 300])
+def test_half_a_run_is_removed_unless_a_process_is_writing_it(store: Store, length: int | None) -> None:
+    """Version 0.1 wrote `run.json` in place, and a power failure can leave it empty."""
+    folder = folder_of(store, ".new-m-0123456789", "records.parquet", *([] if length is None else ["run.json"]))
+    if length is not None:
+        os.truncate(folder / "run.json", length)
+    with FileLock(store.lock_file("wards", "m")):
+        assert names(store) == [".new-m-0123456789"]
+    assert names(store) == []
+
+
+def test_a_whole_run_that_was_not_put_in_place_is_put_there(store: Store) -> None:
+    for _ in range(2):
+        folder_of(store, ".new-m-0123456789", "records.parquet", "run.json")
+        assert names(store) == ["m-0123456789"]

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from medhelm.analysis import means as threads
-from medhelm.domain import Rule, Run
+from medhelm.domain import Run
 from medhelm.errors import StoreError
 from medhelm.storage import run_scores
 from medhelm.storage.run_scores import read_all
-from medhelm.storage.runs import RunScores, load_runs, read_columns, read_scores
+from medhelm.storage.runs import load_runs, read_columns, read_scores
 from medhelm.storage.store import open_store
 from tests.support.stores import make_store
 
@@ -45,41 +45,24 @@ def rewritten(run: Run, place: Path, query: str) -> Run:
     return replace(run, folder=place)
 
 
-@pytest.mark.parametrize("rule", ["corrected", "published"])
-def test_all_runs_at_once_give_what_each_gives_alone(runs: list[Run], rule: Rule) -> None:
-    found = list(read_all(runs, rule))
-    assert [run for run, _ in found] == runs
-    for run, scored in found:
-        stored = read_scores(run, run.main_metric, rule)
-        assert (scored.ids, scored.clusters) == (stored.ids, stored.clusters)
-        np.testing.assert_array_equal(scored.values, stored.values)
-        assert scored.parts is stored.parts is None
-        assert np.isnan(scored.values).sum() == 1
-
-
 def test_runs_of_one_benchmark_share_their_lists(runs: list[Run]) -> None:
-    by_benchmark: dict[str, list[RunScores]] = {}
-    for run, scored in read_all(runs, "corrected"):
-        by_benchmark.setdefault(run.benchmark, []).append(scored)
-    for first, second in by_benchmark.values():
+    found = [scores for _, scores in read_all(runs, "published")]
+    for first, second in zip(found[::2], found[1::2], strict=True):  # two models on each benchmark
         assert first.ids is second.ids
         assert first.clusters is second.clusters
-    assert {name: list(first.clusters or ()) for name, (first, _) in by_benchmark.items()} == {
-        "a": NAMES,
-        "b": [],
-        "c": [],
-    }
+    assert list(found[0].clusters or ()) == NAMES
+    np.testing.assert_array_equal(found[0].values, read_scores(runs[0], runs[0].main_metric, "published").values)
+    assert list(read_all([], "corrected")) == []
 
 
 def test_only_single_requests_with_a_completion_have_a_time(runs: list[Run], tmp_path: Path) -> None:
     changes = "CASE position WHEN 1 THEN 0 WHEN 2 THEN 2.5 ELSE 1.5 END AS latency_s, position = 3 AS batched"
     timed = rewritten(runs[0], tmp_path / "timed", f"SELECT * REPLACE ({changes}) FROM records")
-    ((_, found),) = read_all([timed], "corrected")
+    older = rewritten(runs[0], tmp_path / "older", "SELECT * EXCLUDE (latency_s, batched) FROM records")
+    (_, found), (_, unknown) = read_all([timed, older], "corrected")
     assert found.seconds is not None
     assert np.isnan(found.seconds).tolist() == [place in (0, 1, 3) for place in range(N)]  # the first one failed
     assert found.seconds[2] == 2.5
-    older = rewritten(runs[0], tmp_path / "older", "SELECT * EXCLUDE (latency_s, batched) FROM records")
-    ((_, unknown),) = read_all([older], "corrected")
     assert unknown.seconds is not None
     assert np.isnan(unknown.seconds).all()
 
@@ -90,18 +73,20 @@ def test_scores_are_the_same_however_many_runs_are_read_together(
 ) -> None:
     monkeypatch.setattr(run_scores, "ROWS", rows)
     monkeypatch.setattr(threads, "LEAST", 0)  # benchmarks side by side
+    own, others = runs[:2], runs[2:]
+    parts = f"""CASE WHEN position > 0 THEN '{{"a": [1.0, 2.0]}}' END AS {own[0].main_metric}_corrected_parts"""
     changes = {
         "reversed": "SELECT * REPLACE (29 - position AS position) FROM records",
         "fewer": "SELECT * FROM records WHERE position > 3",
+        "none": "SELECT * FROM records WHERE false",
         "alone": "SELECT * REPLACE (NULL AS cluster) FROM records",
         "renamed": "SELECT * REPLACE ('q' || position AS cluster) FROM records",
         "failed": "SELECT * REPLACE (CASE WHEN position < 5 THEN 'refusal' END AS failure_code) FROM records",
         "lost": "SELECT * REPLACE (CASE position WHEN 7 THEN 'lost' WHEN 8 THEN '' END AS failure_code) FROM records",
         "older": "SELECT * EXCLUDE (failure_code, cluster, latency_s, batched) FROM records",
+        "pooled": f"SELECT *, {parts} FROM records",
     }
-    own = [run for run in runs if run.benchmark == "a"]
     own += [rewritten(own[0], tmp_path / name, query) for name, query in changes.items()]
-    others = [run for run in runs if run.benchmark != "a"]
     for run, found in read_all([*own, *others], "corrected"):
         stored = read_columns(run, ["instance_id", "cluster", f"{run.main_metric}_corrected", "failure_code"])
         ids, clusters, values, codes = ([*column] for column in stored.values())
@@ -109,37 +94,19 @@ def test_scores_are_the_same_however_many_runs_are_read_together(
         assert list(found.clusters or [""] * len(ids)) == [name or "" for name in clusters]
         assert found.values.tolist() == pytest.approx([np.nan if one is None else one for one in values], nan_ok=True)
         assert list(found.failure_codes or [""] * len(ids)) == [code or "" for code in codes]
+        pooled = (
+            [] if found.parts is None else [{label: list(pair) for label, pair in one.items()} for one in found.parts]
+        )
+        assert pooled[:2] == ([{}, {"a": [1.0, 2.0]}] if run is own[-1] else [])
 
 
-def test_parts_are_read_where_there_are_some(runs: list[Run], tmp_path: Path) -> None:
-    metric = runs[0].main_metric
-    query = (
-        f"""SELECT *, CASE WHEN position > 0 THEN '{{"a": [1.0, 2.0]}}' END AS {metric}_corrected_parts FROM records"""
-    )
-    pooled = rewritten(runs[0], tmp_path / "pooled", query)
-    (_, found), (_, other) = read_all([pooled, runs[1]], "corrected")
-    assert found.parts is not None
-    assert [{label: list(pair) for label, pair in parts.items()} for parts in found.parts[:2]] == [
-        {},
-        {"a": [1.0, 2.0]},
-    ]
-    assert other.parts is None
-
-
-def test_a_run_without_records_has_no_scores(runs: list[Run], tmp_path: Path) -> None:
-    empty = rewritten(runs[0], tmp_path / "empty", "SELECT * FROM records WHERE false")
-    ((_, found),) = read_all([empty], "corrected")
-    assert (list(found.ids), len(found.values), found.clusters) == ([], 0, None)
-    assert list(read_all([], "corrected")) == []
-
-
-@pytest.mark.parametrize("content", [None, b"", b"PAR1 and then nothing"])
-def test_missing_and_damaged_records_are_named(runs: list[Run], tmp_path: Path, content: bytes | None) -> None:
-    if content is not None:
-        (tmp_path / "records.parquet").write_bytes(content)
+def test_missing_and_damaged_records_are_named(runs: list[Run], tmp_path: Path) -> None:
     broken = replace(runs[1], folder=tmp_path)
-    with pytest.raises(StoreError, match=r"records\.parquet is missing or damaged \(.*medhelm runs remove"):
-        list(read_all([runs[0], broken, runs[2]], "corrected"))
+    for content in (None, b"", b"PAR1 and then nothing"):
+        if content is not None:
+            (tmp_path / "records.parquet").write_bytes(content)
+        with pytest.raises(StoreError, match=r"records\.parquet is missing or damaged \(.*medhelm runs remove"):
+            list(read_all([runs[0], broken, runs[2]], "corrected"))
 
 
 def test_records_without_the_main_metric_are_refused(runs: list[Run]) -> None:

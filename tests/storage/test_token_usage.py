@@ -1,4 +1,4 @@
-"""Requests of a store counted once, against plain dictionaries; and how long they were."""
+"""Requests of a store counted once, against plain dictionaries; files that lack later columns."""
 
 from __future__ import annotations
 
@@ -6,134 +6,94 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
+import duckdb
 import pytest
 
-from medhelm.domain import Run, Usage
+from medhelm.domain import Usage
 from medhelm.errors import StoreError
-from medhelm.storage.runs import load_runs
+from medhelm.storage.judgments import LATER_COLUMNS, LATER_REPLY_COLUMNS, read_replies
+from medhelm.storage.runs import load_runs, read_columns
 from medhelm.storage.store import open_store
 from medhelm.storage.token_usage import (
     JudgeReplyLength,
     RequestUsage,
-    SentRequest,
-    UsageShare,
-    prompt_characters,
     read_replied,
-    read_sent,
-    read_sent_to_judge,
     read_usage,
 )
 from tests.support.stores import Call, add_run, digest, hosted_model
 
-ASKED, OTHER = hosted_model("openai/m"), hosted_model("openai/other")
-J1, J2 = hosted_model("openai/j1"), hosted_model("openai/j2")
-
-
-def usage(rng: Random) -> Usage:
-    return Usage(input=rng.randint(1, 99), cached_input=rng.randint(0, 9), output=rng.randint(0, 50), reasoning=1)
-
-
-def shares(folder: Path) -> tuple[dict[tuple[str, str], UsageShare], set[bytes]]:
-    found, digests = read_usage(load_runs(open_store(folder)))
-    return {(one.run.started[:10], one.judge): one for one in found}, digests
-
-
-def test_every_request_belongs_to_the_first_run_that_holds_it(tmp_path: Path) -> None:
-    """Three runs that share some requests, and judges that share some: as a dictionary of digests would count them."""
-    rng = Random(4)
-    calls = {f"c{n}": Call(f"c{n}", usage(rng)) for n in range(12)}
-    says = {f"s{n}": Call(f"s{n}", usage(rng)) for n in range(12)}
-    days = ["2026-01-03", "2026-01-01", "2026-01-02"]
-    held: dict[tuple[str, str], list[Call]] = {}
-    for day in days:
-        own = [calls[name] for name in rng.sample(sorted(calls), 7)]
-        judged = [(judge, [[says[name] for name in rng.sample(sorted(says), 2)] for _ in own]) for judge in (J1, J2)]
-        add_run(tmp_path, "b", ASKED, own, judged=judged, started=f"{day}T00:00:00+00:00")
-        held[day, ""] = own
-        for judge, said in judged:
-            held[day, judge.name] = [call for group in said for call in group]
-    found, digests = shares(tmp_path)
-    seen: set[str] = set()
-    assert set(found) == set(held)
-    for key in sorted(held):
-        first = {call.name: call for call in held[key] if call.name not in seen}
-        seen |= set(first)
-        assert found[key].all == took(held[key]), key
-        assert found[key].first == took(list(first.values())), key
-    assert digests == {digest(name) for name in seen}
+ASKED, J1, J2 = (hosted_model(f"openai/{name}") for name in ("m", "j1", "j2"))
 
 
 def took(calls: Sequence[Call]) -> RequestUsage:
     return RequestUsage(requests=len(calls), unmetered=0, usage=sum((call.usage for call in calls), Usage()))
 
 
-def test_what_was_answered_without_a_word_on_tokens_is_unmetered(tmp_path: Path) -> None:
-    calls = [Call("a", Usage(input=5, output=2)), Call("b"), Call("c", text=None), Call("d", Usage(input=3), text=None)]
-    add_run(tmp_path, "b", ASKED, calls)
-    assert read_usage([]) == ([], set())
-    add_run(tmp_path, "b", hosted_model("baseline/majority", base_url=""), [Call(""), Call("", Usage(input=9))])
-    (share,) = shares(tmp_path)[0].values()
-    assert share.all == share.first == RequestUsage(requests=4, unmetered=1, usage=Usage(input=8, output=2))
+def test_every_request_belongs_to_the_first_run_that_holds_it(tmp_path: Path) -> None:
+    """Three runs that share some requests, and judges that share some: as a dictionary of digests would count them."""
+    rng = Random(4)
+    calls = [
+        Call(f"{kind}{n}", Usage(input=rng.randint(1, 99), cached_input=rng.randint(0, 9), output=rng.randint(0, 50)))
+        for kind in "cs"
+        for n in range(12)
+    ]
+    held: dict[tuple[str, str], list[Call]] = {}
+    for day in ("2026-01-03", "2026-01-01", "2026-01-02"):
+        own = rng.sample(calls[:12], 7)
+        judged = [(judge, [rng.sample(calls[12:], 2) for _ in own]) for judge in (J1, J2)]
+        add_run(tmp_path, "b", ASKED, own, judged=judged, started=f"{day}T00:00:00+00:00")
+        held[day, ""] = own
+        held |= {(day, judge.name): [call for group in said for call in group] for judge, said in judged}
+    shares, digests = read_usage(load_runs(open_store(tmp_path)))
+    found = {(share.run.started[:10], share.judge): share for share in shares}
+    assert set(found) == set(held)
+    seen: set[str] = set()
+    for key in sorted(held):
+        first = {call.name: call for call in held[key] if call.name not in seen}
+        seen |= set(first)
+        assert (found[key].all, found[key].first) == (took(held[key]), took(list(first.values()))), key
+    assert digests == {digest(name) for name in seen}
 
 
-def test_every_run_without_its_files_is_named(tmp_path: Path) -> None:
+def test_every_run_with_damaged_files_is_named(tmp_path: Path) -> None:
     for name in ("b", "c", "d"):
-        add_run(tmp_path, name, ASKED, [Call(name)])
+        add_run(tmp_path, name, ASKED, [Call(name)], judged=[(J1, [[Call("s")]])])
     runs = load_runs(open_store(tmp_path))
-    folders = {run.benchmark: run.folder or Path() for run in runs}
-    for name in ("b", "d"):
-        (folders[name] / "records.parquet").unlink()
+    folders = [run.folder or Path() for run in runs]
+    for folder in (folders[0], folders[2]):
+        (folder / "records.parquet").unlink()
     with pytest.raises(StoreError) as caught:
         read_usage(runs)
-    assert [str(folders[name]) in str(caught.value) for name in ("b", "c", "d")] == [True, False, True]
-
-
-def test_a_file_that_is_no_table_is_named(tmp_path: Path) -> None:
-    add_run(tmp_path, "b", ASKED, [Call("a")], judged=[(J1, [[Call("s")]])])
-    (run,) = load_runs(open_store(tmp_path))
-    file = (run.folder or Path()) / "replies.parquet"
-    file.write_bytes(file.read_bytes()[:40])
+    assert [str(folder) in str(caught.value) for folder in folders] == [True, False, True]
+    (folders[1] / "replies.parquet").write_bytes(b"PAR1")
     with pytest.raises(StoreError, match=r"replies\.parquet is missing or damaged"):
-        read_usage([run])
-    # A plan learns nothing from it, and goes on.
-    assert read_replied(run, J1.name) == JudgeReplyLength(0, 0, 0)
+        read_usage(runs[1:2])
+    assert read_replied(runs[1], J1.name) == JudgeReplyLength(0, 0, 0), "a plan learns nothing from it, and goes on"
 
 
-# --- how long they were -----------------------------------------------------------------------------------------------
+def without(path: Path, columns: Sequence[str]) -> None:
+    """Rewrite a file without some of its columns."""
+    with duckdb.connect() as connection:
+        known = [row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM '{path}'").fetchall()]
+        assert set(columns) <= set(known)
+        kept = ", ".join(f'"{name}"' for name in known if name not in columns)
+        connection.execute(f"COPY (SELECT {kept} FROM '{path}') TO '{path}.new' (FORMAT parquet)")
+    Path(f"{path}.new").replace(path)
 
 
-def stored(tmp_path: Path) -> Run:
-    calls = [Call(f"c{n}", Usage(input=10 * n, output=n)) for n in range(5)]
-    said = [
-        [
-            Call(f"s{n}", Usage(input=100 + n, output=20)),
-            Call(f"t{n}", Usage(input=150, output=99), attempt=1),
-            Call(f"u{n}", Usage(input=0, output=0), part=1),
-        ]
-        for n in range(5)
-    ]
-    add_run(tmp_path, "b", ASKED, calls, judged=[(J1, said)], prompts=["x" * 7, "\n" * 5, 'é"\\' * 3, "", "y"])
+def test_runs_of_an_earlier_version_are_read(tmp_path: Path) -> None:
+    usage = Usage(input=10, cached_input=2, output=5, reasoning=1)
+    calls = [Call(f"c{n}", usage) for n in range(3)]
+    said = [[Call(f"s{n}", usage)] for n in range(3)]
+    add_run(tmp_path, "b", ASKED, calls, judged=[(J1, said)])
     (run,) = load_runs(open_store(tmp_path))
-    return run
-
-
-def test_lengths_of_requests_that_were_counted(tmp_path: Path) -> None:
-    run = stored(tmp_path)
-    assert read_sent(run, 100) == [SentRequest(f"i{n}", 0, 10 * n) for n in range(1, 5)]
-    assert read_sent(run, 2) == [SentRequest("i1", 0, 10), SentRequest("i2", 0, 20)]
-    assert read_sent_to_judge(run, J1.name, 3) == [SentRequest(f"i{n}", 0, 100 + n) for n in range(3)]
-    assert read_sent_to_judge(run, "nobody", 3) == []
-
-
-def test_replies_and_how_often_they_were_asked_for_again(tmp_path: Path) -> None:
-    run = stored(tmp_path)
-    assert read_replied(run, J1.name) == JudgeReplyLength(n=5, output=100, again=5)
-    assert read_replied(run, "nobody") == JudgeReplyLength(0, 0, 0)
-
-
-def test_characters_are_those_of_the_text_and_not_of_its_json(tmp_path: Path) -> None:
-    run = stored(tmp_path)
-    file = open_store(tmp_path).prompts_file("b", run.benchmark_digest, run.data_digest)
-    assert prompt_characters(file, 100) == {"i0": 7, "i1": 5, "i2": 9, "i3": 0, "i4": 1}
-    assert prompt_characters(file, 2) == {"i0": 7, "i1": 5}
-    assert prompt_characters(tmp_path / "nothing.parquet", 2) == {}
+    now = read_usage([run]), read_replies(run)
+    assert run.folder is not None
+    without(run.folder / "records.parquet", LATER_COLUMNS)
+    without(run.folder / "replies.parquet", LATER_REPLY_COLUMNS)
+    (old,) = load_runs(open_store(tmp_path))
+    assert (read_usage([old])[1], read_replies(old)) == (now[0][1], now[1])
+    shares = {one.judge: one.all for one in read_usage([old])[0]}
+    assert set(shares) == {"", J1.name}
+    assert all((took.requests, took.usage.input, took.batched) == (3, 30, Usage()) for took in shares.values())
+    assert read_columns(old, ["batched"])["batched"] == [None] * 3

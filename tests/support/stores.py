@@ -35,6 +35,7 @@ from medhelm.domain import (
     Taxonomy,
     Usage,
 )
+from medhelm.domain.completion import Batch, BatchState
 from medhelm.storage.runs import RunWriter, write_prompts
 from medhelm.storage.store import create
 
@@ -79,6 +80,16 @@ def make_run(benchmark: str = "toy", model: str = "openai/m", **changes: Any) ->
         "estimates": {rule: {} for rule in RULES},
     }
     return Run(**(fields | changes))
+
+
+def make_batch(**changes: Any) -> Batch:
+    """Return a batch that was submitted to OpenAI; `changes` are its other fields."""
+    fields: dict[str, Any] = {
+        **{"id": "medhelm-1", "provider": "openai", "base_url": "https://api.openai.com/v1", "model": "openai/m"},
+        **{"remote_name": "m", "model_digest": "12ab", "role": "model", "state": BatchState.SUBMITTED, "created": 0.0},
+        **{"n": 4, "remote_id": "batch_1"},
+    }
+    return Batch(**(fields | changes))
 
 
 def jury_of(*judges: str, min_judges: int = 2, failures: Mapping[str, int] | None = None) -> JuryResult:
