@@ -37,7 +37,7 @@ SLOW = {
     "benchmarks/test_personal_identifiers",  # spaCy
     "benchmarks/test_plugin_template",  # processes
     *(f"benchmarks/data/test_{name}" for name in ("arrow_parquet", "dataset", "readers")),
-    *(f"io/test_{name}" for name in ("office", "plugins", "report_kill")),
+    *(f"io/test_{name}" for name in ("office", "plugins", "report_folder")),
     *("models/test_cache", "models/batch"),  # processes
     "models/providers/test_vendors",  # every error of every vendor
     *("scoring/sql", "scoring/metrics/test_sql", "scoring/test_parallel"),  # processes

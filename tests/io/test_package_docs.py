@@ -26,11 +26,8 @@ def test_every_document_is_listed_and_in_the_wheel(medhelm: Medhelm) -> None:
     assert Path(medhelm("docs", "benchmark.schema.json", "--path").out.strip()).is_file()
 
 
-@pytest.mark.parametrize("name", ["add_a_benchmark", "how-to/add_a_benchmark", "docs/how-to/add_a_benchmark.md"])
-def test_a_document_is_found_by_any_of_its_names(name: str) -> None:
-    assert find_document(name).name == "add_a_benchmark.md"
-
-
-def test_an_unknown_document_gets_a_suggestion() -> None:
+def test_a_document_is_found_by_any_of_its_names() -> None:
+    for name in ("add_a_benchmark", "how-to/add_a_benchmark", "docs/how-to/add_a_benchmark.md"):
+        assert find_document(name).name == "add_a_benchmark.md"
     with pytest.raises(UserError, match="Did you mean `add_a_benchmark`"):
         find_document("add_benchmark")

@@ -1,4 +1,4 @@
-"""Workbooks and Word documents: what becomes a row, and what is refused before it is unpacked."""
+"""Workbooks, Word documents and XML: what becomes a row, and what is refused before it is unpacked."""
 
 from __future__ import annotations
 
@@ -9,29 +9,31 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from xlsxwriter import Workbook
 
+from medhelm.benchmarks.data.readers import READERS
 from medhelm.benchmarks.data.sample_files import write_docx, write_xlsx
 from medhelm.domain import Source
-from medhelm.io.office import NO_VALUE, fullest_sheet, sheet_remarks
-from medhelm.io.rows import BrokenCell, PlacedRow
+from medhelm.errors import DataError
+from medhelm.io.office import NO_VALUE, fullest_sheet, parse_xml, sheet_remarks
+from medhelm.io.rows import BrokenCell, PlacedRow, Row
 from tests.support.data_files import message, rows, written
 
 
-def workbook(path: Path, sheets: Mapping[str, Sequence[Sequence[object]]]) -> Path:
-    """A workbook with these cells; times are shown as such."""
-    from xlsxwriter import Workbook
+def sheets(path: Path, fill: Callable[[Any, Any], object]) -> Path:
+    """A workbook that `fill` writes: it gets the workbook and its sheet `Data`."""
+    with Workbook(str(path)) as book:
+        fill(book, book.add_worksheet("Data"))
+    return path
 
-    with Workbook(str(path), {"default_date_format": "yyyy-mm-dd hh:mm"}) as book:
-        forms = {
-            datetime.date: book.add_format({"num_format": "yyyy-mm-dd"}),
-            datetime.time: book.add_format({"num_format": "hh:mm:ss"}),
-            datetime.timedelta: book.add_format({"num_format": "[h]:mm:ss"}),
-        }
-        for name, cells in sheets.items():
+
+def workbook(path: Path, cells: Mapping[str, Sequence[Sequence[object]]]) -> Path:
+    """A workbook with these rows of cells in its sheets."""
+    with Workbook(str(path)) as book:
+        for name, rows_of_cells in cells.items():
             sheet = book.add_worksheet(name)
-            for row, values in enumerate(cells):
-                for column, value in enumerate(values):
-                    sheet.write(row, column, value, *([forms[type(value)]] if type(value) in forms else []))
+            for row, values in enumerate(rows_of_cells):
+                sheet.write_row(row, 0, values)
     return path
 
 
@@ -75,25 +77,26 @@ def test_a_workbook(tmp_path: Path) -> None:
     assert "the file has no sheet `Too`. Did you mean `Two`?" in message(path, "xlsx", sheet="Too")
 
 
+def test_tables_that_are_empty_have_columns_twice_or_begin_further_down_and_to_the_right(tmp_path: Path) -> None:
+    path = workbook(
+        tmp_path / "x.xlsx", {"One": [], "Two": [["a", "a"]], "Three": [[None] * 2, [None, "a"], [None, 1]]}
+    )
+    assert (rows(path, "xlsx", sheet="One"), rows(path, "xlsx", sheet="Three")) == ([], [{"a": 1}])
+    assert "the header has `a` more than once" in message(path, "xlsx", sheet="Two")
+
+
 def test_dates_times_and_durations_come_as_iso_text(tmp_path: Path) -> None:
-    moment = datetime.datetime(2150, 1, 31, 8, 15)
-    cells: list[list[object]] = [
-        ["moment", "day", "clock", "stay"],
-        [moment, moment.date(), moment.time(), datetime.timedelta(hours=30, seconds=5)],
+    moment, stay = datetime.datetime(2150, 1, 31, 8, 15), datetime.timedelta(hours=30, seconds=5)
+    shown = {"yyyy-mm-dd hh:mm": moment, "yyyy-mm-dd": moment.date(), "hh:mm:ss": moment.time(), "[h]:mm:ss": stay}
+
+    def fill(book: Any, sheet: Any) -> None:
+        sheet.write_row(0, 0, "abcd")
+        for column, (form, value) in enumerate(shown.items()):
+            sheet.write(1, column, value, book.add_format({"num_format": form}))
+
+    assert rows(sheets(tmp_path / "x.xlsx", fill), "xlsx") == [
+        {"a": "2150-01-31T08:15:00", "b": "2150-01-31", "c": "08:15:00", "d": "30:00:05"}
     ]
-    assert rows(workbook(tmp_path / "x.xlsx", {"One": cells}), "xlsx") == [
-        {"moment": "2150-01-31T08:15:00", "day": "2150-01-31", "clock": "08:15:00", "stay": "30:00:05"}
-    ]
-
-
-def test_a_workbook_without_rows_or_with_columns_twice(tmp_path: Path) -> None:
-    assert rows(workbook(tmp_path / "x.xlsx", {"One": []}), "xlsx") == []
-    assert "the header has `a` more than once" in message(workbook(tmp_path / "x.xlsx", {"One": [["a", "a"]]}), "xlsx")
-
-
-def test_a_table_that_begins_further_down_and_to_the_right(tmp_path: Path) -> None:
-    cells: list[list[object]] = [[None] * 3, [None, None, "a", "b"], [None, None, "x", 1]]
-    assert rows(workbook(tmp_path / "x.xlsx", {"One": cells}), "xlsx") == [{"a": "x", "b": 1}]
 
 
 def test_a_cell_far_below_is_read_and_cells_far_apart_are_refused(tmp_path: Path) -> None:
@@ -114,24 +117,14 @@ def test_a_cell_far_below_is_read_and_cells_far_apart_are_refused(tmp_path: Path
 HEAD = ["id", "note", "question", "answer"]
 
 
-def sheets(path: Path, fill: Callable[[Any, Any], object]) -> Path:
-    """A workbook that `fill` writes: it gets the workbook and its sheet `Data`."""
-    from xlsxwriter import Workbook
-
-    with Workbook(str(path)) as book:
-        fill(book, book.add_worksheet("Data"))
-    return path
-
-
 def as_ods(cells: str) -> bytes:
     """The content of an .ods file with one sheet `Data`."""
     spaces = " ".join(
         f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"' for name in ("office", "table", "text")
     )
-    calc = 'xmlns:calcext="urn:org:documentfoundation:names:experimental:calc:xmlns:calcext:1.0"'
     sheet = f'<table:table table:name="Data">{cells}</table:table>'
     body = f"<office:body><office:spreadsheet>{sheet}</office:spreadsheet></office:body>"
-    return f"<office:document-content {spaces} {calc}>{body}</office:document-content>".encode()
+    return f"<office:document-content {spaces}>{body}</office:document-content>".encode()
 
 
 def ods(path: Path, rows: Sequence[str]) -> Path:
@@ -148,9 +141,9 @@ def ods_cell(text: str, attributes: str = "", name: str = "table-cell") -> str:
     return f"<table:{name} {kind} {attributes}>{inner}</table:{name}>"
 
 
-def ods_row(*cells: str, attributes: str = "") -> str:
+def ods_row(*cells: str) -> str:
     own = "".join(cell if cell.startswith("<") else ods_cell(cell) for cell in cells)
-    return f"<table:table-row {attributes}>{own}</table:table-row>"
+    return f"<table:table-row>{own}</table:table-row>"
 
 
 def test_merged_cells_of_a_column_hold_their_text_in_every_row(tmp_path: Path) -> None:
@@ -187,15 +180,10 @@ def test_headings_of_groups_are_not_the_header(tmp_path: Path) -> None:
     def fill(book: Any, sheet: Any) -> None:
         sheet.merge_range(0, 0, 1, 0, "id")
         sheet.merge_range(0, 1, 0, 2, "Options")
-        sheet.merge_range(0, 3, 1, 3, "answer")
         sheet.write_row(1, 1, ["A", "B"])
-        sheet.write_row(2, 0, [1, "x", "y", "A"])
-        sheet.write_row(3, 0, [2, "z", "w", "B"])
+        sheet.write_row(2, 0, [1, "x", "y"])
 
-    assert rows(sheets(tmp_path / "x.xlsx", fill), "xlsx") == [
-        {"id": 1, "A": "x", "B": "y", "answer": "A"},
-        {"id": 2, "A": "z", "B": "w", "answer": "B"},
-    ]
+    assert rows(sheets(tmp_path / "x.xlsx", fill), "xlsx") == [{"id": 1, "A": "x", "B": "y"}]
 
 
 def test_cells_merged_over_columns_are_refused_unless_they_are_clear(tmp_path: Path) -> None:
@@ -213,10 +201,6 @@ def test_cells_merged_over_columns_are_refused_unless_they_are_clear(tmp_path: P
     assert "the cells B3:C3 of the sheet `Data` are merged over several columns" in message(path, "xlsx")
     section = rows(sheets(tmp_path / "y.xlsx", table(0, 3)), "xlsx")  # a row of its own, such as a heading in the table
     assert section[1] == {"id": "both", "note": "", "question": "", "answer": ""}
-    path = sheets(
-        tmp_path / "w.xlsx", lambda book, sheet: (table(1, 2)(book, sheet), sheet.merge_range(2, 4, 2, 5, None))
-    )
-    assert "the cells B3:C3 of the sheet `Data` are merged over several columns" in message(path, "xlsx")
     unnamed = rows(sheets(tmp_path / "z.xlsx", table(1, 2, ["id", "note", None, "answer"])), "xlsx")
     assert unnamed[1]["note"] == "both"
 
@@ -239,57 +223,22 @@ def test_hidden_sheets_are_not_the_data(tmp_path: Path) -> None:
     assert sheet_remarks(path, Source(kind="xlsx", sheet="Data")) == ["the sheet `Data` is hidden"]
 
 
-def test_hidden_and_filtered_rows_are_read_and_said(tmp_path: Path) -> None:
-    def fill(book: Any, sheet: Any) -> None:
-        sheet.write_column(0, 0, ["a", 1, 2, 3])
-        sheet.set_row(2, None, None, {"hidden": True})
-        sheet.set_row(9, None, None, {"hidden": True})  # without content
-
-    path = sheets(tmp_path / "x.xlsx", fill)
-    assert rows(path, "xlsx") == [{"a": 1}, {"a": 2}, {"a": 3}]
-    assert sheet_remarks(path, Source(kind="xlsx")) == ["the sheet `Data` has 1 hidden row, read like the others: 3"]
-    filtered = ods_row("2", attributes='table:visibility="filter"')
-    path = ods(tmp_path / "x.ods", [ods_row("a"), ods_row("1"), filtered])
-    assert len(rows(path, "xlsx")) == 2
-    assert sheet_remarks(path, Source(kind="xlsx")) == ["the sheet `Data` has 1 hidden row, read like the others: 3"]
-
-
-@pytest.mark.parametrize("code", ["#REF!", "#N/A", "#SPILL!"])
-def test_errors_and_formulas_without_values_are_named_by_cell(tmp_path: Path, code: str) -> None:
+def test_errors_and_formulas_without_values_are_named_by_cell(tmp_path: Path) -> None:
     def fill(book: Any, sheet: Any) -> None:
         sheet.write_row(2, 1, ["id", "answer"])
-        sheet.write_row(3, 1, [1, "yes"])
-        sheet.write_number(4, 1, 2)
-        sheet.write_formula(4, 2, "=A99", None, code)
-        sheet.write_number(5, 1, 3)
-        sheet.write_formula(5, 2, '=""', None, "later an empty text")
+        sheet.write_column(3, 1, [1, 2, 3])
+        sheet.write_formula(3, 2, "=A99", None, "#SPILL!")
+        sheet.write_formula(4, 2, '=""', None, "later an empty text")
 
     def change(name: str, content: bytes) -> bytes:
         content = content.replace(b"<v>later an empty text</v>", b"<v></v>")
-        last = b'<row r="7"><c r="B7"><v>4</v></c><c r="C7"><f>A1</f></c></row>'
-        last += b'<row r="8"><c r="C8"><f>A1</f><v/></c></row></sheetData>'
+        last = b'<row r="7"><c r="C7"><f>A1</f></c></row><row r="8"><c r="C8"><f>A1</f><v/></c></row></sheetData>'
         return content.replace(b"</sheetData>", last) if "sheet1" in name else content
 
-    *found, broken, empty, new, last = rows(changed(sheets(tmp_path / "x.xlsx", fill), change), "xlsx")
-    assert found == [{"id": 1, "answer": "yes"}]
-    assert (broken["answer"], str(broken["answer"])) == (
-        BrokenCell("cell C5 of the sheet `Data`", f"the error {code}"),
-        code,
-    )
-    assert empty == {"id": 3, "answer": ""}  # the formula gives an empty text
-    assert [row["answer"] for row in (new, last)] == [
-        BrokenCell(f"cell {name} of the sheet `Data`", NO_VALUE) for name in ("C7", "C8")
-    ]
-    error = 'table:formula="of:=1/0" calcext:value-type="error"'
-    cells = [
-        ods_row("id", "answer"),
-        ods_row("1", ods_cell(code, error)),
-        ods_row("2", ods_cell("", 'table:formula="of:=A1"')),
-    ]
-    assert [row["answer"] for row in rows(ods(tmp_path / "x.ods", cells), "xlsx")] == [
-        BrokenCell("cell B2 of the sheet `Data`", f"the error {code}"),
-        BrokenCell("cell B3 of the sheet `Data`", NO_VALUE),
-    ]
+    broken, empty, *rest = [row["answer"] for row in rows(changed(sheets(tmp_path / "x.xlsx", fill), change), "xlsx")]
+    assert (broken, str(broken)) == (BrokenCell("cell C4 of the sheet `Data`", "the error #SPILL!"), "#SPILL!")
+    assert empty == ""  # the formula gives an empty text
+    assert rest[1:] == [BrokenCell(f"cell {name} of the sheet `Data`", NO_VALUE) for name in ("C7", "C8")]
 
 
 # --- Word documents and damaged files ---------------------------------------------------------------------------------
@@ -303,13 +252,11 @@ def test_a_word_document(tmp_path: Path) -> None:
     document.add_paragraph("Run 1: why?")
     document.add_paragraph("part ").add_run("wrong").font.color.rgb = RGBColor(0xFF, 0, 0)
     document.add_paragraph("").add_run("nearly red").font.color.rgb = RGBColor(0xFE, 0, 0)
-    document.add_paragraph("")
     document.save(str(tmp_path / "x.docx"))
     assert rows(tmp_path / "x.docx", "docx") == [
         {"text": "Run 1: why?", "red": ""},
         {"text": "part wrong", "red": "true"},
         {"text": "nearly red", "red": ""},
-        {"text": "", "red": ""},
     ]
 
 
@@ -325,19 +272,10 @@ def test_a_broken_archive_and_files_of_another_format_are_refused(tmp_path: Path
 
 
 @pytest.mark.parametrize("kind", MAKERS)
-def test_an_archive_that_unpacks_beyond_measure_is_not_unpacked(tmp_path: Path, kind: str) -> None:
-    path = MAKERS[kind](tmp_path)
-    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("blank", b" " * 101_000_000)
+def test_an_archive_that_unpacks_beyond_measure_or_lies_about_its_size_is_refused(tmp_path: Path, kind: str) -> None:
+    blank = b" " * 101_000_000
+    path = changed(MAKERS[kind](tmp_path), lambda name, content: content + blank if name[-8:] in ENTRIES else content)
     assert "which a normal file of this kind never does. It was not read" in message(path, kind)
-
-
-@pytest.mark.parametrize("kind", MAKERS)
-def test_an_archive_that_lies_about_its_size_is_refused(tmp_path: Path, kind: str) -> None:
-    size = 101_000_000
-    path = changed(
-        MAKERS[kind](tmp_path), lambda name, content: content + b" " * size if name[-8:] in ENTRIES else content
-    )
     with zipfile.ZipFile(path) as archive:
         (entry,) = (entry for entry in archive.infolist() if entry.filename[-8:] in ENTRIES)
     real, claimed = (number.to_bytes(4, "little") for number in (entry.file_size, 5000))
@@ -376,3 +314,101 @@ def test_real_word_document(data_dir: Path) -> None:
     assert len(found) == 2464
     assert sum(text.startswith("Run ") and ": " in text for text in texts) == 171
     assert any(row["red"] for row in found)
+
+
+# --- XML --------------------------------------------------------------------------------------------------------------
+
+
+NOTES = """<?xml version="1.0" encoding="UTF-8"?>
+<Ward name="A">
+  <Note id="1">
+    <Text>Fever &amp; cough,
+  &lt;3 days&#33;</Text>
+    <Code>R50.9</Code>
+    <Code system="ICD-10">R05.9</Code>
+  </Note>
+  <Folder>
+    <Note id="2"><Text><![CDATA[<none> &amp; ]]></Text></Note>
+  </Folder>
+</Ward>
+"""
+
+
+@pytest.mark.parametrize(
+    ("element", "value"),
+    [
+        ("<x> a\n b </x>", {"#text": " a\n b "}),
+        ("<x a='1' b=''/>", {"@a": "1", "@b": ""}),
+        ("<x>\n <y>1</y>\n</x>", {"y": "1"}),
+        ("<x><y>1</y><z/><y>2</y></x>", {"y": ["1", "2"], "z": ""}),
+        ("<x><y a='1'/><y>2</y><y><z>3</z></y></x>", {"y": [{"@a": "1"}, "2", {"z": "3"}]}),
+        ("<x>one <y>two</y> three</x>", {"y": "two", "#text": "one  three"}),
+        ("<x>a<!-- c --><?pi x?>b<![CDATA[<&]]></x>", {"#text": "ab<&"}),
+        ("<x a='1&#10;2'>a\r\nb</x>", {"@a": "1\n2", "#text": "a\nb"}),
+        ("<x><p:y xmlns:p='u' p:a='1'/></x>", {"p:y": {"@xmlns:p": "u", "@p:a": "1"}}),
+    ],
+)
+def test_an_element_becomes_a_row(tmp_path: Path, element: str, value: Row) -> None:
+    path = written(tmp_path, f"<r>\n {element} tail\n</r>")
+    assert rows(path, "xml") == rows(path, "xml", rows="x") == rows(path, "xml", rows="r/x") == [value]
+
+
+def test_rows_are_the_elements_of_a_name_or_path(tmp_path: Path) -> None:
+    path = written(tmp_path, NOTES)
+    ids = {wanted: [row.get("@id") for row in rows(path, "xml", rows=wanted)] for wanted in ("", "Note", "Ward/Note")}
+    assert ids == {"": ["1", None], "Note": ["1", "2"], "Ward/Note": ["1"]}
+    assert rows(path, "xml", rows="Ward/Folder/Note") == [{"@id": "2", "Text": "<none> &amp; "}]
+    words = message(path, "xml", rows="Ward/Notes")
+    assert "`rows: Ward/Notes` matches no element. Did you mean `Note`?" in words
+
+
+def test_rows_come_before_the_file_is_read_to_its_end(tmp_path: Path) -> None:
+    path = written(tmp_path, "<r>" + "<x>1</x>\n" * 20_000 + "<y></r>")
+    reader = READERS["xml"](path, Source(kind="xml"))
+    assert next(reader) == {"#text": "1"}
+    with pytest.raises(DataError, match=r"line 20001, column 6: not well-formed XML \(mismatched tag\)"):
+        list(reader)
+
+
+def laughs() -> str:
+    """A text of 1 kB whose entities stand for 10 GB."""
+    entities = "".join(f'<!ENTITY e{i} "{f"&e{i - 1};" * 10}">' for i in range(1, 11))
+    return f'<!DOCTYPE r [<!ENTITY e0 "x">{entities}]><r><x>&e10;</x></r>'
+
+
+DANGEROUS = [
+    (laughs(), "line 1: defines an entity"),
+    ('<!DOCTYPE r [\n<!ENTITY e SYSTEM "file:///etc/hostname">]><r><x>&e;</x></r>', "line 2: defines an entity"),
+    ('<!DOCTYPE r [<!ENTITY % p SYSTEM "file:///etc/hostname"> %p;]><r><x/></r>', "line 1: defines an entity"),
+    ('<!DOCTYPE r [<!NOTATION n SYSTEM "n"><!ENTITY e SYSTEM "e" NDATA n>]><r/>', "line 1: defines an entity"),
+    ('<!DOCTYPE r SYSTEM "r.dtd">\n<r><x>a&e;b</x></r>', "line 2: refers to an entity that is defined elsewhere"),
+    ("<r><x>&e;</x></r>", "line 1, column 7: not well-formed XML (undefined entity)"),
+    ("<r>" + "<x>" * 1_000_000, "line 1: elements are nested more than 200 deep"),
+    ("", "line 1, column 1: not well-formed XML (no element found)"),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), DANGEROUS, ids=[words[:40] for _, words in DANGEROUS])
+def test_what_is_dangerous_or_broken_is_refused_with_its_line(tmp_path: Path, text: str, words: str) -> None:
+    path = written(tmp_path, text)
+    assert message(path, "xml").startswith(f"{path}, {words}")
+    for document in (path, text, text.encode()):
+        with pytest.raises(DataError) as caught:
+            parse_xml(document)
+        place = path if isinstance(document, Path) else "the XML text"
+        assert str(caught.value).startswith(f"{place}, {words}")
+
+
+def test_a_document_type_without_entities_is_fine(tmp_path: Path) -> None:
+    text = '<!DOCTYPE r SYSTEM "http://127.0.0.1:9/r.dtd" [<!ATTLIST x a CDATA "usual">]><r><x>1</x></r>'
+    assert rows(written(tmp_path, text), "xml") == [{"@a": "usual", "#text": "1"}]
+
+
+def test_the_encoding_is_the_one_that_the_document_names(tmp_path: Path) -> None:
+    for encoding in ("utf-8-sig", "utf-16", "cp1252"):
+        text = f'<?xml version="1.0" encoding="{encoding.removesuffix("-sig")}"?><r><x>é</x></r>'
+        assert rows(written(tmp_path, text.encode(encoding)), "xml") == [{"#text": "é"}]
+        assert parse_xml(text.encode(encoding))[0].text == "é"
+        assert parse_xml(text)[0].text == "é", "a text has no encoding any more, whatever it says"
+    path = written(tmp_path, '<?xml version="1.0" encoding="martian"?><r><x>a</x></r>')
+    assert "Save it as UTF-8" in message(path, "xml")

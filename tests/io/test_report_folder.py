@@ -1,16 +1,20 @@
-"""A report is whole or not there, and never takes anything away that is somebody's own."""
+"""Reports and exports are whole or not there, and never take anything away that is somebody's own."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
+import signal
+import subprocess
+import sys
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from medhelm.errors import StoreFullError, UserError
-from medhelm.io.folders import REPORT_MANIFEST, check_report, write_report
+from medhelm.io.folders import EXPORT_MANIFEST, REPORT_MANIFEST, check_export, check_report, new_export, write_report
 
 FILES = {"README.md": b"# hello\n", "tables/table1.csv": b"a,b\n"}
 
@@ -24,146 +28,187 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_report_is_its_files_and_a_list_of_them(tmp_path: Path) -> None:
-    write_report(tmp_path / "deep" / "report", FILES, {"made": "now"})
-    found = contents(tmp_path / "deep" / "report")
+def test_a_report_is_its_files_and_a_list_of_them_and_is_replaced_whole(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "report"
+    folder.mkdir(parents=True)
+    (folder / ".DS_Store").write_bytes(b"x")  # an empty folder is taken
+    write_report(folder, FILES, {"made": "now"})
+    found = contents(folder)
     manifest = json.loads(found.pop(REPORT_MANIFEST))
     assert found == FILES
-    assert manifest["medhelm_report"] == 1
-    assert manifest["made"] == "now"
-    assert set(manifest["files"]) == set(FILES)
-    assert hidden(tmp_path / "deep") == []
-
-
-def test_a_new_report_replaces_the_old_one_whole(tmp_path: Path) -> None:
-    folder = tmp_path / "report"
-    folder.mkdir()
-    (folder / ".DS_Store").write_bytes(b"x")  # an empty folder is taken
-    write_report(folder, FILES, {})
+    assert (manifest["medhelm_report"], manifest["made"], set(manifest["files"])) == (1, "now", set(FILES))
     (folder / "README.md").unlink()
     write_report(folder, {"README.md": b"new\n"}, {})
     assert set(contents(folder)) == {"README.md", REPORT_MANIFEST}
-    assert hidden(tmp_path) == []
+    assert hidden(folder.parent) == []
 
 
-def foreign(folder: Path) -> None:
-    (folder / "notes.txt").write_text("mine")
-
-
-def changed(folder: Path) -> None:
-    (folder / "tables" / "table1.csv").write_text("mine")
-
-
-def repository(folder: Path) -> None:
-    (folder / ".git").mkdir()
-    (folder / ".git" / "HEAD").write_text("ref")
-
-
-def empty_folder(folder: Path) -> None:
-    (folder / "figures").mkdir()
-
-
-def link(folder: Path) -> None:
-    (folder / "elsewhere").symlink_to(folder.parent)
-
-
-@pytest.mark.parametrize(
-    ("spoil", "words"),
-    [
-        (foreign, "not part of the report: notes.txt"),
-        (changed, "changed by hand: tables/table1.csv"),
-        (repository, "not part of the report: .git/HEAD"),
-        (empty_folder, "not part of the report: figures"),
-        (link, "not part of the report: elsewhere"),
-    ],
-)
-def test_what_is_somebodys_own_is_not_taken_away(tmp_path: Path, spoil: object, words: str) -> None:
+def test_what_is_somebodys_own_is_not_taken_away(tmp_path: Path) -> None:
+    """All of it is named at once, and long lists are cut."""
     folder = tmp_path / "report"
     write_report(folder, FILES, {})
-    spoil(folder)  # type: ignore[operator]
+    (folder / "tables" / "table1.csv").write_text("mine")
+    (folder / ".git").mkdir()
+    (folder / ".git" / "HEAD").write_text("ref")
+    (folder / "figures").mkdir()
+    (folder / "elsewhere").symlink_to(folder.parent)
+    for number in range(9):
+        (folder / f"note{number}.txt").write_text("mine")
     before = contents(folder)
-    with pytest.raises(UserError, match=words):
+    with pytest.raises(UserError) as told:
         write_report(folder, {"README.md": b"new"}, {})
+    foreign, changed = str(told.value).splitlines()
+    assert "not part of the report: .git/HEAD, elsewhere, figures, note0.txt, note1.txt and 7 more" in foreign
+    assert "changed by hand: tables/table1.csv" in changed
     assert contents(folder) == before
     assert hidden(tmp_path) == []
 
 
-def test_all_problems_are_told_at_once_and_long_lists_are_cut(tmp_path: Path) -> None:
-    folder = tmp_path / "report"
-    write_report(folder, FILES, {})
-    changed(folder)
-    for number in range(9):
-        (folder / f"note{number}.txt").write_text("mine")
-    with pytest.raises(UserError) as told:
-        check_report(folder)
-    lines = str(told.value).splitlines()
-    assert len(lines) == 2
-    assert "note4.txt and 4 more" in lines[0] and "changed by hand" in lines[1]
-
-
-@pytest.mark.parametrize(
-    "manifest", ["", "{}", "[]", "null", '{"medhelm_report": 2, "files": {}}', '{"medhelm_report": 1, "files": []}',
-                 '{"medhelm_report": 1, "files": {"a": 1}}']
-)  # fmt: skip
-def test_a_folder_with_another_report_json_is_not_ours(tmp_path: Path, manifest: str) -> None:
-    (tmp_path / "report").mkdir()
-    (tmp_path / "report" / REPORT_MANIFEST).write_text(manifest)
-    with pytest.raises(UserError, match="not empty and not a medhelm report"):
-        check_report(tmp_path / "report")
-
-
-def test_files_links_and_the_folder_one_is_in_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_report_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("x")
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     for name in ("file", "link"):
         with pytest.raises(UserError, match="is a file or a link"):
             check_report(tmp_path / name)
+    for manifest in ("", "[]", '{"medhelm_report": 2, "files": {}}', '{"medhelm_report": 1, "files": []}'):
+        (tmp_path / "real" / REPORT_MANIFEST).write_text(manifest)
+        with pytest.raises(UserError, match="not empty and not a medhelm report"):
+            check_report(tmp_path / "real")
     monkeypatch.chdir(tmp_path / "real")
     with pytest.raises(UserError, match="is the current folder"):
         check_report(Path())
 
 
+@pytest.mark.parametrize("method", ["write_bytes", "rename"])
 @pytest.mark.parametrize(
-    ("module", "name", "calls", "error", "raised"),
-    [
-        (Path, "write_bytes", 2, OSError(28, "No space left on device"), StoreFullError),
-        (Path, "rename", 2, OSError(5, "Input/output error"), StoreFullError),
-        (json, "dumps", 1, KeyboardInterrupt(), KeyboardInterrupt),
-    ],
-    ids=["full disk", "failed exchange", "interruption"],
+    ("error", "raised"),
+    [(OSError(28, "No space left on device"), StoreFullError), (KeyboardInterrupt("^C"), KeyboardInterrupt)],
 )
 def test_a_failure_on_the_way_leaves_the_old_report_and_nothing_beside(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: Any, name: str, calls: int, error: BaseException,
-    raised: type[BaseException],
-) -> None:  # fmt: skip
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, error: BaseException, raised: type[BaseException]
+) -> None:
     folder = tmp_path / "report"
     write_report(folder, FILES, {})
-    before, real, made = contents(folder), getattr(module, name), []
-    words = f"cannot be written: {error.strerror}" if isinstance(error, OSError) else None
+    before, real, n_calls = contents(folder), getattr(Path, method), count(1)
 
-    def failing(*arguments: Any, **options: Any) -> Any:
-        made.append(arguments)
-        if len(made) == calls:
+    def failing(*arguments: Any) -> Any:
+        if next(n_calls) == 2:
             raise error
-        return real(*arguments, **options)
+        return real(*arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(module, name, failing)
-        with pytest.raises(raised, match=words):
+        patched.setattr(Path, method, failing)
+        with pytest.raises(raised, match=r"cannot be written: No space left|\^C"):
             write_report(folder, {**FILES, "README.md": b"new"}, {})
     assert contents(folder) == before
     assert hidden(tmp_path) == []
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_place_that_may_not_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "closed").mkdir(mode=0o500)
-    with pytest.raises(UserError, match=r"cannot be written: .*\. Name another folder\.$"):
-        write_report(tmp_path / "closed" / "report", FILES, {})
+# --- exports ----------------------------------------------------------------------------------------------------------
 
 
-def test_nan_never_reaches_the_list(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="JSON"):
-        write_report(tmp_path / "report", FILES, {"value": float("nan")})
-    assert list(tmp_path.iterdir()) == []
+def put(folder: Path, name: str = "table.csv") -> None:
+    with new_export(folder, "csv", {"medhelm": "1"}) as new:
+        (new / name).write_text("a\n", encoding="utf-8")
+
+
+def test_an_export_is_written_and_replaced_as_a_whole(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "out"
+    folder.mkdir(parents=True)  # an empty folder is taken
+    for name in ("old.csv", "new.csv"):
+        put(folder, name)
+        assert sorted(path.name for path in folder.iterdir()) == [EXPORT_MANIFEST, name]
+        marker = json.loads((folder / EXPORT_MANIFEST).read_text(encoding="utf-8"))
+        assert marker == {"medhelm_export": "csv", "entries": [name, EXPORT_MANIFEST], "medhelm": "1"}
+    assert [path.name for path in folder.parent.iterdir()] == ["out"]
+
+
+def test_what_failed_leaves_the_older_export_as_it_was(tmp_path: Path) -> None:
+    put(tmp_path / "out")
+    for error, raised in ((RuntimeError("no"), RuntimeError), (OSError(28, "No space left on device"), StoreFullError)):
+        with pytest.raises(raised), new_export(tmp_path / "out", "csv", {}) as new:
+            (new / "table.csv").write_text("half", encoding="utf-8")
+            raise error
+    assert (tmp_path / "out" / "table.csv").read_text(encoding="utf-8") == "a\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        (EXPORT_MANIFEST, '{"medhelm_export": "helm", "entries": []}', "an export of kind `helm`"),
+        (EXPORT_MANIFEST, "{", "not a medhelm export"),
+        (EXPORT_MANIFEST, '{"medhelm_export": "csv", "entries": 3}', "holds more than the export"),
+        ("notes.txt", "mine", "more than the export: notes.txt"),
+        ("../out", "mine", "is a file"),
+    ],
+)
+def test_other_things_are_refused_and_nothing_changes(tmp_path: Path, name: str, content: str, words: str) -> None:
+    folder = tmp_path / "out"
+    if name != "../out":
+        put(folder)
+    (folder if name == "../out" else folder / name).write_text(content, encoding="utf-8")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(UserError, match=words):
+        check_export(folder, "csv")
+    with pytest.raises(UserError, match=words), new_export(folder, "csv", {}):
+        pass
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+# --- reports that are killed on the way -------------------------------------------------------------------------------
+
+
+WRITER = """
+import os, signal, sys
+from pathlib import Path
+from medhelm.io.folders import write_report
+
+stop_at, calls = int(sys.argv[2]), 0
+
+def killing(real):
+    def counted(*arguments, **options):
+        global calls
+        calls += 1
+        if calls == stop_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(*arguments, **options)
+    return counted
+
+Path.write_bytes, Path.write_text, Path.rename = map(killing, (Path.write_bytes, Path.write_text, Path.rename))
+write_report(Path(sys.argv[1]), {"README.md": b"new", "index.html": b"new", "tables/a.csv": b"new"}, {})
+print(calls)
+"""
+"""Writes a report and is killed just before its n-th change on the disk, or says how many there were."""
+
+
+def killed_at(folder: Path, stop_at: int) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", WRITER, str(folder), str(stop_at)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def is_whole(folder: Path) -> bool:
+    """Whether a folder is a report with all its files as they were written."""
+    listed = json.loads((folder / "report.json").read_text(encoding="utf-8"))["files"]
+    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    digests = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in listed}
+    return found == {*listed, "report.json"} and digests == listed
+
+
+@pytest.mark.parametrize("stop_at", [1, 4, 5])
+@pytest.mark.parametrize("has_old_report", [False, True])
+def test_a_report_is_the_new_one_or_the_old_one_or_not_there(
+    tmp_path: Path, stop_at: int, has_old_report: bool
+) -> None:
+    folder = tmp_path / "report"
+    if has_old_report:
+        write_report(folder, {"README.md": b"old"}, {})
+    assert killed_at(folder, stop_at).returncode == -signal.SIGKILL
+    assert folder.exists() == has_old_report
+    if has_old_report:
+        assert (is_whole(folder), (folder / "README.md").read_bytes()) == (True, b"old")
+    done = killed_at(folder, 0)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 5, "three files, the list, and one renaming"
+    assert (is_whole(folder), (folder / "README.md").read_bytes()) == (True, b"new")

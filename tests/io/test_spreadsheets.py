@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from xlsxwriter import Workbook
 
 from medhelm.errors import ConfigError
 from medhelm.io import spreadsheets
-from medhelm.io.spreadsheets import Spreadsheet, clean_cell, is_percentage, parse_number, read_spreadsheet
+from medhelm.io.spreadsheets import Spreadsheet, is_percentage, parse_number, read_spreadsheet
 from tests.support.cases import table
 
 EXPECTED = ("rater", "model")
@@ -31,13 +32,13 @@ def as_text(separator: str, end: str = "\r\n") -> str:
     return "".join(separator.join(row) + end for row in quoted)
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "cp1252"])
 @pytest.mark.parametrize("separator", [",", ";", "\t"], ids=["comma", "semicolon", "tab"])
 def test_every_kind_of_csv_gives_the_same_cells(tmp_path: Path, separator: str, encoding: str) -> None:
     found = sheet(tmp_path, as_text(separator).encode(encoding))
     assert [found.names, *(cells for _, cells in found.rows)] == CELLS
     assert found.decimal_comma == (separator != ",")
-    assert found.encoding == encoding.removesuffix("-sig")
+    assert found.encoding == encoding.removesuffix("-sig").removesuffix("-le")
 
 
 def test_a_first_line_may_announce_the_separator(tmp_path: Path) -> None:
@@ -60,66 +61,35 @@ def test_lines_are_counted_through_blank_rows_and_long_cells(tmp_path: Path) -> 
 
 
 def test_a_workbook_is_read_as_text(tmp_path: Path) -> None:
-    from xlsxwriter import Workbook
-
-    path = tmp_path / "x.xlsx"
-    with Workbook(str(path)) as book:
+    with Workbook(str(tmp_path / "x.xlsx")) as book:
         page = book.add_worksheet()
         for row, cells in enumerate([["rater", "grade"], ["A", 4], ["B", 4.5], ["C", None], ["D", "4,5"]]):
             page.write_row(row, 0, cells)
-    found = read_spreadsheet(path)
+    found = read_spreadsheet(tmp_path / "x.xlsx")
     assert found.rows == [(2, ["A", "4"]), (3, ["B", "4.5"]), (4, ["C", ""]), (5, ["D", "4,5"])]
     assert found.decimal_comma
-    with Workbook(str(path)) as book:
-        book.add_worksheet().write_row(0, 0, ["rater", "model"])
-    with pytest.raises(ConfigError, match="no rows below a header"):
-        read_spreadsheet(path)
 
 
 @pytest.mark.parametrize(
     ("name", "content", "line", "words"),
     [
-        ("x.csv", b"", None, "the file is empty."),
         ("x.csv", b"\xef\xbb\xbf\r\n;;\r\n", None, "the file is empty."),
         ("x.csv", b'a,b\n1,"x"y\n', 2, "not a well-formed CSV record"),
         ("x.csv", b'a,b\n1,2\n3,"x\n4,5\n', 3, "not a well-formed CSV record"),
-        ("x.csv", b"a,b\x00\x81\n", None, "neither UTF-8, UTF-16 nor Windows-1252"),
         ("x.csv", b"\xff\xfea\x00,", None, "neither UTF-8, UTF-16 nor Windows-1252"),
         ("x.xlsx", b"no workbook", None, "cannot be read as a workbook"),
+        ("x.csv", b"PK\x03\x04" + b"\0" * 600, None, "is a workbook"),
+        ("x.csv", b"a,b\n" + b" " * 2**20, None, "is larger than 1 MiB"),
     ],
 )
-def test_what_is_no_table_is_refused(tmp_path: Path, name: str, content: bytes, line: int | None, words: str) -> None:
+def test_what_is_no_table_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes, line: int | None, words: str
+) -> None:
+    monkeypatch.setattr(spreadsheets, "MAX_BYTES", 2**20)
     with pytest.raises(ConfigError) as caught:
         sheet(tmp_path, content, name)
     (problem,) = caught.value.problems
     assert (problem.line, words in problem.text) == (line, True)
-
-
-@pytest.mark.parametrize("name", ["none.csv", "none.xlsx"])
-def test_a_file_that_is_not_there(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ConfigError, match="the file does not exist"):
-        read_spreadsheet(tmp_path / name)
-
-
-@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_utf_16_without_a_mark_is_recognized(tmp_path: Path, encoding: str) -> None:
-    assert sheet(tmp_path, as_text(",").encode(encoding)).names == CELLS[0]
-
-
-def test_a_file_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spreadsheets, "MAX_BYTES", 2**20)
-    with pytest.raises(ConfigError, match="is larger than 1 MiB"):
-        sheet(tmp_path, b"a,b\n" + b" " * 2**20)
-
-
-@pytest.mark.parametrize("content", [b"\xd0\xcf\x11\xe0" + b"\0" * 600, b"PK\x03\x04" + b"\0" * 600])
-def test_a_workbook_with_another_suffix_is_refused(tmp_path: Path, content: bytes) -> None:
-    with pytest.raises(ConfigError, match="is a workbook"):
-        sheet(tmp_path, content)
-
-
-def test_spaces_and_invisible_characters_are_cleaned() -> None:
-    assert clean_cell(" two\n\u00a0lines\u200b ") == "two lines"
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
@@ -128,17 +98,12 @@ def test_spaces_and_invisible_characters_are_cleaned() -> None:
 @table(
     ("field", "number"),
     [
-        ("0.743", 0.743),
         (".5", 0.5),
-        ("5.", 5.0),
         ("\u22120.25", -0.25),
         ("7,43E-1", 0.743),
-        ("0,743", 0.743),
         ("1,000", 1.0),
         ("1,234.5", 1234.5),
         ("1.234,5", 1234.5),
-        ("1,234,567", 1234567.0),
-        ("1 234,5", 1234.5),
         ("1\u202f234,5", 1234.5),
         ("74.3%", 0.743),
         ("74,3 %", 0.743),
@@ -149,14 +114,14 @@ def test_numbers_are_read_as_they_were_meant(field: str, number: float) -> None:
     assert is_percentage(field) == field.endswith("%")
 
 
-@table("field", ["", " ", "-", "–", "—", "nan", "NaN", "NA", "N/A", "n/a", "#N/A", "null", "None"])
+@table("field", ["", " ", "-", "—", "NaN", "n/a", "#N/A", "null", "None"])
 def test_what_stands_for_no_value_is_missing(field: str) -> None:
     assert parse_number(field) is None
 
 
 @table(
     "field",
-    ["high", "inf", "-inf", "1e999", "1.2.3", "1,2,3", "12,34.5", "0x1", "=0.5", "1/2", "%", "5 %%", "1_000", "٣", "."],
+    ["high", "inf", "1e999", "1.2.3", "1,2,3", "12,34.5", "0x1", "=0.5", "1/2", "%", "1_000", "٣", "."],
 )
 def test_anything_else_is_no_number(field: str) -> None:
     with pytest.raises(ValueError, match=re.escape(field)):

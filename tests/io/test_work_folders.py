@@ -38,12 +38,6 @@ def leave(folder: Path) -> Path:
     return left
 
 
-def test_a_leftover_of_a_killed_process_is_removed(tmp_path: Path) -> None:
-    leave(tmp_path)
-    clear_leftovers(tmp_path)
-    assert not list(tmp_path.iterdir())
-
-
 def test_the_folder_of_a_living_process_stays(tmp_path: Path) -> None:
     with WorkFolder(tmp_path) as work:
         (work.path / "text").write_text("in progress")
@@ -54,21 +48,22 @@ def test_the_folder_of_a_living_process_stays(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_the_first_place_that_can_be_written_is_taken(tmp_path: Path) -> None:
-    with WorkFolder(tmp_path / "absent", tmp_path, tmp_path / "absent") as work:
-        assert work.path.parent == tmp_path
-    with pytest.raises(FileNotFoundError):
-        WorkFolder(tmp_path / "absent", tmp_path / "absent")
+def test_a_leftover_of_a_killed_process_is_removed_and_a_link_is_not_followed(tmp_path: Path) -> None:
+    leave(tmp_path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").touch()
+    (tmp_path / f"{PREFIX}12345678").symlink_to(tmp_path / "mine")
+    clear_leftovers(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"mine", f"{PREFIX}12345678"}
+    assert (tmp_path / "mine" / "file").exists()
 
 
 @pytest.mark.parametrize("is_there", [False, True])
 def test_older_output_that_was_being_replaced_goes_back_if_it_is_the_only_copy(tmp_path: Path, is_there: bool) -> None:
     left = leave(tmp_path)
-    (left / REPLACED / "report").mkdir(parents=True)
-    (left / REPLACED / "report" / "page").write_text("old")
-    if is_there:
-        (tmp_path / "report").mkdir()
-        (tmp_path / "report" / "page").write_text("new")
+    for place, text in ((left / REPLACED, "old"), (tmp_path, "new"))[: 1 + is_there]:
+        (place / "report").mkdir(parents=True)
+        (place / "report" / "page").write_text(text)
     clear_leftovers(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["report"]
     assert (tmp_path / "report" / "page").read_text() == ("new" if is_there else "old")
@@ -94,11 +89,3 @@ def test_a_folder_is_renamed_before_it_is_deleted(tmp_path: Path, monkeypatch: p
     delete_folder(folder)  # nothing happens
     delete_folder(dead)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_link_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "file").touch()
-    (tmp_path / f"{PREFIX}12345678").symlink_to(tmp_path / "mine")
-    clear_leftovers(tmp_path)
-    assert (tmp_path / "mine" / "file").exists()

@@ -8,13 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from medhelm.analysis.cost import cost_of
 from medhelm.domain import Completion, Failure, Message, Model, Price, Prompt, Request, Usage
 from medhelm.errors import BudgetError, Interrupted, ProviderError
-from medhelm.models.budget import Budget, charged, largest_cost_usd, largest_usage
+from medhelm.models.budget import Budget, largest_cost_usd, largest_usage
 from medhelm.models.provider import BilledError
 from tests.support import virtual_time
 from tests.support.cases import table
@@ -28,14 +26,10 @@ MILLION = 1_000_000
 @table(
     ("usage", "price", "dollars"),
     [
-        (Usage(), PRICE, 0.0),
-        (Usage(input=MILLION, cached_input=MILLION), PRICE, 0.5),
         (Usage(input=MILLION, cached_input=MILLION // 2), PRICE, 1.25),
-        (Usage(input=MILLION, cached_input=MILLION // 2), FULL_PRICE, 2.0),
         # reasoning is part of the output already
         (Usage(output=MILLION, reasoning=MILLION), PRICE, 8.0),
         (Usage(input=MILLION, cache_write=MILLION // 2), FULL_PRICE, 2.0),
-        (Usage(input=MILLION, cache_write=MILLION // 2), replace(PRICE, cache_write=2.5), 2.25),
         (Usage(input=MILLION, cached_input=MILLION // 2, cache_write=MILLION), replace(PRICE, cache_write=2.5), 1.5),
         # slips of a provider: more cached than read, and counts below zero
         (Usage(input=MILLION, cached_input=3 * MILLION), PRICE, 0.5),
@@ -44,18 +38,6 @@ MILLION = 1_000_000
 )
 def test_cost(usage: Usage, price: Price, dollars: float) -> None:
     assert cost_of(usage, price) == pytest.approx(dollars)
-
-
-counts = st.integers(min_value=0, max_value=10**9)
-prices = st.floats(min_value=0, max_value=1000)
-
-
-@given(counts, counts, counts, counts, prices, prices)
-def test_the_cost_of_two_calls_is_the_sum(a: int, b: int, c: int, d: int, price_in: float, price_out: float) -> None:
-    price = Price(input=price_in, output=price_out)
-    first, second = Usage(input=a, output=b), Usage(input=c, output=d)
-    assert cost_of(first, price) >= 0
-    assert cost_of(first + second, price) == pytest.approx(cost_of(first, price) + cost_of(second, price))
 
 
 def asked(text: str, max_tokens: int, **model: Any) -> Request:
@@ -95,7 +77,6 @@ MOST = 300 + 16 + 256 + 50
         (Completion(text="yes", usage=Usage(input=100, output=1)), 101, 101),
         (Completion(text="yes", usage=Usage(input=100)), 100, 150),  # a text without tokens
         (Completion(text="y" * 100, usage=Usage(input=100, output=2)), 102, 150),  # 50 characters a token
-        (Completion(text="yes", usage=Usage(input=1, output=1)), 2, MOST - 49),
         (Completion(text="yes"), 151, MOST),
         (Completion(failure=Failure("provider", "refusal", "no")), 0, 0),
         (Completion(failure=Failure("provider", "refusal", "no"), finish_reason="stop"), 0, MOST - 50),
@@ -115,7 +96,6 @@ def test_what_is_charged(outcome: Completion | BaseException | None, without: in
 @table(
     ("request_", "usage"),
     [
-        (asked("x" * 10, 50), Usage(input=10 + 16 + 256, output=50)),
         (asked("\N{SNOWMAN}" * 10, 50), Usage(input=30 + 16 + 256, output=50)),
         (asked("", 50, parameters={"max_tokens": 900, "n": 2}), Usage(input=16 + 256, output=1800)),
         (asked("", 50, parameters={"thinking": {"budget_tokens": 70}}), Usage(input=16 + 256, output=70)),
@@ -124,11 +104,9 @@ def test_what_is_charged(outcome: Completion | BaseException | None, without: in
 )
 def test_the_most_that_a_request_can_use(request_: Request, usage: Usage) -> None:
     assert largest_usage(request_) == usage
-
-
-def test_writing_to_a_cache_may_cost_more_than_reading() -> None:
-    price = Price(input=1.0, output=0.0, cache_write=1.25)
-    assert largest_cost_usd(asked("x" * 728, 50, price=price)) == pytest.approx(1000 * 1.25 / MILLION)
+    price = Price(input=1.0, output=0.0, cache_write=1.25)  # writing to a cache may cost more than reading
+    dear = replace(request_, model=replace(request_.model, price=price))
+    assert largest_cost_usd(dear) == pytest.approx(usage.input * 1.25 / MILLION)
 
 
 async def test_a_request_that_does_not_fit_waits_and_the_last_is_rejected() -> None:
@@ -170,18 +148,3 @@ async def test_a_stop_ends_the_wait_for_money() -> None:
             await waiting
     async with budget.purchase(ASKED, b""):  # what was not sent is free again
         pass
-
-
-@table(
-    ("completion", "expected"),
-    [
-        (Completion(text="yes", usage=Usage(input=7)), Usage(input=7)),
-        (Completion(text=""), Usage(input=101, output=50)),
-        (Completion(failure=Failure("provider", "refusal", "no")), Usage()),
-    ],
-)
-def test_a_service_that_reports_no_tokens_is_charged_the_most_it_can_have_used(
-    completion: Completion, expected: Usage
-) -> None:
-    assert charged(asked("x" * 300, 50), completion) == expected
-    assert completion.is_metered == (completion.usage == expected)

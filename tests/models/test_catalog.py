@@ -11,18 +11,11 @@ import pytest
 from medhelm.domain import POOL, Message, Model, Price, Prompt, Request
 from medhelm.errors import ConfigError, UserError
 from medhelm.models.catalog import defined_models, find_models
-from medhelm.models.keys import missing_key
 from medhelm.models.model_names import reasons
 from tests.support.cases import table
 
 KEYS = {"OPENAI_API_KEY": "sk-o", "AZURE_OPENAI_API_KEY": "az", "MEDHELM_API_KEY": "mh"}
 AZURE = {"AZURE_OPENAI_ENDPOINT": "https://x.openai.azure.com/"}
-
-
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No models.yaml lies around."""
-    monkeypatch.chdir(tmp_path)
 
 
 def find(name: str, environment: Mapping[str, str] | None = None, file: Path | None = None) -> Model:
@@ -42,29 +35,16 @@ BEDROCK = "https://bedrock-runtime.eu-central-1.amazonaws.com"
     ("name", "remote_name", "base_url"),
     [
         ("openai/gpt-4o", "gpt-4o", "https://api.openai.com/v1"),
-        ("openai/ft:gpt-4o:org::id", "ft:gpt-4o:org::id", "https://api.openai.com/v1"),
         (f"openai/Qwen/Qwen2.5@{LOCAL}/v1/", "Qwen/Qwen2.5", f"{LOCAL}/v1"),
-        (f"openai/Qwen/Qwen2.5@{LOCAL}/v1/chat/completions", "Qwen/Qwen2.5", f"{LOCAL}/v1"),
         ("openai/claude@20240620@https://gw.org/v1", "claude@20240620", "https://gw.org/v1"),
-        ("openai/claude@20240620", "claude@20240620", "https://api.openai.com/v1"),
         ("azure/d@https://x.openai.azure.com", "d", f"{OURS}/v1"),
-        ("azure/d@https://x.openai.azure.com?api-version=9", "d", f"{OURS}/deployments/d?api-version=9"),
-        (f"azure/d@{LOCAL}/openai/responses", "d", f"{LOCAL}/openai/v1"),
-        ("anthropic/claude-sonnet-4-5", "claude-sonnet-4-5", "https://api.anthropic.com/v1"),
-        ("anthropic/c@https://gw.org/", "c", "https://gw.org/v1"),
-        ("anthropic/c@https://gw.org/v1/chat/completions/", "c", "https://gw.org/v1"),
-        ("anthropic/c@https://gw.org/llm/v1/messages", "c", "https://gw.org/llm/v1"),
-        ("google/gemini-2.5-pro", "gemini-2.5-pro", "https://generativelanguage.googleapis.com/v1beta"),
-        (f"google/g@{LOCAL}", "g", f"{LOCAL}/v1beta"),
         (f"google/g@{LOCAL}/v1alpha/models/m:generateContent", "g", f"{LOCAL}/v1alpha"),
         ("vertex/g", "g", f"https://europe-west4-aiplatform.googleapis.com{PROJECT}"),
-        (f"vertex/g@{LOCAL}/v1", "g", f"{LOCAL}{PROJECT}"),
-        (f"vertex/g@{LOCAL}/v1/projects/x/locations/y/publishers/google/models/m:generateContent", "g",
-         f"{LOCAL}/v1/projects/x/locations/y"),
+        (f"vertex/g@{LOCAL}/v1/projects/x/publishers/google/models/m:generateContent", "g", f"{LOCAL}/v1/projects/x"),
         ("bedrock/arn:aws:bedrock:x:1:y/z", "arn:aws:bedrock:x:1:y/z", BEDROCK),
         (f"bedrock/a.b-v1:0@{LOCAL}/model/m/converse", "a.b-v1:0", LOCAL),
     ],
-)  # fmt: skip
+)
 def test_a_name_leads_to_a_model_at_an_address(name: str, remote_name: str, base_url: str) -> None:
     model = find(name, CLOUD)
     assert (model.provider, model.remote_name, model.base_url) == (name.partition("/")[0], remote_name, base_url)
@@ -75,39 +55,27 @@ def test_a_name_leads_to_a_model_at_an_address(name: str, remote_name: str, base
     [
         ("azure/d", AZURE, f"{OURS}/v1"),
         ("azure/d", {**AZURE, "AZURE_OPENAI_API_VERSION": "9"}, f"{OURS}/deployments/d?api-version=9"),
-        ("azure/d", {**AZURE, "OPENAI_API_VERSION": "8-preview"}, f"{OURS}/deployments/d?api-version=8-preview"),
-        ("bedrock/b", {"AWS_DEFAULT_REGION": "us-west-2"}, "https://bedrock-runtime.us-west-2.amazonaws.com"),
         ("bedrock/b", {"AWS_REGION": " ", "AWS_DEFAULT_REGION": "u-1"}, "https://bedrock-runtime.u-1.amazonaws.com"),
-        ("bedrock/b", {"AWS_REGION": "cn-north-1\n", "AWS_DEFAULT_REGION": "x"},
-         "https://bedrock-runtime.cn-north-1.amazonaws.com.cn"),
-        ("vertex/g", {**CLOUD, "GOOGLE_CLOUD_LOCATION": "global"},
-         "https://aiplatform.googleapis.com/v1/projects/my-project/locations/global"),
+        ("bedrock/b", {"AWS_REGION": "cn-north-1\n"}, "https://bedrock-runtime.cn-north-1.amazonaws.com.cn"),
+        (
+            "vertex/g",
+            {**CLOUD, "GOOGLE_CLOUD_LOCATION": "global"},
+            "https://aiplatform.googleapis.com/v1/projects/my-project/locations/global",
+        ),
     ],
-)  # fmt: skip
+)
 def test_an_address_is_found_through_the_environment(name: str, environment: Mapping[str, str], base_url: str) -> None:
     assert find(name, environment).base_url == base_url
 
 
-def test_local_models_need_nothing(tmp_path: Path) -> None:
-    for name in ("majority", "random", "lexical"):
-        model = find(f"baseline/{name}")
-        assert (model.provider, model.remote_name, model.base_url, model.key_variable) == ("baseline", name, "", "")
+def test_local_models_need_nothing() -> None:
+    model = find("baseline/majority")
+    assert (model.provider, model.remote_name, model.base_url, model.key_variable) == ("baseline", "majority", "", "")
     Path("r.jsonl").write_bytes(b"")
     first = find("replay/r.jsonl")
     assert (first.provider, first.remote_name, first.base_url) == ("replay", "r.jsonl", "")
-    assert find(f"replay/{tmp_path}/r.jsonl").remote_name == f"{tmp_path}/r.jsonl"
     Path("r.jsonl").write_bytes(b"other content")
     assert find("replay/r.jsonl") != first
-
-
-def test_this_machine_gets_openais_key_if_there_is_no_other() -> None:
-    for host in ("127.0.0.1", "localhost", "[::1]"):
-        name = f"openai/q@http://{host}:8000/v1"
-        assert find(name, {"OPENAI_API_KEY": "sk-o"}).key_variable == "OPENAI_API_KEY"
-        assert find(name, {"OPENAI_API_KEY": " "}).key_variable == ""
-        assert find(name).key_variable == ""
-        assert pool(f"{name},http://127.0.0.1:1/v1", {"OPENAI_API_KEY": "sk-o"}).key_variable == ""
-    assert find("openai/q@https://gw.org/v1", {"OPENAI_API_KEY": "sk-o"}).key_variable == ""
 
 
 def test_the_endpoint_of_the_environment_gets_azures_key() -> None:
@@ -120,31 +88,13 @@ def test_the_endpoint_of_the_environment_gets_azures_key() -> None:
 @table(
     ("name", "said"),
     [
-        ("opnai/gpt-4o", "unknown provider `opnai`. Did you mean `openai/gpt-4o`?"),
-        (
-            "mistral/large",
-            "one of openai, azure, anthropic, google, vertex, bedrock, hf, vllm, ollama, llamacpp, baseline, replay",
-        ),
+        ("mistral/large", "one of openai, azure, anthropic, google, vertex, bedrock, hf, vllm, ollama, llamacpp"),
         ("baseline/majorty", "unknown baseline. Did you mean `majority`?"),
-        ("baseline/best", "unknown baseline. Known: lexical, majority, random."),
-        ("openai/", "a name must follow `openai/`"),
-        ("openai/@http://127.0.0.1:1/v1", "the name before `@` is missing"),
         ("openai/q@127.0.0.1:8000/v1", "an address must begin with http:// or https://"),
-        ("openai/q@http://llm.hospital.org/v1", "insecure: true"),
-        ("openai/q@https://h/v1?api-version=1", "belongs to azure/DEPLOYMENT"),
         ("azure/d", "set AZURE_OPENAI_ENDPOINT"),
-        ("replay/none.jsonl", "none.jsonl cannot be read: No such file"),
-        ("replay/r.csv", "ends in .jsonl"),
         ("claude-sonnet-5", "Did you mean `anthropic/claude-sonnet-5`?"),
-        ("vertex/g", "set GOOGLE_CLOUD_PROJECT"),
-        ("bedrock/b", "set AWS_REGION"),
-        ("o4-mini", "Did you mean `openai/o4-mini`?"),
-        ("gemma-3-27b-it", "Did you mean `google/gemma-3-27b-it`?"),
         ("gpt-oss-120b", "openai/gpt-oss-120b@http://HOST:PORT/v1, or ollama/gpt-oss-120b for Ollama's."),
-        ("llama3.3", "openai/llama3.3@http://HOST:PORT/v1"),
-        ("anthropic", "`anthropic` is a provider: its model's name follows, as in anthropic/NAME."),
         ("openai/a, baseline/majority", "Repeat the option for each: --model A --model B"),
-        ("", "unknown"),
     ],
 )
 def test_a_name_that_leads_nowhere_says_why(name: str, said: str) -> None:
@@ -154,21 +104,11 @@ def test_a_name_that_leads_nowhere_says_why(name: str, said: str) -> None:
     assert said in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    ("environment", "said"),
-    [
-        ({"AZURE_OPENAI_ENDPOINT": "x.openai.azure.com"}, "AZURE_OPENAI_ENDPOINT: an address must begin with"),
-        ({**AZURE, "AZURE_OPENAI_API_VERSION": "a&b"}, "AZURE_OPENAI_API_VERSION is not a version"),
-    ],
-)
-def test_a_bad_environment_is_named(environment: Mapping[str, str], said: str) -> None:
-    with pytest.raises(UserError, match=said):
-        find("azure/d", environment)
-
-
-@pytest.mark.parametrize(
+@table(
     ("name", "variable", "value"),
     [
+        ("azure/d", "AZURE_OPENAI_ENDPOINT", "x.openai.azure.com"),
+        ("azure/d", "AZURE_OPENAI_API_VERSION", "a&b"),
         ("bedrock/b", "AWS_REGION", "a@evil.com"),
         ("vertex/g", "GOOGLE_CLOUD_LOCATION", "x.evil.com"),
         ("vertex/g", "GOOGLE_CLOUD_PROJECT", "../x"),
@@ -176,7 +116,7 @@ def test_a_bad_environment_is_named(environment: Mapping[str, str], said: str) -
 )
 def test_no_variable_leads_to_another_host(name: str, variable: str, value: str) -> None:
     with pytest.raises(UserError, match=variable):
-        find(name, {**CLOUD, variable: value})
+        find(name, {**CLOUD, **AZURE, variable: value})
 
 
 def test_the_order_is_kept_nothing_comes_twice_and_all_bad_names_are_named_at_once() -> None:
@@ -189,21 +129,17 @@ def test_the_order_is_kept_nothing_comes_twice_and_all_bad_names_are_named_at_on
 
 
 HIDDEN = """
-    o1  o3-mini-2025-01-31  openai/o3  codex-mini-latest  gpt-5  gpt-5.1-chat-latest  gpt-6  gpt-oss-120b
-    deepseek-ai/DeepSeek-R1  deepseek-reasoner  deepseek-v4-flash  QwQ-32B  Qwen3-235B-A22B-Thinking-2507  qwen3:8b
-    gemini-2.5-pro  gemini-3-pro-preview  claude-sonnet-5  claude-fable-5-1  us.anthropic.claude-sonnet-5-v1:0
-    us.deepseek.r1-v1:0  openai.gpt-oss-120b-1:0  kimi-k2.5  accounts/fireworks/models/kimi-k2p6  zai-org/glm-5
-    grok-4  grok-3-mini  MiniMaxAI/MiniMax-M2  medgemma-1.5-4b-it  nvidia/Nemotron-3-Nano  Olmo-3-7B-Think
-    ByteDance-Seed/Seed-OSS-36B-Instruct  HuatuoGPT-o1-8B  Baichuan-M2-32B  II-Medical-8B  Apriel-1.5-15b-Thinker
+    o1  o3-mini-2025-01-31  openai/o3  gpt-5.1-chat-latest  gpt-6  gpt-oss-120b  deepseek-ai/DeepSeek-R1  QwQ-32B
+    deepseek-v4-flash  Qwen3-235B-A22B-Thinking-2507  qwen3:8b  gemini-2.5-pro  claude-sonnet-5  us.deepseek.r1-v1:0
+    us.anthropic.claude-sonnet-5-v1:0  openai.gpt-oss-120b-1:0  accounts/fireworks/models/kimi-k2p6  zai-org/glm-5
+    grok-3-mini  MiniMaxAI/MiniMax-M2  medgemma-1.5-4b-it  nvidia/Nemotron-3-Nano  HuatuoGPT-o1-8B  Baichuan-M2-32B
 """
 """Names of models that reason unseen before they answer."""
 
 OPEN = """
-    gemini-2.5-flash-lite  gemini-2.0-flash  claude-opus-4-8  claude-sonnet-4-5-20250929  claude-3-5-sonnet-20241022
-    us.anthropic.claude-sonnet-4-5-20250929-v1:0  amazon.nova-lite-v1:0  gpt-5-chat  gpt-4o-2024-05-13  gpt-35-turbo
-    olmo-2  o  o200k  deepseek-chat  deepseek-v3.1  my-o3-mini  moonshotai/Kimi-K2-Instruct  glm-4-9b-chat
-    Qwen/Qwen3-4B-Instruct-2507  Qwen3-Coder-30B-A3B-Instruct  Qwen2.5-7B-Instruct  grok-4-fast-non-reasoning  grok-3
-    medgemma-27b-text-it  Llama-3.3-70B-Instruct
+    gemini-2.5-flash-lite  claude-opus-4-8  us.anthropic.claude-sonnet-4-5-20250929-v1:0  gpt-5-chat  gpt-35-turbo
+    olmo-2  o  o200k  deepseek-v3.1  my-o3-mini  moonshotai/Kimi-K2-Instruct  glm-4-9b-chat  grok-3
+    Qwen/Qwen3-4B-Instruct-2507  Qwen3-Coder-30B-A3B-Instruct  Qwen2.5-7B-Instruct  medgemma-27b-text-it
 """
 """Names that look like theirs."""
 
@@ -217,8 +153,9 @@ def test_reasoning_models_are_known_by_name(name: str, hidden: bool) -> None:
 # --- models.yaml ------------------------------------------------------------------------------------------------------
 
 DEFINED = """\
-ward: {base_url: 'http://127.0.0.1:8000/v1', model: Qwen/Qwen3-8B, reasoning: true, reasoning_effort: low, window: 1000,
-       max_tokens: 50, max_concurrency: 2, price: {input: 1, output: 2}, parameters: {top_p: 0.9}, key: WARD_KEY}
+ward: {base_url: 'http://gpu.hospital.org:8000/v1/', insecure: true, model: Qwen/Qwen3-8B, key: WARD_KEY,
+       reasoning: true, reasoning_effort: low, window: 1000, max_tokens: 50, max_concurrency: 2, structured: false,
+       price: {input: 1, output: 2.5, cached_input: 0}, parameters: {top_p: 0.9, stop: null, x: {y: false}}}
 openai/gpt-4o: {price: {input: 9, output: 9}}
 openai/o3-mini: {reasoning: false}
 far: {base_url: 'https://gw.org/v1'}
@@ -240,32 +177,28 @@ def test_a_defined_model_has_all_it_was_given(file: Path) -> None:
         name="ward",
         provider="openai",
         remote_name="Qwen/Qwen3-8B",
-        base_url="http://127.0.0.1:8000/v1",
+        base_url="http://gpu.hospital.org:8000/v1",
         key_variable="WARD_KEY",
         reasoning=True,
         reasoning_effort="low",
         window=1000,
         max_tokens=50,
         max_concurrency=2,
-        price=Price(input=1.0, output=2.0, source="models.yaml"),
-        parameters={"top_p": 0.9},
+        structured=False,
+        price=Price(input=1.0, output=2.5, cached_input=0.0, source="models.yaml"),
+        parameters={"top_p": 0.9, "stop": None, "x": {"y": False}},
         scope="ward",
     )
 
 
-def test_definitions_may_change_known_models(file: Path) -> None:
-    model = find("openai/gpt-4o", file=file)
-    assert (model.remote_name, model.base_url) == ("gpt-4o", "https://api.openai.com/v1")
-    assert (model.key_variable, model.price) == ("OPENAI_API_KEY", Price(input=9.0, output=9.0, source="models.yaml"))
+def test_definitions_may_change_known_models_and_what_they_leave_out_follows_the_rules(file: Path) -> None:
+    known, far, azure = (find(name, KEYS, file) for name in ("openai/gpt-4o", "far", "az"))
+    assert (known.remote_name, known.base_url) == ("gpt-4o", "https://api.openai.com/v1")
+    assert (known.key_variable, known.price) == ("OPENAI_API_KEY", Price(input=9.0, output=9.0, source="models.yaml"))
     assert not find("openai/o3-mini", file=file).reasoning
-
-
-def test_what_a_definition_leaves_out_follows_the_rules(file: Path) -> None:
-    far = find("far", KEYS, file)
     assert (far.remote_name, far.key_variable, far.reasoning) == ("far", "MEDHELM_API_KEY", False)
-    assert find("az", KEYS, file).base_url == "https://x.openai.azure.com/openai/v1"
-    assert find("az", KEYS, file).key_variable == "AZURE_OPENAI_API_KEY"
-    assert find("az2", AZURE, file).base_url == "https://x.openai.azure.com/openai/v1"
+    assert (azure.base_url, azure.key_variable) == (f"{OURS}/v1", "AZURE_OPENAI_API_KEY")
+    assert find("az2", AZURE, file).base_url == f"{OURS}/v1"
     with pytest.raises(UserError, match="model `az2`: set AZURE_OPENAI_ENDPOINT"):
         find("az2", file=file)
 
@@ -280,89 +213,40 @@ def test_models_yaml_is_the_one_that_was_named_or_lies_in_this_folder(file: Path
     assert find("ward").remote_name == "usual"
     assert find("ward", {"MEDHELM_MODELS": str(file)}).remote_name == "Qwen/Qwen3-8B"
     assert find("ward", {"MEDHELM_MODELS": str(usual)}, file).remote_name == "Qwen/Qwen3-8B"
-    usual.write_text("ward: {modle: x}\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"line 1  ward.modle: unknown key. Did you mean `model`\?"):
-        find("baseline/random")
     with pytest.raises(UserError, match=r"model `wards`: unknown. Did you mean `ward`\?"):
         find("wards", file=file)
 
 
 def test_all_that_can_be_listed(file: Path) -> None:
     """A definition that leads nowhere hides no other."""
-    models, problems = defined_models(file=file, environment={**KEYS, **AZURE})
-    names = [model.name for model in models]
-    assert problems == []
-    assert names[:2] == ["ward", "openai/gpt-4o"]
-    assert names[-3:] == ["baseline/majority", "baseline/random", "baseline/lexical"]
-    file.write_text(
-        "a: {provider: azure}\nb: {base_url: http://127.0.0.1:1/v1}\nc: {provider: bedrock}\n", encoding="utf-8"
-    )
     models, problems = defined_models(file=file, environment={})
-    assert [model.name for model in models if model.provider != "baseline"] == ["b"]
-    assert [problem.partition(":")[0] for problem in problems] == ["model `a`", "model `c`"]
+    assert [model.name for model in models[:2]] == ["ward", "openai/gpt-4o"]
+    assert [model.name for model in models[-3:]] == ["baseline/majority", "baseline/random", "baseline/lexical"]
+    assert [problem.partition(":")[0] for problem in problems] == ["model `az2`"]
 
 
 def test_a_name_with_an_address_can_be_defined(file: Path) -> None:
     """People give a window to the very name that they use."""
     name = "openai/m@http://127.0.0.1:8000/v1"
     file.write_text(f"{name}: {{window: 4096}}\n", encoding="utf-8")
-    (model,) = find_models([name], file=file, environment={})
-    (plain,) = find_models([name], file=None, environment={})
-    assert model == replace(plain, window=4096)
+    assert find(name, file=file) == replace(find(name), window=4096)
 
 
-@pytest.mark.parametrize("hidden", ["me:hunter2@host.org/v1", "host.org/v1?key=hunter2", "host.org/v1#hunter2"])
-def test_what_people_put_into_addresses_is_not_repeated(hidden: str) -> None:
-    with pytest.raises(UserError) as raised:
-        find_models([f"openai/m@https://{hidden}"], file=None, environment={})
-    assert "hunter2" not in str(raised.value)
-    assert "host.org" in str(raised.value)
+THINKING = {
+    "anthropic/claude-opus-4-8: {parameters: {thinking: {type: adaptive}}}": True,
+    "anthropic/claude-sonnet-5: {parameters: {thinking: {type: disabled}}}": False,
+    "calm: {provider: google, model: gemini-2.5-flash, parameters: {thinkingConfig: {thinkingBudget: 0}}}": False,
+    "eager: {provider: google, model: gemini-2.5-flash-lite, parameters: {thinkingConfig: {thinkingBudget: 9}}}": True,
+    "aws: {provider: bedrock, model: 'a.b-v1:0', parameters: {thinking: {type: enabled}}}": True,
+}
+"""A model with parameters -> whether it reasons."""
 
 
-@pytest.mark.parametrize(
-    ("environment", "said"),
-    [
-        ({}, "openai/gpt-4o needs a key: set the environment variable OPENAI_API_KEY."),
-        ({"OPENAI_API_KEY": "sk-a\nsk-b"}, "the value of OPENAI_API_KEY has more than one word or line"),
-        ({"OPENAI_API_KEY": "sk-\N{SNOWMAN}"}, "the value of OPENAI_API_KEY contains characters that keys never have"),
-        ({"OPENAI_API_KEY": "sk-a\n"}, None),
-    ],
-)
-def test_a_missing_key_is_named_and_a_bad_one_not_repeated(environment: Mapping[str, str], said: str | None) -> None:
-    assert missing_key(find("openai/q@http://127.0.0.1:1/v1"), {}) is None
-    text = missing_key(find("openai/gpt-4o"), environment)
-    assert (text is None) == (said is None)
-    assert said is None or said in (text or "")
-    assert "sk-" not in (text or "")
-
-
-MORE = """\
-anthropic/claude-opus-4-8: {max_tokens: 9000, parameters: {thinking: {type: adaptive}}}
-anthropic/claude-sonnet-5: {parameters: {thinking: {type: disabled}}}
-calm: {provider: google, model: gemini-2.5-flash, parameters: {thinkingConfig: {thinkingBudget: 0}}}
-eager: {provider: google, model: gemini-2.5-flash-lite, parameters: {thinkingConfig: {thinkingBudget: 512}}}
-ours: {provider: anthropic, model: claude-x, base_url: 'https://gw.org', key: GW_KEY}
-aws: {provider: bedrock, model: 'a.b-v1:0', parameters: {thinking: {type: enabled, budget_tokens: 1024}}}
-"""
-
-
-@pytest.mark.parametrize(
-    ("name", "thinks"),
-    [
-        ("anthropic/claude-opus-4-8", True),
-        ("anthropic/claude-sonnet-5", False),
-        ("calm", False),
-        ("eager", True),
-        ("ours", False),
-        ("aws", True),
-    ],
-)
-def test_parameters_turn_thought_on_and_off(tmp_path: Path, name: str, thinks: bool) -> None:
+@pytest.mark.parametrize(("entry", "thinks"), THINKING.items())
+def test_parameters_turn_thought_on_and_off(tmp_path: Path, entry: str, thinks: bool) -> None:
     path = tmp_path / "more.yaml"
-    path.write_text(MORE, encoding="utf-8")
-    model = find(name, CLOUD, path)
-    assert model.reasoning == thinks
-    assert name != "ours" or (model.base_url, model.key_variable) == ("https://gw.org/v1", "GW_KEY")
+    path.write_text(entry, encoding="utf-8")
+    assert find(entry.partition(":")[0], CLOUD, path).reasoning == thinks
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -370,11 +254,8 @@ def test_parameters_turn_thought_on_and_off(tmp_path: Path, name: str, thinks: b
     ("entry", "key"),
     [
         ("openai/gpt-4o: {model: gpt-4o, base_url: 'https://evil.example/v1', key: OPENAI_API_KEY}", "`base_url`"),
-        ("openai/gpt-4o: {base_url: 'http://127.0.0.1:8000/v1'}", "`base_url`"),
         ("openai/gpt-4o@https://gw.org/v1: {base_url: 'https://evil.example/v1'}", "`base_url`"),
         ("anthropic/claude-sonnet-5: {model: claude-haiku-4-5}", "`model`"),
-        ("anthropic/claude-sonnet-5: {provider: openai}", "`provider`"),
-        ("ollama/llama3: {base_url: 'https://evil.example/v1'}", "`base_url`"),
         ("azure/d: {provider: azure, base_url: 'https://evil.example'}", "`base_url`"),
     ],
 )
@@ -386,32 +267,11 @@ def test_names_of_providers_cannot_be_moved(tmp_path: Path, entry: str, key: str
 
 
 @pytest.mark.parametrize(
-    ("entry", "told"),
-    [
-        (
-            "base_url: 'https://evil.example/v1', key: OPENAI_API_KEY",
-            "OPENAI_API_KEY belongs to OpenAI, .* evil.example",
-        ),
-        ("base_url: 'https://evil.example', key: AWS_SECRET_ACCESS_KEY", "AWS_SECRET_ACCESS_KEY belongs to "),
-        ("provider: anthropic, model: claude-x, key: OPENAI_API_KEY", "OPENAI_API_KEY belongs to OpenAI, .* Anthropic"),
-    ],
-)
-def test_a_file_that_is_found_sends_no_provider_key_elsewhere(tmp_path: Path, entry: str, told: str) -> None:
-    path = tmp_path / "models.yaml"
-    path.write_text(f"ours: {{{entry}}}\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match=f"line 1  ours: `key` {told}"):
-        find("baseline/random")
-    assert find("ours", file=path).name == "ours"
-
-
-@pytest.mark.parametrize(
     ("entry", "notice"),
     [
-        ("{base_url: 'https://gw.org/v1', key: MY_KEY}", "the key in MY_KEY to https://gw.org"),
         ("{base_url: 'https://gw.org/v1'}", "the key in MEDHELM_API_KEY to https://gw.org"),
         ("{model: gpt-4o, key: MY_KEY}", "the key in MY_KEY to https://api.openai.com"),
         ("{base_url: 'http://127.0.0.1:8000/v1'}", ""),
-        ("{model: gpt-4o, price: {input: 1, output: 1}}", ""),
     ],
 )
 def test_a_file_that_is_found_says_where_keys_go(tmp_path: Path, entry: str, notice: str) -> None:
@@ -444,23 +304,20 @@ def test_neither_name_nor_digests_of_a_pool_depend_on_its_servers(tmp_path: Path
     Path("models.yaml").write_text(
         f"ours: {{model: q, base_url: [{ONE}]}}\nfiled: {{model: q, endpoints: endpoints.txt}}\n"
     )
-    found = [pool(f"openai/q@{ONE},{TWO}"), pool(f"openai/q@{TWO}, {THREE}"), pool("openai/q@file:endpoints.txt")]
-    own = [pool(f"ours2=openai/q@{ONE},{TWO}"), pool("ours2=openai/q@file:endpoints.txt")]
+    names = [f"openai/q@{ONE},{TWO}", f"openai/q@{TWO}, {THREE}", "openai/q@file:endpoints.txt"]
+    found, own = [pool(name) for name in names], [pool(f"ours2={name}") for name in names]
     prompt = Prompt((Message("user", "?"),))
     for alike in (found, own):
-        assert len({model.name for model in alike}) == 1
-        assert len({model.digest for model in alike}) == 1
+        assert len({(model.name, model.digest) for model in alike}) == 1
         assert len({Request(model=model, prompt=prompt, max_tokens=1).digest for model in alike}) == 1
-    assert {model.name for model in found} == {"openai/q@pool"}
-    assert found[0].base_url == POOL
-    assert found[0].addresses == (ONE, TWO)
-    assert found[2].addresses == (ONE, THREE)
-    assert found[2].endpoints_file == str(tmp_path / "endpoints.txt")
+    first, _, filed = found
+    assert (first.name, first.base_url, first.addresses) == ("openai/q@pool", POOL, (ONE, TWO))
+    assert (filed.addresses, filed.endpoints_file) == ((ONE, THREE), str(tmp_path / "endpoints.txt"))
     assert pool("ours").addresses == (ONE,)
     assert (pool("filed").addresses, pool("filed").name) == ((ONE, THREE), "filed")
     alone = pool(f"openai/q@{ONE}")
-    assert alone.addresses == (ONE,)
-    assert alone.digest != found[0].digest
+    assert (alone.addresses, alone.digest == first.digest) == ((ONE,), False)
+    assert pool(names[0], {"OPENAI_API_KEY": "sk-o"}).key_variable == "", "which one server of this machine gets"
 
 
 @pytest.mark.parametrize(
@@ -468,23 +325,15 @@ def test_neither_name_nor_digests_of_a_pool_depend_on_its_servers(tmp_path: Path
     [
         (f"openai/q@{ONE},{ONE}", "address 2, `http://127.0.0.1:8000/v1`, occurs twice"),
         (f"openai/q@{ONE},https://gpu.example/v1", "must all have http://, or all https://"),
-        (f"openai/q@{ONE},http://gpu.example/v1", "address 2, `http://gpu.example/v1`: http:// would send questions"),
         (f"openai/q@{ONE},http://me:secret@node/v1", "address 2, `http://node/v1`: an address must not contain a user"),
-        (f"openai/q@{ONE},", "address 2, ``: an address must begin with http://"),
         (f"ollama/q@{ONE},{TWO}", "several servers can serve openai/NAME only"),
         ("openai/q@pool", "write the addresses of the pool after `@`"),
-        ("openai/q@file:", "the name of a file with addresses must follow `@file:`"),
         ("openai/q@file:absent.txt", "absent.txt cannot be read: No such file or directory."),
-        ("openai/q@file:empty.txt", "holds no address"),
-        ("openai/q@file:wrong.txt", "line 2  `nonsense`: an address must begin with http://"),
         ("openai/q@file:wrong.txt", "line 3  `http://node/v1`: an address must not contain a user name"),
-        ("openai/q@file:bytes.txt", "is not a text in UTF-8"),
     ],
 )
 def test_pools_that_cannot_be(name: str, says: str) -> None:
-    Path("empty.txt").write_text("# none yet\n")
     Path("wrong.txt").write_text(f"{ONE}\nnonsense\nhttp://me:secret@node/v1\n")
-    Path("bytes.txt").write_bytes(b"\xff\xfe")
     with pytest.raises(UserError) as raised:
         pool(name)
     assert says in str(raised.value)

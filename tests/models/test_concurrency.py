@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import random
+import resource
 from collections.abc import Awaitable, Callable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medhelm.errors import ProviderError
-from medhelm.models.concurrency import ConcurrencyLimiter
+from medhelm.errors import ProviderError, UserError
+from medhelm.models import concurrency
+from medhelm.models.concurrency import ConcurrencyLimiter, ConnectionLimit, limit_connections
 from tests.support import virtual_time
+from tests.support.stores import hosted_model
 
 run_test = virtual_time.run
 OVERLOAD = ProviderError("rate_limit", "too many", retryable=True, overloaded=True)
 TIMEOUT = ProviderError("timeout", "no answer", retryable=True)
 OTHERS: list[Exception] = [
-    ProviderError("malformed_reply", "garbage", retryable=True),
     ProviderError("bad_request", "no"),
     ProviderError("connection", "reset", retryable=True),
     RuntimeError("something else"),
@@ -41,6 +42,10 @@ async def once(limiter: ConcurrencyLimiter, seconds: float = 1.0, error: Excepti
             raise
 
 
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
 async def together(count: int, ask: Callable[[], Awaitable[None]]) -> None:
     await asyncio.gather(*[ask() for _ in range(count)])
 
@@ -48,66 +53,33 @@ async def together(count: int, ask: Callable[[], Awaitable[None]]) -> None:
 # --- growing ----------------------------------------------------------------------------------------------------------
 
 
-async def test_it_doubles_until_the_first_overload() -> None:
+async def test_it_doubles_until_the_maximum_which_may_be_lowered() -> None:
     """A service that answers any number at once, in one second: 4, 8, 16 ... in flight until the maximum."""
     found = limiter(4, 100)
-    clock = asyncio.get_running_loop().time
-    seen: dict[float, int] = {}
-
-    async def ask() -> None:
-        async with found.slot():
-            seen[clock()] = found.in_flight
-            await asyncio.sleep(1.0)
-
-    await together(400, ask)
-    assert [seen[float(second)] for second in range(6)] == [4, 8, 16, 32, 64, 100]
+    await together(4 + 8 + 16 + 32 + 64, lambda: once(found))
+    assert (found.limit, found.in_flight, now()) == (100, 0, 5.0)
+    found.lower_maximum(200)
     assert found.limit == 100
-    assert found.in_flight == 0
-
-
-@pytest.mark.parametrize(("start", "maximum", "limit"), [(0, 0, 1), (-5, 3, 1), (8, 4, 4), (3, 3, 3), (1, 64, 1)])
-def test_the_start_is_within_bounds(start: int, maximum: int, limit: int) -> None:
-    assert ConcurrencyLimiter(start, maximum).limit == limit
-
-
-async def test_a_lower_maximum_counts_from_now_on_and_a_higher_one_never() -> None:
-    found = limiter(32, 64)
-    found.lower_maximum(100)
-    assert found.limit == 32
     found.lower_maximum(5)
-    assert found.limit == 5
-    most = 0
-
-    async def ask() -> None:
-        nonlocal most
-        async with found.slot():
-            most = max(most, found.in_flight)
-            await asyncio.sleep(1.0)
-
-    await together(100, ask)
-    assert most == 5
+    await together(100, lambda: once(found))
+    assert (found.limit, now()) == (5, 25.0)
 
 
 # --- shrinking --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("error", [OVERLOAD, TIMEOUT], ids=["overload", "timeout"])
-async def test_an_overload_halves_once_per_round_trip(error: ProviderError) -> None:
+async def test_an_overload_halves_once_per_round_trip_and_other_errors_change_nothing(error: ProviderError) -> None:
     found = limiter(32, 32)
+    for other in OTHERS:
+        await once(found, error=other)
     await together(32, lambda: once(found, error=error))  # all of one round: they say the same thing
     assert found.limit == 16
     await together(16, lambda: once(found, error=error))
     assert found.limit == 8
     for _ in range(10):
         await once(found, error=error)
-    assert found.limit == 1
-
-
-@pytest.mark.parametrize("error", OTHERS, ids=lambda error: getattr(error, "code", "other"))
-async def test_other_errors_change_nothing(error: Exception) -> None:
-    found = limiter(8, 32)
-    await together(8, lambda: once(found, error=error))
-    assert (found.limit, found.in_flight) == (8, 0)
+    assert (found.limit, found.in_flight) == (1, 0)
 
 
 async def test_after_an_overload_it_grows_back_halfway_and_beyond_by_one_per_window() -> None:
@@ -119,32 +91,16 @@ async def test_after_an_overload_it_grows_back_halfway_and_beyond_by_one_per_win
         assert found.limit == limit
 
 
-async def test_successes_from_before_a_halving_do_not_count() -> None:
-    found = limiter(4, 64)
-
-    async def slow() -> None:
-        await once(found, seconds=10.0)
-
-    before = [asyncio.ensure_future(slow()) for _ in range(3)]
-    await asyncio.sleep(0)
-    for _ in range(4):
-        await once(found, error=OVERLOAD)
-    assert found.limit == 2
-    await asyncio.gather(*before)
-    assert found.limit == 2
-
-
 # --- pausing ----------------------------------------------------------------------------------------------------------
 
 
 async def test_a_pause_holds_all_requests_and_keeps_the_order() -> None:
     found = limiter(2, 2)
-    clock = asyncio.get_running_loop().time
     started: list[tuple[int, float]] = []
 
     async def ask(number: int) -> None:
         async with found.slot():
-            started.append((number, clock()))
+            started.append((number, now()))
             await asyncio.sleep(1.0)
 
     found.pause(30.0)
@@ -159,42 +115,6 @@ async def test_a_pause_holds_all_requests_and_keeps_the_order() -> None:
 
 
 # --- order, and people who leave --------------------------------------------------------------------------------------
-
-
-async def test_first_come_first_served() -> None:
-    found = limiter(3, 3)
-    order: list[int] = []
-
-    async def ask(number: int) -> None:
-        async with found.slot():
-            order.append(number)
-            await asyncio.sleep(random.Random(number).random())
-
-    await asyncio.gather(*[ask(number) for number in range(200)])
-    assert order == list(range(200))
-
-
-@pytest.mark.parametrize("moment", ["queued", "inside", "paused", "just let in"])
-async def test_a_slot_is_not_lost_with_a_canceled_request(moment: str) -> None:
-    found = limiter(1, 1)
-    if moment == "paused":
-        found.pause(10.0)
-    first = asyncio.ensure_future(once(found, seconds=0.5))
-    second = asyncio.ensure_future(once(found))
-    third = asyncio.ensure_future(once(found))
-    await asyncio.sleep(0.1)
-    if moment == "just let in":
-        await first  # the second has got its place, but has not run since
-        second.cancel()
-    elif moment == "queued":
-        second.cancel()
-    else:
-        first.cancel()
-    await asyncio.wait([first, second, third])
-    assert sum(task.cancelled() for task in (first, second, third)) == 1
-    assert not third.cancelled()
-    assert found.in_flight == 0
-    await once(found)
 
 
 steps = st.lists(
@@ -242,3 +162,51 @@ def test_the_maximum_always_holds_and_every_request_gets_its_turn(
         assert found.in_flight == inside == 0
 
     virtual_time.run(main())
+
+
+NONE = resource.RLIM_INFINITY
+
+
+# --- limit on open files ----------------------------------------------------------------------------------------------
+
+
+def limited(
+    monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, *, wanted: int | None = None, file: str = ""
+) -> tuple[ConnectionLimit, list[str], list[int]]:
+    """Ask for connections with 10 open files and 2 models; return the limit, the notes and the limits set.
+
+    This system refuses more than 1,000 files.
+    """
+    notes, given = list[str](), list[int]()
+
+    def set_limit(_: int, limits: tuple[int, int]) -> None:
+        if limits[0] > 1000:
+            raise ValueError("not allowed to raise maximum limit")
+        given.append(limits[0])
+
+    monkeypatch.setattr(concurrency, "_open_now", lambda: 10)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
+    monkeypatch.setattr(resource, "setrlimit", set_limit)
+    models = [hosted_model(f"openai/m{i}", base_url=f"http://127.0.0.1:{i}", endpoints_file=file) for i in range(2)]
+    return limit_connections(models, wanted, 128, notes.append), notes, given
+
+
+def test_limit_on_open_files_is_raised_or_respected_and_a_lower_number_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found, notes, given = limited(monkeypatch, 256, NONE)
+    assert (found.per_endpoint, notes, given) == (128, [], [302])
+    assert limited(monkeypatch, 256, NONE, wanted=600)[0] == ConnectionLimit(210, 105)
+    found, (note,), given = limited(monkeypatch, 64, 64, wanted=256)
+    assert (found, given) == (ConnectionLimit(18, 9), [64])
+    assert note == (
+        "--concurrency 256 is lowered to 9: at most 9 requests at once are sent to each endpoint. This process may "
+        "open 64 files (`ulimit -n`); `ulimit -n 1116` before the command allows more."
+    )
+    with pytest.raises(UserError, match=r"may open 40 files \(`ulimit -n`\).* Nothing was sent"):
+        limited(monkeypatch, 40, 40)
+
+
+def test_room_for_servers_that_join_later_is_tried_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert limited(monkeypatch, 1024, 1024, file="endpoints.txt") == (ConnectionLimit(978, 128), [], [])
+    assert limited(monkeypatch, 64, 64, file="endpoints.txt")[0] == ConnectionLimit(18, 9)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,17 +17,12 @@ from medhelm.results.published.boards import load_results
 DAY = date(2025, 9, 1)
 
 
-def model(name: str, **settings: object) -> Model:
+def model(name: str, **settings: Any) -> Model:
     """A model by its name, at OpenAI unless it says where."""
     provider, _, rest = name.partition("/")
     remote, _, address = rest.partition("@")
-    known = {
-        "provider": provider,
-        "remote_name": remote,
-        "base_url": address or "https://api.openai.com/v1",
-        **settings,
-    }
-    return Model(name=name, **known)  # type: ignore[arg-type]
+    base_url = address or "https://api.openai.com/v1"
+    return Model(name=name, provider=provider, remote_name=remote, base_url=base_url, **settings)
 
 
 def book(tmp_path: Path, text: str) -> PriceBook:
@@ -39,7 +35,6 @@ def book(tmp_path: Path, text: str) -> PriceBook:
 def problems(tmp_path: Path, text: str) -> list[tuple[int | None, str]]:
     with pytest.raises(ConfigError) as caught:
         book(tmp_path, text)
-    assert caught.value.exit_code == 2
     return [(problem.line, problem.text) for problem in caught.value.problems]
 
 
@@ -58,36 +53,20 @@ OURS = """\
 """
 
 
-@pytest.mark.parametrize(
-    ("asked", "expected"),
-    [
-        ("openai/gpt-4o", (1.0, 2.0)),
-        ("openai/gpt-4o@http://127.0.0.1:8000/v1", (0.1, 0.2)),
-        ("openai/gpt-4o@https://gateway.hospital.org/v1", (1.0, 2.0)),
-        ("azure/gpt-4o", None),
-        ("openai/meta-llama/Llama-3.3-70B-Instruct@http://127.0.0.1:8000/v1", (0.0, 0.5)),
-        ("openai/o3", (2.0, 8.0)),
-    ],
-)
-def test_names_from_the_most_exact_to_what_the_server_calls_it(
-    tmp_path: Path, asked: str, expected: tuple[float, float] | None
-) -> None:
+def test_names_from_the_most_exact_to_what_the_server_calls_it_and_both_days_of_a_period_count(tmp_path: Path) -> None:
     found = book(tmp_path, "\ufeff" + OURS)
-    assert of(found.price_of(model(asked), DAY)) == expected
+    local = "@http://127.0.0.1:8000/v1"
+    expected = {
+        "openai/gpt-4o": (1.0, 2.0),
+        f"openai/gpt-4o{local}": (0.1, 0.2),
+        "azure/gpt-4o": None,
+        f"openai/meta-llama/Llama-3.3-70B-Instruct{local}": (0.0, 0.5),
+    }
+    assert {name: of(found.price_of(model(name), DAY)) for name in expected} == expected
     assert found.entries[0].price == Price(input=1.0, output=2.0, source="prices.yaml: our contract")
     assert found.entries[2].price.cache_write == 0.2
-
-
-@pytest.mark.parametrize(
-    ("day", "expected"),
-    [
-        (date(2025, 6, 9), (10.0, 40.0)),
-        (date(2025, 6, 10), (2.0, 8.0)),
-        (date(2026, 1, 1), None),
-    ],
-)
-def test_both_days_of_a_period_count(tmp_path: Path, day: date, expected: tuple[float, float] | None) -> None:
-    assert of(book(tmp_path, OURS).price_of(model("openai/o3"), day)) == expected
+    days = (date(2025, 6, 9), date(2025, 6, 10), date(2026, 1, 1))
+    assert [of(found.price_of(model("openai/o3"), day)) for day in days] == [(10.0, 40.0), (2.0, 8.0), None]
 
 
 def test_books_go_before_models_yaml_and_before_the_lists(tmp_path: Path) -> None:
@@ -107,60 +86,27 @@ def test_books_go_before_models_yaml_and_before_the_lists(tmp_path: Path) -> Non
     assert of(price_of(model("openai/gpt-4o-mini"), DAY, [ours])) == (0.15, 0.6)
 
 
-# --- the paper's prices -----------------------------------------------------------------------------------------------
-
-
-def test_the_jury_of_the_paper_costs_6_21_and_25_71() -> None:
-    (paper,) = read_price_books(["paper-2025-05-12"])
-    judges = ["gpt-4o-2024-05-13", "meta/llama-3.3-70b-instruct", "claude-3-7-sonnet-20250219"]
-    found = [paper.price_of(model(f"openai/{judge}"), DAY) for judge in judges]
-    assert sum(price.input for price in found if price) == pytest.approx(6.21)
-    assert sum(price.output for price in found if price) == pytest.approx(25.71)
-    assert all(price and "12 May 2025" in price.source for price in found)
-
-
 # --- what is wrong with a file ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("written", ["1,000", "5%", "$2.50", "'2.5'", ".nan", "free"])
-def test_what_is_no_number(tmp_path: Path, written: str) -> None:
-    (first, second) = problems(tmp_path, f"- model: a\n  input: -1\n  output: {written}\n")
-    assert (first[0], second[0]) == (2, 3)
-    assert second[1].startswith("[0].output: must be a")
-    assert "US dollars per million tokens" in second[1]
 
 
 @pytest.mark.parametrize(
     ("entry", "words"),
     [
-        ("{model: a, input: -1, output: 2}", "[0].input: must be at least 0, is the number -1."),
+        *((f"{{model: a, input: 1, output: {text}}}", "[0].output: must be a") for text in ("5%", "'2.5'", ".nan")),
         ("{model: a, input: 2.5e-06, output: 2}", "looks like a price for one token. Prices are for a million tokens"),
-        ("{model: '', input: 1, output: 2}", "[0].model: must not be empty"),
-        ("{model: a, input: 1, output: 2, form: 2025-01-01}", "[0].form: unknown key. Did you mean `from`?"),
-        ("{model: a, input: 1, output: 2, from: 12.05.2025}", "must be a day such as 2025-05-12, is `12.05.2025`."),
-        ("{model: a, input: 1, output: 2, until: 2025-02-30}", "must be a day such as 2025-05-12, is `2025-02-30`."),
-        ("{model: a, input: 1, output: 2, until: 20250230}", "[0].until: must be text, is the number 20250230."),
         ("{model: a, input: 1, output: 2, from: 2025-02-02, until: 2025-02-01}", "2025-02-01 is before `from`"),
     ],
 )
 def test_one_thing_wrong(tmp_path: Path, entry: str, words: str) -> None:
     ((line, text),) = problems(tmp_path, f"# ours\n- {entry}\n")
-    assert line == 2
-    assert words in text
+    assert (line, words in text) == (2, True), text
 
 
 def test_all_contradictions_are_reported_at_once(tmp_path: Path) -> None:
-    text = """\
-- {model: b, input: 1, output: 2}
-- {model: b, input: 1, output: 3, from: 2025-05-01}
-- {model: c, input: 1, output: 2, until: 2025-04-30}
-- {model: c, input: 1, output: 2, from: 2025-05-01}
-- {model: c, input: 1, output: 2, from: 2025-04-30, until: 2025-04-30}
-"""
-    found = problems(tmp_path, text)
-    assert [line for line, _ in found] == [2, 5]
+    entries = ["input: 1, output: 2", "input: 1, output: 3, from: 2025-05-01", "input: 1, output: 4, until: 2025-04-30"]
+    found = problems(tmp_path, "".join(f"- {{model: b, {entry}}}\n" for entry in entries))
+    assert [line for line, _ in found] == [2, 3]
     assert "`b` has another price in line 1 for some of the same days" in found[0][1]
-    assert "`c` has another price in line 3" in found[1][1]
 
 
 def test_what_cannot_be_read_is_neither_a_file_nor_a_snapshot(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from medhelm.models.remote import remote_of
 
 def test_commands_refuse_a_gateway_without_its_extension(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plugins, "extension_targets", lambda _: {})
-    with pytest.raises(
-        MissingError, match=r"\(MEDHELM_GATEWAY\) needs the extension `cluster`, which this installation"
-    ):
+    words = r"\(MEDHELM_GATEWAY\) needs the extension `cluster`, which this installation"
+    with pytest.raises(MissingError, match=words):
         remote_of({"MEDHELM_GATEWAY": "http://127.0.0.1:1"})

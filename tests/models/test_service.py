@@ -13,23 +13,18 @@ from medhelm.models.providers import SERVICES, answers_in_process
 BUILT_IN = dict(SERVICES.built_in)
 HOSTED = {name: service for name, service in BUILT_IN.items() if service.base_url or service.settings}
 
-every = pytest.mark.parametrize("service", BUILT_IN.values(), ids=BUILT_IN)
 
-
-@every
-def test_a_record_is_registered_under_its_own_name(service: Service) -> None:
-    assert BUILT_IN[service.name] is service
-    assert service.title
+@pytest.mark.parametrize("service", BUILT_IN.values(), ids=BUILT_IN)
+def test_a_record_is_complete_and_consistent(service: Service) -> None:
+    assert (BUILT_IN[service.name], bool(service.title)) == (service, True)
     assert all(example.startswith(f"{service.name}/") for example in service.examples)
     assert bool(service.examples) != service.in_process
-
-
-@every
-def test_keys_belong_to_variables_of_the_service(service: Service) -> None:
     named = {*service.key_prefixes.values(), *service.key_pairs, *service.key_hints}
     assert named <= set(service.key_variables)
     assert service.default_key_variable in ("", *service.key_variables)
     assert bool(service.hosts) <= bool(service.key_variables)
+    patterns = (*service.error_codes, *service.error_phrases.values())
+    assert all(re.compile(pattern) and pattern == pattern.lower() for pattern in patterns)
 
 
 @pytest.mark.parametrize("service", HOSTED.values(), ids=HOSTED)
@@ -37,12 +32,6 @@ def test_a_service_owns_the_host_of_its_own_address(service: Service) -> None:
     environment = {setting.variables[0]: setting.example for setting in service.settings}
     assert service.owns(host_of(service.address("", "m", environment)))
     assert not service.owns("127.0.0.1")
-
-
-@every
-def test_errors_are_in_lower_case_and_phrases_are_patterns(service: Service) -> None:
-    assert all(code == code.lower() for code in service.error_codes)
-    assert all(re.compile(phrase) and phrase == phrase.lower() for phrase in service.error_phrases.values())
 
 
 def test_two_services_never_claim_the_same_key() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 
@@ -21,25 +22,12 @@ THIS_MACHINE = (
 )
 
 
-def signed(
-    method: str, url: str, body: bytes, credentials: Credentials, *, place: tuple[str, str], moment: datetime
-) -> dict[str, str]:
-    region, service = place
-    return signed_headers(method, url, body, credentials=credentials, region=region, service=service, moment=moment)
-
-
-@pytest.mark.parametrize(
-    ("method", "signature"),
-    [
-        ("GET", "5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31"),
-        ("POST", "5da7c1a2acd57cee7505fc6676e4e544621c30862966e37dddb68e92efbe5d6b"),
-    ],
-    ids=["get-vanilla", "post-vanilla"],
-)
-def test_the_examples_of_aws(method: str, signature: str) -> None:
-    """The Signature Version 4 test suite that AWS publishes for makers of clients."""
-    place, moment = ("us-east-1", "service"), datetime(2015, 8, 30, 12, 36, tzinfo=UTC)
-    headers = signed(method, "https://example.amazonaws.com/", b"", EXAMPLE, place=place, moment=moment)
+def test_an_example_of_aws() -> None:
+    """`post-vanilla` of the Signature Version 4 test suite that AWS publishes for makers of clients."""
+    moment, url = datetime(2015, 8, 30, 12, 36, tzinfo=UTC), "https://example.amazonaws.com/"
+    sign = partial(signed_headers, credentials=EXAMPLE, moment=moment, region="us-east-1", service="service")
+    headers = sign("POST", url, b"")
+    signature = "5da7c1a2acd57cee7505fc6676e4e544621c30862966e37dddb68e92efbe5d6b"
     assert headers["Authorization"].endswith(f"Signature={signature}")
     assert headers["X-Amz-Date"] == "20150830T123600Z"
 
@@ -48,14 +36,13 @@ def test_the_examples_of_aws(method: str, signature: str) -> None:
     ("url", "credentials", "signature"),
     [
         (OWN_HOST, INVENTED, "aaef4abfcbe7c4e4f15d4a6b7c94cfaba239f7dafcecf4a0489ac6fff4a11d09"),
-        (THIS_MACHINE, INVENTED, "979dc903d77ab86a10a3d913d6c1c7f535f507bdb4907d906d6e8cbffe7bcf47"),
-        (OWN_HOST, TEMPORARY, "9b198765cb84a64f919a633877899e9b2572a1fdd7c60ab34539d3464b61cdea"),
         (THIS_MACHINE, TEMPORARY, "3cba3afaddbfd7a9163480018b474c03bc420460b61fbaae8adb4078196cc4fa"),
     ],
 )
 def test_the_same_signature_as_awss_own_client(url: str, credentials: Credentials, signature: str) -> None:
-    place, moment = ("eu-central-1", "bedrock"), datetime(2026, 11, 21, 18, 40, 5, tzinfo=UTC)
-    headers = signed("POST", url, BODY, credentials, place=place, moment=moment)
+    moment = datetime(2026, 11, 21, 18, 40, 5, tzinfo=UTC)
+    sign = partial(signed_headers, credentials=credentials, moment=moment, region="eu-central-1", service="bedrock")
+    headers = sign("POST", url, BODY)
     covered = "host;x-amz-date" + (";x-amz-security-token" if credentials.session_token else "")
     assert headers["Authorization"] == (
         "AWS4-HMAC-SHA256 Credential=AKIDMEDHELMTEST00001/20261121/eu-central-1/bedrock/aws4_request, "

@@ -9,6 +9,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from email.utils import formatdate
 from io import BytesIO
+from operator import methodcaller
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -62,69 +63,53 @@ def no_names(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # --- the gate ---------------------------------------------------------------------------------------------------------
 
-LOOPBACK = ["127.0.0.1", "127.8.9.10", "LocalHost", "[::1]"]
 ELSEWHERE = [
     *("api.openai.com", "10.0.0.1", "0.0.0.0", "[::]", "[::ffff:127.0.0.1]", "[2001:db8::1]", "localhost.example.org"),
     *("127.0.0.1.example.org", "2130706433", "0x7f.1", "127.1", "münchen.example"),
 ]
 
 
-@pytest.mark.parametrize("host", LOOPBACK)
 @pytest.mark.parametrize("offline", [True, False])
-def test_this_machine_may_always_be_reached(host: str, offline: bool) -> None:
-    assert EgressPolicy(offline).admit(f"http://{host}:8000/v1").port == 8000
-
-
-@pytest.mark.parametrize("host", ELSEWHERE)
-@pytest.mark.parametrize("offline", [True, False])
-def test_no_other_host_may(host: str, offline: bool, no_names: None) -> None:
+def test_this_machine_may_always_be_reached_and_no_other_host(offline: bool, no_names: None) -> None:
     """Not offline, whatever else is allowed; not online, unless it is named."""
-    gate = EgressPolicy(offline, allowed=[host.strip("[]")] if offline else ["example.org"])
-    with pytest.raises(UserError, match=r"may not be reached: (offline mode|only hosts).* Nothing was sent"):
-        post(f"https://{host}/v1", gate)
+    for host in ("127.0.0.1", "127.8.9.10", "LocalHost", "[::1]"):
+        assert EgressPolicy(offline).admit(f"http://{host}:8000/v1").port == 8000
+    for host in ELSEWHERE:
+        gate = EgressPolicy(offline, allowed=[host.strip("[]")] if offline else ["example.org"])
+        with pytest.raises(UserError, match=r"may not be reached: (offline mode|only hosts).* Nothing was sent"):
+            post(f"https://{host}/v1", gate)
 
 
-@table(
-    ("allowed", "url", "admitted"),
-    [
-        ("api.openai.com", "https://api.openai.com/v1", True),
-        ("API.openai.com", "https://api.openai.com/v1", True),
-        ("münchen.example", "https://münchen.example/v1", True),
-        ("api.openai.com", "https://api.openai.com.evil.example/v1", False),
-        ("openai.com", "https://api.openai.com/v1", False),
-        ("api.openai.com", "https://api.openai.com@evil.example/v1", False),
-        ("api.openai.com", "https://evil.example\\@api.openai.com/v1", False),
-    ],
-)
-def test_only_exact_names_are_allowed(allowed: str, url: str, admitted: bool) -> None:
-    gate = EgressPolicy(offline=False, allowed=[allowed])
-    if admitted:
-        assert gate.admit(url).scheme == "https"
-    else:
+def test_only_exact_names_are_allowed() -> None:
+    gate = EgressPolicy(offline=False, allowed=["api.openai.com", "münchen.example"])
+    for host in ("API.openai.com", "münchen.example"):
+        assert gate.admit(f"https://{host}/v1").scheme == "https"
+    for host in (
+        "api.openai.com.evil.example",
+        "openai.com",
+        "api.openai.com@evil.example",
+        "evil.example\\@api.openai.com",
+    ):
         with pytest.raises(UserError):
-            gate.admit(url)
+            gate.admit(f"https://{host}/v1")
 
 
-@pytest.mark.parametrize(
-    "url",
-    ["", "127.0.0.1:8000/v1", "file:///etc/passwd", "ftp://127.0.0.1/x", "http://", "http://:80/", "http://[::1/"],
-)
-def test_what_is_no_address_is_refused(url: str, no_names: None) -> None:
-    with pytest.raises(UserError, match="is not an address"):
-        post(url)
+def test_what_is_no_address_is_refused(no_names: None) -> None:
+    for url in ("", "127.0.0.1:8000/v1", "file:///etc/passwd", "http://", "http://:80/", "http://[::1/"):
+        with pytest.raises(UserError, match="is not an address"):
+            post(url)
 
 
 def test_refusals_name_host_and_rule_but_no_secrets() -> None:
-    with pytest.raises(UserError) as offline:
-        EgressPolicy(offline=True).admit(f"https://me:{KEY}@api.example.org/v1?key={KEY}")
-    assert str(offline.value).startswith("api.example.org may not be reached: offline mode")
-    with pytest.raises(UserError) as unknown:
-        EgressPolicy(offline=False, allowed=["b.example", "a.example"]).admit("https://c.example/v1")
-    assert "(a.example, b.example)" in str(unknown.value)
-    with pytest.raises(UserError) as bad:
-        EgressPolicy(offline=True).admit(f"ftp://me:{KEY}@api.example.org/v1?key={KEY}")
-    assert str(bad.value).startswith("`ftp://api.example.org/v1` is not an address")
-    assert not any(KEY in str(error.value) for error in (offline, unknown, bad))
+    secret, gate = f"api.example.org/v1?key={KEY}", EgressPolicy(offline=False, allowed=["b.example", "a.example"])
+    for policy, url, words in (
+        (EgressPolicy(offline=True), f"https://me:{KEY}@{secret}", "api.example.org may not be reached: offline mode"),
+        (gate, f"https://me:{KEY}@{secret}", "(a.example, b.example)"),
+        (gate, f"ftp://me:{KEY}@{secret}", "`ftp://api.example.org/v1` is not an address"),
+    ):
+        with pytest.raises(UserError) as refused:
+            policy.admit(url)
+        assert (words in str(refused.value), KEY in str(refused.value)) == (True, False)
 
 
 # --- what is sent -----------------------------------------------------------------------------------------------------
@@ -141,26 +126,13 @@ def test_the_payload_arrives_and_the_reply_comes_back(server: Server) -> None:
     assert sent["user-agent"].startswith("medhelm/")
 
 
-def test_bytes_arrive_as_they_are(server: Server) -> None:
+def test_a_path_is_sent_as_it_is_written(server: Server) -> None:
+    """Signatures cover it, and the body: `%3A` and `:` are the same to a browser, and not to them."""
+    paths = ["/model/arn%3Aaws%3Ax%2Fy/converse?api-version=2024-10-21", "/plain:generateContent"]
     body = b'{"b":  1, "a":\n"\xc3\xa4"}'
-    assert run(lambda http: http.post(server.url, headers={}, body=body)).status == 200
-    assert server.headers[0]["content-length"] == str(len(body))
-    assert server.headers[0]["content-type"] == "application/json"
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/model/a.b-v1%3A0/converse",
-        "/model/arn%3Aaws%3Ax%2Fy/converse?api-version=2024-10-21",
-        "/openai/deployments/my%20d/x?api-version=2024-10-21",
-        "/plain:generateContent",
-    ],
-)
-def test_a_path_is_sent_as_it_is_written(server: Server, path: str) -> None:
-    """Signatures cover it: `%3A` and `:` are the same to a browser, and not to them."""
-    run(lambda http: http.post(server.url + path, headers={}, body=b"{}"))
-    assert server.paths == [path]
+    for path in paths:
+        assert run(methodcaller("post", server.url + path, headers={}, body=body)).status == 200
+    assert (server.paths, server.headers[0]["content-length"]) == (paths, str(len(body)))
 
 
 def test_what_stands_somewhere_is_asked_for(server: Server) -> None:
@@ -171,51 +143,36 @@ def test_what_stands_somewhere_is_asked_for(server: Server) -> None:
     assert server.paths == ["/v1/models?limit=1000"]
     assert server.headers[0]["x-key"] == KEY
     assert "content-type" not in server.headers[0]
-    with pytest.raises(UserError, match="may not be reached"):
-        run(lambda http: http.get("https://elsewhere.example/v1/models", headers={"X-Key": KEY}))
-    with pytest.raises(UserError, match="may not be reached"):
-        run(lambda http: http.delete("https://elsewhere.example/v1/models", headers={"X-Key": KEY}))
+    assert run(lambda http: http.delete(f"{server.url}/v1/files/file-1", headers={})).status == 200
+    for method in ("get", "delete"):
+        with pytest.raises(UserError, match="may not be reached"):
+            run(methodcaller(method, "https://elsewhere.example/v1/models", headers={"X-Key": KEY}))
 
 
-def test_connections_are_kept_open(server: Server) -> None:
+@pytest.mark.parametrize(("limit", "at_once", "n"), [(0, 1, 1), (3, 20, 3)])
+def test_connections_are_kept_open_and_limited_if_asked(server: Server, limit: int, at_once: int, n: int) -> None:
+    """Nothing is kept beside them: no cookies, and no loop once it is closed."""
+    server.script(Answer(body={}, headers={"Set-Cookie": "session=1; Path=/"}))
+
     async def act(http: HttpClient) -> None:
-        for n in range(5):
-            await http.post_json(server.url, headers={}, payload={"n": n})
+        for _ in range(5):
+            await asyncio.gather(*[http.post_json(server.url, headers={}, payload={}) for _ in range(at_once)])
+        await http.close()
+        await http.close()
 
-    run(act)
-    assert server.connections == 1
-    assert server.count == 5
-
-
-def test_connections_are_limited_if_asked(server: Server) -> None:
-    async def act(http: HttpClient) -> None:
-        await asyncio.gather(*[http.post_json(server.url, headers={}, payload={}) for _ in range(20)])
-
-    run(act, connections=3)
-    assert server.count == 20
-    assert server.most_in_flight <= 3
+    run(act, connections=limit)
+    assert (server.connections, server.count) == (n, 5 * at_once)
+    assert not any("cookie" in headers for headers in server.headers)
 
 
 def test_nothing_is_taken_from_the_environment(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Proxies would see every prompt, and .netrc would add credentials nobody asked for."""
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
-    netrc = tmp_path / "netrc"
-    netrc.write_text("machine 127.0.0.1 login me password secret\n", encoding="utf-8")
-    monkeypatch.setenv("NETRC", str(netrc))
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password secret\n", encoding="utf-8")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     run(lambda http: http.post_json(server.url, headers={}, payload={}))
     assert "authorization" not in server.headers[0]
-
-
-def test_cookies_are_not_kept(server: Server) -> None:
-    server.script(Answer(body={}, headers={"Set-Cookie": "session=1; Path=/"}))
-
-    async def act(http: HttpClient) -> None:
-        for _ in range(2):
-            await http.post_json(server.url, headers={}, payload={})
-
-    run(act)
-    assert "cookie" not in server.headers[1]
 
 
 @pytest.mark.parametrize("key", ["sk-1\n", "sk-1\r\nX-Other: 1", "\x00"])
@@ -224,14 +181,6 @@ def test_a_key_with_a_line_end_is_not_sent_and_not_shown(server: Server, key: st
         run(lambda http: http.post_json(server.url, headers={"Authorization": key}, payload={}))
     assert (caught.value.code, caught.value.fatal, server.count) == ("bad_key", True, 0)
     assert "sk-1" not in str(caught.value)
-
-
-@pytest.mark.parametrize("status", [200, 404, 500])
-def test_a_deletion_is_asked_for_without_a_body(server: Server, status: int) -> None:
-    server.script(Answer(status=status, body={"id": "file-1", "deleted": True}))
-    reply = run(lambda http: http.delete(f"{server.url}/v1/files/file-1", headers={"Authorization": KEY}))
-    assert (reply.status, read_json(reply)["id"]) == (status, "file-1")
-    assert server.paths == ["/v1/files/file-1"]
 
 
 def test_a_file_is_sent_piece_by_piece_and_as_a_whole(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,67 +196,40 @@ def test_a_file_is_sent_piece_by_piece_and_as_a_whole(server: Server, monkeypatc
     assert {headers["content-length"] for headers in server.headers} == {str(len(file.getvalue()))}
 
 
-def test_closing_twice_is_no_error_and_closing_forgets_the_loop(server: Server) -> None:
-    http = HttpClient(EgressPolicy(offline=True))
-    for _ in range(2):
-
-        async def once() -> None:
-            await http.post_json(server.url, headers={}, payload={})
-            await http.close()
-            await http.close()
-
-        asyncio.run(once())
-    assert server.count == 2
-
-
 # --- what goes wrong --------------------------------------------------------------------------------------------------
 
-BAD_ENDINGS = [
-    pytest.param(Answer(ending="reset"), "connection", True, id="reset"),
-    pytest.param(Answer(body=b"x" * 999, ending="truncated"), "connection", True, id="truncated"),
-    pytest.param(Answer(ending="hang"), "timeout", True, id="hang"),
-    pytest.param(Answer(ending="drip"), "timeout", True, id="drip"),
-    pytest.param(Answer(body=b"no gzip", headers={"Content-Encoding": "gzip"}), "connection", True, id="bad gzip"),
-    pytest.param(Answer(body=b"x" * 1025), "malformed_reply", True, id="too long"),
-    pytest.param(Answer(body=b"x" * 1025, ending="chunked"), "malformed_reply", True, id="too long, in chunks"),
-    pytest.param(
+BAD_ENDINGS = {
+    "reset": (Answer(ending="reset"), "connection"),
+    "truncated": (Answer(body=b"x" * 999, ending="truncated"), "connection"),
+    "hang": (Answer(ending="hang"), "timeout"),
+    "drip": (Answer(ending="drip"), "timeout"),
+    "bad gzip": (Answer(body=b"no gzip", headers={"Content-Encoding": "gzip"}), "connection"),
+    "too long, in chunks": (Answer(body=b"x" * 1025, ending="chunked"), "malformed_reply"),
+    "too long, unpacked": (
         Answer(body=gzip.compress(b"x" * 2**20), headers={"Content-Encoding": "gzip"}),
         "malformed_reply",
-        True,
-        id="too long, unpacked",
     ),
-    pytest.param(
-        Answer(status=307, headers={"Location": "https://u:p@evil.example/x?k=v"}), "redirect", False, id="307"
-    ),
-    pytest.param(Answer(status=302), "redirect", False, id="302 to nowhere"),
-]
+    "redirect": (Answer(status=307, headers={"Location": "https://u:p@evil.example/x?k=v"}), "redirect"),
+    "redirect to nowhere": (Answer(status=302), "redirect"),
+}
 
 
-@pytest.mark.parametrize(("answer", "code", "retryable"), BAD_ENDINGS)
-def test_trouble_has_a_code(server: Server, answer: Answer, code: str, retryable: bool) -> None:
+@pytest.mark.parametrize(("answer", "code"), BAD_ENDINGS.values(), ids=BAD_ENDINGS)
+def test_trouble_has_a_code(server: Server, answer: Answer, code: str) -> None:
     server.script(answer)
     error = post_error(server.url, timeout_s=0.2 if code == "timeout" else 600.0, max_reply_bytes=1024)
-    assert (error.code, error.retryable, error.overloaded) == (code, retryable, False)
-    assert error.fatal == (code == "redirect")
-    assert server.url in str(error)
-    assert server.count == 1
+    is_redirect = code == "redirect"
+    assert (error.code, error.retryable, error.fatal, error.overloaded) == (code, not is_redirect, is_redirect, False)
+    assert (server.url in str(error), server.count) == (True, 1)
 
 
-def test_a_redirect_is_named_and_not_followed(server: Server) -> None:
+def test_a_redirect_is_named_without_secrets_and_not_followed(server: Server) -> None:
     with Server() as other:
-        server.script(Answer(status=308, headers={"Location": other.url + "/login?token=1"}))
+        location = other.url.replace("://", f"://u:{KEY}@") + f"/login?token={KEY}"
+        server.script(Answer(status=308, headers={"Location": location}))
         error = post_error(server.url)
         assert f"(status 308) to {other.url}/login. Redirects are not followed" in str(error)
         assert other.count == 0
-
-
-@pytest.mark.parametrize("size", [0, 1, 1024])
-@pytest.mark.parametrize("ending", ["whole", "chunked"])
-def test_a_reply_up_to_the_limit_is_read(server: Server, size: int, ending: Any) -> None:
-    packed = Answer(body=gzip.compress(b'{"a": 1}'), headers={"Content-Encoding": "gzip"})
-    server.script(Answer(body=b"x" * size, ending=ending), packed)
-    assert post(server.url, max_reply_bytes=1024).body == b"x" * size
-    assert read_json(post(server.url)) == {"a": 1}
 
 
 # --- JSON and waiting times -------------------------------------------------------------------------------------------
@@ -327,19 +249,12 @@ def test_what_is_no_json_object_is_malformed(body: bytes) -> None:
 @table(
     ("headers", "seconds"),
     [
-        ({}, None),
         ({"retry-after": "7"}, 7.0),
-        ({"retry-after": "1.5"}, 1.5),
         ({"retry-after": "-3"}, 0.0),
-        ({"retry-after": "nan"}, None),
-        ({"retry-after": "soon"}, None),
         ({"retry-after": formatdate(NOW + 30, usegmt=True)}, 30.0),
-        ({"retry-after": formatdate(NOW - 30, usegmt=True)}, 0.0),
         ({"retry-after": "Tue, 14 Nov 2023 22:13:50"}, 30.0),
         ({"retry-after": "Tue, 99 Nov 2023 99:13:50 GMT"}, None),
         ({"retry-after-ms": "250", "retry-after": "7"}, 0.25),
-        ({"retry-after-ms": "x", "retry-after": "7"}, 7.0),
-        ({"retry-after-ms": "x"}, None),
     ],
 )
 def test_how_long_the_server_asks_to_wait(headers: dict[str, str], seconds: float | None) -> None:

@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,13 +17,10 @@ from medhelm.domain import Completion, Instance, Message, Model, Prompt, Referen
 from medhelm.errors import ProviderError
 from medhelm.models.providers.baseline import (
     BASELINES,
-    CHARACTERS_PER_TOKEN,
     MAX_REFERENCES,
     Baseline,
     most_frequent_answer,
-    words,
 )
-from tests.support.cases import table
 
 MODEL = Model(name="baseline/x", provider="baseline", remote_name="x")
 
@@ -46,11 +44,9 @@ def answer(baseline: Baseline, instance: Instance | None, *, prompt: str = "", m
     return asyncio.run(baseline.complete(request))
 
 
-def text(baseline: Baseline, instance: Instance, **settings: object) -> str:
+def text(baseline: Baseline, instance: Instance, **settings: Any) -> str:
     """The text of the same."""
-    completion = answer(baseline, instance, **settings)  # type: ignore[arg-type]
-    assert completion.text is not None
-    return completion.text
+    return answer(baseline, instance, **settings).text or ""
 
 
 def prepared(rule: str, instances: Iterable[Instance], *, seed: int = 0) -> Baseline:
@@ -67,79 +63,42 @@ OPEN = [open_question(str(i), f"answer {i}", question=f"What is {i}?", note="It 
 
 
 @pytest.mark.parametrize("rule", BASELINES)
-@pytest.mark.parametrize("instances", [SOME, OPEN], ids=["choice", "open"])
-def test_the_same_seed_gives_the_same_answers_in_any_order(rule: str, instances: list[Instance]) -> None:
-    first, second = prepared(rule, instances), prepared(rule, iter(instances))
-    forward = {i.id: text(first, i) for i in instances}
-    backward = {i.id: text(second, i) for i in reversed(instances)}
-    assert forward == backward
-
-
-@pytest.mark.parametrize("rule", BASELINES)
-def test_answers_are_free_local_and_complete(rule: str) -> None:
+def test_answers_are_free_local_complete_and_the_same_in_any_order(rule: str) -> None:
+    for instances in (SOME, OPEN):
+        first, second = prepared(rule, instances), prepared(rule, iter(instances))
+        assert [text(first, i) for i in instances] == [text(second, i) for i in reversed(instances)][::-1]
     baseline = prepared(rule, SOME)
     completion = answer(baseline, SOME[0])
     assert (completion.usage, completion.finish_reason, completion.failure) == (Usage(), "stop", None)
-    assert completion.text in {"A", "B"}
-    assert baseline.local
-    assert baseline.endpoint == ""
-
-
-@pytest.mark.parametrize("rule", BASELINES)
-def test_a_request_without_an_instance_is_a_failure(rule: str) -> None:
-    failure = answer(Baseline(rule), None).failure
-    assert failure is not None
-    assert (failure.boundary, failure.code) == ("provider", "no_instance")
-
-
-@pytest.mark.parametrize("rule", ["majority", "random"])
-def test_an_unseen_benchmark_is_an_error(rule: str) -> None:
-    with pytest.raises(ProviderError, match=f"baseline/{rule} has not read `b`") as raised:
-        answer(Baseline(rule), OPEN[0])
-    assert raised.value.fatal
+    assert (completion.text in {"A", "B"}, baseline.local, baseline.endpoint) == (True, True, "")
+    assert "no_instance" in repr(answer(baseline, None).failure)
+    if rule != "lexical":
+        with pytest.raises(ProviderError, match=f"baseline/{rule} has not read `b`"):
+            answer(Baseline(rule), OPEN[0])
 
 
 # --- majority ---------------------------------------------------------------------------------------------------------
 
 
-@table(
-    ("answers", "winner"),
-    [([], ""), ([""], ""), (["", "", "a"], "a"), (["half \ud83d", "half \ud83d", "a"], "half \ud83d")],
-)
-def test_majority_counts_right_answers(answers: list[str], winner: str) -> None:
+@given(st.lists(st.sampled_from(["", "a", "b", "half \ud83d"]), max_size=40))
+def test_majority_is_the_first_most_common_answer_that_is_not_empty(answers: list[str]) -> None:
     instances = [open_question(str(position), answer) for position, answer in enumerate(answers)]
-    assert most_frequent_answer(instances) == winner
-
-
-@given(st.lists(st.sampled_from("abcde"), min_size=1, max_size=40))
-def test_majority_is_the_first_most_common(answers: list[str]) -> None:
-    instances = [open_question(str(position), answer) for position, answer in enumerate(answers)]
-    assert most_frequent_answer(instances) == Counter(answers).most_common(1)[0][0]
-
-
-def test_majority_answers_with_labels_for_each_benchmark() -> None:
-    baseline = prepared("majority", [choice("1", 1), choice("2", 1), choice("3", 0)])
-    baseline.prepare("c", [open_question("1", "y")])
-    assert text(baseline, choice("4", 0)) == "B"
+    most_common = Counter(filter(None, answers)).most_common(1)
+    assert most_frequent_answer(instances) == (most_common[0][0] if most_common else "")
 
 
 # --- random -----------------------------------------------------------------------------------------------------------
 
 
-def test_random_uses_all_labels_about_equally() -> None:
+def test_random_uses_all_labels_about_equally_and_gives_another_instances_answer_by_the_seed() -> None:
     instances = [choice(str(i), 0, ("w", "x", "y", "z")) for i in range(400)]
     baseline = prepared("random", instances)
     counts = Counter(text(baseline, instance) for instance in instances)
-    assert set(counts) == set("ABCD")
-    assert all(70 < count < 130 for count in counts.values())
-
-
-def test_random_gives_another_instances_answer_by_the_seed() -> None:
+    assert (set(counts), min(counts.values()) > 70, max(counts.values()) < 130) == (set("ABCD"), True, True)
     assert text(prepared("random", OPEN[:1]), OPEN[0]) == ""
     baseline, other = (prepared("random", OPEN, seed=seed) for seed in (1, 2))
     assert [text(baseline, i) for i in OPEN] != [text(other, i) for i in OPEN]
-    for instance in OPEN:
-        assert text(baseline, instance) in {other.expected for other in OPEN if other.id != instance.id}
+    assert all(text(baseline, i) in {other.expected for other in OPEN if other.id != i.id} for i in OPEN)
 
 
 def test_random_keeps_a_fair_sample_of_many_answers() -> None:
@@ -159,13 +118,10 @@ def test_random_keeps_a_fair_sample_of_many_answers() -> None:
     ("options", "fields", "label"),
     [
         (("fever", "cough"), {"question": "Patient with a COUGH."}, "B"),
-        (("fever", "cough"), {"question": "Patient is well."}, "A"),
         (("dry cough", "dry wet cough"), {"question": "A dry cough, wet at night"}, "B"),
         (("cough cough cough", "dry cough"), {"question": "A dry cough"}, "B"),
-        (("fever", "cough"), {"note": "the cough", "question": "?"}, "B"),
         # A column that holds an option says nothing about the question:
         (("fever high", "cough"), {"question": "the cough", "opa": "fever high", "opb": "cough"}, "B"),
-        (("", "cough"), {"question": "nothing"}, "A"),
     ],
 )
 def test_lexical_picks_the_option_with_most_words_in_common(
@@ -177,31 +133,15 @@ def test_lexical_picks_the_option_with_most_words_in_common(
 NOTE = "The patient has asthma. The dose is 5 mg daily.\nFollow-up is planned. The dose was 2 mg before."
 
 
-@pytest.mark.parametrize(
-    ("fields", "prompt", "max_tokens", "result"),
-    [
-        ({"note": NOTE, "question": "Which dose daily?"}, "", 5, "The dose is 5 mg dai"),
-        ({"note": NOTE, "question": "Which dose daily?"}, "", 7, "The dose is 5 mg daily."),
-        ({"note": NOTE, "question": "Which dose daily?"}, "", 500, "The dose is 5 mg daily. The dose was 2 mg before."),
-        ({"note": NOTE, "question": "zebra"}, "", 500, "The patient has asthma."),
-        ({"note": NOTE}, f"Asthma or planned? {NOTE} Answer:", 500, "The patient has asthma. Follow-up is planned."),
-        ({"question": "What is a zebra? Tell me."}, "", 500, "What is a zebra? Tell me."),
-        ({}, "", 500, ""),
-    ],
-)
-def test_lexical_copies_the_most_similar_sentences(
-    fields: Mapping[str, str], prompt: str, max_tokens: int, result: str
-) -> None:
-    instance = open_question("1", "unknown", **fields)
-    assert text(Baseline("lexical"), instance, prompt=prompt, max_tokens=max_tokens) == result
+def test_lexical_copies_the_most_similar_sentences() -> None:
+    def copied(max_tokens: int = 500, prompt: str = "", **fields: str) -> str:
+        return text(Baseline("lexical"), open_question("1", "?", **fields), prompt=prompt, max_tokens=max_tokens)
 
-
-@given(st.text(max_size=300), st.text(max_size=50), st.integers(1, 30))
-def test_lexical_stays_within_the_limit_and_copies(note: str, question: str, max_tokens: int) -> None:
-    copied = text(Baseline("lexical"), open_question("1", "x", note=note, question=question), max_tokens=max_tokens)
-    assert len(copied) <= max_tokens * CHARACTERS_PER_TOKEN
-    whole = " ".join(copied.split(" ")[:-1])
-    assert words(whole) <= words(note) | words(question)
+    assert copied(7, note=NOTE, question="Which dose daily?") == "The dose is 5 mg daily."
+    assert copied(note=NOTE, question="Which dose daily?") == "The dose is 5 mg daily. The dose was 2 mg before."
+    assert copied(note=NOTE, question="zebra") == "The patient has asthma."
+    assert copied(note=NOTE, prompt=f"Asthma? {NOTE} Planned?") == "The patient has asthma. Follow-up is planned."
+    assert copied() == ""
 
 
 # --- real data --------------------------------------------------------------------------------------------------------
