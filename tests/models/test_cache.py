@@ -192,7 +192,7 @@ def test_bytes_flipped_anywhere_never_become_another_completion(path: Path) -> N
         originals = {number: cache.get(digest(number)) for number in range(40)}
     whole, chosen, n_noticed = path.read_bytes(), random.Random(0), 0
     for _ in range(70):
-        place = chosen.randrange(100, len(whole) - 8)
+        place = chosen.choice((chosen.randrange(100, len(whole) - 8), chosen.randrange(3000, 4096)))  # or in the schema
         flipped = bytes(byte ^ 0xFF for byte in whole[place : place + 8])
         path.write_bytes(whole[:place] + flipped + whole[place + 8 :])
         found: dict[int, Completion | None] = {}

@@ -293,11 +293,19 @@ def _connect(path: Path) -> sqlite3.Connection:
     """Open a connection in autocommit mode."""
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
     try:
-        connection.execute("PRAGMA synchronous = FULL")  # commits survive a power failure
+        first_query(connection, "PRAGMA synchronous = FULL")  # commits survive a power failure
     except sqlite3.Error:  # this reads the file, which may not be a database
         connection.close()
         raise
     return connection
+
+
+def first_query(connection: sqlite3.Connection, query: str) -> None:
+    """Run the first query on a file that reads the definitions of its tables. Raises: sqlite3.Error."""
+    try:
+        connection.execute(query)
+    except UnicodeDecodeError as error:  # SQLite's own message quotes the damaged bytes
+        raise sqlite3.DatabaseError("the definition of its table is damaged") from error
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:

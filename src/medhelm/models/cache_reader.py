@@ -25,6 +25,7 @@ from medhelm.models.cache import (
     completion_of_row,
     create_table,
     find_completion,
+    first_query,
     read_row,
     refuse_sealed,
     restore,
@@ -211,6 +212,7 @@ def _open(path: Path) -> tuple[sqlite3.Connection, int]:
         connection = sqlite3.connect(address, uri=True, isolation_level=None)
         owner = connection.execute("PRAGMA application_id").fetchone()[0]
         version = connection.execute("PRAGMA user_version").fetchone()[0]
+        first_query(connection, "SELECT 1 FROM sqlite_master LIMIT 1")
     except sqlite3.Error as error:
         if connection is not None:
             connection.close()
