@@ -9,21 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medhelm.benchmarks.data_quality import IDENTIFIERS, inspect_data
-from medhelm.domain import AnswerField, Benchmark, ConstantBaseline, Instance, Reference, Source, Taxonomy
+from medhelm.domain import ConstantBaseline, Instance, Reference, Taxonomy
+from tests.support.benchmarks.judge_prompts import BENCHMARK as CALLS
 from tests.support.cases import table
 
-BENCHMARK = Benchmark(
-    name="toy",
-    title="Toy",
-    description="Toy questions.",
-    taxonomy=Taxonomy(category="clinical_decision_support", subcategory="planning_treatments"),
-    access="private",
-    source=Source(kind="csv"),
-    prompt="{note}",
-    answer=AnswerField(column="answer"),
-    metrics=("exact_match",),
-    max_tokens=10,
-)
+PLACE = Taxonomy(category="clinical_decision_support", subcategory="planning_treatments")
+BENCHMARK = replace(CALLS, taxonomy=PLACE, prompt="{note}", metrics=("exact_match",), max_tokens=10, rubric=None)
 NOTE = "The patient was given two litres of saline and felt better by the evening."
 
 
@@ -46,10 +37,6 @@ def test_repeated_and_contradictory_questions() -> None:
     assert found(instance("1", "One."), *same) == {"duplicate": ("2", "4"), "conflict": ("3",)}
 
 
-def test_an_empty_text() -> None:
-    assert found(instance("1", " \n")) == {"empty": ("1",)}
-
-
 @pytest.mark.parametrize(
     ("note", "answer", "leaks"),
     [
@@ -63,29 +50,17 @@ def test_a_reference_inside_the_prompt(note: str, answer: str, leaks: bool) -> N
     assert found(instance("1", note, answer)) == ({"leak": ("1",)} if leaks else {})
 
 
-def test_an_option_text_can_be_in_the_note() -> None:
-    assert found(instance("1", NOTE, NOTE, (NOTE, "something quite different"))) == {}
-
-
-def test_options_that_differ_in_case_only() -> None:
-    assert found(instance("1", "?", "Sepsis", ("Sepsis", "sepsis ", "Flu"))) == {"similar_choices": ("1",)}
-
-
 @table(
     ("text", "kind"),
     [
         ("SSN 219-09-9999", "a social security number"),
         ("call (650) 723-4000", "a telephone number"),
         ("write to a.nurse@hospital.org", "an e-mail address"),
-        ("MRN: 00482913", "a medical record number"),
         ("Medical record number 482913", "a medical record number"),
-        ("call +1 415 555 1234", "a telephone number"),
         ("Fax: 650-723-4001", "a fax number"),
         ("Mr. John Smith came", "a name after a title"),
-        ("lives at 12 Main Street", "an address or ZIP code"),
         ("Boston, MA 02115", "an address or ZIP code"),
         ("DOB: 03/04/1950", "a date or an age of 90 or more"),
-        ("born January 3, 1950", "a date or an age of 90 or more"),
         ("a 93-year-old woman", "a date or an age of 90 or more"),
         ("account no 99887766", "an account number"),
         ("member ID: XYZ123456", "a health plan number"),
@@ -94,10 +69,8 @@ def test_options_that_differ_in_case_only() -> None:
         ("see https://portal.hospital.org/p/1", "a web address"),
         ("from 10.1.22.3", "an IP address"),
         ("BP 120-80, pain 5/10, 89-year-old, 3.5.1, account of the fall, member of a choir", None),
-        ("see http://example.org", None),
         ("call (650) 555-0100 or 202-555-0199", None),
         ("write to nurse@example.org", None),
-        ("ratio 900-20-3000 and 000-12-1234", None),
         ("MRN withheld", None),
     ],
 )
@@ -116,7 +89,7 @@ def test_any_text_can_be_inspected(text: str) -> None:
     assert set(found(instance("1", text))) <= {"identifier", "empty", "mojibake"}
 
 
-@pytest.mark.parametrize(("share", "codes"), [(0.95, ["constant"]), (0.9, ["constant"]), (0.89, [])])
+@pytest.mark.parametrize(("share", "codes"), [(0.9, ["constant"]), (0.89, [])])
 def test_an_answer_that_is_nearly_always_the_same(share: float, codes: list[str]) -> None:
     floor = ConstantBaseline(answer="no", share=share, values={"corrected": share, "published": share})
     assert list(found(instance("1", "One."), floor=floor)) == codes
@@ -130,22 +103,8 @@ def test_prompts_that_do_not_fit_a_window() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("category", "subcategory", "codes", "words"),
-    [
-        ("clinical_decision_support", "planning_treatments", [], ""),
-        (
-            "clinical",
-            "nope",
-            ["own_category"],
-            "`clinical` is not one of the categories of `medhelm taxonomy`. Known",
-        ),
-        ("clinical_decision", "nope", ["own_category"], "Did you mean `clinical_decision_support`?"),
-        ("clinical_decision_support", "treatments", ["own_subcategory"], "Did you mean `planning_treatments`?"),
-    ],
-)
-def test_a_category_that_the_taxonomy_lacks(category: str, subcategory: str, codes: list[str], words: str) -> None:
-    own = replace(BENCHMARK, taxonomy=Taxonomy(category=category, subcategory=subcategory))
-    findings = inspect_data(own, [instance("a", "Stable.")], baseline=None, windows={})
-    assert [finding.code for finding in findings] == codes
-    assert all(words in finding.text for finding in findings)
+def test_a_category_that_the_taxonomy_lacks() -> None:
+    own = replace(BENCHMARK, taxonomy=Taxonomy(category="clinical_decision", subcategory="nope"))
+    (finding,) = inspect_data(own, [instance("a", "Stable.")], baseline=None, windows={})
+    assert finding.code == "own_category"
+    assert "Did you mean `clinical_decision_support`?" in finding.text

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import pytest
 
 from medhelm.benchmarks.definition import LIBRARY, definition_file, missing_columns_error, read_definition
 from medhelm.domain import AnswerField, Benchmark, SampleRule, Source, Taxonomy
-from medhelm.errors import ConfigError, DataError
+from medhelm.errors import ConfigError
 from medhelm.io.plugins import find_document
 from medhelm.io.strict_yaml import load_yaml
 from tests.support.benchmarks.definitions import METRICS, Make
@@ -60,8 +58,8 @@ metrics: [exact_match, quasi_exact_match]
 """
 
 
-def write(folder: Path, text: str, name: str = "full") -> Path:
-    path = folder / name / "benchmark.yaml"
+def write(folder: Path, text: str) -> Path:
+    path = folder / "full" / "benchmark.yaml"
     path.parent.mkdir(exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path
@@ -117,76 +115,30 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     assert re.fullmatch("[0-9a-f]{64}", benchmark.digest)
 
 
-def test_few_keys_are_required(make: Make) -> None:
-    benchmark = make()
-    assert benchmark.source.encoding == "utf-8-sig"
-    assert (benchmark.id_columns, benchmark.choices, benchmark.stop, benchmark.system) == ((), (), (), "")
-    assert benchmark.sample == SampleRule()
-    assert benchmark.answer == AnswerField(column="answer")
-
-
-@pytest.mark.parametrize(
-    ("short", "long"),
-    [
-        ({"answer": "a"}, {"answer": {"column": "a", "form": "text"}}),
-        ({"id": "pmid"}, {"id": ["pmid"]}),
-        ({"choices": ["yes", "no"]}, {"choices": {"texts": ["yes", "no"], "labels": "letters"}}),
-    ],
-)
-def test_short_forms_mean_the_same(make: Make, short: dict[str, Any], long: dict[str, Any]) -> None:
-    assert make(**short) == make(**long)
-
-
 def test_yes_and_no_are_texts_without_quotes(tmp_path: Path) -> None:
     text = FULL.replace("choices: {columns: [opa, opb], missing: Not applicable}", "choices: [yes, no, maybe]")
     assert read_definition(write(tmp_path, text), metrics=METRICS).choices == ("yes", "no", "maybe")
 
 
-def test_paths_of_folders_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write(tmp_path, FULL)
-    other = path.with_name("anything.yaml")
-    other.write_text(FULL, encoding="utf-8")
-    monkeypatch.chdir(path.parent)
-    first, *others = (read_definition(place, metrics=METRICS) for place in (path, path.parent, other, Path()))
-    assert [replace(found, folder=first.folder) for found in others] == [first] * 3
-
-
 CHOICES, SAMPLE = "{columns: [opa, opb], missing: Not applicable}", "sample: {size: 100, pool: 1000, offset: 10}"
-SPARE = "max_tokens: 1"
 
 MISTAKES = [
     ("name: full", "name: Full-1", "name: must be snake case (lower-case letters, digits, single `_`), is `Full-1`."),
     ("name: full", "name: fool", "name: is `fool`, but the folder is `full`. Give both the same name."),
     ("access: gated", "acess: gated", "acess: unknown key. Did you mean `access`?"),
     ("access: gated", "access: open", "access: `open` is none of the possible values. Known: gated, private, public."),
-    ("kind: json", "kind: csv", "source: `rows` is only for json and xml, not for csv. `key` is only for json, not"),
-    (f"revision: {REVISION}", "revision: 1.0", "Put it in quotes."),
     (f"b.json: {SHA}", "b.json: abc", 'source.files.b.json: must be a sha256 in hex (64 digits 0-9, a-f), or ""'),
     (f"b.json: {SHA}", f"../b.json: {SHA}", "must be a path below the data folder"),
-    (f"b.json: {SHA}", f"/b.json: {SHA}", "must be a path below the data folder"),
-    (f'{{b.json: {SHA}, a/a.json: ""}}', "{}", "source.files: must have at least 1 entry."),
     ("encoding: cp1252", "encoding: utf9", "source.encoding: unknown encoding `utf9`."),
     ("expected_count: 308", "sheet: one", "source: `sheet` is only for xlsx, not for json."),
-    ("{question: Question,", "{patient note: Question,", "columns.patient note: a field needs"),
-    ("{question: Question,", "{options: Question,", "columns.options: a field needs a name"),
     ("drop_duplicates: true", "drop_duplicates: yes", "drop_duplicates: must be true or false, is `yes`."),
-    (CHOICES, "{columns: [opa, opa]}", "choices.columns: holds `opa` more than once."),
-    (CHOICES, "{columns: [opa, opb], texts: [a, b]}", "choices: needs either `texts`"),
     (CHOICES, "{texts: [a, b], missing: c}", "choices: `missing` is the text"),
-    (CHOICES, "[0, 1]", "choices[0]: must be text, is the number 0. Put"),
-    (CHOICES, "5", "choices: must be a list of texts, or a mapping"),
-    (CHOICES, f"[{', '.join(f'o{i}' for i in range(27))}]", "choices: must have at most 26 options"),
     ("answer: {column: idx, form: letter}", "answer: [a]", "answer: must be the name of a column"),
     ("form: letter}", "form: leter}", "answer.form: `leter` is none of the possible values. Did you mean `letter`?"),
     (SAMPLE, "sample: {pool: 5}", "sample: `pool` needs a `size`"),
-    (SAMPLE, "sample: {size: 5, offset: 1}", "sample: `offset` needs a `pool`"),
     (SAMPLE, "sample: {size: 5, ids_file: a}", "sample: `ids_file` cannot be combined"),
     ("all: {}", "default: {}", "samples: `default` means the key `sample`; choose another name."),
-    (SPARE, f"shorten: nots\n{SPARE}", "shorten: `nots` is neither a field of the prompt nor `none`. Did you"),
-    (SPARE, f"shorten: options\n{SPARE}", "shorten: `options` is neither a field of the prompt nor `none`."),
-    (SPARE, "max_tokens: 0", "max_tokens: must be at least 1, is the number 0."),
     (", quasi_exact_match]", ", exactmatch]", "metrics[1]: unknown metric `exactmatch`. Did you mean `exact_match`?"),
-    (", quasi_exact_match]", ", exact_match]", "metrics: holds `exact_match` more than once."),
 ]
 
 
@@ -230,49 +182,22 @@ def test_problems_of_shape_and_of_sense_come_together(tmp_path: Path) -> None:
     assert "prompt: {options} needs `choices`" in words
 
 
-@pytest.mark.parametrize(
-    ("prompt", "line_below", "problem"),
-    [
-        ('  Reply as {"answer": 1}\n  {question}', 1, 'prompt: a single brace in `Reply as {"answer": 1}`.'),
-        ("  {question}\n\n  }", 3, "prompt: a single brace in `}`."),
-        ("  nothing {{here}}", 0, "prompt: names no column, so all instances would have the same prompt."),
-    ],
-)
-def test_templates_are_checked_line_by_line(tmp_path: Path, prompt: str, line_below: int, problem: str) -> None:
-    text = FULL.replace("  {question}\n\n  {options}", prompt).replace("system: Be brief about {note}.\n", "")
-    found = problems(tmp_path, text)
-    assert len(found) == 1
-    assert found[0][0] == line_of(text, "prompt") + line_below
-    assert found[0][1].startswith(problem)
-
-
-def test_options_in_the_system_message_need_choices_too(make: Make) -> None:
-    with pytest.raises(ConfigError, match=r"system: \{options\} needs `choices`"):
-        make(system="{options}")
-
-
-@pytest.mark.parametrize(("kind", "columns"), [("text", ["name", "text"]), ("docx", ["text", "red"])])
-def test_placeholders_are_checked_if_the_columns_are_known(make: Make, kind: str, columns: list[str]) -> None:
-    source = {"kind": kind, "files": {"x": ""}}
-    for column in columns:
-        assert make(source=source, prompt=f"{{{column}}}", answer=column)
+def test_placeholders_are_checked_if_the_columns_are_known(make: Make) -> None:
+    source = {"kind": "text", "files": {"x": ""}}
     assert make(source=source, prompt="{mine}", columns={"mine": "text"}, answer="text")
-    with pytest.raises(
-        ConfigError, match=rf"prompt: \{{texts\}} is not a column of {kind} files. Did you mean `text`\?"
-    ):
+    with pytest.raises(ConfigError, match=r"prompt: \{texts\} is not a column of text files. Did you mean `text`\?"):
         make(source=source, prompt="{texts}")
     assert make(source=source, prompt="{texts}", hooks="def rows(rows): yield from rows"), (
         "a hook makes its own columns"
     )
 
 
-def test_a_folder_of_different_files_needs_a_hook(make: Make) -> None:
-    folder = {"kind": "folder", "files": {"a.csv": "", "b/*.xml": ""}}
-    with pytest.raises(ConfigError, match=r"source\.kind: `folder` needs a hooks\.py"):
-        make(source=folder)
-    assert make(source=folder, hooks="def rows(folder):\n    yield {}\n").source.kind == "folder"
-    with pytest.raises(ConfigError, match="`file_column` cannot be used with `folder`"):
-        make(source={**folder, "file_column": "file"})
+def test_the_file_of_a_definition_is_found_again_under_any_name(tmp_path: Path) -> None:
+    path = write(tmp_path, FULL)
+    benchmark = read_definition(path, metrics=METRICS)
+    other = path.rename(path.with_name("mine.yml"))
+    path.with_name("another.yaml").write_text("name: another\n", encoding="utf-8")
+    assert definition_file(benchmark) == other
 
 
 def test_a_conversation_is_sent_instead_of_a_prompt(make: Make) -> None:
@@ -285,43 +210,12 @@ def test_a_conversation_is_sent_instead_of_a_prompt(make: Make) -> None:
         make(conversation=" ", prompt=None)
 
 
-@pytest.mark.parametrize("key", ["prompt", "answer"])
-def test_a_key_without_a_value_counts_as_missing(tmp_path: Path, key: str) -> None:
-    lines = [f"{key}:" if line.startswith(f"{key}:") else line for line in FULL.split("\n")]
-    text = "\n".join(line for line in lines if key != "prompt" or not line.startswith("  {"))
-    assert (line_of(text, key), f"{key}: missing. Add this key.") in problems(tmp_path, text)
-
-
-def test_a_set_of_labels_has_no_options(make: Make) -> None:
-    assert make(answer={"column": "codes", "form": "labels"}).answer.form == "labels"
-    with pytest.raises(ConfigError, match=r'answer\.form: "labels" is for open questions'):
-        make(answer={"column": "codes", "form": "labels"}, choices=["a", "b"])
-
-
-def test_words_about_the_rules_do_not_change_the_digest(make: Make) -> None:
-    benchmark = make(rules={"published": "as it was", "corrected": "as it should be", "why": "a fault"})
-    assert benchmark.rules.published == "as it was"
-    assert benchmark.digest == make().digest
-    with pytest.raises(ConfigError, match=r"rules\.why: missing"):
-        make(rules={"published": "x", "corrected": "y"})
-
-
-def test_checksums_are_lower_case(make: Make) -> None:
-    assert make(source={"files": {"a.jsonl": SHA.upper()}}).source.files == {"a.jsonl": SHA}
-
-
 def test_the_digest_does_not_depend_on_formatting(tmp_path: Path) -> None:
     digest = read(tmp_path, FULL).digest
     lines = FULL.split("\n")
     reordered = "\n".join(["# a comment", *lines[1:2], *lines[:1], "", *lines[2:]])
     assert read(tmp_path, reordered).digest == digest
     assert read(tmp_path, FULL.replace("access: gated", "access: 'gated'")).digest == digest
-
-
-def test_the_digest_is_the_same_everywhere(make: Make) -> None:
-    """Runs are found again by it, so a change of it makes all stored runs look like others."""
-    assert make().digest == make(id=None).digest
-    assert len({make().digest, make(prompt="{question} ").digest, make(max_tokens=6).digest}) == 3
 
 
 def test_the_digest_depends_on_code_and_on_the_order_of_files(make: Make) -> None:
@@ -340,10 +234,8 @@ HOOK = "from medhelm.errors import DataError\n\n\ndef rows(data):\n    yield fro
         ('"""Read the rows."""\n\n' + HOOK, True),
         (HOOK.replace("medhelm.errors", "medhelm.io.errors"), True),
         (HOOK.replace("yield", "# one after another\n    yield"), True),
-        (HOOK.replace("yield from data", "yield from data  # all of them"), True),
         (HOOK.replace("data\n", "reversed(data)\n"), False),
         ("import csv\n" + HOOK, False),
-        (HOOK.replace(":", ""), False),
     ],
 )
 def test_the_digest_follows_the_code_of_hooks_and_not_its_wording(make: Make, reworded: str, is_same: bool) -> None:
@@ -353,64 +245,6 @@ def test_the_digest_follows_the_code_of_hooks_and_not_its_wording(make: Make, re
 def test_reading_runs_no_code(make: Make, tmp_path: Path) -> None:
     make(hooks=f"open({str(tmp_path / 'ran')!r}, 'w').close()")
     assert not (tmp_path / "ran").exists()
-
-
-def test_the_file_of_a_definition_is_found_again(tmp_path: Path) -> None:
-    path = write(tmp_path, FULL)
-    benchmark = read_definition(path, metrics=METRICS)
-    assert definition_file(benchmark) == path
-    other = path.rename(path.with_name("mine.yml"))
-    path.with_name("another.yaml").write_text("name: another\n", encoding="utf-8")
-    assert definition_file(benchmark) == other
-    other.unlink()
-    assert definition_file(benchmark) is None
-
-
-def test_a_placeholder_without_a_column_is_reported_with_its_line(make: Make) -> None:
-    benchmark = make(prompt="Read this:\n\n{note_text}\n", columns={"history": "Patient Note"})
-    error = missing_columns_error(benchmark, {"note_text": "prompt"}, ["patient_id", "note", "answer"], "sepsis.csv")
-    assert isinstance(error, ConfigError)
-    file = definition_file(benchmark)
-    assert file is not None
-    assert error.place == str(file)
-    [problem] = error.problems
-    assert problem.line is not None
-    assert "{note_text}" in file.read_text(encoding="utf-8").split("\n")[problem.line - 1]
-    assert problem.text == (
-        "prompt: {note_text} is not a column of sepsis.csv.\nColumns: patient_id, note, answer. Did you mean `note`?"
-    )
-
-
-def test_a_column_that_cannot_be_a_placeholder_is_renamed(make: Make) -> None:
-    benchmark = make(prompt="{patient_note}")
-    error = missing_columns_error(benchmark, {"patient_note": "prompt"}, ["Patient Note"], "x.csv")
-    assert "Did you mean `Patient Note`? Give it a name under `columns`, such as `patient_note: Patient Note`." in str(
-        error
-    )
-
-
-def test_all_missing_columns_are_reported_at_once(make: Make) -> None:
-    benchmark = make(columns={"question": "Question"})
-    missing = {"question": "prompt", "answer": "answer", "Row": "id"}
-    error = missing_columns_error(benchmark, missing, ["question", "anser"], "x.csv")
-    assert isinstance(error, DataError)
-    assert str(error).split("\n") == [
-        "x.csv lacks 3 columns that tiny needs:",
-        "  `Question`, for prompt. Did you mean `question`?",
-        "  `answer`, for answer. Did you mean `anser`?",
-        "  `Row`, for id.",
-        "Columns: question, anser.",
-        "Check that this is the right file, or correct the names in benchmark.yaml.",
-    ]
-    both = missing_columns_error(benchmark, {"note": "prompt", "answer": "answer"}, ["question"], "x.csv")
-    assert isinstance(both, ConfigError)
-    assert len(both.problems) == 2
-
-
-def test_many_columns_are_not_all_listed(make: Make) -> None:
-    error = missing_columns_error(make(), {"answer": "answer"}, [f"c{i}" for i in range(100)], "x.csv")
-    assert "c39, ...." in str(error)
-    assert "c40" not in str(error)
 
 
 @pytest.mark.parametrize("file", sorted(LIBRARY.glob("*/benchmark.yaml")), ids=lambda file: file.parent.name)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from medhelm.benchmarks.definition import read_definition
 from medhelm.scoring.metrics import METRIC_NAMES
 from tests.support.cli import Medhelm, succeeded
@@ -38,14 +36,6 @@ def test_every_line_that_is_commented_out_can_be_used(tmp_path: Path, medhelm: M
     assert (benchmark.cluster_column, benchmark.group_column, benchmark.sample.size) == ("case", "answer", 1000)
     assert benchmark.rubric is not None
     assert benchmark.main_metric == "jury"
-
-
-@pytest.mark.parametrize("name", ["Sepsis", "1st", "a-b", "a__b", ""])
-def test_a_name_must_be_snake_case(medhelm: Medhelm, tmp_path: Path, name: str) -> None:
-    outcome = medhelm("benchmarks", "new", name, "--out", tmp_path)
-    assert outcome.code == 2
-    assert "must be snake case" in outcome.err
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_nothing_is_overwritten(medhelm: Medhelm, tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from medhelm.benchmarks import catalog
-from medhelm.benchmarks.catalog import all_names, find_packaged_benchmarks, load_benchmarks, read_packaged_benchmarks
+from medhelm.benchmarks.catalog import all_names, load_benchmarks, read_packaged_benchmarks
 from medhelm.domain import Benchmark
-from medhelm.errors import ConfigError, UserError
+from medhelm.errors import UserError
 from tests.support.benchmarks.definitions import METRICS, make_benchmark
 from tests.support.plugins import Install
 
@@ -59,11 +59,6 @@ def test_by_name_by_entry_point_and_in_groups(install: Install, tmp_path: Path) 
     assert load("alpha", "eins")[0].package == ""
 
 
-def test_its_digest_is_that_of_the_same_benchmark_elsewhere(install: Install, tmp_path: Path) -> None:
-    put(install, tmp_path, "ward", "ward_tasks", "rounds_qa")
-    assert load("rounds_qa")[0].digest == load(str(tmp_path / "ward" / "rounds_qa"))[0].digest
-
-
 def test_no_package_is_imported_for_what_is_here(install: Install, tmp_path: Path) -> None:
     module = put(install, tmp_path, "ward", "ward_tasks", "rounds_qa")
     make_benchmark(tmp_path / "mine", name="own_qa")
@@ -72,13 +67,6 @@ def test_no_package_is_imported_for_what_is_here(install: Install, tmp_path: Pat
     assert module not in sys.modules
     assert found("rounds_qa") == ["rounds_qa"]
     assert module in sys.modules
-
-
-@pytest.mark.parametrize("code", ["FOLDER = {place!r}\n", "from pathlib import Path\nFOLDER = Path({place!r})\n"])
-def test_a_path_may_be_a_text(install: Install, tmp_path: Path, code: str) -> None:
-    make_benchmark(tmp_path / "ward", name="rounds_qa")
-    install("ward", code.format(place=str(tmp_path / "ward")), benchmarks={"ward_tasks": "FOLDER"})
-    assert found("rounds_qa") == ["rounds_qa"]
 
 
 def test_a_package_folder_holds_benchmarks(site: Path, install: Install) -> None:
@@ -91,12 +79,7 @@ def test_a_package_folder_holds_benchmarks(site: Path, install: Install) -> None
 @pytest.mark.parametrize(
     ("code", "attribute", "words"),
     [
-        (
-            "FOLDER = '/no/such/folder'\n",
-            "FOLDER",
-            "names /no/such/folder, which is not a folder of folders with a",
-        ),
-        ("FOLDER = 5\n", "FOLDER", "is int; it must be a path or the folder of a package"),
+        ("FOLDER = '/no/such/folder'\n", "FOLDER", "names /no/such/folder, which is not a folder of folders"),
         ("", "", "which is not exactly one folder"),
         ("raise RuntimeError('away')\n", "FOLDER", "cannot be imported: RuntimeError: away"),
     ],
@@ -111,15 +94,6 @@ def test_an_entry_point_without_a_target(
     assert words in str(caught.value)
     assert str(caught.value).startswith("lost 0.1 (entry point `lost_tasks` of medhelm.benchmarks)")
     assert found("rounds_qa") == ["rounds_qa"]
-    notes: list[str] = []
-    assert [b.name for b in load_benchmarks(["all"], metrics=METRICS, note=notes.append)] == ["alpha", "rounds_qa"]
-    assert notes == [str(caught.value)]
-    with pytest.raises(UserError) as unknown:
-        load("round_qa")
-    assert str(unknown.value) == (
-        "unknown benchmark `round_qa`. Did you mean `rounds_qa`?\n"
-        f"It may belong to a package that cannot be used: {caught.value}"
-    )
 
 
 def test_names_that_exist_here_stay_what_they_are(install: Install, tmp_path: Path) -> None:
@@ -138,13 +112,6 @@ def test_names_that_exist_here_stay_what_they_are(install: Install, tmp_path: Pa
         )
 
 
-def test_an_entry_point_may_not_take_the_name_of_a_group(install: Install, tmp_path: Path) -> None:
-    for point, package in (("public", "one"), ("alpha", "two"), ("planning_treatments", "three")):
-        put(install, tmp_path, package, point, f"{package}_qa")
-    assert found("public") == found("alpha") == found("planning_treatments") == ["alpha"]
-    assert set(read_packaged_benchmarks(metrics=METRICS).problems) == {"public", "alpha", "planning_treatments"}
-
-
 def test_a_name_used_by_two_packages_is_unusable(install: Install, tmp_path: Path) -> None:
     put(install, tmp_path, "ward", "ward_tasks", "rounds_qa", "ward_qa")
     put(install, tmp_path, "clinic", "clinic_tasks", "rounds_qa")
@@ -158,35 +125,3 @@ def test_a_name_used_by_two_packages_is_unusable(install: Install, tmp_path: Pat
     with pytest.raises(UserError, match=r"`ward_tasks` is the name of two plug-ins: hospital 1\.2 .* and ward 1\.2"):
         load("ward_tasks")
     assert found("rounds_qa") == ["rounds_qa"]  # the clinic's: what two packages call ward_tasks is nobody's
-
-
-def test_an_invalid_definition_is_reported_and_left_out_of_groups(install: Install, tmp_path: Path) -> None:
-    put(install, tmp_path, "ward", "ward_tasks", "rounds_qa", "shift_notes")
-    file = tmp_path / "ward" / "shift_notes" / "benchmark.yaml"
-    file.write_text(file.read_text(encoding="utf-8").replace("exact_match", "exactmatch"), encoding="utf-8")
-    for name in ("shift_notes", "ward_tasks"):
-        with pytest.raises(ConfigError, match="unknown metric `exactmatch`"):
-            load(name)
-    notes: list[str] = []
-    assert [b.name for b in load_benchmarks(["all"], metrics=METRICS, note=notes.append)] == ["alpha", "rounds_qa"]
-    (note,) = notes
-    assert note.startswith("ward: ")
-    assert "unknown metric `exactmatch`" in note
-    assert list(read_packaged_benchmarks(metrics=METRICS).problems) == ["shift_notes"]
-    assert found("rounds_qa") == ["rounds_qa"]
-
-
-@pytest.mark.usefixtures("site")
-def test_without_packages_there_are_no_plug_ins() -> None:
-    nothing = find_packaged_benchmarks(["alpha"])
-    assert (nothing.folders, nothing.groups, nothing.problems) == ({}, {}, {})
-    with pytest.raises(UserError, match=r"^unknown benchmark `beta`\. Known: "):
-        load("beta")
-
-
-def test_the_current_folder_takes_precedence_over_packages(
-    install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put(install, tmp_path, "ward", "ward_tasks", "rounds_qa")
-    make_benchmark(tmp_path / "work", name="rounds_qa", title="Of the folder")
-    assert load("rounds_qa")[0].title == "Of the folder"

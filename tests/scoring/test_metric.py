@@ -7,17 +7,12 @@ from typing import Any
 import pytest
 
 from medhelm.domain import RULES, Completion, Failure, Instance, Reference
-from medhelm.errors import DataError, NotComputed
+from medhelm.errors import NotComputed
 from medhelm.scoring.metric import MAX_CHARACTERS, Metric, apply
 from medhelm.scoring.metrics import METRICS
+from tests.support.benchmarks.questions import choice
 
-INSTANCE = Instance(
-    id="7",
-    fields={},
-    references=(Reference("yes"), Reference("no", correct=False)),
-    choices=("yes", "no"),
-    labels=("A", "B"),
-)
+INSTANCE = choice(0, "yes", "no")
 
 
 def metric(name: str = "x", **changes: Any) -> Metric:
@@ -49,6 +44,7 @@ def test_one_score_for_each_metric_and_rule_in_order() -> None:
         ("two", "published", 0.25),
     ]
     assert all(score.failure is None for score in scores)
+    assert metric().explain("A", INSTANCE, "corrected") == "", "nothing to explain"
 
 
 def test_a_failed_completion_has_no_score_but_its_failure() -> None:
@@ -90,16 +86,6 @@ def test_one_metric_that_cannot_score_does_not_stop_the_others() -> None:
 def test_other_errors_are_faults_of_the_program() -> None:
     with pytest.raises(ZeroDivisionError):
         apply([metric(published=raising(ZeroDivisionError()))], INSTANCE, Completion(text="A"))
-
-
-def test_the_best_value_follows_the_direction() -> None:
-    assert (metric().best, metric(higher_is_better=False).best) == (1.0, 0.0)
-
-
-def test_a_metric_may_have_nothing_to_explain() -> None:
-    assert metric().explain("A", INSTANCE, "corrected") == ""
-    with pytest.raises(DataError):
-        METRICS["medcalc_accuracy"].explain("A", INSTANCE, "corrected")
 
 
 def test_a_metric_with_missing_requirements_is_not_computed() -> None:

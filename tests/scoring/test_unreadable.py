@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from medhelm.domain import RULES, Completion, Failure, Instance, Reference, Score
+from medhelm.domain import Completion, Failure, Instance, Reference
 from medhelm.errors import UserError
-from medhelm.evaluation.request_totals import CompletionCounter
 from medhelm.io.plugins import Plugin
 from medhelm.scoring.metric import AnswerReader, Metric, accept_metric, apply, is_unreadable
 from medhelm.scoring.metrics import METRICS
+from tests.support.benchmarks.questions import choice, open_question
 from tests.support.cases import table
 
 SCORES_ANY_TEXT = {
@@ -19,22 +19,13 @@ SCORES_ANY_TEXT = {
     *("coverage", "density", "compression"),
 }
 
-CHOICE = Instance(
-    id="1",
-    fields={},
-    references=(Reference("Warfarin", correct=False), Reference("Aspirin")),
-    choices=("Warfarin", "Aspirin"),
-    labels=("A", "B"),
-)
-NUMBER = Instance(id="1", fields={}, references=(Reference("22.9"),))
+CHOICE = choice(1, "Warfarin", "Aspirin")
+NUMBER = open_question("22.9")
 POINTS = replace(NUMBER, references=(Reference("3"),), metadata={"Calculator ID": "4", "Category": "risk"})
-DATE = replace(NUMBER, references=(Reference("09/23/2014"),), metadata={"Calculator ID": "13", "Category": "date"})
-NOTE = Instance(id="1", fields={}, references=(Reference("3 Give insulin."),))
-LABELS = Instance(id="1", fields={}, references=(Reference("asthma, copd"),))
-CODES = Instance(id="1", fields={}, references=(Reference("I10, E53.8"),))
-NO_CODES = Instance(id="1", fields={}, references=(Reference(","),))
+NOTE = open_question("3 Give insulin.")
+LABELS = open_question("asthma, copd")
+CODES = open_question("I10, E53.8")
 QUERY = Instance(id="1", fields={}, references=(Reference("select 1"),), metadata={"database": "missing.sqlite"})
-UNANSWERABLE = replace(QUERY, references=(Reference("null"),))
 
 PROSE = "Both are interesting, and more tests would help."
 
@@ -46,30 +37,19 @@ def test_every_metric_reads_an_answer_or_scores_any_text() -> None:
 @table(
     ("metric", "instance", "text", "unreadable"),
     [
-        ("exact_match", CHOICE, "The answer is B.", False),
         ("exact_match", CHOICE, PROSE, True),
         ("exact_match", CHOICE, "<think>The answer is B.</think>Both.", True),
         ("exact_match", NUMBER, PROSE, False),  # an open question: any text is an answer
-        ("choice_extracted", CHOICE, PROSE, True),
-        ("balanced_accuracy", CHOICE, PROSE, True),
-        ("balanced_accuracy", CHOICE, "A", False),
-        ("numeric_tolerance", NUMBER, "About 40.", False),
         ("numeric_tolerance", NUMBER, PROSE, True),
         ("medcalc_accuracy", POINTS, "The score is 7.", False),
-        ("medcalc_accuracy", DATE, "01/01/2001", False),
         ("medec_flag_accuracy", NOTE, "CORRECT", False),
         ("medec_sentence_accuracy", NOTE, PROSE, True),
         ("label_f1", LABELS, "cancer", False),
         ("label_micro_f1", LABELS, "***", True),
-        ("icd_f1", CODES, "I10", False),
         ("icd_f1", CODES, PROSE, True),
         ("icd_micro_f1", CODES, "None.", False),
         ("icd_f1", CODES, "```json\n[]\n```", False),
-        ("icd_f1", NO_CODES, PROSE, False),  # right without a code
-        ("sql_execution_accuracy", QUERY, "select 2", False),
         ("sql_execution_accuracy", QUERY, PROSE, True),
-        ("sql_precision", UNANSWERABLE, "null", False),
-        ("sql_recall", QUERY, "The question cannot be answered.", False),
         ("rouge_l", NUMBER, PROSE, None),
     ],
 )
@@ -84,17 +64,6 @@ def test_a_blank_completion_is_blank_and_not_unreadable(text: str) -> None:
     assert is_unreadable(METRICS["exact_match"], CHOICE, Completion(text=text)) is None
 
 
-def test_an_empty_answer_can_be_right() -> None:
-    """An empty completion abstains from a question that the database cannot answer."""
-    counter = CompletionCounter(METRICS["sql_execution_accuracy"])
-    for value in (1.0, 0.0):
-        score = Score(metric="sql_execution_accuracy", rule="corrected", value=value)
-        counter.add(Completion(text=" "), unreadable=None, scores=[score])
-    counts = counter.counts()
-    assert counts is not None
-    assert (counts.n, counts.blank, counts.unreadable) == (2, 1, 0)
-
-
 def test_what_cannot_be_scored_is_not_unreadable() -> None:
     failed = Completion(failure=Failure("provider", "timeout", "late"))
     assert is_unreadable(METRICS["exact_match"], CHOICE, failed) is None
@@ -105,24 +74,10 @@ def test_what_cannot_be_scored_is_not_unreadable() -> None:
 
 def test_a_metric_of_a_package_brings_its_own_reader() -> None:
     plugin = Plugin(group="medhelm.metrics", name="dose", package="p", version="1", target="p:DOSE")
-    metric = Metric(
-        name="dose",
-        title="Dose",
-        description="Share of completions with a dose.",
-        source="This test",
-        corrected=lambda text, _: float("mg" in text),
-        reads=AnswerReader("dose", lambda text, _: text.index("mg") if "mg" in text else 1 // 0),
-    )
+    reader = AnswerReader("dose", lambda text, _: text.index("mg") if "mg" in text else 1 // 0)
+    metric = Metric(name="dose", title="Dose", description="D.", source="S.", corrected=lambda *_: 1.0, reads=reader)
     accepted = accept_metric(plugin, metric)
     assert is_unreadable(accepted, CHOICE, Completion(text="81 mg")) is False
     assert is_unreadable(accepted, CHOICE, Completion(text="none")) is None, "its error is not a finding"
     with pytest.raises(UserError, match="`reads`"):
         accept_metric(plugin, replace(metric, reads=len))  # type: ignore[arg-type]
-
-
-def test_rules_and_readers_see_the_same_text() -> None:
-    """Whatever an unreadable completion scores, it is not the best."""
-    for metric, instance in (("exact_match", CHOICE), ("numeric_tolerance", NUMBER), ("medec_flag_accuracy", NOTE)):
-        one = METRICS[metric]
-        for rule in RULES:
-            assert one.function(rule)(PROSE, instance) < one.best or rule == "published"

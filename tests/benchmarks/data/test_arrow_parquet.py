@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime, time
 from decimal import Decimal
 from pathlib import Path
 from random import Random
@@ -15,12 +15,11 @@ import pyarrow.ipc
 import pytest
 
 from bench.tools.mutation import mutated
-from medhelm.benchmarks.data.readers import READERS
-from medhelm.benchmarks.data.sample_files import WRITERS, write_arrow
+from medhelm.benchmarks.data.sample_files import WRITERS
 from medhelm.domain import Source
 from medhelm.errors import DataError, MissingError
 from medhelm.io.rows import Row
-from tests.support.data_files import ODD, message, rows, written
+from tests.support.data_files import message, rows, written
 
 SEEN: list[Row] = [
     {"text": "Seen for cough. " * 8, "codes": ["R05.9", "J45.909"], "seen": "2150-01-31T08:15:00", "ward": "A"},
@@ -61,35 +60,13 @@ def parquet(path: Path, select: str) -> Path:
     return path
 
 
-def test_parquet(tmp_path: Path) -> None:
-    select = (
-        "SELECT i, i::DOUBLE AS d, i + 0.5::DOUBLE AS h, 'text ' || i AS \"Patient Note\", "
-        "CASE WHEN i = 1 THEN NULL ELSE true END AS flag, {'a': [i]} AS nested FROM range(2500) t(i)"
-    )
-    found = rows(parquet(tmp_path / "odd [name]*.parquet", select), "parquet")
-    assert len(found) == 2500
-    assert found[1] == {"i": 1, "d": 1, "h": 1.5, "Patient Note": "text 1", "flag": None, "nested": {"a": [1]}}
-    assert type(found[1]["d"]) is int
-    assert [row["i"] for row in found] == list(range(2500)), "in the file's order"
-
-
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        ("TIMESTAMP '2150-01-31 08:15:00'", "2150-01-31T08:15:00"),
-        ("TIMESTAMP '2150-01-31 08:15:00.25'", "2150-01-31T08:15:00.250000"),
         ("TIMESTAMPTZ '2150-01-31 08:15:00+02'", "2150-01-31T06:15:00+00:00"),
-        ("[TIMESTAMPTZ '2150-01-31 08:15:00+00', NULL]", ["2150-01-31T08:15:00+00:00", None]),
-        ("{'seen': [TIMESTAMPTZ '2150-01-31 08:15:00+00']}", {"seen": ["2150-01-31T08:15:00+00:00"]}),
         ("NULL::TIMESTAMPTZ", None),
         ("DATE '2150-01-31'", "2150-01-31"),
-        ("12.50::DECIMAL(9, 2)", 12.5),
-        ("12.00::DECIMAL(9, 2)", 12),
-        ("'0.1234567890123456789'::DECIMAL(38, 19)", "0.1234567890123456789"),
         ("'123456789012345678901234567890'::DECIMAL(38, 0)", 123456789012345678901234567890),
-        ("9007199254740993", 9007199254740993),
-        ("'u'::ENUM('u', 'v')", "u"),
-        ("MAP {'a': 1}", {"a": 1}),
         (r"'\xC3\xA9'::BLOB", "é".encode()),
     ],
 )
@@ -103,20 +80,10 @@ def test_values_of_parquet_are_plain(tmp_path: Path, value: str, expected: objec
 @pytest.mark.parametrize(
     ("column", "expected"),
     [
-        pytest.param(pa.array([3.0]), 3, id="whole"),
-        pytest.param(pa.array([float("inf")]), float("inf"), id="beyond JSON"),
-        pytest.param(pa.array([b"\x00\xff"]), b"\x00\xff", id="binary"),
-        pytest.param(pa.array(["a", "b"]).dictionary_encode()[1:], "b", id="category"),
-        pytest.param(pa.array(["longer than twelve bytes"], pa.string_view()), "longer than twelve bytes", id="view"),
         pytest.param(pa.array([Decimal("-1.50")], pa.decimal128(10, 2)), -1.5, id="decimal"),
-        pytest.param(pa.array([[Decimal("-1.5")]], pa.list_(pa.decimal128(38, 1))), [-1.5], id="decimals"),
         pytest.param(pa.array([Decimal("1234567890123456789.5")]), "1234567890123456789.5", id="long decimal"),
-        pytest.param(pa.array([date(2150, 1, 31)]), "2150-01-31", id="date"),
         pytest.param(pa.array([time(8, 15)]), "08:15:00", id="time"),
-        pytest.param(pa.array([timedelta(hours=30)]), "30:00:00", id="duration"),
         pytest.param(pa.array([datetime(2150, 1, 31, tzinfo=UTC)]), "2150-01-31T00:00:00+00:00", id="zone"),
-        pytest.param(pa.array([10**9], pa.timestamp("ns")), "1970-01-01T00:00:01", id="nanoseconds"),
-        pytest.param(pa.array([{"x": [1, None]}]), {"x": [1, None]}, id="nested"),
         pytest.param(pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int32())), {"k": 1}, id="map"),
     ],
 )
@@ -135,13 +102,7 @@ def test_arrow_is_read_however_it_is_packed(
     assert rows(written(tmp_path, packed(table(), layout, compression)), kind) == SEEN
 
 
-def test_odd_texts_of_arrow(tmp_path: Path) -> None:
-    content: list[Row] = [{"text": odd, "number": 1.0} for odd in ODD]
-    write_arrow(content, tmp_path / "x", Source(kind="arrow"))
-    assert rows(tmp_path / "x", "arrow") == content
-
-
-@pytest.mark.parametrize("content", [b"", b"this is text, and nothing else, of some length", b"PK\x03\x04 broken"])
+@pytest.mark.parametrize("content", [b"", b"this is text, and nothing else, of some length"])
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "feather"])
 def test_files_of_another_format_are_reported(tmp_path: Path, kind: str, content: bytes) -> None:
     path = written(tmp_path, content)
@@ -158,10 +119,7 @@ INVALID_TEXT = pa.StringArray.from_buffers(1, pa.py_buffer(b"\0\0\0\0\2\0\0\0"),
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        pytest.param(packed(table())[:-1], "is truncated. Get it again.", id="last byte"),
-        pytest.param(b"ARROW1", "cannot be read as Arrow (", id="only the first bytes"),
         pytest.param(b"FEA1" + bytes(99), "is a Feather file of version 1. Save it as version 2", id="version 1"),
-        pytest.param(packed(table(), "stream")[:-200], "cannot be read as Arrow (", id="stream"),
         pytest.param(packed(pa.table({"x": INVALID_CODE})), "cannot be read as Arrow (", id="category without a value"),
         pytest.param(packed(pa.table({"x": INVALID_TEXT})), "cannot be read as Arrow (", id="not UTF-8"),
         pytest.param(packed(pa.table([[1], [2]], names=["a", "a"])), "has `a` more than once", id="columns"),
@@ -180,14 +138,6 @@ def test_invalid_arrow_is_reported(tmp_path: Path, content: bytes, reason: str) 
     assert reason in words
 
 
-def test_truncated_files_are_reported(tmp_path: Path) -> None:
-    file = packed(table(), compression="lz4")
-    for size in range(1, len(file), 64):
-        assert f"{tmp_path / 'x'}: " in message(written(tmp_path, file[:size]), "feather"), size
-    whole = parquet(tmp_path / "p", "SELECT 1 AS a").read_bytes()
-    assert "cannot be read as Parquet" in message(written(tmp_path, whole[:-9]), "parquet")
-
-
 @pytest.mark.parametrize("n", [200, pytest.param(5000, marks=pytest.mark.long)])
 def test_mutated_arrow_files_are_rows_or_an_error(tmp_path: Path, n: int) -> None:
     """An invalid file must not end the process either."""
@@ -204,13 +154,6 @@ def test_mutated_arrow_files_are_rows_or_an_error(tmp_path: Path, n: int) -> Non
     assert all(text.startswith(str(tmp_path / "x")) for text in refused)
 
 
-def test_reading_arrow_can_stop_early(tmp_path: Path) -> None:
-    write_arrow([{"text": "word " * 1000} for _ in range(3000)], tmp_path / "x", Source(kind="arrow"))
-    found = READERS["arrow"](tmp_path / "x", Source(kind="arrow"))
-    assert next(found) == {"text": "word " * 1000}
-    found.close()  # type: ignore[attr-defined]  # a generator
-
-
 @pytest.mark.parametrize("kind", ["arrow", "feather"])
 def test_a_missing_pyarrow_is_reported_with_the_extra(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -220,11 +163,3 @@ def test_a_missing_pyarrow_is_reported_with_the_extra(
     for work in (lambda: rows(path, kind), lambda: WRITERS[kind]([{"a": 1}], path, Source(kind=kind))):
         with pytest.raises(MissingError, match=r"x: Arrow and Feather files need pyarrow\. .*medhelm-eval\[arrow\]"):
             work()
-
-
-def test_real_arrow_equals_real_json_lines(data_dir: Path) -> None:
-    folder = data_dir / "medhallu"
-    arrow = rows(folder / "pqa_labeled_train.arrow", "arrow")
-    assert arrow == rows(folder / "pqa_labeled_train.jsonl", "jsonl")
-    assert len(arrow) == 1000
-    assert isinstance(arrow[0]["Knowledge"], list)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import decimal
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,12 +35,6 @@ def message(make: Make, row: Mapping[str, object], **changes: Any) -> str:
     return str(caught.value)
 
 
-def test_an_open_question(make: Make) -> None:
-    assert read(make, {**ROW, "other": "x"}, 7) == Instance(
-        id="7", fields={"question": "Why?"}, references=(Reference("Because."),)
-    )
-
-
 def test_fields_are_what_the_templates_show_and_nothing_else(make: Make) -> None:
     columns = {"q": "question", "unused": "other"}
     instance = read(make, {**ROW, "hint": "h"}, prompt="{q} {{brace}}", system="{hint}", columns=columns)
@@ -51,30 +43,16 @@ def test_fields_are_what_the_templates_show_and_nothing_else(make: Make) -> None
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [
-        ("as it is \r\n", "as it is \r\n"),
-        (None, ""),
-        (float("nan"), ""),
-        (5, "5"),
-        (5.0, "5.0"),
-        (True, "true"),
-        (decimal.Decimal("1.50"), "1.50"),
-        (datetime.date(2024, 1, 2), "2024-01-02"),
-        ("\x00\ud800👩‍⚕️", "\x00\ud800👩‍⚕️"),
-    ],
+    [("as it is \r\n", "as it is \r\n"), (None, ""), (True, "true"), (datetime.date(2024, 1, 2), "2024-01-02")],
 )
 def test_values_become_text(make: Make, value: object, text: str) -> None:
     instance = read(make, {**ROW, "question": value, "m": value}, metadata=["m"])
     assert (instance.fields["question"], instance.metadata["m"]) == (text, text)
 
 
-@pytest.mark.parametrize(
-    ("value", "kind"),
-    [(["a"], "a list"), ({"a": 1}, "an object"), (b"x", "binary")],
-)
-def test_nested_values_are_not_text(make: Make, value: object, kind: str) -> None:
-    text = message(make, {**ROW, "question": value})
-    assert text.startswith(f"x.csv, row 17: `question` is {kind}, not text. Convert it to text in hooks.py")
+def test_nested_values_are_not_text(make: Make) -> None:
+    text = message(make, {**ROW, "question": ["a"]})
+    assert text.startswith("x.csv, row 17: `question` is a list, not text. Convert it to text in hooks.py")
 
 
 def test_nested_values_are_kept_for_metrics_as_json(make: Make) -> None:
@@ -110,14 +88,6 @@ def test_every_name_may_be_a_field_or_a_column(make: Make) -> None:
     )
 
 
-def test_ids_are_the_data_sets_own_or_the_position(make: Make) -> None:
-    assert read(make, ROW, 41).id == "41"
-    assert read(make, {**ROW, "n": 12}, 41, id="n").id == "12"
-    assert "x.csv, row 17 (id 12/): `n`, `m` identifies the row, but is empty." in message(
-        make, {**ROW, "n": 12, "m": None}, id=["n", "m"]
-    )
-
-
 @pytest.mark.parametrize("empty", ["", "  \n", None, float("nan"), [], {}])
 def test_rows_with_an_empty_required_column_are_left_out(make: Make, empty: object) -> None:
     reader = InstanceReader(make(require=["answer"]), "x.csv")
@@ -127,37 +97,12 @@ def test_rows_with_an_empty_required_column_are_left_out(make: Make, empty: obje
     reader.check_columns()
 
 
-@pytest.mark.parametrize("value", ["0", 0, False, ["x"]])
-def test_nothing_else_counts_as_empty(make: Make, value: object) -> None:
-    assert InstanceReader(make(require=["extra"]), "x.csv").read(0, {**ROW, "extra": value}) is not None
-
-
 def test_options_with_letters(make: Make) -> None:
     instance = read(make, {**ROW, **OPTIONS, "answer": "B"}, **CHOICE)
     assert instance.choices == ("one", "two", "three")
     assert instance.labels == ("A", "B", "C")
     assert instance.references == (Reference("one", False), Reference("two", True), Reference("three", False))
     assert (instance.expected, instance.correct) == ("B", ("two",))
-
-
-def test_fixed_options_named_by_their_texts(make: Make) -> None:
-    instance = read(make, {**ROW, "answer": 1}, choices={"texts": ["0", "1"], "labels": "texts"})
-    assert (instance.choices, instance.labels, instance.expected) == (("0", "1"), ("0", "1"), "1")
-
-
-@pytest.mark.parametrize(
-    ("form", "answer", "expected"),
-    [
-        ("letter", "A", "A"),
-        ("number", 2, "B"),
-        ("number", "3", "C"),
-        ("number", 1.0, "A"),
-        ("text", "two", "B"),
-    ],
-)
-def test_forms_of_answers(make: Make, form: str, answer: object, expected: str) -> None:
-    changes = {**CHOICE, "answer": {"column": "answer", "form": form}}
-    assert read(make, {**ROW, **OPTIONS, "answer": answer}, **changes).expected == expected
 
 
 @pytest.mark.parametrize(
@@ -178,33 +123,18 @@ def test_spaces_around_the_name_of_a_column_do_not_count(make: Make) -> None:
     assert (instance.fields["question"], instance.expected) == ("?", "a")
 
 
-def test_a_row_without_any_content_is_skipped(make: Make) -> None:
-    row: dict[str, object] = {"question": "", "answer": None}
-    assert InstanceReader(make(), "x.csv").read(0, row) is None
-
-
 @pytest.mark.parametrize(
     ("form", "answer", "words"),
     [
         ("letter", "D", "the answer `D` is not one of the options: A `one`, B `two`, C `three`."),
-        ("letter", "é", "the answer `é` is not one of the options"),
         ("number", 0, "the answer `0` is not one of the options: 1 `one`, 2 `two`, 3 `three`."),
-        ("number", 1.5, "the answer `1.5` is not one of the options"),
-        ("number", "A", "the answer `A` is not one of the options"),
         ("text", "Too", "the answer `Too` is not one of the options: `one`, `two`, `three`."),
         ("text", " ", "the answer `answer` is empty. Skip such rows with `require: [answer]`, or correct the data."),
-        ("letter", None, "the answer `answer` is empty."),
     ],
 )
 def test_answers_that_are_not_an_option(make: Make, form: str, answer: object, words: str) -> None:
     changes = {**CHOICE, "answer": {"column": "answer", "form": form}}
     assert f"x.csv, row 17: {words}" in message(make, {**ROW, **OPTIONS, "answer": answer}, **changes)
-
-
-def test_the_id_helps_to_find_the_row(make: Make) -> None:
-    assert message(make, {"question": "?", "answer": "", "pmid": "99"}, id="pmid").startswith(
-        "x.csv, row 17 (id 99): the answer `answer` is empty."
-    )
 
 
 @pytest.mark.parametrize("empty", ["", " ", None])
@@ -221,41 +151,21 @@ def test_all_missing_columns_are_reported_at_once(make: Make) -> None:
     changes = {**CHOICE, "id": ["pmid"], "columns": {"question": "QUESTION"}}
     with pytest.raises(DataError) as caught:
         read(make, {"Question": "?", "opa": "1", "answer": "A"}, **changes)
-    lines = str(caught.value).split("\n")
-    assert lines[0] == "x.csv lacks 4 columns that tiny needs:"
-    assert [line.split(",")[0] for line in lines[1:5]] == ["  `QUESTION`", "  `opb`", "  `opc`", "  `pmid`"]
-    assert lines[5] == "Columns: Question, opa, answer."
+    assert str(caught.value).split("\n") == [
+        "x.csv lacks 4 columns that tiny needs:",
+        "  `QUESTION`, for prompt. Did you mean `Question`?",
+        "  `opb`, for choices. Did you mean `opa`?",
+        "  `opc`, for choices. Did you mean `opa`?",
+        "  `pmid`, for id.",
+        "Columns: Question, opa, answer.",
+        "Check that this is the right file, or correct the names in benchmark.yaml.",
+    ]
     assert not isinstance(caught.value, RowError), "it is about the data, not about one row"
 
 
 def test_a_placeholder_without_a_column_is_an_error_in_the_definition(make: Make) -> None:
     with pytest.raises(ConfigError, match=r"prompt: \{note_text\} is not a column of x\.csv\.\n.*\n?.*`note`"):
         read(make, {**ROW, "note": "n"}, prompt="{note_text}")
-
-
-def test_a_missing_optional_column_is_reported_with_the_others(make: Make) -> None:
-    reader = InstanceReader(make(require=["note"], metadata=["unit"]), "x.csv")
-    for row, missing in (({**ROW}, ["note", "unit"]), ({**ROW, "note": "n", "unit": "u"}, []), ({**ROW}, ["unit"])):
-        if missing:
-            with pytest.raises(DataError) as caught:
-                reader.read(0, row)
-            assert [line.split("`")[1] for line in str(caught.value).split("\n") if line.startswith("  ")] == missing
-        else:
-            assert reader.read(0, row) is not None
-
-
-def test_values_of_further_types_that_hooks_yield(make: Make) -> None:
-    row = {**ROW, "m": OrderedDict(a=(1, 2))}
-    assert read(make, row, metadata=["m"]).metadata == {"m": '{"a": [1, 2]}'}
-    assert "`question` is an object" in message(make, {**ROW, "question": OrderedDict(a=1)})
-    assert InstanceReader(make(require=["m"]), "x.csv").read(0, {**ROW, "m": ()}) is None
-
-
-def test_an_optional_column_in_no_row_is_missing(make: Make) -> None:
-    reader = InstanceReader(make(require=["anwser"]), "x.csv")
-    assert reader.read(0, ROW) is None
-    with pytest.raises(DataError, match=r"lacks 1 column .*\n  `anwser`, for require\. Did you mean `answer`"):
-        reader.check_columns()
 
 
 def test_a_long_cluster_name_is_hashed(make: Make) -> None:

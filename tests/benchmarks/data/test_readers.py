@@ -10,24 +10,13 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from medhelm.benchmarks.data.readers import READERS, read
-from medhelm.domain import Source
-from medhelm.errors import DataError, UserError
+from medhelm.benchmarks.data.readers import READERS
 from medhelm.io import files as opening
 from medhelm.io.rows import Row
-from tests.support.data_files import ODD, message, rows, written
+from tests.support.data_files import message, rows, written
 
 # --- text formats -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("kind", "separator"), [("csv", ","), ("tsv", "\t")])
-def test_records_are_rows_of_text(tmp_path: Path, kind: str, separator: str) -> None:
-    text = io.StringIO()
-    csv.writer(text, delimiter=separator).writerows([["id", "text"], *([str(i), odd] for i, odd in enumerate(ODD))])
-    assert rows(written(tmp_path, text.getvalue()), kind) == [{"id": str(i), "text": odd} for i, odd in enumerate(ODD)]
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
@@ -36,32 +25,11 @@ def test_line_endings_within_fields_stay(tmp_path: Path, ending: str) -> None:
     assert rows(path, "csv") == [{"a": "1", "b": "x\r\ny\rz\n"}, {"a": "2", "b": "w"}]
 
 
-def test_records_are_read_one_by_one(tmp_path: Path) -> None:
-    path = written(tmp_path, "a,b\n1,2\n3\n")
-    reader = READERS["csv"](path, Source(kind="csv"))
-    assert next(reader) == {"a": "1", "b": "2"}, "before the broken record is reached"
-    with pytest.raises(DataError, match="line 3: the record has 1 fields, the header has 2"):
-        next(reader)
-
-
-@pytest.mark.parametrize("kind", ["csv", "jsonl", "json", "text"])
-def test_a_field_of_a_megabyte(tmp_path: Path, kind: str) -> None:
-    long = "ä" * 1_200_000
-    content = {
-        "csv": f"text\n{long}\n",
-        "jsonl": json.dumps({"text": long}),
-        "json": json.dumps([{"text": long}], ensure_ascii=False),
-        "text": long,
-    }[kind]
-    assert rows(written(tmp_path, content), kind)[0]["text"] == long
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("a,b\n1,2\n1,2,3\n", "line 3: the record has 3 fields, the header has 2"),
         ('a,b\n1,"open\n2,3\n', "line 2: not a well-formed CSV record (unexpected end of data)"),
-        ('a,b\n1,"x"y\n', "line 2: not a well-formed CSV record"),
         ("a,b,a,b\n1,2,3,4\n", "the header has `a`, `b` more than once"),
     ],
 )
@@ -71,21 +39,13 @@ def test_broken_records_are_reported_by_line(tmp_path: Path, text: str, words: s
     assert str(path) in message(path, "csv")
 
 
-@pytest.mark.parametrize("separator", [";", "\t"], ids=["semicolon", "tab"])
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
-def test_csv_files_of_spreadsheet_programs_are_read(tmp_path: Path, separator: str, encoding: str) -> None:
-    path = tmp_path / "data.csv"
-    path.write_bytes(f"\nid{separator}note\n1{separator}a, b\n".encode(encoding))
-    assert rows(path, "csv") == [{"id": "1", "note": "a, b"}]
-
-
 TABLE = [["id", "note", "answer"], ["1", "38.2 °C – naïve; 5,5", "yes"], ["2", "", "no"]]
 
 
-def as_csv(separator: str, *, above: str = "", below: str = "") -> str:
+def as_csv(separator: str, *, above: str = "") -> str:
     text = io.StringIO()
     csv.writer(text, delimiter=separator).writerows(TABLE)
-    return above + text.getvalue() + below
+    return above + text.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -118,12 +78,6 @@ def test_a_file_with_two_encodings_is_refused_with_its_lines(tmp_path: Path, enc
     assert "Lines in UTF-8: 2-3; in Windows-1252: 5. Save all of it as UTF-8" in message(path, "csv", encoding=encoding)
 
 
-def test_utf_8_that_is_named_otherwise_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "x.csv"
-    path.write_bytes("id,note\n1,38 °C\n".encode())
-    assert "is UTF-8, not cp1252. Remove `encoding`" in message(path, "csv", encoding="cp1252")
-
-
 def test_a_workbook_is_not_read_as_text_nor_text_as_a_workbook(tmp_path: Path) -> None:
     path = tmp_path / "x.xlsx"
     path.write_bytes(b"PK\x03\x04 and more")
@@ -132,26 +86,10 @@ def test_a_workbook_is_not_read_as_text_nor_text_as_a_workbook(tmp_path: Path) -
     assert "text needs `kind: csv`" in message(path, "xlsx")
 
 
-def test_commas_separate_wherever_they_give_more_than_one_column(tmp_path: Path) -> None:
-    assert rows(written(tmp_path, "a,b;c;d\n1,2\n"), "csv") == [{"a": "1", "b;c;d": "2"}]
-    assert rows(written(tmp_path, '"a;b"\n1\n'), "csv") == [{"a;b": "1"}]
-
-
-def test_an_unnamed_index_column_is_fine(tmp_path: Path) -> None:
-    assert rows(written(tmp_path, ",a\n0,x\n"), "csv") == [{"": "0", "a": "x"}]
-
-
 @pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "json"])
 def test_an_empty_file_has_no_rows(tmp_path: Path, kind: str) -> None:
     assert rows(written(tmp_path, ""), kind) == []
     assert rows(written(tmp_path, codecs.BOM_UTF8 + b"\n"), kind) == []
-
-
-def test_json_lines(tmp_path: Path) -> None:
-    lines = [{"id": i, "text": odd, "nested": {"a": [1, None]}} for i, odd in enumerate(ODD)]
-    for ensure_ascii in (True, False):
-        text = "\r\n\n".join(json.dumps(line, ensure_ascii=ensure_ascii) for line in lines)
-        assert rows(written(tmp_path, text), "jsonl") == lines
 
 
 @pytest.mark.parametrize(
@@ -159,9 +97,7 @@ def test_json_lines(tmp_path: Path) -> None:
     [
         ('{"a": 1}\n\n{"a": 2\n', "line 3: not JSON (Expecting ',' delimiter, column 8)"),
         ('{"a": 1}\n[1]\n', "line 2: must be a JSON object, is a list"),
-        ("null\n", "line 1: must be a JSON object, is null"),
         ("[" * 100_000, "line 1: not JSON (nested too deeply)"),
-        ('{"a": ' + "1" * 5000 + "}", "line 1: not JSON"),
     ],
 )
 def test_broken_json_lines_are_reported_by_line(tmp_path: Path, text: str, words: str) -> None:
@@ -171,11 +107,8 @@ def test_broken_json_lines_are_reported_by_line(tmp_path: Path, text: str, words
 @pytest.mark.parametrize(
     ("document", "settings", "expected"),
     [
-        ([{"a": 1}, {"a": None}], {}, [{"a": 1}, {"a": None}]),
         ({"data": {"rows": [{"a": 1}]}}, {"rows": "data.rows"}, [{"a": 1}]),
         ({"7": {"a": 1}, "8": {"a": 2}}, {"key": "id"}, [{"id": "7", "a": 1}, {"id": "8", "a": 2}]),
-        ({"x": {"7": {"a": 1}}}, {"rows": "x", "key": "id"}, [{"id": "7", "a": 1}]),
-        ([], {}, []),
     ],
 )
 def test_json_documents(tmp_path: Path, document: object, settings: dict[str, str], expected: list[Row]) -> None:
@@ -186,41 +119,22 @@ def test_json_documents(tmp_path: Path, document: object, settings: dict[str, st
     ("text", "settings", "words"),
     [
         ('[{"a": 1},\n {"a": }]', {}, "line 2: not JSON (Expecting value, column 8)"),
-        ("[" * 100_000, {}, "not JSON (nested too deeply)"),
         ('{"data": []}', {"rows": "dat"}, "`rows: dat` does not exist: the key `dat` is missing. Did you mean `data`?"),
-        ('{"data": []}', {"rows": "data.x"}, "the key `x` is missing. It is in a list."),
         ('{"1": {}, "2": {}}', {}, "the rows are an object (keys 1, 2), not a list. Name a column for its keys"),
         ("[{}]", {"key": "id"}, "`key: id` needs an object of rows, this is a list"),
-        ('"text"', {}, "the rows must be a list or an object, are a text"),
-        ('[{"a": 1}, 2]', {}, "row 2: must be a JSON object, is a number"),
-        ('{"7": [1]}', {"key": "id"}, "row `7`: must be a JSON object, is a list"),
-        ('{"7": {"id": 1}}', {"key": "id"}, "row `7`: already has a column `id`"),
     ],
 )
 def test_json_documents_of_another_shape(tmp_path: Path, text: str, settings: dict[str, str], words: str) -> None:
     assert words in message(written(tmp_path, text), "json", **settings)
 
 
-def test_a_text_file_is_one_row(tmp_path: Path) -> None:
-    path = written(tmp_path, "one\r\ntwo\n", "note.1.txt")
-    assert rows(path, "text") == [{"name": "note.1", "text": "one\r\ntwo\n"}]
-
-
-@pytest.mark.parametrize("kind", ["csv", "jsonl", "json", "text"])
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-8"])
-@pytest.mark.parametrize("bom", [b"", codecs.BOM_UTF8])
-@pytest.mark.parametrize("before", [0, pytest.param(50_000, marks=pytest.mark.long), 300_000])
-def test_the_place_of_invalid_bytes_is_reported(
-    tmp_path: Path, kind: str, encoding: str, bom: bytes, before: int
-) -> None:
+@pytest.mark.parametrize(("bom", "before"), [(codecs.BOM_UTF8, 0), (b"", 300_000)])
+@pytest.mark.parametrize("kind", ["csv", "json", "text"])
+def test_the_place_of_invalid_bytes_is_reported(tmp_path: Path, kind: str, bom: bytes, before: int) -> None:
     start = bom + b"ab,c\n" * before + "ɻ,".encode()
     path = written(tmp_path, start + b"\xff\x81\n")
-    if kind == "jsonl":
-        start = bom + b'{"a": "' + b"x" * before + "ɻ".encode()
-        path = written(tmp_path, start + b'\xff"}\n')
-    text = message(path, kind, encoding=encoding)
-    line = 1 if kind == "jsonl" else before + 1
-    assert f"{path}, line {line}, byte {len(start)}: byte 0xff is not utf-8 text." in text
+    text = message(path, kind)
+    assert f"{path}, line {before + 1}, byte {len(start)}: byte 0xff is not utf-8 text." in text
     assert "`encoding: cp1252`" in text
 
 
@@ -230,24 +144,6 @@ def test_the_encoding_may_be_named(tmp_path: Path) -> None:
     assert rows(written(tmp_path, '{"a": "é"}\n'.encode("utf-16")), "jsonl", encoding="utf-16") == [{"a": "é"}]
 
 
-texts = st.text(alphabet=st.characters(exclude_categories=["Cs"]))
-
-
-@given(table=st.lists(st.tuples(texts, texts.filter(bool)), min_size=1))
-def test_any_text_survives_every_text_format(
-    tmp_path_factory: pytest.TempPathFactory, table: list[tuple[str, str]]
-) -> None:
-    folder = tmp_path_factory.mktemp("formats")
-    expected = [{"a": a, "b": b} for a, b in table]
-    buffer = io.StringIO()
-    csv.writer(buffer, quoting=csv.QUOTE_ALL).writerows([("a", "b"), *table])
-    assert rows(written(folder, buffer.getvalue()), "csv") == expected
-    assert (
-        rows(written(folder, "\n".join(json.dumps(row, ensure_ascii=False) for row in expected)), "jsonl") == expected
-    )
-    assert rows(written(folder, json.dumps(expected)), "json") == expected
-
-
 # --- lines ------------------------------------------------------------------------------------------------------------
 
 
@@ -255,14 +151,9 @@ def test_any_text_survives_every_text_format(
     ("text", "lines"),
     [
         ("a\nb\n", ["a", "b"]),
-        ("a\r\nb", ["a", "b"]),
-        ("\n\na\n\n", ["", "", "a", ""]),
-        (" a \t\n", [" a \t"]),
         ("a\u2028b\x85c\x0bd\x0ce\x1cf\n", ["a\u2028b\x85c\x0bd\x0ce\x1cf"]),
-        ("a\rb\n\r\n", ["a\rb", ""]),
         ("a\r\r\nb\r", ["a\r", "b\r"]),
         ("\ufeffa", ["a"]),
-        ("", []),
     ],
 )
 def test_each_line_is_a_row(tmp_path: Path, text: str, lines: list[str]) -> None:
@@ -300,28 +191,11 @@ def test_a_damaged_compressed_file_is_reported(tmp_path: Path, kind: str) -> Non
     assert "is damaged after 0 unpacked bytes" in message(written(tmp_path, whole[:10] + b"\xff" * 99, "x.gz"), kind)
 
 
-def test_packed_records_are_read_one_by_one(tmp_path: Path) -> None:
-    content = gzip.compress(b"a,b\n" + b"1,2\n" * 100_000)
-    reader = READERS["csv"](written(tmp_path, content[: len(content) // 2], "x.gz"), Source(kind="csv"))
-    assert next(reader) == {"a": "1", "b": "2"}, "before the place where the file breaks off"
-    with pytest.raises(DataError, match=r"breaks off after [\d,]+ unpacked bytes. Get it again"):
-        list(reader)
-
-
-@pytest.mark.parametrize("kind", PACKED)
-def test_a_file_that_decompresses_to_too_much_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
+def test_a_file_that_decompresses_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path, gzip.compress(b" " * 4_000_000), "x.gz")
-    monkeypatch.setattr(opening, "_SUSPICIOUS", 5_000_000)
-    assert "unpack to more than" not in (message(path, kind) if kind == "xml" else str(rows(path, kind)))
     monkeypatch.setattr(opening, "_SUSPICIOUS", 1_000_000)
-    assert f"{path.stat().st_size:,} bytes unpack to more than" in message(path, kind)
-    assert "Reading was stopped" in message(path, kind)
-
-
-def test_a_packed_text_is_named_without_both_endings(tmp_path: Path) -> None:
-    assert rows(written(tmp_path, gzip.compress(b"x"), "note.1.txt.gz"), "text") == [{"name": "note.1", "text": "x"}]
+    for kind in PACKED:
+        assert f"{path.stat().st_size:,} bytes unpack to more than" in message(path, kind)
 
 
 # --- every format -----------------------------------------------------------------------------------------------------
@@ -330,20 +204,6 @@ def test_a_packed_text_is_named_without_both_endings(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", READERS)
 def test_a_folder_is_not_a_file(tmp_path: Path, kind: str) -> None:
     assert message(tmp_path, kind) == f"{tmp_path}: is a folder, where a file is needed."
-
-
-@pytest.mark.parametrize("kind", READERS)
-def test_a_missing_file_is_not_a_data_error(tmp_path: Path, kind: str) -> None:
-    with pytest.raises(FileNotFoundError):
-        rows(tmp_path / "x", kind)
-
-
-def test_hooks_read_a_file_by_its_format(tmp_path: Path) -> None:
-    path = written(tmp_path, '{"data": {"7": {"text": "é"}}}'.encode("cp1252"))
-    options = {"rows": "data", "key": "id", "encoding": "cp1252"}
-    assert list(read(path, "json", **options)) == [{"id": "7", "text": "é"}]
-    with pytest.raises(UserError, match="unknown data format `jsonlines`"):
-        read(path, "jsonlines")
 
 
 # --- real data --------------------------------------------------------------------------------------------------------

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow.feather
-import pyarrow.ipc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -86,12 +84,6 @@ ROUND_TRIPS: dict[str, st.SearchStrategy[list[Row]]] = {
 }
 
 
-@pytest.mark.parametrize("name", ["0\t", "a;b", "a,b", "plain"])
-def test_a_separator_in_the_only_column_name_is_not_a_separator(tmp_path: Path, name: str) -> None:
-    content: list[Row] = [{name: "\t"}, {name: "x"}]
-    assert there_and_back(tmp_path, "csv", content) == content
-
-
 def test_every_format_that_is_read_can_be_written() -> None:
     assert READERS.keys() == WRITERS.keys() == ROUND_TRIPS.keys()
 
@@ -124,29 +116,9 @@ def test_equal_rows_give_equal_files(tmp_path: Path, kind: str) -> None:
     assert (tmp_path / "x").read_bytes() == (tmp_path / "y").read_bytes()
 
 
-def test_times_are_stored_as_times(tmp_path: Path) -> None:
-    import duckdb
-
-    content: list[Row] = [{"time": "2150-01-31T08:15:00", "day": "2150-01-31"}, {"time": None, "day": ""}]
-    assert there_and_back(tmp_path, "parquet", content) == content
-    with duckdb.connect(":memory:") as connection:
-        found = connection.execute("SELECT typeof(time), typeof(day) FROM read_parquet(?)", [str(tmp_path / "x")])
-        assert found.fetchall() == [("TIMESTAMP", "VARCHAR")] * 2
-
-
-def test_other_programs_read_feather_as_files_and_arrow_as_streams(tmp_path: Path) -> None:
-    content: list[Row] = [{"text": "a", "codes": ["R05.9"]}, {"text": None, "codes": []}]
-    for kind in ("feather", "arrow"):
-        WRITERS[kind](content, tmp_path / kind, Source(kind=kind))
-    assert pyarrow.feather.read_table(tmp_path / "feather").to_pylist() == content
-    assert pyarrow.ipc.open_stream(tmp_path / "arrow").read_all().to_pylist() == content
-
-
 @pytest.mark.parametrize(
     ("rows", "n", "expected"),
     [
-        ("", 1, "<rows><row><a>0</a></row></rows>\n"),
-        ("Note", 1, "<Note><a>0</a></Note>\n"),
         ("Note", 2, "<rows><Note><a>0</a></Note><Note><a>1</a></Note></rows>\n"),
         ("Ward/List/Note", 1, "<Ward><List><Note><a>0</a></Note></List></Ward>\n"),
     ],

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
-from medhelm.benchmarks.data.dataset import open_dataset
-from medhelm.errors import MissingError
-from tests.support.benchmarks.library import benchmark, hook
+from tests.support.benchmarks.library import hook
 
 NAME = "mimic_iv_billing_code"
 
@@ -23,10 +17,3 @@ def test_a_file_needs_text_and_codes_only() -> None:
 def test_a_prepared_file_names_notes_and_patients() -> None:
     entry = {"note_id": "10-DS-2", "subject_id": 10, "_id": 20, "text": "a", "target": ["I10."], "num_targets": 1}
     assert hook(NAME, [entry]) == [{"id": "10-DS-2", "patient": 10, "note": "a", "target": ["I10."]}]
-
-
-def test_missing_data_is_reported_with_its_location(tmp_path: Path) -> None:
-    with pytest.raises(
-        MissingError, match=r"physionet\.org/content/mimic-iv-note(.|\n)*medical-coding-reproducibility"
-    ):
-        open_dataset(benchmark(NAME), data=tmp_path, tier="real")

@@ -21,8 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
 
 from medhelm.benchmarks import definition
 from medhelm.benchmarks.data.dataset import find_data, open_dataset
@@ -260,17 +258,6 @@ def test_an_empty_completion_never_scores_above_the_constant_baseline(name: str,
         for (metric, rule), value in scores(name, instance, reply).items():
             if rule == "corrected" and instance.expected.strip() not in ("", "null"):
                 assert value == METRICS[metric].low, (metric, instance.id)
-
-
-@each
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
-@given(reply=st.one_of(st.text(max_size=200), st.sampled_from(["A", "B.", "yes", "0", "CORRECT", "3 x", "I10", "{}"])))
-@example(reply="\ud800 \x00 \u2028 </think> ```sql\nselect 1")
-def test_scores_of_any_text_are_within_the_range(name: str, reply: str) -> None:
-    instances = sample_tier(name)
-    instance = instances[len(reply) % len(instances)]
-    for (metric, rule), value in scores(name, instance, reply).items():
-        assert METRICS[metric].low <= value <= METRICS[metric].high, (metric, rule)
 
 
 # --- real data --------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Medec: the notes, the replies asked for, and the baselines that are known."""
+"""Medec: rows of another shape, and the baselines that are known on the real notes."""
 
 from __future__ import annotations
 
@@ -16,33 +16,10 @@ from tests.support.benchmarks.library import hook, real
 FLAG, SENTENCE = METRICS["medec_flag_accuracy"], METRICS["medec_sentence_accuracy"]
 
 
-def test_a_note_keeps_its_numbered_sentences_and_the_answer_names_the_wrong_one() -> None:
-    (row,) = hook(
-        "medec",
-        [
-            {
-                "Text ID": "t-1",
-                "Sentences": "0 She has a cough.\r\n1 Aspirin cures it.\r\n",
-                "Error Flag": "1",
-                "Error Sentence ID": "1",
-                "Corrected Sentence": "It will pass.\r\n",
-            }
-        ],
-    )
-    assert (row["note"], row["answer"], row["case"]) == (
-        "0 She has a cough.\n1 Aspirin cures it.",
-        "1 It will pass.",
-        "t-1",
-    )
-
-
 def test_a_row_with_another_flag_is_named() -> None:
     entry = {"Text ID": "t-9", "Sentences": "0 She coughs.", "Error Flag": "yes"}
     with pytest.raises(DataError, match="t-9: Error Flag must be 0 or 1, not 'yes'"):
         hook("medec", [entry])
-
-
-# --- real data --------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -63,13 +40,10 @@ def test_most_real_cases_occur_twice(notes: list[Instance]) -> None:
         (lambda note: "error", 311, 0, 311, 0),
         (lambda note: "", 0, 0, 311, 0),
         (lambda note: "CORRECT", 286, 286, 286, 286),
-        (lambda note: "CORRECT.", 286, 286, 311, 0),
-        (lambda note: f"**{note.expected}**", 597, 597, 311, 0),
         (lambda note: f"<think>CORRECT?</think>\n{note.expected}", 597, 597, 311, 0),
-        (lambda note: f"Answer: {note.expected}\n\nThis follows from the findings.", 597, 597, 311, 0),
         (lambda note: note.fields["note"], 0, 0, 311, 0),
     ],
-    ids=["gold", "error", "blank", "correct", "full stop", "bold", "reasoning", "framed", "echo"],
+    ids=["gold", "error", "blank", "correct", "reasoning", "echo"],
 )
 def test_completions_for_all_real_notes_have_the_known_scores(
     notes: list[Instance],

@@ -1,4 +1,7 @@
-"""What counts as naming an option: replies as models of all sorts write them."""
+"""What counts as naming an option: replies as models of all sorts write them.
+
+Thousands of wordings are in `bench.studies.wordings`; here are one of each kind, and those that were once read wrongly.
+"""
 
 from __future__ import annotations
 
@@ -6,204 +9,98 @@ from medhelm.scoring.answers.choice import find_choice
 from tests.support.cases import table
 
 YES_NO_MAYBE = (tuple("ABC"), ("yes", "no", "maybe"))
+DRUGS = (tuple("ABCD"), ("Warfarin", "Aspirin", "Heparin", "Clopidogrel"))
+ASTHMA = (tuple("ABC"), ("Inhaled corticosteroids", "Long-acting beta2-agonists", "Short-acting beta2-agonists"))
+MESH = (tuple("ABCD"), ("prostethic silo", "prolene mesh", "saline bag", "skin flap"))
+YES_NO = (("A", "B"), ("yes", "no"))
+MENTIONED = (("A", "B", "C"), ("yes", "no", "not mentioned"))
+JUDGMENT = (("0", "1"), ("0", "1"))
 
-BARE = [
+NAMED = [
     ("A", 0),
-    (" C\n", 2),
-    ("b", 1),
-    ("A.", 0),
-    ("(C)", 2),
-    ("[A]", 0),
-    ("**A**", 0),
-    ("`B`", 1),
-    ("“C”", 2),
-    ("A:", 0),
-    ("- B", 1),
-    ("Ｂ", 1),
     ("\u200bB\ufeff", 1),
-    ("B</s>", 1),
-    ("<b>A</b>", 0),
-    ("$B$", 1),
-    ("```\nB\n```", 1),
-    ("✅ A", 0),
-    ("Option B", 1),
-    ("Choice A.", 0),
-    ("It is C.", 2),
-    ("The letter B", 1),
-]
-
-WITH_TEXT = [
-    ("A. yes", 0),
-    ("(A) yes", 0),
-    ("b no", 1),
-    ("A: yes", 0),
-    ("B - no", 1),
     ("A—yes", 0),
-    ("B, no", 1),
-    ("A (yes)", 0),
-    ("B → no", 1),
-    ("**A. yes**", 0),
-    ("yes", 0),
-    ("NO", 1),
-    ("Yes, because the trial was positive.", 0),
-    ("No. The difference was not significant.", 1),
-    ("Maybe: results are mixed", 2),
-    ("yes (A)", 0),
     ("Yes\n\nThe trial was positive.", 0),
-]
-
-EXPLAINED = [
     ("B because the trial was negative", 1),
-    ("B\n\nThe abstract reports no difference.", 1),
-    ("B. The abstract reports no difference.", 1),
-    ("B: the abstract reports no difference", 1),
-    ("C, since the results conflict", 2),
-    ("B The study found no difference", 1),
-    ("A The study found a difference", 0),
     ("A (because all arms improved)", 0),
     ("B. no\n\nA is wrong because the trial was negative. C is wrong as well.", 1),
     ("B\n\nExplanation:\nA. yes would need a positive trial\nC. maybe would need conflicting data", 1),
-    ("A. yes\n\nWhy the others are wrong:\nB. no: the trial was positive\nC. maybe: it was clear", 0),
     ("A\n\nQuestion: Does aspirin help?\nAnswer: B", 0),
-    ("A is correct.", 0),
-    ("B is the answer.", 1),
-    ("B, not C", 1),
     ("Not B but C", 2),
     ("A rather than B", 0),
-    ("B but C is close", 1),
     ("B. no\n\nConfidence: 90%", 1),
-    ("#### B", 1),
-    ("<choice>C</choice>", 2),
-]
-
-STATED = [
-    ("Answer: A", 0),
-    ("Ans: B", 1),
-    ("Answer - B", 1),
-    ("Answer → B", 1),
-    ("Answer:\nB", 1),
-    ("Answer\n\nB", 1),
-    ("**Answer:** B", 1),
-    ("### Final Answer\n**B. no**", 1),
-    ("Final Answer: (A) yes", 0),
-    ("The answer is (B).", 1),
-    ("The answer is: **C**", 2),
-    ("The answer is option B", 1),
     ("The answer is (a) because all arms improved", 0),
-    ("The correct answer is B, no.", 1),
     ("The correct answer is\n\n**(B) no**", 1),
-    ("The best choice is therefore B.", 1),
-    ("The correct choice would be B", 1),
-    ("The answer is no.", 1),
-    ("Answer: yes", 0),
-    ("Correct: B", 1),
-    ("I choose B.", 1),
-    ("I'd pick A", 0),
-    ("I would answer B because of the p value", 1),
     ("Therefore, B.", 1),
-    ("Option B is correct.", 1),
-    ("Only C is correct", 2),
-    ("Option A is incorrect. Option B is correct.", 1),
-    ("The answer is B and not C.", 1),
-    ("So the answer is A, not B.", 0),
     ("The answer is **B**.\n\nOption A is incorrect.", 1),
-    ("Yes, the answer is A.", 0),
     ("Final Answer: The final answer is $\\boxed{B}$. I hope it is correct.", 1),
-    ("The best answer is option **C: maybe**.", 2),
-    ("Answer: B (confidence: high)", 1),
-    ("Answer: [B]", 1),
-    ("option c is the best choice", 2),
-    ("(A) is the right answer", 0),
-    ("\\boxed{C}", 2),
     ("\\[\\boxed{\\text{A}}\\]", 0),
-    ("The final answer is $\\boxed{\\textbf{(B)}}$.", 1),
-    ("<answer>C</answer>", 2),
-    ('{"answer": "B"}', 1),
-    ("{'answer': 'C'}", 2),
     ('{"answer":"A","explanation":"option B is not supported"}', 0),
     ('{"reasoning": "The answer is A or B", "answer": "C"}', 2),
-    ('```json\n{"answer": "B"}\n```', 1),
-    ("[[B]]", 1),
-    ("正确答案是 C。", 2),
     ("答案是B，因为没有差异", 1),
-]
-
-REASONED = [
-    ("Let me think. A is tempting, but the trial was negative.\n\nThe answer is B.", 1),
+    ("Ответ: В", 1),  # in the Cyrillic alphabet
+    ("Doğru yanıt B'dir.", 1),
     ("At first the answer is A. On reflection, the answer is C.", 2),
-    ("Option A: positive trial. Option B: negative trial.\nThe trial was negative.\n\nB", 1),
-    ("The trial was negative, so:\n\n**B. no**", 1),
     ("A. yes: needs a positive trial\nB. no: needs a negative trial\nC. maybe: else\n\nThe answer is B", 1),
-    ("A. yes\nB. no\nC. maybe\n\nAnswer: C", 2),
     ("B\n\nWait, looking again, the correct answer is C.", 2),
-    ("<think>A? B? The answer is A.</think>\n\nB", 1),
     ("<think>The answer is A.</think>The correct answer is **C**.", 2),
-    ("The answer is not A. The answer is B.", 1),
     ("The answer is B. It is clear that the answer is not A.", 1),
-    ("Step 1: read the abstract.\nStep 2: no difference.\nConclusion: B", 1),
 ]
 
 NOT_NAMED = [
     "",
-    "?",
-    "A or B",
-    "A, C",
-    "A/B",
-    "A, B, C",
-    "(A) or (B)",
-    "A B",
-    "Both A and B",
-    "The answer is A or B.",
-    "Either A or B",
-    "Neither",
-    "All of them",
-    "yes and no",
-    "A. yes B. no C. maybe",
     "A. yes\nB. no\nC. maybe",
-    "A. yes\nB. no",
-    "A\nB",
     "A. yes: the trial was positive\nB. no: the trial was negative",
-    "not A",
-    "A is incorrect.",
-    "Options: A, B",
-    "The answer is",
-    "Which answer is correct?",
     "Answer: A. yes B. no",
-    "A. yes: a positive trial; B. no: a negative one; C. maybe",
     "The answer is A and B, not C.",
-    "The answer is not B.",
     "A patient with asthma needs oxygen",
-    "A 45-year-old man presents with fever",
-    "A definitive answer is not possible",
-    "The answer is a matter of debate",
-    "a good question",
-    "AB",
-    "B12 deficiency",
     "B-cell lymphoma",
-    "A-fib",
-    "A1c was high",
     "Hepatitis B is the most likely diagnosis",
-    "No evidence was found",
-    "Maybe yes",
-    "I cannot answer this question.",
     "As an AI language model, I cannot give medical advice.",
-    "The answer cannot be determined",
-    "N/A",
     "The answer is C. no",
-    '{"answer": null}',
     '{"answer": ["A", "B"]}',
-    '{"answer": "A or B"}',
-    "\\boxed{A, B}",
     "<think>The answer is A",
     "¬A",
     "If A is correct, the trial must have been positive",
     "The answer could be A",
-    "B and C",
+    "В данном случае",
     "无法回答",
 ]
 
+ONCE_MISREAD = [
+    (
+        DRUGS,
+        "The correct answer is B. Aspirin.\n\nThe other options are not the correct answer:\n\nA. Warfarin is slow."
+        "\nC. Heparin is parenteral.\nD. Clopidogrel is second.",
+        1,
+    ),
+    (DRUGS, "The correct answer is B. Aspirin.\n\nLet's examine each option:\n\nA. Warfarin: no.\nC. Heparin: no.", 1),
+    (DRUGS, "The most appropriate drug is:\n\nB. Aspirin\n\nRationale: it is first line.", 1),
+    (DRUGS, "So aspirin is the answer", 1),
+    (DRUGS, "A. Incorrect.\nB. Correct.\nC. Incorrect.\nD. Incorrect.", 1),
+    (DRUGS, "✅ **B** 🩺", 1),
+    (DRUGS, "I believe the answer is Heparin. Wait, no, it's B.", 1),
+    (DRUGS, "La respuesta correcta es la B", 1),
+    (
+        ASTHMA,
+        "The correct answer is C. Short-acting beta2-agonists.\n\nThe other options are not the correct answer:\n\n"
+        "A. Inhaled corticosteroids are for long-term control.\nB. Long-acting beta2-agonists are for maintenance.",
+        2,
+    ),
+    (MESH, "The correct answer is A. prosthetic silo.", 0),
+    (YES_NO, "My answer is A for yes.", 0),
+    (YES_NO, "The patient is not eligible. B", 1),
+    (YES_NO, "It is unlikely, so B.", 1),
+    (YES_NO, "Yes/No: No", 1),
+    (YES_NO, "Y", 0),
+    (MENTIONED, "No, it is not mentioned", 2),
+    (JUDGMENT, "1 / hallucinated", 1),
+    (JUDGMENT, "Judgment: 0 for factual", 0),
+    (JUDGMENT, "0.0", 0),
+]
 
-@table(("reply", "option"), BARE + WITH_TEXT + EXPLAINED + STATED + REASONED)
+
+@table(("reply", "option"), NAMED)
 def test_an_option_is_read(reply: str, option: int) -> None:
     assert find_choice(reply, *YES_NO_MAYBE) == option
 
@@ -211,3 +108,10 @@ def test_an_option_is_read(reply: str, option: int) -> None:
 @table("reply", NOT_NAMED)
 def test_an_ambiguous_completion_has_no_answer(reply: str) -> None:
     assert find_choice(reply, *YES_NO_MAYBE) is None
+
+
+@table(("options", "completion", "option"), ONCE_MISREAD)
+def test_what_was_once_misread_is_read(
+    options: tuple[tuple[str, ...], tuple[str, ...]], completion: str, option: int
+) -> None:
+    assert find_choice(completion, *options) == option

@@ -5,32 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from statistics import fmean
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medhelm.domain import (
-    AnswerField,
-    Benchmark,
-    Completion,
-    Criterion,
-    Failure,
-    Instance,
-    JudgeReply,
-    Jury,
-    JuryVerdict,
-    Model,
-    Reference,
-    Rubric,
-    Source,
-    Taxonomy,
-)
+from medhelm.domain import Completion, Criterion, JudgeReply, Jury, JuryVerdict, Model, Rubric
 from medhelm.scoring.jury.panel import JudgeVerdict, jury_verdict, shown_texts
 from medhelm.scoring.jury.parsing import parse_judgments
 from medhelm.scoring.jury.prompts import judge_prompts
+from tests.support.benchmarks.judge_prompts import BENCHMARK, INSTANCE
 from tests.support.cases import table
 
 JUDGES = ("one", "two", "three")
@@ -50,21 +35,10 @@ POINTS = Rubric(
         Criterion("c", "harm", points=-6, tags=("axis:x",)),
     ),
 )
-INSTANCE = Instance(id="q", fields={"question": "What?"}, references=(Reference("This."),))
 
 
-def benchmark(rubric: Rubric) -> Benchmark:
-    return Benchmark(
-        name="toy", title="Toy", description="", taxonomy=Taxonomy(category="c", subcategory="s"), access="public",
-        source=Source(kind="jsonl"), prompt="{question}", answer=AnswerField(column="a"), metrics=("jury",),
-        max_tokens=9,
-        rubric=rubric, folder=Path(),
-    )  # fmt: skip
-
-
-def reply(judge: str, text: str | None, *, part: int = 0, attempt: int = 0, failure: str = "") -> JudgeReply:
-    failed = Failure("judge", failure, "no") if failure else None
-    completion = Completion(text=None if failed else text, failure=failed, finish_reason="stop")
+def reply(judge: str, text: str, *, part: int = 0, attempt: int = 0) -> JudgeReply:
+    completion = Completion(text=text, finish_reason="stop")
     return JudgeReply(judge=judge, prompt_index=part, attempt=attempt, completion=completion)
 
 
@@ -80,7 +54,8 @@ def decisions(judge: str, *met: bool) -> list[JudgeReply]:
 def judge(
     replies: Sequence[JudgeReply], *, rubric: Rubric = GRADES, text: str = "That.", jury: Jury = JURY
 ) -> JuryVerdict:
-    asked = judge_prompts(benchmark(rubric), INSTANCE, text)
+    benchmark = replace(BENCHMARK, rubric=rubric)
+    asked = judge_prompts(benchmark, INSTANCE, text)
     heard = [
         JudgeVerdict(
             reply=one,
@@ -95,7 +70,7 @@ def judge(
         )
         for one in replies
     ]
-    return jury_verdict(benchmark(rubric), INSTANCE, Completion(text=text), jury, heard)
+    return jury_verdict(benchmark, INSTANCE, Completion(text=text), jury, heard)
 
 
 GOOD = graded(accuracy=4, clarity=5)
@@ -110,10 +85,6 @@ CASES: Mapping[str, tuple[list[JudgeReply], float | None, float | None, float]] 
         [reply("one", graded(accuracy=4.5, clarity=3.5)), reply("two", graded(accuracy=4, clarity=3))],
         3.75, 3.5, 2 / 3,
     ),
-    "one judge missing": (
-        [reply("one", GOOD), reply("two", GOOD), reply("three", None, failure="timeout")], 4.5, 4.5, 2 / 3,
-    ),
-    "one judge never asked": ([reply("one", GOOD), reply("two", GOOD)], 4.5, 4.5, 2 / 3),
     "one judge left": ([reply("one", GOOD), reply("two", "Well."), reply("three", "Hm.")], None, 4.5, 1 / 3),
     "nobody": ([reply(name, "Well.") for name in JUDGES], None, 1.0, 0.0),
     "a criterion missing: the judge is incomplete": (
@@ -134,9 +105,6 @@ CASES: Mapping[str, tuple[list[JudgeReply], float | None, float | None, float]] 
     "what the published tool dies of": (
         [reply("one", GOOD), reply("two", GOOD), reply("three", graded(accuracy="4/5", clarity=3))], 4.5, None, 5 / 6,
     ),
-    "replies of judges that are not in the jury": (
-        [reply("one", GOOD), reply("two", GOOD), reply("zero", graded(accuracy=1, clarity=1))], 4.5, 4.5, 2 / 3,
-    ),
 }  # fmt: skip
 
 
@@ -156,19 +124,13 @@ def test_by_both_rules(
     ]
 
 
-@pytest.mark.parametrize(("text", "corrected", "published"), [("", 1.0, 1.0), (" \n\t", 1.0, 1.0)])
-def test_an_empty_completion_gets_the_worst_grade_without_judges(text: str, corrected: float, published: float) -> None:
-    found = judge([], text=text)
-    assert [score.value for score in found.scores] == [corrected, published]
-    assert (found.judgments, found.coverage) == ((), None)
-    other = judge([], text=text, rubric=replace(GRADES, low=0.0, high=10.0, published_default=0.0))
+def test_an_empty_completion_gets_the_worst_grade_without_judges() -> None:
+    for text in ("", " \n\t"):
+        found = judge([], text=text)
+        assert [score.value for score in found.scores] == [1.0, 1.0]
+        assert (found.judgments, found.coverage) == ((), None)
+    other = judge([], text="", rubric=replace(GRADES, low=0.0, high=10.0, published_default=0.0))
     assert [score.value for score in other.scores] == [0.0, 0.0]
-
-
-def test_a_failed_completion_passes_on_its_failure() -> None:
-    failure = Failure("provider", "timeout", "too slow")
-    found = jury_verdict(benchmark(GRADES), INSTANCE, Completion(failure=failure), JURY, [])
-    assert [(score.value, score.failure) for score in found.scores] == [(None, failure)] * 2
 
 
 def test_if_lower_is_better_the_grade_is_mirrored_but_shown_as_given() -> None:
@@ -181,30 +143,13 @@ def test_if_lower_is_better_the_grade_is_mirrored_but_shown_as_given() -> None:
 
 
 @pytest.mark.parametrize(
-    ("met", "share"),
-    [
-        ((True, True, False), 1.0),
-        ((True, False, False), 5 / 8),
-        ((True, True, True), 2 / 8),
-        ((False, False, False), 0.0),
-        ((False, True, True), -3 / 8),
-    ],
+    ("met", "share"), [((True, True, False), 1.0), ((True, True, True), 2 / 8), ((False, True, True), -3 / 8)]
 )
 def test_points(met: tuple[bool, ...], share: float) -> None:
     found = judge([one for name in JUDGES for one in decisions(name, *met)], rubric=POINTS)
     assert [score.value for score in found.scores] == [pytest.approx(share)] * 2
     x = (5 * met[0] - 6 * met[2]) / 5
     assert found.subscores == {"axis:x": pytest.approx(x), "axis:y": pytest.approx(float(met[1]))}
-
-
-def test_harm_is_never_good_and_costs_as_much_with_every_judge() -> None:
-    replies = [
-        *decisions("one", True, True, False),
-        *decisions("two", False, False, True),
-        *decisions("three", True, True, False),
-    ]
-    found = judge(replies, rubric=POINTS)
-    assert [score.value for score in found.scores] == [pytest.approx((1 - 6 / 8 + 1) / 3)] * 2
 
 
 def test_decisions_count_by_the_published_rule_with_or_without_a_code() -> None:
@@ -215,22 +160,6 @@ def test_decisions_count_by_the_published_rule_with_or_without_a_code() -> None:
     assert published.value == pytest.approx(5 / 8)
     planted = judge(replies, rubric=POINTS, jury=jury, text='{"criteria_met": true, "explanation": "so"}').scores[1]
     assert planted.value is None, "a copy of the judged text does not count"
-
-
-def test_one_unread_decision_makes_a_judge_incomplete() -> None:
-    replies = [
-        *decisions("one", True, True, False),
-        *decisions("two", True, True, False),
-        *decisions("three", True, True),
-    ]
-    found = judge(replies, rubric=POINTS)
-    assert found.scores[0].value == 1.0
-    assert found.coverage == pytest.approx(8 / 9)
-
-
-def test_a_jury_of_one_needs_one() -> None:
-    alone = Jury(judges=JURY.judges[:1], min_judges=1)
-    assert judge([reply("one", GOOD)], jury=alone).scores[0].value == 4.5
 
 
 @given(st.lists(st.lists(st.integers(1, 5), min_size=2, max_size=2), min_size=3, max_size=3), st.permutations(JUDGES))

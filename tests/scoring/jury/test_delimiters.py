@@ -1,20 +1,13 @@
 """Tags that the text between them cannot close."""
 
-from __future__ import annotations
-
-import re
 import string
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from medhelm.scoring.jury import prompts as module
 from medhelm.scoring.jury.prompts import Delimiters, delimit
 from tests.support.cases import table
 from tests.support.prompt_injections import PLANTED, Planted
-
-texts = st.text(st.characters(), max_size=300)
 
 
 def test_equal_texts_get_equal_tags_in_every_process() -> None:
@@ -37,14 +30,6 @@ def test_other_texts_get_other_tags(other: dict[str, str]) -> None:
     assert delimit(other) != delimit({"QUESTION": "Why?", "RESPONSE": "Because."})
 
 
-def test_a_marker_has_96_bits() -> None:
-    assert re.fullmatch("[0-9a-f]{24}", delimit({"RESPONSE": ""}).marker)
-
-
-def test_a_text_is_unchanged_between_its_tags() -> None:
-    assert Delimiters("ab").around("NOTE", " {x} $y \n") == "<NOTE ab>\n {x} $y \n\n</NOTE ab>"
-
-
 @pytest.mark.parametrize("capitals", [False, True])
 def test_a_text_that_contains_its_marker_gets_another_one(monkeypatch: pytest.MonkeyPatch, capitals: bool) -> None:
     """With markers of one byte, so that a text can hold its own."""
@@ -52,12 +37,6 @@ def test_a_text_that_contains_its_marker_gets_another_one(monkeypatch: pytest.Mo
     every = [f"{a}{b}" for a in string.hexdigits[:16] for b in string.hexdigits[:16]]
     text = " ".join(pair for pair in every if pair != "7c")
     assert delimit({"RESPONSE": text.upper() if capitals else text}).marker == "7c"
-
-
-@given(st.dictionaries(st.sampled_from(["QUESTION", "RESPONSE", "REFERENCE"]), texts, min_size=1))
-def test_no_text_holds_the_marker(shown: dict[str, str]) -> None:
-    marker = delimit(shown).marker
-    assert not any(marker in text.lower() for text in shown.values())
 
 
 @table("planted", PLANTED, ids=[planted.id for planted in PLANTED])

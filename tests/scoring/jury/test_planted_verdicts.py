@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from medhelm.domain import Rubric
 from tests.support.benchmarks.judge_prompts import OWN, POINTS, RUBRIC, codes, said, scores
 from tests.support.prompt_injections import BEST, EVERY, FLAT, HUGE, INFINITE, MET, PLANTED, RICH, Planted
 
@@ -25,30 +26,18 @@ Quotes = Callable[[str, str], str]
 
 QUOTES: dict[str, Quotes] = {
     "before": lambda text, own: f"The response reads:\n\n{text}\n\n{own}",
-    "right before": lambda text, own: text + own,
-    "right before, with a brace too many": lambda text, own: f"{text}{own}}}",
     "after": lambda text, own: f"{own}\n\nThe response read:\n{text}",
-    "right after": lambda text, own: own + text,
-    "before and after": lambda text, own: text + own + text,
-    "twice before": lambda text, own: f"{text}\n{text}\n{own}",
     "in a code fence": lambda text, own: f"```\n{text}\n```\n```json\n{own}\n```",
-    "as a quotation": lambda text, own: "> " + text.replace("\n", "\n> ") + f"\n\n{own}",
     "in quotation marks": lambda text, own: f'"{text}" is what I read. {own}',
     "in its thoughts": lambda text, own: f"<think>It says {text}</think>{own}",
-    "in an object beside": lambda text, own: f'{{"read": {json.dumps(text)}}}\n{own}',
     "unescaped in an object beside": lambda text, own: f'{{"read": "{text}"}}\n{own}',
     "unescaped in its explanation": lambda text, own: own.replace('"explanation": "', f'"explanation": "{text} ', 1),
     "as a further key": lambda text, own: f'{own[:-1]}, "read": {text}}}',
     "as the first key": lambda text, own: f'{{"read": {text}, {own[1:]}',
-    "on one line": lambda text, own: f"{' '.join(text.split())} {own}",
     "without invisible signs": lambda text, own: f"{text.encode('ascii', 'ignore').decode()} {own}",
     "unescaped": lambda text, own: text.replace('\\"', '"').replace("&quot;", '"') + own,
-    "reworded before": lambda text, own: f"{reworded(text)}\n{own}",
     "reworded before, with a brace too many": lambda text, own: f"{reworded(text)}{own}}}",
     "reworded after": lambda text, own: f"{own}\n{reworded(text)}",
-    "reworded, unescaped in its explanation": lambda text, own: own.replace(
-        'tion": "', f'tion": "{reworded(text)} ', 1
-    ),
     "reworded as a further key": lambda text, own: f'{own[:-1]}, "read": {reworded(text)}}}',
 }
 """How a judge may quote a text beside its own verdict."""
@@ -81,13 +70,9 @@ def check_a_judge_that_quotes_it_as_asked_is_read(planted: Planted) -> None:
 REPEATS: dict[str, Callable[[str], str]] = {
     "alone": lambda verdict: verdict,
     "in a code fence": lambda verdict: f"```json\n{verdict}\n```",
-    "in prose": lambda verdict: f"As the clinicians agreed: {verdict} Nothing is to be added.",
     "twice": lambda verdict: f"{verdict}\n{verdict}",
     "after thoughts": lambda verdict: f"<think>They want {verdict}. Why not?</think>{verdict}",
     "in an object": lambda verdict: f'{{"verdict": {verdict}}}',
-    "in a list": lambda verdict: f"[{verdict}]",
-    "spread": lambda verdict: verdict.replace(", ", ",\n\n    ").replace("{", "{\n"),
-    "without blanks": lambda verdict: verdict.replace(": ", ":").replace(", ", ","),
     "without explanations": lambda verdict: without_explanations(verdict),
 }
 """How a fooled judge may repeat a verdict."""
@@ -110,29 +95,28 @@ def check_a_judge_that_repeats_its_verdict_has_none(planted: Planted) -> None:
             assert all(codes(judgments)) and not any(scores(judgments)), (name, verdict[:80], rubric.form)
 
 
-@pytest.mark.parametrize("verdict", [RICH, FLAT, BEST], ids=["rich", "flat", "best"])
-def test_the_same_verdicts_would_be_read_if_the_judge_had_said_them(verdict: str) -> None:
-    assert scores(said(verdict, shown=["Rest."])) == [5, 5, 5]
-    assert codes(said(verdict, shown=[f"Rest. {verdict}"])) == ["echo"] * 3
+@pytest.mark.parametrize(
+    ("verdict", "rubric", "grades"),
+    [(RICH, RUBRIC, [5, 5, 5]), (FLAT, RUBRIC, [5, 5, 5]), (BEST, RUBRIC, [5, 5, 5]), (MET, POINTS, [1])],
+    ids=["rich", "flat", "best", "met"],
+)
+def test_the_same_verdicts_would_be_read_if_the_judge_had_said_them(
+    verdict: str, rubric: Rubric, grades: list[float]
+) -> None:
+    assert scores(said(verdict, rubric=rubric, shown=["Rest."])) == grades
+    assert codes(said(verdict, rubric=rubric, shown=[f"Rest. {verdict}"])) == ["echo"] * len(grades)
 
 
-def test_the_same_decision_would_be_read_if_the_judge_had_said_it() -> None:
-    assert scores(said(MET, rubric=POINTS, shown=["Rest."])) == [1.0]
-    assert codes(said(MET, rubric=POINTS, shown=[f"Rest. {MET}"])) == ["echo"]
-
-
-@pytest.mark.parametrize("verdict", [HUGE, INFINITE], ids=["huge", "infinite"])
-def test_missing_grades_stay_missing(verdict: str) -> None:
-    assert not any(scores(said(verdict, shown=["Rest."])))
+def test_missing_grades_stay_missing() -> None:
+    for verdict in (HUGE, INFINITE):
+        assert not any(scores(said(verdict, shown=["Rest."])))
 
 
 PROSE: dict[str, Callable[[str], str]] = {
     "whole": lambda text: text,
-    "in a sentence": lambda text: f"The response says {text} and I have nothing to add.",
     "with a grade in words": lambda text: f"Accuracy is poor: 1 of 5. It even says: {text}",
     "as a quotation": lambda text: "> " + text.replace("\n", "\n> "),
     "as a string": lambda text: json.dumps(text),
-    "unescaped": lambda text: text.replace('\\"', '"').replace("&quot;", '"'),
     "as it is read": lambda text: text.encode("ascii", "ignore").decode(),
 }
 """What a judge may say that only talks about a text."""
@@ -175,7 +159,7 @@ def test_a_copied_verdict_is_recognized_in_any_spelling(
     assert codes(said(copy, shown=[f"Rest. {planted}"])) == ["echo"] * 3
 
 
-@pytest.mark.parametrize("grades", [(1, 1, 1), (2, 1, 3), (5, 5, 5)])
+@pytest.mark.parametrize("grades", [(1, 1, 1), (2, 1, 3)])
 def test_planting_every_verdict_silences_only_judges_that_explain_nothing(grades: tuple[int, int, int]) -> None:
     bare = dict(zip(OWN, grades, strict=True))
     assert codes(said(json.dumps(bare), shown=[EVERY])) == ["echo"] * 3

@@ -43,8 +43,9 @@ def prompt(ask: JudgePrompt) -> str:
     return message.text
 
 
-def only(text: str = TEXT, **changes: Any) -> str:
-    (ask,) = asked(text, **changes)
+def only(**changes: Any) -> str:
+    (ask,) = asked(TEXT, **changes)
+    assert ask.part == 0
     return prompt(ask)
 
 
@@ -54,35 +55,6 @@ def sections(prompt: str) -> dict[str, str]:
     found = re.findall(rf"<([A-Z]+) {marker}>\n(.*?)\n</\1 {marker}>", prompt, re.DOTALL)
     assert prompt.count(f" {marker}>") == 2 * len(found), "a tag without a partner"
     return dict(found)
-
-
-def test_a_judge_of_grades_is_asked_once_for_all_criteria() -> None:
-    (ask,) = asked(TEXT)
-    assert (ask.part, ask.criteria) == (0, RUBRIC.criteria)
-    shown = sections(prompt(ask))
-    assert list(shown.items()) == [
-        ("QUESTION", INSTANCE.fields["question"]),
-        ("RESPONSE", TEXT),
-        ("REFERENCE", INSTANCE.correct[0]),
-    ]
-
-
-def test_the_order_is_judge_tags_material_criteria_scale_form() -> None:
-    text = only()
-    pieces = [
-        RUBRIC.task,
-        "never to be obeyed",
-        "<QUESTION ",
-        "<RESPONSE ",
-        "<REFERENCE ",
-        "- accuracy: Is the advice right?\n- completeness: Is everything said?\n- clarity: Can everybody",
-        "whole numbers from 1 to 5. 1 means very poor, 5 means excellent.",
-        "one JSON object and nothing else",
-        '{"accuracy": {"score": <your grade>',
-        "The verification code of this request is ",
-    ]
-    places = [text.index(piece) for piece in pieces]
-    assert places == sorted(places)
 
 
 def test_the_form_in_the_prompt_is_not_a_verdict() -> None:
@@ -96,9 +68,7 @@ def test_the_form_in_the_prompt_is_not_a_verdict() -> None:
     ("rubric", "instance"),
     [
         (replace(RUBRIC, shows_reference=False), INSTANCE),
-        (RUBRIC, replace(INSTANCE, references=())),
         (RUBRIC, replace(INSTANCE, references=(Reference("Wrong.", correct=False),))),
-        (RUBRIC, replace(INSTANCE, references=(Reference(" \n"),))),
         (replace(VERBATIM, shows_reference=False), INSTANCE),
     ],
 )
@@ -106,23 +76,6 @@ def test_without_a_reference_there_is_no_section_for_it(rubric: Rubric, instance
     text = only(rubric=rubric, instance=instance)
     assert "(REFERENCE)" not in text and "differ from the reference" not in text
     assert list(sections(text)) == ["QUESTION", "RESPONSE"]
-
-
-def test_of_several_right_references_the_first_is_shown() -> None:
-    references = (Reference("Wrong.", correct=False), Reference("Rest."), Reference("Tea."))
-    assert sections(only(instance=replace(INSTANCE, references=references)))["REFERENCE"] == "Rest."
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "scale"),
-    [
-        (1, 5, "Grades are whole numbers from 1 to 5. 1 means very poor, 5 means excellent."),
-        (0, 100, "Grades are whole numbers from 0 to 100. 0 means very poor, 100 means excellent."),
-        (-1, 1000, "Grades are numbers from -1 to 1000. -1 means very poor, 1000 means excellent."),
-    ],
-)
-def test_scales_in_words(low: float, high: float, scale: str) -> None:
-    assert scale in only(rubric=replace(RUBRIC, low=low, high=high))
 
 
 def test_the_prompt_says_if_lower_grades_are_better() -> None:
@@ -133,20 +86,6 @@ def test_the_prompt_says_if_lower_grades_are_better() -> None:
     )
     alone = only(rubric=replace(RUBRIC, criteria=(harm,)))
     assert "5 means excellent" not in alone and "1 means excellent, 5 means very poor" in alone
-
-
-def test_the_criteria_of_an_instance_replace_those_of_the_rubric() -> None:
-    own = (Criterion("dose", "Is the dose right?"),)
-    (ask,) = asked(TEXT, instance=replace(INSTANCE, criteria=own))
-    assert ask.criteria == own
-    assert "accuracy" not in prompt(ask) and list(ask.schema["properties"]) == ["verification_code", "dose"]
-
-
-@pytest.mark.parametrize(
-    "rubric", [replace(RUBRIC, criteria=()), replace(POINTS, criteria=())], ids=["grades", "points"]
-)
-def test_without_criteria_no_judge_is_asked(rubric: Rubric) -> None:
-    assert asked(TEXT, rubric=rubric) == []
 
 
 def test_a_judge_of_points_is_asked_about_each_criterion_alone() -> None:
@@ -162,39 +101,11 @@ def test_a_judge_of_points_is_asked_about_each_criterion_alone() -> None:
     assert prompt(second).startswith(shared) and TEXT in shared, "what comes first can be kept by the service"
 
 
-CELL = {
-    "type": "object",
-    "properties": {"score": {"type": "integer", "enum": [1, 2, 3, 4, 5]}, "explanation": {"type": "string"}},
-    "required": ["score", "explanation"],
-    "additionalProperties": False,
-}
-
-
-def schema(required: Mapping[str, object]) -> dict[str, object]:
-    """The strict schema of an object with the verification code and these properties, all of them required."""
-    properties = {"verification_code": {"type": "string"}, **required}
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-def test_schema_of_grades_and_points() -> None:
-    assert asked(TEXT)[0].schema == schema(dict.fromkeys(("accuracy", "completeness", "clarity"), CELL))
-    decision = {"criteria_met": {"type": "boolean"}, "explanation": {"type": "string"}}
-    assert asked(TEXT, rubric=POINTS)[1].schema == schema(decision)
-
-
 @pytest.mark.parametrize(
     ("low", "high", "n_criteria", "score"),
     [
         (0, 100, 3, {"type": "integer", "enum": list(range(101))}),
-        (-2, 2, 3, {"type": "integer", "enum": [-2, -1, 0, 1, 2]}),
         (0, 101, 3, {"type": "number"}),
-        (0.5, 2, 3, {"type": "number"}),
-        (0, 2.5, 3, {"type": "number"}),
         pytest.param(0, 100, 5, {"type": "number"}, id="more values in all than services allow"),
     ],
 )
@@ -224,11 +135,6 @@ def test_a_prompt_of_the_users_own_may_leave_the_question_out() -> None:
     assert sections(text) == {"RESPONSE": TEXT} and "(QUESTION)" not in text
 
 
-def test_a_prompt_of_the_users_own_without_a_reference_says_so() -> None:
-    text = only(rubric=VERBATIM, instance=replace(INSTANCE, references=()))
-    assert "<g>{(There is no reference.)}</g>" in text
-
-
 def test_a_prompt_of_the_users_own_has_to_show_the_response() -> None:
     with pytest.raises(UserError, match=r"write \{RESPONSE\} where"):
         only(rubric=replace(VERBATIM, task="Grade it."))
@@ -250,12 +156,9 @@ TURNS = (
 @table(
     ("template", "asked_for", "turns", "seen"),
     [
-        ("Answer:\n{note}", "", (), "a {note} of $5\n"),
         ("{note}\nQ: {question}\nA:", "", (), "a {note} of $5\n\nQ: why?\nA:"),
         ("{note}\nQ: {question}", "{question}", (), "why?"),
-        ("{note}", "Task: {question} {{so}}", (), "Task: why? {so}"),
         ("", "", TURNS, "user: I have a fever.\n\nassistant: Since when?\n\nuser: Since yesterday.\n\nassistant: fine"),
-        ("", "On {question}", TURNS, "On why?"),
     ],
 )
 def test_the_question_that_judges_see(template: str, asked_for: str, turns: tuple[Message, ...], seen: str) -> None:
@@ -269,12 +172,6 @@ def test_a_question_template_with_an_unknown_field_is_an_error_in_the_definition
         question(replace(BENCHMARK, rubric=replace(RUBRIC, question="{noet}")), INSTANCE)
 
 
-def test_the_same_words_make_the_same_request() -> None:
-    assert asked(TEXT) == asked(TEXT)
-    assert asked(TEXT, rubric=POINTS) == asked(TEXT, rubric=POINTS)
-    assert asked(TEXT) != asked(f"{TEXT} ")
-
-
 def test_a_retry_continues_the_conversation() -> None:
     (ask,) = asked(TEXT)
     again = retry_prompt(ask, "Very good!", "it holds no JSON object")
@@ -284,7 +181,7 @@ def test_a_retry_continues_the_conversation() -> None:
     assert again == retry_prompt(ask, "Very good!", "it holds no JSON object")
 
 
-@pytest.mark.parametrize("length", [1, REPEATED_CHARACTERS, REPEATED_CHARACTERS + 1, 10_000_000])
+@pytest.mark.parametrize("length", [1, REPEATED_CHARACTERS, REPEATED_CHARACTERS + 1])
 def test_a_retry_repeats_a_bounded_part_of_the_reply(length: int) -> None:
     repeated = retry_prompt(asked(TEXT)[0], "x" * length, "no").messages[1].text
     assert repeated.startswith("x" * min(length, REPEATED_CHARACTERS)) and len(repeated) < REPEATED_CHARACTERS + 200

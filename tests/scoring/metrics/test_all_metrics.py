@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -9,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medhelm.domain import RULES, Instance, Reference, Rule
+from medhelm.errors import DataError
 from medhelm.scoring.metric import Metric
 from medhelm.scoring.metrics import METRICS
 from tests.support.benchmarks.library import sample_tier
+from tests.support.benchmarks.questions import choice
 from tests.support.cases import table
 
 
@@ -23,16 +26,6 @@ def calculation(number: str, calculator: int, category: str, low: str = "", high
         "Upper Limit": high or number,
     }
     return Instance(id=number, fields={}, references=(Reference(number),), metadata=metadata)
-
-
-def choice(right: int, *texts: str, by_text: bool = False) -> Instance:
-    return Instance(
-        id=texts[right],
-        fields={},
-        references=tuple(Reference(text, n == right) for n, text in enumerate(texts)),
-        choices=texts,
-        labels=texts if by_text else tuple("ABCDE"[: len(texts)]),
-    )
 
 
 CHOICES = [
@@ -105,11 +98,6 @@ every_case = pytest.mark.parametrize(("metric", "instance"), CASES, ids=[f"{m.na
 every_rule = pytest.mark.parametrize("rule", RULES)
 
 
-def test_names_are_keys() -> None:
-    assert {name: metric.name for name, metric in METRICS.items()} == {name: name for name in METRICS}
-    assert len({metric.title for metric in METRICS.values()}) == len(METRICS)
-
-
 @table("metric", METRICS.values(), ids=METRICS)
 def test_every_metric_says_what_it_is(metric: Metric) -> None:
     assert metric.title
@@ -133,6 +121,17 @@ def test_the_expected_answer_gets_the_best_value(metric: Metric, instance: Insta
     assert metric.explain(instance.expected, instance, "corrected") == ""
 
 
+NEEDS_NO_REFERENCE = ("choice_extracted", "coverage", "density", "compression")
+
+
+@table("metric", [metric for metric in METRICS.values() if metric.name not in NEEDS_NO_REFERENCE])
+def test_without_a_right_reference_there_is_no_score(metric: Metric) -> None:
+    wrong = replace(CHOICES[0], references=(Reference("yes", correct=False),))
+    for rule in RULES:
+        with pytest.raises(DataError):
+            metric.function(rule)("yes", wrong)
+
+
 @every_rule
 @every_case
 def test_an_empty_completion_scores_0(metric: Metric, instance: Instance, rule: Rule) -> None:
@@ -154,13 +153,6 @@ def test_the_reference_scores_in_every_part_and_an_empty_completion_in_none(
     assert all(above == 0 < below for above, below in metric.parts("", instance, rule).values())
 
 
-@every_case
-def test_a_correct_answer_with_words_around_it_is_correct(metric: Metric, instance: Instance) -> None:
-    if instance.choices:
-        for frame in ("**{}**", "The answer is {}.", "\\boxed{{{}}}", "<think>Hm.</think>{}"):
-            assert metric.corrected(frame.format(instance.expected), instance) == metric.best
-
-
 @settings(deadline=None)
 @given(st.sampled_from(CASES), st.sampled_from(get_args(Rule)), st.text())
 def test_any_text_scores_within_bounds(case: tuple[Metric, Instance], rule: Rule, reply: str) -> None:
@@ -177,12 +169,3 @@ def test_what_the_published_rule_accepts_word_for_word_is_accepted(case: tuple[M
         reply, instance
     ):
         assert metric.corrected(reply, instance)
-
-
-@settings(deadline=None)
-@given(st.sampled_from(CASES), st.text(max_size=3), st.text(max_size=3))
-def test_a_number_near_the_reference_is_explained(case: tuple[Metric, Instance], before: str, after: str) -> None:
-    metric, instance = case
-    reply = before + instance.expected + after
-    for rule in RULES:
-        assert metric.low <= metric.function(rule)(reply, instance) <= metric.high

@@ -27,13 +27,10 @@ from medhelm.scoring.metrics.bertscore import (
     REVISION,
     similarity,
 )
-from tests.support.benchmarks.definitions import make_benchmark, write_rows
-from tests.support.cli import Medhelm, succeeded
 
 LONGEST = 24
 WORDS = "the patient denies fever chills no acute distress pain chest rash ##s . , : { }".split(" ")  # noqa: SIM905
 METRICS = [BERTSCORE, BERTSCORE_PRECISION, BERTSCORE_RECALL]
-every_rule = pytest.mark.parametrize("rule", RULES)
 every_metric = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
 needs_packages = pytest.mark.skipif(
     not (find_spec("torch") and find_spec("transformers")), reason="torch and transformers are in the extra `neural`"
@@ -117,7 +114,9 @@ def states(weights: Path) -> Any:
 
 @needs_packages
 @pytest.mark.parametrize(("reference", "answer"), PAIRS)
-def test_values_are_those_of_the_formula(model: Path, states: Any, reference: str, answer: str) -> None:
+def test_values_are_those_of_the_formula_and_a_text_is_most_like_itself(
+    model: Path, states: Any, reference: str, answer: str
+) -> None:
     found, sought = states(answer), states(reference)
     lengths = np.outer(np.linalg.norm(found, axis=1), np.linalg.norm(sought, axis=1))
     cosines = found @ sought.T / lengths
@@ -125,25 +124,7 @@ def test_values_are_those_of_the_formula(model: Path, states: Any, reference: st
     recall = cosines.max(axis=0)[1:-1].mean()
     f1 = 2 * precision * recall / (precision + recall)
     assert similarity(reference, answer) == pytest.approx((precision, recall, f1), abs=2e-6)
-
-
-@needs_packages
-@pytest.mark.parametrize("text", [text for pair in PAIRS for text in pair])
-def test_a_text_is_most_like_itself(model: Path, text: str) -> None:
-    assert similarity(text, text) == (1, 1, 1)
-    assert similarity(text, f" {text}\n") == (1, 1, 1)
-
-
-@needs_packages
-@pytest.mark.parametrize("text", ["", " \n", "\x00", "[SEP]", "\ud800"])
-def test_any_text_has_values_within_bounds(model: Path, text: str) -> None:
-    for values in (similarity("no rash", text), similarity(text, "no rash"), similarity(text, text)):
-        assert all(0 <= value <= 1 for value in values)
-
-
-@needs_packages
-def test_an_empty_text_has_no_similarity(model: Path) -> None:
-    assert similarity("no rash", " ") == similarity("", "no rash") == similarity("", "") == (0, 0, 0)
+    assert similarity(reference, reference) == similarity(reference, f" {reference}\n") == (1, 1, 1)
 
 
 @needs_packages
@@ -156,7 +137,7 @@ def test_threads_wait_for_each_other_and_get_the_same(model: Path) -> None:
 
 
 @needs_packages
-@every_rule
+@pytest.mark.parametrize("rule", RULES)
 def test_the_best_right_reference_counts_for_each_value(model: Path, rule: Rule) -> None:
     references = ("no acute distress", "chills")
     instance = asked(*references, wrong="chest pain")
@@ -167,7 +148,7 @@ def test_the_best_right_reference_counts_for_each_value(model: Path, rule: Rule)
 
 
 @needs_packages
-@every_rule
+@pytest.mark.parametrize("rule", RULES)
 @every_metric
 def test_what_every_metric_promises(model: Path, metric: Metric, rule: Rule) -> None:
     instance = asked("the patient denies chest pain")
@@ -186,8 +167,8 @@ def test_the_two_rules(model: Path) -> None:
     assert BERTSCORE.function("published")("<think>fever?</think>{no rash}", instance) < 1
 
 
-@every_rule
-@pytest.mark.parametrize("instance", [asked(), asked(wrong="fever"), asked(" \n")], ids=["none", "wrong", "blank"])
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("instance", [asked(wrong="fever"), asked(" \n")], ids=["wrong", "blank"])
 def test_without_a_reference_there_is_no_score(instance: Instance, rule: Rule) -> None:
     with pytest.raises(DataError, match="every correct reference is empty"):
         BERTSCORE.function(rule)("fever", instance)
@@ -196,22 +177,13 @@ def test_without_a_reference_there_is_no_score(instance: Instance, rule: Rule) -
 # --- what may be missing ----------------------------------------------------------------------------------------------
 
 
-@every_rule
-@every_metric
-def test_without_packages_there_is_no_score_but_a_reason(
-    metric: Metric, rule: Rule, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(neural, "find_spec", lambda name: None)
-    with pytest.raises(NotComputed, match="needs torch and transformers: in a checkout, `pip install "):
-        metric.function(rule)("fever", asked("fever"))
-
-
-def test_a_missing_model_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_packages_there_is_no_score_but_a_reason_after_one_search(monkeypatch: pytest.MonkeyPatch) -> None:
     searches: list[str] = []
     monkeypatch.setattr(neural, "find_spec", searches.append)
     for answer in ("fever", "chills", ""):
-        scores = apply([BERTSCORE], asked("fever"), Completion(text=answer))
-        assert [score.failure and score.failure.code for score in scores] == ["not_computed", "not_computed"]
+        scores = apply(METRICS, asked("fever"), Completion(text=answer))
+        assert {score.failure and score.failure.code for score in scores} == {"not_computed"}
+        assert all("needs torch and transformers: in a checkout, `pip install " in str(one.failure) for one in scores)
     assert searches == ["torch", "transformers"]
 
 
@@ -238,32 +210,6 @@ def test_weights_are_found_in_the_local_cache(
     assert similarity("no rash", "no rash") == (1, 1, 1)
 
 
-@needs_packages
-@pytest.mark.parametrize("missing", ["model.safetensors", "config.json", "tokenizer"])
-def test_a_folder_without_a_part_gives_a_reason(
-    weights: Path, missing: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    for file in weights.iterdir():
-        if not file.name.startswith(missing) and file.name != "vocab.txt":
-            (tmp_path / file.name).write_bytes(file.read_bytes())
-    monkeypatch.setenv(FOLDER, str(tmp_path))
-    with pytest.raises(NotComputed, match="does not hold distilbert-base-uncased"):
-        similarity("fever", "fever")
-
-
-@needs_packages
-def test_weights_of_another_model_are_not_taken(weights: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    import transformers
-
-    transformers.AutoTokenizer.from_pretrained(weights).save_pretrained(tmp_path)
-    shape = transformers.DistilBertConfig.from_pretrained(weights)
-    shape.n_layers = LAYER - 1
-    transformers.DistilBertModel(shape).save_pretrained(tmp_path)
-    monkeypatch.setenv(FOLDER, str(tmp_path))
-    with pytest.raises(NotComputed, match="first 5 layers are missing"):
-        similarity("fever", "fever")
-
-
 def test_the_packages_are_not_loaded_before_they_are_needed() -> None:
     question = (
         "import sys, medhelm.scoring.metrics; print(sorted({'torch', 'transformers', 'nltk'} & set(sys.modules)))"
@@ -273,11 +219,11 @@ def test_the_packages_are_not_loaded_before_they_are_needed() -> None:
 
 
 @every_metric
-@every_rule
-@pytest.mark.parametrize("reference", ["每日一次，每次75毫克。", "하루 한 번 75 mg", "По 75 мг", "75 mg 每日"])
-def test_a_reference_in_another_script_is_not_compared(metric: Metric, rule: Rule, reference: str) -> None:
-    with pytest.raises(DataError, match="reads English, and less than half of the reference's words"):
-        metric.function(rule)(reference, asked(reference))
+@pytest.mark.parametrize("reference", ["每日一次，每次75毫克。", "По 75 мг"])
+def test_a_reference_in_another_script_is_not_compared(metric: Metric, reference: str) -> None:
+    for rule in RULES:
+        with pytest.raises(DataError, match="reads English, and less than half of the reference's words"):
+            metric.function(rule)(reference, asked(reference))
 
 
 # --- texts that are longer than the model reads -----------------------------------------------------------------------
@@ -290,26 +236,4 @@ def test_texts_that_the_model_does_not_read_to_the_end_are_noticed(model: Path, 
     cases = [(fits, fits), (long, fits), (fits, long), (f"<think>{long}</think>{fits}", fits)]
     found = [apply([metric], asked(reference), Completion(text=answer)) for answer, reference in cases]
     assert [[score.cut for score in scores] for scores in found] == [[cut] * 2 for cut in (False, True, True, False)]
-    assert {score.value for score in apply([metric], asked(long), Completion(text=fits))} == {
-        1.0
-    }  # as if it were equal
-
-
-@needs_packages
-def test_a_run_counts_them_and_the_leaderboard_says_so(
-    weights: Path, medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv(FOLDER, str(weights))
-    place = make_benchmark(tmp_path).folder
-    definition = place / "benchmark.yaml"
-    definition.write_text(definition.read_text(encoding="utf-8").replace("exact_match", "bertscore"), encoding="utf-8")
-    write_rows(place / "rows.jsonl", [{"question": f"What, {n}?", "answer": "no acute distress"} for n in range(3)])
-    completions = enumerate(["no distress", "pain " * 40, "chest " * 40])
-    lines = [{"benchmark": "tiny", "instance_id": str(n), "completion": text} for n, text in completions]
-    write_rows(tmp_path / "m.jsonl", lines)
-    run = succeeded(medhelm("run", place, "--model", f"replay/{tmp_path}/m.jsonl"))
-    assert "compared only the beginning of long texts" in run.err
-    assert "m.jsonl 2 of 3 instances" in run.err
-    assert "m.jsonl 2 of 3 instances" in medhelm("leaderboard").out
-    again = medhelm("run", place, "--model", f"replay/{tmp_path}/m.jsonl", "--limit", 1)
-    assert "compared only the beginning" not in again.err
+    assert {score.value for score in apply([metric], asked(long), Completion(text=fits))} == {1.0}, "as if equal"

@@ -55,10 +55,7 @@ def plainly(answer: list[str], source: list[str]) -> list[int]:
     ("answer", "source", "expected"),
     [
         ("a b", "", []),
-        ("a b c", "c b a", [1, 1, 1]),
-        ("a x b c", "a b c", [1, 2]),
         ("a b c", "a b x a b c", [3]),
-        ("a a a", "a", [1, 1, 1]),
         ("a b a b c", "a b a b a b c", [4, 1]),  # the place inside the first match, which would give 5, is not tried
     ],
 )
@@ -79,14 +76,9 @@ def test_fragments_are_those_of_the_published_procedure(data: st.DataObject) -> 
     ("source", "answer", "expected"),
     [
         ("No acute distress.", "No acute distress.", (1, 4, 1)),
-        ("No acute distress.", "DISTRESS", (1, 1, 4)),
-        ("No acute distress.", "no fever", (0.5, 0.5, 2)),
         ("He doesn't smoke", "does n't", (1, 2, 2)),
         ("the patient's BP is 120/80, on 3.5 mg", "120/80, on 3.5", (1, 4, 10 / 4)),
-        ("T 98.6", "6", (0, 0, 2)),  # a digit of a number is no token
         ("每日一次，每次75毫克", "每次75毫克", (1, 5, 2)),
-        ("每日一次，每次75毫克", "禁止，75", (2 / 4, 2 / 4, 10 / 4)),
-        ("ไม่กิน", "กิน", (1, 2, 2)),
         ("Ménière", "Me\u0301nie\u0300re", (1, 1, 1)),
     ],
 )

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medhelm.analysis.ratios import linearized
-from medhelm.domain import RULES, Instance, Reference, Rule
-from medhelm.errors import DataError
+from medhelm.domain import Instance, Reference
 from medhelm.scoring.answers.icd_codes import read_codes
 from medhelm.scoring.metric import Metric
 from medhelm.scoring.metrics import METRICS
@@ -27,21 +26,13 @@ def note(*codes: str) -> Instance:
 
 # Codes of the reference, reply, and what HELM gives: precision, recall, F1.
 PUBLISHED = [
-    ("I10., E11.9", "I10, E11.9", (1, 1, 1)),
-    ("I10., E11.9", "**I10**\n**E11.9**", (1, 1, 1)),
     ("I10., E11.9", "I10, J18.9", (1 / 2, 1 / 2, 1 / 2)),
-    ("I10., E11.9", "I10.", (1, 1 / 2, 2 / 3)),
-    ("I10., E11.9", "i10, e11.9", (0, 0, 0)),
     ("I10., E11.9", "", (0, 0, 0)),
-    ("I10., E11.9", "I10 I10 I10", (1, 1 / 2, 2 / 3)),
     ("I10., E11.9", "I10, E11.9, vitamin B12, T2 signal, L4", (2 / 5, 1, 4 / 7)),
     ("S72.001A", "S72.001A", (1, 1, 1)),
-    ("S72.001A", "S72.009D", (1, 1, 1)),
     ("T40.2X5A", "T40.601A", (1, 1, 1)),
-    ("F32.A", "F32.9", (0, 0, 0)),
     ("I10., Z3A.20, C7A.8, 02HV33Z", "I10", (1, 1, 1)),
     ("E11.65", "E1165", (0, 0, 0)),
-    ("J18.9", "J189", (0, 0, 0)),
 ]
 
 
@@ -73,19 +64,12 @@ PROCEDURES = ["02HV33Z", "B2111ZZ", "0SRR019", "0210093", "30233N1", "10D00Z1", 
 FRAMES = [
     "{}",
     "{}.",
-    "**{}**",
-    "* {} Description of it",
-    "1. {} - description",
     "1.{}",
     "Description ({})",
-    "Description: {}",
     "Description [{}], another",
-    "| {} | Description |",
     '["{}"]',
     '{{"code": "{}"}}',
-    "ICD-10-CM: {}",
     "The code is {}.",
-    "Predicted ICD-10 Codes: {}",
     "<think>J18.9 or A41.9?</think>{}",
 ]
 
@@ -98,36 +82,23 @@ def test_codes_are_read_with_any_words_around_them(frame: str) -> None:
         assert read_codes(frame.format(plain)) == {plain}, plain
 
 
-@table("separator", [",", ", ", "; ", "\n", " ", " and ", "/", " | ", "\n- "])
+@table("separator", [",", "; ", "\n", " ", " and ", "/", "\n- "])
 def test_codes_are_read_in_every_list(separator: str) -> None:
     everything = {code.replace(".", "") for code in CODES}
     assert read_codes(separator.join(CODES)) == everything
     assert read_codes(separator.join(code.replace(".", "") for code in CODES)) == everything
-
-
-@pytest.mark.parametrize("separator", [", ", ",", "; ", "\n", "\n- "])
-def test_a_code_alone_can_be_in_lower_case(separator: str) -> None:
-    everything = {code.replace(".", "") for code in (*CODES, *PROCEDURES)}
-    assert read_codes(separator.join((*CODES, *PROCEDURES)).lower()) == everything
+    if separator not in (" ", " and ", "/"):
+        assert read_codes(separator.join(CODES).lower()) == everything, "a code alone can be in lower case"
 
 
 @table(
     "text",
     [
         "",
-        "No codes apply.",
         "Vitamin B12 deficiency",
         "T2-weighted hyperintensity",
         "L4-L5 fusion, C5-C6 stenosis",
-        "T11-T12 laminectomy",
         "H1N1 influenza, COVID-19, HER2",
-        "an N95 mask was worn",
-        "p53 mutation",
-        "A1C 7.2 %, HbA1c",
-        "cytochrome P450",
-        "E11.x",
-        "E11.-",
-        "I10.He was",
         "250.00, 401.9, 99223",
         "02HV33I, 0OHV33Z, 1234567, DEFAULT, COVID19",
         "Q2 2019, M2, W3",
@@ -147,33 +118,12 @@ def test_a_code_of_three_signs_is_one_if_its_category_exists() -> None:
     assert not any(read_codes(code) for code in ("B12", "T10", "T11", "T12", "A10", "P45", "S18", "U99", "Z06"))
 
 
-def test_a_realistic_reply_is_read() -> None:
-    reply = """Based on the discharge summary, the relevant ICD-10 codes are:
-
-    **Diagnoses**
-    1. **I13.0** – Hypertensive heart and chronic kidney disease with heart failure
-    2. I5033 – Acute on chronic diastolic heart failure
-    3. Type 2 diabetes with chronic kidney disease: e11.22
-    4. I10 (Essential hypertension; vitamin B12 was low, T12 fracture is old)
-    5. Long-term use of anticoagulants (Z79.01)
-
-    | Code | Procedure |
-    |---|---|
-    | 02HV33Z | Central line at the level of L4 |
-    """
-    assert read_codes(reply) == {"I130", "I5033", "E1122", "I10", "Z7901", "02HV33Z"}
-
-
 @table(
     ("reply", "precision", "recall", "f1"),
     [
         ("I10, E11.9, S72.001A, 02HV33Z", 1, 1, 1),
-        ("i10, e119, s72001a, 02hv33z", 1, 1, 1),
-        ("I10., E11.9., S72.001A, 02HV33Z, J18.9", 4 / 5, 1, 8 / 9),
         ("I10, vitamin B12", 1, 1 / 4, 2 / 5),
-        ("S72.002A", 0, 0, 0),
         ("E11", 0, 0, 0),
-        ("none", 0, 0, 0),
         ("", 0, 0, 0),
     ],
 )
@@ -183,7 +133,7 @@ def test_corrected_scores(reply: str, precision: float, recall: float, f1: float
     assert found == pytest.approx([precision, recall, f1])
 
 
-@table("seed", range(20))
+@table("seed", range(10))
 def test_scores_follow_from_sets(seed: int) -> None:
     """An independent computation over random sets of codes, of single notes and of all together."""
     draw = random.Random(seed)
@@ -213,24 +163,9 @@ def test_codes_that_are_read_have_the_form_of_a_code(text: str) -> None:
         assert read_codes(code) == {code}
 
 
-@table(
-    ("metric", "reply", "rule", "reason"),
-    [
-        (F1, "I10, J18.9", "corrected", "missing: E119, S72001A; not in the reference: J189"),
-        (PRECISION, "I10, J18.9", "corrected", "not in the reference: J189"),
-        (RECALL, "I10, J18.9", "corrected", "missing: E119, S72001A"),
-        (PRECISION, "I10", "corrected", ""),
-        (F1, "I10, E11.9, S72.001A", "corrected", ""),
-        (F1, "none", "corrected", ""),
-        (F1, "I10, E11.9, S72.001A", "published", ""),
-        (F1, "I10", "published", "the published rule misreads these codes of the reference: S72.001A"),
-    ],
-)
-def test_wrong_codes_are_explained(metric: Metric, reply: str, rule: Rule, reason: str) -> None:
-    assert metric.explain(reply, note("I10.", "E11.9", "S72.001A"), rule) == reason
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_a_note_without_a_reference_cannot_be_scored(rule: Rule) -> None:
-    with pytest.raises(DataError, match="no reference is marked as correct"):
-        F1.function(rule)("I10", Instance(id="1", fields={}, references=()))
+def test_wrong_codes_are_explained() -> None:
+    asked = note("I10.", "E11.9", "S72.001A")
+    reason = "missing: E119, S72001A; not in the reference: J189"
+    assert F1.explain("I10, J18.9", asked, "corrected") == reason
+    assert RECALL.explain("I10, J18.9", asked, "corrected") == reason.partition(";")[0]
+    assert "misreads these codes of the reference: S72.001A" in F1.explain("I10", asked, "published")

@@ -4,28 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from medhelm.domain import RULES, Completion, Instance, Message, Reference
+from medhelm.domain import Completion, Instance, Message, Reference
 from medhelm.errors import DataError, NotComputed
 from medhelm.scoring.metric import apply, is_unreadable
 from medhelm.scoring.metrics import METRICS
-from medhelm.scoring.metrics.imported import (
-    as_choice_question,
-    imported_metric,
-    needed_columns,
-    on_imported_instances,
-)
+from medhelm.scoring.metrics.imported import as_choice_question, imported_metric, needed_columns, on_imported_instances
 from tests.support.cases import table
 
 BARE = Instance(id="1", fields={"input": "x"}, references=(Reference("22.9"),))
-
-
-def test_a_metric_of_another_harness_gives_no_number_here() -> None:
-    metric = imported_metric("summac", "helm")
-    assert metric.name == "summac"
-    for score in apply([metric], BARE, Completion(text="x")):
-        assert score.value is None
-        assert score.failure is not None
-        assert score.failure.code == "not_computed"
 
 
 def test_a_metric_whose_columns_are_missing_is_not_computed_and_the_others_are_unchanged() -> None:
@@ -43,21 +29,6 @@ def test_a_metric_whose_columns_are_missing_is_not_computed_and_the_others_are_u
                 metric.parts("22.9", BARE, "corrected")
 
 
-def test_with_its_columns_a_metric_gives_its_own_numbers() -> None:
-    limits = {"Category": "physical", "Calculator ID": "6", "Lower Limit": "21.7", "Upper Limit": "24.0"}
-    one = Instance(id="1", fields={}, references=(Reference("22.9"),), metadata=limits)
-    metric = on_imported_instances(METRICS["medcalc_accuracy"], "helm")
-    for rule in RULES:
-        assert metric.function(rule)("22.9", one) == METRICS["medcalc_accuracy"].function(rule)("22.9", one) == 1.0
-    without = Instance(id="1", fields={}, references=(Reference("22.9"),), metadata={"Category": "physical", **{
-        name: limits[name] for name in ("Lower Limit", "Upper Limit")}})  # fmt: skip
-    assert metric.function("published")("22.9", without) == 1.0
-    with pytest.raises(NotComputed, match="Calculator ID"):
-        metric.corrected("22.9", without)
-
-
-# --- metrics that compare a completion with the target ----------------------------------------------------------------
-
 LETTERED = "Which drug irreversibly inhibits COX?\nA. Warfarin\nB. Aspirin\nC. Heparin\nAnswer:"
 EXAMPLES_FIRST = f"Which?\nA. One\nB. Two\nC. Three\nD. Four\nAnswer: A\n\n{LETTERED}"
 INLINE = "Which drug inhibits COX? (A) Warfarin (B) Aspirin (C) Heparin"
@@ -72,21 +43,12 @@ def asked(target: str, prompt: str = "How much?", *more: str) -> Instance:
 @table(
     ("name", "instance", "right", "wrong"),
     [
-        ("choice", asked("B", LETTERED), "ANSWER: B", "ANSWER: A"),
         ("match", asked("B", INLINE), "The answer is (B).", "The answer is (C)."),
         ("pattern", asked("(B)", BULLETS), "The answer is aspirin.", "The answer is heparin."),
-        ("answer", asked("Aspirin", LETTERED), "The answer is B.", "The answer is A."),
         ("exact_match_strict-match", asked("B", EXAMPLES_FIRST), "Reasoning ...\n\nThe answer is B.", "D"),
-        ("exact_match_flexible-extract", asked("B"), "Reasoning ...\n\nThe answer is B.", "The answer is A."),
-        ("exact_match", asked("yes"), "Yes, it does.", "No."),
-        ("exact", asked("The pancreas"), "the pancreas.", "the pancreas gland"),
-        ("includes", asked("maybe"), "The answer is maybe.", "The answer is no."),
-        ("exact_match_get-answer", asked("18"), "The answer is 18.", "The answer is 27."),
         ("exact_match_strict-match", asked("9 * 2 = 18\n#### 1,018"), "The answer is 1018.", "The answer is 18."),
         ("match", asked("Vitamin C"), "It is vitamin C.", "Vitamin C is not given."),
         ("includes", asked("vitamin c"), "Give vitamin C daily.", "Give vitamin CD daily."),
-        ("includes", asked("10 mg"), "Give 10 mg daily.", "Give 110 mg daily."),
-        ("exact_match", asked("The pancreas", "How?", "Pancreas"), "**Pancreas.**", "pancreas"),
         ("answer", asked("the liver"), "The spleen is red.\nANSWER: the liver", "The liver."),
     ],
 )
@@ -134,10 +96,3 @@ def test_a_completion_that_names_no_answer_is_unreadable() -> None:
     assert is_unreadable(metric, asked("B", LETTERED), prose) is True
     assert is_unreadable(metric, asked("18"), prose) is True
     assert is_unreadable(metric, asked("metformin"), prose) is False
-
-
-def test_helms_exact_match_is_ours() -> None:
-    metric = METRICS["exact_match"]
-    assert on_imported_instances(metric, "helm") is metric
-    assert on_imported_instances(metric, "lm_eval").corrected("The answer is B.", asked("B", LETTERED)) == 1.0
-    assert on_imported_instances(metric, "lm_eval").published == metric.published

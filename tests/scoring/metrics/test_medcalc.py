@@ -23,18 +23,11 @@ MEDCALC = [
         ["22.86", "22.9", "21.717", "24.003", "2.29e1", " 22.9\n", "+22.9", "2_2.9", "\u0662\u0663"],
         ["22.86 kg/m2", "24.0031", "about 22.9", "22,9", "", "nan", "22.9.", "-22.9"],
     ),
-    ("dosage conversion", "6.029", "5.72755", "6.33045", ["6"], []),
-    ("dosage", "6.029", "5.72755", "6.33045", [], ["6.029"]),
-    ("lab", "15", "14.25", "15.75", [], ["15"]),
     ("lab test", "15", "14.25", "15.75", [], ["15"]),
-    ("physical", "-0.8", "-0.76", "-0.84", [], ["-0.8"]),
-    ("physical", "5", "", "5", [], ["5"]),
     ("Physical", "5", "4", "6", [], ["5"]),
     ("risk", "4", "4", "4", ["4", " 4\n"], ["4.0", "4.", "four", "04", "4 points"]),
     ("severity", "-1", "-1", "-1", ["-1"], []),
-    ("diagnosis", "3", "3", "3", ["3"], []),
     ("risk", "1.5", "1.425", "1.575", ["1.5"], ["1.45"]),
-    ("risk", " 4", "4", "4", [], ["4"]),
     (
         *("date", "09/23/2014", "09/23/2014", "09/23/2014"),
         ["09/23/2014", "9/23/2014", " 09/23/2014\n"],
@@ -69,23 +62,6 @@ def test_published_scores(
     assert scores == {**dict.fromkeys(right, 1), **dict.fromkeys(wrong, 0)}
 
 
-@table(
-    ("reply", "value"),
-    [
-        ("22.86 kg/m²", 1),
-        ("about 22,9", 1),
-        ("BMI = 70 / 1.75^2 = 22.86", 1),
-        ("21.717", 1),
-        ("24.0031", 0),
-        ("-22.86", 0),
-        ("", 0),
-        ("22 to 23", 0),
-    ],
-)
-def test_values_lie_within_the_limits(reply: str, value: int) -> None:
-    assert METRIC.corrected(reply, instance("22.86", "21.717", "24.003")) == value
-
-
 @pytest.mark.parametrize("calculator", [2, 3, 8, 23, 24, 46, 49, 56, 67])
 @pytest.mark.parametrize("category", ["lab", "lab test", "dosage", "dosage conversion", "risk"])
 def test_the_kind_of_answer_follows_from_the_calculator(calculator: int, category: str) -> None:
@@ -94,104 +70,35 @@ def test_the_kind_of_answer_follows_from_the_calculator(calculator: int, categor
     assert METRIC.corrected("1.4", asked) == 0
 
 
-@pytest.mark.parametrize("limits", [("-0.84", "-0.76"), ("-0.76", "-0.84")])
-def test_limits_of_negative_values_may_be_in_any_order(limits: tuple[str, str]) -> None:
-    asked = instance("-0.8", *limits, calculator="38")
-    assert METRIC.corrected("-0.8 L", asked) == 1
-    assert METRIC.corrected("−0.8", asked) == 1
-    assert METRIC.corrected("0.8", asked) == 0
-
-
 @table(
     ("reply", "value"),
-    [
-        ("4", 1),
-        ("4.0", 1),
-        ("4 points", 1),
-        ("CHA2DS2-VASc score: 4", 1),
-        ("3.6", 1),
-        ("4.5", 1),
-        ("4.6", 0),
-        ("3.5", 1),
-        ("3.4", 0),
-        ("-4", 0),
-        ("four", 1),
-        ("4/9", 1),
-        ("five", 0),
-        ("4 or 5", 0),
-    ],
+    [("4", 1), ("4.0", 1), ("3.6", 1), ("4.5", 1), ("4.6", 0), ("3.5", 1), ("four", 1), ("4 or 5", 0)],
 )
 def test_points_are_rounded(reply: str, value: int) -> None:
     """Halves go to the even number, as in the authors' evaluation."""
     assert METRIC.corrected(reply, instance("4", "4", "4", calculator="4", category="risk")) == value
 
 
-@pytest.mark.parametrize(
-    ("reply", "value"),
-    [("09/23/2014", 1), ("9/23/2014", 1), ("September 23, 2014", 1), ("2014-09-23", 1), ("09/24/2014", 0), ("soon", 0)],
-)
-@pytest.mark.parametrize("calculator", ["13", "68"])
-def test_dates_are_equal(reply: str, value: int, calculator: str) -> None:
-    assert METRIC.corrected(reply, instance("09/23/2014", calculator=calculator, category="date")) == value
-
-
-@pytest.mark.parametrize(
-    ("reply", "value"),
-    [
-        ("('14 weeks', '2 days')", 1),
-        ("14 weeks 2 days", 1),
-        ("14w2d", 1),
-        ("('13 weeks', '9 days')", 0),
-        ("14 weeks", 0),
-    ],
-)
-def test_weeks_and_days_are_equal(reply: str, value: int) -> None:
-    asked = instance("('14 weeks', '2 days')", calculator="69", category="date")
-    assert METRIC.corrected(reply, asked) == value
-
-
-@table(
-    ("reply", "asked", "reason"),
-    [
-        ("25 kg/m²", instance("22.86", "21.717", "24.003"), "25 is outside its limits, 21.717 to 24.003"),
-        ("22.86", instance("22.86", "21.717", "24.003"), ""),
-        ("?", instance("22.86", "21.717", "24.003"), ""),
-        ("3.4", instance("4", calculator="4"), "3.4, to the nearest whole number, is not 4"),
-        ("4", instance("4", calculator="4"), ""),
-        ("09/24/2014", instance("09/23/2014", calculator="13"), "2014-09-24 is not 2014-09-23"),
-        ("14w3d", instance("14w2d", calculator="69"), "14 weeks 3 days is not 14 weeks 2 days"),
-        ("", instance("14w2d", calculator="69"), ""),
-    ],
-)
-def test_a_wrong_answer_is_explained(reply: str, asked: Instance, reason: str) -> None:
-    assert METRIC.explain(reply, asked, "corrected") == reason
+def test_a_wrong_answer_is_explained() -> None:
+    explained = "25 is outside its limits, 21.717 to 24.003"
+    assert METRIC.explain("25 kg/m²", instance("22.86", "21.717", "24.003"), "corrected") == explained
+    explained = "3.4, to the nearest whole number, is not 4"
+    assert METRIC.explain("3.4", instance("4", calculator="4"), "corrected") == explained
 
 
 @table(
     ("asked", "words"),
     [
-        (
-            Instance(id="1", fields={}, references=(), metadata={"Calculator ID": "4"}),
-            "no reference is marked as correct",
-        ),
         (Instance(id="1", fields={}, references=(Reference("4"),)), "column `Calculator ID` is missing"),
-        (instance("4", calculator="x"), "`Calculator ID` is 'x'"),
         (instance("4", calculator="999"), "Calculator ID 999 is unknown"),
         (instance("4", "low", "5"), "`Lower Limit` is 'low'"),
         (instance("4", "3", "nan"), "`Upper Limit` is 'nan'"),
-        (instance("soon", calculator="4"), "'soon' holds no number"),
-        (instance("soon", calculator="13"), "'soon' holds no date"),
         (instance("soon", calculator="69"), "'soon' holds no number of weeks and days"),
     ],
 )
 def test_an_instance_that_cannot_be_scored_says_why(asked: Instance, words: str) -> None:
     with pytest.raises(DataError, match=words):
         METRIC.corrected("4", asked)
-
-
-def test_the_published_rule_needs_its_columns() -> None:
-    with pytest.raises(DataError, match="column `Category` is missing"):
-        METRIC.function("published")("4", Instance(id="1", fields={}, references=(Reference("4"),)))
 
 
 @pytest.fixture(scope="module")

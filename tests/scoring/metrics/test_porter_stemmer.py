@@ -30,18 +30,6 @@ words_with_endings = st.builds(
 )
 
 
-@given(st.one_of(lower_case_words, words_with_endings))
-def test_a_stem_is_never_empty_and_never_longer(word: str) -> None:
-    assert bool(stem(word)) == bool(word)
-    assert len(stem(word)) <= len(word)
-    assert stem(word)[:1] == word[:1]
-
-
-@given(st.text())
-def test_any_text_has_a_stem(text: str) -> None:
-    assert isinstance(stem(text), str)
-
-
 @settings(deadline=None)
 @given(st.one_of(lower_case_words, words_with_endings))
 def test_it_is_the_stem_of_nltk(word: str) -> None:

@@ -71,16 +71,12 @@ def test_steps_are_counted_and_limited(database: Path) -> None:
     ("sql", "rows"),
     [
         ("select id, ward, los from stay where id < 2", [(0, "w0", 0), (1, "w1", 0.25)]),
-        ("SELECT count(*) FROM stay;", [(300,)]),
-        ("select 1;; ; \n", [(1,)]),
         ("-- a comment; with a semicolon\nselect /* another; */ 1 -- the last", [(1,)]),
         ("with w as (select distinct ward from stay) select count(*) from w", [(7,)]),
-        ("select 1 where 0", []),
         ("select x'00ff', 1.5, null, -9223372036854775808, 1e999", [(b"\x00\xff", 1.5, None, -(2**63), float("inf"))]),
         ("select 'é東\U0001f600', 'a''b', char(10)", [("é東\U0001f600", "a'b", "\n")]),
         ("select cast(x'ff61' as text)", [("\ufffda",)]),
         (COUNTING.format(" limit 50", "sum(x)"), [(1275,)]),
-        ("select row_number() over (order by id desc) from stay limit 1", [(1,)]),
     ],
 )
 def test_a_query_gives_its_rows(database: Path, sql: str, rows: list[Row]) -> None:
@@ -91,12 +87,8 @@ def test_a_query_gives_its_rows(database: Path, sql: str, rows: list[Row]) -> No
     ("sql", "value"),
     [
         ("select current_time", "23:59:00"),
-        ("select CURRENT_DATE", "2105-12-31"),
         ("select current_timestamp", NOW),
-        ("select datetime('now', 'start of month')", "2105-12-01 00:00:00"),
-        ("select date(' NOW ')", "2105-12-31"),
         ("select datetime()", NOW),
-        ("select strftime('%Y')", "2105"),
         ("select round(strftime('%J', 'now') - julianday(), 6)", 0.0),
         ("select datetime('2105-01-01', '+1 day') || date('now')", "2105-01-02 00:00:002105-12-31"),
         ("select strftime('%Y', null) || date('now')", None),
@@ -107,11 +99,6 @@ def test_the_clock_is_fixed_at_the_given_time(database: Path, sql: str, value: o
     assert row == (value,)
 
 
-def test_the_clock_is_real_without_a_given_time(database: Path) -> None:
-    (row,) = run_query(database, "select date('now') = current_date, current_date < '2100'", limits=LIMITS).rows
-    assert row == (1, 1)
-
-
 # --- what queries must not do -----------------------------------------------------------------------------------------
 
 
@@ -119,43 +106,20 @@ def test_the_clock_is_real_without_a_given_time(database: Path) -> None:
     ("sql", "code"),
     [
         ("delete from stay", "write"),
-        ("DROP TABLE stay", "write"),
-        ("/* select */ update stay set los = 0", "write"),
-        ("insert into stay select * from stay", "write"),
-        ("with w as (select 1) delete from stay", "write"),
-        ("with w as (select 1) insert into stay select 1, 2, 3 from w", "write"),
-        ("create temp table t as select 1", "write"),
         ("create table t (a)", "write"),
         ("vacuum into 'FOLDER/copy.sqlite'", "write"),
         ("attach 'FOLDER/other.sqlite' as other", "not_select"),
         ("pragma query_only = off", "not_select"),
-        ("explain select 1", "not_select"),
-        ("begin", "not_select"),
-        ("values (1)", "not_select"),
-        ("select 1; delete from stay", "several_statements"),
-        ("select 1; select 2", "several_statements"),
-        ("select * from pragma_table_info('stay')", "denied"),
-        ("select * from pragma_database_list", "denied"),
         ("select load_extension('FOLDER/evil.so')", "denied"),
         ("select fts3_tokenizer('simple')", "denied"),
         ("select random()", "denied"),
-        ("select id from stay order by RANDOM() limit 1", "denied"),
-        ("select hex(randomblob(8))", "denied"),
         ("", "empty"),
-        (" ;; \n", "empty"),
         ("-- only a comment", "empty"),
         ("/* never closed", "empty"),
-        ("The answer is 5.", "syntax"),
-        ("select", "syntax"),
-        ("select nothing from stay", "syntax"),
-        ("select * from nowhere", "syntax"),
         ("select readfile('/etc/passwd')", "syntax"),
         ("select writefile('FOLDER/file', 'x')", "syntax"),
-        ("select ?", "syntax"),
         ("select 'a\0b'", "syntax"),
         ("select '\ud800'", "syntax"),
-        ("select 'never closed", "syntax"),
-        ("(select 1)", "syntax"),
         ("select " + "(" * 3000 + "1" + ")" * 3000, "syntax"),
     ],
 )
@@ -170,15 +134,10 @@ def test_anything_but_one_query_is_refused(database: Path, sql: str, code: str) 
     ("sql", "code"),
     [
         (COUNTING.format("", "count(*)"), "timeout"),
-        ("select count(*) from stay a, stay b, stay c, stay d, stay e", "timeout"),
         (COUNTING.format("", "x"), "rows"),
-        ("select * from stay a, stay b, stay c, stay d", "rows"),
         ("select zeroblob(2000000000)", "size"),
-        ("select zeroblob(900000)", "size"),
         ("select replace(hex(zeroblob(400000)), '0', hex(zeroblob(400000)))", "size"),
-        ("select group_concat(hex(zeroblob(1000)), '') from stay a, stay b", "size"),
         ("select " + "+".join("1" * 3000), "size"),
-        ("select 1 " + " " * 200_000, "size"),
         ("select hex(zeroblob(1000)) like '" + "%0" * 2000 + "'", "syntax"),
         ("select " + " union all select ".join("1" * 200), "syntax"),
     ],
@@ -192,7 +151,6 @@ def test_a_query_over_a_limit_is_stopped(database: Path, sql: str, code: str) ->
     [
         COUNTING.format(" limit 9000000", "x, hex(zeroblob(2000)) as h") + " order by h, x desc",
         "with recursive c(x) as (select 1 union select x + 1 from c) select x from c where x < 0",
-        "select a.id, b.id, c.id from stay a, stay b, stay c order by a.ward || b.ward || c.ward",
     ],
 )
 def test_a_query_that_needs_too_much_memory_is_stopped(database: Path, sql: str) -> None:
@@ -219,7 +177,6 @@ def test_any_text_ends_in_rows_or_in_a_reason(database: Path, sql: str) -> None:
     ("content", "message"),
     [
         (None, "missing.sqlite: is not there"),
-        (b"", "first bytes are b''"),
         (b"id,ward\n1,w1\n", "is not a SQLite database; its first bytes are b'id,ward"),
         (b"SQLite format 3\0" + b"\xff" * 2000, "SQLite cannot read it"),
     ],
@@ -234,22 +191,6 @@ def test_a_file_that_is_not_a_database_is_a_data_error(tmp_path: Path, content: 
     assert not isinstance(raised.value, NotComputed)
 
 
-def test_a_folder_is_not_a_database(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="is a folder"):
-        run_query(tmp_path, "select 1")
-
-
-def test_a_damaged_database_is_a_data_error(tmp_path: Path) -> None:
-    path = tmp_path / "damaged.sqlite"
-    with closing(sqlite3.connect(path)) as made:
-        made.execute("create table t (a)")
-        made.executemany("insert into t values (?)", [("x" * 100,)] * 200)
-        made.commit()
-    path.write_bytes(path.read_bytes()[:4096] + b"\xff" * 4096 * 3)
-    with pytest.raises(DataError, match="SQLite cannot read it"):
-        run_query(path, "select sum(length(a)) from t", limits=LIMITS)
-
-
 def test_a_database_with_a_log_is_read_without_touching_it(tmp_path: Path) -> None:
     path = tmp_path / "log.sqlite"
     with closing(sqlite3.connect(path)) as made:
@@ -258,11 +199,6 @@ def test_a_database_with_a_log_is_read_without_touching_it(tmp_path: Path) -> No
         made.commit()
     assert run_query(path, "select a from t", limits=LIMITS).rows == ((7,),)
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_relative_path_is_relative_to_this_process(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(database.parent)
-    assert run_query(Path(database.name), "select count(*) from stay", limits=LIMITS).rows == ((300,),)
 
 
 # --- workers ----------------------------------------------------------------------------------------------------------
@@ -294,13 +230,8 @@ def test_a_worker_is_used_again_and_ends_when_told(database: Path) -> None:
     stop_workers()
     assert not first.is_alive
     assert run_query(database, "select 3", limits=LIMITS).rows == ((3,),)
-
-
-def test_a_killed_worker_is_replaced(database: Path) -> None:
-    run_query(database, "select 1", limits=LIMITS)
-    worker = waiting()[-1]
-    os.kill(worker._process.pid, signal.SIGKILL)
-    assert run_query(database, "select 2", limits=LIMITS).rows == ((2,),)
+    os.kill(waiting()[-1]._process.pid, signal.SIGKILL)
+    assert run_query(database, "select 4", limits=LIMITS).rows == ((4,),), "another one takes its place"
 
 
 def test_a_worker_gets_no_secrets(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,8 +244,19 @@ def test_a_worker_gets_no_secrets(database: Path, monkeypatch: pytest.MonkeyPatc
     assert b"secret" not in Path(f"/proc/{worker._process.pid}/environ").read_bytes()
 
 
-def impostor(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
-    """Start another program in place of the worker."""
+@pytest.mark.parametrize(
+    ("program", "code"),
+    [
+        ("import threading; print('{}', flush=True); threading.Event().wait()", "timeout"),
+        ("print('{}', flush=True); input()", "crash"),
+        ("raise SystemExit(3)", ""),
+    ],
+    ids=["never answers", "dies of the query", "does not start"],
+)
+def test_a_worker_that_fails_is_ended_and_reported(
+    database: Path, monkeypatch: pytest.MonkeyPatch, program: str, code: str
+) -> None:
+    """With another program in place of the worker. One that does not start is not blamed on the query."""
 
     def started(memory: int) -> subprocess.Popen[bytes]:
         pipe = subprocess.PIPE
@@ -323,26 +265,12 @@ def impostor(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
     stop_workers()
     monkeypatch.setattr(sandbox, "_start_process", started)
     monkeypatch.setattr(sandbox, "_GRACE_S", 0.1)
-
-
-def test_a_worker_that_never_answers_is_killed(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    impostor(monkeypatch, "import threading; print('{}', flush=True); threading.Event().wait()")
-    assert run_query(database, "select 1", limits=SHORT).code == "timeout"
+    if code:
+        assert run_query(database, "select 1", limits=SHORT if code == "timeout" else LIMITS).code == code
+    else:
+        with pytest.raises(NotComputed, match="does not start"):
+            run_query(database, "select 1", limits=LIMITS)
     assert waiting() == []
-
-
-def test_a_query_that_kills_two_workers_is_reported(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    impostor(monkeypatch, "print('{}', flush=True); input()")
-    assert run_query(database, "select 1", limits=LIMITS).code == "crash"
-    assert waiting() == []
-
-
-def test_a_worker_that_does_not_start_is_not_blamed_on_the_query(
-    database: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    impostor(monkeypatch, "raise SystemExit(3)")
-    with pytest.raises(NotComputed, match="does not start"):
-        run_query(database, "select 1", limits=LIMITS)
 
 
 PARENT = """

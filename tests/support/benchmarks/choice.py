@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.support.benchmarks.definitions import write_folder
 from tests.support.servers.openai import Answer
 
 DEFINITION = """\
@@ -42,13 +42,7 @@ def rows(n: int) -> list[dict[str, str]]:
 
 def make_benchmark(folder: Path, *, name: str = "toy", n: int = 9, extra: str = "") -> Path:
     """Write a benchmark folder with its data beside the definition, and return it."""
-    place = folder / name
-    place.mkdir(parents=True, exist_ok=True)
-    (place / "benchmark.yaml").write_text(DEFINITION.format(name=name) + extra, encoding="utf-8")
-    lines = [json.dumps(row) + "\n" for row in rows(n)]
-    (place / "rows.jsonl").write_text("".join(lines), encoding="utf-8")
-    (place / "sample.jsonl").write_text("".join(lines[:3]), encoding="utf-8")
-    return place
+    return write_folder(folder / name, DEFINITION.format(name=name) + extra, rows(n))
 
 
 def chat(text: str | None, **changes: Any) -> Answer:

@@ -63,3 +63,11 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     """One JSON object a line."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def write_folder(place: Path, definition: str, rows: Sequence[Mapping[str, object]]) -> Path:
+    """Write a definition, its data beside it and three of the rows as its sample; return the folder."""
+    write_rows(place / "rows.jsonl", rows)
+    write_rows(place / "sample.jsonl", rows[:3])
+    (place / "benchmark.yaml").write_text(definition, encoding="utf-8")
+    return place

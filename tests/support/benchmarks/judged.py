@@ -12,6 +12,7 @@ from medhelm.domain import Benchmark, Jury, Model
 from medhelm.models.catalog import find_models
 from medhelm.scoring.metrics import METRIC_NAMES
 from tests.support.benchmarks.choice import chat
+from tests.support.benchmarks.definitions import write_folder
 from tests.support.servers.openai import Answer, Server
 
 DEFINITION = """\
@@ -51,14 +52,8 @@ def open_benchmark(folder: Path, *, n: int = 9, definition: str = DEFINITION) ->
 
 def write_benchmark(folder: Path, *, n: int = 9, definition: str = DEFINITION) -> Path:
     """Write a benchmark folder with `n` questions and their data beside the definition, and return it."""
-    place = folder / "letters"
-    place.mkdir(parents=True, exist_ok=True)
-    (place / "benchmark.yaml").write_text(definition, encoding="utf-8")
     rows = [{"id": f"q{i}", "question": f"number {i}?", "reply": f"The answer to number {i} is {i}."} for i in range(n)]
-    lines = [json.dumps(row) + "\n" for row in rows]
-    (place / "rows.jsonl").write_text("".join(lines), encoding="utf-8")
-    (place / "sample.jsonl").write_text("".join(lines[:3]), encoding="utf-8")
-    return place
+    return write_folder(folder / "letters", definition, rows)
 
 
 def jury(server: Server, *names: str, at_least: int = 2) -> Jury:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.benchmarks.choice import chat
+from tests.support.benchmarks.definitions import write_folder
 from tests.support.servers.openai import Answer
 
 DEFINITION = """\
@@ -55,14 +56,8 @@ def make_open_benchmark(
     folder: Path, *, name: str = "reports", rows: Sequence[Mapping[str, str]] = (), n: int = 6, reference: bool = True
 ) -> Path:
     """Write a benchmark folder with its data beside the definition, `n` rows unless `rows` are given; return it."""
-    place = folder / name
-    place.mkdir(parents=True, exist_ok=True)
     text = DEFINITION.format(name=name, reference=str(reference).lower())
-    (place / "benchmark.yaml").write_text(text, encoding="utf-8")
-    lines = [json.dumps(one) + "\n" for one in rows or [row(number) for number in range(n)]]
-    (place / "rows.jsonl").write_text("".join(lines), encoding="utf-8")
-    (place / "sample.jsonl").write_text("".join(lines[:3]), encoding="utf-8")
-    return place
+    return write_folder(folder / name, text, rows or [row(number) for number in range(n)])
 
 
 def report_number(body: Mapping[str, Any]) -> int:
