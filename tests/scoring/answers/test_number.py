@@ -38,6 +38,7 @@ NUMBERS = [
     ("Answer: 4\n- 2 points for stroke\n- 1 point for age\n- 1 point for sex", 4),
     ("MAP = (SBP + 2*DBP)/3 = (120 + 160)/3 = 93.3 mmHg", 93.3),
     ("\\frac{70}{1.75^2} \\approx 22.86", 22.86),
+    ("The delta ratio is 0.5, because she was unwell for\n3 days.", 0.5),
     ("Na 130, glucose 600.\nCorrected Na = 130 + 0.024 × (600 − 100) = 142 mEq/L", 142),
 ]
 

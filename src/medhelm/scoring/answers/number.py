@@ -60,6 +60,13 @@ _UNIT = lazy_regex(
 )
 
 
+_WRAPPED = lazy_regex(
+    r"(?i)(\b(?:for|of|the|an?|about|than|over|with|in|at|had|has|have|every|last|past|after|within)) ?\n"
+    r"(?=\d)(?!\d+[.)]\s)"
+)
+"""The end of a line in the middle of a sentence: the number on the next line does not stand alone."""
+
+
 def read_number(completion: str, quantity: re.Pattern[str] | None = None) -> float | None:
     """Read the number that a completion gives as its answer; None if there is none, or it is ambiguous.
 
@@ -70,7 +77,7 @@ def read_number(completion: str, quantity: re.Pattern[str] | None = None) -> flo
     >>> read_number("BMI = 70 / 1.6^2 ≈ 27.3 kg/m²"), read_number("CKD-EPI 2021: 88"), read_number("5-7")
     (27.3, 88.0, None)
     """
-    text = answer_text(before_next_task(completion))
+    text = answer_text(_WRAPPED.sub(r"\1 ", before_next_task(completion)))
     whole = _as_float(text)
     if whole is not None:
         return whole
