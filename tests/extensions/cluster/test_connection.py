@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,22 +25,15 @@ def test_auto_is_the_cluster_of_the_environment_then_of_this_machine(tmp_path: P
     assert find_cluster("auto", {"RAY_TMPDIR": str(tmp_path)}) == HEAD
 
 
-@pytest.mark.parametrize(
-    ("address", "environment", "message"),
-    [
-        ("auto", {}, "this machine belongs to no Ray cluster"),
-        ("ray://10.0.0.5:10001", {}, "ray job submit -- medhelm run ... --cluster auto"),
-        ("auto", {"RAY_ADDRESS": "ray://10.0.0.5:10001"}, "architectural limitations"),
-        ("10.0.0.5", {}, "write `auto` or HOST:PORT"),
-        ("http://10.0.0.5:1", {}, "write `auto` or HOST:PORT"),
-    ],
-)
-def test_an_address_without_a_cluster_is_refused(
-    address: str, environment: dict[str, str], message: str, tmp_path: Path
-) -> None:
-    with pytest.raises(UserError, match=r"Nothing was sent\.") as caught:
-        find_cluster(address, {"RAY_TMPDIR": str(tmp_path), **environment})
-    assert message in str(caught.value)
+def test_an_address_without_a_cluster_is_refused(tmp_path: Path) -> None:
+    for address, words in (
+        ("auto", "this machine belongs to no Ray cluster"),
+        ("ray://10.0.0.5:10001", "ray job submit -- medhelm run ... --cluster auto"),
+        ("http://10.0.0.5:1", "write `auto` or HOST:PORT"),
+    ):
+        with pytest.raises(UserError, match=re.escape(words)) as caught:
+            find_cluster(address, {"RAY_TMPDIR": str(tmp_path)})
+        assert "Nothing was sent." in str(caught.value)
 
 
 def check(
@@ -86,16 +80,11 @@ def test_private_data_needs_consent_for_the_head() -> None:
         ([{"CPU": 8, "GPU": 1}], 3, (3, {"num_gpus": 1 / 3})),
         ([{"CPU": 8}, {"CPU": 4}, {"memory": 1e9}], None, (2, {"num_cpus": 4})),
         ([{"CPU": 8}, {"CPU": 8}], 5, (5, {"num_cpus": 2})),
-        ([{"CPU": 1}, {"CPU": 1}, {"CPU": 1}], 2, (2, {"num_cpus": 1})),
     ],
 )
 def test_actors_share_the_gpus_or_else_the_cpus(
     nodes: list[dict[str, float]], number: int | None, expected: tuple[int, dict[str, float]]
 ) -> None:
     assert planned_actors(nodes, number) == expected
-
-
-@pytest.mark.parametrize(("nodes", "number"), [([{"CPU": 2.0}], 3), ([{"memory": 1.0}], None)])
-def test_more_actors_than_cpus_are_refused(nodes: list[dict[str, float]], number: int | None) -> None:
     with pytest.raises(UserError, match="an actor needs one"):
-        planned_actors(nodes, number)
+        planned_actors([{"CPU": 2.0}], 3)

@@ -1,19 +1,29 @@
-"""The pool of actors, with actors in this process: where calls go, and what is sent again when actors are lost."""
+"""The pool of actors, in this process: where calls and scores go, and what is sent again when actors are lost."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
-
-import pytest
+from unittest.mock import AsyncMock
 
 import medhelm
-from medhelm.domain import Completion, Message, Model, Prompt, Request
+from medhelm.domain import Completion, Failure, Instance, Message, Model, Prompt, Reference, Request, Score
 from medhelm.errors import ProviderError
-from medhelm.extensions.cluster.ray import ClusterModel, ClusterPool, WorkerDescription, WorkerFailure, WorkerResult
+from medhelm.extensions.cluster.ray import (
+    ClusterModel,
+    ClusterPool,
+    RayCluster,
+    WorkerDescription,
+    WorkerFailure,
+    WorkerResult,
+)
 from medhelm.io.http.hosts import Subject
+from medhelm.scoring.metric import Metric, apply
+from medhelm.scoring.metrics import METRICS
+from tests.support.plugins import Install
 
 MODEL = Model(name="ward/x", provider="ward", remote_name="x")
 
@@ -39,16 +49,13 @@ class FakeActor:
     ) -> None:
         self.held: list[str] = []
         self.most = 0
-        self.n_starts = 0
         self._act = act
         self._description = WorkerDescription(host, version)
         self._starts = starts
         self.describe = SimpleNamespace(options=lambda **_: SimpleNamespace(remote=self._describe))
         self.complete = SimpleNamespace(remote=self._complete)
-        self.compute = SimpleNamespace()
 
     async def _describe(self) -> WorkerDescription:
-        self.n_starts += 1
         if not self._starts:
             raise RayError("a report of Ray\n  ModuleNotFoundError: no module")
         return self._description
@@ -121,11 +128,18 @@ async def complete_all(pool: ClusterPool, texts: Sequence[str]) -> list[Any]:
     return await asyncio.gather(*(model.complete(request(text)) for text in texts), return_exceptions=True)
 
 
-def test_calls_are_shared_evenly() -> None:
+def test_calls_are_shared_evenly_and_a_closed_pool_refuses_them() -> None:
     found = [FakeActor(echo) for _ in range(3)]
     texts = [str(n) for n in range(60)]
-    completions, notes = play(lambda: found, lambda pool: complete_all(pool, texts))
+
+    async def act(pool: ClusterPool) -> tuple[list[Any], list[Any]]:
+        completions = await complete_all(pool, texts)
+        await pool.close()
+        return completions, await complete_all(pool, ["1"])
+
+    (completions, (refused,)), notes = play(lambda: found, act)
     assert [each.text for each in completions] == texts
+    assert refused.code == "closed"
     assert notes == ["a note about 0"]
     assert all(actor.most <= 20 for actor in found)
 
@@ -149,121 +163,93 @@ def test_what_a_lost_actor_held_is_sent_again_and_only_the_request_that_ends_act
     assert of_pool(notes) == ["an actor on node 127.0.0.1 was lost. What it held is sent to another one."] * 3
 
 
-def test_a_call_that_was_lost_twice_is_sent_alone() -> None:
-    """The third loss of the request costs no other one."""
-    at_poison: list[list[str]] = []
-
-    async def act(text: str) -> Completion:
-        if text == "poison":
-            at_poison.append([one for one in actor.held if one != "poison"])
-            raise RayError("the actor died")
-        for _ in range(20):
-            await asyncio.sleep(0)
-        return await echo(text)
-
-    actor = FakeActor(act)
-    completions, _ = play(lambda: [actor], lambda pool: complete_all(pool, ["poison", "1", "2", "3"]))
-    assert at_poison[-1] == []
-    assert [each.text for each in completions[1:]] == ["1", "2", "3"]
-
-
-def test_scores_leave_room_for_completions() -> None:
-    gate = asyncio.Event()
-    n_held = []
-
-    async def compute(name: str) -> WorkerResult:
-        n_held.append(name)
-        await gate.wait()
-        return WorkerResult(name)
-
-    async def act(pool: ClusterPool) -> tuple[list[Any], list[Any]]:
-        calls = [pool.call("compute", str(n), subject=Subject(), n_bytes=0) for n in range(50)]
-        scores = asyncio.ensure_future(asyncio.gather(*calls))
-        completions = await complete_all(pool, ["1", "2", "3"])
-        assert len(n_held) == 4
-        gate.set()
-        return completions, await scores
-
-    actor = FakeActor(echo)
-    actor.compute = SimpleNamespace(remote=compute)
-    (completions, scores), _ = play(lambda: [actor], act)
-    assert [each.text for each in completions] == ["1", "2", "3"]
-    assert scores == [str(n) for n in range(50)]
-
-
-def test_errors_of_a_model_are_those_of_one_process() -> None:
+def test_errors_of_a_model_are_those_of_one_process_and_exceptions_fail_one_request() -> None:
     async def fail(text: str) -> WorkerFailure:
+        if text == "exception":
+            raise CallError("a report of Ray\nKeyError: 'x'")
         return WorkerFailure(text, "too long", retryable=False, fatal=text == "not_loaded")
 
-    texts = ["context_length", "not_loaded"]
-    completions, notes = play(lambda: [FakeActor(fail)], lambda pool: complete_all(pool, texts))
-    assert [(each.code, str(each), each.fatal) for each in completions] == [
+    texts = ["context_length", "not_loaded", "exception"]
+    failed, notes = play(lambda: [FakeActor(fail)], lambda pool: complete_all(pool, texts))
+    assert [(each.code, str(each), each.fatal) for each in failed] == [
         ("context_length", "too long", False),
         ("not_loaded", "too long", True),
+        ("broken", "on node 127.0.0.1: KeyError: 'x'", False),
     ]
     assert of_pool(notes) == []
 
 
-def test_an_exception_in_an_actor_fails_one_request() -> None:
-    async def fail(text: str) -> Completion:
-        raise CallError("a report of Ray\nKeyError: 'x'")
-
-    (failed,), notes = play(lambda: [FakeActor(fail)], lambda pool: complete_all(pool, ["1"]))
-    assert (failed.code, str(failed)) == ("broken", "on node 127.0.0.1: KeyError: 'x'")
-    assert of_pool(notes) == []
-
-
-@pytest.mark.parametrize(
-    ("actor", "reason"),
-    [
-        (FakeActor(echo, starts=False), "ModuleNotFoundError: no module"),
-        (FakeActor(echo, version="0.0.1"), f"node 127.0.0.1 has medhelm 0.0.1, not {medhelm.__version__}"),
-    ],
-)
-def test_actors_that_cannot_start_are_left_out(actor: FakeActor, reason: str) -> None:
-    (completion,), notes = play(lambda: [actor, FakeActor(echo)], lambda pool: complete_all(pool, ["1"]))
+def test_actors_that_cannot_start_are_left_out() -> None:
+    actors = [FakeActor(echo, starts=False), FakeActor(echo, version="0.0.1")]
+    (completion,), notes = play(lambda: [*actors, FakeActor(echo)], lambda pool: complete_all(pool, ["1"]))
     assert completion.text == "1"
-    assert of_pool(notes) == [f"an actor cannot start and is left out: {reason}"]
-    (failed,), notes = play(lambda: [actor], lambda pool: complete_all(pool, ["1"]))
+    assert of_pool(notes) == [
+        "an actor cannot start and is left out: ModuleNotFoundError: no module",
+        f"an actor cannot start and is left out: node 127.0.0.1 has medhelm 0.0.1, not {medhelm.__version__}",
+    ]
+    (failed,), _ = play(lambda: actors, lambda pool: complete_all(pool, ["1"]))
     assert isinstance(failed, ProviderError)
     assert failed.fatal
-    assert reason in str(failed)
 
 
 def test_calls_are_in_the_audit_log() -> None:
-    class Notes:
-        requests: list[tuple[Any, ...]] = []  # noqa: RUF012 - one object
-
-        async def request(self, *entry: Any) -> None:
-            self.requests.append(entry)
-
-    play(lambda: [FakeActor(echo, host="10.0.0.7")], lambda pool: complete_all(pool, ["naïve"]), Notes())
-    assert Notes.requests == [("CALL", "ray-actor://10.0.0.7", "", Subject("ward/x"), 6)]
+    audit = AsyncMock()
+    play(lambda: [FakeActor(echo, host="10.0.0.7")], lambda pool: complete_all(pool, ["naïve"]), audit)
+    audit.request.assert_awaited_once_with("CALL", "ray-actor://10.0.0.7", "", Subject("ward/x"), 6)
 
 
-def test_a_cancelled_call_gives_its_place_back() -> None:
-    gate = asyncio.Event()
+PLUGIN = """
+from medhelm.scoring.metric import Metric
 
-    async def wait(text: str) -> Completion:
-        if text == "first":
-            await gate.wait()
-        return await echo(text)
+NEURAL = Metric(
+    name="ward_length",
+    title="Length",
+    description="In place of a neural network's number.",
+    source="This test",
+    corrected=lambda completion, instance: min(1.0, len(completion) / 10),
+    slow=True,
+    neural=True,
+)
+"""
 
-    async def act(pool: ClusterPool) -> list[Any]:
-        task = asyncio.create_task(complete_all(pool, ["first"]))
-        await asyncio.sleep(0.01)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        return await complete_all(pool, ["1", "2"])
-
-    completions, _ = play(lambda: [FakeActor(wait)], act)
-    assert [each.text for each in completions] == ["1", "2"]
+INSTANCE = Instance(id="1", fields={"question": "why?"}, references=(Reference("because"),))
 
 
-def test_a_closed_pool_refuses_calls() -> None:
-    async def act(pool: ClusterPool) -> list[Any]:
-        await pool.close()
-        return await complete_all(pool, ["1"])
+class FakeCluster:
+    """Computes in this process."""
 
-    (failed,), _ = play(lambda: [FakeActor(echo)], act)
-    assert failed.code == "closed"
+    size = 1
+
+    def __init__(self, error: ProviderError | None = None) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self._error = error
+
+    async def call(self, method: str, *arguments: Any, subject: Subject, n_bytes: int) -> Any:
+        if self._error:
+            raise self._error
+        function, *rest = arguments
+        self.calls.append((method, rest[0], subject, n_bytes))
+        module, _, name = function.partition(":")
+        return getattr(import_module(f"medhelm.{module}"), name)(*rest)
+
+    async def close(self) -> None:
+        return
+
+
+def score(cluster: FakeCluster, metrics: list[Metric], completion: Completion) -> tuple[Score, ...]:
+    return asyncio.run(RayCluster(cluster).apply(metrics, INSTANCE, completion, Subject("m", "b")))
+
+
+def test_scores_are_those_of_one_process(install: Install) -> None:
+    install("ward", PLUGIN, metrics={"ward_length": "NEURAL"})
+    metrics = [METRICS["rouge_l"], METRICS["ward_length"], METRICS["exact_match"]]
+    failed, said = Completion(failure=Failure("provider", "timeout", "late")), Completion(text="because of it")
+    cluster = FakeCluster()
+    assert score(cluster, metrics, failed) == apply(metrics, INSTANCE, failed)
+    assert score(cluster, metrics[::2], said) == apply(metrics[::2], INSTANCE, said)
+    assert cluster.calls == [], "nothing is sent without a completion or neural metrics"
+    assert score(cluster, metrics, said) == apply(metrics, INSTANCE, said)
+    assert cluster.calls == [("compute", ["ward_length"], Subject("m", "b"), len("because of itbecausewhy?"))]
+    found = score(FakeCluster(ProviderError("actor_lost", "3 actors were lost")), metrics, said)
+    missing = {(each.metric, each.failure) for each in found if each.value is None}
+    assert missing == {("ward_length", Failure("metric", "not_computed", "3 actors were lost"))}

@@ -6,11 +6,8 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
-import medhelm
 from medhelm.domain import Completion, Message, Model, Prompt, Request
-from medhelm.extensions.cluster.ray import ClusterWorker, WorkerDescription, WorkerFailure, WorkerResult
+from medhelm.extensions.cluster.ray import ClusterWorker, WorkerFailure
 from medhelm.models.catalog import find_models
 from medhelm.models.providers import SERVICES
 from tests.extensions.local.test_weights import write
@@ -37,13 +34,6 @@ def open_engine(model, context):
     opened.append(model.name)
     context.resources.note("ward/x has no chat template")
     return Engine()
-
-
-open_engine.on_cluster = True
-
-
-def open_elsewhere(model, context):
-    return Engine()
 """
 
 WARD = Model(name="ward/x", provider="ward", remote_name="x")
@@ -62,7 +52,7 @@ def request(model: Model, text: str = "a", max_tokens: int = 5) -> Request:
 
 
 def test_a_model_is_opened_once_and_its_errors_are_returned(install: Install) -> None:
-    module = install("ward", PLUGIN, providers={"ward": "open_engine", "else": "open_elsewhere"})
+    module = install("ward", PLUGIN, providers={"ward": "open_engine"})
     found = completed(request(WARD, "a"), request(WARD, "b"), request(WARD, max_tokens=1))
     assert found[:2] == [Completion(text="A", finish_reason="stop"), Completion(text="B", finish_reason="stop")]
     # The message is that of one process, because the size of the window is read from it.
@@ -74,7 +64,7 @@ def test_a_model_is_opened_once_and_its_errors_are_returned(install: Install) ->
         return [(await worker.complete(request(WARD), 0)).notes for _ in range(2)]
 
     assert asyncio.run(notes()) == [("ward/x has no chat template",), ()]
-    assert [SERVICES[name].on_cluster for name in ("ward", "else", "hf", "openai")] == [True, False, True, False]
+    assert [SERVICES[name].on_cluster for name in ("ward", "hf", "openai")] == [False, True, False]
 
 
 def test_other_weights_than_those_of_the_run_are_refused(tmp_path: Path) -> None:
@@ -86,19 +76,6 @@ def test_other_weights_than_those_of_the_run_are_refused(tmp_path: Path) -> None
         assert (found.code, found.fatal) == ("not_loaded", True)
         assert found.message.startswith(f"on node 10.0.0.7: hf/{folder}: the version of its files is ")
         assert "Copy the same files" in found.message
-
-
-def test_a_model_that_is_missing_on_a_node_cannot_be_used(tmp_path: Path) -> None:
-    (found,) = completed(request(Model(name="hf/x", provider="hf", remote_name=str(tmp_path / "nowhere"))))
-    assert isinstance(found, WorkerFailure)
-    assert (found.code, found.fatal) == ("not_started", True)
-    assert found.message.startswith("on node 10.0.0.7: ")
-
-
-@pytest.mark.parametrize("folder", ["", "/no/such/folder"])
-def test_a_worker_describes_itself_and_calls_functions_by_name(folder: str) -> None:
-    async def act() -> tuple[WorkerDescription, WorkerResult]:
-        worker = ClusterWorker(host="10.0.0.7", folder=folder)
-        return await worker.describe(), await worker.compute("domain.text:plural", 2, "node")
-
-    assert asyncio.run(act()) == (WorkerDescription("10.0.0.7", medhelm.__version__), WorkerResult("2 nodes"))
+    (missing,) = completed(request(Model(name="hf/x", provider="hf", remote_name=str(tmp_path / "nowhere"))))
+    assert isinstance(missing, WorkerFailure)
+    assert (missing.code, missing.fatal) == ("not_started", True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,18 +9,15 @@ import pytest
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Benchmark, Model
 from medhelm.errors import UserError
-from medhelm.evaluation import live_status
 from medhelm.evaluation.python_api import evaluate
 from medhelm.evaluation.settings import Evaluation, Settings
 from medhelm.models.addresses import SentData, missing_consent, policy_for
 from medhelm.models.catalog import find_models
 from medhelm.models.model_check import check
 from medhelm.scoring.metrics import METRIC_NAMES
-from medhelm.storage.live_status import ServerProgress, known_evaluations
 from medhelm.storage.runs import load_runs
-from medhelm.storage.store import Store, open_store
+from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import answers_with, chat, make_benchmark, perfect
-from tests.support.running import eventually
 from tests.support.servers.openai import Answer, Server
 
 N = 60
@@ -59,34 +54,6 @@ def test_a_run_at_several_servers_one_of_which_breaks_connections(tmp_path: Path
     assert one.url not in next((tmp_path / "store" / "runs").rglob("run.json")).read_text()
 
 
-def test_the_status_has_every_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_status, "INTERVAL_S", 0.01)
-    benchmark, seen = toy(tmp_path), list[ServerProgress]()
-    with Server() as one:
-        one.answer_with(answers_with(perfect))
-        one.hold_beyond(20)
-        model = pool(one.url, "http://127.0.0.1:1")
-
-        def servers_in_use() -> Sequence[ServerProgress]:
-            found = known_evaluations(Store(tmp_path / "store"))
-            return found[0].status.servers if found and any(one.done for one in found[0].status.servers) else ()
-
-        def look() -> None:
-            one.wait_for(21)
-            seen.extend(eventually(servers_in_use))
-            one.release()
-
-        with ThreadPoolExecutor(1) as beside:
-            looked = beside.submit(look)
-            run(tmp_path, benchmark, model)
-            looked.result()
-    assert [(server.model, server.address, server.state) for server in seen] == [
-        ("openai/mock@pool", f"{one.url}/v1", "ready"),
-        ("openai/mock@pool", "http://127.0.0.1:1/v1", "starting"),
-    ]
-    assert seen[0].limit == 4
-
-
 def test_each_server_of_a_pool_is_checked(tmp_path: Path) -> None:
     with Server() as one:
         one.script(chat("OK"))
@@ -99,8 +66,7 @@ def test_each_server_of_a_pool_is_checked(tmp_path: Path) -> None:
 
 
 def test_every_host_of_a_pool_needs_consent_for_private_data(tmp_path: Path) -> None:
-    benchmark = toy(tmp_path)
-    sent = [SentData(benchmark=benchmark, n=N, is_own=True)]
+    sent = [SentData(benchmark=toy(tmp_path), n=N, is_own=True)]
     model = pool("http://127.0.0.1:8000", "http://10.1.0.5:8000", "http://node7:8000")
     text = missing_consent(sent, [model], [], allowed=["10.1.0.0/16"])
     assert "to node7 (openai/mock@pool)" in text

@@ -72,24 +72,16 @@ async def test_a_request_goes_to_another_server_at_once_and_keeps_its_attempts()
     pool.server(ONE).restart()
     await pool.ask_all(range(200, 400), lanes=24)
     assert sum(pool.server(ONE).good.values()) > 50, "a server that is back gets requests"
-    assert [note for note in pool.notes if "responds and gets requests" in note] == [
-        f"openai/m@pool: {ONE} responds and gets requests"
-    ]
-
-
-async def test_an_error_of_one_request_stays_its_own() -> None:
-    pool = SimulatedPool([ONE, TWO])
-    for address in (ONE, TWO):
-        pool.server(address).failure = ProviderError("bad_request", "no such field")
-    result = await pool.ask(1)
-    assert result.completion.failure is not None
-    assert (result.completion.failure.code, result.requests_sent) == ("bad_request", 1)
-    assert pool.notes == []
 
 
 async def test_a_request_that_times_out_everywhere_fails_and_the_pool_goes_on() -> None:
     pool = SimulatedPool([ONE, TWO])
     await pool.ask(0)
+    for server in pool.servers.values():
+        server.failure = ProviderError("bad_request", "no such field")
+    wrong = await pool.ask(3)
+    assert wrong.completion.failure is not None
+    assert (wrong.completion.failure.code, wrong.requests_sent, pool.notes) == ("bad_request", 1, [])
     for server in pool.servers.values():
         server.failure = ProviderError("timeout", "no reply", retryable=True, reply_lost=True)
     result = await pool.ask(1)
@@ -99,14 +91,6 @@ async def test_a_request_that_times_out_everywhere_fails_and_the_pool_goes_on() 
     for server in pool.servers.values():
         server.failure = None
     assert (await pool.ask(2)).completion.text
-
-
-async def test_a_server_that_only_fails_gets_few_requests() -> None:
-    pool = SimulatedPool([ONE, TWO])
-    pool.server(ONE).failure = ProviderError("server_error", "CUDA error", retryable=True)
-    results = await pool.ask_all(range(400), lanes=24)
-    assert [r.completion.failure for r in results if r.completion.failure] == []
-    assert len(pool.server(ONE).received) < 100
 
 
 async def test_a_server_with_another_model_or_key_is_set_aside_alone() -> None:
@@ -155,23 +139,6 @@ async def test_the_requests_of_a_server_that_hangs_move_to_another() -> None:
     assert sum(pool.good().values()) == 216
 
 
-async def test_an_address_that_is_removed_gets_no_new_requests(tmp_path: Path) -> None:
-    file = tmp_path / "endpoints.txt"
-    write(file, ONE, TWO)
-
-    pool = SimulatedPool([ONE, TWO], file=file)
-    asking = asyncio.ensure_future(pool.ask_all(range(200), lanes=24))
-    await asyncio.sleep(4.5)
-    write(file, TWO)
-    await asyncio.sleep(2.5)
-    before = len(pool.server(ONE).received)
-    results = await asking
-    assert len(pool.server(ONE).received) == before
-    assert sum(pool.server(ONE).good.values()) == before, "what was in flight there finished"
-    assert [r.completion.failure for r in results if r.completion.failure] == []
-    assert [replica.address for replica in pool.pool.replicas] == [TWO]
-
-
 async def test_a_file_that_is_wrong_changes_what_it_can(tmp_path: Path) -> None:
     file = tmp_path / "endpoints.txt"
     write(file, ONE)
@@ -186,28 +153,15 @@ async def test_a_file_that_is_wrong_changes_what_it_can(tmp_path: Path) -> None:
     file.unlink()
     await asking
     said = "\n".join(pool.notes)
-    assert f"{file}:2: `nonsense`: an address must begin with http:// or https://" in said
-    assert "http://stranger/v1 in" in said
-    assert "--allow-host" in said
-    assert "the servers of this pool have http://" in said
-    assert "lists no server to use. Its last list of servers is kept." in said
-    assert "cannot be read: No such file or directory. Its last list of servers is kept." in said
+    for words in (
+        f"{file}:2: `nonsense`: an address must begin with http:// or https://",
+        "http://stranger/v1 in",
+        "lists no server to use. Its last list of servers is kept.",
+        "cannot be read: No such file or directory. Its last list of servers is kept.",
+    ):
+        assert words in said
     assert set(pool.servers) == {ONE, "http://10.1.2.3:8000/v1"}
     assert sum(pool.server("http://10.1.2.3:8000/v1").good.values()) > 100
-
-
-async def test_servers_that_join_share_the_connections_that_may_be_open(tmp_path: Path) -> None:
-    file = tmp_path / "endpoints.txt"
-    write(file, ONE, TWO)
-
-    pool = SimulatedPool([ONE, TWO], file=file, capacity=8, connections=18)
-    asking = asyncio.ensure_future(pool.ask_all(range(400), lanes=40))
-    await asyncio.sleep(5.5)
-    assert [pool.server(one).in_flight for one in (ONE, TWO)] == [8, 8]
-    write(file, ONE, TWO, THREE)
-    await asyncio.sleep(5)
-    assert 15 < sum(pool.server(one).in_flight for one in (ONE, TWO, THREE)) <= 18
-    await asking
 
 
 async def test_prompts_with_the_same_beginning_go_to_the_same_server() -> None:

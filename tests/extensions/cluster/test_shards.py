@@ -14,7 +14,6 @@ import pytest
 
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Benchmark, Jury, Model, Run, Shard
-from medhelm.errors import UserError
 from medhelm.evaluation.python_api import evaluate
 from medhelm.evaluation.rescore import rejudge
 from medhelm.evaluation.session import EvaluationSetup
@@ -143,12 +142,19 @@ def test_a_judged_run_with_failures_equals_the_undivided_one(tmp_path: Path, ser
         assert run.jury_result.n_blank == 1
 
 
-def test_a_merged_store_needs_no_completion_again(tmp_path: Path, server: Server) -> None:
+def test_an_interrupted_merge_is_repeated_and_the_merged_store_needs_no_completion_again(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server.answer_with(court())
     benchmark = open_benchmark(tmp_path, n=N)
     stores = divided(tmp_path, [benchmark], [mock(server)], Settings(), jury(server, *JUDGES[:2]))
     target = tmp_path / "merged"
-    merged(stores, [benchmark], target)
+    with monkeypatch.context() as patch:
+        patch.setattr(shards, "_changes", lambda own: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            merged(stores, [benchmark], target)
+    assert load_runs(create(target)) == []
+    assert merged(stores, [benchmark], target) == merged(stores, [benchmark], target) == load_runs(open_store(target))
     for store in stores:
         shutil.rmtree(store)
     before = server.count
@@ -186,39 +192,3 @@ def test_numbers_over_all_instances_are_computed_from_the_records_of_all_shards(
     assert sorted(path.name for path in (tmp_path / "whole/prompts").iterdir()) == sorted(
         path.name for path in (tmp_path / "merged/prompts").iterdir()
     )
-
-
-def test_an_interrupted_merge_shows_nothing_and_is_repeated(
-    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server.answer_with(court())
-    benchmark = open_benchmark(tmp_path, n=N)
-    stores = divided(tmp_path, [benchmark], [mock(server)], Settings(), jury(server))
-    target = tmp_path / "merged"
-    with monkeypatch.context() as patch:
-        patch.setattr(shards, "_changes", lambda own: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            merged(stores, [benchmark], target)
-    assert load_runs(create(target)) == []
-    (first,) = merged(stores, [benchmark], target)
-    (again,) = merged(stores, [benchmark], target)
-    assert again == first
-    assert [run.id for run in load_runs(open_store(target))] == [first.id]
-
-
-def test_a_merge_into_the_store_of_the_shards_is_one_more_run_there(tmp_path: Path, server: Server) -> None:
-    server.answer_with(court())
-    benchmark = open_benchmark(tmp_path, n=N)
-    store = tmp_path / "store"
-    for index in (1, 2):
-        evaluate([benchmark], [mock(server)], store=store, settings=Settings(shard=Shard(index=index, count=2)))
-    assert load_runs(open_store(store)) == []
-    (run,) = merged([store], [benchmark], store)
-    assert [one.id for one in load_runs(open_store(store))] == [run.id]
-    assert len(load_shards(open_store(store))) == 2
-
-
-def test_a_fresh_shard_is_refused(tmp_path: Path) -> None:
-    settings = Settings(fresh=True, shard=Shard(index=1, count=2))
-    with pytest.raises(UserError, match=r"--shard and --fresh cannot be combined.*new --store"):
-        evaluate([], [], store=tmp_path / "store", settings=settings)

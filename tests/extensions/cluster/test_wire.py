@@ -54,17 +54,9 @@ def test_a_request_arrives_as_it_was(request: Request, public: bool) -> None:
     [
         ({"more": 1}, "`more` is not a key"),
         ({"messages": "secret words"}, "`messages` must be of type list, not a text"),
-        ({"messages": []}, "`messages` is empty"),
-        ({"messages": [["tool", "secret words"]]}, r"messages\[0\] must be"),
-        ({"messages": [[["user"], "secret words"]]}, r"messages\[0\] must be"),
         ({"temperature": 10**400}, "`temperature` must be from 0 to 2, not a number with many digits"),
         ({"benchmark": "Mr. John Doe, secret words"}, "`benchmark` must be a name in snake case, of at most 80"),
         ({"fresh": "secret words"}, "`fresh` must be an ISO 8601 time"),
-        ({"tag": "secret words"}, "`tag` must be the 16 hexadecimal digits"),
-        ({"max_tokens": 0}, "`max_tokens` must be from 1"),
-        ({"sample": -1}, "`sample` must be from 0"),
-        ({"temperature": float("nan")}, "`temperature` must be from 0 to 2, not nan"),
-        ({"schema": []}, "`schema` must be of type dict, not a list"),
         ({"model": "openai/other"}, "not served by this gateway. Served: openai/m."),
     ],
 )
@@ -78,7 +70,7 @@ def test_a_wrong_request_is_named_and_the_others_are_read(change: dict[str, Any]
     assert "secret" not in str(wrong[1])
 
 
-@pytest.mark.parametrize("text", ["", '{"id": 1}', "null", "[5]", '[{"id": "x"}]', "[" * 9999])
+@pytest.mark.parametrize("text", ["", "null", '[{"id": "x"}]', "[" * 9999])
 def test_what_is_no_message_raises_one_error(text: str) -> None:
     ((_, problem),) = wire.read_requests(json.dumps([{"id": 1, "model": OUTSIDE.name}]), MODELS)  # type: ignore[misc]
     assert str(problem) == "the request lacks `tag`, `messages`, `max_tokens`"
@@ -102,22 +94,10 @@ JSON = st.recursive(
     max_leaves=8,
 )
 RESULT = {
-    "id": 1,
-    "cached": False,
-    "sent": 1,
-    "cost_usd": None,
-    "digest": "ab",
-    "text": "yes",
-    "failure": None,
-    "finish_reason": "stop",
-    "usage": [1, 2, 3, 4, 5],
-    "latency_s": 0.5,
-    "reported_model": "m",
-    "fingerprint": "",
-    "refused_parameters": [],
-    "batched": False,
-    "received": 1.5,
-}
+    "id": 1, "cached": False, "sent": 1, "cost_usd": None, "digest": "ab", "text": "yes", "failure": None,
+    "finish_reason": "stop", "usage": [1, 2, 3, 4, 5], "latency_s": 0.5, "reported_model": "m", "fingerprint": "",
+    "refused_parameters": [], "batched": False, "received": 1.5,
+}  # fmt: skip
 ERROR = {"id": 1, "error": wire.UNUSABLE, "message": "x", "model": "m", "sent": 1}
 FULL = {**GOOD, "temperature": 0.5, "stop": ["x"], "sample": 0, "schema": {}, "benchmark": "b", "public": True}
 
@@ -134,7 +114,7 @@ def changed(data: st.DataObject, whole: dict[str, Any]) -> str:
 
 
 @given(data=st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_whatever_a_worker_sends_is_read_or_refused(data: st.DataObject) -> None:
     with suppress(GatewayError):
         for one in wire.read_requests(changed(data, FULL), MODELS):
@@ -145,27 +125,21 @@ def test_whatever_a_worker_sends_is_read_or_refused(data: st.DataObject) -> None
                 json.loads(wire.write_error(*one))
 
 
+@pytest.mark.parametrize("value", ["1e999", "-1", "NaN", "true", '"1"', "null"])
+def test_a_number_that_is_none_is_refused(value: str) -> None:
+    for result in (RESULT, ERROR):
+        with pytest.raises(GatewayError, match="same version of medhelm"):
+            wire.read_results(json.dumps([{**result, "sent": "HERE"}]).replace('"HERE"', value))
+
+
 @given(data=st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_whatever_a_gateway_sends_is_read_or_refused(data: st.DataObject) -> None:
     with suppress(GatewayError):
         for number, result in wire.read_results(changed(data, data.draw(st.sampled_from([RESULT, ERROR])))):
             if isinstance(result, ClientResult):
                 assert wire.read_results(f"[{wire.write_result(number, result)}]") == [(number, result)]
                 row_of(result.digest, result.completion, "m")
-
-
-@pytest.mark.parametrize("value", ["1e999", "-1", "NaN", "true", '"1"', "null", "1" + "0" * 400])
-@pytest.mark.parametrize("key", ["sent", "latency_s", "received", "id"])
-def test_a_number_that_is_none_is_refused(key: str, value: str) -> None:
-    if (key, value) == ("received", "null"):
-        return
-    text = json.dumps([{**RESULT, key: "HERE"}]).replace('"HERE"', value)
-    with pytest.raises(GatewayError, match="same version of medhelm"):
-        wire.read_results(text)
-    if key in ERROR:
-        with pytest.raises(GatewayError, match="same version of medhelm"):
-            wire.read_results(json.dumps([{**ERROR, key: "HERE"}]).replace('"HERE"', value))
 
 
 CHAT: dict[str, Any] = {
@@ -182,23 +156,10 @@ CHAT: dict[str, Any] = {
 
 
 @given(data=st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_whatever_another_tool_sends_is_read_or_refused(data: st.DataObject) -> None:
     text = changed(data, CHAT)[1:-1]
     if data.draw(st.booleans()):
         text = text.replace('"user"', json.dumps(data.draw(JSON))).replace('"hello"', json.dumps(data.draw(JSON)))
     with suppress(GatewayError):
         assert read_chat_request(text.encode(), MODELS).digest
-
-
-@pytest.mark.parametrize("depth", [100, 900, 5000])
-def test_a_deep_schema_is_read_or_refused(depth: int) -> None:
-    schema = '{"a":' * depth + "1" + "}" * depth
-    request = json.dumps(FULL).replace('"schema": {}', f'"schema": {schema}')
-    chat = json.dumps(CHAT).replace('"schema": {}', f'"schema": {schema}')
-    with suppress(GatewayError):
-        for one in wire.read_requests(f"[{request}]", MODELS):
-            assert isinstance(one, WorkerRequest)
-            assert one.request.digest
-    with suppress(GatewayError):
-        assert read_chat_request(chat.encode(), MODELS).digest

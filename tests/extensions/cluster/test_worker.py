@@ -36,14 +36,6 @@ async def byte_by_byte(path: str, reader: asyncio.StreamReader, writer: asyncio.
         await asyncio.sleep(0.01)
 
 
-async def headers_byte_by_byte(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    writer.write(b"HTTP/1.1 200 OK\r\nX-A: ")
-    while True:
-        writer.write(b"a")
-        await writer.drain()
-        await asyncio.sleep(0.01)
-
-
 async def closing(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     writer.close()
 
@@ -79,45 +71,35 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "HEARTBEAT_S", 0.1)
 
 
-def given_up_after(answer: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for a reply only briefly where none comes; a busy machine may close a connection late."""
-    monkeypatch.setattr(worker, "REPLY_S", 600.0 if answer is closing else 1.0)
-
-
 def environment(url: str) -> dict[str, str]:
     return {GATEWAY_VARIABLE: url, "MEDHELM_GATEWAY_TOKEN": TOKEN}
 
 
 @pytest.mark.usefixtures("short")
 @pytest.mark.parametrize(
-    ("scheme", "answer", "reason"),
+    ("answer", "reason"),
     [
-        ("http", silent, r"(it did not reply within 1 s|it does not reply)"),
-        ("https", silent, "Nothing was sent"),
-        ("http", byte_by_byte, r"(it did not reply within 1 s|it does not reply)"),
-        ("http", headers_byte_by_byte, r"(it did not reply within 1 s|it does not reply)"),
-        ("http", closing, "Server disconnected"),
+        (silent, r"(it did not reply within 1 s|it does not reply)"),
+        (byte_by_byte, r"(it did not reply within 1 s|it does not reply)"),
+        (closing, "Server disconnected"),
     ],
 )
 async def test_the_first_exchange_is_given_up_with_a_reason(
-    scheme: str, answer: Answer, reason: str, monkeypatch: pytest.MonkeyPatch
+    answer: Answer, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given_up_after(answer, monkeypatch)
-
+    monkeypatch.setattr(worker, "REPLY_S", 600.0 if answer is closing else 1.0)  # a busy machine may close it late
     async with listening(answer) as url:
-        named = environment(url.replace("http:", f"{scheme}:"))
-        with pytest.raises(MissingError) as found:
-            await asyncio.to_thread(RemoteGateway(named).models, ["m"])
-        assert "Nothing was sent." in str(found.value)
-        found.match(reason)
+        with pytest.raises(MissingError, match=reason) as found:
+            await asyncio.to_thread(RemoteGateway(environment(url)).models, ["m"])
+    assert "Nothing was sent." in str(found.value)
 
 
 @pytest.mark.usefixtures("short")
-@pytest.mark.parametrize("answer", [silent, byte_by_byte, headers_byte_by_byte, closing])
+@pytest.mark.parametrize("answer", [byte_by_byte, closing])
 async def test_a_connection_that_is_never_opened_is_given_up(
     answer: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given_up_after(answer, monkeypatch)
+    monkeypatch.setattr(worker, "REPLY_S", 600.0 if answer is closing else 1.0)  # a busy machine may close it late
 
     async def only_known(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if path == "/v1/medhelm/known":
@@ -130,20 +112,19 @@ async def test_a_connection_that_is_never_opened_is_given_up(
             await ask(url, tmp_path, max_silence_s=0.05)
 
 
-@pytest.mark.parametrize("status", [301, 307])
-def test_no_redirect_is_followed(status: int, tmp_path: Path) -> None:
+def test_no_redirect_is_followed(tmp_path: Path) -> None:
     with ObjectServer() as other:
 
         async def leading_away(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             if path == "/v1/medhelm/known":
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
             else:
-                head = f"HTTP/1.1 {status} Moved\r\nLocation: {other.url}/x?token=1\r\nContent-Length: 0\r\n\r\n"
+                head = f"HTTP/1.1 307 Moved\r\nLocation: {other.url}/x?token=1\r\nContent-Length: 0\r\n\r\n"
                 writer.write(head.encode())
 
         async def main() -> None:
             async with listening(leading_away) as url:
-                with pytest.raises(ModelUnusable, match=rf"sent a redirect \(status {status}\) to {other.url}/x\. "):
+                with pytest.raises(ModelUnusable, match=rf"sent a redirect \(status 307\) to {other.url}/x\. "):
                     await ask(url, tmp_path, max_silence_s=600.0)
 
         asyncio.run(asyncio.wait_for(main(), 600))

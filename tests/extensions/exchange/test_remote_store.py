@@ -14,7 +14,7 @@ from medhelm.extensions.exchange.object_store import ObjectStore, copy_of, publi
 from medhelm.results.options import RunFilter
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.library import benchmark
-from tests.support.cli import Medhelm
+from tests.support.cli import Medhelm, assert_refused
 from tests.support.servers.s3 import make_only_bucket, s3_server, send
 
 URL = "s3://board/results"
@@ -115,38 +115,29 @@ def test_what_is_published_never_changes_and_an_interrupted_publication_is_finis
 
 
 @pytest.mark.usefixtures("variables")
-def test_a_copy_follows_removals_and_ignores_unknown_keys(evaluated: Path, remote: ObjectStore) -> None:
-    publish(open_store(evaluated), remote, PUBLIC)
-    for key in ("runs/x/y/z/deep.txt", "cache.sqlite", "prompts/.hidden", "runs/a b/c/d", f"prompts/{'a' * 256}"):
-        remote.create(key, b"hostile")
-    copy = copy_of(URL, offline=True)
-    assert files(copy) == files(evaluated)
-    shutil.rmtree(next(copy.glob("runs/med_qa/*")))
-    (copy / "runs" / "gone" / "m-0123456789").mkdir(parents=True)
-    assert files(copy_of(URL, offline=True)) == files(evaluated)
-
-
-@pytest.mark.usefixtures("variables")
-def test_keys_that_leave_the_folder_or_are_no_paths_are_ignored(
+def test_a_copy_follows_removals_and_ignores_keys_that_are_not_of_a_store_or_leave_the_folder(
     bucket: Mapping[str, str], evaluated: Path, tmp_path: Path, remote: ObjectStore
 ) -> None:
     publish(open_store(evaluated), remote, PUBLIC)
+    for key in ("runs/x/y/z/deep.txt", "cache.sqlite", "prompts/.hidden", "runs/a b/c/d", f"prompts/{'a' * 256}"):
+        remote.create(key, b"hostile")
     for key in ("runs/x/%2E%2E/%2E%2E/escaped", "f//escaped", "prompts/%2E%2E/escaped", "prompts/a%20escaped"):
         send(bucket, "PUT", f"/board/results/{key}", b"hostile")
-    assert files(copy_of(URL, offline=True)) == files(evaluated)
+    copy = copy_of(URL, offline=True)
+    assert files(copy) == files(evaluated)
     assert not list(tmp_path.rglob("*escaped"))
+    shutil.rmtree(next(copy.glob("runs/med_qa/*")))
+    (copy / "runs" / "gone" / "m-0123456789").mkdir(parents=True)
+    assert files(copy_of(URL, offline=True)) == files(evaluated)
 
 
 @pytest.mark.parametrize(
     ("url", "environment", "words"),
     [
         ("s3://", {}, "is not the address of a folder in an object store"),
-        ("s3://b/../c", {}, "is not the address of a folder"),
         ("https://user:secret@host/x", {}, "`https://host/x` is not the address"),
         ("s3://b/c", {"AWS_ENDPOINT_URL": "http://s3.example.org"}, "use https://"),
         ("s3://b/c", {}, "s3.us-east-1.amazonaws.com may not be reached: offline mode"),
-        ("gs://b/c", {}, "storage.googleapis.com may not be reached"),
-        ("az://b/c", {}, "set AZURE_STORAGE_ACCOUNT_NAME"),
         ("az://b/c", {"AZURE_STORAGE_ACCOUNT_NAME": "acme"}, "acme.blob.core.windows.net may not be reached"),
     ],
 )
@@ -171,24 +162,8 @@ def test_private_data_needs_consent_to_leave_the_machine(
 
 
 @pytest.mark.usefixtures("variables")
-def test_clusters_that_look_like_record_numbers_are_named(
-    medhelm: Medhelm, evaluated: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("medhelm.results.export.table_rows", lambda *_: [("1000105",), ("1000071",)])
-    done = medhelm("export", "store", URL, "--store", evaluated, "--benchmark", "med_qa")
-    assert "- med_qa: the clusters look like record numbers of patients" in done.out
-    assert "pubmed_qa:" not in done.out
-
-
-@pytest.mark.usefixtures("variables")
 def test_a_published_store_can_only_be_read(medhelm: Medhelm) -> None:
-    for words in (("run", "pubmed_qa", "--tier", "sample", "--model", "baseline/majority"), ("rescore", "pubmed_qa")):
-        refused = medhelm(*words, "--store", URL)
-        assert (refused.code, refused.out) == (2, "")
-        assert f"--store {URL} can only be read" in refused.err
+    assert_refused(medhelm("rescore", "pubmed_qa", "--store", URL), f"--store {URL} can only be read")
     missing = medhelm("leaderboard", "--store", "s3://board/none")
-    assert missing.code == StoreError.exit_code
-    assert "no store at s3://board/none" in missing.err
-    none = medhelm("leaderboard", "--store", "s3://no-such-bucket/x")
-    assert none.code == MissingError.exit_code
-    assert "Traceback" not in none.err
+    assert_refused(missing, "no store at s3://board/none", code=StoreError.exit_code)
+    assert_refused(medhelm("leaderboard", "--store", "s3://no-such-bucket/x"), code=MissingError.exit_code)

@@ -19,7 +19,6 @@ from medhelm.extensions.exchange import object_store as services
 from medhelm.extensions.exchange import object_store as store
 from medhelm.extensions.exchange.object_store import ObjectStore
 from medhelm.storage.audit import AuditLog
-from tests.support.cli import Medhelm
 from tests.support.servers.objects import ObjectServer
 
 SCHEMES = ("s3", "gs", "az")
@@ -65,8 +64,7 @@ def test_objects_are_listed_read_and_created_once(
     with ObjectStore(f"{scheme}://bk/f/g", offline=True, environment=variables, audit=audit) as remote:
         contents = {f"runs/a+{n}/x y.json": bytes([n]) * n for n in range(5)}
         assert [remote.create(name, content, benchmark="b1") for name, content in contents.items()] == [True] * 5
-        (tmp_path / "new").write_bytes(b"other")
-        assert not remote.create("runs/a+1/x y.json", tmp_path / "new")
+        assert not remote.create("runs/a+1/x y.json", b"other")
         server.objects["bk/other/file"] = b"of another folder"
         assert remote.sizes() == {name: len(content) for name, content in contents.items()}
         assert {name: remote.read(name) for name in contents} == contents
@@ -79,52 +77,25 @@ def test_objects_are_listed_read_and_created_once(
     lines = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text(encoding="utf-8").splitlines()]
     requests = [line for line in lines if line["action"] == "request"]
     assert [line["method"] for line in requests] == [one.method for one in server.received], "each request is logged"
-    assert {line["destination"] for line in requests} == {server.url}
-    assert [line["benchmark"] for line in requests[:5]] == ["b1"] * 5
+    assert {(line["destination"], line["benchmark"]) for line in requests[:5]} == {(server.url, "b1")}
 
 
-@pytest.mark.parametrize("offline", [True, False])
-@pytest.mark.parametrize("status", [301, 307])
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_redirects_are_refused(
-    scheme: str, status: int, offline: bool, server: ObjectServer, variables: Mapping[str, str], tmp_path: Path
-) -> None:
+def test_redirects_are_refused(scheme: str, server: ObjectServer, variables: Mapping[str, str], tmp_path: Path) -> None:
     with ObjectServer() as other:
-        server.redirect = status, other.url
-        with ObjectStore(f"{scheme}://bk/f", offline=offline, environment=variables) as remote:
+        server.redirect = 307, other.url
+        with ObjectStore(f"{scheme}://bk/f", offline=False, environment=variables) as remote:
             for action in (
                 remote.sizes,
                 lambda: remote.read("x"),
                 lambda: remote.download("x", tmp_path / "x"),
                 lambda: remote.create("x", b"content"),
             ):
-                with pytest.raises(MissingError, match=rf"sent a redirect \(status {status}\).*not followed") as found:
+                with pytest.raises(MissingError, match=r"sent a redirect \(status 307\).*not followed") as found:
                     action()
                 assert not any(secret in str(found.value) for secret in SECRETS)
         assert other.received == []
     assert len(server.received) == 4, "a redirect is not tried again"
-
-
-@pytest.mark.parametrize("words", [("leaderboard",), ("export", "store")])
-def test_commands_refuse_redirects(
-    words: tuple[str, ...],
-    medhelm: Medhelm,
-    server: ObjectServer,
-    variables: Mapping[str, str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
-    for name, value in {**variables, "XDG_CACHE_HOME": str(tmp_path / "cache")}.items():
-        monkeypatch.setenv(name, value)
-    sample = ("--tier", "sample", "--model", "baseline/majority", "--store", tmp_path / "st")
-    assert medhelm("run", "pubmed_qa", *sample).code == 0
-    with ObjectServer() as other:
-        server.redirect = 302, other.url
-        place = ("s3://bk/f", "--store", tmp_path / "st") if "export" in words else ("--store", "s3://bk/f")
-        done = medhelm(*words, *place)
-        assert (done.code, done.out) == (MissingError.exit_code, "")
-        assert "sent a redirect (status 302)" in done.err
-        assert other.received == []
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -143,32 +114,18 @@ def test_errors_that_pass_are_tried_again_and_others_are_explained(
         assert server.failures == []
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_server_that_never_answers_is_given_up(
-    scheme: str, server: ObjectServer, variables: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_never_answers_is_given_up(variables: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert store.REPLY_S + store.GIVE_UP_S <= 90
     monkeypatch.setattr(store, "GIVE_UP_S", 0.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        monkeypatch.setattr(services, "GOOGLE", url)
-        there = {**variables, "AWS_ENDPOINT_URL": url, "AZURE_STORAGE_ENDPOINT": url}
-        with ObjectStore(f"{scheme}://bk/f", offline=True, environment=there) as remote:
+        there = {**variables, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{silent.getsockname()[1]}"}
+        with ObjectStore("s3://bk/f", offline=True, environment=there) as remote:
             remote._http.timeout_s = 0.2
             with pytest.raises(MissingError, match=r"did not answer within 0\.2 s"):
                 remote.sizes()
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        b"{}",
-        b"<html>Sign in</html>",
-        b"<ListBucketResult><Contents><Key>x</Key></Contents></ListBucketResult>",
-        b'<!DOCTYPE a [<!ENTITY b "c">]><ListBucketResult/>',
-    ],
-)
+@pytest.mark.parametrize("body", [b"", b"<html>Sign in</html>", b'<!DOCTYPE a [<!ENTITY b "c">]><ListBucketResult/>'])
 def test_a_list_that_cannot_be_read(
     body: bytes, server: ObjectServer, variables: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,11 +180,8 @@ def test_an_access_token_of_azure_goes_to_the_service_alone_and_is_not_shown(
         ("s3://b/c", {"AWS_ACCESS_KEY_ID": "a"}, "set both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
         ("s3://b/c", {"AWS_REGION": "x.evil.example/"}, "AWS_REGION is not a region"),
         ("az://b/c", {"AZURE_STORAGE_ACCOUNT_NAME": "acme.evil.example/"}, "set AZURE_STORAGE_ACCOUNT_NAME"),
-        ("az://b/c", {"AZURE_STORAGE_ACCOUNT_NAME": "a", "AZURE_STORAGE_ACCOUNT_KEY": "-"}, "which is base64"),
-        ("gs://b/c", {"GOOGLE_APPLICATION_CREDENTIALS": "/none"}, "/none cannot be read: No such file"),
     ],
 )
 def test_settings_that_cannot_be_used(url: str, environment: Mapping[str, str], words: str) -> None:
-    with pytest.raises(UserError) as found:
+    with pytest.raises(UserError, match=words):
         ObjectStore(url, offline=True, environment=environment)
-    assert words in str(found.value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 import weakref
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from medhelm.domain import Completion, Model
+from medhelm.domain import Completion
 from medhelm.errors import ProviderError
 from medhelm.extensions.local import generation, loading
 from medhelm.models.provider import SharedResources
@@ -54,11 +53,15 @@ def test_memory_that_runs_out_halves_the_batch_and_goes_on(tiny: Path, monkeypat
     assert max(tried[tried.index(0) :]) == 3  # it has learned
 
 
-def test_one_request_that_needs_too_much_fails_alone(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_breaks_or_needs_too_much_memory_fails_alone(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = model_in(tiny)
-    real = generation._padded
+    real, calls = generation._padded, iter([True])
 
     def short(rows: Sequence[generation.GenerationState], *more: Any) -> Any:
+        if next(calls, False):
+            raise RuntimeError("shapes do not match")
         if max(len(row.prompt) for row in rows) > 200:
             raise RuntimeError("[enforce fail] DefaultCPUAllocator: not enough memory: you tried to allocate 9 bytes")
         return real(rows, *more)
@@ -67,6 +70,9 @@ def test_one_request_that_needs_too_much_fails_alone(tiny: Path, monkeypatch: py
 
     async def act(resources: SharedResources) -> list[Completion | BaseException]:
         provider = opened(model, resources)
+        with pytest.raises(ProviderError, match="RuntimeError: shapes do not match") as raised:
+            await provider.complete(question(model, "x"))
+        assert raised.value.code == "broken"
         texts = ("a", "b" * 300, "c")
         return await asyncio.gather(*(provider.complete(question(model, t)) for t in texts), return_exceptions=True)
 
@@ -75,50 +81,6 @@ def test_one_request_that_needs_too_much_fails_alone(tiny: Path, monkeypatch: py
     assert (large.code, large.fatal) == ("out_of_memory", False)
     assert isinstance(first, Completion)
     assert isinstance(last, Completion)
-
-
-def test_a_computation_that_breaks_does_not_take_the_thread_with_it(
-    tiny: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = model_in(tiny)
-    real, calls = generation._padded, iter([True])
-
-    def once(*arguments: Any) -> Any:
-        if next(calls, False):
-            raise RuntimeError("shapes do not match")
-        return real(*arguments)
-
-    monkeypatch.setattr(generation, "_padded", once)
-
-    async def act(resources: SharedResources) -> Completion:
-        provider = opened(model, resources)
-        with pytest.raises(ProviderError, match="RuntimeError: shapes do not match") as raised:
-            await provider.complete(question(model, "x"))
-        assert raised.value.code == "broken"
-        return await provider.complete(question(model, "x"))
-
-    assert play(act).text
-
-
-def test_two_names_for_one_model_load_it_once(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    loads: list[str] = []
-    real = loading.load
-
-    def counted(weights: Any, **settings: Any) -> loading.LoadedModel:
-        loads.append(weights.name)
-        return real(weights, **settings)
-
-    monkeypatch.setattr(loading, "load", counted)
-
-    async def act(resources: SharedResources) -> None:
-        model = model_in(tiny)
-        judge = Model(name="judge", provider="hf", remote_name=model.remote_name)
-        one, two = opened(model, resources), opened(judge, resources)
-        assert one.endpoint == two.endpoint
-        await asyncio.gather(one.complete(question(model, "a")), two.complete(question(judge, "b")))
-
-    play(act)
-    assert len(loads) == 1
 
 
 def test_models_that_do_not_fit_together_are_loaded_in_turns(
@@ -155,25 +117,6 @@ def test_models_that_do_not_fit_together_are_loaded_in_turns(
     assert sum("are loaded in turns" in note for note in notes) == 2  # each says it once
 
 
-def test_a_model_that_cannot_be_loaded_is_not_tried_again(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tried: list[str] = []
-
-    def fails(weights: Any, **settings: Any) -> loading.LoadedModel:
-        tried.append(weights.name)
-        raise ProviderError("out_of_memory", "too large", fatal=True)
-
-    monkeypatch.setattr(loading, "load", fails)
-
-    async def act(resources: SharedResources) -> None:
-        provider = opened(model_in(tiny), resources)
-        for _ in range(3):
-            with pytest.raises(ProviderError, match="too large"):
-                await provider.complete(question(provider.model, "a"))
-
-    play(act)
-    assert len(tried) == 1
-
-
 def test_a_model_that_is_larger_than_the_memory_is_not_loaded(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel that runs out of memory would end the process without a word."""
     size = sum(parameter.numel() for parameter in transformers.AutoModelForCausalLM.from_pretrained(tiny).parameters())
@@ -188,35 +131,6 @@ def test_a_model_that_is_larger_than_the_memory_is_not_loaded(tiny: Path, monkey
     for free in (4 * size, None):
         monkeypatch.setattr(loading, "free_bytes", lambda device, free=free: free)
         assert loading.load(weights, device="cpu").network.model.dtype == torch.float32
-
-
-def test_small_steps_take_one_thread_and_the_number_comes_back(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before, used = torch.get_num_threads(), []
-    real = generation._next_tokens
-
-    def watched(*arguments: Any) -> list[int]:
-        used.append(torch.get_num_threads())
-        return real(*arguments)
-
-    monkeypatch.setattr(generation, "_next_tokens", watched)
-    monkeypatch.setattr(generation, "restored_threads", lambda: contextlib.nullcontext(8))
-    answers([question(model_in(tiny), "x", max_tokens=4)])
-    torch.set_num_threads(before)
-    assert used == [1, 1, 1, 1]
-
-
-def test_nothing_is_loaded_before_the_first_request_and_no_thread_is_left(tiny: Path) -> None:
-    before = threading.active_count()
-
-    async def act(resources: SharedResources) -> None:
-        model = model_in(tiny)
-        provider = opened(model, resources)
-        assert threading.active_count() == before
-        await provider.complete(question(model, "a"))
-        assert any(thread.name == "hf" for thread in threading.enumerate())
-
-    play(act)
-    assert not any(thread.name == "hf" for thread in threading.enumerate())
 
 
 def test_who_gives_up_leaves_the_batch_and_the_end_waits_for_one_token(

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
@@ -17,19 +16,19 @@ from typing import Any
 import pytest
 
 from medhelm.domain import Completion, Message, Model, Prompt, Request
-from medhelm.errors import MissingError, ProviderError, UserError
+from medhelm.errors import ProviderError, UserError
 from medhelm.extensions.local.vllm import Vllm
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.catalog import find_models
-from medhelm.models.provider import OptionalParameter, SharedResources
+from medhelm.models.provider import SharedResources
 from medhelm.models.providers import open_provider
+from tests.support.running import eventually
+from tests.support.servers.openai import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes")
 
 STAND_IN = Path(__file__).parents[2] / "support" / "servers" / "fake_vllm.py"
-PATIENCE_S = 600.0
-"""How long a test waits for something that must happen."""
 
 
 def write_model(folder: Path, **config: Any) -> Path:
@@ -113,33 +112,14 @@ def question(model: Model, text: str) -> Request:
 
 def is_alive(pid: int) -> bool:
     """Whether a process is there; one that only waits to be buried is not."""
-    stat = Path(f"/proc/{pid}/stat")
-    if Path("/proc/self/stat").exists():
-        try:
-            return stat.read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
-        except OSError:
-            return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-def wait_until(condition: Callable[[], bool]) -> bool:
-    """Whether it comes true in time."""
-    until = time.monotonic() + PATIENCE_S
-    while time.monotonic() < until:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return False
+    found = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return found.stdout.strip()[:1] not in ("", "Z")
 
 
 def nothing_left(stage: Stage) -> bool:
     """Whether no process that was started is there any more."""
     pids = [pid for start in stage.started for pid in (start["pid"], start["child"]) if pid]
-    return bool(pids) and wait_until(lambda: not any(map(is_alive, pids)))
+    return bool(pids) and eventually(lambda: not any(map(is_alive, pids)))
 
 
 def test_it_starts_once_answers_and_leaves_nothing(stage: Stage) -> None:
@@ -163,8 +143,13 @@ def test_it_starts_once_answers_and_leaves_nothing(stage: Stage) -> None:
     assert any("ready after" in note for note in stage.notes)
 
 
-def test_how_it_is_started(stage: Stage) -> None:
-    stage.ask(stage.named(serve_arguments=["--max-model-len", 2048]), "x")
+def test_how_it_is_started_and_nobody_else_on_this_machine_can_use_it(stage: Stage) -> None:
+    async def act(http: HttpClient, resources: SharedResources) -> int:
+        provider = stage.open(stage.named(serve_arguments=["--max-model-len", 2048]), http, resources)
+        await provider.server.ready()
+        return (await http.post_json(f"{provider.server.base_url}/chat/completions", headers={}, payload={})).status
+
+    assert stage.play(act) == 401
     (start,) = stage.started
     words, seen = start["words"], start["environment"]
     assert words[:4] == ["serve", str(stage.model), "--host", "127.0.0.1"]
@@ -185,87 +170,43 @@ def test_a_model_without_a_chat_template_reads_plain_text(stage: Stage) -> None:
     (stage.model / "chat_template.jinja").unlink()
     stage.ask(stage.named(serve_arguments=["--chat-template", "own.jinja"]), "x")
     assert stage.started[-1]["words"].count("--chat-template") == 1
-    assert stage.notes == [note for note in stage.notes if "chat template" not in note]
     stage.ask(stage.named(), "x")
     words = stage.started[-1]["words"]
     jinja2 = pytest.importorskip("jinja2", reason="jinja2 comes with the extra hf")
     template = jinja2.Template(words[words.index("--chat-template") + 1])
     turns = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}]
     assert template.render(messages=turns, bos_token="<s>") == "<s>Be brief.\n\nWhy?"
-    assert template.render(messages=turns) == "Be brief.\n\nWhy?"
     assert sum("has no chat template" in note for note in stage.notes) == 1
-    (stage.model / "tekken.json").touch()  # Mistral's own tokenizer needs none
-    stage.ask(stage.named(), "x")
-    assert "--chat-template" not in stage.started[-1]["words"]
-
-
-def test_what_is_sent_holds_the_parameters_but_not_how_it_is_served(stage: Stage) -> None:
-    model = stage.named(serve_arguments=["--max-model-len", 2048], top_k=5)
-
-    async def act(http: HttpClient, resources: SharedResources) -> dict[str, Any]:
-        provider = stage.open(model, http, resources)
-        await provider.server.ready()
-        url, key = provider.server.base_url, provider.server.key
-        hosted = provider._open()
-        sent = hosted.dialect.payload(
-            question(hosted.model, "x"),
-            {OptionalParameter.TEMPERATURE, OptionalParameter.STOP, OptionalParameter.MAX_TOKENS},
-        )
-        with_key = await http.post_json(f"{url}/chat/completions", headers={}, payload=sent)
-        assert with_key.status == 401  # nobody else on this machine can use it
-        assert hosted.dialect.headers(None) == {"Authorization": f"Bearer {key}"}
-        return sent
-
-    sent = stage.play(act)
-    assert sent == {
-        "model": str(stage.model),
-        "messages": [{"role": "user", "content": "x"}],
-        "max_tokens": 7,
-        "temperature": 0.0,
-        "stop": ["END"],
-        "top_k": 5,
-    }
 
 
 def test_two_models_share_the_gpus(stage: Stage) -> None:
     stage.environment["CUDA_VISIBLE_DEVICES"] = "0,1,2,3"
-    other = write_model(stage.folder / "other", num_attention_heads=7)
+    places = [stage.model, write_model(stage.folder / "other", num_attention_heads=7)]
 
     async def act(http: HttpClient, resources: SharedResources) -> None:
-        providers = [
-            stage.open(Model(name=str(place), provider="vllm", remote_name=str(place)), http, resources)
-            for place in (stage.model, other)
-        ]
+        models = [Model(name=str(place), provider="vllm", remote_name=str(place)) for place in places]
+        providers = [stage.open(model, http, resources) for model in models]
         await asyncio.gather(*(each.complete(question(each.model, "x")) for each in providers))
 
     stage.play(act)
-    by_model = {start["words"][1]: start for start in stage.started}
-    assert len(stage.started) == 2
-    first, second = by_model[str(stage.model)], by_model[str(other)]
-    assert first["environment"]["CUDA_VISIBLE_DEVICES"] == "0,1"
-    assert second["environment"]["CUDA_VISIBLE_DEVICES"] == "2,3"
-    assert first["words"][first["words"].index("--tensor-parallel-size") + 1] == "2"  # 28 heads
-    assert second["words"][second["words"].index("--tensor-parallel-size") + 1] == "1"  # 7 heads do not split in two
-    assert "--gpu-memory-utilization" not in first["words"]
+    started = {start["words"][1]: start for start in stage.started}
+    for place, gpus, parts in zip(places, ("0,1", "2,3"), ("2", "1"), strict=True):  # 28 heads and 7 heads
+        words = started[str(place)]["words"]
+        assert started[str(place)]["environment"]["CUDA_VISIBLE_DEVICES"] == gpus
+        assert words[words.index("--tensor-parallel-size") + 1] == parts
+        assert "--gpu-memory-utilization" not in words
 
 
 @pytest.mark.parametrize(
     ("says", "advice"),
     [
         ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", "The GPU does not have enough memory"),
-        ("OSError: x/y is not a local folder and is not a valid model identifier", "get it with `hf download`"),
-        ("ValueError: To serve at least one request, the KV cache needed is larger", "--max-model-len"),
-        (
-            "ValueError: Free memory on device cuda:0 (12.3/79.1 GiB) on startup is less than desired GPU memory "
-            "utilization (0.9, 71.2 GiB).",
-            "The GPU does not have enough memory",
-        ),
         ("RuntimeError: Failed to infer device type", "vLLM finds no GPU: check nvidia-smi"),
         (
             "consider setting `trust_remote_code=True` in LLM or using the `--trust-remote-code` flag in the CLI.",
             "The model needs code from its own files",
         ),
-        ("Killed", "exited with code 3. The end of its log"),  # a line that every start prints is no reason:
+        # A line that every start prints is no reason.
         ("INFO engine config: max_model_len=8192, trust_remote_code=False", "exited with code 3. The end of its log"),
     ],
 )
@@ -295,14 +236,6 @@ def test_a_start_that_failed_is_not_repeated_for_every_request(stage: Stage) -> 
     assert len(stage.started) == 1
 
 
-@pytest.mark.long
-def test_a_port_that_is_taken_again_and_again_is_said(stage: Stage) -> None:
-    stage.order(port_taken=9)
-    with pytest.raises(ProviderError, match="Its port was taken three times in a row"):
-        stage.ask(stage.named(), "x")
-    assert len(stage.started) == 3
-
-
 def test_a_server_that_never_gets_ready_is_given_up(stage: Stage) -> None:
     stage.order(ready_s=3600, says="Loading weights: 3 of 90", child=True)
     stage.environment["MEDHELM_VLLM_WAIT_S"] = "1.5"
@@ -325,22 +258,21 @@ def test_a_server_that_does_not_hear_is_killed_with_its_children(stage: Stage) -
 
 
 def test_a_server_that_dies_on_the_way_is_told_of_with_its_log(stage: Stage) -> None:
+    """Nobody starts it anew in the middle of a run."""
     stage.order(die_after=1)
 
     async def act(http: HttpClient, resources: SharedResources) -> None:
         provider = stage.open(stage.named(), http, resources)
         await provider.complete(question(provider.model, "x"))
-        for _ in range(2):  # and again: nobody starts it anew in the middle of a run
-            with pytest.raises(ProviderError) as raised:
-                await provider.complete(question(provider.model, "y"))
-                wait_until(lambda: not provider.server.alive())
-        assert wait_until(lambda: not provider.server.alive())
-        with pytest.raises(ProviderError, match="its server exited unexpectedly") as raised:
+        with pytest.raises(ProviderError):
+            await provider.complete(question(provider.model, "y"))
+        assert eventually(lambda: not provider.server.alive())
+        with pytest.raises(ProviderError, match=r"(?s)its server exited unexpectedly.*illegal memory access") as raised:
             await provider.complete(question(provider.model, "z"))
         assert raised.value.fatal
-        assert "illegal memory access" in str(raised.value)
 
     stage.play(act)
+    assert len(stage.started) == 1
 
 
 def test_closing_while_it_starts_ends_it(stage: Stage) -> None:
@@ -359,7 +291,7 @@ def test_closing_while_it_starts_ends_it(stage: Stage) -> None:
     assert nothing_left(stage)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 @pytest.mark.long
 def test_nothing_outlives_a_process_that_is_killed(stage: Stage, number: int) -> None:
     stage.order(child=True)
@@ -393,39 +325,15 @@ def test_nothing_outlives_a_process_that_is_killed(stage: Stage, number: int) ->
     assert list(temporary.iterdir()) == []  # not even its log
 
 
-def test_without_vllm_it_says_what_to_do(stage: Stage) -> None:
-    stage.environment = {"PATH": str(stage.folder)}
-    with pytest.raises(MissingError, match=r"there is no `vllm` on the PATH\. Install it") as raised:
-        stage.ask(stage.named(), "x")
-    assert raised.value.exit_code == 4
-    stage.environment["MEDHELM_VLLM"] = str(stage.folder / "nowhere")
-    with pytest.raises(MissingError, match=r"MEDHELM_VLLM names .*nowhere, which cannot be executed"):
-        stage.ask(stage.named(), "x")
-
-
-def test_a_model_that_is_not_here_is_not_downloaded(stage: Stage) -> None:
-    stage.environment["HF_HUB_CACHE"] = str(stage.folder / "cache")
-    model = Model(name="vllm/org/name", provider="vllm", remote_name="org/name")
-    with pytest.raises(MissingError, match="hf download org/name"):
-        stage.ask(model, "x")
-    assert stage.started == []
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["--port", 1], "cannot hold --port"),
-        (["--api_key", "x"], "cannot hold --api-key"),
-        (["--trust-remote-code"], "cannot hold --trust-remote-code"),
         (["--trust_remote"], "cannot hold --trust-remote-code"),  # vLLM takes abbreviations
         (["--config", "my.yaml"], "cannot hold --config, because the file would not be checked"),
-        ("--max-model-len 3", "must be a list of arguments"),
     ],
 )
 def test_arguments_that_are_ours(stage: Stage, arguments: Any, said: str) -> None:
     with pytest.raises(UserError, match=said):
         stage.ask(stage.named(serve_arguments=arguments), "x")
-    stage.environment["MEDHELM_VLLM_WAIT_S"] = "long"
-    with pytest.raises(UserError, match="MEDHELM_VLLM_WAIT_S is `long`, but must be a number of seconds above 0"):
-        stage.ask(stage.named(), "x")
     assert stage.started == []

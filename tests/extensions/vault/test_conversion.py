@@ -5,29 +5,26 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import shutil
 import sqlite3
 from contextlib import closing, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from medhelm.domain import Completion, Failure
+from medhelm.domain import Completion
 from medhelm.errors import StoreError
 from medhelm.extensions.vault import commands as conversion
 from medhelm.extensions.vault.commands import ConvertedStore, decrypt_store, encrypt_store
-from medhelm.io import folders as work_folders
 from medhelm.io.files import KEY_VARIABLE, is_encrypted
 from medhelm.io.folders import atomic_file
 from medhelm.models.cache import SEALED, Cache
 from medhelm.models.cache_reader import CacheReader
 from medhelm.storage.store import Store, _write_new_manifest, create, open_store
 from tests.support.benchmarks.batched import arguments, respond, write_models
-from tests.support.cli import Medhelm
+from tests.support.cli import Medhelm, assert_refused
 from tests.support.encryption import KEYS, lock_stores, plain_files, without_key
-from tests.support.evaluated_store import JUDGES, copy_of_store, make_store
+from tests.support.evaluated_store import copy_of_store, make_store
 from tests.support.servers.batch_apis import BatchServer
 from tests.support.servers.openai import Server
 from tests.support.web.sites import make_client
@@ -91,19 +88,17 @@ def test_commands_say_of_an_encrypted_store_what_they_said_before(store: Path, m
 def test_a_key_means_encrypted_or_refused(store: Path, medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every command refuses a plain store, and a new one is encrypted from the start."""
     before = digests(store)
-    for command in (*COMMANDS, ("rescore",), ("run", store.parent / "toy", "--model", "baseline/random")):
-        refused = medhelm(*command, "--store", store)
-        assert (refused.code, "is not encrypted, and MEDHELM_STORE_KEY is set" in refused.err) == (2, True), command
-        assert "`medhelm encrypt --store" in refused.err
+    run = ("run", store.parent / "toy", "--model", "baseline/random")
+    for command in (*COMMANDS, ("rescore",), run):
+        words = ("is not encrypted, and MEDHELM_STORE_KEY is set", "`medhelm encrypt --store")
+        assert_refused(medhelm(*command, "--store", store), *words)
     assert digests(store) == before
     new = store.parent / "new"
-    assert medhelm("run", store.parent / "toy", "--model", "baseline/random", "--store", new).code == 0
+    assert medhelm(*run, "--store", new).code == 0
     assert plain_files(new, *WORDS) == []
-    assert medhelm("leaderboard", "--store", new).code == 0
     monkeypatch.delenv(KEY_VARIABLE)
     lock_stores(monkeypatch)
-    assert medhelm("leaderboard", "--store", new).code == 4
-    assert medhelm("leaderboard", "--store", store).code == 0
+    assert [medhelm("leaderboard", "--store", place).code for place in (new, store)] == [4, 0]
 
 
 @pytest.mark.parametrize("has_key", [True, False])
@@ -117,14 +112,11 @@ def test_an_older_manifest_does_not_make_an_encrypted_store_a_plain_one(
     if not has_key:
         monkeypatch.delenv(KEY_VARIABLE)
     before = digests(store)
+    words = "MEDHELM_STORE_KEY is set" if has_key else "Restore the one that `medhelm encrypt` wrote"
     for command in (*COMMANDS, ("rescore",), ("run", store.parent / "toy", "--model", "baseline/random")):
-        refused = medhelm(*command, "--store", store)
-        words = "MEDHELM_STORE_KEY is set" if has_key else "Restore the one that `medhelm encrypt` wrote"
-        assert (refused.code, words in refused.err) == (2, True), (command, refused.err)
+        assert_refused(medhelm(*command, "--store", store), words)
     assert digests(store) == before
     if not has_key:
-        shutil.rmtree(store / "runs")
-        shutil.rmtree(store / "prompts")
         for open_cache in (Cache, CacheReader):
             with pytest.raises(StoreError, match=r"cache.sqlite is encrypted, and the store.json beside it says"):
                 open_cache(store / "cache.sqlite")
@@ -139,31 +131,14 @@ def test_processes_that_create_a_store_at_the_same_time_share_its_key(
     assert (tmp_path / "store" / "store.json").read_bytes() == first
 
 
-def test_finished_runs_are_continued_judged_and_scored_without_a_request(store: Path, medhelm: Medhelm) -> None:
-    encrypt_store(store, os.environ)
-    runs = [
-        (run["model"], run["benchmark"]) for run in medhelm("runs", "list", "--json", "--store", store).json["runs"]
-    ]
-    for folder in store.glob("runs/*/*"):
-        shutil.rmtree(folder)
-    port = (store.parent / "port").read_text()
-    url = f"http://127.0.0.1:{port}/v1"
-    models = [word for name in ("a", "b") for word in ("--model", f"openai/{name}@{url}")]
-    judges = [word for name in JUDGES for word in ("--judge", f"openai/{name}@{url}")]
-    benchmarks = [store.parent / name for name in ("toy", "grouped", "letters")]
-    done = medhelm("run", *benchmarks, *models, *judges, "--store", store, "--attempts", "1", "--json")
-    assert done.json["requests_sent"] <= 2  # one failed before, for each benchmark with letters
-    assert sorted((run["model"], run["benchmark"]) for run in done.json["runs"]) == sorted(runs)
-    assert medhelm("rescore", "--store", store).code in (0, 1)
-    assert plain_files(store, *WORDS) == []
-
-
+@pytest.mark.parametrize(("convert", "command"), [(encrypt_store, "encrypt"), (decrypt_store, "decrypt")])
 def test_an_interrupted_conversion_is_continued_wherever_it_ended(
-    store: Path, medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch
+    store: Path, medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch, convert: Any, command: str
 ) -> None:
     with without_key():
         board = medhelm(*COMMANDS[0], "--store", store).json
-    whole = len(list(conversion._text_files(Store(store)))) + 1  # and the cache
+    if convert is decrypt_store:
+        encrypt_store(store, os.environ)
     left = 0
 
     def failing(path: Path, **options: Any) -> Any:
@@ -174,39 +149,14 @@ def test_an_interrupted_conversion_is_continued_wherever_it_ended(
         return atomic_file(path, **options)
 
     monkeypatch.setattr(conversion, "atomic_file", failing)
-    for convert, command in ((encrypt_store, "medhelm encrypt"), (decrypt_store, "medhelm decrypt")):
-        for end in (0, 3, whole - 4):
-            left = end
-            with pytest.raises(StoreError, match=r"No space left.*repeat the command"):
-                convert(store, os.environ)
-            refused = medhelm("leaderboard", "--store", store)
-            assert refused.code == 2
-            assert f"`{command}`" in refused.err
-        left = 10**6
-        assert convert(store, os.environ).changed
-        with without_key() if convert is decrypt_store else nullcontext():
-            assert medhelm(*COMMANDS[0], "--store", store).json == board
-
-
-@pytest.mark.parametrize("convert", [encrypt_store, decrypt_store])
-def test_a_killed_conversion_leaves_nothing_in_the_folders_of_runs(
-    store: Path, monkeypatch: pytest.MonkeyPatch, convert: Any
-) -> None:
-    """Only the folder of the store, and those just below it, are cleared by every command."""
-    if convert is decrypt_store:
-        encrypt_store(store, os.environ)
-    made: list[Path] = []
-    make = work_folders.WorkFolder._make
-
-    def noting(work: work_folders.WorkFolder, parent: Path) -> None:
-        make(work, parent)
-        made.append(work.path)
-
-    monkeypatch.setattr(work_folders.WorkFolder, "_make", noting)
-    convert(store, os.environ)
-    inside = [path for path in made if path.is_relative_to(store)]
-    assert inside
-    assert {path.parent for path in inside} == {store}
+    for left in (0, 3, len(list(conversion._text_files(Store(store)))) - 3):  # noqa: B007 - read above
+        with pytest.raises(StoreError, match=r"No space left.*repeat the command"):
+            convert(store, os.environ)
+        assert_refused(medhelm("leaderboard", "--store", store), f"`medhelm {command}`")
+    left = 10**6
+    assert convert(store, os.environ).changed
+    with without_key() if convert is decrypt_store else nullcontext():
+        assert medhelm(*COMMANDS[0], "--store", store).json == board
 
 
 def test_a_wrong_or_missing_key_is_one_message_and_changes_nothing(
@@ -214,21 +164,11 @@ def test_a_wrong_or_missing_key_is_one_message_and_changes_nothing(
 ) -> None:
     encrypt_store(store, os.environ)
     before = digests(store)
-    for keys, code, words in (({}, 4, "key is missing"), ({KEY_VARIABLE: KEYS[1]}, 2, "with the key of fingerprint")):
-        monkeypatch.delenv(KEY_VARIABLE, raising=False)
-        for name, value in keys.items():
-            monkeypatch.setenv(name, value)
-        for command in (
-            *COMMANDS,
-            ("decrypt",),
-            ("encrypt",),
-            ("encrypt", "--new-key"),
-            ("rescore",),
-            ("purge", "--all", "--yes"),
-        ):
+    for key, code, words in (("", 4, "key is missing"), (KEYS[1], 2, "with the key of fingerprint")):
+        monkeypatch.setenv(KEY_VARIABLE, key)
+        for command in (COMMANDS[0], ("decrypt",), ("encrypt", "--new-key"), ("purge", "--all", "--yes")):
             done = medhelm(*command, "--store", store)
-            assert (done.code, done.out) == (code, ""), command
-            assert words in done.err
+            assert_refused(done, words, code=code)
             assert KEYS[1] not in done.err
     assert digests(store) == before
 
@@ -256,52 +196,34 @@ def test_a_key_in_the_store_or_a_store_in_use_is_refused(
     monkeypatch.setattr(conversion, "TIMEOUT_S", 0.1)
     with closing(sqlite3.connect(store / "cache.sqlite")) as reader:
         reader.execute("BEGIN").execute("SELECT count(*) FROM completions").fetchone()
-        busy = medhelm("encrypt", "--store", store)
-    assert busy.code == 2
-    assert "in use" in busy.err
-    assert medhelm("encrypt", "--store", store).code == 0
-    assert medhelm("decrypt", "--store", store).code == 0
+        assert_refused(medhelm("encrypt", "--store", store), "in use")
     (store / "key").write_text(KEYS[0])
     monkeypatch.delenv(KEY_VARIABLE)
     monkeypatch.setenv(f"{KEY_VARIABLE}_FILE", str(store / "key"))
-    inside = medhelm("encrypt", "--store", store)
-    assert (inside.code, "is inside the store" in inside.err) == (2, True)
+    assert_refused(medhelm("encrypt", "--store", store), "is inside the store")
     assert not [name for name, digest in before.items() if digests(store)[name] != digest and name != "cache.sqlite"]
 
 
 # --- damage -----------------------------------------------------------------------------------------------------------
 
 
-def flip(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
-def swap(path: Path, other: Path) -> None:
-    content = path.read_bytes()
-    path.write_bytes(other.read_bytes())
-    other.write_bytes(content)
-
-
-@pytest.mark.parametrize("damage", ["flipped", "truncated", "swapped", "plain"])
-def test_a_run_with_a_damaged_file_is_left_out_with_a_warning(damage: str, store: Path, medhelm: Medhelm) -> None:
-    plain = {path: path.read_bytes() for path in store.glob("runs/toy/*/records.parquet")}
+@pytest.mark.parametrize(("damage", "n"), [("flipped", 1), ("swapped", 2), ("plain", 1)])
+def test_a_run_with_a_damaged_file_is_left_out_with_a_warning(
+    damage: str, n: int, store: Path, medhelm: Medhelm
+) -> None:
+    first, second = sorted(store.glob("runs/toy/*/records.parquet"))
+    plain = first.read_bytes()
     encrypt_store(store, os.environ)
-    first, second = sorted(plain)
-    match damage:
-        case "flipped":
-            flip(first)
-        case "truncated":
-            first.write_bytes(first.read_bytes()[:-100])
-        case "swapped":
-            swap(first, second)
-        case _:
-            first.write_bytes(plain[first])
-    n = 2 if damage == "swapped" else 1
+    encrypted = first.read_bytes()
+    if damage == "swapped":
+        first.write_bytes(second.read_bytes())
+        second.write_bytes(encrypted)
+    else:
+        middle = len(encrypted) // 2
+        flipped = encrypted[:middle] + bytes([encrypted[middle] ^ 1]) + encrypted[middle + 1 :]
+        first.write_bytes(flipped if damage == "flipped" else plain)
     done = medhelm("leaderboard", "--format", "json", "--store", store)
     assert done.err.count("is left out") == n
-    assert "Traceback" not in done.err
     assert sum("toy" in model["benchmarks"] for model in done.json["models"]) == 2 - n
     listed = medhelm("runs", "list", "--json", "--store", store).json["runs"]
     assert sum(bool(run["problem"]) for run in listed) == n
@@ -330,24 +252,16 @@ REPORTED = "Mr. John Doe, who was admitted with chest pain"
 def test_what_a_server_reports_is_encrypted_and_never_a_sentence(tmp_path: Path, store_key: str) -> None:
     """It can repeat the prompt in the name of its model."""
     folder = create(tmp_path / "store").folder
-    named = Completion(
-        text="x", reported_model="model-of-a-server", fingerprint="fp_12345678", finish_reason="end_turn"
-    )
+    named = Completion(text="x", reported_model="model-of-a-server", fingerprint="fp_12345678", finish_reason="stop")
     said = Completion(text="y", reported_model=REPORTED, fingerprint=REPORTED * 9, finish_reason=REPORTED)
     assert all(text.startswith("sha256:") for text in (said.reported_model, said.fingerprint, said.finish_reason))
-    assert replace(said, text="z").reported_model == said.reported_model
-
-    async def put() -> None:
-        with Cache(folder / "cache.sqlite") as cache:
-            await cache.put(b"a" * 32, named, model="m")
-            await cache.put(b"b" * 32, said, model="m")
-
-    asyncio.run(put())
+    with Cache(folder / "cache.sqlite") as cache:
+        for digest, completion in ((b"a", named), (b"b", said)):
+            asyncio.run(cache.put(digest * 32, completion, model="m"))
     with Cache(folder / "cache.sqlite") as cache:
         assert [cache.get(digest * 32) for digest in (b"a", b"b")] == [named, said]
     content = b"".join(path.read_bytes() for path in folder.glob("cache.sqlite*"))
-    for text in ("model-of-a-server", "fp_1234567", "John", said.fingerprint):
-        assert text.encode() not in content
+    assert not any(text.encode() in content for text in ("model-of-a-server", "fp_1234567", "John", said.fingerprint))
 
 
 def test_rows_that_an_earlier_version_encrypted_are_read(
@@ -355,30 +269,15 @@ def test_rows_that_an_earlier_version_encrypted_are_read(
 ) -> None:
     """They hold what servers report as plain text."""
     folder = create(tmp_path / "store").folder
-    before = {place: name for place, name in SEALED.items() if name in (b"text", b"failure_message")}
     completion = Completion(text="x", reported_model="model-of-a-server", fingerprint="fp_1", finish_reason="stop")
-    refused = Completion(failure=Failure("provider", "refusal", "no"), reported_model="model-of-a-server")
     with monkeypatch.context() as patched, Cache(folder / "cache.sqlite") as cache:
+        before = {place: name for place, name in SEALED.items() if name in (b"text", b"failure_message")}
         patched.setattr("medhelm.models.cache.SEALED", before)
         asyncio.run(cache.put(b"a" * 32, completion, model="m"))
-        asyncio.run(cache.put(b"b" * 32, refused, model="m"))
     assert b"model-of-a-server" in b"".join(path.read_bytes() for path in folder.glob("cache.sqlite*"))
     with Cache(folder / "cache.sqlite") as cache:
-        assert [cache.get(digest * 32) for digest in (b"a", b"b")] == [completion, refused]
-        assert cache.damaged == set()
-    assert decrypt_store(folder, os.environ).completions == 2
-
-
-def test_damaged_rows_are_left_out_of_the_conversion(store: Path) -> None:
-    with closing(sqlite3.connect(store / "cache.sqlite")) as database, database:
-        database.execute("UPDATE completions SET text = 'other' WHERE rowid IN (1, 2) AND text IS NOT NULL")
-        database.execute("UPDATE completions SET input = 'many' WHERE rowid = 3")
-    done = encrypt_store(store, os.environ)
-    assert (done.completions, done.damaged) == (86, 3)
-    with closing(sqlite3.connect(store / "cache.sqlite")) as database, database:
-        database.execute("UPDATE completions SET output = 'many' WHERE rowid = 1")
-    back = decrypt_store(store, os.environ)
-    assert (back.completions, back.damaged) == (85, 1)
+        assert (cache.get(b"a" * 32), cache.damaged) == (completion, set())
+    assert decrypt_store(folder, os.environ).completions == 1
 
 
 # --- a new store ------------------------------------------------------------------------------------------------------

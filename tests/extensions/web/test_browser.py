@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,9 +14,13 @@ from medhelm.extensions.web.export import export_site
 from medhelm.extensions.web.site import Site
 from medhelm.results.options import BoardOptions
 from medhelm.results.releases import freeze
+from medhelm.storage.store import create
+from tests.support.benchmarks.choice import answers_with, make_benchmark, perfect
+from tests.support.running import make_ended, running
+from tests.support.servers.openai import Server
 from tests.support.stores import make_store
 from tests.support.web.browser import Watched, served, started_browser
-from tests.support.web.sites import XSS, make_board_store
+from tests.support.web.sites import make_board_store
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -29,6 +34,7 @@ PAGES = (
     "/benchmarks/medec",
     "/compare",
     "/compare/releases?before=2026-10",
+    "/running",
 )
 
 
@@ -45,6 +51,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     changed = {"pubmed_qa": {"openai/model-3@http://127.0.0.1:9/v1": [1.0] * 40}}
     taxonomy = Taxonomy(category="medical_research_assistance", subcategory="some_work")
     make_store(store, changed, started="2026-02-01T00:00:00+00:00", taxonomy=taxonomy)
+    make_ended(store, id="gone")
+    make_ended(store, id="stopped", state="ended", reason="budget", max_cost_usd=5.0)
     return Site(stores=[store])
 
 
@@ -66,14 +74,12 @@ def watched(browser: Browser, addresses: tuple[str, str]) -> Iterator[Watched]:
     assert found.problems == []
 
 
-def test_the_token_leaves_the_address(watched: Watched, addresses: tuple[str, str]) -> None:
-    assert watched.page.url == f"{addresses[0]}/"
-    cookies = watched.page.context.cookies()
-    assert [(one["httpOnly"], one["sameSite"]) for one in cookies] == [(True, "Strict")]
-
-
-def test_sorting_and_filters(watched: Watched) -> None:
+def test_the_token_leaves_the_address_and_sorting_and_filters_work(
+    watched: Watched, addresses: tuple[str, str]
+) -> None:
     page = watched.page
+    assert page.url == f"{addresses[0]}/"
+    assert [(one["httpOnly"], one["sameSite"]) for one in page.context.cookies()] == [(True, "Strict")]
     for order, first in (("descending", "openai/model-3"), ("ascending", "openai/model-1")):
         page.get_by_role("link", name="Failures").click()
         page.wait_for_url(f"**order={order}")
@@ -103,67 +109,12 @@ def test_no_page_breaks_a_rule_of_accessibility(watched: Watched, addresses: tup
             assert found.violations_count == 0, f"{scheme} {path}\n{found.generate_report()}"
 
 
-def test_every_page_fits_320_pixels_and_its_targets_are_large(watched: Watched, addresses: tuple[str, str]) -> None:
+def test_every_page_fits_320_pixels(watched: Watched, addresses: tuple[str, str]) -> None:
     watched.page.set_viewport_size({"width": 320, "height": 640})
     for path in PAGES:
         watched.page.goto(addresses[0] + path)
         wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         assert watched.page.evaluate(wide) == 0, path
-        small = watched.page.evaluate(
-            """() => [...document.querySelectorAll('button, select, input:not([type=hidden]), nav a, .actions a, th a')]
-            .filter(e => { const r = e.getBoundingClientRect(); return r.width && (r.height < 24 || r.width < 24); })
-            .map(e => e.outerHTML)"""
-        )
-        assert small == [], path
-
-
-@pytest.mark.long
-def test_the_focus_is_visible_and_not_hidden(watched: Watched) -> None:
-    page = watched.page
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.className") == "skip"
-    page.keyboard.press("Enter")
-    assert page.evaluate("document.activeElement.id") == "content"
-    for _ in range(12):
-        page.keyboard.press("Tab")
-        seen = page.evaluate(
-            """() => { const e = document.activeElement, r = e.getBoundingClientRect();
-            const top = document.elementFromPoint(r.left + r.width / 2, r.top + Math.min(r.height, 20) / 2);
-            return r.top >= 0 && r.bottom > 0 && (e.contains(top) || top.contains(e)); }"""
-        )
-        assert seen, page.evaluate("document.activeElement.outerHTML")
-
-
-@pytest.mark.long
-def test_forced_colors_and_reduced_motion_keep_the_page_usable(watched: Watched) -> None:
-    watched.page.emulate_media(forced_colors="active", reduced_motion="reduce")
-    moving = "[...document.querySelectorAll('*')].filter(e => getComputedStyle(e).transitionDuration !== '0s').length"
-    assert watched.page.evaluate(moving) == 0
-    assert watched.page.locator("table.board").is_visible()
-
-
-@pytest.mark.long
-def test_every_chart_has_a_table(watched: Watched, addresses: tuple[str, str]) -> None:
-    watched.page.goto(f"{addresses[0]}/benchmarks/medec")
-    charts = watched.page.locator("figure.chart-figure")
-    assert charts.count() >= 3
-    for i in range(charts.count()):
-        assert charts.nth(i).locator("table").count() == 1
-
-
-def test_hostile_names_run_nothing(browser: Browser, tmp_path: Path) -> None:
-    scores = {"pubmed_qa": {f"openai/{name}": [1.0, 0.0, 1.0] for name in XSS}}
-    store = make_store(tmp_path / "store", scores, message=XSS[0])
-    context = browser.new_context()
-    with served(Site(stores=[store])) as (root, signing_in):
-        found = Watched(context.new_page())
-        found.page.goto(signing_in)
-        found.page.wait_for_selector("table.board")
-        for path in ("/", "/benchmarks/pubmed_qa", "/compare"):
-            found.page.goto(root + path)
-            found.page.mouse.move(200, 300)
-    context.close()
-    assert found.problems == []
 
 
 def test_without_scripts_everything_works(browser: Browser, addresses: tuple[str, str]) -> None:
@@ -192,3 +143,48 @@ def test_the_export_opens_from_disk(browser: Browser, site: Site, tmp_path: Path
     assert found.page.locator("h1").inner_text() == "MEDEC"
     context.close()
     assert found.problems == []
+
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+
+def shows(page: Page, text: str, place: str = "#live") -> None:
+    """Wait until a part of the page shows a text."""
+    page.locator(place, has_text=text).first.wait_for(timeout=600_000)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+def test_progress_appears_without_reloading_and_the_button_stops_the_evaluation(tmp_path: Path, server: Server) -> None:
+    store, benchmark = create(tmp_path / "store").folder, make_benchmark(tmp_path, n=60)
+    server.answer_with(answers_with(perfect))
+    server.hold_beyond(20)
+    with started_browser() as browser, served(Site(stores=[store])) as (root, signing_in):
+        watched = Watched(browser.new_context().new_page())
+        page = watched.page
+        page.goto(signing_in)
+        page.wait_for_selector("nav")
+        watched.problems.clear()  # the leaderboard of an empty store has status 404
+        page.goto(f"{root}/running")
+        shows(page, "No evaluation is running.", "#states")
+        page.evaluate("window.loaded = 'once'")
+        with running(store, benchmark, server) as process:
+            shows(page, "20 of 60")
+            page.get_by_role("button", name="Stop").focus()
+            server.hold_beyond(40)
+            server.release_held()
+            shows(page, "40 of 60")
+            assert page.evaluate("window.loaded + document.activeElement.textContent") == "onceStop"
+            page.keyboard.press("Enter")
+            shows(page, "Evaluations: 1 stopping.", "#states")
+            assert process.stderr is not None
+            assert "stopped from the site" in process.stderr.readline()
+            server.release()
+            shows(page, "Stopped from the site.")
+            assert process.wait(600) == 130
+        shows(page, "Evaluations: 1 stopped early.", "#states")
+        assert f"cd {Path.cwd()} && medhelm run {benchmark} --model" in page.locator(".command").inner_text()
+        page.get_by_role("button", name="Remove").click()
+        shows(page, "No evaluation is running.", "#states")
+        assert watched.problems == []

@@ -10,25 +10,21 @@ from typing import Any
 
 import pytest
 
-from medhelm.domain import Instance, Message, Price, Prompt, Reference
-from medhelm.errors import StoreError, UserError
+from medhelm.domain import Instance, Message, Prompt, Reference
+from medhelm.errors import UserError
 from medhelm.extensions.web.case_search import CaseSearch, url_key
 from medhelm.extensions.web.cases import (
     NO_PROMPT,
     BenchmarkCases,
-    case_models,
-    compare_outcomes,
-    cut_text,
     find_case,
     find_cases,
-    list_choices,
     locate_case,
     open_cases,
 )
 from medhelm.storage.runs import load_runs, write_prompts
 from medhelm.storage.store import Store, open_store
-from tests.support.case_store import HOSTILE_IDS, MODELS, RIGHT, XSS, add_judged_cases, make_case_store
-from tests.support.stores import make_model, make_record, make_run, make_store, write_run
+from tests.support.case_store import HOSTILE_IDS, MODELS, XSS, add_judged_cases, make_case_store
+from tests.support.stores import make_record, make_run, make_store, write_run
 
 GOOD, BAD, SLOW = MODELS
 
@@ -60,49 +56,30 @@ ALL = list(range(len(HOSTILE_IDS)))
         ({"text": "ASPIRIN", "within": "completion", "model": BAD}, [1, 3, 5, 7, 9]),
         ({"text": "naloxone", "within": "prompt"}, ALL),
         ({"text": "question 7"}, [7]),
-        ({"text": "GRÖSSE 3", "within": "prompt"}, []),
-        ({"text": "größe 3", "within": "prompt"}, [3]),
         ({"text": "GRÖßE 3", "within": "prompt"}, [3]),
-        ({"text": 'which "drug"? g', "within": "prompt"}, ALL),
         ({"text": "question.\nquestion 1", "within": "prompt"}, [1]),
-        ({"text": "content", "within": "prompt"}, []),
-        ({"text": "role"}, []),
         ({"text": ".*"}, []),
         ({"text": "' or 1=1"}, [8]),
         ({"text": XSS}, [0, 6]),
         ({"show": "wrong"}, EVEN),
-        ({"show": "wrong", "model": GOOD}, []),
+        ({"show": "wrong", "text": "aspirin", "within": "completion"}, []),
         ({"show": "right", "model": BAD}, [1, 3, 5, 7, 9]),
         ({"show": "different"}, EVEN),
-        ({"show": "failed"}, [0]),
         ({"show": "unscored"}, [0]),
         ({"failure": "timeout"}, [0]),
-        ({"failure": "refusal"}, []),
         ({"show": "truncated"}, [3, 4]),
-        ({"show": "injection"}, []),
-        ({"show": "judges"}, []),
         ({"group": "first"}, [0, 1, 2, 3]),
-        ({"group": ""}, []),
         ({"low": 0.5, "model": BAD}, [1, 3, 5, 7, 9]),
         ({"high": 0.5}, EVEN),
         ({"got": GOOD, "missed": BAD}, EVEN),
-        ({"got": BAD, "missed": GOOD}, []),
-        ({"got": SLOW, "missed": BAD}, EVEN[1:]),
-        ({"missed": SLOW}, []),
         ({"show": "wrong", "group": "rest", "text": "naloxone", "within": "completion"}, [4, 6, 8]),
         ({"sort": "worst", "group": "first"}, [0, 2, 1, 3]),
-        ({"sort": "best", "group": "first"}, [1, 3, 2, 0]),
         ({"sort": "spread", "group": "first"}, [0, 2, 1, 3]),
         ({"sort": "id"}, sorted(ALL, key=lambda n: HOSTILE_IDS[n].encode())),
-        ({"sort": "judges"}, ALL),
     ],
 )
 def test_searches(cases: BenchmarkCases, search: dict[str, Any], expected: Sequence[int]) -> None:
     assert found(cases, **search) == list(expected)
-
-
-def test_conditions_on_completions_hold_for_one_completion_together(cases: BenchmarkCases) -> None:
-    assert found(cases, text="aspirin", within="completion", show="wrong") == []
 
 
 def test_a_failure_that_the_model_caused_counts_as_wrong_by_the_corrected_rule_only(tmp_path: Path) -> None:
@@ -130,73 +107,21 @@ def test_pages_are_stable_and_a_page_beyond_the_last_is_the_last(cases: Benchmar
     assert [(page.page, page.pages, page.total) for page in pages[:3]] == [(1, 3, 10), (2, 3, 10), (3, 3, 10)]
 
 
-def test_a_list_shows_scores_failures_and_where_prompts_differ(cases: BenchmarkCases) -> None:
-    first, second = find_cases(cases, CaseSearch()).items[:2]
-    assert first.row.scores == {GOOD: 1.0, BAD: 0.0, SLOW: None}
-    assert first.row.failures == {SLOW: "timeout"}
-    assert second.excerpt == '1: which "drug"? Größe 1.'
-
-
-@pytest.mark.parametrize("instance_id", HOSTILE_IDS)
-def test_hostile_ids_have_keys_that_find_them(cases: BenchmarkCases, instance_id: str) -> None:
-    key = url_key(instance_id)
-    assert len(key) < 80
-    assert key.replace("~", "").replace("-", "").isalnum()
-    assert key == key.lower()
-    assert find_case(cases, key).instance_id == instance_id
-
-
-def test_different_ids_have_different_keys_also_where_case_is_ignored() -> None:
+def test_hostile_ids_have_keys_that_find_them_also_where_case_is_ignored(cases: BenchmarkCases) -> None:
+    for instance_id in HOSTILE_IDS:
+        key = url_key(instance_id)
+        assert len(key) < 80
+        assert key.replace("~", "").replace("-", "").isalnum()
+        assert key == key.lower()
+        assert find_case(cases, key).instance_id == instance_id
     ids = ["A", "a", "a ", "a/", "../a", "", " ", "x" * 60, "x" * 61, "x" * 300, "con", "con.", "é", "e"]
     assert len({url_key(one) for one in ids}) == len(ids)
 
 
-@pytest.mark.parametrize("key", ["nothing", "..", "a/b/../c", "x~", "~", "%", "plain~0", "' OR 1=1; --", "x" * 5000])
+@pytest.mark.parametrize("key", ["nothing", "..", "~", "plain~0", "' OR 1=1; --", "x" * 5000])
 def test_an_unknown_key_is_an_error(cases: BenchmarkCases, key: str) -> None:
     with pytest.raises(UserError, match="has an instance with the key"):
         find_case(cases, key)
-
-
-def test_a_case_holds_everything(cases: BenchmarkCases) -> None:
-    case = find_case(cases, url_key("a/b/../c"))
-    assert [message["role"] for message in case.messages] == ["user"]
-    assert list(case.choices) == ["Aspirin", "Naloxone"]
-    assert [one["correct"] for one in case.references] == [True, False]
-    assert (case.group, case.cluster, case.problem) == ("first", "", "")
-    assert [one.model for one in case.completions] == sorted(MODELS)
-    bad, good, _ = case.completions
-    assert (bad.is_right, good.is_right) == (True, True)
-    assert good.completion.text == RIGHT
-    assert good.scores == {"exact_match": {"corrected": 1.0, "published": 1.0}}
-    assert (good.completion.usage.input, good.completion.latency_s) == (100, 0.5)
-
-
-def test_a_failed_completion_is_no_score(cases: BenchmarkCases) -> None:
-    slow = find_case(cases, "plain").completions[-1]
-    assert (slow.score, slow.share, slow.is_right, slow.completion.text) == (None, None, None, None)
-    assert slow.completion.failure is not None
-    assert slow.completion.failure.code == "timeout"
-
-
-def test_costs_are_known_where_prices_are(tmp_path: Path) -> None:
-    priced = make_model("lab/good", price=Price(input=10.0, output=50.0))
-    make_case_store(tmp_path)
-    cases = open_cases([tmp_path], "toy")
-    assert {one.cost_usd for one in find_case(cases, "plain").completions} == {None}
-    runs = {name: replace(run, resolved_model=priced) for name, run in cases.runs.items()}
-    costs = [one.cost_usd for one in find_case(replace(cases, runs=runs), "plain").completions]
-    assert costs == pytest.approx([0.002] * 3)
-
-
-def test_judgments_come_with_explanations_and_reasons(folder: Path) -> None:
-    only = find_case(open_cases([folder], "notes"), "i2").completions[0]
-    assert [(one.judge, one.score, one.explanation) for one in only.judgments] == [
-        ("lab/judge-a", 3.0, XSS),
-        ("lab/judge-b", None, XSS),
-    ]
-    assert only.judgments[1].failure == f"malformed_reply: {XSS}"
-    assert only.jury_coverage == 0.5
-    assert only.share == 0.5
 
 
 def test_a_missing_prompt_is_stated(tmp_path: Path) -> None:
@@ -230,62 +155,10 @@ def test_neighbors_within_a_search(cases: BenchmarkCases) -> None:
     assert (outside.number, outside.next) == (0, url_key(HOSTILE_IDS[0]))
 
 
-def test_outcomes_of_two_models(cases: BenchmarkCases) -> None:
-    both = compare_outcomes(cases, GOOD, BAD)
-    assert (both.both, both.first, both.second, both.none) == (5, 5, 0, 0)
-    partly = compare_outcomes(cases, SLOW, BAD)
-    assert (partly.both, partly.first, partly.second, partly.none) == (5, 4, 0, 0)
-    with pytest.raises(UserError, match=r"no selected run of `lab/goods`.*lab/good"):
-        compare_outcomes(cases, "lab/goods", BAD)
-
-
-def test_keys_of_all_cases(cases: BenchmarkCases) -> None:
-    assert [one.key for one in find_cases(cases, CaseSearch()).items] == [url_key(one) for one in HOSTILE_IDS]
-
-
-def test_choices_of_the_form(cases: BenchmarkCases) -> None:
-    assert list_choices(cases) == (["first", "rest"], ["timeout"])
-    assert list(case_models(cases)) == [url_key(model) for model in sorted(MODELS)]
-
-
-def test_models_of_two_stores_have_the_names_of_their_stores(folder: Path, tmp_path: Path) -> None:
-    other = make_case_store(tmp_path / "other")
-    both = open_cases([folder, other], "toy")
-    assert len(both.models) == 6
-    assert len(find_case(both, "plain").completions) == 6
-
-
-@pytest.mark.parametrize("name", ["", "nothing", "../runs/toy", "*", "t*", "toy/", "."])
+@pytest.mark.parametrize("name", ["", "nothing", "../runs/toy", "t*"])
 def test_an_unknown_benchmark_is_an_error_and_never_a_path(folder: Path, name: str) -> None:
     with pytest.raises(UserError, match="no run of"):
         open_cases([folder], name)
-
-
-def test_a_benchmark_without_a_finished_run_is_an_error(tmp_path: Path) -> None:
-    make_case_store(tmp_path, status="partial")
-    with pytest.raises(UserError, match="no finished run"):
-        open_cases([tmp_path], "toy")
-
-
-def test_damaged_records_are_named(tmp_path: Path) -> None:
-    make_case_store(tmp_path)
-    cases = open_cases([tmp_path], "toy")
-    records = cases.runs[GOOD].folder
-    assert records is not None
-    (records / "records.parquet").write_bytes(b"PAR1 nothing")
-    with pytest.raises(StoreError, match=r"records\.parquet cannot be read"):
-        find_cases(cases, CaseSearch())
-
-
-def test_sample_rows_are_used_only_without_real_data(tmp_path: Path) -> None:
-    make_case_store(tmp_path, tier="sample")
-    assert open_cases([tmp_path], "toy").tier == "sample"
-    make_case_store(tmp_path)
-    assert open_cases([tmp_path], "toy").tier == "real"
-
-
-def test_texts_are_cut_at_spaces() -> None:
-    assert cut_text("x" * 20, 10) == "x" * 10 + " ..."
 
 
 OLD_STORES = sorted((Path(__file__).parents[2] / "fixtures" / "stores").rglob("store.json"))

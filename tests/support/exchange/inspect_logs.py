@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ def installed(folder: Path) -> Path:
     Its entry points are those of `pyproject.toml`, whatever was there when the environment was made.
     """
     place = folder / f"medhelm-{medhelm.__version__}.dist-info"
-    place.mkdir(parents=True)
+    place.mkdir(parents=True, exist_ok=True)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     points = [f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in named.items())
               for group, named in project["entry-points"].items()]  # fmt: skip
@@ -48,10 +49,9 @@ def environment(folder: Path) -> dict[str, str]:
     }
 
 
-def evaluated(folder: Path, *arguments: str) -> dict[str, Any]:
-    """Ask tasks with the scripted model; logs go to FOLDER/logs. Returns: what `inspect_side` saw."""
-    command = [sys.executable, str(SIDE), str(folder / "logs"), *arguments]
-    process(folder, *command)
+def evaluated(folder: Path, tasks: Sequence[str], parameters: dict[str, Any], **options: int) -> dict[str, Any]:
+    """Ask tasks with the scripted model; logs go to FOLDER/logs. Returns: what the program saw."""
+    process(folder, sys.executable, str(SIDE), str(folder / "logs"), json.dumps([tasks, parameters, options]))
     seen: dict[str, Any] = json.loads((folder / "logs" / "seen.json").read_text(encoding="utf-8"))
     return seen
 

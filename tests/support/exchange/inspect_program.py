@@ -1,6 +1,8 @@
 """Run our tasks in Inspect with the scripted model, as a program, and write logs.
 
-    python inspect_side.py FOLDER TASK... [-T NAME=VALUE]... [--epochs N] [--limit N]
+    python inspect_program.py FOLDER ASKED
+
+ASKED is JSON: tasks, their parameters, and options of Inspect's own.
 
 What was asked, and what Inspect itself reads in its logs, goes to FOLDER/seen.json. It is a process of its own because
 Inspect's modules give warnings, and because it finds tasks by entry points.
@@ -10,7 +12,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,36 +65,11 @@ def scripted() -> type[ModelAPI]:
     return Scripted
 
 
-def arguments(given: Iterable[str]) -> tuple[list[str], dict[str, Any], dict[str, Any]]:
-    """Tasks, their parameters, and options of Inspect's own: `--epochs N`, `--limit N`."""
-    tasks: list[str] = []
-    parameters: dict[str, Any] = {}
-    options: dict[str, Any] = {}
-    rest = iter(given)
-    for one in rest:
-        if one == "-T":
-            name, _, value = next(rest).partition("=")
-            parameters[name] = int(value) if value.isdecimal() else value
-        elif one.startswith("--"):
-            options[one.removeprefix("--")] = int(next(rest))
-        else:
-            tasks.append(one)
-    return tasks, parameters, options
-
-
 def seen(logs: Sequence[EvalLog]) -> dict[str, Any]:
-    """Task -> instances and numbers, as Inspect has them."""
+    """Task -> numbers, as Inspect has them."""
     return {
         log.eval.task: {
             "status": log.status,
-            "samples": {
-                str(sample.id): {
-                    "completion": sample.output.completion,
-                    "error": sample.error.message if sample.error else None,
-                    "scores": sample.scores["medhelm"].value if sample.scores else None,
-                }
-                for sample in log.samples or ()
-            },
             "results": {
                 score.name: {
                     **{name.rpartition("_")[2]: one.value for name, one in score.metrics.items()},
@@ -106,19 +83,19 @@ def seen(logs: Sequence[EvalLog]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    folder, *given = sys.argv[1:]
-    names, chosen, own = arguments(given)
+    folder, asked = sys.argv[1:]
+    names, parameters, options = json.loads(asked)
     done = evaluate(
         names,
         model="scripted/model",
-        task_args=chosen,
+        task_args=parameters,
         log_dir=folder,
         display="log",  # "none" lays out a table of all tasks that is never shown, for most of the time
         max_tasks=4,
         log_realtime=False,
         log_level="error",
         adaptive_connections=False,
-        **own,
+        **options,
     )
     content = {"asked": ASKED, "tasks": seen(done)}
     Path(folder, "seen.json").write_text(json.dumps(content), encoding="utf-8")

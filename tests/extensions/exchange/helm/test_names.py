@@ -1,17 +1,31 @@
-"""Names in HELM's files."""
+"""Names in HELM's files, the files for `helm-summarize`, and lists that are written piece by piece."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from medhelm.benchmarks.suites import load_suite
-from medhelm.extensions.exchange.helm.export import scenario_of
+from medhelm.extensions.exchange.helm.export import (
+    ALL_BENCHMARKS,
+    GENERAL_METRICS,
+    benchmark_entry,
+    metric_entry,
+    scenario_of,
+    write_models,
+    write_schema,
+)
+from medhelm.extensions.exchange.helm.folders import json_list
 from medhelm.extensions.exchange.helm.reader import (
     is_known,
-    judge_names,
     main_split,
     metric_name,
-    metric_spec,
     model_names,
     run_name,
     scenario_class,
@@ -25,57 +39,87 @@ def test_helm_has_every_benchmark_of_the_suite() -> None:
     assert len({scenario_class(scenario) for scenario in scenarios}) == 37
 
 
-@pytest.mark.parametrize(
-    ("metric", "scenario", "name"),
-    [
-        ("exact_match", "pubmed_qa", "exact_match"),
-        ("jury", "medi_qa", "medi_qa_accuracy"),
-        ("jury", "chw_care_plan", "chw_care_plan_accuracy"),
-        ("jury", "ours", "jury_score"),
-        ("medcalc_accuracy", "medcalc_bench", "medcalc_bench_accuracy"),
-        ("medec_flag_accuracy", "medec", "medec_error_flag_accuracy"),
-        ("sql_execution_accuracy", "ehr_sql", "ehr_sql_execution_accuracy"),
-        ("icd_f1", "mimiciv_billing_code", "mimiciv_billing_code_f1"),
-        ("bertscore", "aci_bench", "BERTScore-F"),
-        ("something_else", "ours", "something_else"),
-    ],
-)
-def test_metrics_have_the_names_of_helms_schema(metric: str, scenario: str, name: str) -> None:
-    assert metric_name(metric, scenario) == name
-
-
-def test_unknown_classes_have_names_that_match_no_class() -> None:
-    assert scenario_class("ours") == "medhelm.benchmarks.ours"
-    assert metric_spec("numeric_tolerance")["class_name"] == "medhelm.scoring.metrics.numeric_tolerance"
-    assert metric_spec("medcalc_accuracy")["class_name"].startswith("helm.benchmark.metrics.")
+def test_metrics_have_the_names_of_helms_schema() -> None:
+    asked = {("jury", "medi_qa"), ("jury", "ours"), ("bertscore", "aci_bench"), ("something_else", "ours")}
+    names = {"medi_qa_accuracy", "jury_score", "BERTScore-F", "something_else"}
+    assert {metric_name(metric, scenario) for metric, scenario in asked} == names
 
 
 def test_only_medmcqa_reports_its_validation_split() -> None:
     assert {s for e in load_suite() if main_split(s := scenario_of(e.name)) != "test"} == {"med_mcqa"}
 
 
-@pytest.mark.parametrize(
-    ("asked", "name"),
-    [
-        ({"model": "openai/gpt-4o"}, "ehrshot:model=openai_gpt-4o"),
-        ({"group": "guo_icu", "model": "m/x"}, "ehrshot:subject=guo_icu,model=m_x"),
-        ({"max_eval_instances": 10, "model": "m/x"}, "ehrshot:max_eval_instances=10,model=m_x"),
-        ({"model": 'a/../b:c,d*e?f#g%h"<>|\x00\n'}, "ehrshot:model=a_.._b:c_d_e_f_g_h______"),
-    ],
-)
-def test_run_names(asked: dict[str, str], name: str) -> None:
-    assert run_name("ehrshot", **asked) == name
-
-
-def test_a_long_name_is_truncated_for_file_systems() -> None:
+def test_run_names_are_names_of_folders() -> None:
+    assert run_name("ehrshot", group="guo_icu", model="m/x") == "ehrshot:subject=guo_icu,model=m_x"
+    assert run_name("x", model='a/../b:c,d*e?f#g%h"<>|\x00\n') == "x:model=a_.._b:c_d_e_f_g_h______"
     assert len(run_name("x" * 150, model="m" * 150)) == 200
 
 
 def test_models_lose_their_address_and_keep_unique_names() -> None:
     names = model_names(["openai/m@http://10.0.0.1:1/v1", "openai/m@http://10.0.0.1:1/v2", "qwen", "hf/a/b"])
     assert list(names.values()) == ["hf/a/b", "openai/m", "openai/m-2", "medhelm/qwen"]
-    assert model_names(["openai/m@http://10.0.0.1:1/v1"]) == {"openai/m@http://10.0.0.1:1/v1": "openai/m"}
 
 
-def test_judges_go_by_short_names_of_their_own() -> None:
-    assert list(judge_names(["a/x", "b/x", "c/y@http://h/v1"]).values()) == ["x", "x-2", "y"]
+METRICS = [
+    metric_entry("exact_match", "EM", "Right or not.", lower_is_better=False),
+    metric_entry("error", "Error", "Less is better.", lower_is_better=True),
+    metric_entry("length", "Length", "Describes."),
+]
+
+
+def test_a_benchmark_can_have_the_name_of_its_category_and_a_metric_no_direction(tmp_path: Path) -> None:
+    benchmarks = [
+        (category, benchmark_entry(name, title="Toy", description="", task="", main_metric="exact_match", split="test"))
+        for name, category in (("play", "play"), ("toy", "play"), ("work", "work"))
+    ]
+    write_schema(tmp_path / "schema.yaml", benchmarks, METRICS)
+    schema = yaml.safe_load((tmp_path / "schema.yaml").read_text(encoding="utf-8"))
+    names = [group["name"] for group in schema["run_groups"]]
+    assert len(names) == len(set(names))
+    below = {group["name"]: group["subgroups"] for group in schema["run_groups"] if "subgroups" in group}
+    assert below[ALL_BENCHMARKS] == ["category_play", "category_work"]
+    assert below["category_play"] == ["play", "toy"]
+    directions = {metric["name"]: metric.get("lower_is_better") for metric in schema["metrics"]}
+    assert [directions[name] for name in ("exact_match", "error", "length")] == [False, True, None]
+    assert set(directions) == {*GENERAL_METRICS, "exact_match", "error", "length"}
+
+
+@pytest.mark.parametrize("names", [[], ["openai/a: b", "no", "- dash/#x", "1/2"]])
+def test_models_are_listed_by_name(tmp_path: Path, names: list[str]) -> None:
+    write_models(tmp_path / "prod_env" / "model_metadata.yaml", names)
+    found = yaml.safe_load((tmp_path / "prod_env" / "model_metadata.yaml").read_text(encoding="utf-8"))["models"]
+    assert [model["name"] for model in found] == [model["display_name"] for model in found] == names
+    assert all(model["tags"] == ["TEXT_MODEL_TAG"] for model in found)
+
+
+TEXTS = st.text(max_size=20)
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**9), 10**9)
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | NUMBERS | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all examples."""
+    return tmp_path_factory.mktemp("lists")
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    entries=st.lists(VALUES, max_size=3),
+    around=st.dictionaries(TEXTS.filter(lambda name: name != "states"), VALUES, max_size=2),
+)
+def test_a_list_inside_an_object_is_written_like_json_dumps(
+    folder: Path, entries: list[Any], around: dict[str, Any]
+) -> None:
+    path = folder / "object.json"
+    after = {f"after {name}": value for name, value in around.items()}
+    with json_list(path, around, "states", after) as add:
+        for entry in entries:
+            add(json.dumps(entry, indent=2))
+    whole = {**around, "states": entries, **after}
+    assert json.loads(path.read_text(encoding="utf-8")) == whole
+    assert not entries or path.read_text(encoding="utf-8") == json.dumps(whole, indent=2)

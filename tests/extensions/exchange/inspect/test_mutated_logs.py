@@ -6,6 +6,7 @@ import copy
 import json
 import random
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -67,37 +68,26 @@ def mutated(content: Any, rng: random.Random) -> Any:
     return content
 
 
-LOG, SAMPLES = "log.json", "samples_t_2026-01-01T00-00-00.1.jsonl"
-
-
 @pytest.mark.parametrize(
-    ("documents", "name", "read", "n"),
+    ("known", "name", "read"),
     [
-        (inspect_logs, LOG, read_inspect_log, 100),
-        (lm_eval_rows, SAMPLES, read_lm_eval_samples, 200),
-        pytest.param(inspect_logs, LOG, read_inspect_log, 300, marks=pytest.mark.long),
-        pytest.param(lm_eval_rows, SAMPLES, read_lm_eval_samples, 1500, marks=pytest.mark.long),
+        (inspect_logs(), "log.json", read_inspect_log),
+        (lm_eval_rows(), "samples_t_2026-01-01T00-00-00.1.jsonl", read_lm_eval_samples),
     ],
+    ids=["inspect", "lm-eval"],
 )
 def test_a_mutated_file_gives_a_run_or_a_data_error(
-    tmp_path: Path, documents: Callable[[], list[Any]], name: str, read: Callable[[Path], ImportedRun], n: int
+    tmp_path: Path, known: list[Any], name: str, read: Callable[[Path], ImportedRun]
 ) -> None:
-    rng = random.Random(0)
-    known = documents()
-    runs = reasons = 0
-    for _ in range(n):
-        path = tmp_path / name
+    rng, path = random.Random(0), tmp_path / name
+    runs: list[ImportedRun] = []
+    for _ in range(150):
         path.write_text(json.dumps(mutated(rng.choice(known), rng)), encoding="utf-8")
-        try:
-            run = read(path)
-        except DataError as error:
-            reasons += 1
-            assert str(error)
-        else:
-            runs += 1
-            ids = [one.id for one in run.instances]
-            assert len(set(ids)) == len(ids)
-            assert set(run.completions) == set(ids)
-            assert all(set(own) <= set(ids) for own in run.scores.values())
-    assert runs > n / 3
-    assert reasons > 0
+        with suppress(DataError):
+            runs.append(read(path))
+    assert 150 / 3 < len(runs) < 150
+    for run in runs:
+        ids = [one.id for one in run.instances]
+        assert len(set(ids)) == len(ids)
+        assert set(run.completions) == set(ids)
+        assert all(set(scores) <= set(ids) for scores in run.scores.values())

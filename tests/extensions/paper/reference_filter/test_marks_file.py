@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from medhelm.domain import Failure, RunStatus
-from medhelm.errors import StoreError, StoreFullError
+from medhelm.errors import StoreError
 from medhelm.extensions.paper.reference_filter.report import (
     REFERENCE_VERDICTS,
     ReferenceMark,
@@ -49,10 +48,8 @@ def mark(answers: str) -> ReferenceMark:
         ("n", "kept"),
         ("yn", "unknown"),
         ("y-", "unknown"),
-        ("yy", "set_aside"),
         ("nny", "kept"),
         ("yy-", "set_aside"),
-        ("yn-", "unknown"),
         ("yynn", "unknown"),
     ],
 )
@@ -123,7 +120,7 @@ def test_stopped_marks_do_not_take_the_place_of_complete_ones(store: Store) -> N
 
 @pytest.mark.parametrize(
     "content",
-    ["", "[]", "{}", '{"judges": ["a"], "by_instance": {}}', '{"judges": [], "by_instance": {"q": {"opinions": [1]}}}'],
+    ["", "{}", '{"judges": [], "by_instance": {"q": {"opinions": [1]}}}'],
 )
 def test_a_damaged_file_is_named(store: Store, content: str) -> None:
     path = marks_file(store, "toy", "b" * 64, "d" * 64)
@@ -131,18 +128,3 @@ def test_a_damaged_file_is_named(store: Store, content: str) -> None:
     path.write_text(content, encoding="utf-8")
     with pytest.raises(StoreError, match=rf"{path.name} is damaged .*Remove it"):
         stored(store)
-
-
-def test_a_full_disk_is_said_and_leaves_the_older_marks(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write_marks(store, marks())
-    assert path is not None
-
-    def full(self: Path, target: Path) -> Path:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises(StoreFullError, match="cannot be written: No space left"):
-        write_marks(store, marks(judges=("j0",)))
-    monkeypatch.undo()
-    assert stored(store) == marks()
-    assert [file.name for file in path.parent.iterdir()] == [path.name]

@@ -28,13 +28,10 @@ def test_charts_are_files(client: TestClient) -> None:
     assert client.get("/benchmarks/medec/charts/failures.csv").status_code == 200
     for path in ("medec/charts/nothing.svg", "medqa/charts/scores.svg", "nothing/charts/scores.svg"):
         assert client.get(f"/benchmarks/{path}").status_code == 404
-
-
-def test_a_benchmark_without_runs_says_how_to_make_one(client: TestClient) -> None:
     assert "medhelm run med_qa" in client.get("/benchmarks/med_qa").text
 
 
-@pytest.mark.parametrize("name", ["nothing", "..", "%2e%2e%2fpubmed_qa", "pubmed_qa%00", "x" * 300, "<script>"])
+@pytest.mark.parametrize("name", ["..", "%2e%2e%2fpubmed_qa", "pubmed_qa%00", "<script>"])
 def test_an_unknown_benchmark_is_not_found(client: TestClient, name: str) -> None:
     found = client.get(f"/benchmarks/{name}")
     assert found.status_code == 404 or found.url.path == "/"
@@ -51,24 +48,15 @@ def test_texts_of_benchmarks_that_are_not_public_can_be_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = scored_run("wards", "openai/a", [1.0, 0.0], groups={CANARY: {"corrected": 0.5, "n": 2}})
-    records = [replace(make_record(n, group=CANARY), scores=(exact(n % 2),)) for n in range(2)]
+    scores = [Score(metric="exact_match", rule="corrected", value=n) for n in range(2)]
+    records = [replace(make_record(n, group=CANARY), scores=(scores[n],)) for n in range(2)]
     store = write_run(tmp_path, run, records).folder.parents[2]  # type: ignore[union-attr]
     baseline = ConstantBaseline(answer=CANARY, share=0.5, values={"corrected": 0.5, "published": 0.5})
     monkeypatch.setattr("medhelm.results.leaderboard.read_baseline", lambda _: baseline)
     text = make_client(store).get("/benchmarks/wards").text
     assert text.count(CANARY) > 2
+    assert Site(stores=[store], with_text=False).shows_text_of("pubmed_qa")
     hidden = make_client(store, with_text=False)
     for path in ("", "leaderboard.json", "benchmarks", "benchmarks/wards", "benchmarks/wards/cases"):
         assert CANARY not in hidden.get(f"/{path}").text, path
     assert hidden.get("/benchmarks/wards/charts/subgroups.csv").status_code == 404
-
-
-def exact(value: float) -> Score:
-    return Score(metric="exact_match", rule="corrected", value=value)
-
-
-def test_a_benchmark_without_a_definition_counts_as_private(tmp_path: Path) -> None:
-    site = Site(stores=[tmp_path], with_text=False)
-    assert site.access_of("wards") == "private"
-    assert not site.shows_text_of("wards")
-    assert site.shows_text_of("pubmed_qa")

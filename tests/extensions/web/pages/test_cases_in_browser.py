@@ -1,4 +1,4 @@
-"""Cases in a real browser: hostile texts do not run, keys lead to neighbors, narrow windows, accessibility."""
+"""Cases in a real browser: hostile texts do not run, pages fit narrow windows and are accessible."""
 
 from __future__ import annotations
 
@@ -62,41 +62,9 @@ def test_hostile_texts_and_ids_do_not_run(opened: tuple[Browser, str, str]) -> N
 
 
 @pytest.mark.long
-def test_arrow_keys_lead_to_neighbors_except_in_fields(opened: tuple[Browser, str, str]) -> None:
-    with signed_in(opened) as (page, problems):
-        page.goto("/benchmarks/toy/cases/plain?show=wrong")
-        page.keyboard.press("ArrowRight")
-        page.wait_for_url(f"**/cases/{url_key('..')}?show=wrong")
-        page.keyboard.press("ArrowLeft")
-        page.wait_for_url("**/cases/plain?show=wrong")
-        page.keyboard.press("ArrowLeft")
-        page.locator("#a").focus()
-        page.keyboard.press("ArrowRight")
-        page.wait_for_timeout(100)
-        assert "/cases/plain" in page.url
-        assert problems == []
-
-
-def test_a_search_is_made_by_form_and_leads_to_a_case_and_back(opened: tuple[Browser, str, str]) -> None:
-    with signed_in(opened) as (page, problems):
-        page.goto("/benchmarks/toy/cases")
-        page.get_by_label("Text", exact=True).fill("question 4")
-        page.get_by_role("button", name="Search").click()
-        page.wait_for_url("**/cases?text=question+4*")
-        assert page.get_by_role("status").inner_text() == "1 case found"
-        page.get_by_role("link", name="line break tab").click()
-        assert "1 of 1 (this search)" in page.locator(".crumbs").inner_text()
-        page.get_by_role("link", name="Cases found of Toy").click()
-        assert page.get_by_label("Text", exact=True).input_value() == "question 4"
-        assert problems == []
-
-
-@pytest.mark.parametrize(("width", "scheme"), [(320, "light"), (1000, "dark")])
-@pytest.mark.long
-def test_pages_are_accessible_and_fit(opened: tuple[Browser, str, str], width: int, scheme: str) -> None:
+def test_pages_are_accessible_and_fit(opened: tuple[Browser, str, str]) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
-    viewport = {"width": width, "height": 900}
-    with signed_in(opened, viewport=viewport, color_scheme=scheme) as (page, _):
+    with signed_in(opened, viewport={"width": 320, "height": 900}) as (page, _):
         for address in PAGES:
             page.goto(address)
             assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
@@ -104,8 +72,3 @@ def test_pages_are_accessible_and_fit(opened: tuple[Browser, str, str], width: i
             assert found.response["passes"], "axe looked at nothing"
             violations = found.response["violations"]
             assert [(one["id"], one["nodes"][0]["html"][:200]) for one in violations] == []
-            small = page.evaluate(
-                "[...document.querySelectorAll('main button, main select, main input:not([type=hidden])')]"
-                ".filter(one => one.getBoundingClientRect().height < 24).length"
-            )
-            assert small == 0

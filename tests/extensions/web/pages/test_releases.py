@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 import shutil
@@ -19,7 +18,7 @@ from medhelm.extensions.web.site import Site
 from medhelm.results.options import BoardOptions
 from medhelm.results.releases import freeze
 from medhelm.storage.releases import board_bytes
-from tests.support.cli import Medhelm
+from tests.support.cli import Medhelm, assert_refused
 from tests.support.stores import make_store
 from tests.support.web.sites import make_board_store, make_client
 
@@ -73,23 +72,9 @@ def test_the_latest_release_is_compared_with_the_store_first(client: TestClient)
     assert 'href="/compare/releases"' in client.get("/compare").text
 
 
-def test_a_run_that_is_gone_is_named_as_the_reason(store: Path, tmp_path: Path) -> None:
-    copied = tmp_path / "store"
-    shutil.copytree(store, copied)
-    release = json.loads((copied / "releases" / "2026-10" / "release.json").read_text(encoding="utf-8"))
-    before = next(one for one in release["bases"] if (one["model"], one["benchmark"]) == (MODEL, "pubmed_qa"))
-    for file in copied.glob("runs/pubmed_qa/*/run.json"):
-        if json.loads(file.read_text(encoding="utf-8")).get("id", before["run_id"]) == before["run_id"]:
-            shutil.rmtree(file.parent)
-    (change,) = make_client(copied).get("/api/releases/compare?before=2026-10&now=2026-11").json()["cases"]
-    assert change["problem"] == "the earlier run is not in the store, or changed there"
-
-
-@pytest.mark.parametrize("query", ["before=x", "now=x", "before=current", "before=a&before=b", "now=../2026-10"])
-def test_unknown_releases_are_refused(client: TestClient, query: str) -> None:
-    status = 400 if "&" in query else 404
-    assert client.get(f"/compare/releases?{query}").status_code == status
-    assert client.get(f"/api/releases/compare?{query}").json()["error"]["status"] == status
+def test_unknown_releases_are_refused(client: TestClient) -> None:
+    for query, status in (("before=x", 404), ("before=a&before=b", 400), ("now=../2026-10", 404)):
+        assert client.get(f"/compare/releases?{query}").status_code == status
 
 
 def test_a_store_without_releases_says_how_to_make_one(tmp_path: Path) -> None:
@@ -121,57 +106,23 @@ def damage(folder: Path, change: Callable[[Any, Any], object]) -> None:
     manifest.write_text(json.dumps(release), encoding="utf-8")
 
 
-def deep(levels: int) -> Any:
-    found: Any = 1
-    for _ in range(levels):
-        found = [found]
-    return found
+def test_a_damaged_or_missing_release_is_one_error_at_the_start(store: Path, tmp_path: Path, medhelm: Medhelm) -> None:
+    changes: list[Callable[[Any, Any], object]] = [
+        lambda release, board: board["models"][0].update(rank="first"),
+        lambda release, board: release["bases"][0].update(records=5),
+        lambda release, board: board.update(panel=json.loads("[" * 60 + "]" * 60)),
+    ]
+    for place, change in enumerate(changes):
+        folder = tmp_path / str(place)
+        shutil.copytree(store / "releases" / "2026-10", folder)
+        damage(folder, change)
+        found = medhelm("export", "site", tmp_path / "site", "--store", store, "--release", folder)
+        assert_refused(found, f"the release in {folder} is damaged")
+    missing = medhelm("serve", "--store", store, "--release", tmp_path / "nothing")
+    assert_refused(missing, "Name the folder of a release")
 
 
-DAMAGES = {
-    "no models": lambda release, board: board.pop("models"),
-    "models of another type": lambda release, board: board.update(models={"a": 1}),
-    "a model without a name": lambda release, board: board["models"][0].pop("model"),
-    "a rank of another type": lambda release, board: board["models"][0].update(rank="first"),
-    "a value of another type": lambda release, board: board["models"][0]["benchmarks"]["medec"].update(value="0.5"),
-    "a cell of another type": lambda release, board: board["models"][0]["benchmarks"].update(medec=[1]),
-    "a benchmark of another type": lambda release, board: board["benchmarks"].append("medec"),
-    "options of another type": lambda release, board: release.update(options=[1]),
-    "provenance of another type": lambda release, board: release["bases"][0].update(records=5),
-    "a jury of another type": lambda release, board: release["bases"][0].update(jury=["a"]),
-    "a name of another type": lambda release, board: release.update(name=None),
-    "too many levels": lambda release, board: board.update(panel=deep(60)),
-}
-
-
-@pytest.mark.parametrize("name", DAMAGES)
-def test_a_damaged_release_is_one_error_at_the_start(name: str, store: Path, tmp_path: Path, medhelm: Medhelm) -> None:
-    folder = tmp_path / "hostile"
-    shutil.copytree(store / "releases" / "2026-10", folder)
-    damage(folder, DAMAGES[name])
-    found = medhelm("export", "site", tmp_path / "site", "--store", store, "--release", folder)
-    assert (found.code, found.out) == (2, "")
-    assert f"the release in {folder} is damaged" in found.err
-    assert "Traceback" not in found.err
-
-
-def test_a_release_that_is_missing_is_one_error_at_the_start(store: Path, tmp_path: Path, medhelm: Medhelm) -> None:
-    found = medhelm("serve", "--store", store, "--release", tmp_path / "nothing")
-    assert found.code == 2
-    assert "Name the folder of a release" in found.err
-
-
-def test_a_damaged_release_in_the_store_is_named_and_others_are_shown(store: Path, tmp_path: Path) -> None:
-    copied = tmp_path / "store"
-    shutil.copytree(store, copied)
-    (copied / "releases" / "2026-11" / "leaderboard.json").write_text("{", encoding="utf-8")
-    found = make_client(copied).get("/compare/releases")
-    assert found.status_code == 200
-    assert "is damaged" in found.text
-    assert "2026-10" in found.text
-
-
-@pytest.mark.parametrize("suite", ["{}/outside.txt", "../../outside.txt", "ours/../../x"])
+@pytest.mark.parametrize("suite", ["{}/outside.txt", "ours/../../x"])
 @pytest.mark.parametrize("content", ["", "pubmed_qa\n"])
 def test_the_suite_of_a_release_is_no_path(suite: str, content: str, store: Path, tmp_path: Path) -> None:
     folder = tmp_path / "a" / "hostile"
@@ -181,15 +132,3 @@ def test_the_suite_of_a_release_is_no_path(suite: str, content: str, store: Path
     found = make_client(store, release_folders=[folder]).get("/compare/releases?before=2026-10 (2)&now=current")
     assert found.status_code == (200 if content else 503), found.text
     assert {path.name for path in tmp_path.iterdir()} == {"a"}
-
-
-@pytest.mark.parametrize("options", [{"scoring": "none"}, {"tier": 5}, {"panel": 5}, {"unknown": 1}, {"suite": None}])
-def test_options_of_a_release_that_are_not_valid_are_named(
-    options: dict[str, Any], store: Path, tmp_path: Path
-) -> None:
-    folder = tmp_path / "hostile"
-    shutil.copytree(store / "releases" / "2026-10", folder)
-    damage(folder, lambda release, board: release["options"].update(copy.deepcopy(options)))
-    found = make_client(store, release_folders=[folder]).get("/compare/releases?before=2026-10 (2)&now=current")
-    assert found.status_code == 503
-    assert "options of release `2026-10` are not valid" in found.text
