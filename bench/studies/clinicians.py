@@ -9,7 +9,7 @@ Prints the tables of docs/explanation/jury.md, agreement.md and calibration.md; 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -113,14 +113,14 @@ def rater_table(runs: int) -> str:
     for severity in (0.0, 0.2, 0.4):
         for raters in (3, 5, 10):
             rng = np.random.default_rng(SEED)
-            pairs = [_one_panel(raters, severity, rng) for _ in range(runs)]
+            pairs = [one_panel(raters, severity, rng) for _ in range(runs)]
             cells = [_in_interval([pair[place] for pair in pairs], 3.0) for place in (0, 1)]
             rows.append([severity, raters, *cells[0], *cells[1]])
     headers = ["SD of severity", "Raters", "These raters only", "Width", "Clinicians in general", "Width"]
     return render(rows, headers, format="md")
 
 
-def _one_panel(raters: int, severity: float, rng: np.random.Generator) -> tuple[CalibratedMean, CalibratedMean]:
+def one_panel(raters: int, severity: float, rng: np.random.Generator) -> tuple[CalibratedMean, CalibratedMean]:
     """Return the calibrated mean of 500 completions of which all raters rated 50, without and with their effect."""
     quality = 0.8 * rng.normal(size=500)
     jury = 3.4 + 0.7 * quality + 0.4 * rng.normal(size=500)
@@ -134,32 +134,45 @@ def _one_panel(raters: int, severity: float, rng: np.random.Generator) -> tuple[
     )
 
 
+def coverage(found: Sequence[CalibratedMean], truth: float) -> float:
+    """Return the share of intervals that contain the truth."""
+    return float(np.mean([one.low <= truth <= one.high for one in found]))
+
+
 def _in_interval(found: list[CalibratedMean], truth: float) -> list[Value]:
     """Return coverage and mean width."""
-    inside = np.mean([one.low <= truth <= one.high for one in found])
-    return [f"{inside:.3f}", f"{np.mean([one.high - one.low for one in found]):.2f}"]
+    return [f"{coverage(found, truth):.3f}", f"{np.mean([one.high - one.low for one in found]):.2f}"]
 
 
 def selection_table(runs: int) -> str:
     """Return bias and coverage of calibrated means for several ways to select 50 of 500 completions."""
     rows: list[list[Value]] = []
-    for jury, (slope, noise) in {"good": (0.8, 0.35), "weak": (0.3, 0.7)}.items():
-        for name, select in SELECTIONS.items():
-            rng = np.random.default_rng(SEED)
-            found = []
-            for _ in range(runs):
-                quality = np.clip(np.round((3.3 + 0.9 * rng.normal(size=500)) * 3) / 3, 1, 5)
-                scores = np.clip(np.round((3.4 + slope * (quality - 3) + noise * rng.normal(size=500)) * 9) / 9, 1, 5)
-                drawn, probabilities = select(scores, quality, rng)
-                ratings = np.where(np.isin(np.arange(500), drawn), quality, NAN)
-                found.append(
-                    prediction_powered(scores, ratings, design=RatingDesign(low=1, high=5, probabilities=probabilities))
-                )
-            many = np.clip(np.round((3.3 + 0.9 * rng.normal(size=10**6)) * 3) / 3, 1, 5)
-            truth = float(many.mean())
+    for jury in RATED_JURIES:
+        for name in SELECTIONS:
+            found, truth = means_by_selection(jury, name, runs)
             bias = f"{np.mean([one.value for one in found]) - truth:.2f}"
             rows.append([jury, name, bias, *_in_interval(found, truth)])
     return render(rows, ["Jury", "50 of 500 rated", "Bias", "Covered", "Width"], format="md")
+
+
+RATED_JURIES = {"good": (0.8, 0.35), "weak": (0.3, 0.7)}
+"""Slope of the jury's scores over quality, and their noise."""
+
+
+def means_by_selection(jury: str, name: str, runs: int) -> tuple[list[CalibratedMean], float]:
+    """Return calibrated means of runs whose rated completions were selected in this way, and the true mean."""
+    slope, noise = RATED_JURIES[jury]
+    rng = np.random.default_rng(SEED)
+    found = []
+    for _ in range(runs):
+        quality = np.clip(np.round((3.3 + 0.9 * rng.normal(size=500)) * 3) / 3, 1, 5)
+        scores = np.clip(np.round((3.4 + slope * (quality - 3) + noise * rng.normal(size=500)) * 9) / 9, 1, 5)
+        drawn, probabilities = SELECTIONS[name](scores, quality, rng)
+        ratings = np.where(np.isin(np.arange(500), drawn), quality, NAN)
+        design = RatingDesign(low=1, high=5, probabilities=probabilities)
+        found.append(prediction_powered(scores, ratings, design=design))
+    many = np.clip(np.round((3.3 + 0.9 * rng.normal(size=10**6)) * 3) / 3, 1, 5)
+    return found, float(many.mean())
 
 
 def _drawn(scores: Floats, quality: Floats, rng: np.random.Generator, by_score: bool) -> tuple[Floats, Floats]:
@@ -193,13 +206,13 @@ def verdict_table(runs: int) -> str:
     """Return how often a jury at the margin, and one that is one more clinician, are called as good as a clinician."""
     rows: list[list[Value]] = []
     for raters, n, correlation, clusters in VERDICTS:
-        rates = [_called_as_good(raters, n, correlation, clusters, share, runs) for share in (SHARE, 1.0)]
+        rates = [called_as_good(raters, n, correlation, clusters, share, runs) for share in (SHARE, 1.0)]
         rows.append([raters, n, clusters or "none", correlation, *(f"{rate:.3f}" for rate in rates)])
     headers = ["Clinicians", "Completions", "Clusters", "Two clinicians", "At the margin", "One more clinician"]
     return render(rows, headers, format="md")
 
 
-def _called_as_good(raters: int, n: int, correlation: float, clusters: int, share: float, runs: int) -> float:
+def called_as_good(raters: int, n: int, correlation: float, clusters: int, share: float, runs: int) -> float:
     """Return the rate of `AS_GOOD` for a jury with this share of the agreement of two clinicians."""
     rng = np.random.default_rng(SEED)
     codes, slope = np.repeat(np.arange(clusters), n // clusters) if clusters else None, share * np.sqrt(correlation)
@@ -221,7 +234,7 @@ SIZES = ((2, 0.5, 353), (3, 0.5, 242), (5, 0.5, 180), (2, 0.75, 67), (3, 0.75, 5
 def size_table(runs: int) -> str:
     """Return how often so many completions show a jury that is one more clinician to be as good as one."""
     rows: list[list[Value]] = [
-        [raters, correlation, n, f"{_called_as_good(raters, n, correlation, 0, 1.0, runs):.3f}"]
+        [raters, correlation, n, f"{called_as_good(raters, n, correlation, 0, 1.0, runs):.3f}"]
         for raters, correlation, n in SIZES
     ]
     return render(rows, ["Clinicians", "Two clinicians", "Completions", "Shown"], format="md")
@@ -237,14 +250,14 @@ def judge_table(runs: int) -> str:
     """Return how often the third of three judges is named, and a good one."""
     rows: list[list[Value]] = []
     for n, models, agreement in ((30, 1, 0.8), (30, 2, 0.7), (30, 1, 0.5), (100, 1, 0.5)):
-        named = {kind: _named(kind, n, models, agreement, runs) for kind in JUDGES}
-        good = max(named[kind][0] for kind in JUDGES)
-        rows.append([n, models, agreement, *(f"{named[kind][1]:.3f}" for kind in JUDGES[1:]), f"{good:.3f}"])
+        rates = {kind: named(kind, n, models, agreement, runs) for kind in JUDGES}
+        good = max(rates[kind][0] for kind in JUDGES)
+        rows.append([n, models, agreement, *(f"{rates[kind][1]:.3f}" for kind in JUDGES[1:]), f"{good:.3f}"])
     headers = ["Instances", "Models", "Two good judges", "Random", "Constant", "Reversed", "A good judge"]
     return render(rows, headers, format="md")
 
 
-def _named(kind: str, n: int, models: int, agreement: float, runs: int) -> tuple[float, float]:
+def named(kind: str, n: int, models: int, agreement: float, runs: int) -> tuple[float, float]:
     """Return how often a good judge is named (the higher rate of two), and the third one."""
     rng = np.random.default_rng(SEED)
     counts = np.zeros(3)
@@ -262,23 +275,27 @@ def _named(kind: str, n: int, models: int, agreement: float, runs: int) -> tuple
 # --- differences between models ---------------------------------------------------------------------------------------
 
 
+PAIR_JURIES = {"good": (3.4, 0.8, 0.35), "useless": (3.4, 0.0, 0.7), "reversed": (3.0, -0.8, 0.35)}
+"""Level of the jury's scores, slope over quality, and noise."""
+
+
 def pairs_table(runs: int) -> str:
     """Return false findings among three equal models, of which the jury favors one, and the power of a difference."""
     rows: list[list[Value]] = []
-    for jury in ("good", "useless", "reversed"):
+    for jury in PAIR_JURIES:
         for shared in (True, False):
-            false = np.mean([_has_finding(jury, shared, 30, 0.0, seed) for seed in range(runs)])
-            power = [np.mean([_has_finding(jury, shared, m, 0.4, seed) for seed in range(runs)]) for m in (30, 50)]
+            false = np.mean([has_finding(jury, shared, 30, 0.0, seed) for seed in range(runs)])
+            power = [np.mean([has_finding(jury, shared, m, 0.4, seed) for seed in range(runs)]) for m in (30, 50)]
             which = "the same" if shared else "others"
             rows.append([jury, which, f"{false:.3f}", *(f"{one:.2f}" for one in power)])
     headers = ["Jury", "Instances rated", "False findings", "0.4 grades found, 30 rated", "50 rated"]
     return render(rows, headers, format="md")
 
 
-def _has_finding(jury: str, shared: bool, rated: int, worse: float, seed: int) -> bool:
-    """Return whether three models on 300 instances have a significant difference, of the first and second if any."""
+def scored_models(jury: str, shared: bool, rated: int, worse: float, seed: int) -> list[ScoredModel]:
+    """Return three models on 300 instances: the jury favors the first, and the others may be worse."""
     rng = np.random.default_rng(seed)
-    level, slope, noise = {"good": (3.4, 0.8, 0.35), "useless": (3.4, 0.0, 0.7), "reversed": (3.0, -0.8, 0.35)}[jury]
+    level, slope, noise = PAIR_JURIES[jury]
     hardness, same, ids = 0.3 * rng.normal(size=300), rng.permutation(300)[:rated], [str(i) for i in range(300)]
     models = []
     for place, name in enumerate("abc"):
@@ -290,23 +307,34 @@ def _has_finding(jury: str, shared: bool, rated: int, worse: float, seed: int) -
             ScoredModel(benchmark="x", model=name, ids=ids, units=ids, scores=np.clip(scores, 1, 5), low=1, high=5,
                         ratings=ratings)
         )  # fmt: skip
-    found = calibrated_pairs(models, "abc", {}, {}).overall
+    return models
+
+
+def has_finding(jury: str, shared: bool, rated: int, worse: float, seed: int) -> bool:
+    """Return whether three models have a significant difference, of the first and second if any."""
+    found = calibrated_pairs(scored_models(jury, shared, rated, worse, seed), "abc", {}, {}).overall
     return found[0].better == "a" if worse else any(pair.better for pair in found)
 
 
 def ceiling_table(runs: int) -> str:
     """Return coverage of calibrated means where grades are at the end of the scale, or few are disasters."""
-    rows: list[list[Value]] = []
-    for name, draw in CEILINGS.items():
-        truth = float(draw(np.random.default_rng(99), 10**6)[1].mean())
-        for rated in (10, 15, 20, 30):
-            rng, found = np.random.default_rng(SEED), []
-            for _ in range(runs):
-                jury, ratings = draw(rng, 500)
-                ratings[rated:] = NAN
-                found.append(prediction_powered(jury, ratings, design=RatingDesign(low=1, high=5)))
-            rows.append([name, rated, *_in_interval(found, truth)])
+    rows: list[list[Value]] = [
+        [name, rated, *_in_interval(*means_at_the_end(name, rated, runs))]
+        for name in CEILINGS
+        for rated in (10, 15, 20, 30)
+    ]
     return render(rows, ["Grades", "Rated of 500", "Covered", "Width"], format="md")
+
+
+def means_at_the_end(name: str, rated: int, runs: int) -> tuple[list[CalibratedMean], float]:
+    """Return calibrated means of 500 completions, so many of them rated, and the true mean."""
+    truth = float(CEILINGS[name](np.random.default_rng(99), 10**6)[1].mean())
+    rng, found = np.random.default_rng(SEED), []
+    for _ in range(runs):
+        jury, ratings = CEILINGS[name](rng, 500)
+        ratings[rated:] = NAN
+        found.append(prediction_powered(jury, ratings, design=RatingDesign(low=1, high=5)))
+    return found, truth
 
 
 def _at_the_ceiling(rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:

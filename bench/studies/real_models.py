@@ -389,12 +389,6 @@ def marks(part: str) -> tuple[str, str]:
     return f"<!-- {part}: begin -->\n", f"<!-- {part}: end -->\n"
 
 
-def shown_table(part: str) -> str:
-    """Return the table of a part as the page shows it."""
-    begin, end = marks(part)
-    return PAGE.read_text(encoding="utf-8").partition(begin)[2].partition(end)[0].strip("\n")
-
-
 def _write(part: str, table: str) -> None:
     begin, end = marks(part)
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(begin)

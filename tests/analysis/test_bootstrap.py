@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
-from medhelm.analysis import means as cluster_bootstrap
 from medhelm.analysis.agreement.coefficients import resampled_icc
 from medhelm.analysis.means import (
     MIN_RESAMPLES,
@@ -49,56 +48,35 @@ def test_of_a_mean_it_is_the_interval_of_means(k: int | None) -> None:
     assert found.reason == ""
 
 
-def counts_seen(n: int, draws: int, clusters: list[str] | None = None) -> Floats:
-    """How often each resample drew each instance."""
+@pytest.mark.parametrize("clusters", [None, ["a", "b", "a", "", "b", "b", ""]])
+def test_clusters_are_drawn_whole_and_one_fewer_than_there_are(clusters: list[str] | None) -> None:
     seen: list[Floats] = []
 
     def note(counts: Floats) -> Floats:
         seen.append(counts)
         return np.zeros(len(counts))
 
-    bootstrap_statistic(n, note, rng(4), draws, clusters=clusters)
-    assert seen[0].tolist() == [[1.0] * n]
-    return np.concatenate(seen[1:])
-
-
-def test_one_instance_fewer_is_drawn_than_there_are() -> None:
-    counts = counts_seen(12, 60)
-    assert counts.shape == (60, 12)
-    assert (counts.sum(axis=1) == 11).all()
+    bootstrap_statistic(7, note, rng(4), 60, clusters=clusters)
+    assert seen[0].tolist() == [[1.0] * 7]
+    counts = np.concatenate(seen[1:])
+    groups = [[0, 2], [1, 4, 5], [3], [6]] if clusters else [[place] for place in range(7)]
+    assert all((counts[:, group] == counts[:, group[:1]]).all() for group in groups)
+    assert (counts[:, [group[0] for group in groups]].sum(axis=1) == len(groups) - 1).all()
+    assert len(counts) == 60
     assert (counts.max(axis=0) > 1).all()
 
 
-def test_clusters_are_drawn_whole() -> None:
-    counts = counts_seen(7, 60, ["a", "b", "a", "", "b", "b", ""])
-    assert (counts[:, 0] == counts[:, 2]).all()
-    assert (counts[:, 1] == counts[:, 4]).all()
-    assert (counts[:, 1] == counts[:, 5]).all()
-    assert (counts[:, [0, 1, 3, 6]].sum(axis=1) == 3).all()
-
-
-def test_large_tables_are_resampled_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = counts_seen(30, 50, [f"c{i % 6}" for i in range(30)])
-    monkeypatch.setattr(cluster_bootstrap, "CHUNK", 100)
-    assert (counts_seen(30, 50, [f"c{i % 6}" for i in range(30)]) == whole).all()
-
-
-def test_equal_seeds_give_equal_intervals() -> None:
-    of_values = partial(mean, rng(6).normal(size=15))
-    assert bootstrap_statistic(15, of_values, rng(1), 100) == bootstrap_statistic(15, of_values, rng(1), 100)
-
-
-@pytest.mark.parametrize("nothing", [math.nan, math.inf])
-def test_undefined_draws_are_left_out(nothing: float) -> None:
+def test_undefined_draws_are_left_out() -> None:
     values = np.arange(6.0)
 
     def sometimes(counts: Floats) -> Floats:
-        return np.where(counts[:, 0] > 0, mean(values, counts), nothing)
+        return np.where(counts[:, 0] > 0, mean(values, counts), math.inf)
 
     found = bootstrap_statistic(6, sometimes, rng(7), 500)
     drawn = np.concatenate([sometimes(counts) for counts in resampling_weights(6, 500, rng(7))])
     assert (found.low, found.high) == percentile_interval(drawn[np.isfinite(drawn)], 6)
     assert 0 < int((~np.isfinite(drawn)).sum()) < 500
+    assert percentile_interval(drawn[: MIN_RESAMPLES - 1], 6) == (-math.inf, math.inf)
     assert 0 <= present(found.low) < 2.5 < present(found.high) <= 5
 
 
@@ -119,18 +97,6 @@ def test_without_enough_there_is_no_interval(values: list[float], clusters: list
     found = bootstrap_statistic(len(values), spread, rng(8), 100, clusters=clusters)
     assert (found.low, found.high) == (None, None)
     assert reason in found.reason
-
-
-def test_fewer_draws_than_an_end_takes_give_no_interval() -> None:
-    of_values = partial(mean, rng(9).normal(size=10))
-    assert bootstrap_statistic(10, of_values, rng(1), MIN_RESAMPLES - 1).low is None
-    assert bootstrap_statistic(10, of_values, rng(1), MIN_RESAMPLES).low is not None
-
-
-def test_an_interval_is_widened_to_hold_the_value() -> None:
-    found = bootstrap_statistic(10, lambda counts: (counts > 0).sum(axis=1).astype(float), rng(10), 200)
-    assert found.value == found.high == 10
-    assert present(found.low) < 8
 
 
 @pytest.mark.parametrize(("n", "agreement"), [(12, 0.25), pytest.param(25, 0.6, marks=pytest.mark.long)])

@@ -11,8 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bench.studies.coverage import Scenario, balanced, coverage, groups, macro_f1, shifted
-from medhelm.analysis.comparison.paired import paired_difference
-from medhelm.analysis.means import estimate, t_quantile, wilson_interval
+from medhelm.analysis.means import wilson_interval
 from medhelm.analysis.ratios import comparison_values, estimate_ratios, linearized
 from tests.support.values import present
 
@@ -31,11 +30,6 @@ def ratios(parts: Sequence[Parts]) -> float | None:
     return sum(found) / len(found) if found else None
 
 
-def test_without_parts_the_scores_are_what_they_were() -> None:
-    scores = np.array([1.0, np.nan, 0.0])
-    assert linearized(scores, None) is scores
-
-
 PART = st.dictionaries(
     st.sampled_from("abc"), st.integers(0, 5).flatmap(lambda below: st.tuples(st.integers(0, below), st.just(below)))
 )
@@ -45,56 +39,14 @@ PLACED = st.sampled_from("abc").flatmap(lambda label: st.sampled_from([{label: (
 """Parts of an instance that counts once, in one label."""
 
 
-@given(st.lists(PART, min_size=1, max_size=30))
-def test_the_mean_is_the_number(parts: list[Parts]) -> None:
-    values = linearized(np.zeros(len(parts)), parts)
-    expected = ratios(parts)
-    if expected is None:
-        assert np.isnan(values).all()
-    else:
-        assert values.mean() == pytest.approx(expected, abs=1e-9)
-
-
 @given(st.lists(PART, min_size=1, max_size=30) | st.lists(PLACED, min_size=1, max_size=30))
-def test_tested_values_have_the_same_mean(parts: list[Parts]) -> None:
-    values, other = (make(np.zeros(len(parts)), parts) for make in (comparison_values, linearized))
-    assert np.isnan(values).tolist() == np.isnan(other).tolist()
-    if not np.isnan(values).all():
-        assert values.mean() == pytest.approx(other.mean(), abs=1e-9)
-
-
-def test_instances_on_which_two_models_score_the_same_have_no_tested_difference() -> None:
-    classes = ["sick", "well", "well", "sick", "well"]
-    right = np.array([[1.0, 1, 0, 1, 0], [1.0, 0, 0, 0, 0]])
-    one, other = (comparison_values(row, [{c: (v, 1.0)} for c, v in zip(classes, row, strict=True)]) for row in right)
-    assert np.flatnonzero(one - other).tolist() == [1, 3]
-
-
-@pytest.mark.long
-def test_two_equal_models_seldom_differ_where_a_class_is_rare() -> None:
-    """4 of 200 positive. Linearized values find a difference in 11% of simulations."""
-    generator, found = np.random.default_rng(3), []
-    classes = ["sick"] * 4 + ["well"] * 196
-    for _ in range(400):
-        right = (generator.random((2, 200)) < 0.8).astype(float)
-        values = [comparison_values(row, [{c: (v, 1.0)} for c, v in zip(classes, row, strict=True)]) for row in right]
-        difference = present(paired_difference(values[0], values[1], None))
-        found.append((difference.p_value <= 0.05, difference.low <= 0 <= difference.high))
-    significant, covered = np.mean(found, axis=0)
-    assert significant <= 0.06
-    assert covered >= 0.94
-
-
-def test_failures_contribute_nothing() -> None:
-    parts: list[Parts] = [{"": (1, 1)}, {"": (5, 5)}, {"": (0, 1)}]
-    values = linearized(np.array([1.0, np.nan, 0.0]), parts)
-    assert np.isnan(values[1])
-    assert np.nanmean(values) == 0.5
-
-
-def test_groups_of_one_label_are_the_scores_themselves() -> None:
-    scores = np.array([1.0, 0.0, 1.0, 1.0])
-    assert linearized(scores, [{"g": (score, 1.0)} for score in scores]).tolist() == scores.tolist()
+def test_the_mean_of_the_values_is_the_number(parts: list[Parts]) -> None:
+    expected = ratios(parts)
+    for values in (linearized(np.zeros(len(parts)), parts), comparison_values(np.zeros(len(parts)), parts)):
+        if expected is None:
+            assert np.isnan(values).all()
+        else:
+            assert values.mean() == pytest.approx(expected, abs=1e-9)
 
 
 def test_the_interval_of_a_ratio_is_that_of_its_bootstrap() -> None:
@@ -110,30 +62,11 @@ def test_the_interval_of_a_ratio_is_that_of_its_bootstrap() -> None:
     assert (found.low, found.high) == pytest.approx((low, high), abs=0.004)
 
 
-def test_balanced_accuracy_of_always_no_is_a_half() -> None:
-    labels = ["no"] * 90 + ["yes"] * 10
-    parts: list[Parts] = [{label: (float(label == "no"), 1.0)} for label in labels]
-    right = np.array([float(label == "no") for label in labels])
-    assert (right.mean(), linearized(right, parts).mean()) == (0.9, 0.5)
-
-
 # --- intervals --------------------------------------------------------------------------------------------------------
 
 
 def hits_of(label: str, scores: Sequence[float]) -> list[Parts]:
     return [{label: (score, 1.0)} for score in scores]
-
-
-def test_three_correct_queries_among_five_hundred_are_three() -> None:
-    parts: list[Parts] = [*hits_of("", [1.0, 1.0, 1.0]), *({} for _ in range(497))]
-    found = present(estimate_ratios(np.ones(500), parts, low=0, high=1))
-    assert (found.low, found.high) == pytest.approx(wilson_interval(3, 3))
-    assert (found.value, found.n, found.method) == (1.0, 500, "mover")
-
-
-def test_without_parts_it_is_the_estimate_of_a_mean() -> None:
-    values = np.array([1.0, 0.5, np.nan, 0.2])
-    assert estimate_ratios(values, None, low=0, high=1) == estimate(values, low=0, high=1)
 
 
 def test_nothing_scored_and_no_denominator_are_no_number() -> None:
@@ -151,23 +84,6 @@ def test_limits_of_two_independent_labels_add_up_as_squares() -> None:
     assert found.value - found.low == pytest.approx(math.hypot(0.9 - low_a, 0.625 - low_b) / 2)
     assert found.high - found.value == pytest.approx(math.hypot(high_a - 0.9, high_b - 0.625) / 2)
     assert (found.n, found.method) == (100, "mover")
-
-
-def test_labels_that_always_agree_are_as_uncertain_as_one() -> None:
-    """Two criteria for the same patients, met by the same ones: Student's interval, as Wilson's is shorter."""
-    scores = [1.0] * 12 + [0.0] * 8
-    both = estimate_ratios(
-        np.array(scores * 2),
-        hits_of("a", scores) + hits_of("b", scores),
-        [f"patient {i}" for i in range(20)] * 2,
-        low=0,
-        high=1,
-    )
-    assert both is not None
-    half = t_quantile(0.975, 19) * math.sqrt(0.6 * 0.4 / 19)
-    assert (both.low, both.high) == pytest.approx((0.6 - half, 0.6 + half))
-    low, high = wilson_interval(12, 20)
-    assert both.low < low < high < both.high
 
 
 def test_f1_of_a_class_follows_from_its_share_of_hits() -> None:

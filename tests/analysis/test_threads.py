@@ -21,11 +21,6 @@ def test_results_come_in_order_from_several_threads(monkeypatch: pytest.MonkeyPa
     assert list(in_threads(square, range(8), size=threads.LEAST)) == [item * item for item in range(8)]
 
 
-def test_small_results_are_computed_in_the_thread_of_the_caller() -> None:
-    found = list(in_threads(lambda _: threading.get_ident(), range(3), size=1))
-    assert set(found) == {threading.get_ident()}
-
-
 def test_errors_reach_the_caller() -> None:
     with pytest.raises(ZeroDivisionError):
         list(in_threads(lambda item: 1 / item, [1, 0, 2], size=threads.LEAST))

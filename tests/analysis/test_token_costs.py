@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from medhelm.analysis.cost import CostCeiling, cost_ceiling, to_cents
 from medhelm.domain import Price
@@ -17,8 +14,6 @@ GPT_4O_MINI = Price(input=0.15, output=0.6)
 CLAUDE = Price(input=3.0, output=15.0)
 LLAMA = Price(input=0.71, output=0.71)
 GEMINI_15 = Price(input=1.25, output=5.0)
-O3_MINI = Price(input=1.2, output=4.84)
-DEEPSEEK = Price(input=1.35, output=5.4)
 JURY = [GPT_4O, CLAUDE, LLAMA]
 
 
@@ -35,9 +30,7 @@ def cells(row: CostCeiling) -> str:
         (CLAUDE, [], 3000, 99557206, 1, "298.67 0.05 0.00 0.00 298.72"),  # EHRSHOT: 0.045 is rounded up
         (CLAUDE, [], 1000, 163022, 1, "0.49 0.02 0.00 0.00 0.50"),  # HeadQA: the total is rounded by itself
         (GEMINI_15, [], 1000, 153899, 1, "0.19 0.01 0.00 0.00 0.20"),  # HeadQA: 0.005 is rounded up
-        (GEMINI_15, [], 1000, 705045, 5, "0.88 0.03 0.00 0.00 0.91"),  # MedHallu: 0.025 is rounded up
         (GPT_4O_MINI, JURY, 1000, 207052, 128, "0.03 0.08 2.08 105.31 107.50"),  # MIMIC-RRS
-        (LLAMA, [], 1000, 962504, 1024, "0.68 0.73 0.00 0.00 1.41"),  # EHRSQL
     ],
 )
 def test_the_published_rule_gives_the_published_cells(
@@ -53,36 +46,6 @@ def test_a_published_count_goes_before_the_limit() -> None:
     """N2C2-CT of Claude: 172 output tokens for 258 instances with a limit of 1."""
     row = cost_ceiling(input_tokens=991934, instances=258, max_tokens=1, price=CLAUDE, output_tokens=172)
     assert (row.output_tokens, cells(row)) == (172, "2.98 0.00 0.00 0.00 2.98")
-
-
-def test_the_jury_costs_what_its_judges_cost_together() -> None:
-    row = cost_ceiling(input_tokens=10**6, instances=0, max_tokens=1, price=Price(input=0, output=0), jury=JURY)
-    assert row.judge_input_usd == Decimal("6.21")
-    row = cost_ceiling(input_tokens=0, instances=15625, max_tokens=0, price=Price(input=0, output=0), jury=JURY)
-    assert row.judge_output_tokens == 64_000_000
-    assert row.judge_output_usd == Decimal("25.71") * 64
-
-
-@pytest.mark.parametrize("field", ["input_tokens", "instances", "max_tokens", "output_tokens"])
-def test_counts_below_zero_are_refused(field: str) -> None:
-    counts: dict[str, Any] = {"input_tokens": 1, "instances": 1, "max_tokens": 1, "output_tokens": 1, field: -1}
-    with pytest.raises(ValueError, match="below zero"):
-        cost_ceiling(**counts, price=CLAUDE)
-
-
-@given(st.integers(0, 10**9), st.integers(0, 10**5), st.integers(0, 5000))
-def test_cells_are_whole_cents_within_half_a_cent(read: int, instances: int, max_tokens: int) -> None:
-    row = cost_ceiling(input_tokens=read, instances=instances, max_tokens=max_tokens, price=O3_MINI, jury=[DEEPSEEK])
-    exact = [
-        read * 1.2e-6,
-        instances * max_tokens * 4.84e-6,
-        (read + instances * max_tokens) * 1.35e-6,
-        4096 * instances * 5.4e-6,
-    ]
-    rounded = [row.input_usd, row.output_usd, row.judge_input_usd, row.judge_output_usd]
-    for one, cell in zip([*exact, sum(exact)], [*rounded, row.total_usd], strict=True):
-        assert cell == cell.quantize(Decimal("0.01"))
-        assert abs(float(cell) - one) <= 0.005 + 1e-6 * (1 + abs(one))
 
 
 @pytest.mark.parametrize(

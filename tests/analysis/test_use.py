@@ -23,8 +23,3 @@ def test_an_unknown_part_makes_the_whole_unknown() -> None:
     assert (found.tokens, found.seconds, found.mean_seconds, found.usd_per_1000) == (None, None, None, None)
     assert pooled_use([ONE, None], 1.0) is None
     assert pooled_use([RunUse(completions=0)], 0.0) is None
-
-
-def test_a_run_without_a_completion_has_no_time_to_know() -> None:
-    found = present(pooled_use([ONE, RunUse(completions=0, input_tokens=0, output_tokens=0)], 1.0))
-    assert found.seconds == 2.0

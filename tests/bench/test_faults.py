@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import socket
 from pathlib import Path
 
 import pytest
 
-from bench.studies import faults, guided_inputs
+from bench.studies import faults
 from bench.studies.faulty_inputs import FORMATS, OTHERS, read_chunk
-from bench.tools.chaos_server import ACTIONS, ChaosServer, responses
-
-
-def test_each_fault_is_a_different_response() -> None:
-    bodies = list(responses().values())
-    assert len(bodies) == len(set(bodies))
-    assert ChaosServer(0.5, 0.0, 1, []).kinds == [*responses(), *ACTIONS]
 
 
 def test_damaged_files_of_every_kind_are_counted() -> None:
@@ -39,10 +31,3 @@ def test_command_is_killed_before_a_change(tmp_path: Path) -> None:
     assert run[:4] == ["toy", "complete", 5, 0]
     with pytest.raises(OSError, match="refused"):
         socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])))
-
-
-def test_files_that_are_guided_by_coverage_are_counted(tmp_path: Path) -> None:
-    pytest.importorskip("atheris", reason="atheris is installed by hand")
-    text, good = guided_inputs.study(50, 1, ["jsonl"], tmp_path)
-    assert good, text
-    assert re.search(r"\| jsonl +\| +50 \|", text)

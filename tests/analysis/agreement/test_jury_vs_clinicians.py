@@ -12,14 +12,13 @@ import pytest
 
 from medhelm.analysis.agreement.jury_vs_clinicians import (
     RatingMatrix,
-    agreement_with_clinicians,
     clinician_agreement,
     measure_agreement,
     pool_benchmarks,
     resampled_pair_icc,
     standardized_icc,
 )
-from medhelm.analysis.means import Floats, row_means
+from medhelm.analysis.means import Floats
 from tests.support.remarks import texts
 from tests.support.values import present
 
@@ -70,45 +69,21 @@ def invented(seed: int, n: int = 40, raters: int = 4) -> RatingMatrix:
     return panel(grades, jury.tolist())
 
 
-def anova_icc3k(table: Floats) -> float:
-    """By the sums of squares of a two-way table, written out."""
-    n, k = len(table), len(table[0])
-    grand = sum(map(sum, table)) / (n * k)
-    by_row = [sum(row) / k for row in table]
-    by_column = [sum(row[j] for row in table) / n for j in range(k)]
-    cases = k * sum((mean - grand) ** 2 for mean in by_row) / (n - 1)
-    residual = sum((table[i][j] - by_row[i] - by_column[j] + grand) ** 2 for i in range(n) for j in range(k))
-    error = residual / ((n - 1) * (k - 1))
-    return float((cases - error) / cases)
-
-
-def standardised(column: Floats) -> Floats:
-    scores: Floats = (column - column.mean()) / column.std(ddof=1)
-    return scores
+def consistency(a: Floats, b: Floats) -> float:
+    """ICC(3,k) of two standardized raters, from their correlation."""
+    r = float(np.corrcoef(a, b)[0, 1])
+    return 2 * r / (1 + r)
 
 
 # --- the jury against the clinicians ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_consistency_is_the_icc_of_two_standardised_raters(seed: int) -> None:
-    given = invented(seed)
+def test_consistency_is_the_icc_of_two_standardized_raters() -> None:
+    given = invented(0)
     clinicians = np.array([np.nanmean(row) for row in given.composites])
-    both = np.stack([standardised(clinicians), standardised(given.jury)], axis=1)
     found = measure_agreement(given, rng(), DRAWS).jury
-    r = np.corrcoef(clinicians, given.jury)[0, 1]
-    assert found.consistency.value == pytest.approx(anova_icc3k(both))
-    assert found.consistency.value == pytest.approx(2 * r / (1 + r))
+    assert found.consistency.value == pytest.approx(consistency(clinicians, given.jury))
     assert present(found.difference).value == pytest.approx(given.jury.mean() - clinicians.mean())
-
-
-def test_its_interval_is_that_of_the_correlation_by_fisher() -> None:
-    given = invented(3)
-    found = measure_agreement(given, rng(), DRAWS).jury.consistency
-    clinicians = np.array([np.nanmean(row) for row in given.composites])
-    z, half = np.arctanh(np.corrcoef(clinicians, given.jury)[0, 1]), 1.959964 / np.sqrt(found.n - 3)
-    r = np.tanh([z - half, z + half])
-    assert (found.low, found.high) == pytest.approx((2 * r / (1 + r)).tolist())
 
 
 def test_its_interval_covers_the_truth_after_standardizing() -> None:
@@ -143,23 +118,16 @@ def test_kappa_is_of_grades_rounded_half_up() -> None:
     assert without.consistency.value == found.consistency.value
 
 
-def test_bootstrap_intervals_hold_the_value_and_respect_clusters() -> None:
+def test_bootstrap_intervals_respect_clusters() -> None:
     """Forty completions that are ten, each four times: the bootstrap knows, Fisher's interval does not."""
-    one = invented(2, n=10)
-    many = pool_benchmarks([one, one, one, one])
-    alone = measure_agreement(many, rng(), 500).jury
-    clustered = measure_agreement(replace(many, clusters=[f"i{i % 10}" for i in range(40)]), rng(), 500).jury
-    widths = []
-    for found in (alone, clustered):
-        low, high = present(present(found.resampled).low), present(present(found.resampled).high)
-        assert low <= present(found.consistency.value) <= high
-        widths.append(high - low)
+    many = pool_benchmarks([invented(2, n=10)] * 4)
+    alone, clustered = (
+        measure_agreement(replace(many, clusters=clusters), rng(), 500).jury
+        for clusters in (many.clusters, [f"i{i % 10}" for i in range(40)])
+    )
+    widths = [present(present(one.resampled).high) - present(present(one.resampled).low) for one in (alone, clustered)]
     assert widths[1] > 1.5 * widths[0]
     assert alone.consistency.low == clustered.consistency.low
-
-
-def test_the_bootstrap_is_the_same_each_time() -> None:
-    assert measure_agreement(invented(1), rng(), DRAWS) == measure_agreement(invented(1), rng(), DRAWS)
 
 
 def test_single_criteria_judges_and_baselines_are_compared_as_well() -> None:
@@ -173,8 +141,7 @@ def test_single_criteria_judges_and_baselines_are_compared_as_well() -> None:
     )
     found = measure_agreement(given, rng(), DRAWS)
     on_accuracy = np.array([np.nanmean(row) for row in given.grades[:, :, 0]])
-    r = np.corrcoef(on_accuracy, given.jury)[0, 1]
-    assert found.criteria["accuracy"].consistency.value == pytest.approx(2 * r / (1 + r))
+    assert found.criteria["accuracy"].consistency.value == pytest.approx(consistency(on_accuracy, given.jury))
     assert (found.criteria["completeness"].spearman.value or 0) < 0
     assert found.criteria["clarity"].consistency.value is None
     assert found.judges["kind"].consistency.value == pytest.approx(1.0)
@@ -188,49 +155,24 @@ def test_single_criteria_judges_and_baselines_are_compared_as_well() -> None:
 # --- clinicians among themselves --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_the_mean_over_pairs_is_that_of_each_two_on_what_they_share(seed: int) -> None:
-    given = invented(seed)
+def test_the_mean_over_pairs_is_that_of_each_two_on_what_they_share() -> None:
+    given = invented(0)
     found = measure_agreement(given, rng(), DRAWS).clinicians
     expected = {}
     for first, second in combinations(range(4), 2):
         shared = ~np.isnan(given.composites[:, [first, second]]).any(axis=1)
-        columns = given.composites[shared][:, [first, second]].T
-        expected[first, second] = anova_icc3k(np.stack([standardised(column) for column in columns], axis=1))
+        expected[first, second] = consistency(*given.composites[shared][:, [first, second]].T)
     assert {(p.first, p.second): p.value for p in found.pairs.pairs} == pytest.approx(expected)
     assert found.pairs.value == pytest.approx(np.mean(list(expected.values())))
     assert mean_pair_icc(given.composites) == pytest.approx(found.pairs.value)
     assert present(found.low) < present(found.pairs.value) < present(found.high)
 
 
-@pytest.mark.parametrize(
-    "table",
-    [
-        [[1, 2, NAN], [2, 4, NAN], [3, 3, NAN], [NAN, 1, 5], [NAN, 2, 4]],
-        [[1, 5, 3], [2, 5, 1], [4, 5, 2], [3, 5, NAN]],  # one gives everybody the same
-        [[1, NAN, 3], [NAN, 5, 1], [4, 5, NAN]],  # two share one at most
-        [[1e6 + 1, 1e6 + 2], [1e6 + 2, 1e6 + 1], [1e6 + 4, 1e6 + 5]],
-        [[1, 3], [2, 2], [3, 1]],  # contrary: no value
-        [[1 / 3, 1 / 3], [1 / 3, 2 / 3], [1 / 3, 1]],
-        # The second is constant where they meet, but for what is lost in rounding.
-        [*([x, 3.4] for x in (2.24, 2.94, 4.56, 4.74, 2.43, 3.29, 2.29)), [NAN, 2.35], [NAN, 2.57], [NAN, 4.56]],
-    ],
-)
-def test_all_pairs_at_once_give_the_same_as_one_after_another(table: list[list[float]]) -> None:
-    values = np.array(table, dtype=float)
-    expected = clinician_agreement(values, [""] * len(values), rng(), 50).pairs.value
-    assert mean_pair_icc(values) == pytest.approx(NAN if expected is None else expected, rel=1e-6, nan_ok=True)
-
-
-def test_a_constant_side_has_no_standard_scores() -> None:
-    found = standardized_icc(np.array([[1.0, 4.0], [2.0, 4.0], [3.0, 4.0]]))
-    assert (found.value, found.reason) == (None, "one side gives all 3 completions the same grade")
-    assert standardized_icc(np.array([[1.0, 4.0]])).value is None
-
-
-def test_means_of_rows() -> None:
-    values = np.array([[1.0, NAN, 4.0], [NAN, NAN, NAN]])
-    assert row_means(values).tolist() == [2.5, pytest.approx(NAN, nan_ok=True)]
+def test_a_rater_who_is_constant_but_for_rounding_has_no_standard_scores() -> None:
+    shared = [[x, 3.4] for x in (2.24, 2.94, 4.56, 4.74, 2.43, 3.29, 2.29)]
+    table = np.array([*shared, [NAN, 2.35], [NAN, 2.57], [NAN, 4.56]])
+    assert clinician_agreement(table, [""] * len(table), rng(), 50).pairs.value is None
+    assert np.isnan(mean_pair_icc(table))
 
 
 # --- what is missing --------------------------------------------------------------------------------------------------
@@ -255,37 +197,11 @@ def test_what_is_missing_is_said_and_nothing_is_filled_in() -> None:
     )
 
 
-def test_raters_who_share_nothing_and_a_constant_jury_are_said() -> None:
-    grades = np.full((4, 2, 1), NAN)
-    grades[:2, 0, 0], grades[2:, 1, 0] = [1, 2], [4, 3]
-    given = panel(grades, [3, 3, 3, 3], clusters=["a", "a", "", ""])
-    assert texts(measure_agreement(given, rng(), DRAWS).remarks)[1:] == (
-        "no two clinicians rated the same completion",
-        "the jury and the clinicians have no ICC: one side gives all 4 completions the same grade",
-        "4 completions belong to 3 independent instances: intervals by bootstrap and jackknife account for that, those "
-        "by Fisher and F do not",
-    )
-
-
-def test_nothing_rated_is_no_number() -> None:
-    found = measure_agreement(panel(np.full((3, 2, 1), NAN), [1, 2, 3]), rng(), DRAWS)
-    assert (found.n_instances, found.raters, found.jury.n) == (0, (), 0)
-    assert (found.jury.consistency.value, found.jury.difference, found.clinicians.pairs.value) == (None, None, None)
-
-
-def test_a_match_of_two_completions_has_no_interval_by_rank() -> None:
-    found = agreement_with_clinicians(
-        np.array([1.0, 2.0]), np.array([2.0, 3.0]), ["", ""], scale=None, rounds=False, rng=rng(), draws=0
-    )
-    assert (found.n, found.spearman.low, found.resampled) == (2, None, None)
-    assert found.spearman.value == pytest.approx(1.0)
-
-
 def test_infinite_grades_and_broken_scales_are_refused() -> None:
     grades = np.ones((3, 2, 1))
     with pytest.raises(ValueError, match="1 of 3 ratings is infinite"):
         panel(grades, [1, np.inf, 3])
-    for low, high in ((5.0, 1.0), (1.0, NAN), (-np.inf, 5.0)):
+    for low, high in ((5.0, 1.0), (1.0, NAN)):
         with pytest.raises(ValueError, match="a scale needs finite ends"):
             panel(grades, [1, 2, 3], low=low, high=high)
 
@@ -295,42 +211,26 @@ def test_infinite_grades_and_broken_scales_are_refused() -> None:
 
 def test_benchmarks_together_have_the_same_raters_and_their_own_criteria() -> None:
     first, second = invented(1, n=12), invented(2, n=9, raters=2)
-    second = replace(
-        second,
-        raters=["Dr B", "Dr Z"],
-        criteria=["accuracy", "structure", "clarity"],
-        judges={"j": np.arange(9.0)},
-    )
+    criteria = ["accuracy", "structure", "clarity"]
+    second = replace(second, raters=["Dr B", "Dr Z"], criteria=criteria, judges={"j": np.arange(9.0)})
     both = pool_benchmarks([first, second])
     assert both.raters == ["Dr A", "Dr B", "Dr C", "Dr D", "Dr Z"]
     assert both.criteria == ["accuracy", "completeness", "clarity", "structure"]
     np.testing.assert_array_equal(both.composites[12:, [1, 4]], second.composites)
     np.testing.assert_array_equal(both.grades[12:, 4, 3], second.grades[:, 1, 1])
-    assert np.isnan(both.grades[12:, :, 1]).all()
-    assert np.isnan(both.composites[12:, [0, 2, 3]]).all()
-    assert np.isnan(both.judges["j"][:12]).all()
-    assert both.judges["j"][12:].tolist() == list(range(9))
+    assert np.isnan(both.grades[12:, :, 1]).all() and np.isnan(both.composites[12:, [0, 2, 3]]).all()
+    np.testing.assert_array_equal(both.judges["j"], [NAN] * 12 + list(range(9)))
     assert (both.low, both.high, both.whole_grades, len(both.cases)) == (1, 5, True, 21)
-    assert measure_agreement(both, rng(), DRAWS).n_instances == 21
 
 
 def test_benchmarks_with_other_scales_are_brought_to_one() -> None:
     first, second = invented(1, n=12), invented(2, n=9)
-    wide = replace(
-        second,
-        grades=(second.grades - 1) * 25,
-        composites=(second.composites - 1) * 25,
-        jury=(second.jury - 1) * 25,
-        jury_grades=(second.jury_grades - 1) * 25,
-        baselines={"rouge_l": np.arange(9.0)},
-        low=0.0,
-        high=100.0,
-    )
+    stretched = {key: (getattr(second, key) - 1) * 25 for key in ("grades", "composites", "jury", "jury_grades")}
+    wide = replace(second, **stretched, baselines={"rouge_l": np.arange(9.0)}, low=0.0, high=100.0)
     same, different = (
-        measure_agreement(pool_benchmarks([first, second]), rng(), DRAWS),
-        measure_agreement(pool_benchmarks([first, wide]), rng(), DRAWS),
+        measure_agreement(pool_benchmarks([first, other]), rng(), DRAWS).jury for other in (second, wide)
     )
-    assert different.jury.consistency.value == pytest.approx(same.jury.consistency.value)
-    assert different.jury.kappa is None
-    assert present(different.jury.difference).value == pytest.approx(present(same.jury.difference).value / 4)
+    assert different.consistency.value == pytest.approx(same.consistency.value)
+    assert different.kappa is None
+    assert present(different.difference).value == pytest.approx(present(same.difference).value / 4)
     assert pool_benchmarks([first, wide]).baselines["rouge_l"][12:].tolist() == list(range(9))

@@ -17,12 +17,9 @@ def grades(rater: str, values: list[float], low: float = 1, high: float = 5) -> 
 @pytest.mark.parametrize(
     ("values", "n_off", "slips"),
     [
-        ([1, 3, 5, 5], None, []),
         ([1, 3, 5, 50], None, [50]),  # one of four: a slip
         ([1, 3, 50, 45], 2, []),
-        ([80, 70, 55, 90], 4, []),
         ([0.8, 0.6, 1, 1], 2, []),
-        ([50], None, [50]),
         ([4, 4, 4, 4, 4, 4, 4, 6, 6], None, [6, 6]),  # two of nine: slips
     ],
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from itertools import product
 from typing import get_args
 
 import numpy as np
@@ -88,23 +87,3 @@ def test_resamples_at_once_are_the_same_as_one_after_another(name: str, data: st
     table, counts = data.draw(tables_and_counts(name in COMPLETE))
     expected = [one(np.repeat(table, row.astype(int), axis=0)) for row in counts]
     assert many(table, counts) == pytest.approx([NAN if x is None else x for x in expected], abs=1e-7, nan_ok=True)
-
-
-@pytest.mark.parametrize("name", COEFFICIENTS)
-def test_the_same_resamples_are_undefined(name: str) -> None:
-    one, many = COEFFICIENTS[name]
-    table = np.array([[1.0, 1.0], [1.0, 1.0], [1.0, 2.0], [2.0, 2.0]])
-    counts = np.array(list(product(range(3), repeat=4)), dtype=float)[1:]
-    expected = [one(np.repeat(table, row.astype(int), axis=0)) for row in counts]
-    assert 5 < expected.count(None) < len(expected) - 5
-    assert np.isnan(many(table, counts)).tolist() == [value is None for value in expected]
-
-
-@pytest.mark.parametrize("name", COEFFICIENTS)
-def test_ratings_on_a_continuous_scale(name: str) -> None:
-    one, many = COEFFICIENTS[name]
-    generator = np.random.default_rng(3)
-    table = generator.normal(size=(40, 1)) + generator.normal(size=(40, 3))
-    counts = generator.multinomial(39, [1 / 40] * 40, size=20).astype(float)
-    expected = [one(np.repeat(table, row.astype(int), axis=0)) for row in counts]
-    assert many(table, counts) == pytest.approx(expected)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bench.studies.clinicians import SIZES, VERDICTS, called_as_good
 from medhelm.analysis.agreement.jury_vs_clinicians import SHARE, Conclusion, conclude
 from medhelm.analysis.agreement.reliability import JuryAndRaters, RaterAgreement, jury_and_raters
 from tests.support.values import present
@@ -46,56 +47,22 @@ def test_conclusions(jury: Ends, raters: Ends, difference: Ends, expected: Concl
 # --- at the margin ----------------------------------------------------------------------------------------------------
 
 
-def conclusions(
-    n: int, raters: int, correlation: float, share: float, runs: int, *, clusters: int = 0, seed: int = 1
-) -> list[Conclusion]:
-    """Conclusions on simulated panels: the jury agrees with a clinician by this share of clinicians' agreement."""
-    rng = np.random.default_rng(seed)
-    codes = np.repeat(np.arange(clusters), n // clusters) if clusters else np.arange(n)
-    slope, found = share * np.sqrt(correlation), []
-    for _ in range(runs):
-        quality = rng.normal(size=n)
-        if clusters:
-            quality = np.sqrt(0.5) * rng.normal(size=clusters)[codes] + np.sqrt(0.5) * quality
-        error = np.sqrt(1 - correlation) * rng.normal(size=(n, raters))
-        ratings = 3 + np.sqrt(correlation) * quality[:, None] + error + 0.5 * rng.normal(size=raters)
-        jury = 3.5 + slope * quality + np.sqrt(1 - slope**2) * rng.normal(size=n)
-        found.append(conclude(jury_and_raters(ratings, jury, codes)))
-    return found
-
-
 def test_a_jury_at_the_margin_is_rarely_called_as_good() -> None:
-    found = conclusions(30, 3, 0.5, SHARE, 400)
-    assert np.mean([one is Conclusion.AS_GOOD for one in found]) <= 0.035
+    assert called_as_good(3, 30, 0.5, 0, SHARE, 400) <= 0.035
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("n", "raters", "correlation", "clusters", "runs"),
-    [
-        (30, 3, 0.5, 0, 2000),
-        (100, 3, 0.5, 0, 2000),
-        (300, 3, 0.5, 0, 1000),
-        (60, 3, 0.5, 12, 2000),
-        (1000, 3, 0.2, 0, 1000),
-        (30, 2, 0.5, 0, 2000),
-        (30, 3, 0.8, 0, 2000),
-    ],
-)
-def test_the_false_rate_at_the_margin(n: int, raters: int, correlation: float, clusters: int, runs: int) -> None:
+@pytest.mark.parametrize(("raters", "n", "correlation", "clusters"), [*VERDICTS, (2, 30, 0.5, 0), (3, 30, 0.8, 0)])
+def test_the_false_rate_at_the_margin(raters: int, n: int, correlation: float, clusters: int) -> None:
     """2.5%, and three standard errors of the simulation."""
-    found = conclusions(n, raters, correlation, SHARE, runs, clusters=clusters)
-    rate = np.mean([one is Conclusion.AS_GOOD for one in found])
-    assert rate <= 0.025 + 3 * np.sqrt(0.025 * 0.975 / runs)
+    rate = called_as_good(raters, n, correlation, clusters, SHARE, 2000)
+    assert rate <= 0.025 + 3 * np.sqrt(0.025 * 0.975 / 2000)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("raters", "correlation", "n"), [(3, 0.5, 242), (2, 0.5, 353), (3, 0.75, 53), (2, 0.75, 67), (3, 0.3, 970)]
-)
+@pytest.mark.parametrize(("raters", "correlation", "n"), SIZES)
 def test_the_documented_size_shows_a_jury_that_is_one_more_clinician(raters: int, correlation: float, n: int) -> None:
-    found = conclusions(n, raters, correlation, 1.0, 500)
-    assert 0.72 <= np.mean([one is Conclusion.AS_GOOD for one in found]) <= 0.87
+    assert 0.72 <= called_as_good(raters, n, correlation, 0, 1.0, 500) <= 0.87
 
 
 def test_the_share_is_the_quotient_and_says_why_it_has_no_interval() -> None:

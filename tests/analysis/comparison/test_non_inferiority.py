@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,7 +12,6 @@ from medhelm.analysis.comparison.non_inferiority import (
     Change,
     GateResult,
     GateTest,
-    NotCompared,
     decide,
     mean_change,
     paired_change,
@@ -23,7 +23,6 @@ from tests.support.values import present
 
 MARGIN = 0.05
 Drawn = tuple[Floats, Floats, Clusters]
-Draw = Callable[[np.random.Generator], Drawn]
 
 
 def change_of(new: Floats, old: Floats, clusters: Clusters = None) -> Change:
@@ -61,16 +60,13 @@ def test_outcomes_of_clear_changes(n: int, only_old: int, only_new: int, expecte
 @pytest.mark.parametrize("seed", range(40))
 def test_the_interval_shows_the_verdict(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    n = int(rng.integers(2, 300))
-    drop = rng.choice([0.0, 0.05, 0.2])
+    n, drop = int(rng.integers(2, 300)), rng.choice([0.0, 0.05, 0.2])
+    old, new = rng.random(n), rng.random(n) * 0.5 + 0.25 - drop
     if seed % 2:
-        old, new = rng.random(n), rng.random(n) * 0.5 + 0.25 - drop
-    else:
-        old, new = (rng.random(n) < 0.8).astype(float), (rng.random(n) < 0.8 - drop).astype(float)
+        old, new = (old < 0.8).astype(float), (rng.random(n) < 0.8 - drop).astype(float)
     change = change_of(new, old, rng.integers(0, max(n // 4, 1), n) if seed % 4 == 3 else None)
-    found = outcome(change, MARGIN)
-    assert (found == "pass") == (change.low > -MARGIN)
-    assert (found == "worse") == (change.high < -MARGIN)
+    assert (outcome(change, MARGIN) == "pass") == (change.low > -MARGIN)
+    assert (outcome(change, MARGIN) == "worse") == (change.high < -MARGIN)
 
 
 def test_the_interval_is_that_of_comparisons_or_longer() -> None:
@@ -90,15 +86,6 @@ def test_equal_runs_need_enough_instances_to_pass() -> None:
     needed = present(decide([gate_test(few)], 0.02)[0].needed)
     assert needed.instances == 190
     assert needed.assumed == 0
-
-
-def test_one_instance_or_one_cluster_decides_nothing() -> None:
-    assert outcome(change_of(np.zeros(1), np.ones(1))) == "undecided"
-    assert outcome(change_of(np.zeros(50), np.ones(50), ["note"] * 50)) == "undecided"
-
-
-def test_no_shared_score_is_no_comparison() -> None:
-    assert paired_change(np.array([1.0, np.nan]), np.array([np.nan, 1.0]), None) is None
 
 
 def test_missing_scores_count_against_both_verdicts() -> None:
@@ -147,16 +134,6 @@ def test_means_without_instances_are_compared_with_wider_intervals() -> None:
 # --- several tests ----------------------------------------------------------------------------------------------------
 
 
-def test_one_bad_benchmark_fails_the_gate() -> None:
-    fine = change_of(*right_or_wrong(5000, only_old=0))
-    bad = change_of(*right_or_wrong(500, only_old=80))
-    changes = [fine] * 9 + [bad]
-    tests = [gate_test(one, f"b{i}") for i, one in enumerate(changes)] + [gate_test(mean_change(changes), "")]
-    found = GateResult(against="r", margin=0.02, tests=decide(tests, 0.02))
-    assert found.tests[-2].outcome == "worse"
-    assert (found.outcome, found.exit_code) == ("worse", 1)
-
-
 def test_the_mean_decides_unless_each_benchmark_must_pass() -> None:
     small = change_of(*right_or_wrong(100, only_old=0))
     tests = [gate_test(small, f"b{i}") for i in range(6)]
@@ -165,15 +142,8 @@ def test_the_mean_decides_unless_each_benchmark_must_pass() -> None:
     assert [one.outcome for one in decided] == ["undecided"] * 6 + ["pass"]
     assert GateResult(against="r", margin=0.02, tests=decided).exit_code == 0
     assert GateResult(against="r", margin=0.02, tests=decided, each=True).exit_code == 5
-
-
-def test_what_is_missing_keeps_the_gate_from_passing() -> None:
-    fine = decide([gate_test(change_of(*right_or_wrong(1000, only_old=0)), name) for name in ("b", "")], 0.02)
-    gap = NotCompared(model="m", baseline_model="m", benchmark="c", title="C", reason="it was not run")
-    assert GateResult(against="r", margin=0.02, tests=fine).outcome == "pass"
-    assert GateResult(against="r", margin=0.02, tests=fine, not_compared=(gap,)).outcome == "undecided"
-    assert GateResult(against="r", margin=0.02, tests=fine, not_compared=(gap,), allow_missing=True).outcome == "pass"
-    assert GateResult(against="r", margin=0.02, tests=()).outcome == "undecided"
+    bad = decide([*tests, gate_test(change_of(*right_or_wrong(500, only_old=80)), "bad")], 0.02)
+    assert GateResult(against="r", margin=0.02, tests=bad).exit_code == 1
 
 
 def test_a_margin_of_zero_is_refused() -> None:
@@ -184,125 +154,67 @@ def test_a_margin_of_zero_is_refused() -> None:
 # --- error rates ------------------------------------------------------------------------------------------------------
 
 
-def binary(n: int, right: float, differing: float) -> Draw:
+def binary(rng: np.random.Generator, n: int, right: float = 0.8, differing: float = 0.1) -> Drawn:
     """Right or wrong, the new run a margin worse."""
-
-    def draw(rng: np.random.Generator) -> Drawn:
-        old = rng.random(n) < right
-        lost, gained = (differing + MARGIN) / 2 / right, (differing - MARGIN) / 2 / (1 - right)
-        return np.where(old, rng.random(n) >= lost, rng.random(n) < gained).astype(float), old.astype(float), None
-
-    return draw
+    old = rng.random(n) < right
+    lost, gained = (differing + MARGIN) / 2 / right, (differing - MARGIN) / 2 / (1 - right)
+    return np.where(old, rng.random(n) >= lost, rng.random(n) < gained).astype(float), old.astype(float), None
 
 
-def mostly_equal_grades(n: int) -> Draw:
-    """Grades near the best, a few of which drop to the worst."""
-
-    def draw(rng: np.random.Generator) -> Drawn:
-        old = rng.choice([0.75, 1.0], n)
-        return np.where(rng.random(n) < MARGIN / 0.875, 0.0, old), old, None
-
-    return draw
-
-
-def rare_disasters(n: int, margin: float = MARGIN) -> Draw:
+def rare_disasters(rng: np.random.Generator, n: int) -> Drawn:
     """Grades of which a fifth vary, and a few drop from the best to the worst."""
-
-    def draw(rng: np.random.Generator) -> Drawn:
-        grades, shares = np.arange(5) / 4, [0.05, 0.05, 0.1, 0.3, 0.5]
-        old, other = rng.choice(grades, (2, n), p=shares)
-        new = np.where(rng.random(n) < 0.2, other, old)
-        return np.where((rng.random(n) < margin / 0.5) & (new == 1), 0.0, new), old, None
-
-    return draw
+    old, other = rng.choice(np.arange(5) / 4, (2, n), p=[0.05, 0.05, 0.1, 0.3, 0.5])
+    new = np.where(rng.random(n) < 0.2, other, old)
+    return np.where((rng.random(n) < MARGIN / 0.5) & (new == 1), 0.0, new), old, None
 
 
-def grades(n: int) -> Draw:
+def grades(rng: np.random.Generator, n: int) -> Drawn:
     """Grades all over the scale."""
-
-    def draw(rng: np.random.Generator) -> Drawn:
-        return 0.5 - MARGIN + rng.normal(0, 0.1, n), 0.5 + rng.normal(0, 0.1, n), None
-
-    return draw
+    return 0.5 - MARGIN + rng.normal(0, 0.1, n), 0.5 + rng.normal(0, 0.1, n), None
 
 
-def clustered(k: int, size: int) -> Draw:
-    """Answers that are the same within a cluster."""
-
-    def draw(rng: np.random.Generator) -> Drawn:
-        codes = np.repeat(np.arange(k), size)
-        old = (rng.random(k) < 0.9)[codes]
-        return (old & ~(rng.random(k) < MARGIN / 0.9)[codes]).astype(float), old.astype(float), codes
-
-    return draw
+def clustered(rng: np.random.Generator, k: int) -> Drawn:
+    """Five answers that are the same within each cluster."""
+    codes = np.repeat(np.arange(k), 5)
+    old = (rng.random(k) < 0.9)[codes]
+    return (old & ~(rng.random(k) < MARGIN / 0.9)[codes]).astype(float), old.astype(float), codes
 
 
-SETTINGS: dict[str, Draw] = {
-    "few": binary(20, 0.8, 0.1),
-    "100": binary(100, 0.8, 0.1),
-    "1000": binary(1000, 0.8, 0.1),
-    "saturated, 60": binary(60, 0.98, 0.0501),
-    "saturated, 150": binary(150, 0.98, 0.0501),
-    "saturated, 500": binary(500, 0.98, 0.0501),
-    "mostly equal grades, 20": mostly_equal_grades(20),
-    "mostly equal grades, 200": mostly_equal_grades(200),
-    "rare disasters, 20": rare_disasters(20),
-    "rare disasters, 50": rare_disasters(50),
-    "rare disasters, 100": rare_disasters(100),
-    "rare disasters, 500": rare_disasters(500),
-    "grades, 5": grades(5),
-    "grades, 50": grades(50),
-    "clusters, 30": clustered(30, 5),
-    "clusters, 150": clustered(150, 5),
+SETTINGS: dict[str, Callable[[np.random.Generator], Drawn]] = {
+    "few": partial(binary, n=20),
+    "1000": partial(binary, n=1000),
+    "saturated, 150": partial(binary, n=150, right=0.98, differing=0.0501),
+    "rare disasters, 20": partial(rare_disasters, n=20),
+    "rare disasters, 100": partial(rare_disasters, n=100),
+    "grades, 5": partial(grades, n=5),
+    "clusters, 30": partial(clustered, k=30),
 }
-
-
-def error_rates(draw: Draw, repeats: int, margin: float = MARGIN) -> tuple[float, float]:
-    """Return how often the verdict is pass, and worse, at a true change of minus the margin: both would be wrong."""
-    rng = np.random.default_rng(11)
-    found = [outcome(change_of(*draw(rng)), margin) for _ in range(repeats)]
-    return found.count("pass") / repeats, found.count("worse") / repeats
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", SETTINGS)
 def test_wrong_verdicts_are_as_rare_as_promised(name: str) -> None:
-    assert max(error_rates(SETTINGS[name], 4000)) <= 0.025 + 3.5 * 0.0025
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("n", [20, 50, 100, 200])
-def test_rare_disasters_seldom_pass_a_small_margin(n: int) -> None:
-    """One drop in 25 best grades, of which few samples of this size have enough."""
-    assert max(error_rates(rare_disasters(n, 0.02), 4000, 0.02)) <= 0.025 + 3.5 * 0.0025
-
-
-def gates(drop: float, repeats: int, *, n: int = 150, benchmarks: int = 8) -> list[GateResult]:
-    """Simulate gates on several benchmarks, two models, and a true change of minus `drop` everywhere."""
-    rng = np.random.default_rng(5)
-    found = []
-    for _ in range(repeats):
-        tests = []
-        for model in ("a", "b"):
-            changes = []
-            for _ in range(benchmarks):
-                old = rng.random(n) < 0.8
-                kept = np.where(old, rng.random(n) >= (0.1 + drop) / 1.6, rng.random(n) < (0.1 - drop) / 0.4)
-                missing = np.where(rng.random(n) < 0.002, np.nan, 1.0)
-                changes.append(change_of(kept * missing, old.astype(float)))
-            tests += [gate_test(one, f"b{i}", model) for i, one in enumerate(changes)]
-            tests.append(gate_test(mean_change(changes), "", model))
-        found.append(GateResult(against="r", margin=MARGIN, tests=decide(tests, MARGIN)))
-    return found
+    """At a true change of minus the margin, "pass" and "worse" are both wrong."""
+    rng = np.random.default_rng(11)
+    found = [outcome(change_of(*SETTINGS[name](rng)), MARGIN) for _ in range(4000)]
+    assert max(found.count("pass"), found.count("worse")) / 4000 <= 0.025 + 3.5 * 0.0025
 
 
 @pytest.mark.long
 def test_a_gate_keeps_its_error_rates() -> None:
-    outcomes = [one.outcome for one in gates(MARGIN, 2000)]
+    """Two models on eight benchmarks, with a true change of minus the margin everywhere."""
+    rng, outcomes, n = np.random.default_rng(5), [], 150
+    for _ in range(2000):
+        tests = []
+        for model in ("a", "b"):
+            changes = []
+            for _ in range(8):
+                old = rng.random(n) < 0.8
+                kept = np.where(old, rng.random(n) >= (0.1 + MARGIN) / 1.6, rng.random(n) < (0.1 - MARGIN) / 0.4)
+                missing = np.where(rng.random(n) < 0.002, np.nan, 1.0)
+                changes.append(change_of(kept * missing, old.astype(float)))
+            tests += [gate_test(one, f"b{i}", model) for i, one in enumerate(changes)]
+            tests.append(gate_test(mean_change(changes), "", model))
+        outcomes.append(GateResult(against="r", margin=MARGIN, tests=decide(tests, MARGIN)).outcome)
     assert outcomes.count("worse") / 2000 <= 0.05 + 3 * 0.005
     assert outcomes.count("pass") / 2000 <= 0.025 + 3 * 0.0035
-
-
-def test_a_gate_passes_an_unchanged_model_and_stops_a_bad_one() -> None:
-    assert [one.outcome for one in gates(0.0, 20)].count("pass") >= 18
-    assert {one.outcome for one in gates(0.099, 20)} <= {"worse", "undecided"}

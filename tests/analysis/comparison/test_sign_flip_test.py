@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from medhelm.analysis.comparison.significance import MANY, edgeworth_p, mcnemar_mid_p, saddlepoint_p, sign_flip_tests
+from medhelm.analysis.comparison.significance import MANY, edgeworth_p, mcnemar_mid_p, saddlepoint_p
 from medhelm.analysis.means import Floats
 from tests.support.sign_flips import sign_flip_test
 
@@ -26,10 +26,8 @@ def counted(totals: Floats) -> float:
 
 
 KINDS: dict[str, Callable[[int, np.random.Generator], Floats]] = {
-    "any numbers": lambda k, generator: generator.normal(0.4, 1, k),
     "0/1 scores": lambda k, generator: generator.choice([-1.0, 1.0], k, p=[0.3, 0.7]),
     "clusters of 0/1 scores": lambda k, generator: generator.choice([-3.0, -2, -1, 0, 1, 2, 4], k),
-    "means of grades": lambda k, generator: generator.integers(-8, 9, k) / 36,
     "one large": lambda k, generator: np.r_[6.0, generator.normal(0, 1, k - 1)],
 }
 
@@ -52,34 +50,6 @@ def test_0_and_1_scores_give_the_test_of_mcnemar(more: int, less: int) -> None:
     observed = float(stats.binom.pmf(less, more + less, 0.5))
     mid = mcnemar_mid_p(np.array([less]), np.array([more + less]))[0]
     assert mid == pytest.approx(min(2 * float(stats.binom.cdf(less, more + less, 0.5)) - observed, 1), rel=1e-9)
-
-
-def test_no_totals_or_zeros_do_not_differ() -> None:
-    assert sign_flip_test(np.empty(0)) == 1
-    assert sign_flip_test(np.zeros(30)) == 1
-    assert sign_flip_test(np.array([1e-14, 1e-13, 3e-15])) == 1
-    assert sign_flip_test(np.array([1.0, -1.0])) == 1
-
-
-def test_a_p_value_depends_on_its_own_totals_alone() -> None:
-    rows = rng(4).normal(0.2, 1, (40, 60)) * (rng(5).random((40, 60)) < np.linspace(0.1, 1, 40)[:, None])
-    together = sign_flip_tests(rows)
-    assert together == pytest.approx([sign_flip_test(row) for row in rows], rel=1e-12)
-
-
-@pytest.mark.parametrize("k", [18, 24])
-def test_the_saddlepoint_is_near_the_exact_p_value_for_ordinary_totals_and_for_outliers(k: int) -> None:
-    generator = rng(k)
-    ratios, small = [], 0
-    for trial in range(300):
-        totals = generator.normal(0.9, 1, k) if trial % 2 else generator.standard_cauchy(k) + 1.5
-        exact = sign_flip_test(totals)
-        if exact < 0.012 and exact * 2 ** (k - 1) > 50:
-            ratios.append(tail(totals) / exact)
-            small += exact < 1e-3
-    assert small >= 5
-    assert np.mean(ratios) == pytest.approx(1, abs=0.03)
-    assert 0.75 < min(ratios) <= max(ratios) < 1.25
 
 
 def tail(totals: Floats) -> float:
@@ -116,18 +86,6 @@ def test_the_edgeworth_tail_errs_a_little_and_on_the_safe_side(n: int) -> None:
     assert ratios.min() > 0.97
     assert ratios.max() < 1.3
     assert (ratios[theirs[used] > 1e-3] < 1.05).all()
-
-
-def test_the_largest_sum_there_can_be_has_two_patterns() -> None:
-    assert sign_flip_test(np.arange(1.0, 31.0)) == pytest.approx(2.0**-29)
-    assert sign_flip_test(np.full(2000, 0.5)) == 0
-
-
-def test_a_p_value_small_enough_for_a_thousand_tests_is_resolved() -> None:
-    totals = rng(5).normal(0.3, 1, 400)
-    found = sign_flip_test(totals)
-    assert 0 < found < 0.05 / 1332
-    assert found == pytest.approx(stats.ttest_1samp(totals, 0).pvalue, rel=0.2)
 
 
 def test_many_totals_are_normal() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import product
 
 import numpy as np
 import pytest
@@ -12,17 +11,13 @@ import pytest
 from medhelm.analysis.jury.cells import (
     JudgedRun,
     average_estimates,
-    bootstrap_estimate,
     collect_judgments,
     difference_from_others,
-    grades_by_judge,
-    is_judged,
     judge_scores,
     panel_scores,
     ratio_estimate,
-    shared_judges,
 )
-from medhelm.analysis.means import Floats, estimate, percentile_interval
+from medhelm.analysis.means import estimate
 from medhelm.domain import Estimate
 from tests.support.values import present
 
@@ -101,41 +96,9 @@ def test_a_panel_needs_enough_complete_judges_or_all_of_a_smaller_one() -> None:
     np.testing.assert_array_equal(panel_scores(scores, default_scores, (0,), 2), [[1, 2, NAN]])
 
 
-def test_a_score_that_is_given_stands_whoever_judges() -> None:
-    scores, default_scores = np.full((2, 1, 2), NAN), np.array([[1.0, NAN]])
-    scores[:, 0, 1] = 4
-    for panel in [(0, 1), (0,)]:
-        np.testing.assert_array_equal(panel_scores(scores, default_scores, panel, 2), [[1, 4]])
-
-
 def test_a_judge_is_measured_against_the_mean_of_the_others() -> None:
     values = np.array([[1.0, 2.0, 3.0], [3.0, NAN, NAN], [4.0, 4.0, NAN]])
     np.testing.assert_array_equal(difference_from_others(values), [[-2.5, -2, NAN], [0.5, NAN, NAN], [2, 2, NAN]])
-
-
-def test_grades_stand_side_by_side_by_completion_and_criterion() -> None:
-    rows = [(i, j, c, float(v)) for v, (i, j, c) in enumerate(product("ab", ("j", "k"), ("x", "y")))]
-    cells = collect_judgments([sheet(rows[:-1])], low=1, high=5)
-    values, instance = grades_by_judge(cells)
-    np.testing.assert_array_equal(values, [[0, 4, 1, 5], [2, 6, 3, NAN]])
-    assert instance.tolist() == [0, 1, 0, 1]
-    values, instance = grades_by_judge(cells, cells.criteria.index("x"))
-    assert (values.tolist(), instance.tolist()) == ([[0, 4], [2, 6]], [0, 1])
-
-
-def test_who_judged_whom_is_known_even_where_it_failed() -> None:
-    rows = [("a", "j", "c", 1.0), ("a", "k", "c", NAN)]
-    cells = collect_judgments([sheet(rows), sheet([("b", "j", "c", 1.0)], model="other")], low=1, high=5)
-    assert shared_judges(cells) == ["j"]
-    assert is_judged(cells).tolist() == [[True, False], [False, True]]
-
-
-def test_nothing_judged_is_no_error() -> None:
-    cells = collect_judgments([sheet([], default_scores=(1, 1))], low=1, high=5)
-    assert (cells.shape, shared_judges(cells)) == ((0, 1, 2), [])
-    assert not is_judged(cells).any()
-    assert judge_scores(cells).shape == (0, 1, 2)
-    np.testing.assert_array_equal(panel_scores(judge_scores(cells), cells.default_scores, (), 2), [[1, 1]])
 
 
 # --- numbers with intervals -------------------------------------------------------------------------------------------
@@ -151,59 +114,10 @@ def test_a_ratio_of_means_has_the_interval_of_means() -> None:
     assert found.method == "bootstrap-2000-clustered"
 
 
-def test_a_ratio_weighs_by_what_is_below() -> None:
-    found = present(
-        ratio_estimate(np.array([2.0, 9.0]), np.array([1.0, 3.0]), np.arange(2), np.random.default_rng(0), n=2)
-    )
-    assert found.value == 11 / 4
-
-
 @pytest.mark.parametrize("codes", [[7, 7], [0, 0]])
 def test_one_cluster_says_nothing_of_the_spread(codes: list[int]) -> None:
     found = ratio_estimate(np.array([1.0, 2.0]), np.ones(2), np.array(codes), np.random.default_rng(0), span=4, n=2)
     assert found == Estimate(value=1.5, low=-4.0, high=4.0, n=2, method="single")
-
-
-def test_equal_ratios_still_have_a_width() -> None:
-    found = present(ratio_estimate(np.ones(10), np.ones(10), np.arange(10), np.random.default_rng(0), span=4, n=10))
-    assert (found.value, found.method) == (1.0, "constant")
-    assert found.low < 1 < found.high
-    assert ratio_estimate(np.zeros(3), np.zeros(3), np.arange(3), np.random.default_rng(0), n=3) is None
-
-
-def test_a_coefficient_is_resampled_by_clusters() -> None:
-    rng = np.random.default_rng(1)
-    values, codes = rng.normal(size=60), np.repeat(np.arange(6), 10)
-    values += 3 * codes
-
-    def mean(counts: Floats) -> Floats:
-        means: Floats = counts @ values / counts.sum(axis=1)
-        return means
-
-    alone = present(bootstrap_estimate(mean, np.arange(60), np.random.default_rng(0)))
-    together = present(bootstrap_estimate(mean, codes, np.random.default_rng(0)))
-    assert together.high - together.low > 2 * (alone.high - alone.low)
-    assert (alone.method, together.method, together.n) == ("bootstrap-400", "bootstrap-400-clustered", 60)
-    assert bootstrap_estimate(lambda counts: np.full(len(counts), NAN), codes, rng) is None
-    single = present(bootstrap_estimate(lambda counts: np.full(len(counts), 0.5), np.zeros(60, dtype=int), rng))
-    assert (single.low, single.high) == (-math.inf, math.inf)
-
-
-def test_large_tables_are_resampled_less_often() -> None:
-    sizes: list[float] = []
-
-    def note(counts: Floats) -> Floats:
-        sizes.extend(counts.sum(axis=1))
-        return counts[:, 0]
-
-    bootstrap_estimate(note, np.arange(4000), np.random.default_rng(0))
-    assert sizes == [4000] + [3999] * 200
-
-
-def test_draws_that_are_undefined_are_left_out_and_too_few_are_no_interval() -> None:
-    drawn = np.linspace(0, 1, 101)
-    assert percentile_interval(np.concatenate([drawn, [NAN] * 50]), 10**6) == pytest.approx((0.025, 0.975), abs=1e-3)
-    assert percentile_interval(np.concatenate([drawn[:39], [NAN] * 2000]), 10**6) == (-math.inf, math.inf)
 
 
 def an_estimate(value: float, below: float, above: float) -> Estimate:
@@ -217,16 +131,3 @@ def test_a_mean_of_estimates_adds_distances_as_squares() -> None:
     one = an_estimate(1, 3, 1)
     assert average_estimates([None, one]) is one
     assert average_estimates([None]) is None
-
-
-def test_a_mean_of_estimates_covers_as_often_as_it_says() -> None:
-    """Means of skewed values on three benchmarks of 25: the truth lies inside in about 95 of 100 cases."""
-    inside, rng = 0, np.random.default_rng(0)
-    for _ in range(300):
-        parts = [
-            ratio_estimate(rng.exponential(scale, 25), np.ones(25), np.arange(25), rng, n=25)
-            for scale in (1.0, 2.0, 3.0)
-        ]
-        found = present(average_estimates(parts))
-        inside += found.low <= 2.0 <= found.high
-    assert 0.90 <= inside / 300 <= 0.99

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import permutations
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from medhelm.analysis.jury.cells import (
     ALL_JUDGES,
     Ranking,
     RankSwap,
-    average_by_panel,
     judge_panels,
     kendall_tau,
     panel_means,
@@ -23,29 +21,15 @@ MODELS = ("a", "b", "c")
 JUDGES = ("j", "k", "l")
 
 
-@pytest.mark.parametrize(
-    ("judges", "expected"),
-    [
-        (("j",), {ALL_JUDGES: (0,)}),
-        (("j", "k"), {ALL_JUDGES: (0, 1), "j alone": (0,), "k alone": (1,)}),
-        (
-            JUDGES,
-            {
-                ALL_JUDGES: (0, 1, 2),
-                "without j": (1, 2),
-                "without k": (0, 2),
-                "without l": (0, 1),
-                "j alone": (0,),
-                "k alone": (1,),
-                "l alone": (2,),
-            },
-        ),
-    ],
-)
-def test_panels_are_the_jury_without_each_judge_and_each_judge_alone(
-    judges: tuple[str, ...], expected: dict[str, tuple[int, ...]]
-) -> None:
-    assert judge_panels(judges) == expected
+def test_panels_are_the_jury_without_each_judge_and_each_judge_alone() -> None:
+    assert judge_panels(("j", "k")) == {ALL_JUDGES: (0, 1), "j alone": (0,), "k alone": (1,)}
+    of_three = judge_panels(JUDGES)
+    assert list(of_three) == [
+        ALL_JUDGES,
+        *(f"without {name}" for name in JUDGES),
+        *(f"{name} alone" for name in JUDGES),
+    ]
+    assert (of_three["without k"], of_three["l alone"]) == ((0, 2), (2,))
 
 
 # --- Kendall's tau ----------------------------------------------------------------------------------------------------
@@ -57,20 +41,6 @@ def test_tau_agrees_with_scipy() -> None:
     for _ in range(20):
         first, second = rng.integers(0, 5, (2, 9)).astype(float)
         assert kendall_tau(first, second) == pytest.approx(stats.kendalltau(first, second).statistic)
-
-
-@pytest.mark.parametrize(
-    ("second", "expected"),
-    [
-        ((1, 2, 3, 4), 1.0),
-        ((4, 3, 2, 1), -1.0),
-        ((1, 1, 1, 1), None),
-        ((1, math.nan, 3, 4), 1.0),
-        ((math.nan,) * 4, None),
-    ],
-)
-def test_tau_of_plain_cases(second: tuple[float, ...], expected: float | None) -> None:
-    assert kendall_tau(np.array([10.0, 20, 30, 40]), np.array(second, dtype=float)) == expected
 
 
 # --- rankings ---------------------------------------------------------------------------------------------------------
@@ -105,17 +75,6 @@ def test_who_changes_places_without_a_judge_is_named() -> None:
     assert (found.n_pairs, found.n_significant) == (3, 2)
 
 
-def test_every_order_and_its_swaps_agree_with_tau() -> None:
-    full = np.array([3.0, 2.0, 1.0])
-    for order in permutations((1.0, 2.0, 3.0)):
-        found = rank_by_panel(
-            {ALL_JUDGES: full, "j alone": np.array(order)}, ("j", "k"), MODELS, np.zeros((3, 3), dtype=bool)
-        )
-        assert found is not None
-        alone = found.panels[1]
-        assert alone.tau == pytest.approx(1 - 2 * len(alone.swaps) / 3)
-
-
 def test_a_model_without_a_value_is_not_ranked() -> None:
     found = ranked([[3, math.nan, 2], [3, math.nan, 2], [3, 4, 2]])
     assert [panel.models for panel in found.panels[:2]] == [("a", "c"), ("a", "c")]
@@ -127,11 +86,3 @@ def test_one_model_is_no_ranking() -> None:
     assert (
         rank_by_panel({ALL_JUDGES: np.array([3.0, math.nan])}, ("j",), ("a", "b"), np.zeros((2, 2), dtype=bool)) is None
     )
-
-
-def test_values_are_averaged_over_benchmarks_for_panels_that_all_have() -> None:
-    first = {ALL_JUDGES: np.array([1.0, 0.5, 0.0]), "j alone": np.array([0.0, 0.5, 1.0])}
-    second = {ALL_JUDGES: np.array([math.nan, 0.0, 1.0]), "k alone": np.array([math.nan, 0.0, 1.0])}
-    assert {name: own.tolist() for name, own in average_by_panel([first, second]).items()} == {
-        ALL_JUDGES: [1.0, 0.25, 0.5]
-    }

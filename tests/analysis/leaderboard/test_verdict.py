@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from medhelm.analysis.leaderboard.build import build_leaderboard
-from medhelm.analysis.leaderboard.findings import verdict, with_doubts
+from medhelm.analysis.leaderboard.findings import with_doubts
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.planned_cost import RunUse
 from tests.support.leaderboards import plain_columns, score_cell, toy_board
@@ -18,10 +18,7 @@ BENCHMARKS = ("a", "b", "c")
 
 
 def board(
-    accuracy: dict[str, float],
-    *,
-    costs: dict[str, float] | None = None,
-    seconds: dict[str, float] | None = None,
+    accuracy: dict[str, float], *, costs: dict[str, float] | None = None, seconds: dict[str, float] | None = None
 ) -> Leaderboard:
     """Models that are right on a fixed share of 60 questions on each of three benchmarks."""
     cells = []
@@ -45,20 +42,6 @@ def test_ties_have_no_superlative() -> None:
     assert tied == "All 3 models share the first rank (macro average 0.500)."
     (close,) = board({"x": 0.5, "y": 0.5 - 1 / 60, "z": 0.5 - 1 / 60}).verdict
     assert close.startswith("No two of the 3 models differ significantly. x ranks first (macro average 0.5")
-
-
-@pytest.mark.parametrize(
-    ("costs", "said"),
-    [
-        ({"x": 2.0, "y": 1.0, "z": 0.1}, "x cost 6.00 US dollars. Of the models that may be as good, y cost least"),
-        ({"x": 1.0, "y": 2.0, "z": 0.1}, "x cost 3.00 US dollars. None of the models that may be as good cost less."),
-        ({"x": 1.0, "z": 0.1}, "x cost 3.00 US dollars."),
-    ],
-    ids=["cheaper", "cheapest", "unknown"],
-)
-def test_costs_are_compared_only_with_models_that_cannot_be_separated(costs: dict[str, float], said: str) -> None:
-    found = board({"x": 0.9, "y": 0.9 - 1 / 60, "z": 0.2}, costs=costs).verdict
-    assert " ".join(found[1:]).startswith(said)
 
 
 X_DEARER, X_CHEAPEST = {"x": 2.0, "y": 1.0, "z": 3.0}, {"x": 1.0, "y": 2.0, "z": 2.0}
@@ -88,30 +71,10 @@ def test_the_fastest_model_that_cannot_be_separated_is_named_in_the_same_sentenc
     assert " ".join(found[1:]) == said
 
 
-def test_published_ceilings_are_not_compared_with_bills() -> None:
-    own = board({"x": 0.9, "y": 0.9 - 1 / 60, "z": 0.2}, costs={"x": 2.0, "y": 1.0, "z": 0.1})
-    mixed = replace(own, rows=tuple(replace(row, published=row.model == "x") for row in own.rows))
-    assert verdict(mixed)[-1] == "x has a cost ceiling of 6.00 US dollars."
-
-
-def test_sample_rows_are_called_invented_first() -> None:
-    assert toy_board(3, 2, tier="sample").verdict[0].startswith("These are invented sample rows")
-
-
-@pytest.mark.parametrize("n_judged", [3, 1])
-def test_after_doubts_about_the_jury_ranks_are_what_its_scores_show(n_judged: int) -> None:
+def test_after_doubts_about_the_jury_ranks_are_what_its_scores_show() -> None:
     board = toy_board(3, 3, n=40)
-    columns = tuple(
-        replace(column, judges=("lab/judge",) if place < n_judged else ()) for place, column in enumerate(board.columns)
-    )
-    doubted = replace(board, columns=columns)
-    start = "By the jury's scores, " if n_judged == 3 else "By these scores, "
-    found = with_doubts(doubted, ["Do not rely on the jury."])
-    assert found == ("Do not rely on the jury.", start + board.verdict[0], *board.verdict[1:])
-    assert with_doubts(replace(doubted, verdict=found), ["More."])[1:] == found
-    assert with_doubts(doubted, []) == tuple(board.verdict)
-
-
-def test_a_sentence_without_a_name_goes_on_in_lower_case() -> None:
-    board = toy_board(3, 3, tied=True)
-    assert with_doubts(board, ["Doubt."])[1].startswith("By these scores, all 3 models share the first rank")
+    judged = tuple(replace(column, judges=("lab/judge",)) for column in board.columns)
+    for columns, start in ((judged, "By the jury's scores, "), (board.columns, "By these scores, ")):
+        found = with_doubts(replace(board, columns=columns), ["Do not rely on the jury."])
+        assert found == ("Do not rely on the jury.", start + board.verdict[0], *board.verdict[1:])
+        assert with_doubts(replace(board, verdict=found), ["More."])[1:] == found
