@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import json
-import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -642,6 +641,8 @@ STOP_REASONS: Mapping[str, str] = {
 _MAX_TOKENS = 10**9
 """Larger token counts are not believed."""
 
+_OBJECT = (dict, Mapping)  # most are a dict, which is found faster
+
 _WORD_CHARACTERS = 100
 """Longer words are not remembered."""
 
@@ -655,6 +656,7 @@ def completion_of(
     reasons: bool,
     refused: str = "",
     hidden_characters: int = 0,
+    fingerprint: str = "",
 ) -> Completion:
     """Turn what a reply says into a completion.
 
@@ -672,6 +674,7 @@ def completion_of(
     reasons : whether the model is known to reason
     refused : reason that the model or its provider refused; empty if they did not
     hidden_characters : length of the reasoning that the reply has beside its text
+    fingerprint : system fingerprint in the reply
     """
     usage = with_hidden_share(usage, hidden_characters, len(text))
     failure = None
@@ -685,6 +688,7 @@ def completion_of(
         finish_reason=finish_reason,
         usage=usage,
         reported_model=reported_model,
+        fingerprint=fingerprint,
     )
 
 
@@ -700,19 +704,19 @@ def interrupted(reason: str) -> ProviderError:
 
 def count(value: object) -> int:
     """Return a number of tokens; 0 if it is missing, negative, too large or not a number."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         return 0
-    return int(value) if 0 <= value <= _MAX_TOKENS else 0
+    return int(value) if 0 <= value <= _MAX_TOKENS else 0  # no bound holds for nan
 
 
 def mapping(value: object) -> Mapping[str, Any]:
     """Return `value` if it is an object, else an empty one."""
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, _OBJECT) else {}
 
 
 def objects(value: object) -> list[Mapping[str, Any]]:
     """Return the objects in a list; empty if `value` is not a list."""
-    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, _OBJECT)] if isinstance(value, list) else []
 
 
 def texts_in(parts: Iterable[Mapping[str, Any]], key: str = "text") -> list[str]:
@@ -767,6 +771,8 @@ LEAST_REPORTED = 256
 """Lower counts are not looked at: no server has so small a context window, but some report a part of the tokens."""
 
 _NO_WORD = re.compile(r"[^\w\s]+")
+_NO_ASCII_WORD = {code: None for code in range(128) if _NO_WORD.match(chr(code))}
+"""The same, for `translate`, which takes a tenth of the time."""
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
@@ -785,8 +791,10 @@ def fewest_tokens(prompt: Prompt) -> int:
     """
     total = 0.0
     for message in prompt.messages:
-        words = _NO_WORD.sub("", message.text)
-        if not words.isascii():
+        if message.text.isascii():
+            words = message.text.translate(_NO_ASCII_WORD)
+        else:
+            words = _NO_WORD.sub("", message.text)
             words, n_unspaced = _UNSPACED.subn(" ", words)
             total += n_unspaced / CHARACTERS_PER_TOKEN
         total += len(words.split())
