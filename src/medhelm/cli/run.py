@@ -23,7 +23,6 @@ from medhelm.cli.options import (
 )
 from medhelm.cli.output import progress_options, table_options
 from medhelm.cli.printing import print_json, print_remarks, warn
-from medhelm.cli.results import print_leaderboard
 from medhelm.domain.options import option
 from medhelm.domain.text import listed
 from medhelm.errors import ConfigError, ErrorCollector, UserError
@@ -245,6 +244,7 @@ def _print_ranking(
                 "medhelm merge STORE... --store TARGET"
             )
     elif not shared.json and any(run.is_complete for run in done.runs):
+        from medhelm.cli.results import print_leaderboard  # lazy, as all that follows a run
         from medhelm.results.leaderboard import leaderboard
 
         board = leaderboard([shared.store], rule=rule, tier=settings.tier, short_names=True)

@@ -436,7 +436,7 @@ class Instance:
     @property
     def correct(self) -> tuple[str, ...]:
         """Texts of the correct references."""
-        return tuple(r.text for r in self.references if r.correct)
+        return tuple([r.text for r in self.references if r.correct])
 
     @property
     def expected(self) -> str:

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from medhelm.analysis.means import Floats
 from medhelm.analysis.ratios import linearized
 from medhelm.benchmarks.data.dataset import Dataset, find_data, open_dataset
 from medhelm.benchmarks.data.sampling import SampleOptions, data_files
-from medhelm.benchmarks.data_quality import DataFinding, IdentifierSearch, are_record_numbers, inspect_data, no_search
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import RULES, Benchmark, Completion, ConstantBaseline, Failure, Instance, Parts, Rule, Score, Tier
 from medhelm.domain.text import plural
@@ -24,6 +23,9 @@ from medhelm.models.providers.baseline import most_frequent_answer
 from medhelm.scoring.metric import Metric, apply
 from medhelm.scoring.metrics import metrics_of, unusable_metrics
 from medhelm.storage.runs import write_baseline, write_prompts
+
+if TYPE_CHECKING:
+    from medhelm.benchmarks.data_quality import DataFinding, IdentifierSearch
 
 # --- benchmark check --------------------------------------------------------------------------------------------------
 
@@ -117,7 +119,7 @@ def check_all(
     sample: str,
     windows: Mapping[str, int],
     own_data: bool = False,
-    further_search: IdentifierSearch = no_search,
+    further_search: IdentifierSearch | None = None,
 ) -> BenchmarkChecks:
     """Check all benchmarks, even if some cannot be opened.
 
@@ -169,7 +171,7 @@ def check(
     dataset: Dataset,
     windows: Mapping[str, int],
     remarks: Sequence[str] = (),
-    further_search: IdentifierSearch = no_search,
+    further_search: IdentifierSearch | None = None,
 ) -> BenchmarkCheck:
     """Check every instance, and score its reference as if it were the completion.
 
@@ -177,6 +179,8 @@ def check(
     `windows`: model -> its context window in tokens; `remarks`: how its files were read; `further_search`: as in
     `check_all`. Raises: UserError for a plug-in that cannot be used.
     """
+    from medhelm.benchmarks.data_quality import inspect_data, no_search  # lazy here and below: no run needs it
+
     if unusable := unusable_metrics(dataset.benchmark):
         raise UserError("\n".join(unusable.values()))
     metrics = metrics_of(dataset.benchmark, judged=False)
@@ -207,7 +211,11 @@ def check(
         exceptions=tuple(exceptions),
         findings=(
             *inspect_data(
-                dataset.benchmark, dataset, baseline=baseline, windows=windows, further_search=further_search
+                dataset.benchmark,
+                dataset,
+                baseline=baseline,
+                windows=windows,
+                further_search=further_search or no_search,
             ),
             *_unscored_findings(unscored),
         ),
@@ -224,6 +232,8 @@ def check(
 
 def _cluster_remarks(benchmark: Benchmark, clusters: Sequence[str]) -> Iterator[str]:
     """Yield a remark if the clusters look like record numbers of patients."""
+    from medhelm.benchmarks.data_quality import are_record_numbers
+
     if (column := benchmark.cluster_column) and are_record_numbers(column, clusters):
         yield (
             f"`cluster: {column}` looks like a record number of patients: it is stored with the results, and exports "
@@ -238,6 +248,8 @@ def _reason(failure: Failure, score: Score, instance: Instance) -> str:
 
 def _unscored_findings(unscored: Mapping[tuple[str, str], Sequence[str]]) -> Iterator[DataFinding]:
     """Yield a finding for each reason why a metric other than the main one has no score for some references."""
+    from medhelm.benchmarks.data_quality import DataFinding
+
     for (metric, reason), ids in unscored.items():
         different = tuple(dict.fromkeys(ids))
         yield DataFinding(

@@ -26,6 +26,7 @@ from medhelm.analysis.cost import (
 from medhelm.benchmarks.prompts import NO_FIELD, OPTIONS, placeholders, render
 from medhelm.domain import Benchmark, Completion, Failure, FailureCode, Instance, Model, Prompt, Request, Run
 from medhelm.errors import StoreError
+from medhelm.io.plugins import lazy_regex
 from medhelm.models.client import Client, ClientResult, ModelUnusable
 from medhelm.models.model_names import family_of, plain_name
 from medhelm.models.prices import known_window
@@ -46,7 +47,7 @@ OLLAMA_PORT = 11434
 """Default port of Ollama."""
 
 _NUMBER = r"([1-9][\d,]{2,11})"
-_STATED_WINDOW = re.compile(
+_STATED_WINDOW = lazy_regex(
     "|".join(
         phrase.replace("N", _NUMBER)
         for phrase in (
@@ -563,11 +564,11 @@ QUESTION = "question"
 """A field of this name holds the question; it is truncated only if the definition names it."""
 
 
-_BREAK = re.compile(r"[.!?][\"'”’)\]]*(?:\s+|(?=[A-Z][A-Z /&-]{2,40}:))|\n\s*")
+_BREAK = lazy_regex(r"[.!?][\"'”’)\]]*(?:\s+|(?=[A-Z][A-Z /&-]{2,40}:))|\n\s*")
 """The end of a sentence or a line, with closing quotes and brackets. A section title may follow without a space, as in
 notes that lost their line breaks."""
 
-_NOT_AN_END = re.compile(
+_NOT_AN_END = lazy_regex(
     r"(?:^|[\s(\[])(?:[A-Za-z]|Drs?|Mrs?|Ms|Prof|St|vs|e\.g|i\.e|cf|[Nn]os?|[Ff]igs?|[Aa]pprox|ca|[Pp]ts?|[Yy]rs?"
     r"|n\.v|U\.[SK])$"
     r"|(?:^|\n|[.;]\s|[a-z][.;])[ \t]*\d{1,3}$|:[ \t]*1$"
@@ -577,7 +578,7 @@ _NOT_AN_END = re.compile(
 _SEARCHED = 12
 """Characters before a period to search for these."""
 
-_WORD = re.compile(r"\s+(?=\S)")
+_WORD = lazy_regex(r"\s+(?=\S)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,10 +45,17 @@ def evaluate(
 
 def run_in_event_loop(runner: EvaluationRunner) -> Evaluation:
     """Run an evaluation to its end, from code inside or outside an event loop."""
+    ended: list[Evaluation] = []
+
+    async def run() -> None:  # without a result, whose `repr` the event loop would make at its end
+        ended.append(await runner.run())
+
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(runner.run())
-    # A notebook has an event loop of its own: run in a thread beside it.
-    with ThreadPoolExecutor(max_workers=1) as executor:
-        return executor.submit(lambda: asyncio.run(runner.run())).result()
+        asyncio.run(run())
+    else:
+        # A notebook has an event loop of its own: run in a thread beside it.
+        with ThreadPoolExecutor(max_workers=1) as executor:
+            executor.submit(lambda: asyncio.run(run())).result()
+    return ended[0]

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from importlib import import_module
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -87,12 +88,13 @@ class RunRecorder:
         self.run: Run | None = None
         """The run, once it has ended."""
         self._began_at = datetime.now(UTC)
-        self._n_truncated = self._truncated_characters = self._n_duplicates = 0
+        self._n_truncated = self._truncated_characters = 0
         self.failures: Counter[str] = Counter()
         """Failure code -> instances without a completion."""
         self._not_computed: dict[str, str] = {}
         self._cut_texts: Counter[str] = Counter()
-        self._digests: set[bytes] = set()
+        self._digests = array("Q")
+        """The first 8 bytes of the digest of each request, as a number."""
         self._scores = RecordedScores(metrics, is_grouped=bool(self.benchmark.group_column))
         self._writer: RunWriter | None = None
 
@@ -137,8 +139,7 @@ class RunRecorder:
         self._truncated_characters += record.truncated_characters
         self.totals.add(record.completion, requests_sent=result.requests_sent, cached=result.cached)
         if result.digest:
-            self._n_duplicates += result.digest in self._digests
-            self._digests.add(result.digest)
+            self._digests.append(int.from_bytes(result.digest[:8]))
         if failure := record.completion.failure:
             self.failed += 1
             self.failures[failure.code] += 1
@@ -147,7 +148,8 @@ class RunRecorder:
         for score in record.scores:
             if score.failure and score.failure.code == "not_computed":
                 self._not_computed.setdefault(score.metric, score.failure.message)
-            self._cut_texts[score.metric] += score.cut and score.rule == "corrected"
+            if score.cut and score.rule == "corrected":
+                self._cut_texts[score.metric] += 1
 
     def finish(self, message: str, *, is_unusable: bool, changes: Mapping[str, Any] | None = None) -> Run:
         """Compute the estimates, write the run folder and return the run.
@@ -204,7 +206,7 @@ class RunRecorder:
             requests_sent=totals.requests_sent,
             requests_cached=totals.requests_cached,
             requests_retried=totals.requests_retried,
-            requests_duplicate=self._n_duplicates,
+            requests_duplicate=self._n_duplicates(),
             usage=totals.usage,
             cost_usd=None if totals.cost_usd is None else round(totals.cost_usd, 9),
             started=self._began_at.isoformat(timespec="milliseconds"),
@@ -219,9 +221,16 @@ class RunRecorder:
             refused_parameters=totals.refused_parameters,
             completion_days=totals.completion_days,
             not_computed=self._not_computed,
-            cut_texts=+self._cut_texts,
+            cut_texts=self._cut_texts,
             versions=software_versions(self._packages()),
         )
+
+    def _n_duplicates(self) -> int:
+        """Return the number of requests that equal an earlier one."""
+        import numpy as np
+
+        digests = np.sort(np.array(self._digests))
+        return int((digests[1:] == digests[:-1]).sum())
 
     def _packages(self) -> dict[str, str]:
         """Return the versions of the packages whose plug-ins took part."""
@@ -284,9 +293,11 @@ class RecordedScores:
 
         So the same run has the same numbers to the last digit.
         """
-        order = sorted(range(len(self._positions)), key=self._positions.__getitem__)
-        self._positions = array("l", [self._positions[i] for i in order])
-        self._values = {key: array("d", [values[i] for i in order]) for key, values in self._values.items()}
+        import numpy as np
+
+        order: list[int] = np.argsort(np.array(self._positions), kind="stable").tolist()
+        self._positions = array("l", map(self._positions.__getitem__, order))
+        self._values = {key: array("d", map(values.__getitem__, order)) for key, values in self._values.items()}
         self.parts = {key: [parts[i] for i in order] for key, parts in self.parts.items()}
         self._groups = [self._groups[i] for i in order] if self._groups else []
         numbers: dict[int, int] = {-1: -1}
@@ -400,6 +411,9 @@ def import_engines() -> None:
             import duckdb  # noqa: F401
 
             import medhelm.analysis.ratios  # noqa: F401
+            from medhelm.evaluation.settings import Evaluation
+
+            import_module(Evaluation.VIEW.partition(":")[0])
 
     # Not a daemon: an interpreter that exits during this import would crash, if the user pressed Ctrl-C early.
     threading.Thread(target=load).start()

@@ -252,8 +252,10 @@ def plateau_remarks(runs: Iterable[Run], store: Store) -> list[Remark]:
     remarks = []
     for run in runs:
         sent = read_sent(run, MOST_READ)
+        counts = [one.tokens for one in sent]
         file = store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)
-        characters = prompt_characters(file, MOST_READ) if sent else {}
+        # Of most runs, few prompts have the highest count, and their prompts need not be read.
+        characters = prompt_characters(file, MOST_READ) if counts.count(max(counts, default=0)) >= FEWEST else {}
         lengths = [(characters.get(one.instance_id, 0), one) for one in sent]
         pairs = [(whole - n_truncated(one.left_out, whole), one.tokens) for whole, one in lengths if whole]
         if found := find_plateau(pairs):

@@ -115,7 +115,9 @@ def apply(metrics: Sequence[Metric], instance: Instance, completion: Completion)
     corrected rules do not see reasoning in the text. By the published rule, the number of a benchmark with groups is
     the mean of the means of its groups.
     """
-    return tuple(_score(metric, rule, instance, completion) for metric in metrics for rule in RULES)
+    text = completion.text or ""
+    texts: dict[Rule, str] = {"corrected": text if too_long(text) else strip_reasoning(text), "published": text}
+    return tuple([_score(metric, rule, instance, completion, texts[rule]) for metric in metrics for rule in RULES])
 
 
 def too_long(text: str) -> str:
@@ -125,17 +127,14 @@ def too_long(text: str) -> str:
     return f"the completion has {len(text):,} characters; more than {MAX_CHARACTERS:,} are not scored"
 
 
-def _score(metric: Metric, rule: Rule, instance: Instance, completion: Completion) -> Score:
-    """Compute one number, or the reason why it is missing."""
+def _score(metric: Metric, rule: Rule, instance: Instance, completion: Completion, text: str) -> Score:
+    """Compute one number for the text that the rule sees, or the reason why it is missing."""
     if completion.failure:
         parts = wrong_parts(metric, instance, rule)
         return Score(metric=metric.name, rule=rule, value=None, failure=completion.failure, parts=parts)
-    text = completion.text or ""
     try:
-        if reason := too_long(text):
+        if reason := too_long(completion.text or ""):
             raise DataError(reason)
-        if rule == "corrected":
-            text = strip_reasoning(text)
         value = metric.function(rule)(text, instance)
         parts = metric.parts(text, instance, rule) if metric.parts else {}
         cut = metric.cuts is not None and metric.cuts(text, instance)
@@ -221,9 +220,10 @@ def correct_references(instance: Instance) -> tuple[str, ...]:
     DataError
         If no reference is correct: then no completion could be.
     """
-    if not instance.correct:
+    correct = instance.correct
+    if not correct:
         raise DataError("no reference is marked as correct, so no completion can be; check the answer column")
-    return instance.correct
+    return correct
 
 
 # --- plugin -----------------------------------------------------------------------------------------------------------

@@ -183,16 +183,17 @@ def read_completion(body: Mapping[str, Any], *, reasons: bool = False) -> Comple
             raise interrupted(finish)
         if not isinstance(choice.get("message"), Mapping):
             raise no_completion()
-    completion = completion_of(
+    return completion_of(
         text=text,
         finish_reason=LENGTH if finish.lower() in _LIMIT_FINISH else finish,
         usage=read_usage(body.get("usage")),
         reported_model=word(body.get("model")),
         refused=refused,
-        hidden_characters=max(length_of(message.get(name)) for name in _REASONING) or thought,
+        hidden_characters=max((length_of(message[name]) for name in _REASONING if name in message), default=0)
+        or thought,
         reasons=reasons,
+        fingerprint=word(body.get("system_fingerprint")),
     )
-    return replace(completion, fingerprint=word(body.get("system_fingerprint")))
 
 
 def _index(choice: Mapping[str, Any]) -> int:

@@ -335,7 +335,7 @@ def _is_code(value: object, code: str) -> bool:
 
 def _fold_key(key: str) -> str:
     """Return the letters and digits of a key in folded case: `Verification_Code` and `verificationCode` are equal."""
-    return _NO_LETTER.sub("", key).casefold() or key
+    return key.casefold() if key.isalnum() else _NO_LETTER.sub("", key).casefold() or key
 
 
 def _folded_names(names: Sequence[str]) -> dict[str, str]:
@@ -449,12 +449,13 @@ def is_copied(
     Parameters: grades, key of a criterion in the verdict -> grade; keys, those of all criteria, sorted.
     """
     explained = [forms for text in explanations if any(forms := _letters(text))]
-    if any(_is_explanation_in(form, text) for forms in explained for form in forms for text in shown):
+    quoted = [text for text in shown if any("explanation" in form for form in _letters(text))] if explained else shown
+    if any(_is_explanation_in(form, text) for forms in explained for form in forms for text in quoted):
         return True
     half = [form[: max(LEAST, len(form) // 2)] for forms in explained for form in forms]
     return bool(grades) and any(
-        _has_grades(text, grades, keys) and (not explained or any(_is_explanation_in(form, text) for form in half))
-        for text in shown
+        (not explained or any(_is_explanation_in(form, text) for form in half)) and _has_grades(text, grades, keys)
+        for text in quoted
     )
 
 

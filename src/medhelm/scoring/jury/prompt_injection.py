@@ -10,11 +10,11 @@ Searching takes time proportional to the length of the text: repetitions in patt
 from __future__ import annotations
 
 import base64
+import binascii
 import html
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import lru_cache, partial
 
 from medhelm.domain import InjectionSign
@@ -101,14 +101,17 @@ _TAGS = {0xE0000 + code: chr(code) for code in range(0x20, 0x7F)}
 _SURROGATES = lazy_regex(r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
 _ESCAPE = lazy_regex(r"\\(?:u([0-9a-fA-F]{4})|u\{([0-9a-fA-F]{1,6})\}|x([0-9a-fA-F]{2})|([\"'\\/])|[bfnrtv])")
 
-_CODES = lazy_regex(r"(?:[%=][0-9a-fA-F]{2})+")
+_CODES = lazy_regex(r"[%=][0-9a-fA-F]{2}(?:[%=][0-9a-fA-F]{2})*")
 _SOFT_BREAK = lazy_regex(r"=[ \t]{0,9}\r?\n")
-_WORD = lazy_regex(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{2,}={0,2}")
+_WORD = lazy_regex(r"[CDH-Za-fw-z0-9](?<![A-Za-z0-9+/_-].)[A-Za-z0-9+/_-]+={0,2}")
+"""Words that may be base 64 of a text in UTF-8: no such text begins with another letter or sign in base 64.
 
-_BASE32 = lazy_regex(r"(?<![A-Za-z0-9])[A-Z2-7]{24,}={0,6}")
+Patterns begin with a class of characters, and look back after it: the search for one is ten times as fast."""
+
+_BASE32 = lazy_regex(r"[A-Z2-7](?<![A-Za-z0-9].)[A-Z2-7]{23,}={0,6}")
 _HEX = lazy_regex(r"(?<![0-9A-Za-z])(?:(?:0x|\\x)?[0-9a-fA-F]{2}[ :,]?){12,}(?![0-9A-Za-z])")
-_BINARY = lazy_regex(r"(?<![0-9])(?:[01]{8}\s?){8,}(?![0-9])")
-_DECIMALS = lazy_regex(r"(?<![\d.])(?:\d{2,3}[ ,]{1,2}){12,}\d{2,3}(?![\d.])")
+_BINARY = lazy_regex(r"[01](?<![0-9].)[01]{7}\s?(?:[01]{8}\s?){7,}(?![0-9])")
+_DECIMALS = lazy_regex(r"\d(?<![\d.].)\d{1,2}[ ,]{1,2}(?:\d{2,3}[ ,]{1,2}){11,}\d{2,3}(?![\d.])")
 
 ALIKE = str.maketrans(
     "авсԁеһіјӏмнорԛгѕтυѵԝхуёқґїєαβγδεηικνορτχωɑɡıɩɪʟɴʀʏάέίό",
@@ -142,8 +145,7 @@ def decoded_text(text: str, *, runs: bool = False, joined: bool = True) -> str:
             if text == layer:
                 break
         if runs:  # only now: what is left of an escape must not join the letters beside it
-            for expression, decode in _RUNS:
-                text = expression.sub(partial(_decode_run, decode), text)
+            text = _decode_runs(text)
         if text == before:
             break
     return text
@@ -152,9 +154,14 @@ def decoded_text(text: str, *, runs: bool = False, joined: bool = True) -> str:
 def _undo_escapes(text: str, joined: bool) -> str:
     """Undo one layer of escapes, each wherever it is."""
     if not text.isascii():
-        text = visible_text(text).translate(ALIKE)
+        text = _latin_text(text)
     text = html.unescape(_ESCAPE.sub(_resolve_escape, _SURROGATES.sub(_join_surrogates, text)))
     return _CODES.sub(_decode_bytes, _SOFT_BREAK.sub("", text) if joined else text)
+
+
+@lru_cache(maxsize=_ROUNDS)  # most layers leave the text as it is
+def _latin_text(text: str) -> str:
+    return visible_text(text).translate(ALIKE)
 
 
 def _decode_bytes(codes: re.Match[str]) -> str:
@@ -184,18 +191,35 @@ def _resolve_escape(escape: re.Match[str]) -> str:
     return chr(code) if code >= 0x20 else " "
 
 
+@lru_cache(maxsize=_ROUNDS)  # mostly the text that `decoded_text` with `joined` had in the same round
+def _decode_runs(text: str) -> str:
+    """Decode one layer of runs."""
+    for expression, decode in _RUNS:
+        text = expression.sub(partial(_decode_run, decode), text)
+    return text
+
+
 def _decode_run(decode: Callable[[str], bytes], run: re.Match[str]) -> str:
     """Return the text that a run encodes, or the run itself if that is not printable text."""
-    with suppress(ValueError):
-        clear = UNSEEN.sub(_tag_letters, decode(run[0]).decode())
-        if clear and all(sign.isprintable() or sign.isspace() for sign in clear):
-            return clear
-    return run[0]
+    return (_clear_word if len(run[0]) <= _LONGEST_WORD else _clear_text)(decode, run[0])
+
+
+def _clear_text(decode: Callable[[str], bytes], run: str) -> str:
+    try:
+        clear = UNSEEN.sub(_tag_letters, decode(run).decode())
+    except ValueError:
+        return run
+    return clear if clear and all(sign.isprintable() or sign.isspace() for sign in clear) else run
+
+
+_LONGEST_WORD = 32
+_clear_word = lru_cache(maxsize=4096)(_clear_text)
+"""The same for short runs, which are mostly words that occur again and again."""
 
 
 def _from_base64(run: str) -> bytes:
     run = run.rstrip("=").replace("-", "+").replace("_", "/")
-    return base64.b64decode(run + "=" * (-len(run) % 4), validate=True)
+    return binascii.a2b_base64(run + "=" * (-len(run) % 4), strict_mode=True)
 
 
 def _from_base32(run: str) -> bytes:

@@ -23,6 +23,7 @@ completion scores 0 by both rules: not answering as instructed is an error of th
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from string import ascii_uppercase
 
 from medhelm.domain import Instance
@@ -71,7 +72,11 @@ def _is_correct_text(text: str, references: tuple[str, ...]) -> bool:
 def _named_option(completion: str, instance: Instance) -> int | None:
     """Return the index of the option that a completion names; None if it names none, or several."""
     _check_labels(instance)
-    return find_choice(completion, instance.labels, instance.choices)
+    return _find_choice(completion, instance.labels, instance.choices)
+
+
+_find_choice = lru_cache(maxsize=1)(find_choice)
+"""Finds the option that a completion names, once for all metrics."""
 
 
 def _read_answer(completion: str, instance: Instance) -> object:
