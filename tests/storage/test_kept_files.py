@@ -163,7 +163,7 @@ def test_other_options_never_get_numbers_that_were_kept_for_these(
 
 def test_what_is_kept_is_used_for_unchanged_runs(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = numbers(store)
-    for used in ("storage.run_scores._read_records", "storage.derived.run_index.read_run"):
+    for used in ("storage.run_scores._read_records", "storage.kept.read_run"):
         monkeypatch.setattr(f"medhelm.{used}", lambda *_: pytest.fail("a run was read"))
     assert numbers(store) == expected
 
