@@ -31,8 +31,6 @@ from medhelm.analysis.planned_cost import CompletionUse
 from medhelm.domain import Usage
 from medhelm.domain.result import Remark
 
-# --- frontier ---------------------------------------------------------------------------------------------------------
-
 DRAWS = 10_000
 """Number of draws: a probability is exact to about 0.01."""
 

@@ -12,8 +12,6 @@ from medhelm.analysis.cost import BATCH_FACTOR, CostSum, cost_of, sum_costs
 from medhelm.analysis.means import Floats
 from medhelm.domain import Price, Usage
 
-# --- planned cost -----------------------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedAndMax:

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from medhelm.io.strict_yaml import KeyPath, YamlDocument
 
 
-# --- definition -------------------------------------------------------------------------------------------------------
-
 FILE_NAME = "benchmark.yaml"
 """Name of a definition in its folder."""
 

@@ -29,8 +29,6 @@ from medhelm.domain import Benchmark
 from medhelm.errors import DataError, UserError
 from medhelm.io.folders import write_file
 
-# --- hooks ------------------------------------------------------------------------------------------------------------
-
 Rows = Iterator[Mapping[str, object]]
 """Rows of a table, each a mapping of columns to values."""
 

@@ -16,8 +16,6 @@ from medhelm.domain import Benchmark, Instance, Message, Prompt
 from medhelm.domain.text import value_in_words
 from medhelm.errors import UserError, suggestion
 
-# --- prompts ----------------------------------------------------------------------------------------------------------
-
 LETTERS = tuple(ascii_uppercase)
 """Labels of options, in order: at most 26."""
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from medhelm.models.client import PoolProvider
 
 
-# --- output -----------------------------------------------------------------------------------------------------------
-
 Command = Callable[..., int]
 
 NOT_TEXT = (".html", ".htm", ".pdf", ".docx", ".doc", ".xlsx", ".xls", ".pptx", ".parquet", ".png", ".svg", ".zip")

@@ -40,9 +40,6 @@ if TYPE_CHECKING:
     from medhelm.storage.store import Store
 
 
-# --- run --------------------------------------------------------------------------------------------------------------
-
-
 @click.command()
 @run_options
 @cluster_options

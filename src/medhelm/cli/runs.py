@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from medhelm.storage.audit import AuditCheck, AuditEntry
 
 
-# --- runs -------------------------------------------------------------------------------------------------------------
-
 _filter_options = add_options(
     run_filter_options,
     click.option(

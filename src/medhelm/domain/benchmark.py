@@ -9,8 +9,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeVar
 
-# --- benchmark --------------------------------------------------------------------------------------------------------
-
 Access = Literal["public", "gated", "private"]
 """Access to the data: for anyone, for holders of an agreement, or for the institution that owns it."""
 

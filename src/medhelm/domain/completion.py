@@ -14,8 +14,6 @@ from typing import Any, Literal, NamedTuple
 from medhelm.domain.benchmark import Instance, Prompt
 from medhelm.domain.text import listed, plural, reported_name
 
-# --- completion -------------------------------------------------------------------------------------------------------
-
 Boundary = Literal["data", "provider", "judge", "metric", "budget", "interrupt"]
 """Stage at which a failure happened."""
 

@@ -16,8 +16,6 @@ from medhelm.domain.jury import InjectionSign, JudgeReply, JudgeTally, JuryResul
 from medhelm.domain.result import Displayable, Estimate, Remark, Rule, Score
 from medhelm.domain.text import listed, plural
 
-# --- run --------------------------------------------------------------------------------------------------------------
-
 GRADED_BY_EXTENDED = frozenset(
     [
         "aci_bench",

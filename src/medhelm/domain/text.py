@@ -12,8 +12,6 @@ from typing import Any
 from medhelm.domain.benchmark import JURY
 from medhelm.errors import UserError, suggestion
 
-# --- text -------------------------------------------------------------------------------------------------------------
-
 SERVERS: Sequence[tuple[str, str]] = (
     (r"(?i)\b[a-z][a-z0-9+.-]*://[^\s,;\"'<>()]*[^\s,;\"'<>().:]|\bunix:[^\s,;]*", "[server]"),
     (r"(?i)\b(host name|check how|on node) [^\s,;]*[a-z0-9]", r"\1 [server]"),

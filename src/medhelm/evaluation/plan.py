@@ -56,8 +56,6 @@ from medhelm.storage.store import Store, open_store
 from medhelm.storage.token_usage import read_sent_to_judge
 from medhelm.storage.unfinished import Batches
 
-# --- plan -------------------------------------------------------------------------------------------------------------
-
 SECOND_TRY_CHARACTERS = 2500
 """Most characters that a judge's second prompt adds to the first: its completion, truncated, and what was wrong."""
 

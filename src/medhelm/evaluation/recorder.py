@@ -47,9 +47,6 @@ if TYPE_CHECKING:
     from medhelm.scoring.jury.panel import JudgeVerdict
 
 
-# --- run recorder -----------------------------------------------------------------------------------------------------
-
-
 class RunRecorder:
     """Records, scores and totals of one run.
 

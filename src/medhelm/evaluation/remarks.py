@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset
 
 
-# --- remarks ----------------------------------------------------------------------------------------------------------
-
-
 def failure_sentences(summaries: Iterable[FailureSummary]) -> list[str]:
     """Return a sentence for each kind of failure in some runs: name, number, code, first message, and advice."""
     found: dict[tuple[str, str], FailureKind] = {}

@@ -65,8 +65,6 @@ from medhelm.storage.judgments import completion_of, read_replies
 from medhelm.storage.runs import load_runs, parts_column, read_messages, read_records, score_column
 from medhelm.storage.store import DamagedRunError, Store, create
 
-# --- rescore ----------------------------------------------------------------------------------------------------------
-
 _Content = TypeVar("_Content")
 
 

@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     from medhelm.scoring.metric import Metric
 
 
-# --- session ----------------------------------------------------------------------------------------------------------
-
-
 class Cluster(Protocol):
     """Machines that compute models within this process, and neural metrics, in place of this process."""
 

@@ -286,8 +286,6 @@ def _unmarked_utf16(content: bytes) -> str | None:
 # A data file whose name ends in `.gz` is decompressed while it is read, with limits against decompression bombs. One
 # that cannot be opened, decompressed or decoded raises a DataError that names the file, the place in it and the fix.
 
-# --- files ------------------------------------------------------------------------------------------------------------
-
 KEY_VARIABLE = "MEDHELM_STORE_KEY"
 """Environment variable with the user's key; with the suffix `_FILE` or `_COMMAND`, with the place to read it from."""
 
@@ -678,15 +676,13 @@ def _not_regular() -> OSError:
     return OSError(errno.EINVAL, "it is not a regular file")
 
 
-# --- locks ------------------------------------------------------------------------------------------------------------
+# --- number locks -----------------------------------------------------------------------------------------------------
 # Numbers that one process at a time may hold: requests in flight, so that two processes do not pay for the same one.
 #
 # A number is a position in a file, and holding it is an advisory lock on that position. The operating system releases
 # the locks of a process however it ends, so nothing is left to clean up and no process id can be mistaken for another.
 # It takes microseconds and writes nothing, unlike a row in a database. The file has one byte for each time it was
 # opened.
-
-# --- number locks -----------------------------------------------------------------------------------------------------
 
 try:
     import fcntl

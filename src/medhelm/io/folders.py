@@ -27,8 +27,6 @@ from medhelm.io.files import DISK_FULL, error_class, is_database_disk_error, ope
 
 # --- output folder ----------------------------------------------------------------------------------------------------
 
-# --- output folder ----------------------------------------------------------------------------------------------------
-
 
 @contextmanager
 def output_errors(place: Path, kind: str = "folder") -> Iterator[None]:

@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
 
-# --- plugins ----------------------------------------------------------------------------------------------------------
-
-# --- plugins ----------------------------------------------------------------------------------------------------------
-
 PROVIDERS = "medhelm.providers"
 """Group of extensions alone: functions that open a provider."""
 

@@ -14,8 +14,6 @@ from uuid import UUID
 
 from medhelm.errors import DataError
 
-# --- rows -------------------------------------------------------------------------------------------------------------
-
 Row = dict[str, object]
 """One row: column -> value as read from the file."""
 

@@ -34,8 +34,6 @@ from medhelm.io.files import (
 )
 from medhelm.io.rows import HEAD_ROWS, header_position
 
-# --- spreadsheets -----------------------------------------------------------------------------------------------------
-
 DELIMITERS = ",;\t|"
 """Supported delimiters, the most likely first."""
 

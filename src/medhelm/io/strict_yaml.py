@@ -20,8 +20,6 @@ from medhelm.domain.text import value_in_words
 from medhelm.errors import ConfigError, Problem, suggestion
 from medhelm.io.package_yaml import LOADER
 
-# --- strict yaml ------------------------------------------------------------------------------------------------------
-
 KeyPath = tuple[str | int, ...]
 """A place in a document: keys of mappings and positions in lists, from the top."""
 

@@ -28,8 +28,6 @@ from medhelm.io.http.egress import (
 )
 from medhelm.io.http.hosts import host_of, is_inside, is_loopback, without_secrets
 
-# --- addresses --------------------------------------------------------------------------------------------------------
-
 MAX_ENDPOINTS_BYTES = 1_000_000
 """Longest file of addresses that is read."""
 

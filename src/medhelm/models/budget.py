@@ -21,8 +21,6 @@ from medhelm.domain import Completion, Request, Usage
 from medhelm.errors import BudgetError, MedHelmError, ProviderError
 from medhelm.models.provider import BilledError
 
-# --- budget -----------------------------------------------------------------------------------------------------------
-
 
 def charged(request: Request, completion: Completion) -> Usage:
     """Return the usage to charge: as reported, or an upper bound if the service reports no tokens.

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from medhelm.io.files import CipherKey
 
 
-# --- cache ------------------------------------------------------------------------------------------------------------
-
 SCHEMA_VERSION = 4
 """Version of the table below, stored in the file's `user_version`."""
 

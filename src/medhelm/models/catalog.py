@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from medhelm.models.models_file import ModelDefinition
 
 
-# --- catalog ----------------------------------------------------------------------------------------------------------
-
 _VENDORS = {"claude": "anthropic", "gem(ini|ma)": "google", "(chat)?gpt-(?!oss)|o[1-9]": "openai"}
 """First characters of a vendor's model names -> its provider, for suggestions."""
 

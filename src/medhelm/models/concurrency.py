@@ -14,8 +14,6 @@ from typing import NamedTuple
 from medhelm.domain import FailureCode, Model, Request
 from medhelm.errors import ProviderError, UserError
 
-# --- concurrency ------------------------------------------------------------------------------------------------------
-
 MAX_PAUSE_S = 120.0
 """Longest pause of an endpoint that a service may ask for."""
 

@@ -106,8 +106,6 @@ def _is_cut_marker(text: str) -> bool:
 # --- provider ---------------------------------------------------------------------------------------------------------
 # The interface between medhelm and a model: one asynchronous method, and a few optional hooks.
 
-# --- provider ---------------------------------------------------------------------------------------------------------
-
 
 class OptionalParameter(StrEnum):
     """A part of a request that some servers do not support, and that can be left out."""

@@ -62,8 +62,6 @@ if TYPE_CHECKING:
     from medhelm.domain import Estimate, Rule
 
 
-# --- agreement --------------------------------------------------------------------------------------------------------
-
 SEED = 0
 """Seed of the resampling, so that results are reproducible."""
 
@@ -423,7 +421,7 @@ def rater_names(number: int) -> Sequence[str]:
     return [f"rater {place}" for place in range(1, number + 1)]
 
 
-# --- agreement --------------------------------------------------------------------------------------------------------
+# --- tables and JSON --------------------------------------------------------------------------------------------------
 # Agreement of the jury with clinicians, and sample sizes for measuring it: tables and JSON.
 
 COMBINED = "Combined"
@@ -736,7 +734,7 @@ def _details_table(several: Mapping[str, BenchmarkAgreement], format: str) -> st
     return render(rows, ["Benchmark", "Compared with clinicians", *headers], format=format, drop=drop)
 
 
-# --- completions to rate ----------------------------------------------------------------------------------------------
+# --- completions to rate: a file for raters ---------------------------------------------------------------------------
 
 
 def sample_to_csv(found: RatingSample, raters: Sequence[str]) -> str:

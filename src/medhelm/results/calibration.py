@@ -38,8 +38,6 @@ from medhelm.results.formats.tables import Value, estimate_text, p_text, render,
 from medhelm.results.ratings import RatedBenchmark, Rating, read_ratings
 from medhelm.storage.runs import read_columns
 
-# --- calibration ------------------------------------------------------------------------------------------------------
-
 SEED = 0
 """Seed of random draws, so that leaderboards are reproducible."""
 
@@ -401,7 +399,7 @@ def _selection_remarks(cell: Cell, own: Mapping[str, _RatedCompletion], n_drawn:
         yield Remark("unbalanced_ratings", cell.model, text)
 
 
-# --- calibration ------------------------------------------------------------------------------------------------------
+# --- tables and JSON --------------------------------------------------------------------------------------------------
 # Jury scores calibrated to clinicians' ratings, and differences between models: tables and JSON.
 
 MOST = 15

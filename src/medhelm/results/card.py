@@ -55,8 +55,6 @@ from medhelm.storage.releases import prompts_digest
 from medhelm.storage.runs import completions_by_snapshot, read_messages, read_prompt_digests
 from medhelm.storage.store import Store
 
-# --- card -------------------------------------------------------------------------------------------------------------
-
 SUFFIXES = (".md", ".html", ".json")
 """Endings of a card in one file."""
 

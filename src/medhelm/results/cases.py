@@ -79,7 +79,7 @@ def _counted_folders(found: Iterable[tuple[str, Run]]) -> set[Path | None]:
     return {run.folder for own in by_tier.values() for run in select_runs(own).runs.values()}
 
 
-# --- cases ------------------------------------------------------------------------------------------------------------
+# --- tables and JSON --------------------------------------------------------------------------------------------------
 # One instance as text: prompt, references, and what each run made of it.
 
 

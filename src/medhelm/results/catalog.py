@@ -399,7 +399,7 @@ def plugins_text(rows: Sequence[Mapping[str, Any]], problems: Sequence[str]) -> 
     return shown + "".join(f"\n- {printable(problem)}" for problem in wrong) + ("\n" if wrong else "")
 
 
-# --- taxonomy ---------------------------------------------------------------------------------------------------------
+# --- coverage of the taxonomy -----------------------------------------------------------------------------------------
 # The taxonomy of medical tasks with its benchmarks, and which of them have local data.
 
 

@@ -58,8 +58,6 @@ from medhelm.results.options import EVERY_RUN, USUAL, BoardOptions, RunFilter
 from medhelm.results.runs.remarks import unfinished_remarks
 from medhelm.results.runs.selection import match_name, matching_names
 
-# --- comparison -------------------------------------------------------------------------------------------------------
-
 
 def compare(
     stores: AnyPaths,
@@ -308,7 +306,7 @@ def _columns_of_suite(columns: Sequence[Column], options: BoardOptions) -> list[
     return kept
 
 
-# --- comparison -------------------------------------------------------------------------------------------------------
+# --- tables and JSON --------------------------------------------------------------------------------------------------
 # Comparisons of models as tables, as JSON and in sentences: two models, or every pair.
 
 ADJUSTED: dict[Adjustment, str] = {"holm": "Holm", "bh": "Benjamini and Hochberg"}

@@ -42,8 +42,6 @@ from medhelm.storage.budget_ledger import Balance, Ledger
 from medhelm.storage.live_status import known_evaluations
 from medhelm.storage.store import Store, create, open_store
 
-# --- cost -------------------------------------------------------------------------------------------------------------
-
 
 def make_bill(
     stores: Sequence[Path],
@@ -221,7 +219,7 @@ def _estimate_update(
     )
 
 
-# --- cost -------------------------------------------------------------------------------------------------------------
+# --- tables and JSON --------------------------------------------------------------------------------------------------
 # A bill as tables and as JSON.
 
 SUMS = {"tested": "models under test", "left_over": "not in a stored run", "total": "total"}

@@ -46,10 +46,6 @@ from medhelm.storage.privacy import Pseudonyms, record_export, table_rows
 from medhelm.storage.runs import load_runs, records_path, run_metrics
 from medhelm.storage.store import Store, open_store
 
-# --- export -----------------------------------------------------------------------------------------------------------
-
-# --- export -----------------------------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportResult:
@@ -256,10 +252,8 @@ def _how(format: str) -> list[str]:
     ]
 
 
-# --- export -----------------------------------------------------------------------------------------------------------
-# Export the runs of a store as plain tables with a data dictionary.
-
 # --- export tables ----------------------------------------------------------------------------------------------------
+# Export the runs of a store as plain tables with a data dictionary.
 
 _TYPES: Mapping[Kind, str] = {
     "text": "VARCHAR",

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from medhelm.analysis.comparison.non_inferiority import Needed
 
 
-# --- gate -------------------------------------------------------------------------------------------------------------
-
 PREVIOUS = "previous"
 """Reference that is each model's run before its latest."""
 
@@ -509,7 +507,7 @@ def _same_records(new: Run, old: Run) -> bool:
     return len(digests) == 1
 
 
-# --- gate -------------------------------------------------------------------------------------------------------------
+# --- tables and JSON --------------------------------------------------------------------------------------------------
 # The verdict of a gate as text, JSON, JUnit XML, Markdown, and annotations of GitHub Actions.
 
 LISTED = 5

@@ -64,8 +64,6 @@ if TYPE_CHECKING:
     from medhelm.analysis.jury.judges import JudgeAgreement, JudgeSummary, JurySummary, LengthBias
 
 
-# --- jury -------------------------------------------------------------------------------------------------------------
-
 SEED = 0
 """Seed of the resampling, so that the numbers come out the same each time."""
 
@@ -275,7 +273,7 @@ def _read_judged_run(model: str, run: Run, rule: Rule) -> JudgedRun:
     )
 
 
-# --- jury -------------------------------------------------------------------------------------------------------------
+# --- tables and JSON --------------------------------------------------------------------------------------------------
 # Quality of judges as JSON (`as_json`) and as tables (`to_text`).
 #
 # JSON of `medhelm jury --json`:

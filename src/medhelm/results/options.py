@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from medhelm.models.price_book import PriceBook
 
 
-# --- options ----------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFilter:
     """Conditions on runs. Names may be shortened to a prefix that no other name has."""

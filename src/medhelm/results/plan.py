@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from medhelm.analysis.comparison.power import AdjacentModels, BenchmarkPower, Noise, PowerDesign, SuitePower
 
 
-# --- plan -------------------------------------------------------------------------------------------------------------
-
-
 def plan_as_json(plan: CostPlan) -> dict[str, Any]:
     """Return the output of `medhelm plan --json`. A partly unknown sum is null; `at_least` has its known part."""
     limit = plan.max_cost_usd

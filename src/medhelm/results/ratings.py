@@ -24,8 +24,6 @@ from medhelm.domain.text import value_in_words
 from medhelm.errors import ConfigError, Problem, suggestion
 from medhelm.io.spreadsheets import Spreadsheet, cell_parts, is_formula, read_spreadsheet
 
-# --- ratings ----------------------------------------------------------------------------------------------------------
-
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "rater": ("username", "annotator", "clinician"),
     "instance_id": ("instance",),

@@ -44,8 +44,6 @@ from medhelm.storage.releases import basis_of, board_bytes, file_digest, read_re
 from medhelm.storage.run_scores import read_all
 from medhelm.storage.store import open_store
 
-# --- releases ---------------------------------------------------------------------------------------------------------
-
 CURRENT = "current"
 """Name of the store's current leaderboard, in place of a release."""
 
@@ -353,7 +351,7 @@ def read_instance_scores(run: Run, rule: ReleaseScoring) -> InstanceScores:
     return InstanceScores(cell=cell, column=column, tested=tested, shown=shown)
 
 
-# --- tables and JSON --------------------------------------------------------------------------------------------------
+# --- differences: tables and JSON -------------------------------------------------------------------------------------
 
 
 def comparison_as_json(found: ReleaseComparison) -> dict[str, Any]:

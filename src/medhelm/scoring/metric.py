@@ -12,8 +12,6 @@ from medhelm.errors import DataError, NotComputed
 from medhelm.io.plugins import Plugin, check_plugin_name, last_line
 from medhelm.io.rows import number
 
-# --- metric -----------------------------------------------------------------------------------------------------------
-
 ScoreFunction = Callable[[str, Instance], float]
 """The text of a completion and its instance -> a number.
 

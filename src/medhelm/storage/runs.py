@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-# --- runs -------------------------------------------------------------------------------------------------------------
-
 RECORD_COLUMNS: Mapping[str, str] = {
     "position": "INTEGER",
     "instance_id": "VARCHAR",

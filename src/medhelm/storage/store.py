@@ -80,8 +80,6 @@ from medhelm.io.folders import (
 )
 from medhelm.storage.json_form import TUPLE, JsonForm, Nested, by_name, key_map
 
-# --- store ------------------------------------------------------------------------------------------------------------
-
 FORMAT, ENCRYPTED = 1, 2
 """Versions of the layout: with plain and with encrypted files. Stores of other versions are refused."""
 

@@ -49,8 +49,6 @@ from medhelm.analysis.means import DRAWS, BootstrapResult, Floats, bootstrap_sta
 from medhelm.domain import Estimate
 from medhelm.domain.result import Remark
 
-# --- jury vs clinicians -----------------------------------------------------------------------------------------------
-
 ROUNDING = 1e-9
 """Shares below this are rounding errors."""
 

@@ -51,8 +51,6 @@ from medhelm.analysis.comparison.paired import (
 from medhelm.analysis.comparison.significance import normal_p, sign_flip_p, sign_flip_tests
 from medhelm.analysis.means import Floats, constant_variance
 
-# --- adjusted means ---------------------------------------------------------------------------------------------------
-
 PRIOR_SD = 0.1
 """Standard deviation around the fit that counts as much as one observed residual: a few residuals can all be small."""
 

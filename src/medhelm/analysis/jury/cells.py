@@ -29,8 +29,6 @@ from medhelm.analysis.means import (
 )
 from medhelm.domain import Estimate
 
-# --- cells ------------------------------------------------------------------------------------------------------------
-
 Codes = NDArray[np.intp]
 """Array of places in a list of names."""
 

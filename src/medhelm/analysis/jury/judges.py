@@ -263,7 +263,7 @@ def _slope(x: Floats, y: Floats, codes: Codes, rng: np.random.Generator) -> Esti
     return ratio_estimate(x * y, x * x, codes, rng, n=len(x)) if x.any() and y.any() else None
 
 
-# --- judges -----------------------------------------------------------------------------------------------------------
+# --- agreement --------------------------------------------------------------------------------------------------------
 # Judges: their agreement with the others and their reliability.
 #
 # Agreement of judges on each criterion and on their scores of completions.
@@ -282,8 +282,6 @@ def _slope(x: Floats, y: Floats, codes: Codes, rng: np.random.Generator) -> Esti
 # unknown who is wrong, and only constant judges are named. The same holds for two judges.
 #
 # Summaries of judges and juries, by benchmark and overall.
-
-# --- agreement --------------------------------------------------------------------------------------------------------
 
 SCORE = "score"
 """Subject of agreement: each judge's score of a completion, over all criteria."""

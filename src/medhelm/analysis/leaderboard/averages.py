@@ -50,8 +50,6 @@ from medhelm.domain.result import Remark
 from medhelm.domain.text import listed, plural
 from medhelm.errors import UserError, suggestion
 
-# --- averages ---------------------------------------------------------------------------------------------------------
-
 # --- benchmark numbers ------------------------------------------------------------------------------------------------
 
 MOST_IN_MEMORY = 20_000_000

@@ -32,8 +32,6 @@ from medhelm.errors import UserError
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.calibration import CalibratedMean
 
-# --- cells ------------------------------------------------------------------------------------------------------------
-
 Value = TypeVar("Value", float, Floats)
 """One number, or an array of them."""
 

@@ -59,8 +59,6 @@ from medhelm.analysis.planned_cost import CompletionUse, pooled_use
 from medhelm.domain import Estimate, Rule
 from medhelm.domain.result import Remark
 
-# --- rows -------------------------------------------------------------------------------------------------------------
-
 Table = Mapping[str, Mapping[str, Cell]]
 """Benchmark -> model -> cell."""
 

@@ -60,9 +60,6 @@ if TYPE_CHECKING:
     from medhelm.benchmarks.hooks import Hook
 
 
-# --- dataset ----------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedFrom:
     """Source of instances of another harness."""

@@ -18,8 +18,6 @@ from medhelm.errors import DataError, UserError, suggestion
 from medhelm.io.files import check_file, decoded, open_text, read_text
 from medhelm.io.rows import PlacedRow, Row
 
-# --- readers ----------------------------------------------------------------------------------------------------------
-
 
 def read(path: Path, kind: str, **options: Any) -> Iterator[Row]:
     """Read the rows of one file, for hooks of folders with several formats.

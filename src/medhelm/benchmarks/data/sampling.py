@@ -19,8 +19,6 @@ from medhelm.errors import DataError, MissingError, UserError, suggestion
 from medhelm.io.files import names_beside, open_bytes
 from medhelm.io.rows import PlacedRow, Row
 
-# --- sampling ---------------------------------------------------------------------------------------------------------
-
 ALL = "all"
 """Name of the selection of all instances."""
 

@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     from medhelm.results.options import RunFilter
 
 
-# --- shards -----------------------------------------------------------------------------------------------------------
-
 _NAMED = 8
 """Most shards named in one sentence."""
 

@@ -167,8 +167,6 @@ def short_text(value: object) -> str:
 # All data of a run is in memory, so its tables are written column by column. Only scores under the published rule are
 # imported; rescoring the run computes those under the corrected rule.
 
-# --- importer ---------------------------------------------------------------------------------------------------------
-
 _MISSING = Completion(failure=Failure("provider", "no_result", "the files hold no completion of this instance"))
 _quoted = json.encoder.encode_basestring  # quotes a text as JSON without creating an encoder each time
 

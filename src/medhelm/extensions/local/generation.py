@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     import torch
 
 
-# --- generation -------------------------------------------------------------------------------------------------------
-
 PREFILL_TOKENS = 4096
 """Tokens of prompts that are read in one step, over all requests of a batch."""
 

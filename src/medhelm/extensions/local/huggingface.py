@@ -32,8 +32,6 @@ from medhelm.extensions.local.loading import (
 from medhelm.models.provider import Provider, Service, SharedResources
 from medhelm.models.providers.errors import completion_of
 
-# --- huggingface ------------------------------------------------------------------------------------------------------
-
 TURN = "hf turn"
 """Key of the lock that the model holds which computes: several at once would only slow each other down."""
 

@@ -24,8 +24,6 @@ from medhelm.errors import MedHelmError, MissingError, ProviderError, UserError
 from medhelm.extensions.local.generation import LoadedNetwork, remembers_by_attention
 from medhelm.models.provider import fold_system
 
-# --- loading ----------------------------------------------------------------------------------------------------------
-
 DEVICE = "MEDHELM_HF_DEVICE"
 """Environment variable with the device, such as `cpu` or `cuda:1`; default: a GPU if the machine has one."""
 
@@ -292,8 +290,6 @@ def is_short_of_memory(error: BaseException) -> bool:
 # `@REVISION` for a revision other than `main`). Ids are looked up in the hub's local cache; huggingface.co/docs
 # describes its layout (huggingface_hub, "Understand caching"). Weights are read from safetensors only: older files are
 # pickles, which can run code when they are opened.
-
-# --- weights ----------------------------------------------------------------------------------------------------------
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?(@[\w./-]+)?", re.ASCII)
 _FOLDER = re.compile(r"\.{0,2}/|~/|\.{1,2}$")

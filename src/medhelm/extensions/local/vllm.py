@@ -39,8 +39,6 @@ from medhelm.models.providers.errors import shown
 from medhelm.models.providers.hosted import HttpProvider
 from medhelm.models.providers.openai import ChatCompletions
 
-# --- vllm -------------------------------------------------------------------------------------------------------------
-
 EXECUTABLE = "MEDHELM_VLLM"
 """Environment variable with the program to start, such as the `vllm` of another environment; default: on the PATH."""
 
@@ -244,8 +242,6 @@ SERVICE = Service(
 #
 # A watchdog process (`watchdog.py`) starts the server. It ends the server and all its children when this process closes
 # it or dies for any reason. The server's output goes into a file, and error messages show the end of it.
-
-# --- server -----------------------------------------------------------------------------------------------------------
 
 GRACE_S = 15.0
 """Time for a server to exit after SIGTERM before it is killed."""

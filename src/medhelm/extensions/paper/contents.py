@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import Leaderboard, Row
 
 
-# --- contents ---------------------------------------------------------------------------------------------------------
-
 BASIS = {
     "instances within benchmarks": (
         "95% confidence intervals and tests reflect the choice of questions on these benchmarks. Tests pair the "

@@ -39,8 +39,6 @@ from medhelm.storage.live_status import known_evaluations
 from medhelm.storage.store import ENCRYPTED, FORMAT, Store, create, find_store, open_store, repair
 from medhelm.storage.store_host import processes_in
 
-# --- commands ---------------------------------------------------------------------------------------------------------
-
 
 @click.command()
 @click.option(

@@ -44,8 +44,6 @@ from medhelm.storage.live_status import EvaluationStatus
 # --- document ---------------------------------------------------------------------------------------------------------
 # The OpenAPI document, made from the tables of routes, operations and schemas.
 
-# --- document ---------------------------------------------------------------------------------------------------------
-
 ERRORS: Mapping[int, str] = {
     400: "A parameter is not valid.",
     401: "The token is missing or wrong.",
@@ -309,10 +307,8 @@ def error_response(status: int, message: str, **headers: str) -> Response:
     return Response(error_content(status, message), status, media_type=JSON, headers=headers)
 
 
-# --- schemas ----------------------------------------------------------------------------------------------------------
-# JSON Schemas of everything that the JSON interface returns.
-
 # --- results ----------------------------------------------------------------------------------------------------------
+# JSON Schemas of everything that the JSON interface returns.
 
 BENCHMARK_ENTRY = fields_schema(entry_fields(str, {}))
 

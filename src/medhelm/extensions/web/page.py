@@ -14,8 +14,6 @@ from urllib.parse import quote, urlencode
 from medhelm.errors import UserError
 from medhelm.io.spreadsheets import csv_file
 
-# --- page -------------------------------------------------------------------------------------------------------------
-
 MOST_PARAMETERS = 100
 """Most parameters of a URL."""
 

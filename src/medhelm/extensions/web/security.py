@@ -22,8 +22,6 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# --- security ---------------------------------------------------------------------------------------------------------
-
 CONTENT_SECURITY_POLICY = "; ".join(
     (
         "default-src 'none'",

@@ -23,8 +23,6 @@ from medhelm.extensions.web.security import LOCAL_NAMES, Security
 from medhelm.extensions.web.site import Site
 from medhelm.io.http.listening import check_certificate, is_loopback_address, listen_on, listen_on_file
 
-# --- server -----------------------------------------------------------------------------------------------------------
-
 LOOPBACK = "127.0.0.1"
 """Address that other machines cannot reach."""
 

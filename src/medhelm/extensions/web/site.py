@@ -28,8 +28,6 @@ from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.releases import MANIFEST
 from medhelm.storage.store import NAME, open_store
 
-# --- site -------------------------------------------------------------------------------------------------------------
-
 T = TypeVar("T")
 
 SECONDS_BETWEEN_CHECKS = 2.0

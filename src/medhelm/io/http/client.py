@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from medhelm.io.http.hosts import Audit
 
 
-# --- errors -----------------------------------------------------------------------------------------------------------
-
 # --- connection errors ------------------------------------------------------------------------------------------------
 
 _NOT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNKNOWN_PROTOCOL", "HTTP_REQUEST")
@@ -332,8 +330,6 @@ def _spellings(character: str) -> list[str]:
 # All network traffic goes through this module. It does not read proxies, credentials or cookies from the environment
 # and does not follow redirects, so only the host of the requested address, or its proxy, is contacted. Failures raise
 # `ProviderError`.
-
-# --- client -----------------------------------------------------------------------------------------------------------
 
 MAX_REPLY_BYTES = 32 * 2**20
 """Maximum size of a response body after decompression. A completion takes a few kilobytes."""

@@ -8,8 +8,6 @@ from contextvars import ContextVar
 from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
-# --- hosts ------------------------------------------------------------------------------------------------------------
-
 _INSIDE = (".local", ".internal")
 """Endings of host names within a private network."""
 

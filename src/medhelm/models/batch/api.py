@@ -24,8 +24,6 @@ from medhelm.models.providers import SERVICES
 from medhelm.models.providers.errors import classify_error, objects, parse_error
 from medhelm.models.providers.hosted import HttpProvider, omitted_parameters
 
-# --- api --------------------------------------------------------------------------------------------------------------
-
 
 def has_batches(model: Model) -> bool:
     """Return True if the model's provider has a batch API; a compatible server of someone else may still lack one."""

@@ -38,8 +38,6 @@ from medhelm.models.providers.hosted import (
     split_at_shared,
 )
 
-# --- bedrock ----------------------------------------------------------------------------------------------------------
-
 USUAL_REGION = "us-east-1"
 """Region for signatures of requests to a gateway, if neither its address nor the environment names one."""
 

@@ -21,8 +21,6 @@ from medhelm.results.formats.tables import MISSING, Value, as_line, decimal, ren
 
 # --- svg --------------------------------------------------------------------------------------------------------------
 
-# --- svg --------------------------------------------------------------------------------------------------------------
-
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', Arial, sans-serif"
 """Fonts of the reader's system; nothing is downloaded."""
 

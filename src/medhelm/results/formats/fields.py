@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from medhelm.domain.result import LeftOut
 
 
-# --- json -------------------------------------------------------------------------------------------------------------
-
 # --- json output ------------------------------------------------------------------------------------------------------
 
 KEYS: Mapping[str, Mapping[str, str]] = {
@@ -201,7 +199,7 @@ PLAIN: Mapping[Any, JsonSchema] = {str: STRING, int: INTEGER, bool: BOOLEAN, flo
 """Type -> its schema. JSON has no infinity: such numbers are null."""
 
 
-# --- fields -----------------------------------------------------------------------------------------------------------
+# --- tables and JSON --------------------------------------------------------------------------------------------------
 # Tables of fields: a field of a result is described once, and every output takes it from there.
 #
 # JSON and its schema, CSV, exported tables, the data dictionary, tables for people and the columns of a page are made

@@ -25,10 +25,6 @@ from xml.etree import ElementTree as ET
 from medhelm.errors import MissingError, UserError
 from medhelm.io.spreadsheets import guarded
 
-# --- tables -----------------------------------------------------------------------------------------------------------
-
-# --- tables -----------------------------------------------------------------------------------------------------------
-
 Format = Literal["table", "csv", "md", "latex"]
 """Format of a table."""
 

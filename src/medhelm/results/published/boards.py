@@ -354,7 +354,7 @@ def _column(benchmark: PublishedBenchmark) -> Column:
     )
 
 
-# --- boards -----------------------------------------------------------------------------------------------------------
+# --- tables and JSON --------------------------------------------------------------------------------------------------
 # Leaderboards of the published results, alone or together with own models.
 
 MARK = "[published]"

@@ -65,10 +65,6 @@ from medhelm.storage.runs import (
 )
 from medhelm.storage.store import Store, open_store, stored_folder
 
-# --- cells ------------------------------------------------------------------------------------------------------------
-
-# --- cells ------------------------------------------------------------------------------------------------------------
-
 UNKNOWN = "unknown"
 """Category of a benchmark that is not in the catalog, such as one of another harness."""
 
@@ -247,10 +243,8 @@ def _scores(instances: Sequence[Instance], answer: str, metric: Metric, rule: Ru
     return linearized(values, [score.parts for score in own] if metric.parts else None)
 
 
-# --- scores -----------------------------------------------------------------------------------------------------------
-# Scores of runs on one benchmark in detail: each instance, and each subgroup of the instances.
-
 # --- score details ----------------------------------------------------------------------------------------------------
+# Scores of runs on one benchmark in detail: each instance, and each subgroup of the instances.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

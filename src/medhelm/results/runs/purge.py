@@ -54,8 +54,6 @@ from medhelm.storage.unfinished import Batches
 
 # --- deletion ---------------------------------------------------------------------------------------------------------
 
-# --- deletion ---------------------------------------------------------------------------------------------------------
-
 WAIT_S = 10.0
 """Most seconds to wait for another process that removes, restores or deletes."""
 
@@ -669,7 +667,7 @@ def statement_as_json(deletion: Deletion) -> dict[str, Any]:
     return {"deleted": True, **DELETION.write(deletion)}
 
 
-# --- purge ------------------------------------------------------------------------------------------------------------
+# --- tables and JSON --------------------------------------------------------------------------------------------------
 # Deletes text from a store for good: runs, prompts, instances, marks of references and completions in the cache.
 #
 # What remaining runs need stays. SQLite overwrites the rows it deletes, rewrites its file and empties its log, so that

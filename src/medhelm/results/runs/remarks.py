@@ -32,8 +32,6 @@ from medhelm.storage.run_scores import read_all
 from medhelm.storage.runs import RunScores, load_runs, load_shards, read_columns, read_scores, score_column
 from medhelm.storage.store import open_store
 
-# --- remarks ----------------------------------------------------------------------------------------------------------
-
 _NAMED = 5
 
 _FEW_CLUSTERS = 6

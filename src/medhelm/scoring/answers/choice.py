@@ -32,8 +32,6 @@ from medhelm.scoring.answers.options import (
 )
 from medhelm.scoring.answers.text import before_next_question
 
-# --- choice -----------------------------------------------------------------------------------------------------------
-
 _CROSSED_NO = lazy_regex(r"\A[❌✗✘✖]\s?(?=no\b(?![^\n]*\n))", re.IGNORECASE)
 """A cross that says no, as the word after it does; in a list, it says that "no" is wrong."""
 

@@ -62,8 +62,6 @@ MARK = r"(?:[✅✓✔☑❌✗✘✖☐⬜]|\[[xX ]?\])"
 """Signs beside a label that say whether it applies."""
 
 
-# --- label list -------------------------------------------------------------------------------------------------------
-
 # --- headings, sentences and explanations -----------------------------------------------------------------------------
 
 _RESTARTS = lazy_regex(

@@ -26,8 +26,6 @@ from medhelm.io.plugins import lazy_regex
 from medhelm.scoring.answers.stated_value import ASIDE, Value, middle_removed, stated, without_asides
 from medhelm.scoring.answers.text import answer_text, before_next_task
 
-# --- number -----------------------------------------------------------------------------------------------------------
-
 _MAX_DIGITS = 40
 _MINUS_WITHIN = 16  # characters before a number that may hold "minus"
 _SCALE_WITHIN = 44  # characters before a score that may hold the word for its scale

@@ -17,8 +17,6 @@ from typing import NamedTuple
 from medhelm.io.plugins import lazy_regex
 from medhelm.scoring.answers.text import clean_text
 
-# --- options ----------------------------------------------------------------------------------------------------------
-
 _FIRST = 0xE000  # private characters replace the texts of options
 _MOST_OPTIONS = 64
 _MOST_MENTIONS = 200  # of one text

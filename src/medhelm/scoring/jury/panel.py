@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from medhelm.scoring.jury.prompts import JudgePrompt
 
 
-# --- panel ------------------------------------------------------------------------------------------------------------
-
 REPLY_TOKENS = 4096
 """Token limit of a judge's reply."""
 

@@ -45,8 +45,6 @@ from medhelm.io.plugins import lazy_regex
 from medhelm.scoring.jury.prompt_injection import ALIKE, decoded_text
 from medhelm.scoring.jury.prompts import CODE, CODE_LETTERS, MET, plain_code
 
-# --- parsing ----------------------------------------------------------------------------------------------------------
-
 LONGEST_REPLY = 100_000
 """Maximum characters of a reply that is parsed, without reasoning."""
 

@@ -20,8 +20,6 @@ from functools import lru_cache, partial
 from medhelm.domain import InjectionSign
 from medhelm.io.plugins import lazy_regex
 
-# --- prompt injection -------------------------------------------------------------------------------------------------
-
 LONGEST = 50_000
 """Characters of a completion beyond which its length is a sign."""
 

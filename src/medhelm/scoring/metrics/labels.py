@@ -27,8 +27,6 @@ from medhelm.scoring.answers.number import read_number
 from medhelm.scoring.metric import AnswerReader, Metric, ScoreFunction, correct_references
 from medhelm.scoring.metrics.matching import EXACT_MATCH, READS_OPTION
 
-# --- labels -----------------------------------------------------------------------------------------------------------
-
 _SEPARATOR = lazy_regex(r"[,;\n]")
 _SHOWN = 5
 

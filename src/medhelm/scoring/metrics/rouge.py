@@ -33,8 +33,6 @@ from medhelm.io.plugins import lazy_regex
 from medhelm.scoring.answers.text import strip_reasoning
 from medhelm.scoring.metric import Metric, ScoreFunction, correct_references
 
-# --- rouge ------------------------------------------------------------------------------------------------------------
-
 _SPACES_BETWEEN_WORDS = bytes(code if chr(code) in ascii_lowercase + digits else ord(" ") for code in range(256))
 _SOURCE = "ROUGE (Lin, 2004), as in rouge-score 0.1.2 with stemming; published rule: HELM"
 

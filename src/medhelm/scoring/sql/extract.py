@@ -15,8 +15,6 @@ from typing import Any
 from medhelm.io.plugins import lazy_regex
 from medhelm.scoring.answers.text import before_next_question, strip_reasoning
 
-# --- extract ----------------------------------------------------------------------------------------------------------
-
 _INVISIBLE = lazy_regex(
     r"[\x00-\x08\x0e-\x1f\x7f\xad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]|</s>|<\|[\w ]{1,30}\|>"
 )

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     import duckdb
 
 
-# --- folders ----------------------------------------------------------------------------------------------------------
-
 FILES = ("run_spec.json", "scenario.json", "scenario_state.json", "stats.json", "per_instance_stats.json")
 """Files of a finished run. HELM writes them one after another, so an interrupted run lacks the last ones."""
 

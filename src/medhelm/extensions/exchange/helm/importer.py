@@ -32,8 +32,6 @@ from medhelm.storage.imported_instances import write_instances
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store, create, open_store
 
-# --- importer ---------------------------------------------------------------------------------------------------------
-
 COUNTS = ("ehr_sql_total_predicted_answerable", "ehr_sql_total_ground_truth_answerable")
 """HELM metrics that count questions instead of scoring a completion."""
 

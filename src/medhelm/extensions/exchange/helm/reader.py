@@ -174,8 +174,6 @@ def _unique_names(models: Iterable[str], shorten: Callable[[str], str]) -> dict[
 # `per_instance_stats.json`, which has a separate entry per metric and instance. If it repeats a name, the last value
 # counts.
 
-# --- reader -----------------------------------------------------------------------------------------------------------
-
 NO_SCORES = frozenset(
     {
         "batch_size",

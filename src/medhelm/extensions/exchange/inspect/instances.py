@@ -18,8 +18,6 @@ from medhelm.domain.completion import split_reasoning
 from medhelm.errors import UserError
 from medhelm.scoring.metrics import METRIC_NAMES
 
-# --- instances --------------------------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceSelector:

@@ -70,8 +70,6 @@ from medhelm.models.client import ClientResult
 from medhelm.storage.imported_instances import instance_from_json
 from medhelm.storage.store import Store, write_run
 
-# --- logs -------------------------------------------------------------------------------------------------------------
-
 VERSIONS = (1, 2)
 """Supported versions of the log format."""
 

@@ -24,8 +24,6 @@ from medhelm.storage.store import Store
 
 # --- marks ------------------------------------------------------------------------------------------------------------
 
-# --- marks ------------------------------------------------------------------------------------------------------------
-
 ReferenceVerdict = Literal["kept", "set_aside", "unknown"]
 """Verdict on a reference: it can be derived from the prompt; it needs information outside the prompt; or the judges
 reached no majority."""

@@ -24,8 +24,6 @@ from medhelm.results.leaderboard_view import as_json, count_instances
 from medhelm.results.published.boards import known_error_remarks
 from medhelm.scoring.metrics import METRICS
 
-# --- benchmarks -------------------------------------------------------------------------------------------------------
-
 
 def page(site: Site, request: PageRequest) -> Page:
     """Return all benchmarks, those of the store that have no definition included."""

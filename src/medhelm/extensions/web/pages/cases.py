@@ -44,8 +44,6 @@ from medhelm.extensions.web.page import (
 from medhelm.extensions.web.site import Site
 from medhelm.results.formats.fields import NUMBER, STRING, Field, fields_json, map_of, plain_json, schema_of
 
-# --- cases ------------------------------------------------------------------------------------------------------------
-
 SHOWN = {
     "all": "all cases",
     "wrong": "wrong",
@@ -219,8 +217,6 @@ def _score(request: PageRequest, name: str) -> float | None:
 
 # --- case -------------------------------------------------------------------------------------------------------------
 # One case: an instance with every model's completion, scores and judgments.
-
-# --- case -------------------------------------------------------------------------------------------------------------
 
 MOST_CHARACTERS = 20_000
 """Characters of a text on the page; a link leads to the whole text."""

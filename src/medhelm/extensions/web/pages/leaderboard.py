@@ -44,8 +44,6 @@ from medhelm.results.formats.fields import Field, PageColumn
 from medhelm.results.formats.tables import score_decimals
 from medhelm.results.leaderboard_view import page_categories, page_columns
 
-# --- leaderboard ------------------------------------------------------------------------------------------------------
-
 ROWS_PER_PAGE = 200
 """Models on one page of the table."""
 

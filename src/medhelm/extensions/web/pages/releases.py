@@ -35,10 +35,6 @@ from medhelm.results.releases import (
 from medhelm.results.runs.selection import short_names, without_address
 from medhelm.storage.releases import RELEASE
 
-# --- releases ---------------------------------------------------------------------------------------------------------
-
-# --- releases ---------------------------------------------------------------------------------------------------------
-
 MOST_IDS = 100
 """Most cases listed for one changed score; the JSON interface has all."""
 
