@@ -31,7 +31,7 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.schema import DefinitionShape
 from medhelm.benchmarks.taxonomy import load_taxonomy
 from medhelm.cli import cli
-from medhelm.domain.options import option_of
+from medhelm.domain.option_fields import option_of
 from medhelm.domain.result import Displayable
 from medhelm.errors import MedHelmError
 from medhelm.models.cache import COLUMNS as CACHE

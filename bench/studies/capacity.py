@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.tools.leaderboard_store import Size, list_runs, write
-from medhelm.storage.kept import FOLDER, YOUNG_S
+from medhelm.storage.derived_files import FOLDER, YOUNG_S
 from medhelm.storage.run_scores import keep_scores
 from medhelm.storage.runs import RECORDS
 

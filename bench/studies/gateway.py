@@ -43,7 +43,7 @@ from medhelm.domain import Message, Prompt, Request
 from medhelm.extensions.cluster.gateway import RemoteGateway
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.budget import Budget
-from medhelm.models.remote import GATEWAY_VARIABLE
+from medhelm.models.gateway import GATEWAY_VARIABLE
 from medhelm.storage.audit import AuditLog
 
 LANES = 192

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from bench.studies.frontier import SCENARIOS, calibration
-from medhelm.analysis.comparison.paired import PairedScores
+from medhelm.analysis.comparison.paired_differences import PairedScores
 from medhelm.analysis.frontier import (
     CostPoint,
     draw_averages,

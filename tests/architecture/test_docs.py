@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medhelm.analysis.comparison.paired import paired_difference
+from medhelm.analysis.comparison.paired_differences import paired_difference
 from medhelm.analysis.means import wilson_interval
 from medhelm.domain import Completion, Instance, Message, Model, Prompt, Request
 from medhelm.errors import DataError, ProviderError, UserError

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from medhelm.cli.options import options_of
 from medhelm.domain import Shard
-from medhelm.domain.options import check_options, words
+from medhelm.domain.option_fields import check_options, words
 from medhelm.evaluation.settings import Settings
 from medhelm.results.options import BoardOptions, RunFilter
 

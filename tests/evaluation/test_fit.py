@@ -16,7 +16,7 @@ from medhelm.benchmarks.data.sampling import SampleOptions
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import Benchmark, FailureCode, Instance, Model, Request
 from medhelm.errors import ProviderError
-from medhelm.evaluation.context import (
+from medhelm.evaluation.context_window import (
     ENOUGH,
     ContextFitter,
     RunHistory,

@@ -13,7 +13,7 @@ from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.data.sampling import SampleOptions
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import Failure
-from medhelm.evaluation.context import n_characters
+from medhelm.evaluation.context_window import n_characters
 from medhelm.evaluation.python_api import evaluate
 from medhelm.evaluation.remarks import Plateau, failure_sentences, find_plateau
 from medhelm.evaluation.request_totals import FailureSummary

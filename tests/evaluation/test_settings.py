@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from medhelm.domain import Jury, Model, Shard
-from medhelm.domain.options import option_of
+from medhelm.domain.option_fields import option_of
 from medhelm.evaluation.settings import MEASUREMENT, Settings, repeating_words, settings_of, stored_settings
 
 OTHER: dict[str, Any] = {

@@ -9,7 +9,7 @@ import pytest
 
 from medhelm.analysis.cost import UNKNOWN, CompletionLength
 from medhelm.domain import Benchmark, Model, Usage
-from medhelm.evaluation.context import RunHistory
+from medhelm.evaluation.context_window import RunHistory
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.definitions import make_benchmark
 from tests.support.stores import Call, add_run, hosted_model

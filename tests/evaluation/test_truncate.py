@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from medhelm.benchmarks.prompts import option_lines, render
 from medhelm.domain import AnswerField, Benchmark, Instance, Message, Source, Taxonomy
-from medhelm.evaluation.context import (
+from medhelm.evaluation.context_window import (
     TruncatedPrompt,
     n_characters,
     n_truncated,

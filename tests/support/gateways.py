@@ -18,8 +18,8 @@ from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
 from medhelm.models.cache_reader import CacheReader
 from medhelm.models.client import Client, ClientResult, Timing
+from medhelm.models.gateway import GATEWAY_VARIABLE
 from medhelm.models.provider import Provider
-from medhelm.models.remote import GATEWAY_VARIABLE
 from medhelm.storage.audit import AuditLog
 
 OUTSIDE = Model(

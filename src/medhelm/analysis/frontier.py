@@ -6,8 +6,8 @@ probability is the share of draws in which a model is on the frontier (cost-effe
 1994, Health Econ. 3; Fenwick, Claxton and Sculpher 2001, Health Econ. 10). Costs are those of the evaluated instances,
 taken as known.
 
-The joint distribution is that of the paired tests in `comparison.paired`: each pair's difference has the variance used
-there. On 0/1 scores two invented instances, on each of which one of two models is right, keep models that agree
+The joint distribution is that of the tests in `comparison.paired_differences`: each pair's difference has the variance
+used there. On 0/1 scores two invented instances, on each of which one of two models is right, keep models that agree
 everywhere from being certainly equal. Benchmarks with few clusters have Student's t in place of the normal
 distribution. With two models the probability of the costlier one is one minus the one-sided p-value of the normal
 approximation. If true averages can lie anywhere beforehand, probabilities are calibrated: of the models given 80%,
@@ -145,7 +145,7 @@ class JointMeans(NamedTuple):
 def joint_means(aligned: AlignedScores) -> JointMeans:
     """Compute the covariance of the means of all models on one benchmark; nan for a model without any score.
 
-    The difference of any two models has the variance of `comparison.paired.PairedScores`.
+    The difference of any two models has the variance of `comparison.paired_differences.PairedScores`.
     """
     scores, k = aligned.tested, aligned.k
     here = ~np.isnan(scores)

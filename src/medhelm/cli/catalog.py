@@ -299,7 +299,7 @@ def check(
 def _context_windows(shared: Shared, names: Sequence[str]) -> dict[str, int]:
     """Return the context window of each model in tokens. Raises: UserError if one is unknown."""
     from medhelm.models.catalog import find_models
-    from medhelm.models.remote import without_gateway
+    from medhelm.models.gateway import without_gateway
 
     environment = without_gateway(os.environ)
     models = find_models(names, file=shared.models_file, environment=environment) if names else []
@@ -515,8 +515,8 @@ def list_models(shared: Shared, /, names: tuple[str, ...]) -> int:
       medhelm models list openai/gpt-4o google/gemini-2.5-pro
     """
     from medhelm.models.catalog import defined_models, example_models, find_models
+    from medhelm.models.gateway import without_gateway
     from medhelm.models.keys import key_state, missing_key
-    from medhelm.models.remote import without_gateway
     from medhelm.results.catalog import examples_table, model_as_json, models_table
 
     problems: list[str] = []
@@ -569,8 +569,8 @@ def check_models(shared: Shared, /, names: tuple[str, ...], proxy: str) -> int:
     """
     from medhelm.domain import FailureCode
     from medhelm.models.catalog import find_models
+    from medhelm.models.gateway import without_gateway
     from medhelm.models.model_check import check
-    from medhelm.models.remote import without_gateway
     from medhelm.results.catalog import check_as_json, check_lines
 
     found = find_models(names, file=shared.models_file, environment=without_gateway(os.environ), note=warn)

@@ -15,7 +15,7 @@ import click
 
 from medhelm.cli.printing import warn
 from medhelm.io.plugins import IMPORTERS, from_extension
-from medhelm.models.remote import GATEWAY_VARIABLE, OFFLINE_VARIABLE, without_gateway
+from medhelm.models.gateway import GATEWAY_VARIABLE, OFFLINE_VARIABLE, without_gateway
 
 if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset

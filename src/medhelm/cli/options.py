@@ -14,7 +14,7 @@ import click
 from medhelm.cli import shell_completion
 from medhelm.cli.global_options import PATH, Command, Shared
 from medhelm.cli.printing import warn
-from medhelm.domain.options import Option, option, option_of
+from medhelm.domain.option_fields import Option, option, option_of
 from medhelm.evaluation.settings import JuryOptions, Settings
 from medhelm.results.options import BoardOptions, RunFilter
 

@@ -23,7 +23,7 @@ from medhelm.cli.options import (
 )
 from medhelm.cli.output import progress_options, table_options
 from medhelm.cli.printing import print_json, print_remarks, warn
-from medhelm.domain.options import option
+from medhelm.domain.option_fields import option
 from medhelm.domain.text import listed
 from medhelm.errors import ConfigError, ErrorCollector, UserError
 from medhelm.evaluation.settings import JuryChange, JuryOptions, Settings

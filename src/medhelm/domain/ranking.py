@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import get_args
 
-from medhelm.domain.options import option
+from medhelm.domain.option_fields import option
 from medhelm.domain.result import Resample
 from medhelm.domain.text import AnyNames
 

@@ -10,7 +10,7 @@ One instance passes these functions in this order, from `medhelm run` to `record
     evaluation.runner.LiveCompletions.completions   from models; other sources read stored runs
     evaluation.requests.model_requests                  `Instance` -> `Request`: the one place that decides what is sent
     benchmarks.prompts.render                           templates of the benchmark -> prompt
-    evaluation.context.ContextFitter.ask     truncates a prompt that is too long, then asks the client
+    evaluation.context_window.ContextFitter.ask     truncates a prompt that is too long, then asks the client
     models.client.Client.complete                       cache, limit on requests in flight, budget, provider, retries
     models.cache.Cache.get                              digest of the request -> `Completion` that was received before
     models.providers.hosted.HttpProvider.complete       `Request` -> HTTP -> `Completion`, in the service's dialect

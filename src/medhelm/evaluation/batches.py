@@ -17,7 +17,7 @@ from medhelm.domain import JURY, Benchmark, Completion, FailureCode, Model, Prom
 from medhelm.domain.completion import Batch, BatchState
 from medhelm.domain.text import plural
 from medhelm.errors import BudgetError, MedHelmError, ProviderError
-from medhelm.evaluation.context import ContextFitter, n_characters
+from medhelm.evaluation.context_window import ContextFitter, n_characters
 from medhelm.evaluation.fresh_runs import FreshRuns
 from medhelm.evaluation.plan import complete_locally
 from medhelm.evaluation.requests import ModelRequest, judge_requests, model_requests
@@ -43,7 +43,7 @@ from medhelm.models.cache import Cache, worth_keeping
 from medhelm.models.provider import OptionalParameter, Provider, unsupported_parameter
 from medhelm.models.providers import answers_in_process
 from medhelm.models.providers.hosted import HttpProvider
-from medhelm.models.store_limit import StoreLimit
+from medhelm.models.store_budget import StoreLimit
 from medhelm.scoring.jury.panel import is_blank
 from medhelm.storage.store import Store
 from medhelm.storage.unfinished import Batches

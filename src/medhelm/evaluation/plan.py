@@ -16,7 +16,7 @@ from medhelm.benchmarks.prompts import render
 from medhelm.domain import JURY, Benchmark, Completion, Failure, Instance, Jury, Model, Request, Rubric
 from medhelm.domain.text import listed, plural
 from medhelm.errors import ErrorCollector, MissingError, ProviderError, StoreError, UserError
-from medhelm.evaluation.context import SEEN, ContextFitter, RunHistory, TokenEstimator, judge_in, n_characters
+from medhelm.evaluation.context_window import SEEN, ContextFitter, RunHistory, TokenEstimator, judge_in, n_characters
 from medhelm.evaluation.fresh_runs import expected_fresh_runs
 from medhelm.evaluation.requests import (
     JudgeRequest,
@@ -43,11 +43,11 @@ from medhelm.models.addresses import SentData, missing_consent, policy_for
 from medhelm.models.batch.api import has_batches
 from medhelm.models.budget import NANO
 from medhelm.models.cache_reader import CacheReader
+from medhelm.models.gateway import remote_of
 from medhelm.models.keys import missing_key
 from medhelm.models.price_book import PriceBook
 from medhelm.models.provider import Provider
 from medhelm.models.providers import answers_in_process, open_provider
-from medhelm.models.remote import remote_of
 from medhelm.scoring.jury.panel import is_judged, judge_max_tokens, shown_texts
 from medhelm.scoring.jury.parsing import parse_judgments, retry_reason
 from medhelm.scoring.jury.prompts import judge_prompts

@@ -10,11 +10,11 @@ from warnings import warn
 
 from medhelm.domain import Benchmark, Jury, Model
 from medhelm.domain.jury import AT_LEAST
-from medhelm.domain.options import check_options
+from medhelm.domain.option_fields import check_options
 from medhelm.domain.text import AnyPath, AnyPaths, as_list, as_path, as_paths, shortened
 from medhelm.errors import ErrorCollector, UserError
 from medhelm.evaluation.settings import Evaluation, Settings
-from medhelm.models.remote import OFFLINE_VARIABLE
+from medhelm.models.gateway import OFFLINE_VARIABLE
 
 if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset

@@ -11,7 +11,7 @@ from medhelm.domain import FailureCode, JudgeTally, Run
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.result import Remark
 from medhelm.domain.text import listed, metric_title, plural
-from medhelm.evaluation.context import n_truncated
+from medhelm.evaluation.context_window import n_truncated
 from medhelm.evaluation.request_totals import FailureKind, FailureSummary, by_frequency
 from medhelm.models.provider import Provider
 from medhelm.models.providers.advice import ADVICE

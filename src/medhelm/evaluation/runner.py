@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import JURY, Instance, JudgeReply, Jury, Model, Origin, Record, Run, Score
 from medhelm.errors import Interrupted
-from medhelm.evaluation.context import ContextFitter
+from medhelm.evaluation.context_window import ContextFitter
 from medhelm.evaluation.live_status import WatchedEvaluation, published_status
 from medhelm.evaluation.recorder import ProgressListener, RunRecorder, import_engines
 from medhelm.evaluation.requests import model_requests, run_settings

@@ -22,11 +22,11 @@ from medhelm.io.http.hosts import Subject
 from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache, CacheRecovery
 from medhelm.models.client import Client, SendingLimits
+from medhelm.models.gateway import Remote, remote_of
 from medhelm.models.keys import missing_key
 from medhelm.models.prices import price_of
 from medhelm.models.provider import Provider, SharedResources
 from medhelm.models.providers import SERVICES, open_provider
-from medhelm.models.remote import Remote, remote_of
 from medhelm.scoring.metrics import metrics_of, unusable_metrics
 from medhelm.storage.store import Store
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from medhelm.io.http.egress import EgressPolicy
     from medhelm.models.addresses import SentData
     from medhelm.models.price_book import PriceBook
-    from medhelm.models.store_limit import StoreLimit
+    from medhelm.models.store_budget import StoreLimit
     from medhelm.scoring.metric import Metric
 
 
@@ -159,7 +159,7 @@ def _store_limits(store: Store, cache: Cache) -> Sequence[StoreLimit]:
     """Return the limit on what all commands on a store may spend together, if it has one."""
     if not store.budget_file.is_file():
         return ()
-    from medhelm.models.store_limit import StoreLimit  # lazy: most stores have no limit
+    from medhelm.models.store_budget import StoreLimit  # lazy: most stores have no limit
     from medhelm.storage.budget_ledger import Ledger
 
     return (StoreLimit(Ledger(store.budget_file), cache.get),)

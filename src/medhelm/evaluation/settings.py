@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from medhelm.domain import STANDARD, Jury, Model, RubricName, Run, Shard, Tier
 from medhelm.domain.jury import AT_LEAST
-from medhelm.domain.options import option, option_of, words
+from medhelm.domain.option_fields import option, option_of, words
 from medhelm.domain.result import Displayable
 from medhelm.errors import UserError
 

@@ -26,12 +26,12 @@ from medhelm.domain.text import AnyNames, AnyPath, as_names, as_path, plural
 from medhelm.errors import ConfigError, Problem, UserError, suggestion
 from medhelm.io.strict_yaml import YamlDocument, read_yaml, validate
 from medhelm.models.addresses import checked_address, checked_endpoints, checked_pool
+from medhelm.models.gateway import Remote, remote_of
 from medhelm.models.keys import key_variable
 from medhelm.models.model_names import plain_name, reasons
 from medhelm.models.provider import Setting
 from medhelm.models.providers import SERVICES, answers_in_process, unknown_provider
 from medhelm.models.providers.baseline import BASELINES
-from medhelm.models.remote import Remote, remote_of
 
 if TYPE_CHECKING:
     from medhelm.models.models_file import ModelDefinition

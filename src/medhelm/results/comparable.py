@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from medhelm.domain import JURY, Run, Tier
 from medhelm.domain.benchmark import group_by
-from medhelm.domain.options import words
+from medhelm.domain.option_fields import words
 from medhelm.domain.result import LeftOut, Remark, Remedy
 from medhelm.domain.text import listed, plural
 from medhelm.evaluation.settings import JuryOptions, Settings, jury_options, repeating_words, settings_of

@@ -23,7 +23,7 @@ from medhelm.analysis.comparison.significance import LEVEL, Adjustment
 from medhelm.analysis.leaderboard.build import rank_models, without_baselines
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.domain import Rule, Tier
-from medhelm.domain.options import check_options
+from medhelm.domain.option_fields import check_options
 from medhelm.domain.result import LeftOut
 from medhelm.domain.text import AnyNames, AnyPath, AnyPaths, as_names, as_paths, check_choice, listed, plural
 from medhelm.errors import UserError, suggestion

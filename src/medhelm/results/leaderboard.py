@@ -15,7 +15,7 @@ from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import JURY, ConstantBaseline, InjectionEffect, Rule, Run, Tier
 from medhelm.domain.benchmark import Suite
-from medhelm.domain.options import check_options
+from medhelm.domain.option_fields import check_options
 from medhelm.domain.result import LeftOut, Remark
 from medhelm.domain.run import completion_remarks
 from medhelm.domain.text import AnyPaths, as_names, as_path, as_paths

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, get_args
 
 from medhelm.domain import RULES, Benchmark, Model, Price, Rule, Tier
-from medhelm.domain.options import option, option_of, options_in
+from medhelm.domain.option_fields import option, option_of, options_in
 from medhelm.domain.ranking import RankingOptions
 from medhelm.domain.text import AnyPath, AnyPaths, as_names, as_paths, listed, shortened
 from medhelm.errors import MedHelmError, UserError

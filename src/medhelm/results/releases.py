@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from medhelm import __version__
-from medhelm.analysis.comparison.paired import paired_difference
+from medhelm.analysis.comparison.paired_differences import paired_difference
 from medhelm.analysis.comparison.significance import LEVEL, adjust_p_values
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.diff import (
@@ -27,7 +27,7 @@ from medhelm.analysis.leaderboard.diff import (
 from medhelm.analysis.means import Floats
 from medhelm.domain import Rule, Run
 from medhelm.domain.benchmark import group_by
-from medhelm.domain.options import check_options
+from medhelm.domain.option_fields import check_options
 from medhelm.domain.result import HALF, CellProvenance, Release
 from medhelm.domain.text import as_names, as_path
 from medhelm.errors import StoreError, UserError

@@ -25,7 +25,7 @@ from medhelm.errors import StoreError, UserError
 from medhelm.io.files import error_class, make_shared_folder
 from medhelm.io.folders import atomic_folder, delete_folder, sync_folder
 from medhelm.storage.damage import damage, run_tables
-from medhelm.storage.kept import clear_derived
+from medhelm.storage.derived_files import clear_derived
 from medhelm.storage.store import NAME, DamagedRunError, Store, read_run, restore_run
 
 FORMAT = 1

@@ -32,8 +32,7 @@ from medhelm.errors import StoreError
 from medhelm.io.files import address
 from medhelm.io.parquet import connect, open_engine, sql_name, sql_text
 from medhelm.storage.damage import damaged_file
-from medhelm.storage.judgments import JUDGMENT_COLUMNS, SUBSCORES, completion_of, iter_replies, read_rows
-from medhelm.storage.kept import (
+from medhelm.storage.derived_files import (
     LEAST_RUNS,
     Identity,
     derived_folder,
@@ -43,6 +42,7 @@ from medhelm.storage.kept import (
     stem_of,
     write_kept,
 )
+from medhelm.storage.judgments import JUDGMENT_COLUMNS, SUBSCORES, completion_of, iter_replies, read_rows
 from medhelm.storage.runs import (
     RECORDS,
     CodedTexts,

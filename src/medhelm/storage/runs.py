@@ -197,7 +197,7 @@ def load_shards(store: Store) -> list[Run]:
 
 def _load(store: Store, benchmark: str, *, shards: bool) -> list[Run]:
     """Read the runs whose folders have the name of a shard, or all others."""
-    from medhelm.storage.kept import read_runs  # lazy: an evaluation does not list runs
+    from medhelm.storage.derived_files import read_runs  # lazy: an evaluation does not list runs
 
     runs, problems = [], []
     for folders in _run_folders(store, benchmark, shards=shards):

@@ -13,7 +13,7 @@ STORE/
 ├── runs/BENCHMARK/MODEL-ID/{run.json, records.parquet, judgments.parquet, replies.parquet}
 ├── runs/BENCHMARK/MODEL-ID_2of8/   a shard of a run, no result until it is merged
 ├── removed/             runs that were removed and can be restored (see `storage.run_folders`)
-├── derived/             data computed from many runs, kept to save time; can be deleted (see `storage.kept`)
+├── derived/             data computed from many runs, kept to save time; can be deleted (see `storage.derived_files`)
 ├── batches/             batches submitted to providers and not collected yet (see `storage.unfinished`)
 ├── releases/            frozen leaderboards (see `storage.releases`)
 ├── deletions/           statements of deleted instances (see `storage.privacy`)

@@ -17,7 +17,7 @@ from medhelm.analysis.comparison.non_inferiority import (
     paired_change,
     unpaired_change,
 )
-from medhelm.analysis.comparison.paired import paired_difference
+from medhelm.analysis.comparison.paired_differences import paired_difference
 from medhelm.analysis.means import Clusters, Floats, wilson_interval
 from tests.support.values import present
 

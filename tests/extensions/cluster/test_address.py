@@ -8,7 +8,7 @@ import pytest
 
 from medhelm.errors import MissingError, UserError
 from medhelm.extensions.cluster.gateway import NamedToken, Tokens, gateway_address, new_token_file, read_tokens
-from medhelm.models.remote import remote_of
+from medhelm.models.gateway import remote_of
 
 TOKEN = "t" * 32
 

@@ -15,7 +15,7 @@ from medhelm.extensions.cluster.gateway import RemoteGateway
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.budget import Budget
 from medhelm.models.client import ModelUnusable
-from medhelm.models.remote import GATEWAY_VARIABLE
+from medhelm.models.gateway import GATEWAY_VARIABLE
 from medhelm.storage.audit import AuditLog
 from tests.support.gateways import OUTSIDE, TOKEN, request
 from tests.support.servers.objects import ObjectServer

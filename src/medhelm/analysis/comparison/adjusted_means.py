@@ -38,7 +38,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from medhelm.analysis.comparison.paired import (
+from medhelm.analysis.comparison.paired_differences import (
     ENDLESS,
     Ints,
     PairedBenchmark,

@@ -34,7 +34,7 @@ from typing import Literal
 
 import numpy as np
 
-from medhelm.analysis.comparison.paired import ENDLESS, PairedScores, t_quantiles
+from medhelm.analysis.comparison.paired_differences import ENDLESS, PairedScores, t_quantiles
 from medhelm.analysis.comparison.power import Noise, PowerDesign, estimate_power, needed_instances
 from medhelm.analysis.comparison.significance import holm
 from medhelm.analysis.means import MDE_FACTOR, NORMAL, Z95, Clusters, Floats, cluster_codes, f_cdf

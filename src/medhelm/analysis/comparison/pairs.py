@@ -39,7 +39,7 @@ from medhelm.analysis.comparison.adjusted_means import (
     differences_over_benchmarks,
     replace_differences,
 )
-from medhelm.analysis.comparison.paired import (
+from medhelm.analysis.comparison.paired_differences import (
     Ints,
     PairedBenchmark,
     PairedDifference,

@@ -39,7 +39,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
-from medhelm.analysis.comparison.paired import Pair, PairedScores
+from medhelm.analysis.comparison.paired_differences import Pair, PairedScores
 from medhelm.analysis.comparison.significance import LEVEL
 from medhelm.analysis.leaderboard.cells import AlignedScores, Cell, Column, align
 from medhelm.analysis.means import (

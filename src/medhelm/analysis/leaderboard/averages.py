@@ -31,7 +31,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from medhelm.analysis.comparison.paired import ENDLESS, FEWEST_DF, PairedScores, PairNumbers, pair_numbers, t_quantiles
+from medhelm.analysis.comparison.paired_differences import (
+    ENDLESS,
+    FEWEST_DF,
+    PairedScores,
+    PairNumbers,
+    pair_numbers,
+    t_quantiles,
+)
 from medhelm.analysis.comparison.pairs import MOST_MODELS, AlignedBenchmark
 from medhelm.analysis.frontier import JointMeans, joint_means
 from medhelm.analysis.leaderboard.cells import AlignedScores, Cell, Column, align, has_any_value, win_shares

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from medhelm.analysis.comparison.paired import PairedDifference
+from medhelm.analysis.comparison.paired_differences import PairedDifference
 from medhelm.domain.result import CellProvenance, Release
 
 Aspect = Literal[

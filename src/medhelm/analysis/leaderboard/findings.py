@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from medhelm.analysis.comparison.paired import pair_indices, paired_difference
+from medhelm.analysis.comparison.paired_differences import pair_indices, paired_difference
 from medhelm.analysis.comparison.pairs import MOST_MODELS, AllPairs
 from medhelm.analysis.comparison.significance import LEVEL, holm
 from medhelm.analysis.leaderboard.averages import panel_remarks

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.adjusted_means import Design, selection_gain
-from medhelm.analysis.comparison.paired import Ints, pair_indices, t_quantiles
+from medhelm.analysis.comparison.paired_differences import Ints, pair_indices, t_quantiles
 from medhelm.analysis.comparison.pairs import AlignedBenchmark, AllPairs, Unit, compare_aligned
 from medhelm.analysis.comparison.significance import LEVEL
 from medhelm.analysis.cost import sum_costs

@@ -50,9 +50,9 @@ from medhelm.io.http.hosts import Audit, Subject, is_inside, is_loopback, withou
 from medhelm.models.addresses import checked_address
 from medhelm.models.budget import Budget
 from medhelm.models.client import Client, ClientResult, ModelUnusable
+from medhelm.models.gateway import GATEWAY_VARIABLE, is_offline
 from medhelm.models.provider import Provider
 from medhelm.models.providers import answers_in_process
-from medhelm.models.remote import GATEWAY_VARIABLE, is_offline
 from medhelm.storage.store import MODEL
 
 # --- address ----------------------------------------------------------------------------------------------------------
@@ -530,7 +530,7 @@ class _Link:
 
 
 class RemoteGateway:
-    """A gateway, as the environment of a worker names it: a `models.remote.Remote`."""
+    """A gateway, as the environment of a worker names it: a `models.gateway.Remote`."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         """`environment`: variables with the address and the token, which are read when they are needed."""

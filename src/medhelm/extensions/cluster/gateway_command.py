@@ -14,10 +14,10 @@ import click
 from medhelm.cli.global_options import Shared, load, pricing_of, shared_options
 from medhelm.cli.options import listen_options, options_of
 from medhelm.cli.printing import print_json, warn
-from medhelm.domain.options import option
+from medhelm.domain.option_fields import option
 from medhelm.errors import MedHelmError, UserError
 from medhelm.evaluation.settings import Settings
-from medhelm.models.remote import GATEWAY_VARIABLE, without_gateway
+from medhelm.models.gateway import GATEWAY_VARIABLE, without_gateway
 
 if TYPE_CHECKING:
     import ssl

@@ -17,7 +17,7 @@ from medhelm.cli.global_options import Shared, board_options, gateway_option, lo
 from medhelm.cli.options import options_of, scoring_option
 from medhelm.cli.printing import print_json, warn
 from medhelm.cli.run import find_judges
-from medhelm.domain.options import option
+from medhelm.domain.option_fields import option
 from medhelm.errors import ErrorCollector
 from medhelm.evaluation.settings import JuryOptions, Settings
 from medhelm.results.options import BoardOptions, SourceOptions

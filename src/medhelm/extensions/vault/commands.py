@@ -34,7 +34,7 @@ from medhelm.models.cache import (
     restore,
     sealed_row,
 )
-from medhelm.storage.kept import FOLDER
+from medhelm.storage.derived_files import FOLDER
 from medhelm.storage.live_status import known_evaluations
 from medhelm.storage.store import ENCRYPTED, FORMAT, Store, create, find_store, open_store, repair
 from medhelm.storage.store_host import processes_in

@@ -32,7 +32,7 @@ from medhelm.models.cache_reader import CacheReader
 from medhelm.results.options import DeletionRequest, PurgeFilter
 from medhelm.results.runs.cells import recounted
 from medhelm.results.runs.selection import request_digests
-from medhelm.storage.kept import FOLDER as DERIVED
+from medhelm.storage.derived_files import FOLDER as DERIVED
 from medhelm.storage.live_status import known_evaluations
 from medhelm.storage.privacy import (
     DELETED,

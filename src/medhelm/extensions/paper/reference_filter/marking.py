@@ -36,7 +36,7 @@ from medhelm.benchmarks.prompts import render
 from medhelm.benchmarks.suites import constructions
 from medhelm.domain import Benchmark, Completion, Failure, Instance, Message, Model, Prompt, RunStatus
 from medhelm.errors import Interrupted, UserError
-from medhelm.evaluation.context import ContextFitter
+from medhelm.evaluation.context_window import ContextFitter
 from medhelm.evaluation.request_totals import RequestTotals
 from medhelm.evaluation.scheduler import Scheduler, acquire_lock
 from medhelm.evaluation.session import open_providers, open_session

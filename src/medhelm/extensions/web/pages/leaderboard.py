@@ -10,7 +10,7 @@ from itertools import combinations
 
 from markupsafe import Markup
 
-from medhelm.analysis.comparison.paired import PairedDifference
+from medhelm.analysis.comparison.paired_differences import PairedDifference
 from medhelm.analysis.comparison.pairs import Comparison
 from medhelm.analysis.comparison.significance import LEVEL
 from medhelm.analysis.leaderboard.rows import head_to_head

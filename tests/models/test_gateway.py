@@ -6,7 +6,7 @@ import pytest
 
 from medhelm.errors import MissingError
 from medhelm.io import plugins
-from medhelm.models.remote import remote_of
+from medhelm.models.gateway import remote_of
 
 
 def test_commands_refuse_a_gateway_without_its_extension(monkeypatch: pytest.MonkeyPatch) -> None:

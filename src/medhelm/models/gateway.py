@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from medhelm.models.client import Client
     from medhelm.models.provider import Provider
 
+
 GATEWAY_VARIABLE = "MEDHELM_GATEWAY"
 """Variable with the address of the gateway through which models are called."""
 

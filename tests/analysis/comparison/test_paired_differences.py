@@ -9,8 +9,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from medhelm.analysis.comparison import paired
-from medhelm.analysis.comparison.paired import PairedDifference, PairedScores, paired_difference, t_quantiles
+from medhelm.analysis.comparison import paired_differences as paired
+from medhelm.analysis.comparison.paired_differences import (
+    PairedDifference,
+    PairedScores,
+    paired_difference,
+    t_quantiles,
+)
 from medhelm.analysis.comparison.significance import adjust_p_values, sign_flip_p
 from medhelm.analysis.means import Clusters, Floats, UnitTotals, cluster_codes, spread_of_sum
 from tests.support.sign_flips import sign_flip_test

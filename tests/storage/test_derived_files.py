@@ -18,11 +18,11 @@ from medhelm.extensions.vault.commands import encrypt_store
 from medhelm.results.leaderboard import leaderboard
 from medhelm.results.leaderboard_view import as_json
 from medhelm.results.options import RunFilter
-from medhelm.storage import kept as derived
-from medhelm.storage import kept as run_index
+from medhelm.storage import derived_files as derived
+from medhelm.storage import derived_files as run_index
 from medhelm.storage import run_scores
 from medhelm.storage import run_scores as score_file
-from medhelm.storage.kept import read_kept, write_kept
+from medhelm.storage.derived_files import read_kept, write_kept
 from medhelm.storage.run_folders import purge, read_removals, read_run_folders, remove_runs
 from medhelm.storage.run_scores import keep_scores
 from medhelm.storage.runs import load_runs
@@ -163,7 +163,7 @@ def test_other_options_never_get_numbers_that_were_kept_for_these(
 
 def test_what_is_kept_is_used_for_unchanged_runs(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = numbers(store)
-    for used in ("storage.run_scores._read_records", "storage.kept.read_run"):
+    for used in ("storage.run_scores._read_records", "storage.derived_files.read_run"):
         monkeypatch.setattr(f"medhelm.{used}", lambda *_: pytest.fail("a run was read"))
     assert numbers(store) == expected
 
