@@ -706,7 +706,7 @@ def _health_check(address: str, environment: Mapping[str, str]) -> str | None:
 # --- scores -----------------------------------------------------------------------------------------------------------
 # Evaluations on a Ray cluster: its actors compute models within this process, and neural metrics.
 
-FUNCTION = "extensions.cluster.ray.scores:scores_of"
+FUNCTION = "extensions.cluster.ray:scores_of"
 """The function that actors call."""
 
 

@@ -62,7 +62,7 @@ _WRAPPED = lazy_regex(
     r"(?i)(\b(?:for|of|the|an?|about|than|over|with|in|at|had|has|have|every|last|past|after|within)) ?\n"
     r"(?=\d)(?!\d+[.)]\s)"
 )
-"""The end of a line in the middle of a sentence: the number on the next line does not stand alone."""
+"""The end of a line in the middle of a sentence: the number on the next line belongs to it."""
 
 
 def read_number(completion: str, quantity: re.Pattern[str] | None = None) -> float | None:
