@@ -1,8 +1,8 @@
-"""Agreement of the jury with the clinicians of a ratings file.
+"""Agreement of the jury with the clinicians of a ratings file, as tables and JSON, and completions to rate.
 
 The jury's grades come from the file if it has them, else from the store. The store also holds the grades of each judge
-and the values of ROUGE-L and BERTScore. `run_selection` decides which run of a model counts, so that all completions of
-a benchmark have the same jury; sample rows count if there is nothing else.
+and the values of ROUGE-L and BERTScore. `comparable.select_runs` decides which run of a model counts, so that all
+completions of a benchmark have the same jury; sample rows count if there is nothing else.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def instance_ids_of(run: Run) -> list[str]:
     return read_columns(run, ["instance_id"])["instance_id"]
 
 
-# --- the store --------------------------------------------------------------------------------------------------------
+# --- stored grades ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -237,7 +237,7 @@ def _numbers(values: Sequence[float | None]) -> Floats:
     return np.array([np.nan if value is None else value for value in values], dtype=float)
 
 
-# --- the ratings file -------------------------------------------------------------------------------------------------
+# --- grades of the ratings file ---------------------------------------------------------------------------------------
 
 
 def _rating_matrix(known: RatedBenchmark, ratings: Ratings, stored: Mapping[tuple[str, str], _Stored]) -> RatingMatrix:
@@ -421,8 +421,7 @@ def rater_names(number: int) -> Sequence[str]:
     return [f"rater {place}" for place in range(1, number + 1)]
 
 
-# --- tables and JSON --------------------------------------------------------------------------------------------------
-# Agreement of the jury with clinicians, and sample sizes for measuring it: tables and JSON.
+# --- JSON -------------------------------------------------------------------------------------------------------------
 
 COMBINED = "Combined"
 """Name of the row for all benchmarks together."""
@@ -734,7 +733,7 @@ def _details_table(several: Mapping[str, BenchmarkAgreement], format: str) -> st
     return render(rows, ["Benchmark", "Compared with clinicians", *headers], format=format, drop=drop)
 
 
-# --- completions to rate: a file for raters ---------------------------------------------------------------------------
+# --- file for raters --------------------------------------------------------------------------------------------------
 
 
 def sample_to_csv(found: RatingSample, raters: Sequence[str]) -> str:

@@ -1,4 +1,7 @@
-"""Calibration of a leaderboard's jury scores with clinicians' ratings; see `analysis.agreement.calibration`."""
+"""Calibrate the jury scores of a leaderboard with clinicians' ratings, and show the results as tables and JSON.
+
+The methods are those of `analysis.agreement.calibration` and `analysis.agreement.calibrated_pairs`.
+"""
 
 from __future__ import annotations
 
@@ -345,7 +348,7 @@ def _cluster_names(cell: Cell) -> list[str]:
     return [cluster or instance for cluster, instance in zip(clusters, cell.ids, strict=True)]
 
 
-# --- how the rated completions were selected --------------------------------------------------------------------------
+# --- selection of the rated completions -------------------------------------------------------------------------------
 
 
 def _number_drawn(cell: Cell, own: Mapping[str, _RatedCompletion]) -> int:
@@ -400,7 +403,6 @@ def _selection_remarks(cell: Cell, own: Mapping[str, _RatedCompletion], n_drawn:
 
 
 # --- tables and JSON --------------------------------------------------------------------------------------------------
-# Jury scores calibrated to clinicians' ratings, and differences between models: tables and JSON.
 
 MOST = 15
 """Most pairs in the table; of more, those that differ significantly by jury or clinicians."""

@@ -1,4 +1,4 @@
-"""Write an evaluation card of a store."""
+"""Evaluation card of a store: collect its facts, digests, findings and limits, and write it to files."""
 
 from __future__ import annotations
 
@@ -428,8 +428,7 @@ def _sampling_in_words(run: Run) -> str:
     return ", ".join(words)
 
 
-# --- sentences --------------------------------------------------------------------------------------------------------
-# Sentences of an evaluation card: findings and limits.
+# --- findings and limits ----------------------------------------------------------------------------------------------
 
 FEW = 6
 """Most models whose pairs are listed one by one."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import RankedBy
 
 
-# --- card -------------------------------------------------------------------------------------------------------------
+# --- types ------------------------------------------------------------------------------------------------------------
 
 FORMAT = 1
 """Version of the card's JSON."""
@@ -201,6 +201,8 @@ class Card:
     command: str
     """Command that repeats the evaluation."""
 
+
+# --- content of the page ----------------------------------------------------------------------------------------------
 
 RANKS = {
     "macro average": "by macro average",
@@ -419,6 +421,7 @@ def sections(card: Card) -> list[tuple[str, list[str]]]:
 
 
 # --- HTML -------------------------------------------------------------------------------------------------------------
+# One file that needs nothing else, from a template that escapes every value.
 
 
 def to_html(card: Card) -> str:
@@ -439,10 +442,6 @@ def to_html(card: Card) -> str:
 def _is_number(value: Value) -> bool:
     """Return whether a cell is a number that stays on one line."""
     return not isinstance(value, str) or bool(NUMERIC.match(value) and len(value) <= 40 and ":" not in value)
-
-
-# --- html -------------------------------------------------------------------------------------------------------------
-# HTML files that need nothing else, from templates that escape every value.
 
 
 class _EscapedText(str):

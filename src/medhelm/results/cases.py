@@ -1,4 +1,4 @@
-"""One instance of a benchmark, with what every stored run says about it, as text."""
+"""One instance of a benchmark with what every stored run made of it, as JSON and as text."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ from medhelm.storage.judgments import read_explanations
 from medhelm.storage.privacy import Pseudonyms
 from medhelm.storage.runs import load_runs, read_columns, read_prompt, read_record
 from medhelm.storage.store import open_store
-
-# --- instance ---------------------------------------------------------------------------------------------------------
 
 
 def find_instance(
@@ -79,12 +77,11 @@ def _counted_folders(found: Iterable[tuple[str, Run]]) -> set[Path | None]:
     return {run.folder for own in by_tier.values() for run in select_runs(own).runs.values()}
 
 
-# --- tables and JSON --------------------------------------------------------------------------------------------------
-# One instance as text: prompt, references, and what each run made of it.
+# --- text -------------------------------------------------------------------------------------------------------------
 
 
 def case_to_text(case: Mapping[str, Any], rule: Rule) -> str:
-    """Return a case of `results.cases.find_instance` as text; scores of `rule` come first."""
+    """Return a case of `find_instance` as text; scores of `rule` come first."""
     parts = [f"{case['benchmark']} / {case['instance_id']}"]
     if "messages" not in case:
         parts.append("(the prompt is not stored; `medhelm benchmarks preview` renders prompts from the data)")

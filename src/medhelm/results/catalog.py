@@ -1,4 +1,4 @@
-"""The catalog of benchmarks, models and data as tables and JSON, and the coverage of the taxonomy."""
+"""Benchmarks, models, data, plug-ins, suites and the taxonomy as tables, text and JSON."""
 
 from __future__ import annotations
 
@@ -256,7 +256,7 @@ def _exception_lines(exceptions: Sequence[Mapping[str, Any]], rule: str) -> list
     return ["", f"references without the best score under the {rule} rule:", *lines] if lines else []
 
 
-# --- taxonomy ---------------------------------------------------------------------------------------------------------
+# --- taxonomy as text and JSON ----------------------------------------------------------------------------------------
 
 WIDTH = 24
 """Width of the column of benchmark names."""
@@ -441,7 +441,7 @@ def _title(id_: str) -> str:
 
 
 # --- models -----------------------------------------------------------------------------------------------------------
-# Models as tables and as JSON: addresses, keys, prices, and results of test requests.
+# Addresses, keys, prices, and results of test requests.
 
 SHOWN_NAMES = 20
 """Most model names of a server in one message."""
@@ -561,7 +561,7 @@ def _usage(usage: Usage) -> str:
 
 
 # --- data -------------------------------------------------------------------------------------------------------------
-# Source and state of benchmark data as a table and as JSON.
+# Sources of benchmark data, and its local state.
 
 Known = Sequence[tuple[Benchmark, Availability]]
 """Benchmarks with the state of their data."""
@@ -643,7 +643,7 @@ def written_text(name: str, files: Sequence[Path], n_rows: int, folder: Path) ->
 
 
 # --- suites -----------------------------------------------------------------------------------------------------------
-# Suites of a store: their benchmarks and weights, and the order in which benchmarks are listed.
+# Suites by name or file, and the order in which they list benchmarks.
 
 
 def resolve_suite(suite: str, columns: Iterable[Column] = (), folders: Sequence[Path] = ()) -> Suite:

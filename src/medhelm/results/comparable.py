@@ -1,7 +1,8 @@
-"""The conditions of a run that must be equal for two models to share a benchmark's column, and how two runs differ.
+"""Comparable runs: the conditions that must be equal, the models that are left out, and the selection of runs.
 
-`run.json` holds one digest of the definition and one of data and selection. Runs with equal digests had the same
-prompts, references and rubric. Otherwise the stored prompts of both say which part differs.
+Models share a benchmark's column only if the conditions of their runs are equal. `run.json` holds one digest of the
+definition and one of data and selection. Runs with equal digests had the same prompts, references and rubric. Otherwise
+the stored prompts of both say which part differs.
 """
 
 from __future__ import annotations
@@ -321,8 +322,8 @@ def _instances_in_words(one: Conditions, others: Conditions, own: Iterable[str],
     )
 
 
-# --- left out ---------------------------------------------------------------------------------------------------------
-# Models that were measured under other conditions than the rest of a benchmark: why, and the command that fixes it.
+# --- models left out --------------------------------------------------------------------------------------------------
+# Reasons why a model is left out of a benchmark, and the command that includes it.
 
 RESCORED: frozenset[Part] = frozenset({"metric", "answer key", "definition", "rubric"})
 """Parts that a definition decides without changing what is sent: rescoring is enough if the data is the same."""

@@ -1,4 +1,4 @@
-"""Comparisons of the models in stores, and how they are shown: two models, all pairs, and power."""
+"""Compare the models in stores, and show two of them or every pair as tables, JSON and sentences."""
 
 from __future__ import annotations
 
@@ -306,8 +306,7 @@ def _columns_of_suite(columns: Sequence[Column], options: BoardOptions) -> list[
     return kept
 
 
-# --- tables and JSON --------------------------------------------------------------------------------------------------
-# Comparisons of models as tables, as JSON and in sentences: two models, or every pair.
+# --- two models: tables and JSON --------------------------------------------------------------------------------------
 
 ADJUSTED: dict[Adjustment, str] = {"holm": "Holm", "bh": "Benjamini and Hochberg"}
 """Adjustment -> its name for people."""
@@ -456,7 +455,7 @@ def _equals(p: str | None) -> str:
     return "unknown" if p is None else p if p.startswith("<") else f"= {p}"
 
 
-# --- every pair -------------------------------------------------------------------------------------------------------
+# --- every pair: tables and JSON --------------------------------------------------------------------------------------
 
 By = Literal["overall", "benchmark", "test"]
 """Meaning of the rows: pairs, benchmarks, or pairs on each benchmark."""

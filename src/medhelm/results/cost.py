@@ -220,7 +220,6 @@ def _estimate_update(
 
 
 # --- tables and JSON --------------------------------------------------------------------------------------------------
-# A bill as tables and as JSON.
 
 SUMS = {"tested": "models under test", "left_over": "not in a stored run", "total": "total"}
 """Kind of a summary row -> its name for people."""

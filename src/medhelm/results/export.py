@@ -90,8 +90,6 @@ def export_to_text(result: ExportResult) -> str:
 
 
 # --- data dictionary --------------------------------------------------------------------------------------------------
-# Descriptions of the columns of exported tables: the data dictionary that goes with them.
-#
 # `data_dictionary.csv` lists the columns of each table in order; those of the leaderboard are its fields. A line with
 # only a table and a column repeats the first description of that column. `missing` says when a cell is empty; columns
 # with `text` are exported only with texts.
@@ -252,8 +250,7 @@ def _how(format: str) -> list[str]:
     ]
 
 
-# --- export tables ----------------------------------------------------------------------------------------------------
-# Export the runs of a store as plain tables with a data dictionary.
+# --- tables of runs ---------------------------------------------------------------------------------------------------
 
 _TYPES: Mapping[Kind, str] = {
     "text": "VARCHAR",
@@ -479,8 +476,7 @@ def _leaderboard(boards: list[Leaderboard]) -> Iterator[dict[str, Any]]:
         yield from file_rows(columns_of(model_fields(board), CSV_FIRST), board.all_rows)
 
 
-# --- export selection -------------------------------------------------------------------------------------------------
-# Select the runs of a store to export.
+# --- selection of runs ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

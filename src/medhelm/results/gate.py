@@ -1,4 +1,4 @@
-"""A gate for continuous integration: the models of a store compared with a reference, at a margin."""
+"""A gate for continuous integration: compare the models of a store with a reference at a margin, and report it."""
 
 from __future__ import annotations
 
@@ -507,8 +507,8 @@ def _same_records(new: Run, old: Run) -> bool:
     return len(digests) == 1
 
 
-# --- tables and JSON --------------------------------------------------------------------------------------------------
-# The verdict of a gate as text, JSON, JUnit XML, Markdown, and annotations of GitHub Actions.
+# --- report formats ---------------------------------------------------------------------------------------------------
+# Text, JSON, JUnit XML, Markdown, and annotations of GitHub Actions.
 
 LISTED = 5
 """Most names in one sentence."""

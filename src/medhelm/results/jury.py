@@ -1,4 +1,4 @@
-"""Analysis of the judges of some stores, and how it is shown."""
+"""Analyze the judges of stores, and show the results as tables, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def analyze_judges(
 ) -> JuryAnalysis:
     """Analyze the judges of the finished runs of some stores.
 
-    If a model has several runs on a benchmark, one counts, as on the leaderboard (`run_selection.select_runs`). Runs
+    If a model has several runs on a benchmark, one counts, as on the leaderboard (`comparable.select_runs`). Runs
     need the same jury, but not the same prompts or sampling: judges are compared, not models.
 
     Parameters
@@ -273,9 +273,7 @@ def _read_judged_run(model: str, run: Run, rule: Rule) -> JudgedRun:
     )
 
 
-# --- tables and JSON --------------------------------------------------------------------------------------------------
-# Quality of judges as JSON (`as_json`) and as tables (`to_text`).
-#
+# --- JSON -------------------------------------------------------------------------------------------------------------
 # JSON of `medhelm jury --json`:
 #
 #     benchmarks   ID -> numbers on it
@@ -316,7 +314,7 @@ def _read_judged_run(model: str, run: Run, rule: Rule) -> JudgedRun:
 #       self_preference   see `analysis.jury.judges.self_preference`
 #       length     {basis, slope, against_others, spearman}: grades for a doubling of length
 #       agreement_with_others   correlation of its scores with the mean of the other judges'
-#       finding    agrees, guesses, constant, against, or unknown; see `analysis.jury.reliability`
+#       finding    agrees, guesses, constant, against, or unknown; see `analysis.jury.judges`
 #
 # A number with a 95% interval is {value, low, high, n, method}. `low` and `high` are null without an interval, and the
 # whole is null without a number. `method` names the method of the interval: see `NOTES`.

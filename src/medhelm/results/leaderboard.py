@@ -353,7 +353,7 @@ def _judge_agreement(judged: Mapping[str, Sequence[tuple[Run, RunScores]]]) -> d
 
 
 def renamed_inputs(found: LeaderboardInputs, names: Mapping[str, str]) -> LeaderboardInputs:
-    """Return the runs with other names of models and judges, in sentences too. `names`: see `runs.names`."""
+    """Return the runs with other names of models and judges, in sentences too. `names`: as of `short_names`."""
     if all(name == shown for name, shown in names.items()):
         return found
     text = partial(with_names, names)

@@ -64,8 +64,6 @@ from medhelm.results.formats.tables import (
     significant,
 )
 
-# --- leaderboard fields -----------------------------------------------------------------------------------------------
-
 PUBLISHED = "†"
 """Mark after the name of a model with published scores."""
 
@@ -101,7 +99,7 @@ _NO_PRICE = "a price is unknown"
 _NO_TOKENS = "tokens are unknown"
 
 
-# --- models -----------------------------------------------------------------------------------------------------------
+# --- fields of models -------------------------------------------------------------------------------------------------
 
 
 def model_fields(board: Leaderboard) -> list[Field[Row]]:
@@ -328,7 +326,7 @@ def _means(key: str, get: Callable[[Row], Mapping[str, GroupMean]]) -> Field[Row
     return Field(key=key, kind="object", schema=schema, get=means)
 
 
-# --- values -----------------------------------------------------------------------------------------------------------
+# --- values of the fields of models -----------------------------------------------------------------------------------
 
 
 def shown_name(row: Row) -> str:
@@ -418,7 +416,7 @@ def page_columns(board: Leaderboard) -> list[tuple[Field[Row], PageColumn[Row]]]
     return [(field, field.page) for key in order if (field := fields[key]).page and field.is_present]
 
 
-# --- benchmarks, and the scores on them -------------------------------------------------------------------------------
+# --- fields of benchmarks and of the scores on them -------------------------------------------------------------------
 
 
 def column_fields(board: Leaderboard) -> list[Field[Column]]:
@@ -489,7 +487,7 @@ ANY_COLUMN = Column(benchmark="", title="", category="", subcategory="", metric=
 CELL_SCHEMA: JsonSchema = fields_schema(cell_fields(ANY_COLUMN))
 """JSON Schema of a score."""
 
-# --- the leaderboard --------------------------------------------------------------------------------------------------
+# --- fields of the leaderboard ----------------------------------------------------------------------------------------
 
 MOST_PAIRS = 5_000
 """Most pairs in JSON: those of 100 models. `medhelm compare --format csv` lists any number."""
@@ -573,8 +571,7 @@ def shared_pairs(found: HeadToHead) -> list[tuple[int, int]]:
     return [pair for pair in combinations(range(len(found.models)), 2) if found.n_benchmarks[pair]]
 
 
-# --- leaderboard ------------------------------------------------------------------------------------------------------
-# The leaderboard as JSON (`as_json`) and as a table (`to_table`).
+# --- JSON and tables --------------------------------------------------------------------------------------------------
 
 By = Literal["overall", "category", "subcategory", "benchmark", "head-to-head"]
 """Meaning of the rows or columns of the table."""
@@ -595,9 +592,6 @@ CONSTANT = "constant baseline"
 """Heading of the score of the most frequent reference, given for every instance."""
 
 
-# --- JSON -------------------------------------------------------------------------------------------------------------
-
-
 MOST_HEAD_TO_HEAD = 30
 """Most models whose head-to-head shares are in JSON unless they are asked for."""
 
@@ -609,9 +603,6 @@ def as_json(board: Leaderboard, *, by: str = "overall") -> dict[str, Any]:
     """
     is_listed = by == "head-to-head" or len(board.rows) <= MOST_HEAD_TO_HEAD
     return fields_json(board_fields(board, head_to_head(board if is_listed else EMPTY)), board)
-
-
-# --- tables -----------------------------------------------------------------------------------------------------------
 
 
 SOME_MISSING = 0.02

@@ -1,4 +1,4 @@
-"""The options of commands and functions that read a store: which runs they read, and how they rank models.
+"""The options of commands and functions that read a store: its runs, their prices, and the ranking of models.
 
 Light: the command line makes its options of these fields, and shell completion reads them at every press of a key.
 """
@@ -267,7 +267,7 @@ def by_keywords(kind: Callable[P, K]) -> Callable[[Callable[[A, K], R]], Callabl
 
 
 # --- pricing ----------------------------------------------------------------------------------------------------------
-# The prices that the costs of stored runs are computed with.
+# The prices with which the costs of stored runs are computed.
 
 ModelFinder = Callable[[str], Model | None]
 """Name of a model -> the model as configured now; None if unknown."""

@@ -1,4 +1,4 @@
-"""A plan of costs and the power of a suite, as tables, sentences and JSON."""
+"""The planned cost of a run and the statistical power of a suite, as tables, sentences and JSON."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def _basis_counts(found: Iterable[tuple[str, float | None]]) -> list[str]:
 
 
 # --- power ------------------------------------------------------------------------------------------------------------
-# Statistical power of a suite as tables and as JSON, and the results of the power calculator.
+# Power of a suite, and the results of the power calculator.
 
 NEARLY = 1.05
 """Ratio of two detectable differences up to which they are shown as equal."""

@@ -1,4 +1,4 @@
-"""Ratings files: clinicians' grades of completions, read strictly, with every problem at once.
+"""Ratings files: clinicians' grades of completions, read with every problem at once, and workbooks to fill in.
 
 A file is a table with one row for each rater and completion, as `io.spreadsheets` reads it: CSV of any kind that
 spreadsheets write, or a workbook. Numbers may have decimal commas where commas do not separate cells. An empty cell is

@@ -128,7 +128,7 @@ def find_release(store: Path, name: str) -> Release:
     return current_release(store) if name == CURRENT else read_release(open_store(store), name)
 
 
-# --- tables and JSON --------------------------------------------------------------------------------------------------
+# --- releases: table and JSON -----------------------------------------------------------------------------------------
 
 
 def release_as_json(release: Release) -> dict[str, Any]:
@@ -167,8 +167,8 @@ def releases_table(releases: Sequence[Release], format: str = "table") -> str:
     return fields_table(fields, releases, format=format)
 
 
-# --- release comparison -----------------------------------------------------------------------------------------------
-# Comparison of two releases, instance by instance where a store still has the runs behind them.
+# --- comparison of releases -------------------------------------------------------------------------------------------
+# Instance by instance where a store still has the runs behind them.
 
 SHOWN = 40
 """Most differences that are listed; the rest are counted."""
@@ -351,7 +351,7 @@ def read_instance_scores(run: Run, rule: ReleaseScoring) -> InstanceScores:
     return InstanceScores(cell=cell, column=column, tested=tested, shown=shown)
 
 
-# --- differences: tables and JSON -------------------------------------------------------------------------------------
+# --- comparison of releases: tables and JSON --------------------------------------------------------------------------
 
 
 def comparison_as_json(found: ReleaseComparison) -> dict[str, Any]:

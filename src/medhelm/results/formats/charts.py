@@ -329,7 +329,7 @@ def _point(row: IntervalRow, scale: LinearScale, y: float) -> Markup:
     return Markup("").join(parts)
 
 
-# --- cost -------------------------------------------------------------------------------------------------------------
+# --- cost and performance ---------------------------------------------------------------------------------------------
 # Cost against performance: numbered models on a logarithmic axis of cost, joined by the efficient frontier.
 #
 # A key gives the names, so that names of any length fit and none covers a point. A model whose cost is unknown is

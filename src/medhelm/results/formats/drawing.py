@@ -19,7 +19,7 @@ from markupsafe import Markup, escape
 from medhelm.errors import MissingError
 from medhelm.results.formats.tables import MISSING, Value, as_line, decimal, render
 
-# --- svg --------------------------------------------------------------------------------------------------------------
+# --- SVG elements -----------------------------------------------------------------------------------------------------
 
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', Arial, sans-serif"
 """Fonts of the reader's system; nothing is downloaded."""
@@ -427,7 +427,7 @@ def dollars(value: float) -> str:
     return f"${value:.{places}f}".rstrip("0")
 
 
-# --- chart ------------------------------------------------------------------------------------------------------------
+# --- charts -----------------------------------------------------------------------------------------------------------
 # A chart with its numbers: pictures for wide and narrow screens, a table and CSV.
 
 WIDE, NARROW = 760, 340
@@ -538,8 +538,8 @@ def headed(width: int, drawing: Drawing, *, title: str, description: str, note: 
                    description=description)  # fmt: skip
 
 
-# --- rendering --------------------------------------------------------------------------------------------------------
-# SVG as PNG and PDF, in this process, without a browser and without the network.
+# --- PNG and PDF ------------------------------------------------------------------------------------------------------
+# Pictures are converted in this process, without a browser and without the network.
 
 Picture = Literal["svg", "png", "pdf"]
 """Format of a figure."""

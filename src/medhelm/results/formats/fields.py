@@ -1,4 +1,8 @@
-"""A field of a result, written once: tables, CSV and JSON come from it."""
+"""Fields of results: each is described once, and every output takes it from there.
+
+JSON and its schema, CSV, exported tables, the data dictionary, tables for people and the columns of a page are made
+from a sequence of `Field`. A result that does not fit keeps a function of its own.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,7 @@ if TYPE_CHECKING:
     from medhelm.domain.result import LeftOut
 
 
-# --- json output ------------------------------------------------------------------------------------------------------
+# --- plain JSON -------------------------------------------------------------------------------------------------------
 
 KEYS: Mapping[str, Mapping[str, str]] = {
     "BenchmarkCheck": {"constant_baseline": "floor"},
@@ -98,8 +102,8 @@ def probability(p: float | None) -> float | None:
     return None if p is None or not math.isfinite(p) else float(f"{p:.4g}")
 
 
-# --- json schema ------------------------------------------------------------------------------------------------------
-# JSON Schemas: of types, and helpers that build them.
+# --- JSON Schema ------------------------------------------------------------------------------------------------------
+# Schemas of types, and helpers that build them.
 
 JsonSchema: TypeAlias = dict[str, Any]
 """A JSON Schema."""
@@ -154,13 +158,13 @@ def keys(names: str, schema: JsonSchema) -> dict[str, JsonSchema]:
 
 
 LEFT_OUT = list_of(record(**keys("model benchmark reason command", STRING)))
-"""Schema of `json_output.left_out_json`."""
+"""Schema of `left_out_json`."""
 
 
 INJECTIONS = list_of(
     record(**keys("model benchmark", STRING), **keys("n n_suspicious", INTEGER), **keys("mean mean_without", NUMBER))
 )
-"""Schema of `json_output.injection_effects_json`."""
+"""Schema of `injection_effects_json`."""
 
 
 def ref(name: str) -> JsonSchema:
@@ -169,7 +173,7 @@ def ref(name: str) -> JsonSchema:
 
 
 def schema_of(kind: Any) -> JsonSchema:
-    """Return the schema of a type as `results.formats.fields.plain_json` writes it.
+    """Return the schema of a type as `plain_json` writes it.
 
     >>> schema_of(tuple[str, ...] | None)
     {'type': ['array', 'null'], 'items': {'type': 'string'}}
@@ -199,11 +203,7 @@ PLAIN: Mapping[Any, JsonSchema] = {str: STRING, int: INTEGER, bool: BOOLEAN, flo
 """Type -> its schema. JSON has no infinity: such numbers are null."""
 
 
-# --- tables and JSON --------------------------------------------------------------------------------------------------
-# Tables of fields: a field of a result is described once, and every output takes it from there.
-#
-# JSON and its schema, CSV, exported tables, the data dictionary, tables for people and the columns of a page are made
-# from a sequence of `Field`. A result that does not fit keeps a function of its own.
+# --- fields -----------------------------------------------------------------------------------------------------------
 
 T = TypeVar("T")
 """An item with fields, such as a row of a leaderboard."""
@@ -310,7 +310,7 @@ def select_fields(fields: Iterable[Field[T]], keys: str) -> list[Field[T]]:
     return [by_name[name] for name in keys.split() if by_name[name].is_present]
 
 
-# --- JSON -------------------------------------------------------------------------------------------------------------
+# --- fields as JSON ---------------------------------------------------------------------------------------------------
 
 
 def fields_json(fields: Iterable[Field[T]], item: T) -> dict[str, Any]:
@@ -374,7 +374,7 @@ def object_field(key: str, fields: Sequence[Field[U]], get: Callable[[T], U]) ->
     return Field(key, lambda item: fields_json(fields, get(item)), kind="object", schema=fields_schema(fields))
 
 
-# --- files ------------------------------------------------------------------------------------------------------------
+# --- fields as columns of files ---------------------------------------------------------------------------------------
 
 
 def columns_of(fields: Iterable[Field[T]], first: str = "") -> list[Field[T]]:
@@ -429,7 +429,7 @@ def _rounded(value: Value) -> Value:
     return number(value) if isinstance(value, float) else value
 
 
-# --- tables for people ------------------------------------------------------------------------------------------------
+# --- fields as tables for people --------------------------------------------------------------------------------------
 
 
 def fields_table(

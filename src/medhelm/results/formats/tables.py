@@ -613,8 +613,8 @@ def p_text(p: float | None) -> str | None:
     return f"<{SMALLEST}" if p is not None and p < SMALLEST else decimal(p, 4)
 
 
-# --- latex ------------------------------------------------------------------------------------------------------------
-# LaTeX tables: a plain `tabular`, and a `longtable` that fits the width of a line and breaks over pages.
+# --- LaTeX ------------------------------------------------------------------------------------------------------------
+# A plain `tabular`, and a `longtable` that fits the width of a line and breaks over pages.
 #
 # The `longtable` gives every column a share of the line by its longest cell, so that words wrap. A `\resizebox` would
 # instead shrink wide tables until they are unreadable. Names are untrusted input and are escaped.

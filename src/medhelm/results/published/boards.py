@@ -1,4 +1,4 @@
-"""Published results shipped with MedHELM: scores, token counts and prices of nine models on 37 benchmarks.
+"""Published results of nine models on 37 benchmarks, shipped with MedHELM, and the leaderboards made of them.
 
 The files hold numbers and names only; `sources.yaml` names their sources.
 """
@@ -217,8 +217,7 @@ def _benchmark(row: Mapping[str, str]) -> PublishedBenchmark:
     )
 
 
-# --- cells ------------------------------------------------------------------------------------------------------------
-# Published results as cells and columns of a leaderboard.
+# --- cells and columns ------------------------------------------------------------------------------------------------
 
 JURY_SCALE = (1.0, 5.0)
 """Scale of the published jury's grades."""
@@ -354,8 +353,8 @@ def _column(benchmark: PublishedBenchmark) -> Column:
     )
 
 
-# --- tables and JSON --------------------------------------------------------------------------------------------------
-# Leaderboards of the published results, alone or together with own models.
+# --- leaderboards -----------------------------------------------------------------------------------------------------
+# The published results alone, or together with own models.
 
 MARK = "[published]"
 """Suffix of a published model if an own model has the same name."""

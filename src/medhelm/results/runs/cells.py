@@ -1,4 +1,4 @@
-"""Runs as cells and columns of a leaderboard."""
+"""Scores of stored runs: cells and columns of a leaderboard, details by instance, data frames, and recounts."""
 
 from __future__ import annotations
 
@@ -192,8 +192,8 @@ def column_of(run: Run, baseline: ConstantBaseline | None, rule: Rule) -> Column
     )
 
 
-# --- constant scores --------------------------------------------------------------------------------------------------
-# Scores of a constant answer, from the options and references in a store: `baseline/majority` without a run.
+# --- scores of a constant answer --------------------------------------------------------------------------------------
+# The scores of `baseline/majority` without a run, from the options and references in a store.
 
 MOST = 50_000
 """Most instances of a benchmark that are scored: with more, the mean of the constant answer is enough."""
@@ -244,7 +244,7 @@ def _scores(instances: Sequence[Instance], answer: str, metric: Metric, rule: Ru
 
 
 # --- score details ----------------------------------------------------------------------------------------------------
-# Scores of runs on one benchmark in detail: each instance, and each subgroup of the instances.
+# Each instance, and each subgroup of the instances, of the runs on one benchmark.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -564,7 +564,7 @@ def _subscores(judgments: Iterable[Judgment], jury: Jury, form: str) -> dict[str
     return {name: fmean(one.score or 0.0 for one in same) for name, same in by_criterion.items()}
 
 
-# --- failed parts -----------------------------------------------------------------------------------------------------
+# --- failures in ratios -----------------------------------------------------------------------------------------------
 # Contributions of failed instances to ratios such as balanced accuracy, where they count as wrong answers.
 
 

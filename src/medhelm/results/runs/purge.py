@@ -1,8 +1,8 @@
-"""Deletes the text of single instances, such as those of one patient, from all files of a store.
+"""Delete text from a store for good: single instances, such as those of one patient, or all that meets conditions.
 
-A statement is written first, with the keys of the completions to delete, so that the same command finishes a deletion
-that was interrupted. Then follow the cache, each run, the files that runs share, and everything that can be derived
-again.
+Deleting instances removes their text from all files of the store. A statement is written first, with the keys of the
+completions to delete, so that the same command finishes a deletion that was interrupted. Then follow the cache, each
+run, the files that runs share, and everything that can be derived again.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from medhelm.storage.run_folders import delete_runs, read_removals, read_run_fol
 from medhelm.storage.store import MOVED, NAME, NEW, Store, new_run, read_run, restore_run, write_run
 from medhelm.storage.unfinished import Batches
 
-# --- deletion ---------------------------------------------------------------------------------------------------------
+# --- deletion of instances --------------------------------------------------------------------------------------------
 
 WAIT_S = 10.0
 """Most seconds to wait for another process that removes, restores or deletes."""
@@ -109,7 +109,7 @@ class PlannedDeletion:
         return not (self.tables or self.marks or self.digests or self.interrupted)
 
 
-# --- what to delete ---------------------------------------------------------------------------------------------------
+# --- deletion of instances: the plan ----------------------------------------------------------------------------------
 
 
 def plan_deletion(store: Store, request: DeletionRequest) -> PlannedDeletion:
@@ -338,7 +338,7 @@ def _words_of_others(plan: PlannedDeletion) -> set[str]:
     return found
 
 
-# --- deleting ---------------------------------------------------------------------------------------------------------
+# --- deletion of instances: the deletion ------------------------------------------------------------------------------
 
 
 def delete_instances(plan: PlannedDeletion, *, command: str) -> Deletion:
@@ -576,8 +576,8 @@ def statement_command(plan: PlannedDeletion) -> str:
     return " ".join(words)
 
 
-# --- deletion statement -----------------------------------------------------------------------------------------------
-# Text and JSON of a deletion of instances, before it and as its statement.
+# --- deletion of instances: text and JSON -----------------------------------------------------------------------------
+# The plan before a deletion, and the statement on it.
 
 
 def plan_to_text(plan: PlannedDeletion) -> str:
@@ -667,8 +667,8 @@ def statement_as_json(deletion: Deletion) -> dict[str, Any]:
     return {"deleted": True, **DELETION.write(deletion)}
 
 
-# --- tables and JSON --------------------------------------------------------------------------------------------------
-# Deletes text from a store for good: runs, prompts, instances, marks of references and completions in the cache.
+# --- purge ------------------------------------------------------------------------------------------------------------
+# Text of runs, prompts, instances, marks of references and completions in the cache, chosen by conditions.
 #
 # What remaining runs need stays. SQLite overwrites the rows it deletes, rewrites its file and empties its log, so that
 # no deleted text is left in free pages.
@@ -788,7 +788,7 @@ def _check_names(
                 raise UserError(f"{store.folder} holds nothing of the {kind} `{name}`. {hint} Nothing was deleted.")
 
 
-# --- files that runs share --------------------------------------------------------------------------------------------
+# --- purge: files that runs share -------------------------------------------------------------------------------------
 
 
 class _SharedFile(NamedTuple):
@@ -837,7 +837,7 @@ def _unneeded_files(
     return found
 
 
-# --- the cache --------------------------------------------------------------------------------------------------------
+# --- purge: the cache -------------------------------------------------------------------------------------------------
 
 
 def cached_completions(cache: Path) -> list[_CachedCompletion]:

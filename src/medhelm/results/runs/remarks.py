@@ -1,4 +1,4 @@
-"""Remarks on the runs behind a leaderboard or a comparison: other harnesses, unknown metrics, missing judgments."""
+"""Remarks on the runs behind a leaderboard or a comparison, and runs with their failures counted."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ def _missing_judgments(judged: Iterable[Run]) -> Iterator[Remark]:
         yield Remark("missing_judgments", "", text)
 
 
-# --- injection effects ------------------------------------------------------------------------------------------------
+# --- effects of prompt injections -------------------------------------------------------------------------------------
 # Completions with signs of a prompt injection, and how much they change the mean scores of a jury.
 
 _NAMED_EFFECTS = 5

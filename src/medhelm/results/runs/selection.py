@@ -1,4 +1,4 @@
-"""Select runs by model, benchmark and time, for everything that reads a store, and list them."""
+"""Select runs by model, benchmark and time, shorten their names, and list stored and removed runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store, file_name, open_store
 from medhelm.storage.token_usage import read_usage
 
-# --- run filter -------------------------------------------------------------------------------------------------------
+# --- filter -----------------------------------------------------------------------------------------------------------
 
 _NAMED = 12
 """Most names in one message."""
@@ -171,8 +171,8 @@ def days_in_words(times: Iterable[str]) -> str:
     return days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
 
 
-# --- names ------------------------------------------------------------------------------------------------------------
-# Names of models for people: without the addresses of servers, which are long and may be internal.
+# --- names of models --------------------------------------------------------------------------------------------------
+# For people: without the addresses of servers, which are long and may be internal.
 
 _Result = TypeVar("_Result")
 
@@ -251,8 +251,8 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
     return value
 
 
-# --- stored -----------------------------------------------------------------------------------------------------------
-# Lists runs of stores, finds them by a short name, and says what a removal affects.
+# --- stored and removed runs ------------------------------------------------------------------------------------------
+# List runs, find them by a short name, and say what a removal affects.
 
 SHORTEST = 4
 """Fewest characters of a run id or of the id of a removal."""

@@ -1,4 +1,4 @@
-"""Runs as tables, text and JSON, stored and removed ones too, and one instance with all its completions as text."""
+"""Runs as tables, text and JSON: those of an evaluation, stored and removed ones, and submitted batches."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from medhelm.results.formats.tables import (
     tabulate,
 )
 
-# --- runs -------------------------------------------------------------------------------------------------------------
+# --- runs of an evaluation --------------------------------------------------------------------------------------------
 
 
 def runs_as_json(runs: Sequence[Run], rule: Rule, *, cost_usd: float, seconds: float) -> dict[str, Any]:
@@ -609,7 +609,6 @@ EVALUATION_VIEW: ObjectView[Any] = ObjectView(  # an `Evaluation`, a class of a 
 
 
 # --- batches ----------------------------------------------------------------------------------------------------------
-# Submitted batches as a table and as JSON.
 
 
 def batches_as_json(batches: Sequence[Batch]) -> list[dict[str, Any]]:
