@@ -1,4 +1,4 @@
-"""Sums of costs of which some may be unknown, and costs of one more model, from those of others."""
+"""Costs: sums with unknown parts, token estimates, costs from tokens and prices, and the published rule."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from statistics import median
 from medhelm.domain import Price, Usage
 
 # --- sums -------------------------------------------------------------------------------------------------------------
+# Sums of which parts may be unknown, and the cost of one more model, from those of others.
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ def cost_per_point(cost_usd: float | None, value: float | None) -> float | None:
 
 
 # --- token estimates --------------------------------------------------------------------------------------------------
-# Estimates of token counts from earlier runs.
+# Token counts estimated from earlier runs.
 
 CHARACTERS_PER_TOKEN = 4.0
 """Assumed for English text and an unknown tokenizer."""
@@ -182,9 +183,7 @@ class CompletionLength:
 
 
 # --- token costs ------------------------------------------------------------------------------------------------------
-# Computes costs from tokens and prices, and ceilings by the published rule.
-#
-# Prices are `Price`: US dollars per million tokens. This module does no input or output.
+# Costs from tokens and prices. Prices are `Price`: US dollars per million tokens.
 
 TOKENS_PER_PRICE = 1_000_000
 """Number of tokens that a price refers to."""

@@ -1,4 +1,4 @@
-"""The efficient frontier, the probability that a model is on it, and what each step up costs.
+"""The efficient frontier, the probability that a model is on it, what each step up costs, and the types of a bill.
 
 A model is on the frontier if no other is at least as good and costs less, or is better and costs no more. Which models
 are on it depends on the instances. So macro averages are drawn from their joint distribution given the scores, and the
@@ -291,8 +291,7 @@ def efficient_frontier(points: Iterable[CostPoint]) -> list[CostPoint]:
     return found
 
 
-# --- bill -------------------------------------------------------------------------------------------------------------
-# Types of a bill.
+# --- types of a bill --------------------------------------------------------------------------------------------------
 
 GroupBy = Literal["model", "benchmark", "judge", "run"]
 """Subject of the rows of a bill."""

@@ -1,63 +1,4 @@
-"""Means with intervals: of independent and clustered instances, by formulas and by resampling.
-
-Compute several results at a time: NumPy lets other threads work while it sorts, multiplies and sums.
-
-Probabilities and quantiles of F and of Student's t, for any positive degrees of freedom, whole or not.
-
-Both are the regularized incomplete beta function in other words:
-
-    P(F <= f)     with x = df1 f / (df1 f + df2):  I_x(df1 / 2, df2 / 2)
-    P(|T| >= t)   with x = df / (df + t^2):        I_x(df / 2, 1 / 2)
-
-It is computed from its continued fraction (DLMF 8.17.22), on the side where that converges quickly, times a density in
-which Stirling's formula takes the large logarithms out, so that nothing is lost at a million degrees of freedom (Loader
-2000, Fast and accurate computation of binomial probabilities). Quantiles are searched on the scale of log(x / (1 - x)),
-where both ends of 0..1 have room. Up to a million degrees of freedom errors stay below 1e-10 of the value.
-
-Quantiles of Student's t for many degrees of freedom at once.
-
-Cluster bootstrap of means: the one place where instances are resampled.
-
-Means are ratios, total score over number of scored instances, so that clusters of unequal size and failed instances
-need no special case. From k clusters k - 1 are drawn with replacement, not k: this makes the variance of the drawn
-means unbiased (Rao and Wu 1988, J. Am. Stat. Assoc. 83). Above `LARGE` clusters the drawn means are normal for all
-practical purposes and are drawn from their joint normal distribution, which needs no resampling.
-
-Means with intervals.
-
-All intervals are two-sided 95%. A failure is nan on the way in: left out of every number and counted. How an interval
-is made depends on the scores alone, and its `method` names it:
-
-    wilson            0/1 scores
-    wilson-effective  other scores, fewer than 20 independent units: Wilson's interval of as many 0/1 scores with the
-                      same mean as vary as much, fewer by the ratio of quantiles of Student's t
-    skew-t            other scores: mean and standard error with Student's t, corrected for the skewness of the scores
-                      by Hall's transformation (`spread_of_sum`)
-    t                 without that correction: fewer than five units on a scale without an end, such as `density`
-    constant          other scores, equal in all units: see `constant_interval`
-    single            other scores, one unit only: the whole scale, because one does not show any spread
-    mover             a ratio, or a mean of ratios over labels, such as balanced accuracy: see `ratio_metrics`
-
-    -by-cluster       added where instances are not independent: units are clusters, and their effective number counts
-
-None is wider than Wilson's interval of as many 0/1 scores with the same mean as there are units, because no scores on
-the scale vary more. Hall's correction alone is too wide for few scores that are very skewed.
-
-Where single scores may lie below the scale (`open_below`), as the points of HealthBench do, the interval is that of a
-scale without a lower end, and mean and interval are cut to the scale afterwards.
-
-Runs stored by version 0.1.0 have other methods: `bootstrap-2000` (2,000 resamples of the instances) and, above 10,000
-units, `normal` for scores that are not 0/1, and `-clustered` at the end of a name for clusters.
-
-Bootstrap interval of any statistic over instances, by the same rules as the intervals of means.
-
-Instances, or whole clusters of them, are drawn with replacement, one fewer than there are (Rao and Wu 1988, J. Am.
-Stat. Assoc. 83), and the tails of the percentile interval are taken from Student's t (Hesterberg 2015, Am. Stat. 69).
-For coefficients of agreement this matters: plain percentiles of 10 or 20 instances hold the truth in about 9 cases of
-10, these in about 19 of 20.
-
-A statistic is computed for many resamples at once, from how often each of them drew each instance.
-"""
+"""Means with intervals, of independent and clustered instances, and the distributions and resampling behind them."""
 
 from __future__ import annotations
 
@@ -78,6 +19,7 @@ from numpy.typing import NDArray
 from medhelm.domain import RULES, Estimate, Rule
 
 # --- threads ----------------------------------------------------------------------------------------------------------
+# Compute several results at a time: NumPy lets other threads work while it sorts, multiplies and sums.
 
 LEAST = 200_000
 """Numbers in one result from which threads are worth their cost."""
@@ -125,6 +67,17 @@ def _reuse_memory() -> None:
 
 
 # --- distributions ----------------------------------------------------------------------------------------------------
+# Probabilities and quantiles of F and of Student's t, for any positive degrees of freedom, whole or not.
+#
+# Both are the regularized incomplete beta function in other words:
+#
+#     P(F <= f)     with x = df1 f / (df1 f + df2):  I_x(df1 / 2, df2 / 2)
+#     P(|T| >= t)   with x = df / (df + t^2):        I_x(df / 2, 1 / 2)
+#
+# It is computed from its continued fraction (DLMF 8.17.22), on the side where that converges quickly, times a density
+# in which Stirling's formula takes the large logarithms out, so that nothing is lost at a million degrees of freedom
+# (Loader 2000, Fast and accurate computation of binomial probabilities). Quantiles are searched on the scale of log(x /
+# (1 - x)), where both ends of 0..1 have room. Up to a million degrees of freedom errors stay below 1e-10 of the value.
 
 TINY = 1e-300
 """Replaces a zero in a continued fraction."""
@@ -281,7 +234,7 @@ def _beta_quantile(p: float, a: float, b: float) -> float:
     return odds if abs(odds) < LARGEST_LOG - 1 else math.copysign(math.inf, odds)
 
 
-# --- t quantiles ------------------------------------------------------------------------------------------------------
+# --- quantiles of t for many degrees of freedom -----------------------------------------------------------------------
 
 ENDLESS = 1e6
 """Degrees of freedom from which Student's t is treated as normal."""
@@ -310,7 +263,13 @@ def t_quantiles(df: Floats) -> Floats:
     return found
 
 
-# --- cluster bootstrap ------------------------------------------------------------------------------------------------
+# --- cluster bootstrap of means ---------------------------------------------------------------------------------------
+# The one place where the instances of means are resampled.
+#
+# Means are ratios, total score over number of scored instances, so that clusters of unequal size and failed instances
+# need no special case. From k clusters k - 1 are drawn with replacement, not k: this makes the variance of the drawn
+# means unbiased (Rao and Wu 1988, J. Am. Stat. Assoc. 83). Above `LARGE` clusters the drawn means are normal for all
+# practical purposes and are drawn from their joint normal distribution, which needs no resampling.
 
 Floats = NDArray[np.float64]
 """Array of 64-bit floats; each use documents its shape."""
@@ -419,7 +378,30 @@ def _distinct_columns(sums: Floats, counts: Floats) -> tuple[list[int], list[int
     return first, place
 
 
-# --- means ------------------------------------------------------------------------------------------------------------
+# --- means with intervals ---------------------------------------------------------------------------------------------
+# All intervals are two-sided 95%. A failure is nan on the way in: left out of every number and counted. How an interval
+# is made depends on the scores alone, and its `method` names it:
+#
+#     wilson            0/1 scores
+#     wilson-effective  other scores, fewer than 20 independent units: Wilson's interval of as many 0/1 scores with the
+#                       same mean as vary as much, fewer by the ratio of quantiles of Student's t
+#     skew-t            other scores: mean and standard error with Student's t, corrected for the skewness of the scores
+#                       by Hall's transformation (`spread_of_sum`)
+#     t                 without that correction: fewer than five units on a scale without an end, such as `density`
+#     constant          other scores, equal in all units: see `constant_interval`
+#     single            other scores, one unit only: the whole scale, because one does not show any spread
+#     mover             a ratio, or a mean of ratios over labels, such as balanced accuracy: see `ratios`
+#
+#     -by-cluster       added where instances are not independent: units are clusters, and their effective number counts
+#
+# None is wider than Wilson's interval of as many 0/1 scores with the same mean as there are units, because no scores on
+# the scale vary more. Hall's correction alone is too wide for few scores that are very skewed.
+#
+# Where single scores may lie below the scale (`open_below`), as the points of HealthBench do, the interval is that of a
+# scale without a lower end, and mean and interval are cut to the scale afterwards.
+#
+# Runs stored by version 0.1.0 have other methods: `bootstrap-2000` (2,000 resamples of the instances) and, above 10,000
+# units, `normal` for scores that are not 0/1, and `-clustered` at the end of a name for clusters.
 
 NORMAL = NormalDist()
 """The standard normal distribution."""
@@ -785,7 +767,15 @@ def group_means(groups: Sequence[str], scores: Mapping[Rule, Sequence[float]]) -
     return means
 
 
-# --- bootstrap --------------------------------------------------------------------------------------------------------
+# --- bootstrap of any statistic ---------------------------------------------------------------------------------------
+# An interval of a statistic over instances, by the same rules as the intervals of means.
+#
+# Instances, or whole clusters of them, are drawn with replacement, one fewer than there are (Rao and Wu 1988, J. Am.
+# Stat. Assoc. 83), and the tails of the percentile interval are taken from Student's t (Hesterberg 2015, Am. Stat. 69).
+# For coefficients of agreement this matters: plain percentiles of 10 or 20 instances hold the truth in about 9 cases of
+# 10, these in about 19 of 20.
+#
+# A statistic is computed for many resamples at once, from how often each of them drew each instance.
 
 MIN_RESAMPLES = 40
 """Draws below which no interval is given: its ends would be the smallest and the largest of them."""

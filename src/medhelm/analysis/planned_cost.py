@@ -1,4 +1,4 @@
-"""Types of a cost plan."""
+"""Types of a cost plan, and the cost, tokens and time of a model's completions."""
 
 from __future__ import annotations
 
@@ -163,8 +163,8 @@ def is_within_limit(cost: CostSum, limit_usd: float) -> bool | None:
     return None if cost.n_unknown else True
 
 
-# --- completion use ---------------------------------------------------------------------------------------------------
-# Tokens and time of a model's own completions: what using it takes, without judges.
+# --- use of completions -----------------------------------------------------------------------------------------------
+# Tokens and time of a model's own completions: the cost of using it, without judges.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,46 +1,4 @@
-"""Means that clinicians would have given, estimated from judges and some ratings.
-
-The rising curve that fits best: isotonic regression by pooling adjacent violators.
-
-Of all functions that never fall, the one with the smallest sum of squares to the points (Ayer et al. 1955, Ann. Math.
-Stat. 26). It assumes nothing about the form of the relation but its direction.
-
-Calibrate jury scores: estimate the mean clinician rating from all jury scores and ratings of some instances.
-
-The target is the mean rating over the population from which the n instances of a run are drawn. A random m of them are
-rated. With jury scores f, ratings y and a weight lambda,
-
-    value = lambda * (mean of f over all n) + mean over the m rated of (y - lambda * f)
-
-    variance = V(y - lambda * (1 - m/n) * f) / m  +  lambda^2 * V(f) * (n - m) / n^2
-
-which is prediction-powered inference (Angelopoulos, Duchi and Zrnic 2023, arXiv:2311.01453) where the rated instances
-are some of the n; their lambda, for two separate samples, is (1 - m/n) times this one. It is equivalent to two-phase
-regression (Cochran 1977, section 12.6). Any lambda gives an unbiased mean; the best is the slope of y on f. From few
-ratings it is uncertain, so every rated instance is corrected with the slope of all others (cross-fitting): the variance
-then carries that uncertainty. A slope below 0 counts as 0: a jury that ranks in reverse order is not used.
-
-Intervals take Student's t and the skewness of the estimate into account (Hall 1992, J. R. Stat. Soc. B 54): near the
-end of the scale symmetrical intervals miss the few bad answers that were not rated. Degrees of freedom are fewer where
-few ratings make up the spread (`degrees_of_freedom`), and instances whose jury scores lie beyond all rated ones leave
-room on both sides (`_beyond_the_rated`). In simulated runs of 200 to 1,000 instances with biased, compressed and noisy
-juries, with grades at the end of the scale and with rare disasters that only the jury has seen, they cover the truth in
-92 to 99% from 15 ratings up, and in 91 to 99% with 10.
-
-Other clinicians would rate otherwise. With a `RaterEffect` that knows the variance between raters, the target is the
-mean rating by clinicians in general, of whom the raters are a random sample, and the interval is wider. Without, the
-interval holds for these raters only.
-
-The rated instances must be a random sample. If they were drawn with known, unequal probabilities, each weighs one over
-its own (Hajek 1971), in the mean and in the slope, and degrees of freedom are those of the effective number of units
-(Kish 1965). If they were picked by other rules, such as the interesting ones, no formula can correct that.
-
-Draws completions for clinicians to rate, and compares the rated with the others.
-
-Half of a stratified draw is in proportion to the strata, thirds of the scale of the jury's scores, and half in equal
-parts: rare bad completions are rated more often, and no completion less than half as often as in a simple draw. The
-probability of each completion is known, so that calibration can weigh it.
-"""
+"""Means that clinicians would have given, estimated from judges and some ratings, and the draw of what to rate."""
 
 from __future__ import annotations
 
@@ -64,7 +22,11 @@ from medhelm.analysis.means import (
     t_quantile,
 )
 
-# --- isotonic ---------------------------------------------------------------------------------------------------------
+# --- isotonic regression ----------------------------------------------------------------------------------------------
+# The rising curve that fits best, by pooling adjacent violators.
+#
+# Of all functions that never fall, the one with the smallest sum of squares to the points (Ayer et al. 1955, Ann. Math.
+# Stat. 26). It assumes nothing about the form of the relation but its direction.
 
 
 class Curve(NamedTuple):
@@ -108,6 +70,35 @@ def isotonic_curve(x: Floats, y: Floats) -> Curve:
 
 
 # --- calibration ------------------------------------------------------------------------------------------------------
+# Estimate the mean clinician rating from all jury scores and ratings of some instances.
+#
+# The target is the mean rating over the population from which the n instances of a run are drawn. A random m of them
+# are rated. With jury scores f, ratings y and a weight lambda,
+#
+#     value = lambda * (mean of f over all n) + mean over the m rated of (y - lambda * f)
+#
+#     variance = V(y - lambda * (1 - m/n) * f) / m  +  lambda^2 * V(f) * (n - m) / n^2
+#
+# which is prediction-powered inference (Angelopoulos, Duchi and Zrnic 2023, arXiv:2311.01453) where the rated instances
+# are some of the n; their lambda, for two separate samples, is (1 - m/n) times this one. It is equivalent to two-phase
+# regression (Cochran 1977, section 12.6). Any lambda gives an unbiased mean; the best is the slope of y on f. From few
+# ratings it is uncertain, so every rated instance is corrected with the slope of all others (cross-fitting): the
+# variance then carries that uncertainty. A slope below 0 counts as 0: a jury that ranks in reverse order is not used.
+#
+# Intervals take Student's t and the skewness of the estimate into account (Hall 1992, J. R. Stat. Soc. B 54): near the
+# end of the scale symmetrical intervals miss the few bad answers that were not rated. Degrees of freedom are fewer
+# where few ratings make up the spread (`degrees_of_freedom`), and instances whose jury scores lie beyond all rated ones
+# leave room on both sides (`_beyond_the_rated`). In simulated runs of 200 to 1,000 instances with biased, compressed
+# and noisy juries, with grades at the end of the scale and with rare disasters that only the jury has seen, they cover
+# the truth in 92 to 99% from 15 ratings up, and in 91 to 99% with 10.
+#
+# Other clinicians would rate otherwise. With a `RaterEffect` that knows the variance between raters, the target is the
+# mean rating by clinicians in general, of whom the raters are a random sample, and the interval is wider. Without, the
+# interval holds for these raters only.
+#
+# The rated instances must be a random sample. If they were drawn with known, unequal probabilities, each weighs one
+# over its own (Hajek 1971), in the mean and in the slope, and degrees of freedom are those of the effective number of
+# units (Kish 1965). If they were picked by other rules, such as the interesting ones, no formula can correct that.
 
 LEAST = 10
 """Minimum rated units for a calibration: with 8, intervals near the end of the scale cover as little as 90%."""
@@ -253,7 +244,7 @@ NO_MODEL_EFFECT = _ModelEffect(0.0, 0.0, 0.0)
 def prediction_powered(
     jury: Floats, ratings: Floats, clusters: Clusters = None, *, design: RatingDesign, lambda_: float | None = None
 ) -> CalibratedMean:
-    """Estimate the mean rating of a run from some rated instances: see the docstring of this module.
+    """Estimate the mean rating of a run from some rated instances: see the head of this section.
 
     Parameters: jury, shape (n,), nan where the jury has no score, in any unit; ratings, shape (n,), nan where no
     clinician rated, else the mean over the instance's raters; clusters, n names, "" or None for independent instances;
@@ -307,7 +298,7 @@ def isotonic_mapped(
 ) -> CalibratedMean:
     """Estimate the mean rating of a run with an increasing curve of the jury's scores instead of a straight line.
 
-    The curve replaces lambda * f in the formula of this module's docstring and is cross-fitted in `FOLDS` folds
+    The curve replaces lambda * f in the formula at the head of this section and is cross-fitted in `FOLDS` folds
     (Zrnic and Candes 2024, Proc. Natl. Acad. Sci. 121); beyond the rated scores it continues with the slope of the
     straight line, because a flat end misses the rare bad completions. Useful only if ratings follow the jury
     in a clear bend: there the interval is up to a third narrower than that of `prediction_powered`, for a straight
@@ -588,7 +579,12 @@ def _calibrated_mean(
     )
 
 
-# --- rating sample ----------------------------------------------------------------------------------------------------
+# --- completions to rate ----------------------------------------------------------------------------------------------
+# Draw completions for clinicians to rate, and compare the rated with the others.
+#
+# Half of a stratified draw is in proportion to the strata, thirds of the scale of the jury's scores, and half in equal
+# parts: rare bad completions are rated more often, and no completion less than half as often as in a simple draw. The
+# probability of each completion is known, so that calibration can weigh it.
 
 STRATA = 3
 """Number of equal parts of the jury's scale."""

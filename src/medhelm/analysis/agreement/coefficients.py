@@ -1,29 +1,4 @@
-"""Coefficients of agreement: correlations, ICC, kappa, alpha, and the agreement of raters.
-
-Correlation of two raters, by grades and by ranks, with Fisher's interval.
-
-Intraclass correlation: agreement of several raters on the grades of the same instances.
-
-The two-way family of McGraw and Wong (1996, Psychol. Methods 1, with the correction in volume 1, page 390), in the
-notation of Shrout and Fleiss (1979, Psychol. Bull. 86). From the mean squares of n instances by k raters:
-
-    3,1   consistency of one rater         (cases - error) / (cases + (k - 1) error)
-    3,k   consistency of the mean of k     (cases - error) / cases
-    2,1   agreement of one rater           (cases - error) / (cases + (k - 1) error + k (raters - error) / n)
-
-Consistency ignores a constant difference in severity between raters, agreement does not. All forms can be negative,
-ICC(3,k) without limit; nothing is truncated at 0. Undefined values are None, with a reason.
-
-Agreement beyond chance: weighted kappa and Krippendorff's alpha.
-
-Both compare the observed disagreement with the disagreement expected by chance, and differ in the definition of chance.
-Kappa keeps each rater's distribution of grades; alpha pools the grades of all raters. If nearly all instances get the
-same grade, both are small or undefined although raters nearly always agree.
-
-Grades are numbers. The disagreement of two grades depends on their distance, not on the number of grades in between.
-
-Standardizes ratings by rater, and averages coefficients over pairs of raters.
-"""
+"""Coefficients of agreement: correlations, intraclass correlations, kappa and alpha, and their means over pairs."""
 
 from __future__ import annotations
 
@@ -38,7 +13,8 @@ import numpy as np
 from medhelm.analysis.means import Z95, Floats, f_quantile
 from medhelm.domain.text import listed
 
-# --- correlation ------------------------------------------------------------------------------------------------------
+# --- correlations -----------------------------------------------------------------------------------------------------
+# Correlation of two raters, by grades and by ranks, with Fisher's interval.
 
 PERFECT = 1 - 1e-12
 """Correlation above which points lie on a line but for rounding errors."""
@@ -130,7 +106,18 @@ def _correlation(x: Floats, y: Floats, *, ranked: bool) -> Coefficient:
     return Coefficient(value=value, low=low, high=high, n=n, n_left_out=left_out)
 
 
-# --- icc --------------------------------------------------------------------------------------------------------------
+# --- intraclass correlations ------------------------------------------------------------------------------------------
+# Agreement of several raters on the grades of the same instances.
+#
+# The two-way family of McGraw and Wong (1996, Psychol. Methods 1, with the correction in volume 1, page 390), in the
+# notation of Shrout and Fleiss (1979, Psychol. Bull. 86). From the mean squares of n instances by k raters:
+#
+#     3,1   consistency of one rater         (cases - error) / (cases + (k - 1) error)
+#     3,k   consistency of the mean of k     (cases - error) / cases
+#     2,1   agreement of one rater           (cases - error) / (cases + (k - 1) error + k (raters - error) / n)
+#
+# Consistency ignores a constant difference in severity between raters, agreement does not. All forms can be negative,
+# ICC(3,k) without limit; nothing is truncated at 0. Undefined values are None, with a reason.
 
 Form = Literal["3,k", "3,1", "2,1"]
 """Form of the coefficient: consistency (3) or absolute agreement (2), of one rater (1) or the mean of k raters."""
@@ -340,6 +327,13 @@ def _agreement_interval(of: _Squares) -> Ends:
 
 
 # --- kappa and alpha --------------------------------------------------------------------------------------------------
+# Agreement beyond chance: weighted kappa and Krippendorff's alpha.
+#
+# Both compare the observed disagreement with the disagreement expected by chance, and differ in the definition of
+# chance. Kappa keeps each rater's distribution of grades; alpha pools the grades of all raters. If nearly all instances
+# get the same grade, both are small or undefined although raters nearly always agree.
+#
+# Grades are numbers. The disagreement of two grades depends on their distance, not on the number of grades in between.
 
 Weights = Literal["quadratic", "none"]
 """Growth of disagreement with the distance of two grades; with `none`, all different grades disagree equally."""
@@ -476,7 +470,8 @@ def _distance(a: Floats, b: Floats, weights: Weights) -> Floats:
     return (a != b).astype(float) if weights == "none" else (a - b) ** 2
 
 
-# --- raters -----------------------------------------------------------------------------------------------------------
+# --- pairs of raters --------------------------------------------------------------------------------------------------
+# Check ratings, and average coefficients over pairs of raters.
 
 LEAST_SHARED = 2
 """Minimum number of instances that two raters must share to count as a pair."""

@@ -1,6 +1,4 @@
-"""The jury against clinicians, and the verdict on it.
-
-Measures agreement of a jury with clinicians, and of clinicians with each other, on the same completions.
+"""Agreement of a jury with clinicians, and of clinicians with each other, on the same completions, and the verdict.
 
 The number of the paper: of each completion the mean of its clinicians' composites and the jury's composite, each of the
 two standardized over all completions (mean 0, sample standard deviation 1), then ICC(3,k) with k = 2. For two
@@ -15,8 +13,6 @@ for clinicians who guess, where pairs share few completions.
 
 A composite is the mean of a rating's grades on all criteria; a rating without all grades has none. Nothing is imputed
 and no interval is truncated at 0. A value that cannot be computed is None, and a remark gives the reason.
-
-Decides what ratings say about a jury: whether it agrees with a clinician as well as another clinician does.
 """
 
 from __future__ import annotations
@@ -445,6 +441,7 @@ def _count_and_names(names: Sequence[str], what: str) -> str:
 
 
 # --- verdict ----------------------------------------------------------------------------------------------------------
+# Decide whether ratings show that a jury agrees with a clinician as well as another clinician does.
 
 SHARE = 0.8
 """Share of the agreement of two clinicians that a jury must be shown to exceed to count as good as a clinician.

@@ -1,30 +1,4 @@
-"""Reliability of judges and clinicians: how severe they are, and grades off their scale.
-
-Detects grades off the scale: single errors, and raters who used another scale.
-
-Estimates how much clinicians differ in severity, from completions that several of them rated.
-
-Other clinicians would have rated otherwise: an estimate for clinicians in general carries the variance between raters,
-divided by the number of raters. Severities come from a least squares fit of ratings on completions and raters; the
-variance of the severities, less what chance adds to it, is that between raters (method of moments).
-
-Estimates agreement of one rater with another, and of a jury with one rater, from all ratings at once.
-
-A rating is the sum of the completion's quality, the rater's severity and an error. The agreement of one rater with
-another, severity set aside, is the share of quality in the variance:
-
-    r = V(quality) / (V(quality) + V(error))
-
-which is ICC(3,1). For complete tables the value is the usual one. With missing ratings, both variances come from sums
-of squares of a least squares fit (Henderson 1953, Biometrics 9, method 3; severities as fixed, qualities as random):
-each rating counts once, however few instances two raters share. The mean over pairs of raters has no such property:
-with two shared instances, every correlation is +1 or -1.
-
-Intervals are by jackknife over independent units with Student's t, on a scale on which the estimate is nearly normal:
-log((1 + (k - 1) r) / (1 - r)), k being the mean number of raters. This does not assume normal ratings (Arvesen and
-Layard 1975, Ann. Stat. 3). The coverage measured is in
-docs/explanation/agreement.md.
-"""
+"""Reliability of judges and clinicians: grades off the scale, severity, and agreement of one rater with another."""
 
 from __future__ import annotations
 
@@ -39,7 +13,8 @@ from numpy.typing import NDArray
 from medhelm.analysis.agreement.coefficients import require_finite
 from medhelm.analysis.means import Clusters, Floats, cluster_codes, spread_of_sum, t_quantile
 
-# --- off scale grades -------------------------------------------------------------------------------------------------
+# --- grades off the scale ---------------------------------------------------------------------------------------------
+# Single errors, and raters who used another scale.
 
 WIDE = 20.0
 """Minimum width of a scale on which the use of a much narrower one can be detected."""
@@ -107,6 +82,11 @@ def scale_mismatches(grades: Sequence[Grade]) -> tuple[list[ScaleMismatch], list
 
 
 # --- severity ---------------------------------------------------------------------------------------------------------
+# Estimate how much clinicians differ in severity, from completions that several of them rated.
+#
+# Other clinicians would have rated otherwise: an estimate for clinicians in general carries the variance between
+# raters, divided by the number of raters. Severities come from a least squares fit of ratings on completions and
+# raters; the variance of the severities, less what chance adds to it, is that between raters (method of moments).
 
 LEAST_RATERS = 3
 """Minimum raters for a statement on clinicians in general: a variance from two has one degree of freedom."""
@@ -176,7 +156,19 @@ def _variance_between(ratings: Floats) -> float | None:
     return max(0.0, float(severity.var(ddof=1) - error * np.trace(inverse) / (r - 1)))
 
 
-# --- reliability ------------------------------------------------------------------------------------------------------
+# --- agreement with one rater -----------------------------------------------------------------------------------------
+# Estimate agreement of one rater with another, and of a jury with one rater, from all ratings at once.
+#
+# A rating is the sum of the completion's quality, the rater's severity and an error. The agreement of one rater with
+# another, severity set aside, is the share r of quality in the variance, V(quality) / (V(quality) + V(error)), which is
+# ICC(3,1). For complete tables the value is the usual one. With missing ratings, both variances come from sums of
+# squares of a least squares fit (Henderson 1953, Biometrics 9, method 3; severities as fixed, qualities as random):
+# each rating counts once, however few instances two raters share. The mean over pairs of raters has no such property:
+# with two shared instances, every correlation is +1 or -1.
+#
+# Intervals are by jackknife over independent units with Student's t, on a scale on which the estimate is nearly normal:
+# log((1 + (k - 1) r) / (1 - r)), k being the mean number of raters. This does not assume normal ratings (Arvesen and
+# Layard 1975, Ann. Stat. 3). The coverage measured is in docs/explanation/agreement.md.
 
 LEAST_UNITS = 10
 """Minimum independent units for an interval: with 6 that are nearly all at the end of the scale it covers 81%."""

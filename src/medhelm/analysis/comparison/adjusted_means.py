@@ -1,6 +1,6 @@
-"""Differences of models that lack benchmarks, by means adjusted for benchmarks.
+"""Differences of models that were not all run on the same benchmarks, by means adjusted for benchmarks.
 
-Means of models that were not all run on the same benchmarks: least squares on model and benchmark.
+Means are fitted by least squares on model and benchmark.
 
 Each value is taken as the sum of an effect of the model and one of the benchmark, and both are fitted by least squares
 with the weights of the benchmarks (a network meta-analysis; Lu and Ades 2004, Stat. Med. 23). On a complete table the
@@ -16,15 +16,6 @@ deviation of values around the fit. Then
                   benchmarks, drawn from those of both, is added: s^2 (1 / has - 1 / both).
     selection     the missing results can be its worst. If the f smallest of many normal values are left out, the mean
                   of the rest rises by s phi(z) / (1 - f), with Phi(z) = f. A lead counts beyond that only.
-
-Differences of two models that were not run on the same benchmarks: estimates, intervals and tests.
-
-The difference is that of the adjusted means (`adjusted_means`), a weighted sum of the values of all models. Its
-variance follows on each benchmark from the variances of the differences of every two models: for weights a that add up
-to zero, it is minus one half of the sum of a_i a_j var(x_i - x_j). To this comes what the missing benchmarks could
-change; see `adjusted_means`. Student's t has degrees of freedom by Satterthwaite (1946, Biom. Bull. 2).
-
-Overall differences of every two models: weighted means over benchmarks, from sums of one benchmark at a time.
 """
 
 from __future__ import annotations
@@ -255,7 +246,13 @@ def selection_gain(lacking: Floats) -> Floats:
     return np.array(gains)[places]
 
 
-# --- incomplete -------------------------------------------------------------------------------------------------------
+# --- differences of adjusted means ------------------------------------------------------------------------------------
+# Estimates, intervals and tests for two models that were not run on the same benchmarks.
+#
+# The difference is that of the adjusted means, a weighted sum of the values of all models. Its variance follows on each
+# benchmark from the variances of the differences of every two models: for weights a that add up to zero, it is minus
+# one half of the sum of a_i a_j var(x_i - x_j). To this comes what the missing benchmarks could change; see the
+# docstring of this module. Student's t has degrees of freedom by Satterthwaite (1946, Biom. Bull. 2).
 
 LARGEST_VARIANCE = 1 / 3
 """Variance of a difference of which nothing is known: every value from -1 to 1 is possible."""
@@ -351,6 +348,7 @@ def normal_deviates(t: Floats, df: Floats) -> Floats:
 
 
 # --- overall differences ----------------------------------------------------------------------------------------------
+# Weighted means over benchmarks for every two models, from sums of one benchmark at a time.
 
 NO_SPREAD = 1e-24
 """Sum of squared deviations below which differences are equal."""

@@ -11,17 +11,17 @@ level of 2.5%). `worse` is adjusted by Holm in two families, overall changes and
 true change is below -margin, the chance of any false alarm is at most 5%. Passes need no adjustment: a gate passes only
 if all models pass, which is an intersection-union test (Berger 1982, Technometrics 24).
 
-Missing scores count against both verdicts: the interval is moved by all that they could change (Imbens and Manski
-2004, Econometrica 72).
+Missing scores count against both verdicts: the interval is moved by all that they could change (Imbens and Manski 2004,
+Econometrica 72).
 
-The interval is that of `paired`, extended where nearly all differences are small. It is never shorter than Wilson's if
-every difference were the largest one seen, and at least the whole scale: drops that were not seen may be large. Without
-that, a drop in one question of twenty on 150 questions that a model had nearly all right passes a margin of 0.05 in 6%
-of simulations; on 20 graded answers, the worst grade in place of the best in one of twenty passes in 10%. Where grades
-vary, rare large drops are still seen too seldom: if one of 25 best grades drops to the worst, a margin of 0.02 is
-passed in 4.1% on 50 answers. So half an instance that drops by the whole scale is added, which makes it 2.2% or less on
-20 to 200 answers. Labels, as in balanced accuracy, have an interval each. Limits are combined by MOVER (Zou and Donner
-2008, Stat. Med. 27), with degrees of freedom by Satterthwaite (1946).
+The interval is that of `paired_differences`, extended where nearly all differences are small. It is never shorter than
+Wilson's if every difference were the largest one seen, and at least the whole scale: drops that were not seen may be
+large. Without that, a drop in one question of twenty on 150 questions that a model had nearly all right passes a margin
+of 0.05 in 6% of simulations; on 20 graded answers, the worst grade in place of the best in one of twenty passes in 10%.
+Where grades vary, rare large drops are still seen too seldom: if one of 25 best grades drops to the worst, a margin of
+0.02 is passed in 4.1% on 50 answers. So half an instance that drops by the whole scale is added, which makes it 2.2% or
+less on 20 to 200 answers. Labels, as in balanced accuracy, have an interval each. Limits are combined by MOVER (Zou and
+Donner 2008, Stat. Med. 27), with degrees of freedom by Satterthwaite (1946).
 """
 
 from __future__ import annotations

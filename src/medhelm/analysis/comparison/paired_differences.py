@@ -1,28 +1,4 @@
-"""Paired differences of two models on the same instances.
-
-Sums over clusters that the differences of pairs of models are made from.
-
-Compares every two models on one benchmark: paired differences with intervals and sign-flip tests.
-
-Sums over instances for all pairs are matrix products of the models' scores, so that many models cost little more than a
-few. Instances of a cluster count together. The interval of a difference comes from
-
-    0/1 scores    the adjusted Wald interval of Bonett and Price (2012, J. Educ. Behav. Stat. 37): one more question
-                  that only the first, and one that only the second model got right
-    other scores  Student's t, longer on the side of a few large differences (Hall's correction for skewness)
-    clusters      Student's t with the variance and the degrees of freedom of `means.UnitTotals`: each cluster is
-                  compared with all others, and clusters of different size count as fewer units
-    equal ones    `constant_interval`: equal differences show no spread
-    one cluster   the whole scale: one says nothing of the spread
-
-An interval includes 0 if and only if the test finds no difference. Where the two methods disagree, as with few
-clusters, the limit next to 0 is the test's own, d (1 - z(0.975) / z(1 - p / 2)): Miettinen 1976, Am. J. Epidemiol. 103.
-It goes no farther than just beyond 0, since the interval says how uncertain the size of the difference is.
-
-Sums of the paired differences of every two models on one benchmark: all that tests over several benchmarks need.
-
-They are small beside the scores of many instances. Tests that need single differences get them from the scores.
-"""
+"""Paired differences of every two models on the instances of one benchmark, with intervals and sign-flip tests."""
 
 from __future__ import annotations
 
@@ -51,8 +27,6 @@ from medhelm.analysis.means import (
 )
 from medhelm.analysis.means import t_quantiles as t_quantiles
 
-# --- cluster sums -----------------------------------------------------------------------------------------------------
-
 
 def power_of(values: Floats, exponent: int) -> Floats:
     """Raise to a power of 1 to 4 by multiplication, which is ten times as fast as `**`."""
@@ -75,7 +49,21 @@ class ClusterSums:
     sizes_squared: Floats
 
 
-# --- paired -----------------------------------------------------------------------------------------------------------
+# --- paired differences -----------------------------------------------------------------------------------------------
+# Sums over instances for all pairs are matrix products of the models' scores, so that many models cost little more than
+# a few. Instances of a cluster count together. The interval of a difference comes from
+#
+#     0/1 scores    the adjusted Wald interval of Bonett and Price (2012, J. Educ. Behav. Stat. 37): one more question
+#                   that only the first, and one that only the second model got right
+#     other scores  Student's t, longer on the side of a few large differences (Hall's correction for skewness)
+#     clusters      Student's t with the variance and the degrees of freedom of `means.UnitTotals`: each cluster is
+#                   compared with all others, and clusters of different size count as fewer units
+#     equal ones    `constant_interval`: equal differences show no spread
+#     one cluster   the whole scale: one says nothing of the spread
+#
+# An interval includes 0 if and only if the test finds no difference. Where the two methods disagree, as with few
+# clusters, the limit next to 0 is the test's own, d (1 - z(0.975) / z(1 - p / 2)): Miettinen 1976, Am. J. Epidemiol.
+# 103. It goes no farther than just beyond 0, since the interval says how uncertain the size of the difference is.
 
 Ints = NDArray[np.intp]
 """Array of whole numbers; each use documents its shape."""
@@ -448,7 +436,7 @@ class PairedScores:
 
     @cached_property
     def variance(self) -> Floats:
-        """Variance of each mean difference that keeps its coverage for few instances; see the head of this module."""
+        """Variance of each mean difference that keeps its coverage for few instances; see the head of this section."""
         n, k = np.maximum(self.n, 1), self.n_clusters
         if self.is_binary:
             differing = self.squares  # questions that one of the two got right
@@ -504,7 +492,7 @@ class PairedScores:
 
     @cached_property
     def p_values(self) -> Floats:
-        """P-value of each pair; see `sign_flip_test`."""
+        """P-value of each pair; see `sign_flip_p`."""
         return self.p_values_of(np.arange(len(self.first)))
 
     def p_values_of(self, pairs: Ints) -> Floats:
@@ -571,7 +559,10 @@ class PairedScores:
         return self._combined_entries(self._moment(3, 0), -1) - 3 * self._combined_entries(self._moment(2, 1), -1)
 
 
-# --- pair numbers -----------------------------------------------------------------------------------------------------
+# --- numbers of all pairs ---------------------------------------------------------------------------------------------
+# Sums of the paired differences on one benchmark: all that tests over several benchmarks need.
+#
+# They are small beside the scores of many instances. Tests that need single differences get them from the scores.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,24 +1,22 @@
-"""The tests of every two models, and of two in detail.
+"""Tests of every two models on each benchmark they share and over all of them, and of two models in detail.
 
-Compares every two models on each benchmark they share, and over all of them: the one place where models are tested.
+This is the one place where models are tested.
 
 Over several benchmarks two differences are tested, each a weighted mean of the differences on single benchmarks:
 
     macro average   the mean scores, normalized to 0..1
     win share       the share of rivals that a model's answer beats, instance by instance; a tie counts one half
 
-Both are means over instances and are treated alike: the interval comes from the sum of the benchmarks'
-variances, with Student's t and degrees of freedom by Satterthwaite (1946, Biom. Bull. 2); the p-value from the
-sign-flip test of all clusters of all benchmarks together. On 0/1 scores the two differ by a factor only, and no third
-model matters. On a single benchmark of 0/1 scores `win_share` equals `macro_average`. Models that lack benchmarks are
-compared by adjusted means (`incomplete`).
+Both are means over instances and are treated alike: the interval comes from the sum of the benchmarks' variances, with
+Student's t and degrees of freedom by Satterthwaite (1946, Biom. Bull. 2); the p-value from the sign-flip test of all
+clusters of all benchmarks together. On 0/1 scores the two differ by a factor only, and no third model matters. On a
+single benchmark of 0/1 scores `win_share` equals `macro_average`. Models that lack benchmarks are compared by adjusted
+means (`adjusted_means`).
 
 Where a value is known without its instances, benchmarks take the place of instances: `ModelPair.unit` says so.
 
 P-values are adjusted twice, by Holm and by Benjamini and Hochberg: those of single benchmarks over all pairs and
 benchmarks together, those of each overall difference over all pairs.
-
-Compares two models by paired differences on shared instances, benchmark by benchmark and overall.
 """
 
 from __future__ import annotations
@@ -56,7 +54,7 @@ from medhelm.domain import Rule, Tier
 from medhelm.domain.result import Displayable, LeftOut, Remark
 from medhelm.errors import UserError
 
-# --- all pairs --------------------------------------------------------------------------------------------------------
+# --- every pair -------------------------------------------------------------------------------------------------------
 
 MOST_MODELS = 2_000
 """Most models of which every two are compared: memory grows with the square of their number."""
@@ -523,6 +521,7 @@ def _aligned(row: Mapping[str, Cell], column: Column, models: Sequence[str]) -> 
 
 
 # --- two models -------------------------------------------------------------------------------------------------------
+# Paired differences on shared instances, benchmark by benchmark and overall.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,34 +1,4 @@
-"""Power: the differences that can be detected on a benchmark and on a suite.
-
-Minimum detectable effect of a benchmark, by the paper's implementation and by a corrected formula.
-
-Both are (1.96 + 0.84) times the standard error of the mean difference between two models, averaged over pairs, with the
-population SD over pairs beside it (Bedi et al. 2025, table E4).
-
-    published   scores above 1 are divided by 5, so that the lowest grade of a jury, exactly 1, stays 1 and counts as
-                the highest; every instance is independent; a pair counts if both models were asked the same instances
-    corrected   scores are put on 0..1 by the scale of their metric, instances of a cluster are taken together, and a
-                pair is compared on the instances that both have a score for
-
-The original pairs scores by their position in two files of equal length. Here they are paired by id: where the files
-hold the same instances in the same order, as they should, the numbers are the same.
-
-Power of paired comparisons: sample sizes and detectable differences.
-
-The test is the sign-flip test of paired differences. If the differences of single instances have variance v and mean d,
-its threshold comes from flipped signs, v + c d^2, and the result scatters with v, so that
-
-    n = (z(1 - alpha / 2) sqrt(v + c d^2) + z(power) sqrt(v))^2 / d^2
-
-With 0/1 scores v + d^2 is the share of instances on which the two disagree, and this is the sample size for McNemar's
-test (Miettinen 1968, Biometrics 24; Connor 1987, Biometrics 43) with the mid-p value (Fagerland, Lydersen and Laake
-2013, BMC Med. Res. Methodol. 13). For small d it is the usual (z + z)^2 v / d^2; for large ones and grades it asks for
-up to four instances more than the t test does.
-Clusters multiply v by the design effect (Kish 1965, Survey Sampling, section 5.4) and d^2 by c, the mean number of
-instances in the cluster of an instance; one of their own has c = 1.
-
-Power of a suite of benchmarks, from the observed noise between models.
-"""
+"""Power: the differences that can be detected on a benchmark and on a suite, and the sizes that detect them."""
 
 from __future__ import annotations
 
@@ -51,6 +21,18 @@ from medhelm.analysis.means import (
 )
 
 # --- minimum detectable effect ----------------------------------------------------------------------------------------
+# Of a benchmark, by the paper's implementation and by a corrected formula.
+#
+# Both are (1.96 + 0.84) times the standard error of the mean difference between two models, averaged over pairs, with
+# the population SD over pairs beside it (Bedi et al. 2025, table E4).
+#
+#     published   scores above 1 are divided by 5, so that the lowest grade of a jury, exactly 1, stays 1 and counts as
+#                 the highest; every instance is independent; a pair counts if both models were asked the same instances
+#     corrected   scores are put on 0..1 by the scale of their metric, instances of a cluster are taken together, and a
+#                 pair is compared on the instances that both have a score for
+#
+# The original pairs scores by their position in two files of equal length. Here they are paired by id: where the files
+# hold the same instances in the same order, as they should, the numbers are the same.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +128,20 @@ def _over_pairs(effects: Sequence[float]) -> DetectableEffect | None:
     return DetectableEffect(value=float(np.mean(effects)), sd=float(np.std(effects)), n_pairs=len(effects))
 
 
-# --- power ------------------------------------------------------------------------------------------------------------
+# --- power of paired comparisons --------------------------------------------------------------------------------------
+# Sample sizes and detectable differences.
+#
+# The test is the sign-flip test of paired differences. If the differences of single instances have variance v and mean
+# d, its threshold comes from flipped signs, v + c d^2, and the result scatters with v, so that
+#
+#     n = (z(1 - alpha / 2) sqrt(v + c d^2) + z(power) sqrt(v))^2 / d^2
+#
+# With 0/1 scores v + d^2 is the share of instances on which the two disagree, and this is the sample size for McNemar's
+# test (Miettinen 1968, Biometrics 24; Connor 1987, Biometrics 43) with the mid-p value (Fagerland, Lydersen and Laake
+# 2013, BMC Med. Res. Methodol. 13). For small d it is the usual (z + z)^2 v / d^2; for large ones and grades it asks
+# for up to four instances more than the t test does. Clusters multiply v by the design effect (Kish 1965, Survey
+# Sampling, section 5.4) and d^2 by c, the mean number of instances in the cluster of an instance; c is 1 without
+# clusters.
 
 MOST = 10**12
 """Largest sample size to report."""
@@ -413,7 +408,8 @@ def _detectable(standard_error: float, clusters: float, design: PowerDesign) -> 
     return found if found <= 1 else None
 
 
-# --- power of suite ---------------------------------------------------------------------------------------------------
+# --- power of a suite -------------------------------------------------------------------------------------------------
+# From the observed noise between models.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,22 +1,4 @@
-"""Tests of differences: sign flips, and corrections for many tests.
-
-Sign-flip test of a sum of independent totals, each with a random sign under the null hypothesis.
-
-It is the randomization test of paired differences (Fisher 1935, The Design of Experiments, section 21), with one total
-for each cluster. Nothing is drawn at random, so that a p-value has no Monte Carlo error. The method depends on the
-totals alone:
-
-    binomial     totals of one size: the binomial distribution
-    exact        up to 24 totals of different sizes: all sums, counted by halves (Horowitz and Sahni 1974, J. ACM 21)
-    saddlepoint  more totals (Robinson 1982, J. R. Stat. Soc. B 44; formula of Lugannani and Rice 1980, Adv. Appl.
-                 Probab. 12); it keeps its relative accuracy however small the p-value is
-    Edgeworth    totals worth 50 or more of one size: the normal tail, corrected for the fourth cumulant
-
-For the 0/1 scores of two models on independent instances this is the exact test of McNemar. There the mid-p is used
-instead (`mcnemar_mid_p`): it keeps the level and agrees with the interval of the difference.
-
-Adjusts p-values for the number of tests.
-"""
+"""Tests of differences: sign flips, and corrections for many tests."""
 
 from __future__ import annotations
 
@@ -30,7 +12,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from medhelm.analysis.means import Floats
 
-# --- sign flip test ---------------------------------------------------------------------------------------------------
+# --- sign-flip test ---------------------------------------------------------------------------------------------------
+# Test of a sum of independent totals, each with a random sign under the null hypothesis.
+#
+# It is the randomization test of paired differences (Fisher 1935, The Design of Experiments, section 21), with one
+# total for each cluster. Nothing is drawn at random, so that a p-value has no Monte Carlo error. The method depends on
+# the totals alone:
+#
+#     binomial     totals of one size: the binomial distribution
+#     exact        up to 24 totals of different sizes: all sums, counted by halves (Horowitz and Sahni 1974, J. ACM 21)
+#     saddlepoint  more totals (Robinson 1982, J. R. Stat. Soc. B 44; formula of Lugannani and Rice 1980, Adv. Appl.
+#                  Probab. 12); it keeps its relative accuracy however small the p-value is
+#     Edgeworth    totals worth 50 or more of one size: the normal tail, corrected for the fourth cumulant
+#
+# For the 0/1 scores of two models on independent instances this is the exact test of McNemar. There the mid-p is used
+# instead (`mcnemar_mid_p`): it keeps the level and agrees with the interval of the difference.
 
 HALVES = 24
 """Maximum number of totals of different sizes whose sums (2^24) are counted."""
@@ -237,7 +233,7 @@ def sign_flip_p(
     return p_values
 
 
-# --- multiple testing -------------------------------------------------------------------------------------------------
+# --- adjustment for many tests ----------------------------------------------------------------------------------------
 
 Adjustment = Literal["holm", "bh"]
 """Method to adjust p-values: `holm` controls the family-wise error rate, `bh` the false discovery rate."""

@@ -1,4 +1,4 @@
-"""Judgments on one benchmark as arrays, and the scores of judges and juries.
+"""Judgments on one benchmark as arrays, the scores of judges and juries, and the models ranked by them.
 
 Everywhere here a high grade is a good one: grades on criteria where the lowest is the best are mirrored on the scale,
 and of a criterion that costs points it counts as good if it is not met.
@@ -319,8 +319,8 @@ def average_estimates(estimates: Sequence[Estimate | None]) -> Estimate | None:
     )
 
 
-# --- ranking ----------------------------------------------------------------------------------------------------------
-# Ranking of the models by the full jury, without each judge, and by each judge alone.
+# --- rankings ---------------------------------------------------------------------------------------------------------
+# The models by the full jury, without each judge, and by each judge alone.
 
 ALL_JUDGES = "all judges"
 """Name of the panel that holds every judge."""

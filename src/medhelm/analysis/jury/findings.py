@@ -1,11 +1,4 @@
-"""Findings about a jury: overall figures, remarks and the verdict.
-
-Summaries of judges over several benchmarks: means in which each benchmark counts once.
-
-Remarks on a jury: what limits its numbers, and which biases are significant.
-
-The verdict on a jury in a few sentences: which judges to leave out, and whether the scores can rank models.
-"""
+"""Findings about a jury: figures over several benchmarks, remarks and the verdict."""
 
 from __future__ import annotations
 
@@ -51,7 +44,8 @@ from medhelm.domain.completion import explain_codes
 from medhelm.domain.result import Remark
 from medhelm.domain.text import listed
 
-# --- overall ----------------------------------------------------------------------------------------------------------
+# --- all benchmarks together ------------------------------------------------------------------------------------------
+# Summaries over several benchmarks: means in which each benchmark counts once.
 
 
 def summarize_benchmarks(benchmarks: Sequence[JudgedBenchmark], numbers: Sequence[JurySummary]) -> JurySummary:
@@ -218,6 +212,7 @@ def _align_by_panel(benchmark: JudgedBenchmark, judges: Sequence[str], models: S
 
 
 # --- remarks ----------------------------------------------------------------------------------------------------------
+# What limits the numbers of a jury, and which biases are significant.
 
 MOSTLY_LENGTH = 0.7
 """Rank correlation with length from which the order of scores is mostly the order of lengths: half of its variance."""
@@ -365,6 +360,7 @@ def _percent(share: float) -> str:
 
 
 # --- verdict ----------------------------------------------------------------------------------------------------------
+# A few sentences: which judges to leave out, and whether the scores can rank models.
 
 NAMES = 5
 """Most benchmarks named in one sentence."""
@@ -408,7 +404,7 @@ def _nothing_judged(benchmarks: Sequence[JurySummary]) -> Iterator[str]:
         yield meaning
 
 
-# --- single judges ----------------------------------------------------------------------------------------------------
+# --- verdict: single judges -------------------------------------------------------------------------------------------
 
 
 def _named_judges(benchmarks: Sequence[JurySummary], together: JurySummary) -> Iterator[str]:
@@ -461,7 +457,7 @@ def _order(reordered: Sequence[tuple[str, str]]) -> str:
     return f"{first} ranks above {second}" + (f" ({more} more change order)" if more else "")
 
 
-# --- agreement --------------------------------------------------------------------------------------------------------
+# --- verdict: agreement -----------------------------------------------------------------------------------------------
 
 
 def _agreement(benchmarks: Sequence[JurySummary], together: JurySummary) -> Iterator[str]:

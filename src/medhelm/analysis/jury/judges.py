@@ -1,4 +1,4 @@
-"""Judges: severity, self-preference, preference for long or short completions, and agreement with each other."""
+"""Judges: severity, self-preference, preference for long or short completions, agreement, and their summaries."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ from medhelm.analysis.means import (
 from medhelm.domain import Estimate, InjectionEffect, JudgeTally, Rule, Tier
 from medhelm.domain.result import Remark
 
-# --- bias -------------------------------------------------------------------------------------------------------------
+# --- severity ---------------------------------------------------------------------------------------------------------
 
 Basis = Literal["within instances", "across instances"]
 """Completions that are compared: of several models on one instance, or of one model on all."""
@@ -198,7 +198,7 @@ def _preference_estimate(value: float, drawn: Floats | None, k: int, span: float
     return Estimate(value=value, low=max(min(low, value), -span), high=min(max(high, value), span), n=n, method=method)
 
 
-# --- length -----------------------------------------------------------------------------------------------------------
+# --- preference for length --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,25 +263,7 @@ def _slope(x: Floats, y: Floats, codes: Codes, rng: np.random.Generator) -> Esti
     return ratio_estimate(x * y, x * x, codes, rng, n=len(x)) if x.any() and y.any() else None
 
 
-# --- agreement --------------------------------------------------------------------------------------------------------
-# Judges: their agreement with the others and their reliability.
-#
-# Agreement of judges on each criterion and on their scores of completions.
-#
-# Agreement of each judge with the other judges, and the judges whose grades say nothing, or the opposite.
-#
-# A judge's number is the correlation of its scores with the mean score of the others on the same completions, with a
-# jackknife interval over instances (`agreement.reliability`). Judges are named step by step, the lowest number first,
-# because one judge who guesses, or grades the wrong way round, lowers the numbers of all:
-#
-#     constant     it gave every completion the same score, while others did not
-#     guesses      the interval holds 0, and the number is less than half of the agreement among the others
-#     against      the interval lies below 0
-#
-# The others are those who are not named. If they are not shown to agree with each other, it is
-# unknown who is wrong, and only constant judges are named. The same holds for two judges.
-#
-# Summaries of judges and juries, by benchmark and overall.
+# --- agreement on criteria and scores ---------------------------------------------------------------------------------
 
 SCORE = "score"
 """Subject of agreement: each judge's score of a completion, over all criteria."""
@@ -389,7 +371,17 @@ def average_agreement(found: Sequence[Sequence[JudgeAgreement]]) -> tuple[JudgeA
     )
 
 
-# --- reliability ------------------------------------------------------------------------------------------------------
+# --- agreement with the other judges ----------------------------------------------------------------------------------
+# A judge's number is the correlation of its scores with the mean score of the others on the same completions, with a
+# jackknife interval over instances (`agreement.reliability`). Judges are named step by step, the lowest number first,
+# because one judge who guesses, or grades the wrong way round, lowers the numbers of all:
+#
+#     constant     it gave every completion the same score, while others did not
+#     guesses      the interval holds 0, and the number is less than half of the agreement among the others
+#     against      the interval lies below 0
+#
+# The others are those who are not named. If they are not shown to agree with each other, it is unknown who is wrong,
+# and only constant judges are named. The same holds for two judges.
 
 
 class JudgeFinding(StrEnum):
@@ -582,7 +574,7 @@ class _Panel:
         return float(np.mean([-1.0 if value is None else value for value in values]))
 
 
-# --- judges -----------------------------------------------------------------------------------------------------------
+# --- summaries of judges and juries -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

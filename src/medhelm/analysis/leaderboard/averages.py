@@ -1,25 +1,4 @@
-"""Averages over benchmarks, the numbers of each benchmark behind them, and win rates against a fixed panel.
-
-Numbers that a leaderboard computes from the instance scores of one benchmark.
-
-The numbers depend on the scores of the models on the benchmark, and on nothing else: not on other benchmarks, weights
-or panels. Scores of large leaderboards are aligned again where single differences are needed: all of them together
-would take too much memory.
-
-Intervals of a model's averages over benchmarks: its macro average and its win share.
-
-Both are weighted means of means over instances. Each interval is made from the sum of the benchmarks' variances with
-Student's t, degrees of freedom by Satterthwaite (1946, Biom. Bull. 2):
-
-    0/1 scores  a few invented instances, half of them right, represent outcomes that were not seen: 4 over the number
-                of benchmarks of the model on each (Price and Bonett 2004, Comput. Stat. Data Anal. 45). Without them a
-                model that gets everything right would have an interval of no width
-    ratios      limits at least as far away as those of the cell, see `ratio_metrics`
-    others      limits at least as far away as those of `means.estimate`, which corrects for skewness
-
-Where limits are farther away than the variance says, their squared distances add up (MOVER: Zou and Donner 2008, Stat.
-Med. 27).
-"""
+"""Averages over benchmarks, the numbers of each benchmark behind them, and win rates against a fixed panel."""
 
 from __future__ import annotations
 
@@ -57,7 +36,12 @@ from medhelm.domain.result import Remark
 from medhelm.domain.text import listed, plural
 from medhelm.errors import UserError, suggestion
 
-# --- benchmark numbers ------------------------------------------------------------------------------------------------
+# --- numbers of a benchmark -------------------------------------------------------------------------------------------
+# Numbers computed from the instance scores of one benchmark.
+#
+# They depend on the scores of the models on the benchmark, and on nothing else: not on other benchmarks, weights or
+# panels. Scores of large leaderboards are aligned again where single differences are needed: all of them together would
+# take too much memory.
 
 MOST_IN_MEMORY = 20_000_000
 """Scores on all benchmarks up to which they stay in memory once they are aligned."""
@@ -182,7 +166,20 @@ class ScoredBenchmarks:
         return load
 
 
-# --- averages ---------------------------------------------------------------------------------------------------------
+# --- averages over benchmarks -----------------------------------------------------------------------------------------
+# Intervals of a model's averages over benchmarks: its macro average and its win share.
+#
+# Both are weighted means of means over instances. Each interval is made from the sum of the benchmarks' variances with
+# Student's t, degrees of freedom by Satterthwaite (1946, Biom. Bull. 2):
+#
+#     0/1 scores  a few invented instances, half of them right, represent outcomes that were not seen: 4 over the
+#                 number of benchmarks of the model on each (Price and Bonett 2004, Comput. Stat. Data Anal. 45).
+#                 Without them a model that gets everything right would have an interval of no width
+#     ratios      limits at least as far away as those of the cell, see `ratios`
+#     others      limits at least as far away as those of `means.estimate`, which corrects for skewness
+#
+# Where limits are farther away than the variance says, their squared distances add up (MOVER: Zou and Donner 2008,
+# Stat. Med. 27).
 
 
 class BenchmarkMeans(NamedTuple):
@@ -462,7 +459,7 @@ def _effective_sizes(aligned: AlignedScores) -> Floats:
     return np.array([effective_size(row[here], aligned.codes[here]) if here.any() else 0.0 for row, here in rows])
 
 
-# --- rival panel ------------------------------------------------------------------------------------------------------
+# --- fixed panel of models --------------------------------------------------------------------------------------------
 # Win shares and win rates against a fixed panel of models, so that they stay when other models come or go.
 #
 #     shown number    as on any leaderboard, with the panel in place of the other models; a member leaves itself out

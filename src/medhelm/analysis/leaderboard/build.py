@@ -19,11 +19,11 @@ and Miller 2009, Ann. Stat. 37). It ranks where instance scores are not known, a
 the same way. Models that no shared benchmark links to the others have no rank.
 
 Two models are separated if win shares and macro averages differ in one direction, both significantly after Holm
-correction for all pairs on the board (`comparison.all_pairs`), whatever the missing scores would have been. The places
-a model can have follow from that: below all that are significantly better, above all that are significantly worse
+correction for all pairs on the board (`comparison.pairs`), whatever the missing scores would have been. The places a
+model can have follow from that: below all that are significantly better, above all that are significantly worse
 (Mogstad, Romano, Shaikh and Wilhelm 2024, Rev. Econ. Stud. 91).
 
-With a panel of models win shares and win rates are against its members alone; see `rival_panel`. Tests stay the same.
+With a panel of models win shares and win rates are against its members alone; see `averages`. Tests stay the same.
 """
 
 from __future__ import annotations

@@ -1,19 +1,4 @@
-"""Inputs of a leaderboard: columns, cells, and scores aligned by instance.
-
-Inputs of a leaderboard: columns, one per benchmark, and cells, one per model and benchmark.
-
-Scores of several models on one benchmark, aligned by instance id.
-
-Arrays of win rates, with and without missing values counted as losses, their spread, ranks and groups of ties.
-
-`values` has one row per model and one column per benchmark: normalized so that 1 is best, nan where a model has none.
-`weights` has one number above 0 per benchmark, how much it counts. Two values are equal when they agree to twelve
-decimals, so that the order of a sum cannot make a winner.
-
-A win rate compares a model only with rivals that have a value too. Ranks go by the guarded win rate, in which a missing
-value is below every other value and ties with another missing one. So a model never gains by leaving out a benchmark,
-neither against all rivals nor, where every instance has a score, against one rival.
-"""
+"""Inputs of a leaderboard: columns (benchmarks), cells (a model on a benchmark), aligned scores and win rates."""
 
 from __future__ import annotations
 
@@ -168,7 +153,8 @@ class Cell:
         return worst, best
 
 
-# --- alignment --------------------------------------------------------------------------------------------------------
+# --- aligned scores ---------------------------------------------------------------------------------------------------
+# Scores of several models on one benchmark, aligned by instance id.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -196,7 +182,7 @@ class AlignedScores:
         return self.scores if self.ratio_values is None else self.ratio_values
 
     def win_shares(self, panel: NDArray[np.bool_] | None = None) -> Floats:
-        """Return the share of rivals that each model beats, instance by instance; see `win_rates.win_shares`."""
+        """Return the share of rivals that each model beats, instance by instance; see the function `win_shares`."""
         if panel is None and self._cached_shares:
             return self._cached_shares[0]
         if self.ratio_values is None:
@@ -310,6 +296,15 @@ def _check_ids(cell: Cell) -> None:
 
 
 # --- win rates --------------------------------------------------------------------------------------------------------
+# With and without missing values counted as losses, their spread, ranks and groups of ties.
+#
+# `values` has one row per model and one column per benchmark: normalized so that 1 is best, nan where a model has none.
+# `weights` has one number above 0 per benchmark, how much it counts. Two values are equal when they agree to twelve
+# decimals, so that the order of a sum cannot make a winner.
+#
+# A win rate compares a model only with rivals that have a value too. Ranks go by the guarded win rate, in which a
+# missing value is below every other value and ties with another missing one. So a model never gains by leaving out a
+# benchmark, neither against all rivals nor, where every instance has a score, against one rival.
 
 DECIMALS = 12
 """Decimals to which two means are compared."""

@@ -1,19 +1,4 @@
-"""Findings of a leaderboard in sentences: remarks, constant answers and the verdict.
-
-Models against a constant answer: whether they are better than always giving the most frequent correct answer.
-
-Every model is tested on every benchmark, with Holm's correction for all of these tests together: if no model were
-better than a constant answer anywhere, the chance of even one finding would be at most 5%. The test is the two-sided
-paired test on the instances that both have, as between models. The scores of the constant answer come from
-`baseline/majority`, or from the options and references in the store.
-
-Where only the mean of the constant answer is known, how the two vary together is not: then the model's interval must
-lie above that of the mean.
-
-Remarks on a leaderboard: what limits the comparison, and which differences are significant.
-
-The verdict of a leaderboard in a few sentences: leaders, models that cannot be separated from them, and costs.
-"""
+"""Findings of a leaderboard in sentences: tests against constant answers, remarks and the verdict."""
 
 from __future__ import annotations
 
@@ -41,6 +26,15 @@ from medhelm.domain.run import worst_answers
 from medhelm.domain.text import group_title, listed, plural
 
 # --- constant answers -------------------------------------------------------------------------------------------------
+# Tests whether models are better than always giving the most frequent correct answer.
+#
+# Every model is tested on every benchmark, with Holm's correction for all of these tests together: if no model were
+# better than a constant answer anywhere, the chance of even one finding would be at most 5%. The test is the two-sided
+# paired test on the instances that both have, as between models. The scores of the constant answer come from
+# `baseline/majority`, or from the options and references in the store.
+#
+# Where only the mean of the constant answer is known, how the two vary together is not: then the model's interval must
+# lie above that of the mean.
 
 NAMES = 5
 """Most names written out in one sentence."""
@@ -229,6 +223,7 @@ def _is_right_or_wrong(column: Column, board: Leaderboard) -> bool:
 
 
 # --- remarks ----------------------------------------------------------------------------------------------------------
+# What limits the comparison, and which differences are significant.
 
 WIDEST = 0.9
 """Width of an interval, on a scale of 1, from which it says nothing."""
@@ -508,6 +503,7 @@ def _names(names: Sequence[str], most: int = NAMES) -> str:
 
 
 # --- verdict ----------------------------------------------------------------------------------------------------------
+# A few sentences: leaders, models that cannot be separated from them, and costs.
 
 SAMPLE_ROWS = "These are invented sample rows, not a measure of real performance."
 """First sentence on results of the sample tier."""

@@ -684,8 +684,8 @@ def _p_value(board: Leaderboard, pair: tuple[str, str], by_instance: bool) -> fl
     return float(tests.macro_average.differences.p_value[0])
 
 
-# --- frontier ---------------------------------------------------------------------------------------------------------
-# The efficient frontier of a leaderboard: macro average against the cost of 1,000 completions.
+# --- efficient frontier -----------------------------------------------------------------------------------------------
+# Macro average against the cost of 1,000 completions.
 
 
 def cost_frontier(
