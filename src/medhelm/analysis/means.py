@@ -76,8 +76,9 @@ def _reuse_memory() -> None:
 #
 # It is computed from its continued fraction (DLMF 8.17.22), on the side where that converges quickly, times a density
 # in which Stirling's formula takes the large logarithms out, so that nothing is lost at a million degrees of freedom
-# (Loader 2000, Fast and accurate computation of binomial probabilities). Quantiles are searched on the scale of log(x /
-# (1 - x)), where both ends of 0..1 have room. Up to a million degrees of freedom errors stay below 1e-10 of the value.
+# (Loader 2000, Fast and accurate computation of binomial probabilities). Quantiles are searched on the scale of
+# log(x / (1 - x)), where both ends of 0..1 have room. Up to a million degrees of freedom errors stay below 1e-10 of the
+# value.
 
 TINY = 1e-300
 """Replaces a zero in a continued fraction."""

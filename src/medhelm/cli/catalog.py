@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from medhelm.domain import Model, Tier
 
 
-# --- benchmarks -------------------------------------------------------------------------------------------------------
+# --- benchmarks and taxonomy ------------------------------------------------------------------------------------------
 
 
 @click.group()
@@ -335,7 +335,6 @@ def taxonomy(shared: Shared, tasks: bool) -> int:
 
 
 # --- data -------------------------------------------------------------------------------------------------------------
-# `medhelm data ...`.
 
 _names = click.argument("names", nargs=-1, metavar="[BENCHMARK|GROUP]...", shell_complete=shell_completion.benchmarks)
 
@@ -484,7 +483,6 @@ def sample(shared: Shared, name: str, rows: int | None, out: Path) -> int:
 
 
 # --- models -----------------------------------------------------------------------------------------------------------
-# `medhelm models ...`.
 
 
 @click.group()
@@ -586,7 +584,6 @@ def check_models(shared: Shared, /, names: tuple[str, ...], proxy: str) -> int:
 
 
 # --- plugins ----------------------------------------------------------------------------------------------------------
-# `medhelm plugins`.
 
 
 @click.command()
@@ -627,7 +624,6 @@ def plugins(shared: Shared) -> int:
 
 
 # --- docs -------------------------------------------------------------------------------------------------------------
-# `medhelm docs`.
 
 
 @click.command()

@@ -123,7 +123,7 @@ progress_options = add_options(
 
 
 # --- progress ---------------------------------------------------------------------------------------------------------
-# Progress of running evaluations: one live line per run in a terminal, one line a minute elsewhere.
+# One live line for each run in progress in a terminal, one line a minute elsewhere.
 
 REFRESH_PER_S = 5
 """Redraws of the lines per second."""

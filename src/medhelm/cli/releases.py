@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from medhelm.storage.export_tables import Format
 
 
-# --- release ----------------------------------------------------------------------------------------------------------
+# --- release, diff and verify -----------------------------------------------------------------------------------------
 
 _leaderboard_options = add_options(
     options_of(BoardOptions, "options", "suite"), options_of(BoardOptions, "options", "ranking", "tier", "rule")
@@ -207,7 +207,6 @@ def _signals_as_ctrl_c() -> Iterator[None]:
 
 
 # --- gate -------------------------------------------------------------------------------------------------------------
-# `medhelm gate`.
 
 
 @click.command()
@@ -316,8 +315,7 @@ def gate(
     return found.exit_code
 
 
-# --- export -----------------------------------------------------------------------------------------------------------
-# `medhelm export ...`.
+# --- export and card --------------------------------------------------------------------------------------------------
 
 SOME_FAILED = 1
 """Exit code if some runs could not be exported."""

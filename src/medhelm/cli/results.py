@@ -1,4 +1,4 @@
-"""`medhelm leaderboard`."""
+"""`medhelm leaderboard`, `compare`, `cost`, `budget`, `jury` and `agreement`."""
 
 from __future__ import annotations
 
@@ -176,7 +176,6 @@ def print_leaderboard(board: Leaderboard, *, by: str = "overall", format_: str =
 
 
 # --- compare ----------------------------------------------------------------------------------------------------------
-# `medhelm compare`.
 
 
 @click.command()
@@ -292,8 +291,7 @@ def _print_pairs(found: ComparedPairs, by: str | None, format_: str) -> None:
     print_remarks([*in_words(found), *found.remarks], format_)
 
 
-# --- cost -------------------------------------------------------------------------------------------------------------
-# `medhelm cost` and `medhelm budget`.
+# --- cost and budget --------------------------------------------------------------------------------------------------
 
 
 @click.command()
@@ -464,7 +462,6 @@ def _show(shared: Shared, state: BudgetState | None) -> int:
 
 
 # --- jury -------------------------------------------------------------------------------------------------------------
-# `medhelm jury`.
 
 
 @click.command()
@@ -549,7 +546,6 @@ def _parse_families(texts: Sequence[str]) -> dict[str, str]:
 
 
 # --- agreement --------------------------------------------------------------------------------------------------------
-# `medhelm agreement`.
 
 
 class _RatingsOrCommand(click.Group):

@@ -1,4 +1,4 @@
-"""`medhelm run` and `medhelm demo`."""
+"""`medhelm run`, `demo`, `plan`, `power`, `rejudge`, `rescore` and `batches`."""
 
 from __future__ import annotations
 
@@ -286,8 +286,8 @@ def find_named(
     return errors.found(lambda some: load(shared, some), names), found
 
 
-# --- plan -------------------------------------------------------------------------------------------------------------
-# `medhelm plan` and `medhelm power`: the cost of a run, and the differences that it can detect.
+# --- plan and power ---------------------------------------------------------------------------------------------------
+# The cost of a run, and the differences that it can detect.
 
 
 @click.command()
@@ -491,8 +491,8 @@ def _calculate(models: tuple[str, ...], asked: PowerOptions, design: PowerDesign
         click.echo("\n".join(sentences))
 
 
-# --- rescore ----------------------------------------------------------------------------------------------------------
-# `medhelm rejudge` and `medhelm rescore`: new scores for stored completions.
+# --- rejudge and rescore ----------------------------------------------------------------------------------------------
+# New scores for stored completions.
 
 _MODELS = click.option(
     "--model",
@@ -649,7 +649,6 @@ def _rejudge_and_print(
 
 
 # --- batches ----------------------------------------------------------------------------------------------------------
-# `medhelm batches`.
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""`medhelm runs`, `show`, `purge`, `batches` and `audit`: what a store holds, and what was sent."""
+"""`medhelm runs`, `show`, `purge` and `audit`: what a store holds, and what was sent."""
 
 from __future__ import annotations
 
@@ -519,7 +519,6 @@ def show(shared: Shared, benchmark: str, instance: str, wanted: RunFilter, rule:
 
 
 # --- audit ------------------------------------------------------------------------------------------------------------
-# `medhelm audit`: shows the audit log of a store and verifies it.
 
 _SHOWN = ("time", "user", "command", "worker", "destination", "model", "benchmark", "bytes", "digest")
 """Fields of an entry in the table; `worker` only if a gateway sent requests for workers."""
