@@ -421,7 +421,7 @@ def sections(card: Card) -> list[tuple[str, list[str]]]:
 
 
 # --- HTML -------------------------------------------------------------------------------------------------------------
-# One file that needs nothing else, from a template that escapes every value.
+# Files that need nothing else, from templates that escape every value.
 
 
 def to_html(card: Card) -> str:

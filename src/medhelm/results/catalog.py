@@ -256,7 +256,7 @@ def _exception_lines(exceptions: Sequence[Mapping[str, Any]], rule: str) -> list
     return ["", f"references without the best score under the {rule} rule:", *lines] if lines else []
 
 
-# --- taxonomy as text and JSON ----------------------------------------------------------------------------------------
+# --- taxonomy: types, text and JSON -----------------------------------------------------------------------------------
 
 WIDTH = 24
 """Width of the column of benchmark names."""

@@ -1,4 +1,4 @@
-"""Compare the models in stores, and show two of them or every pair as tables, JSON and sentences."""
+"""Compare the models in stores, two of them or every pair, show the results, and estimate the power of benchmarks."""
 
 from __future__ import annotations
 

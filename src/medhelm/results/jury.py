@@ -299,11 +299,10 @@ def _read_judged_run(model: str, run: Run, rule: Rule) -> JudgedRun:
 #       ranking    {pairs, pairs_told_apart, panels: [{name, judges, models: [{model, rank, value}], tau,
 #                  swaps: [{better, worse, told_apart}]}]} or null; `better` is the one that the whole jury ranks first
 #       without_named   {judges, one_judge_of_all, one_judge, pairs, pairs_told_apart,
-#                  models: [{model, rank, value}],
-#                  reordered: [[MODEL, MODEL]]}: the jury without judges whose `finding` is guesses, constant or
-#                  against:
-#                  agreement before and after as {value, low, high, n}, and pairs of models in another order than with
-#                  all judges, the one that now ranks higher first; null if there are no such judges
+#                  models: [{model, rank, value}], reordered: [[MODEL, MODEL]]}: the jury without judges whose
+#                  `finding` is guesses, constant or against; agreement before and after as {value, low, high, n}, and
+#                  pairs of models in another order than with all judges, the one that now ranks higher first; null if
+#                  there are no such judges
 #
 #     a judge's numbers:
 #       family, own_models

@@ -2,8 +2,8 @@
 
 The header is `Model`, then optionally `Mean win rate`, then `<title> - <metric>` for every benchmark, as in
 `MedCalc-Bench - MedCalc Accuracy`. Values are means in the metric's own unit, 0 to 1 or 1 to 5; percentages are read as
-shares. An empty field, `NA` or `-` is a missing value. European CSV files and workbooks are read too:
-see `io.spreadsheets`.
+shares. An empty field, `NA` or `-` is a missing value. European CSV files and workbooks are read too: see
+`io.spreadsheets`.
 """
 
 from __future__ import annotations

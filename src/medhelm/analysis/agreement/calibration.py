@@ -69,7 +69,7 @@ def isotonic_curve(x: Floats, y: Floats) -> Curve:
     return Curve(knots, heights)
 
 
-# --- calibration ------------------------------------------------------------------------------------------------------
+# --- calibrated means -------------------------------------------------------------------------------------------------
 # Estimate the mean clinician rating from all jury scores and ratings of some instances.
 #
 # The target is the mean rating over the population from which the n instances of a run are drawn. A random m of them

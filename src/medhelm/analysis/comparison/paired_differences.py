@@ -49,7 +49,7 @@ class ClusterSums:
     sizes_squared: Floats
 
 
-# --- paired differences -----------------------------------------------------------------------------------------------
+# --- differences on one benchmark -------------------------------------------------------------------------------------
 # Sums over instances for all pairs are matrix products of the models' scores, so that many models cost little more than
 # a few. Instances of a cluster count together. The interval of a difference comes from
 #

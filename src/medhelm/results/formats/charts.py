@@ -330,7 +330,7 @@ def _point(row: IntervalRow, scale: LinearScale, y: float) -> Markup:
 
 
 # --- cost and performance ---------------------------------------------------------------------------------------------
-# Cost against performance: numbered models on a logarithmic axis of cost, joined by the efficient frontier.
+# Numbered models on a logarithmic axis of cost, joined by the efficient frontier.
 #
 # A key gives the names, so that names of any length fit and none covers a point. A model whose cost is unknown is
 # listed in the key and never drawn at zero.

@@ -203,7 +203,7 @@ PLAIN: Mapping[Any, JsonSchema] = {str: STRING, int: INTEGER, bool: BOOLEAN, flo
 """Type -> its schema. JSON has no infinity: such numbers are null."""
 
 
-# --- fields -----------------------------------------------------------------------------------------------------------
+# --- types of fields --------------------------------------------------------------------------------------------------
 
 T = TypeVar("T")
 """An item with fields, such as a row of a leaderboard."""

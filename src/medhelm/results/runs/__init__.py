@@ -1,1 +1,1 @@
-"""Runs of a store: selection, lists, scores, remarks, encryption and removal."""
+"""Runs of a store: selection, lists, scores, remarks and deletion."""

@@ -52,7 +52,7 @@ from medhelm.storage.run_folders import delete_runs, read_removals, read_run_fol
 from medhelm.storage.store import MOVED, NAME, NEW, Store, new_run, read_run, restore_run, write_run
 from medhelm.storage.unfinished import Batches
 
-# --- deletion of instances --------------------------------------------------------------------------------------------
+# --- deletion of instances: types -------------------------------------------------------------------------------------
 
 WAIT_S = 10.0
 """Most seconds to wait for another process that removes, restores or deletes."""
@@ -109,7 +109,7 @@ class PlannedDeletion:
         return not (self.tables or self.marks or self.digests or self.interrupted)
 
 
-# --- deletion of instances: the plan ----------------------------------------------------------------------------------
+# --- deletion of instances: plan --------------------------------------------------------------------------------------
 
 
 def plan_deletion(store: Store, request: DeletionRequest) -> PlannedDeletion:
@@ -338,7 +338,7 @@ def _words_of_others(plan: PlannedDeletion) -> set[str]:
     return found
 
 
-# --- deletion of instances: the deletion ------------------------------------------------------------------------------
+# --- deletion of instances: execution ---------------------------------------------------------------------------------
 
 
 def delete_instances(plan: PlannedDeletion, *, command: str) -> Deletion:
@@ -667,7 +667,7 @@ def statement_as_json(deletion: Deletion) -> dict[str, Any]:
     return {"deleted": True, **DELETION.write(deletion)}
 
 
-# --- purge ------------------------------------------------------------------------------------------------------------
+# --- purge by conditions ----------------------------------------------------------------------------------------------
 # Text of runs, prompts, instances, marks of references and completions in the cache, chosen by conditions.
 #
 # What remaining runs need stays. SQLite overwrites the rows it deletes, rewrites its file and empties its log, so that
