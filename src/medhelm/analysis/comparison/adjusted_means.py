@@ -1,7 +1,5 @@
 """Differences of models that were not all run on the same benchmarks, by means adjusted for benchmarks.
 
-Means are fitted by least squares on model and benchmark.
-
 Each value is taken as the sum of an effect of the model and one of the benchmark, and both are fitted by least squares
 with the weights of the benchmarks (a network meta-analysis; Lu and Ades 2004, Stat. Med. 23). On a complete table the
 difference of two models is the weighted mean of their differences, as without a fit. Elsewhere the other models say how
