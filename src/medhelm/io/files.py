@@ -295,18 +295,6 @@ MAGIC = b"MEDHELM\x1a"
 PROTOCOL = "medhelm"
 """DuckDB opens addresses of this protocol through `Cipher.file_system`."""
 
-_SUSPICIOUS = 100_000_000
-"""Decompressed size that is always accepted, in bytes."""
-_GZIP_RATIO = 1000
-"""Maximum compression ratio beyond `_SUSPICIOUS`. Text reaches 20, repetition of one byte 1,032."""
-_ZIP_RATIO = 200
-"""Maximum compression ratio of documents and workbooks. Their markup compresses better than text."""
-_LARGEST_DOCUMENT = 1 << 30
-"""Maximum decompressed size of a document or workbook, in bytes."""
-_LARGEST_WHOLE = 4 << 30
-"""Maximum decompressed size of a file that is read as a whole, in bytes."""
-_CHUNK = 1 << 20
-
 
 # --- files of stores --------------------------------------------------------------------------------------------------
 
@@ -432,6 +420,18 @@ def temporary_file(folder: Path | None = None) -> IO[bytes]:
 
 
 # --- data files -------------------------------------------------------------------------------------------------------
+
+_SUSPICIOUS = 100_000_000
+"""Decompressed size that is always accepted, in bytes."""
+_GZIP_RATIO = 1000
+"""Maximum compression ratio beyond `_SUSPICIOUS`. Text reaches 20, repetition of one byte 1,032."""
+_ZIP_RATIO = 200
+"""Maximum compression ratio of documents and workbooks. Their markup compresses better than text."""
+_LARGEST_DOCUMENT = 1 << 30
+"""Maximum decompressed size of a document or workbook, in bytes."""
+_LARGEST_WHOLE = 4 << 30
+"""Maximum decompressed size of a file that is read as a whole, in bytes."""
+_CHUNK = 1 << 20
 
 
 def open_bytes(path: Path) -> BinaryIO:
