@@ -703,7 +703,7 @@ def _health_check(address: str, environment: Mapping[str, str]) -> str | None:
     return None if done.returncode == 0 else done.stderr.strip()
 
 
-# --- scores -----------------------------------------------------------------------------------------------------------
+# --- evaluations ------------------------------------------------------------------------------------------------------
 # Evaluations on a Ray cluster: its actors compute models within this process, and neural metrics.
 
 FUNCTION = "extensions.cluster.ray:scores_of"

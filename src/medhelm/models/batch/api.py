@@ -83,7 +83,7 @@ def read_results(file: IO[bytes], service: BatchService, name: str) -> Iterator[
             yield result
 
 
-# --- http service -----------------------------------------------------------------------------------------------------
+# --- HTTP service -----------------------------------------------------------------------------------------------------
 # Shared parts of both batch APIs: HTTP with the model's own key, and its errors.
 
 TRANSFER_TIMEOUT_S = 3600.0
