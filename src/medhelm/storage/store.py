@@ -1,4 +1,4 @@
-"""The store: one folder with all results of a user's evaluations.
+"""The store, one folder with all results of a user's evaluations; its runs put in place, and their `run.json`.
 
 STORE/
 ├── store.json           marks the folder as a store, with the version of its layout, and holds the wrapped key of an

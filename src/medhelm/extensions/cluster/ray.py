@@ -738,7 +738,7 @@ def join_for(
     """Join the cluster of `options` for what it computes of an evaluation; None if that is nothing.
 
     `resources` leaves the cluster when it is closed, and shows messages.
-    Raises: MissingError, UserError as `connection.join`; nothing was sent.
+    Raises: MissingError, UserError as `join`; nothing was sent.
     """
     use = cluster_use(models, datasets, own_data=own_data)
     if not use.what:

@@ -323,7 +323,7 @@ class RequestFile:
     service: BatchService
     """Encodes the requests."""
     file: IO[bytes]
-    """An empty file; what is submitted, once `close_batch` was called."""
+    """An empty file; what is submitted, once `finish` was called."""
     max_requests: int
     """Most requests, if lower than the service's own limit."""
     name: str = field(default_factory=lambda: f"medhelm-{token_hex(10)}")
