@@ -168,7 +168,7 @@ def _kinds_by_presidio(engine: Any, text: str) -> list[str]:
     return [kind for kind in dict.fromkeys(PRESIDIO_ENTITIES.values()) if kind in kinds]
 
 
-# --- data quality -----------------------------------------------------------------------------------------------------
+# --- findings ---------------------------------------------------------------------------------------------------------
 
 SHOWN = 3
 """Instances listed for each finding."""

@@ -4,9 +4,9 @@
     def rows(folder: Path) -> Iterator[Mapping[str, object]]                          if `source.kind` is `folder`
 
 It gets the rows of the files, or the folder with the files, and yields the rows of the definition. If the selection has
-a `variant`, it gets `variant=...` too. It runs only when data is read, and outside the package only after consent
-(`benchmarks.hooks`). A hook that skips rows should yield its own ids
-(`id: [id]` in the definition); otherwise the id is the position among the rows that it yields.
+a `variant`, it gets `variant=...` too. It runs only when data is read, and outside the package only after consent. A
+hook that skips rows should yield its own ids (`id: [id]` in the definition); otherwise the id is the position among the
+rows that it yields.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Create a benchmark from a spreadsheet: guess what its columns are for, and write a definition.
+"""Create a benchmark: from a spreadsheet, by guessing what its columns are for, or with commented sample files.
 
 A guess is only a start: the definition names every column it uses and those it leaves out, and the author corrects it.
 """
@@ -29,7 +29,7 @@ from medhelm.io.office import fullest_sheet, sheet_remarks
 from medhelm.io.rows import BrokenCell, Row, columns
 from medhelm.io.spreadsheets import WORKBOOKS
 
-# --- from table -------------------------------------------------------------------------------------------------------
+# --- from a spreadsheet -----------------------------------------------------------------------------------------------
 
 KINDS = {".csv": "csv", ".tsv": "tsv", ".txt": "csv", **dict.fromkeys(WORKBOOKS, "xlsx")}
 """Suffix of a spreadsheet -> kind of the source."""
@@ -386,7 +386,7 @@ def _yaml(text: str) -> str:
     return text if is_plain else json.dumps(text, ensure_ascii=False)
 
 
-# --- scaffold ---------------------------------------------------------------------------------------------------------
+# --- with sample files ------------------------------------------------------------------------------------------------
 # Create a new benchmark: a folder with a commented definition, a small data file and sample rows.
 
 ROWS = (

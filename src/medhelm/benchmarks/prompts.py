@@ -1,4 +1,4 @@
-"""Render the prompt of an instance from the templates of its benchmark.
+"""Render the prompt of an instance from the templates of its benchmark, and check names of benchmarks.
 
 A template is text with placeholders: `{name}` is replaced by the field `name`, `{options}` by the options of a choice
 question, one per line; `{{` and `}}` are literal braces. Templates are filled in once, from left to right, and field
@@ -107,8 +107,8 @@ def _parts(template: str) -> tuple[tuple[str, str], ...]:
     return (*parts, (literal + template[end:], ""))
 
 
-# --- names ------------------------------------------------------------------------------------------------------------
-# Names of benchmarks: snake case, checked or made from a title.
+# --- names of benchmarks ----------------------------------------------------------------------------------------------
+# They are in snake case: checked, or made from a title.
 
 _SNAKE = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 

@@ -7,10 +7,10 @@ One instance passes these functions in this order, from `medhelm run` to `record
     benchmarks.data.dataset.open_dataset                checksums, expected count, selection -> `Dataset`
     benchmarks.data.instances.InstanceReader.read       row of the data -> `Instance`
     evaluation.runner.EvaluationRunner.run              the loop over instances, in `_Work`
-    evaluation.runner.LiveCompletions.completions   from models; other sources read stored runs
+    evaluation.runner.LiveCompletions.completions       from models; other sources read stored runs
     evaluation.requests.model_requests                  `Instance` -> `Request`: the one place that decides what is sent
     benchmarks.prompts.render                           templates of the benchmark -> prompt
-    evaluation.context_window.ContextFitter.ask     truncates a prompt that is too long, then asks the client
+    evaluation.context_window.ContextFitter.ask         truncates a prompt that is too long, then asks the client
     models.client.Client.complete                       cache, limit on requests in flight, budget, provider, retries
     models.cache.Cache.get                              digest of the request -> `Completion` that was received before
     models.providers.hosted.HttpProvider.complete       `Request` -> HTTP -> `Completion`, in the service's dialect
@@ -18,7 +18,7 @@ One instance passes these functions in this order, from `medhelm run` to `record
     models.cache.Cache.put                              committed to disk: now it counts as received
     scoring.jury.panel.JudgePanel.judge                 if there are judges: each grades it, called like a model
     scoring.metric.apply                                `Instance`, `Completion` -> `Score`, by each metric
-    evaluation.recorder.RunRecorder.add             `Record` by `Record`; `finish` computes the estimates
+    evaluation.recorder.RunRecorder.add                 `Record` by `Record`; `finish` computes the estimates
     storage.runs.RunWriter.add                          `records.parquet`; `finish`: `run.json`, renamed into place
 
 `_Work` takes each instance through `_jobs`, `_complete`, `_record` and `_score`. A command that was killed continues by

@@ -1,4 +1,4 @@
-"""Collecting a batch: its completions go into the cache, as if each had been bought alone, at half the price."""
+"""Buying completions through batch APIs, at half the price: requests are submitted, awaited and collected."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ from medhelm.storage.store import Store
 from medhelm.storage.unfinished import Batches
 
 # --- collect ----------------------------------------------------------------------------------------------------------
+# The completions of a batch go into the cache, as if each had been bought alone.
 
 MAX_CONCURRENT_WRITES = 512
 """Completions that are written to the cache together."""

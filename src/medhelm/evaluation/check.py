@@ -1,4 +1,4 @@
-"""Check a benchmark without a model: score its references, inspect its data, and preview its prompts."""
+"""Check a benchmark without a model: inspect its data, preview prompts, score references and a baseline."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ from medhelm.storage.runs import write_baseline, write_prompts
 
 if TYPE_CHECKING:
     from medhelm.benchmarks.data_quality import DataFinding, IdentifierSearch
-
-# --- benchmark check --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,7 @@ from medhelm.models.provider import Provider
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store
 
-# --- fit --------------------------------------------------------------------------------------------------------------
+# --- fitting ----------------------------------------------------------------------------------------------------------
 
 PROMPT_TOKENS, MESSAGE_TOKENS = 16, 8
 """Most tokens that chat templates add to a prompt, and to each of its messages."""
@@ -317,7 +317,7 @@ def stated_window(message: str) -> int | None:
     return int(next(filter(None, found.groups())).replace(",", "")) if found else None
 
 
-# --- token ratios -----------------------------------------------------------------------------------------------------
+# --- token estimates --------------------------------------------------------------------------------------------------
 # Estimate the tokens of prompts and completions from earlier runs in a store, or by a rule of thumb.
 #
 # Sources in order of preference: the same model on the same benchmark, the same model on other benchmarks, its family,
@@ -551,7 +551,7 @@ def _judge_length(asked: Sequence[tuple[Run, str]], basis: str, limit: int) -> C
     return CompletionLength(min(sum(one.output for one in read) / n, limit), basis, sum(one.again for one in read) / n)
 
 
-# --- truncate ---------------------------------------------------------------------------------------------------------
+# --- truncation -------------------------------------------------------------------------------------------------------
 # Truncate prompts that are too long for a model.
 #
 # Nothing is cut from the end of a prompt, which holds the question. One field loses its oldest part, up to the start of

@@ -291,7 +291,7 @@ def judged_only(benchmarks: Iterable[Benchmark]) -> list[Benchmark]:
     return [benchmark for benchmark in benchmarks if JURY in benchmark.metrics]
 
 
-# --- the completions --------------------------------------------------------------------------------------------------
+# --- stored completions -----------------------------------------------------------------------------------------------
 
 
 class StoredCompletions(CompletionSource):

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from medhelm.scoring.jury.panel import CompletionJudgment, JudgePanel
 
 
-# --- completion source ------------------------------------------------------------------------------------------------
+# --- sources of completions -------------------------------------------------------------------------------------------
 
 
 class PendingCompletion(NamedTuple):
@@ -179,8 +179,8 @@ class LiveCompletions(CompletionSource):
         return self.fresh.start_of(model, dataset) if self.fresh else ""
 
 
-# --- runner -----------------------------------------------------------------------------------------------------------
-# Evaluate models on data sets: from each instance to its record, and from the records to stored runs.
+# --- from instances to runs -------------------------------------------------------------------------------------------
+# Evaluate models on data sets: each instance becomes a record, and the records become stored runs.
 #
 # Every model goes through all data sets at its own speed, so that a slow model never holds up a fast one; models of one
 # endpoint share its limit. Requests are made when they are needed, and a record is on disk before it is forgotten, so

@@ -1,4 +1,4 @@
-"""The cache, budget, network access and client that every command needs to call models, opened together."""
+"""The cache, budget, network access and client for calling models, and checks before the first request."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def open_providers(
     return providers
 
 
-# --- preparation ------------------------------------------------------------------------------------------------------
+# --- checks and inputs ------------------------------------------------------------------------------------------------
 # Checks and inputs that come before the first request: prices, keys, judges and data.
 #
 # Everything here raises before anything is sent, with all problems in one message. `errors.ErrorCollector` makes one

@@ -217,7 +217,7 @@ class JuryChange:
         return Jury(judges=judges, min_judges=min(self.at_least or usual, len(judges)))
 
 
-# --- what a run stores, and the options that repeat it ----------------------------------------------------------------
+# --- stored settings, and the options that repeat them ----------------------------------------------------------------
 
 MEASUREMENT = tuple(
     one.name for one in fields(Settings) if (form := option_of(one)) is not None and form.group == "measurement"
@@ -259,6 +259,9 @@ def jury_options(run: Run) -> JuryOptions:
 def repeating_words(run: Run) -> tuple[str, ...]:
     """Return the options of `medhelm run` that measure again what a run did, without its benchmark and its model."""
     return (*words(jury_options(run)), *words(settings_of(run)))
+
+
+# --- result -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -1,7 +1,4 @@
-"""Files of stores: opened, locked and replaced safely, in any encoding, with errors that say what to do.
-
-Code that knows what it was writing says so itself (`io.folders.output_errors`). This is for all other places.
-"""
+"""Files of stores and data files: opened, shared and locked safely, in any encoding, with helpful errors."""
 
 from __future__ import annotations
 
@@ -31,6 +28,9 @@ if TYPE_CHECKING:
 
 
 # --- system errors ----------------------------------------------------------------------------------------------------
+# Errors of the operating system and of DuckDB, with advice on a full or failing disk.
+#
+# Code that knows what it was writing says so itself (`io.folders.output_errors`). This is for all other places.
 
 DISK_FULL = frozenset(getattr(errno, name) for name in ("ENOSPC", "EDQUOT") if hasattr(errno, name))
 """Numbers of errors of a full disk, and of a quota that is used up."""
@@ -276,15 +276,12 @@ def _unmarked_utf16(content: bytes) -> str | None:
     return "utf-16-be" if head[::2].count(0) > len(head) // 4 else None
 
 
-# --- files ------------------------------------------------------------------------------------------------------------
-# Opens the files of stores, which may be encrypted, and data files, which may be compressed.
+# --- files of stores --------------------------------------------------------------------------------------------------
+# Opens the files of stores, which may be encrypted.
 #
 # Everything that writes or reads text in a store goes through `open_file`, `read_confidential`, `temporary_file`,
-# `output_folder.write_confidential`, `work_folders.temporary_folder`, or `address` for files that DuckDB opens. In
-# folders that are not encrypted these functions do the same as those of Python.
-#
-# A data file whose name ends in `.gz` is decompressed while it is read, with limits against decompression bombs. One
-# that cannot be opened, decompressed or decoded raises a DataError that names the file, the place in it and the fix.
+# `io.folders.write_confidential`, `io.folders.temporary_folder`, or `address` for files that DuckDB opens. In folders
+# that are not encrypted these functions do the same as those of Python.
 
 KEY_VARIABLE = "MEDHELM_STORE_KEY"
 """Environment variable with the user's key; with the suffix `_FILE` or `_COMMAND`, with the place to read it from."""
@@ -294,21 +291,6 @@ MAGIC = b"MEDHELM\x1a"
 
 PROTOCOL = "medhelm"
 """DuckDB opens addresses of this protocol through `Cipher.file_system`."""
-
-_SUSPICIOUS = 100_000_000
-"""Decompressed size that is always accepted, in bytes."""
-_GZIP_RATIO = 1000
-"""Maximum compression ratio beyond `_SUSPICIOUS`. Text reaches 20, repetition of one byte 1,032."""
-_ZIP_RATIO = 200
-"""Maximum compression ratio of documents and workbooks. Their markup compresses better than text."""
-_LARGEST_DOCUMENT = 1 << 30
-"""Maximum decompressed size of a document or workbook, in bytes."""
-_LARGEST_WHOLE = 4 << 30
-"""Maximum decompressed size of a file that is read as a whole, in bytes."""
-_CHUNK = 1 << 20
-
-
-# --- files of stores --------------------------------------------------------------------------------------------------
 
 
 class CipherKey(Protocol):
@@ -432,6 +414,22 @@ def temporary_file(folder: Path | None = None) -> IO[bytes]:
 
 
 # --- data files -------------------------------------------------------------------------------------------------------
+# Opens data files, which may be compressed.
+#
+# A file whose name ends in `.gz` is decompressed while it is read, with limits against decompression bombs. One that
+# cannot be opened, decompressed or decoded raises a DataError that names the file, the place in it and the fix.
+
+_SUSPICIOUS = 100_000_000
+"""Decompressed size that is always accepted, in bytes."""
+_GZIP_RATIO = 1000
+"""Maximum compression ratio beyond `_SUSPICIOUS`. Text reaches 20, repetition of one byte 1,032."""
+_ZIP_RATIO = 200
+"""Maximum compression ratio of documents and workbooks. Their markup compresses better than text."""
+_LARGEST_DOCUMENT = 1 << 30
+"""Maximum decompressed size of a document or workbook, in bytes."""
+_LARGEST_WHOLE = 4 << 30
+"""Maximum decompressed size of a file that is read as a whole, in bytes."""
+_CHUNK = 1 << 20
 
 
 def open_bytes(path: Path) -> BinaryIO:

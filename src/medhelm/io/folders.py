@@ -1,7 +1,7 @@
-"""Output that is complete or absent, whatever ends the process: single files and folders.
+"""Output that is complete or absent, whatever ends the process: files, folders, exports and reports.
 
-Everything is written to a hidden folder beside its place (see `io.folders`) and then renamed, so that a crash or a
-full disk never leaves half a file or folder.
+Everything is written to a hidden folder beside its place (`WorkFolder`) and then renamed, so that a crash or a full
+disk never leaves half a file or folder.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from medhelm.errors import MedHelmError, StoreFullError, UserError
 from medhelm.io import files
 from medhelm.io.files import DISK_FULL, error_class, is_database_disk_error, open_file, reason
 
-# --- output folder ----------------------------------------------------------------------------------------------------
+# --- files and folders ------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -149,8 +149,8 @@ def _sync(path: Path, flags: int) -> None:
         os.close(descriptor)
 
 
-# --- export folder ----------------------------------------------------------------------------------------------------
-# Exports and reports: folders that list their own content in a manifest.
+# --- exports and reports ----------------------------------------------------------------------------------------------
+# Folders that list their own content in a manifest.
 #
 # A folder that holds anything else, or something changed by hand, is never replaced.
 
@@ -168,9 +168,6 @@ _SYSTEM_FILES = frozenset({".DS_Store", "Thumbs.db"})
 
 _MAX_NAMES = 5
 """Most file names in one message."""
-
-
-# --- exports ----------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -207,9 +204,6 @@ def check_export(folder: Path, kind: str) -> None:
             f"{folder} holds more than the export: {listed(others, _MAX_NAMES)}. A new export would delete it. "
             "Move it, or name another folder."
         )
-
-
-# --- reports ----------------------------------------------------------------------------------------------------------
 
 
 def write_report(folder: Path, files: Mapping[str, bytes], about: Mapping[str, Any]) -> None:
@@ -256,7 +250,7 @@ def check_report(folder: Path) -> None:
         raise UserError("\n".join(problems))
 
 
-# --- what a folder holds ----------------------------------------------------------------------------------------------
+# --- contents of a folder ---------------------------------------------------------------------------------------------
 
 
 def _entries(folder: Path) -> set[str]:

@@ -1,4 +1,4 @@
-"""Reads workbooks and Word documents. Both are zip archives, which are checked before they are read."""
+"""Reads workbooks, Word documents and XML files. Zip archives among them are checked before they are read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from python_calamine import CalamineSheet, CalamineWorkbook
 
 
-# --- reader -----------------------------------------------------------------------------------------------------------
+# --- workbooks and Word documents -------------------------------------------------------------------------------------
 
 _RED = "FF0000"
 _PLACE = re.compile(rb' r="([A-Z]{2,3}|)(\d{1,7})"')
@@ -281,7 +281,7 @@ def _readable(path: Path, what: str, fix: str, *errors: type[Exception]) -> Iter
         raise DataError(f"{path}: cannot be read as {what} ({words}). {fix}") from None
 
 
-# --- xml reader -------------------------------------------------------------------------------------------------------
+# --- XML --------------------------------------------------------------------------------------------------------------
 # Reads XML safely: element by element, without entity definitions or external references.
 
 _XML_CHUNK = 1 << 16
@@ -484,7 +484,7 @@ def _feed(parser: expat.XMLParserType, file: IO[bytes], place: str) -> Iterator[
 # --- sheet markup -----------------------------------------------------------------------------------------------------
 # Reads what python-calamine leaves out of a sheet: errors, formulas without stored values, and hidden rows.
 #
-# Both are in the XML of .xlsx, .xlsm and .ods files. An .xls file is binary: only its merged cells are known here.
+# They are in the XML of .xlsx, .xlsm and .ods files. An .xls file is binary: only its merged cells are known here.
 
 NO_VALUE = "a formula without a stored value"
 """Problem of a cell whose program never computed it."""

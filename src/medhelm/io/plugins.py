@@ -10,6 +10,8 @@ install only packages that you trust.
 
 The folders of `medhelm.extensions` declare what they add in the same way, in a file `entry_points.txt`; see
 `extension_targets`. Their names count as built in. Some groups are for extensions alone.
+
+The end of the module holds other lazy values, and the documentation of the package.
 """
 
 from __future__ import annotations
@@ -287,8 +289,8 @@ def last_line(error: BaseException) -> str:
     return text if len(text) <= LONGEST_REASON else f"{text[:LONGEST_REASON]} [...]"
 
 
-# --- lazy mapping -----------------------------------------------------------------------------------------------------
-# A mapping from names to objects that are imported when they are first used.
+# --- values made on first use -----------------------------------------------------------------------------------------
+# A mapping whose objects are imported, and regular expressions that are compiled, when they are first used.
 
 T = TypeVar("T")
 
@@ -322,10 +324,6 @@ class LazyMapping(Mapping[str, T], Generic[T]):
         return len(self._targets)
 
 
-# --- lazy regex -------------------------------------------------------------------------------------------------------
-# Regular expressions that are compiled when they are first used.
-
-
 def lazy_regex(pattern: str, flags: int = 0) -> re.Pattern[str]:
     """Return a regular expression that is compiled on first use.
 
@@ -348,8 +346,8 @@ class _Late:
         return found
 
 
-# --- package docs -----------------------------------------------------------------------------------------------------
-# Finds the documentation of the package, installed or in a checkout.
+# --- documentation of the package -------------------------------------------------------------------------------------
+# Finds its files, installed or in a checkout.
 
 PACKAGE = Path(__file__).parent.parent
 PLACES = (PACKAGE / "docs", PACKAGE.parent.parent / "docs")

@@ -1,4 +1,4 @@
-"""Rows of data from files of any format, with values converted to plain Python."""
+"""Rows of data from files of any format, with values converted to plain Python, and values of untrusted JSON."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def columns(rows: Sequence[Mapping[str, object]]) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
-# --- untrusted json ---------------------------------------------------------------------------------------------------
+# --- untrusted JSON ---------------------------------------------------------------------------------------------------
 # Reads values of untrusted JSON. A value of the wrong type counts as missing; nothing raises.
 
 

@@ -2,7 +2,8 @@
 
 Supported are commas, semicolons, tabs and bars between cells; UTF-8 and UTF-16 with or without a byte order mark, and
 Windows-1252; a first line `sep=;`; a title above the header; rows padded with empty cells; decimal points and commas.
-Rows without any content are skipped. An apostrophe that our own CSV files put before a formula is removed.
+Rows without any content are skipped. An apostrophe that our own CSV files put before a formula is removed: the last
+part makes texts safe in files that people open in a spreadsheet.
 """
 
 from __future__ import annotations
@@ -362,10 +363,10 @@ def _refusal(path: Path, words: str) -> ConfigError:
     return ConfigError(str(path), [Problem(words)])
 
 
-# --- spreadsheet cells ------------------------------------------------------------------------------------------------
+# --- safe cells -------------------------------------------------------------------------------------------------------
 # Makes texts safe in files that people open in a spreadsheet: no text is run as a formula, no cell is too long.
 #
-# Every writer of CSV files and workbooks for people uses this module.
+# Every writer of CSV files and workbooks for people uses these functions.
 
 LONGEST_CELL = 32_767
 """Maximum length of a cell in Excel, in UTF-16 code units; it cuts or refuses more."""

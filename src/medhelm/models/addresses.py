@@ -1,7 +1,8 @@
-"""Addresses of services: checked and normalized, one by one or as the list of a pool of servers.
+"""Addresses of services, checked and normalized, and the egress policy of a command that calls them.
 
-Stricter than URLs in general, so that every parser finds the same host: no user name, no password, no backslash, no
-fragment, and no query except Azure's `api-version`.
+Addresses are given one by one, or as the list of a pool of servers. They are stricter than URLs in general, so that
+every parser finds the same host: no user name, no password, no backslash, no fragment, and no query except Azure's
+`api-version`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A completion counts as received only once it is committed. So nothing is bought twice, whatever ends the process, power
 loss included. Prompts are not stored, only digests: prompts can be rebuilt from the data. Several processes may share
 one file on a local disk (write-ahead log; it does not work across machines on a network file system, see
-`storage.store`). Each row has a checksum, so that a damaged one never becomes another score.
+`storage.store_host`). Each row has a checksum, so that a damaged one never becomes another score.
 """
 
 from __future__ import annotations
@@ -582,7 +582,7 @@ def _store_error(error: sqlite3.Error, path: Path) -> StoreError:
     return store_error(error, path, BUSY_TIMEOUT_S)
 
 
-# --- cache lookup -----------------------------------------------------------------------------------------------------
+# --- lookup -----------------------------------------------------------------------------------------------------------
 # Find the completion of a request in a cache, also if it was bought for an equivalent earlier request.
 
 
@@ -645,7 +645,7 @@ def _scoped(content: bytes, scope: str) -> bytes:
     return hashlib.sha256(json.dumps([content.hex(), scope, ""]).encode()).digest()
 
 
-# --- cache recovery ---------------------------------------------------------------------------------------------------
+# --- recovery ---------------------------------------------------------------------------------------------------------
 # Restores a lost cache, or damaged rows of one, from the records of the store, so that nothing is bought twice.
 
 

@@ -1,4 +1,4 @@
-"""Finding models: from the name of a model to its address, key and settings.
+"""Finding models and juries: from the name of a model to its address, key and settings.
 
 A name is `PROVIDER/NAME` (`openai/gpt-4o`, `azure/DEPLOYMENT`, `baseline/majority`, `replay/FILE.jsonl`), the same with
 an address (`openai/NAME@http://127.0.0.1:8000/v1`), or a name that models.yaml defines. Several identical servers form
@@ -397,7 +397,7 @@ def _with_values(name: str, settings: Sequence[Setting], environment: Mapping[st
 
 
 # --- jury -------------------------------------------------------------------------------------------------------------
-# The jury: names of models, given one by one or in a jury file (`jury_file`).
+# The jury: names of models, given one by one or in a jury file.
 
 _CANNOT_JUDGE = {
     "baseline": "a baseline picks words from the question; it cannot judge.",

@@ -335,7 +335,7 @@ class Client:
     async def _send(
         self, provider: Provider, request: Request, digest: bytes, endpoint: Endpoint, attempts: Attempts
     ) -> ClientResult:
-        """Send a request within the budget and keep its completion. Raises: as `_attempt`."""
+        """Send a request within the budget and keep its completion. Raises: as `attempt`."""
         model = request.model
         async with self._budget.purchase(request, digest) as purchase:
             self._check(model, endpoint, attempts.sent)  # again, after the waits

@@ -1,4 +1,4 @@
-"""The limit on requests in flight to one endpoint, adapted to what the endpoint can handle."""
+"""Limits on requests in flight to one endpoint and on open connections, and messages about silent servers."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ def _open_now() -> int:
         return 16
 
 
-# --- silence ----------------------------------------------------------------------------------------------------------
+# --- silent servers ---------------------------------------------------------------------------------------------------
 # Messages about a server that has not replied to anything for some time.
 
 LONG_REPLY = 1000

@@ -1,8 +1,4 @@
-"""The interface of providers: one method and its hooks, and how reasoning is kept out of completions.
-
-The cache holds what was received. A completion that is handed out, new or from the cache, is the answer alone. So a
-marker that becomes known later (`reasoning_tags`) also applies to completions that were bought before.
-"""
+"""The interface of providers and the record of each, and the separation of reasoning from completions."""
 
 from __future__ import annotations
 
@@ -22,6 +18,10 @@ if TYPE_CHECKING:
 
 
 # --- reasoning --------------------------------------------------------------------------------------------------------
+# The separation of reasoning from the text of a completion.
+#
+# The cache holds what was received. A completion that is returned, new or from the cache, is the answer alone. So a
+# marker that becomes known later (`reasoning_tags`) also applies to completions that were bought before.
 
 LENGTH = "length"
 """Finish reason of a completion that reached its limit."""
@@ -103,7 +103,7 @@ def _is_cut_marker(text: str) -> bool:
     return text == "analysis" or (len(text) > 1 and any(start.startswith(text) for start in _FIRST_TOKENS))
 
 
-# --- provider ---------------------------------------------------------------------------------------------------------
+# --- interface --------------------------------------------------------------------------------------------------------
 # The interface between medhelm and a model: one asynchronous method, and a few optional hooks.
 
 

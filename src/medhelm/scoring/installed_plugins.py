@@ -58,7 +58,7 @@ def _all(group: str) -> Iterable[Plugin]:
     return (plugin for entries in declared(group).values() for plugin in entries)
 
 
-# --- versions of runs -----------------------------------------------------------------------------------------------
+# --- versions of runs -------------------------------------------------------------------------------------------------
 
 
 def versions_in_use(package: str, providers: Collection[str], metrics: Collection[str]) -> dict[str, str]:

@@ -224,7 +224,7 @@ def correct_references(instance: Instance) -> tuple[str, ...]:
     return correct
 
 
-# --- plugin -----------------------------------------------------------------------------------------------------------
+# --- plug-ins ---------------------------------------------------------------------------------------------------------
 # Metrics of installed packages: checked once before anything is scored, and guarded while they score.
 #
 # An error in such a metric is a missing score with a reason, never a wrong number.

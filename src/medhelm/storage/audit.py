@@ -1,9 +1,9 @@
-"""Writes the audit log of a store: `audit.jsonl`, one line for every request, written before it is sent.
+"""The audit log of a store: `audit.jsonl`, one line for every request, written before it is sent.
 
-Every line is chained to the one before it (see `storage.audit`), so that no line can be changed, inserted or
-removed in the middle. Lines removed from the end, and a rewritten log, are detected for certain only by comparison with
-a hash that was saved elsewhere (`medhelm audit verify --head`). The log never holds text of a prompt, completion or
-reference: of what comes from elsewhere, only names are written.
+Every line is chained to the one before it, so that no line can be changed, inserted or removed in the middle. Lines
+removed from the end, and a rewritten log, are detected for certain only by comparison with a hash that was saved
+elsewhere (`medhelm audit verify --head`). The log never holds text of a prompt, completion or reference: of what comes
+from elsewhere, only names are written.
 
 A line is passed to the operating system before its request is sent, so `kill -9` cannot lose it. It is synced to the
 disk within a second, so a power failure can lose the last second. If a line cannot be written, its request is not sent.
@@ -35,7 +35,7 @@ from medhelm.errors import StoreError, StoreFullError
 from medhelm.io.files import DISK_FULL, open_shared
 from medhelm.io.http.hosts import Subject
 
-# --- audit log --------------------------------------------------------------------------------------------------------
+# --- writing ----------------------------------------------------------------------------------------------------------
 
 try:
     import fcntl
@@ -341,7 +341,7 @@ def _command(arguments: Sequence[str]) -> Iterator[str]:
     yield from (one for one in arguments[1:2] if re.fullmatch(r"[a-z-]{2,30}", one) and not one.startswith("-"))
 
 
-# --- audit chain ------------------------------------------------------------------------------------------------------
+# --- chain ------------------------------------------------------------------------------------------------------------
 # The form of an audit log: what an entry is, how entries are chained, and what an interruption can leave.
 #
 # `audit.jsonl` has one JSON object per line, in ASCII. Its first field is the number of the entry; its last one is the

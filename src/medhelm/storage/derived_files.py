@@ -1,4 +1,4 @@
-"""The folder of what is made from the runs of a store, and its files.
+"""Files computed from the runs of a store to save time, such as the index of its runs, and their folder.
 
 A file is a `.npz` with a checksum behind it. It is used only if that is right: damaged files, and those of another
 version, are ignored and written again. Nothing is kept in an encrypted store, nor from files so young that a file
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-# --- folder -----------------------------------------------------------------------------------------------------------
+# --- folder and files -------------------------------------------------------------------------------------------------
 
 FOLDER = "derived"
 """Folder of a store with these files."""

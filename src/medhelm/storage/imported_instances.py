@@ -146,7 +146,7 @@ def _instance(id_: str, cluster: str, group: str, columns: Mapping[str, Any]) ->
     )
 
 
-# --- instances as JSON, in logs of other tools ----------------------------------------------------------------------
+# --- instances as JSON, in logs of other tools ------------------------------------------------------------------------
 
 REFERENCE = JsonForm(Reference, key_map("text correct"))
 

@@ -1,10 +1,4 @@
-"""Deletes instances from the tables of a store, and keeps a statement of each deletion.
-
-STORE/deletions/ID.json says what was deleted, where, when and by which command, with keyed hashes in place of ids and
-without any text; ID.md says the same for people. The hashes also keep the instances out: a later evaluation of data
-that still has them leaves them out. Until a deletion is finished, its file holds the keys of the completions to delete,
-so that the same command continues it.
-"""
+"""Privacy of a store: deletions of instances, their statements, the log of exports, and pseudonyms."""
 
 from __future__ import annotations
 
@@ -27,6 +21,12 @@ from medhelm.storage.json_form import JsonForm, Nested, key_map
 from medhelm.storage.store import Store
 
 # --- deletions --------------------------------------------------------------------------------------------------------
+# Statements of deletions of instances.
+#
+# STORE/deletions/ID.json says what was deleted, where, when and by which command, with keyed hashes in place of ids and
+# without any text; ID.md says the same for people. The hashes also keep the instances out: a later evaluation of data
+# that still has them leaves them out. Until a deletion is finished, its file holds the keys of the completions to
+# delete, so that the same command continues it.
 
 DELETION_FORMAT = 1
 """Version of the statements, under their key `format`."""

@@ -250,7 +250,7 @@ def _entries(about: Any, arrays: Mapping[str, np.ndarray]) -> Entries:
     return found
 
 
-# --- run scores -------------------------------------------------------------------------------------------------------
+# --- reading many runs ------------------------------------------------------------------------------------------------
 # Reads the scores of many runs at once: from kept files, or with one query for runs with the same columns.
 
 TOGETHER = 100

@@ -1,4 +1,4 @@
-"""The store: one folder with all results of a user's evaluations.
+"""The store, one folder with all results of a user's evaluations; its runs put in place, and their `run.json`.
 
 STORE/
 ├── store.json           marks the folder as a store, with the version of its layout, and holds the wrapped key of an
@@ -22,7 +22,7 @@ STORE/
 ├── fresh/               start of fresh runs that have not finished yet (see `storage.unfinished`)
 ├── running/             status of evaluations in progress (see `storage.live_status`)
 └── locks/               one file per benchmark and model, so that two processes do not send the same requests; and
-                         one for each process that sends requests, with its machine (see `storage.store`)
+                         one for each process that sends requests, with its machine (see `storage.store_host`)
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ def _request_usage(sums: Sequence[int]) -> RequestUsage:
     return RequestUsage(requests=requests, unmetered=unmetered, usage=usage, batched=batched)
 
 
-# --- tokens of single requests --------------------------------------------------------------------------------
+# --- tokens of single requests ----------------------------------------------------------------------------------------
 
 
 class SentRequest(NamedTuple):

@@ -1,8 +1,4 @@
-"""Stores batch jobs submitted to providers: one small file per batch.
-
-The file is written before its batch is submitted, and kept as long as the provider may hold data of it. If the process
-dies, the next one reads there what to collect and what to delete. It holds digests of requests, but no text.
-"""
+"""Unfinished work of a store: batches submitted to providers, and fresh runs that were interrupted."""
 
 from __future__ import annotations
 
@@ -26,6 +22,10 @@ from medhelm.storage.json_form import TUPLE, JsonForm, key_map
 from medhelm.storage.store import NAME, Store, file_name, read_run
 
 # --- batches ----------------------------------------------------------------------------------------------------------
+# Batches submitted to providers: one small file per batch.
+#
+# The file is written before its batch is submitted, and kept as long as the provider may hold data of it. If the
+# process dies, the next one reads there what to collect and what to delete. It holds digests of requests, but no text.
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _BATCH_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")

@@ -1,4 +1,4 @@
-"""Readers of column formats: Parquet, Arrow streams, and Arrow files with an index (Feather)."""
+"""Readers of column formats (Parquet, Arrow streams, Feather) and of CSV, and the sections of dictated reports."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _append_utc_offset(value: object) -> object:
             return value
 
 
-# --- csv tables -------------------------------------------------------------------------------------------------------
+# --- CSV --------------------------------------------------------------------------------------------------------------
 # Reads CSV files: finds encoding, delimiter and header where the definition does not name them.
 
 

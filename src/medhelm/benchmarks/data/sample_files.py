@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
 
 
-# --- files ------------------------------------------------------------------------------------------------------------
+# --- files of a definition --------------------------------------------------------------------------------------------
 
 FILE = "file"
 """Column of rows for a folder of different files: the relative path of the file of a row."""

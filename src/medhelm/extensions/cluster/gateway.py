@@ -1,4 +1,7 @@
-"""The gateway: one process that owns the cache, keys, budget and egress policy for others, and the others' side."""
+"""The workers' side of a gateway: its address, tokens, and the client whose models it calls.
+
+A gateway is one process that owns the cache, keys, budget and egress policy for others.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,7 @@ from medhelm.models.provider import Provider
 from medhelm.models.providers import answers_in_process
 from medhelm.storage.store import MODEL
 
-# --- address ----------------------------------------------------------------------------------------------------------
+# --- address and tokens -----------------------------------------------------------------------------------------------
 # The address and the token of a gateway, from the environment, and files with tokens.
 
 TOKEN, TOKEN_FILE = "MEDHELM_GATEWAY_TOKEN", "MEDHELM_GATEWAY_TOKEN_FILE"
@@ -243,7 +246,7 @@ def new_token_file(file: Path) -> None:
 
 
 # --- worker -----------------------------------------------------------------------------------------------------------
-# The worker's side of a gateway: a client whose models are called by another process.
+# A client whose models are called by another process.
 #
 # A worker needs neither keys nor a cache, and contacts the gateway alone. Models are the gateway's own, with its
 # addresses and prices, so that digests, runs and costs are those of a run without a gateway. A connection that breaks
@@ -313,7 +316,7 @@ class GatewayClient(Client):
         *,
         note: Callable[[str], object] | None = None,
     ) -> None:
-        """`known`: what the gateway has bought before (`wire.KNOWN_PATH`)."""
+        """`known`: what the gateway has bought before (`KNOWN_PATH`)."""
         super().__init__(cache=None, budget=budget, note=note)
         self.address = address
         self._link = link

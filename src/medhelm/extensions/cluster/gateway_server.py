@@ -36,8 +36,6 @@ from medhelm.models.client import Client, ClientResult
 from medhelm.models.provider import Provider
 from medhelm.storage.store import MODEL
 
-# --- server -----------------------------------------------------------------------------------------------------------
-
 STOP_S = 25.0
 """Seconds that requests in flight may still take when the gateway ends; Slurm and systemd allow 30 and more."""
 
@@ -423,8 +421,8 @@ async def serve(gateway: Gateway, listening: socket, tls: ssl.SSLContext | None,
         await runner.cleanup()
 
 
-# --- openai api -------------------------------------------------------------------------------------------------------
-# OpenAI's chat API, through which other tools use a gateway: Inspect, lm-eval, a notebook with OpenAI's client.
+# --- OpenAI's chat API ------------------------------------------------------------------------------------------------
+# Other tools use a gateway through it: Inspect, lm-eval, a notebook with OpenAI's client.
 #
 # Form: OpenAI's API reference of chat completions. A parameter that would change the completion and cannot be passed on
 # is refused, never ignored. A request that was bought before gets the same completion again; another `seed` asks for

@@ -703,7 +703,7 @@ def _health_check(address: str, environment: Mapping[str, str]) -> str | None:
     return None if done.returncode == 0 else done.stderr.strip()
 
 
-# --- scores -----------------------------------------------------------------------------------------------------------
+# --- evaluations ------------------------------------------------------------------------------------------------------
 # Evaluations on a Ray cluster: its actors compute models within this process, and neural metrics.
 
 FUNCTION = "extensions.cluster.ray:scores_of"
@@ -738,7 +738,7 @@ def join_for(
     """Join the cluster of `options` for what it computes of an evaluation; None if that is nothing.
 
     `resources` leaves the cluster when it is closed, and shows messages.
-    Raises: MissingError, UserError as `connection.join`; nothing was sent.
+    Raises: MissingError, UserError as `join`; nothing was sent.
     """
     use = cluster_use(models, datasets, own_data=own_data)
     if not use.what:

@@ -365,8 +365,7 @@ def _changes(own: Sequence[StoredShard]) -> dict[str, Any]:
     }
 
 
-# --- merge command ----------------------------------------------------------------------------------------------------
-# `medhelm merge`: complete runs from their shards.
+# --- medhelm merge ----------------------------------------------------------------------------------------------------
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""`medhelm import` and `medhelm export helm` and `store`."""
+"""`medhelm import`, `medhelm export helm` and `medhelm export store`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from medhelm.results.options import BoardOptions, RunFilter
 
 
-# --- export commands --------------------------------------------------------------------------------------------------
+# --- medhelm export ---------------------------------------------------------------------------------------------------
 
 
 @click.command("helm")
@@ -97,8 +97,7 @@ def store(shared: Shared, url: str, wanted: RunFilter, allow_hosts: tuple[str, .
     return 0
 
 
-# --- import commands --------------------------------------------------------------------------------------------------
-# `medhelm import ...`.
+# --- medhelm import ---------------------------------------------------------------------------------------------------
 
 _rescore_option = click.option(
     "--rescore", "again", is_flag=True, help="Also compute the corrected scores, as `medhelm rescore` does."

@@ -58,7 +58,7 @@ from medhelm.storage.run_scores import keep_scores
 from medhelm.storage.runs import RECORD_COLUMNS, load_runs, parts_column, score_column
 from medhelm.storage.store import Store, file_name, new_run, write_run
 
-# --- fields -----------------------------------------------------------------------------------------------------------
+# --- values in files --------------------------------------------------------------------------------------------------
 
 LARGEST_FILE = 2**31
 """Maximum size, in bytes, of a JSON document that is loaded as a whole."""
@@ -161,7 +161,7 @@ def short_text(value: object) -> str:
     return shown if len(shown) <= _LONGEST_VALUE else ""
 
 
-# --- importer ---------------------------------------------------------------------------------------------------------
+# --- importing --------------------------------------------------------------------------------------------------------
 # Import runs of other harnesses into the store. Several runs can form one run here.
 #
 # All data of a run is in memory, so its tables are written column by column. Only scores under the published rule are

@@ -47,7 +47,7 @@ from medhelm.storage.store import NAME, Store, create, open_store
 # The services behind addresses of object stores: where they are, how requests are signed, how objects are listed.
 #
 # S3 and Google Cloud Storage list and create objects in the same way; Azure does it with other names. Requests are
-# described here and sent by `store`.
+# described here and sent by `ObjectStore`.
 
 VARIABLES: Mapping[str, tuple[str, ...]] = {
     "s3": ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_ENDPOINT_URL"),
@@ -284,12 +284,12 @@ def _base64(content: bytes) -> str:
     return urlsafe_b64encode(content).rstrip(b"=").decode()
 
 
-# --- store ------------------------------------------------------------------------------------------------------------
+# --- folder -----------------------------------------------------------------------------------------------------------
 # A folder in an object store (S3, Google Cloud Storage, Azure): list, read, and create; objects never change.
 #
 # Requests go through `HttpClient`, as all others do: the egress policy admits every host and address, redirects are
-# refused, and each request is in the audit log. Credentials come from the variables in `services.VARIABLES` only, never
-# from the metadata service of the machine.
+# refused, and each request is in the audit log. Credentials come from the variables in `VARIABLES` only, never from the
+# metadata service of the machine.
 
 REPLY_S, BYTES_PER_S = 30.0, 50_000
 """Seconds to wait for a reply, and the slowest transfer of an object: both limit the time for one request."""
@@ -469,7 +469,7 @@ def _digest(file: IO[bytes]) -> str:
     return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # typeshed asks for more than IO
 
 
-# --- remote store -----------------------------------------------------------------------------------------------------
+# --- publishing -------------------------------------------------------------------------------------------------------
 # Publish runs and releases to an object store, and read them there through a copy on this machine.
 #
 # The layout is that of a store. Objects are created and never changed. A run is published when its `run.json` is there,
@@ -605,7 +605,7 @@ def _missing_consent(runs: Sequence[Run], definitions: Sequence[Benchmark], host
     )
 
 
-# --- reading ----------------------------------------------------------------------------------------------------------
+# --- copies -----------------------------------------------------------------------------------------------------------
 
 
 def copies_folder(environment: Mapping[str, str]) -> Path:

@@ -278,7 +278,7 @@ def _text_before_stop(network: LoadedNetwork, row: GenerationState) -> str | Non
     return text[: min(places)] if places else None
 
 
-# --- kv cache ---------------------------------------------------------------------------------------------------------
+# --- keys and values --------------------------------------------------------------------------------------------------
 # A cache of keys and values with preallocated space.
 #
 # The cache of transformers appends each new token by copying all earlier ones, at every step and in every layer. For

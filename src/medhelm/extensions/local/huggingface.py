@@ -1,6 +1,6 @@
 """Hugging Face models in this process: `hf/ORG/NAME` from the local cache, `hf/./folder` from a folder.
 
-Nothing is sent or downloaded. Requests are processed in batches (`local.engine`), at temperature 0 with the most likely
+Nothing is sent or downloaded. Requests are processed in batches (`Engine`), at temperature 0 with the most likely
 token. Of the model's own decoding settings only the end tokens are used, so that temperature and limits are the
 benchmark's. JSON schemas are ignored: judges are read from plain text.
 """

@@ -1,4 +1,4 @@
-"""Load a model from its files: weights on a device, tokenizer, chat template."""
+"""Find the files of a model on this machine, and load them: weights on a device, tokenizer, chat template."""
 
 from __future__ import annotations
 

@@ -476,7 +476,7 @@ def advice_on(log: str) -> str:
     return next((advice for pattern, advice in _ADVICE.items() if re.search(pattern, log, flags)), "")
 
 
-# --- gpus -------------------------------------------------------------------------------------------------------------
+# --- GPUs -------------------------------------------------------------------------------------------------------------
 # The GPUs of this machine, and their distribution among servers.
 
 _DRIVER = Path("/proc/driver/nvidia/gpus")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from medhelm.extensions.paper.write import WrittenReport
 
 
-# --- report command ---------------------------------------------------------------------------------------------------
+# --- medhelm report ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,8 +135,7 @@ def _print_report(made: WrittenReport, *, as_json: bool) -> None:
         click.echo(f"{plural(len(made.remarks), 'warning')}: see {made.folder / 'README.md'}", err=True)
 
 
-# --- command ----------------------------------------------------------------------------------------------------------
-# `medhelm filter-references`.
+# --- medhelm filter-references ----------------------------------------------------------------------------------------
 
 
 @click.command("filter-references")

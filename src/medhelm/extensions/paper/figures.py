@@ -1,4 +1,4 @@
-"""The figures of a report: which there are, what each is made from, and how those of the paper alone are drawn."""
+"""The figures of a report: their inputs, and the drawing of those that no other part of medhelm has."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from medhelm.extensions.paper.contents import ModelCost
 
 
-# --- cells ------------------------------------------------------------------------------------------------------------
-# Tables of colored cells, each with its value or sign: models by benchmarks, and models by models.
+# --- tables of colored cells ------------------------------------------------------------------------------------------
+# Each cell has its value or sign: models by benchmarks, and models by models.
 #
 # A table with more columns than a page has room for continues below itself.
 
@@ -275,7 +275,7 @@ def _legend(kinds: Sequence[tuple[ColoredCell, str]], top: float, width: float) 
     return Markup("").join(parts), y + ROW + 8
 
 
-# --- figures ----------------------------------------------------------------------------------------------------------
+# --- each figure ------------------------------------------------------------------------------------------------------
 
 SCALED = "Scores from 0 (worst) to 1 (best); –: no score."
 

@@ -87,7 +87,7 @@ if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import Leaderboard
 
 
-# --- gather -----------------------------------------------------------------------------------------------------------
+# --- inputs -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +243,7 @@ def _flagged_scores(counted: Counted, board: Leaderboard) -> list[FlaggedScores]
     return found
 
 
-# --- costs ------------------------------------------------------------------------------------------------------------
+# --- costs and dates --------------------------------------------------------------------------------------------------
 
 Counted = Mapping[tuple[str, str], Run]
 """Model and benchmark -> the run that the leaderboard counts."""
@@ -325,9 +325,6 @@ def published_costs(suite: str | Suite = "paper35") -> list[ModelCost]:
     return rows
 
 
-# --- dates ------------------------------------------------------------------------------------------------------------
-
-
 def _run_dates(runs: Iterable[Run]) -> list[str]:
     """Return the first and last day of some runs in words; nothing without runs."""
     times = [run.started for run in runs]
@@ -340,8 +337,8 @@ def _published_date() -> str:
     return f"published results of {source['date']} (revision {source['revision']})"
 
 
-# --- write ------------------------------------------------------------------------------------------------------------
-# Write a report as a folder of files.
+# --- folder of a report -----------------------------------------------------------------------------------------------
+# Write a report as files.
 
 FORMATS = (*TABLE_FORMATS, *PICTURES)
 """Formats of tables and figures."""
@@ -479,8 +476,8 @@ def _facts(request: ReportRequest, contents: ReportContents, found: ReportInputs
     }
 
 
-# --- compose ----------------------------------------------------------------------------------------------------------
-# Make the tables and figures of a report, with reasons for those that cannot be made.
+# --- tables and figures -----------------------------------------------------------------------------------------------
+# Make those that are wanted, with reasons for those that cannot be made.
 
 T = TypeVar("T")
 
@@ -581,8 +578,8 @@ def taxonomy_titles() -> dict[str, str]:
     return {category.id: category.title for category in categories} | below
 
 
-# --- index ------------------------------------------------------------------------------------------------------------
-# First page of a report, as Markdown and as one self-contained HTML file.
+# --- first page -------------------------------------------------------------------------------------------------------
+# The first page of a report, as Markdown and as one self-contained HTML file.
 #
 # All text, names of models above all, is untrusted: it is escaped, and pictures are embedded as images, in which no
 # script can run.
@@ -614,9 +611,6 @@ class ReportIndex:
     """Missing table or figure -> the reason."""
 
 
-# --- findings ---------------------------------------------------------------------------------------------------------
-
-
 def findings(board: Leaderboard) -> list[str]:
     """Return the verdict, then the significant differences."""
     return [*board.verdict, *differences(board)]
@@ -645,7 +639,7 @@ def _difference_sentence(pair: ModelPair) -> str:
     return f"{first} is better than {second}: macro averages differ by {estimate_text(found)}, adjusted p {p}."
 
 
-# --- the lists that both formats show ---------------------------------------------------------------------------------
+# --- Markdown and HTML ------------------------------------------------------------------------------------------------
 
 Lists = list[tuple[str, Sequence[str]]]
 """Headings and sentences."""
@@ -661,9 +655,6 @@ def _lists(page: ReportIndex) -> tuple[Lists, Lists]:
         ("Methods", [f"{name}: {text}" for name, text in page.facts.items()]),
     ]
     return [one for one in above if one[1]], [one for one in below if one[1]]
-
-
-# --- Markdown ---------------------------------------------------------------------------------------------------------
 
 
 def to_markdown(page: ReportIndex) -> str:
@@ -694,9 +685,6 @@ def _figure_in_markdown(figure: PaperFigure, pictures: Mapping[str, bytes]) -> s
         lines.append(f"![{escape_markdown(figure.words)}](figures/{figure.key}.{shown})\n")
     links = [f"[{kind}](figures/{figure.key}.{kind})" for kind in pictures]
     return "\n".join([*lines, f"As {', '.join(links)}.\n" if links else ""])
-
-
-# --- HTML -------------------------------------------------------------------------------------------------------------
 
 
 def to_html(page: ReportIndex) -> str:

@@ -235,9 +235,6 @@ def _disk_errors(place: Path) -> Iterator[None]:
         ) from error
 
 
-# --- store.json -------------------------------------------------------------------------------------------------------
-
-
 def _read_section(folder: Path) -> dict[str, Any] | None:
     """Return the section of a store; None if it is not encrypted. Raises: StoreError if `store.json` is damaged."""
     manifest = folder / "store.json"

@@ -41,8 +41,8 @@ from medhelm.results.leaderboard_view import EMPTY, board_fields
 from medhelm.results.releases import CASE_FIELDS, RELEASE_FIELDS
 from medhelm.storage.live_status import EvaluationStatus
 
-# --- document ---------------------------------------------------------------------------------------------------------
-# The OpenAPI document, made from the tables of routes, operations and schemas.
+# --- OpenAPI document -------------------------------------------------------------------------------------------------
+# It is made from the tables of routes, operations and schemas.
 
 ERRORS: Mapping[int, str] = {
     400: "A parameter is not valid.",
@@ -129,7 +129,7 @@ def _json(schema: Schema) -> dict[str, Any]:
 
 
 # --- operations -------------------------------------------------------------------------------------------------------
-# Parameters and results of each path of the JSON interface: the other half of `routes.ROUTES`.
+# Parameters and results of each path of the JSON interface: the other half of `page.ROUTES`.
 
 Schema = Mapping[str, Any]
 """A JSON Schema."""
@@ -162,7 +162,7 @@ class Operation:
     summary: str
     """Its result, in one line."""
     returns: str
-    """Name of the schema of its result, in `schemas.SCHEMAS`."""
+    """Name of the schema of its result, in `SCHEMAS`."""
     parameters: Sequence[Parameter] = ()
     """Parameters of the query; those of the path are required texts."""
 
@@ -319,7 +319,6 @@ BENCHMARK = record(
     leaderboard={**nullable(ref("Leaderboard")), "description": "the models on it; null if none was run"},
 )
 
-# --- cases ------------------------------------------------------------------------------------------------------------
 
 MEASURED = fields_schema(CONDITIONS)["properties"]
 
@@ -342,8 +341,6 @@ def _case() -> JsonSchema:
     return record(**{**MEASURED, **whole["properties"], **changes})
 
 
-# --- releases ---------------------------------------------------------------------------------------------------------
-
 NAMES_BY_SIDE = {"type": "array", "items": list_of(STRING), "minItems": 2, "maxItems": 2}
 
 
@@ -352,8 +349,6 @@ def _release_comparison() -> JsonSchema:
     diff = {**schema_of(LeaderboardDiff)["properties"], "models": NAMES_BY_SIDE, "benchmarks": NAMES_BY_SIDE}
     return record(**diff, same=BOOLEAN, cases=list_of(fields_schema(CASE_FIELDS)), only=only)
 
-
-# --- evaluations in progress ------------------------------------------------------------------------------------------
 
 EVALUATION = record(
     **{

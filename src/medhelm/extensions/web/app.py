@@ -99,8 +99,8 @@ def render(site: Site, request: PageRequest, page: Page) -> str:
     return environment().get_template(page.template).render({**values, **page.values})
 
 
-# --- app --------------------------------------------------------------------------------------------------------------
-# The web application: pages for browsers that have a session, a login page for all others.
+# --- application ------------------------------------------------------------------------------------------------------
+# Pages for browsers that have a session, a login page for all others.
 
 MOST_FORM_BYTES = 10_000
 """Most bytes of the login form."""

@@ -1,4 +1,4 @@
-"""Charts of one benchmark: models compared, distribution of scores, failures by reason, subgroups."""
+"""Charts of one benchmark: models, distribution of scores, failures, subgroups; and small pictures in table cells."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from medhelm.results.formats.tables import HasInterval, Value, decimal, estimate
 from medhelm.results.leaderboard_view import shown_name
 from medhelm.results.runs.cells import ScoreDetails, score_details
 
-# --- benchmark page ---------------------------------------------------------------------------------------------------
+# --- charts of the page -----------------------------------------------------------------------------------------------
 
 MOST_DISTRIBUTIONS = 60
 """Most models in the charts of single scores, best first; the leaderboard has all."""
@@ -119,7 +119,7 @@ def _means(details: Mapping[str, ScoreDetails]) -> list[SubgroupMean]:
     return means
 
 
-# --- benchmark scores -------------------------------------------------------------------------------------------------
+# --- models and subgroups ---------------------------------------------------------------------------------------------
 # Models on one benchmark, and subgroups of its instances: means with 95% intervals.
 
 HEADERS = ("model", "kind", "score", "low", "high", "n", "n_failed")
@@ -548,7 +548,7 @@ def _draw(counts: Sequence[FailureCount], is_by_reason: bool, width: int) -> Dra
     return layout.height, [axis, row_texts(words, layout), group("other", bars)]
 
 
-# --- marks ------------------------------------------------------------------------------------------------------------
+# --- pictures in table cells ------------------------------------------------------------------------------------------
 # Small pictures in table cells: an interval, the ranks a model can have, a share.
 #
 # The number is in the cell beside it, so that screen readers skip the picture.

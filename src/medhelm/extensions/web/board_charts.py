@@ -1,7 +1,4 @@
-"""Tables whose cells are shaded in steps: models by benchmarks, and every two models head to head.
-
-The number is in each cell, so that color is never alone. `charts.css` has the colors of the steps.
-"""
+"""Charts of a leaderboard: shaded tables, the paired differences of two models, and charts as files."""
 
 from __future__ import annotations
 
@@ -33,7 +30,10 @@ from medhelm.results.formats.tables import (
 )
 from medhelm.results.leaderboard_view import SEPARATED, head_to_head_list, head_to_head_note, shown_name
 
-# --- heat map ---------------------------------------------------------------------------------------------------------
+# --- shaded tables ----------------------------------------------------------------------------------------------------
+# Tables whose cells are shaded in steps: models by benchmarks, and every two models head to head.
+#
+# The number is in each cell, so that color is never alone. `charts.css` has the colors of the steps.
 
 SCORE_EDGES = (0.15, 0.3, 0.45, 0.6, 0.75, 0.9)
 """Ends of the seven steps of scores, on the scale from 0 (worst) to 1 (best)."""

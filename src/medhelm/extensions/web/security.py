@@ -1,4 +1,4 @@
-"""Protection of the server: a token, checks of where a request comes from, and headers of every response.
+"""Protection of the server: a token, checks of the origin of requests, headers of every response, and static files.
 
 The address printed at the start carries the token in its fragment, which browsers do not send: it stays out of logs and
 of the `Referer` header. A script on the login page sends it once by POST and gets a session cookie, which other sites

@@ -324,10 +324,10 @@ def _spellings(character: str) -> list[str]:
     return [*map(re.escape, spelled), f"&#0*{code};", f"&#x0*{code:x};"]
 
 
-# --- client -----------------------------------------------------------------------------------------------------------
+# --- requests ---------------------------------------------------------------------------------------------------------
 # HTTP client for JSON. It asks the egress policy about every host and its addresses, and writes an audit log.
 #
-# All network traffic goes through this module. It does not read proxies, credentials or cookies from the environment
+# All requests to services go through this client. It does not read proxies, credentials or cookies from the environment
 # and does not follow redirects, so only the host of the requested address, or its proxy, is contacted. Failures raise
 # `ProviderError`.
 

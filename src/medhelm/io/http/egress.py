@@ -341,7 +341,7 @@ def _addresses_of(host: str) -> list[str]:
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
-# --- connections --------------------------------------------------------------------------------------------------
+# --- connections ------------------------------------------------------------------------------------------------------
 
 
 def way_of(policy: EgressPolicy, address: URL) -> dict[str, Any]:

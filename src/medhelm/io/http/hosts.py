@@ -1,4 +1,4 @@
-"""Hosts in addresses: which of them are this machine, or within a private network."""
+"""Hosts in addresses, on this machine, inside or outside a private network; and the audit of requests to them."""
 
 from __future__ import annotations
 

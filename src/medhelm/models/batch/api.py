@@ -83,7 +83,7 @@ def read_results(file: IO[bytes], service: BatchService, name: str) -> Iterator[
             yield result
 
 
-# --- http service -----------------------------------------------------------------------------------------------------
+# --- HTTP service -----------------------------------------------------------------------------------------------------
 # Shared parts of both batch APIs: HTTP with the model's own key, and its errors.
 
 TRANSFER_TIMEOUT_S = 3600.0
@@ -323,7 +323,7 @@ class RequestFile:
     service: BatchService
     """Encodes the requests."""
     file: IO[bytes]
-    """An empty file; what is submitted, once `close_batch` was called."""
+    """An empty file; what is submitted, once `finish` was called."""
     max_requests: int
     """Most requests, if lower than the service's own limit."""
     name: str = field(default_factory=lambda: f"medhelm-{token_hex(10)}")

@@ -1,4 +1,4 @@
-"""AWS Bedrock's Converse operation: one request format for the models of many vendors.
+"""AWS Bedrock's Converse operation, one request format for the models of many vendors, and AWS's signature.
 
 Fields, stop reasons and errors follow the service's own definition (bedrock-runtime, 2023-09-30, in botocore 1.44.5);
 counts of cached tokens follow AWS's guide to prompt caching.
@@ -281,7 +281,7 @@ SERVICE = Service(
 )
 
 
-# --- aws signature ----------------------------------------------------------------------------------------------------
+# --- AWS signature ----------------------------------------------------------------------------------------------------
 # AWS Signature Version 4: sign a request with a secret that is not sent.
 #
 # Source: "Create a signed AWS API request" in AWS's Identity and Access Management User Guide.

@@ -1,8 +1,9 @@
-"""The meaning of an error response: a refusal, an unsupported parameter, a wrong key, a limit, or a passing problem.
+"""Replies of services: the meaning of errors, texts made safe, counts and completions, and truncated prompts.
 
-Codes and phrases come from the services' own references: OpenAI's and Azure's error codes, Anthropic's list of errors,
-the Gemini API's troubleshooting guide, google.rpc's reasons, and the errors of Bedrock's Converse operation. Errors of
-one service are in its `Service` record; those that many servers and gateways use are here.
+An error means a refusal, an unsupported parameter, a wrong key, a limit, or a passing problem. Codes and phrases come
+from the services' own references: OpenAI's and Azure's error codes, Anthropic's list of errors, the Gemini API's
+troubleshooting guide, google.rpc's reasons, and the errors of Bedrock's Converse operation. Errors of one service are
+in its `Service` record; those that many servers and gateways use are here.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from medhelm.io.http.client import without_keys
 from medhelm.io.plugins import lazy_regex
 from medhelm.models.provider import LENGTH, OptionalParameter, Service, used_up_by_reasoning, with_hidden_share
 
-# --- classify ---------------------------------------------------------------------------------------------------------
+# --- meaning of errors ------------------------------------------------------------------------------------------------
 
 COMMON_CODES: Mapping[str, FailureCode] = {
     "content_filter": FailureCode.REFUSAL,
@@ -316,12 +317,12 @@ def _message(response: ErrorResponse, model: Model, advice: str = "") -> str:
     return f"{model.name}: the server answered {response.status}{said} {advice}".rstrip()
 
 
-# --- parse ------------------------------------------------------------------------------------------------------------
+# --- parsing errors ---------------------------------------------------------------------------------------------------
 # Parsing error responses, in any format, into one form.
 #
 # Handles JSON of every service in use, JSON and Python literals inside texts, plain text and a proxy's web page.
 # Gateways wrap the error of the server behind them, sometimes twice: the innermost message is the one that says what is
-# wrong. What an error means is decided in `classify`.
+# wrong. `classify_error` decides what an error means.
 
 _SCHEMA_STATUSES = {400, 404, 415, 422, 500, 501}
 _SCHEMA_CODES = {"json_validate_failed", "invalid_json_schema"}
@@ -578,7 +579,7 @@ def _error_status(value: object) -> int:
     return number if isinstance(number, int) and 400 <= number < 600 else 0
 
 
-# --- redact -----------------------------------------------------------------------------------------------------------
+# --- safe texts -------------------------------------------------------------------------------------------------------
 # Text of servers and people, made safe to store and to show: no keys, no control characters.
 
 SHOWN_CHARACTERS = 300

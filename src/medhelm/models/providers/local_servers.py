@@ -17,7 +17,7 @@ from medhelm.models.providers.errors import count, fewest_tokens, mapping, names
 from medhelm.models.providers.hosted import HttpProvider
 from medhelm.models.providers.openai import ChatCompletions, open_chat_completions
 
-# --- ollama -----------------------------------------------------------------------------------------------------------
+# --- Ollama and llama.cpp ---------------------------------------------------------------------------------------------
 
 
 class Ollama(HttpProvider):
@@ -61,9 +61,6 @@ OLLAMA: Service = Service(
 )
 
 
-# --- llamacpp ---------------------------------------------------------------------------------------------------------
-# llama.cpp's server: its OpenAI-compatible API on this machine.
-
 LLAMACPP: Service = Service(
     name="llamacpp",
     title="llama.cpp",
@@ -74,7 +71,7 @@ LLAMACPP: Service = Service(
 )
 
 
-# --- local servers ----------------------------------------------------------------------------------------------------
+# --- checks of running servers ----------------------------------------------------------------------------------------
 # Check running servers of Ollama and llama.cpp, and advise on their problems.
 #
 # Facts are from Ollama's API reference and its page on context length (docs.ollama.com: /api/version, /api/tags,

@@ -92,7 +92,7 @@ def _refines(no: Statement, other: Statement, options: PreparedOptions) -> bool:
 # --- statements -------------------------------------------------------------------------------------------------------
 # Find what a completion states about the options of a question.
 #
-# A sentence is read as a string of roles, one character for each word (`choice_words`): "The answer is not B" is
+# A sentence is read as a string of roles, one character for each word (see `options`): "The answer is not B" is
 # "uainM". What is denied, compared or supposed is removed from it; patterns find the statements in the rest.
 
 WEAK, STATED, ANSWERED, CONCLUDED = 1, 2, 3, 4

@@ -473,7 +473,7 @@ def _bare(entry: str) -> str:
     return label if any(sign.isalnum() or ord(sign) >= _PRIVATE for sign in label) else ""
 
 
-# --- label json -------------------------------------------------------------------------------------------------------
+# --- JSON -------------------------------------------------------------------------------------------------------------
 # Read labels from JSON: a list of texts or of objects, an object with yes or no for each label, or a named list.
 
 _BEGINS_JSON = lazy_regex(r"[\[{]\s*[\"{\[]|\[\]|\{\}")

@@ -36,7 +36,7 @@ class ErrorJudgment(NamedTuple):
 _UNREAD = ErrorJudgment(None)
 _FINE_JUDGMENT = ErrorJudgment(False)
 
-# --- the text -----------------------------------------------------------------------------------------------------
+# --- the text ---------------------------------------------------------------------------------------------------------
 
 _FIELD = lazy_regex(r"[,{\[]\s*[\"']([A-Za-z][\w -]{0,40})[\"']\s?:")
 _TAG_FIELD = lazy_regex(r"<(\w{0,20}(?:error|flag|sentence|line|correct)\w{0,20})>([^<>]{0,500})</\1>", re.IGNORECASE)
@@ -60,7 +60,7 @@ _NEW_TEXT = lazy_regex(
     re.IGNORECASE | re.MULTILINE,
 )
 
-# --- the beginning, or after "Answer:" ----------------------------------------------------------------------------
+# --- the beginning, or after "Answer:" --------------------------------------------------------------------------------
 
 _CUE = lazy_regex(
     r"(?:(?:^|(?<=[.!?])\ |(?<=[:=]\ )|(?<=[:=]))(?:(?:so|thus|therefore|hence|and|sure|certainly)[,!:]?\ )?"
@@ -128,7 +128,7 @@ _CORRECTION = lazy_regex(
 )
 _BEGINS_LINE = lazy_regex(rf"^{_NUMBER}(?P<dot>\.?)(?:[:)\s]|$)", re.IGNORECASE | re.MULTILINE)
 
-# --- fields -------------------------------------------------------------------------------------------------------
+# --- fields -----------------------------------------------------------------------------------------------------------
 
 _FLAG_FIELD = lazy_regex(
     r"(?:^|:\s|[,;]\s)\W{0,3}(?:(?P<fine>(?:is\s|text\s|note\s)*correct)|(?:error\s)?flag"
@@ -151,7 +151,7 @@ _ID_FIELD = lazy_regex(
 )
 _YES = ("true", "yes", "1")
 
-# --- statements ---------------------------------------------------------------------------------------------------
+# --- statements -------------------------------------------------------------------------------------------------------
 
 _CLAUSE = lazy_regex(
     r"(?<=[.!?;])(?<!^\d\.)(?<!^\d\d\.)\s+|\n|,\s(?=\d{1,3}\sis\b|(?:so|thus|therefore|hence)\b)|,?\s+(?=(?:but|however|although|though|while|whereas|yet)\b)"

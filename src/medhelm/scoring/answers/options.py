@@ -1,6 +1,6 @@
 """Find where a completion names the options of a question.
 
-`find_tokens` turns a text into tokens with roles (`choice_words`). An option is named by its label, its text, or both:
+`find_tokens` turns a text into tokens with roles. An option is named by its label, its text, or both:
 "B", "Aspirin", "B. Aspirin" and "Aspirin (B)" are one token. A letter that may be a word or a name is none: "A
 patient", "hepatitis B", "B cells", "E. coli".
 """

@@ -1,4 +1,4 @@
-"""F1 of sets of labels, and balanced accuracy of classes of unequal size.
+"""F1 of sets of labels, balanced accuracy of classes, ICD-10 codes, and numbers within limits.
 
 A set of labels is read from a text: its entries are separated by commas, semicolons or line breaks. The published rule
 removes white space around an entry. The corrected rule ignores case, and reads lists as models write them
@@ -186,7 +186,7 @@ BALANCED_ACCURACY = Metric(
 )
 
 
-# --- icd codes --------------------------------------------------------------------------------------------------------
+# --- ICD codes --------------------------------------------------------------------------------------------------------
 # Precision, recall and F1 of the ICD-10 codes (ICD-10-CM and ICD-10-PCS) that a completion assigns to a note.
 #
 # Published rule. A code is a capital letter, one to three digits and optionally a period and one to four digits, as a
@@ -303,7 +303,7 @@ ICD_MICRO_F1 = _metric(
 )
 
 
-# --- numeric ----------------------------------------------------------------------------------------------------------
+# --- numbers ----------------------------------------------------------------------------------------------------------
 # Numbers within limits from the data: 1 if the number in a completion is within them, else 0.
 #
 # The limits, both included, come from metadata columns of the benchmark. Their names may be in any case, with spaces or

@@ -1,4 +1,4 @@
-"""Write runs as HELM run folders: the five files that `helm-summarize` reads.
+"""Export runs as HELM run folders, with the schema and models that `helm-summarize` needs.
 
 Null fields are omitted, nan is never written, lists are indented by two. Files are written instance by instance, so
 that memory does not grow with the size of a run.
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     import duckdb
 
 
-# --- writer -----------------------------------------------------------------------------------------------------------
+# --- run folders ------------------------------------------------------------------------------------------------------
 
 DECIMALS = 12
 """Decimals of a run's scores: HELM compares them exactly, so rounding errors of sums would decide comparisons."""
@@ -231,7 +231,7 @@ def _annotator_models(helm_run: HelmRun) -> dict[str, dict[str, str]]:
     return {short: {"model_name": name, "model_deployment": name} for short, name in plain.items()}
 
 
-# --- one instance -----------------------------------------------------------------------------------------------------
+# --- instances --------------------------------------------------------------------------------------------------------
 
 
 def _request_state(helm_run: HelmRun, case: HelmCase, adapter: Mapping[str, Any], *, lettered: bool) -> dict[str, Any]:
@@ -559,7 +559,7 @@ def _matcher(name: str) -> dict[str, str]:
     return {"name": name, "split": "${main_split}"}
 
 
-# --- export -----------------------------------------------------------------------------------------------------------
+# --- exporting --------------------------------------------------------------------------------------------------------
 # Export runs to a folder that HELM's tools can read.
 
 SUITE = "medhelm"

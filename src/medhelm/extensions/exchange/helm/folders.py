@@ -1,4 +1,4 @@
-"""Find HELM's runs in a run folder, a suite, a release or an output folder, and read their files."""
+"""Find HELM's runs in a run folder, a suite, a release or an output folder; read and write files in its layout."""
 
 from __future__ import annotations
 

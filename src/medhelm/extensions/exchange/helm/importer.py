@@ -1,4 +1,4 @@
-"""Import all HELM runs in a folder, in several processes if there is much to read."""
+"""Import all HELM runs in a folder, and build data sets with the prompts of HELM runs."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def read_parts(folders: Sequence[RunFolder]) -> tuple[list[ImportedRun], list[tu
     return found, wrong
 
 
-# --- one process or several -------------------------------------------------------------------------------------------
+# --- processes --------------------------------------------------------------------------------------------------------
 
 _Result = tuple[ImportedRunResult | None, list[tuple[str, str]]]
 _process_importer: tuple[RunImporter, NameMap] | None = None

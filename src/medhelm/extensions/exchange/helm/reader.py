@@ -166,7 +166,7 @@ def _unique_names(models: Iterable[str], shorten: Callable[[str], str]) -> dict[
     return names
 
 
-# --- reader -----------------------------------------------------------------------------------------------------------
+# --- runs -------------------------------------------------------------------------------------------------------------
 # Read a finished HELM run as an `ImportedRun`.
 #
 # Only the first completion of the first trial on unperturbed instances is imported. The prompt is the text that was

@@ -1,4 +1,4 @@
-"""Load the instances of a task, for both the task and its scorer."""
+"""Load the instances of a task, for both the task and its scorer, and read Inspect's model output."""
 
 from __future__ import annotations
 
@@ -58,10 +58,6 @@ def load_instances(selector: InstanceSelector) -> tuple[Dataset, dict[str, Insta
         scoring=True,
     )
     return dataset, {instance.id: instance for instance in dataset}
-
-
-# --- completions ------------------------------------------------------------------------------------------------------
-# Convert Inspect's model output to a completion.
 
 
 def completion_of(output: ModelOutput, *, whole: bool = False) -> Completion:

@@ -110,8 +110,8 @@ class ReferenceMarks:
 # --- marks file -------------------------------------------------------------------------------------------------------
 # Stores the marks of the reference filter: one file per benchmark and data.
 #
-# STORE/filters/BENCHMARK-<benchmark digest>-<data digest>.json. Files are written atomically, so
-# that they are always complete. Explanations can quote the data: the files are as confidential as the run folders.
+# STORE/filters/BENCHMARK-<benchmark digest>-<data digest>.json. Files are written atomically, so that they are always
+# complete. Explanations can quote the data: the files are as confidential as the run folders.
 
 FAILURE = JsonForm(Failure, key_map("boundary code message"))
 
@@ -179,7 +179,7 @@ def read_marks(store: Store, benchmark: str, benchmark_digest: str, data_digest:
         raise StoreError(f"{path} is damaged ({error}). Remove it and run the same command again.") from error
 
 
-# --- report -----------------------------------------------------------------------------------------------------------
+# --- results ----------------------------------------------------------------------------------------------------------
 # References with information from outside the prompt, and scores with and without them: tables and JSON.
 
 INTERVALS = (

@@ -105,8 +105,8 @@ def _undefined(site: Site, inputs: LeaderboardInputs | None) -> list[Column]:
     return [column for column in inputs.columns if column.benchmark not in site.definitions] if inputs else []
 
 
-# --- benchmark --------------------------------------------------------------------------------------------------------
-# One benchmark: its card, the models compared, failures and subgroups.
+# --- page of one benchmark --------------------------------------------------------------------------------------------
+# Its card, the models compared, failures and subgroups.
 
 
 def benchmark_page(site: Site, request: PageRequest) -> Page:
@@ -198,9 +198,6 @@ def _rows(site: Site, board: Leaderboard, column: Column) -> list[dict[str, obje
     ]
 
 
-# --- the card ---------------------------------------------------------------------------------------------------------
-
-
 def _metric_description(column: Column | None, definition: Benchmark | None) -> str:
     """Return the meaning of the main metric."""
     name = column.metric if column else definition.main_metric if definition else ""
@@ -212,9 +209,6 @@ def _problems(name: str, definition: Benchmark | None) -> list[str]:
     """Return what is known to be wrong or uncertain about a benchmark."""
     found = [*definition.remarks] if definition else []
     return found + [remark.text for remark in known_error_remarks([name]) if remark.code == "known_error"]
-
-
-# --- charts -----------------------------------------------------------------------------------------------------------
 
 
 def _charts(site: Site, board: Leaderboard | None) -> Mapping[str, Callable[[], Chart]]:

@@ -215,8 +215,8 @@ def _score(request: PageRequest, name: str) -> float | None:
     return found
 
 
-# --- case -------------------------------------------------------------------------------------------------------------
-# One case: an instance with every model's completion, scores and judgments.
+# --- one case ---------------------------------------------------------------------------------------------------------
+# An instance with every model's completion, scores and judgments.
 
 MOST_CHARACTERS = 20_000
 """Characters of a text on the page; a link leads to the whole text."""

@@ -260,7 +260,7 @@ def chart(site: Site, request: PageRequest) -> Download:
     return chart_file(request.text("chart"), found)
 
 
-# --- compare ----------------------------------------------------------------------------------------------------------
+# --- comparison -------------------------------------------------------------------------------------------------------
 # Two models compared, benchmark by benchmark and overall.
 
 

@@ -226,7 +226,7 @@ def _tier(release: Release) -> str:
     return str(release.leaderboard.get("tier", "real"))
 
 
-# --- releases ---------------------------------------------------------------------------------------------------------
+# --- compared releases ------------------------------------------------------------------------------------------------
 # Releases of a site compared, without addresses of servers and without texts that may not be shown.
 
 THE_STORE = "the store now"
@@ -290,8 +290,8 @@ def _without_texts(site: Site, found: ReleaseComparison) -> ReleaseComparison:
     return replace(found, cases=cases)
 
 
-# --- running ----------------------------------------------------------------------------------------------------------
-# Evaluations in progress, which other processes run, and the runs that were stored last.
+# --- evaluations in progress ------------------------------------------------------------------------------------------
+# Other processes run them. The page also shows the runs that were stored last.
 
 MOST_ROWS = 150
 """Most runs of one evaluation with a row of their own."""
