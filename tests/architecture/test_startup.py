@@ -20,6 +20,10 @@ from tools.code_size import code_lines
             "import click; from medhelm.cli import cli; click.Context(cli).get_help()",
             {"medhelm.cli.run", "medhelm.cli.output", "asyncio"},
         ),
+        (
+            "import medhelm.results.leaderboard, medhelm.results.leaderboard_view, medhelm.cli.results",
+            {"asyncio", "aiohttp", "pydantic", "yaml", "duckdb", "medhelm.models.client", "medhelm.benchmarks.data"},
+        ),
         # What the end of a run needs is loaded while the first questions are on their way.
         (
             "import medhelm.evaluation.evaluate",

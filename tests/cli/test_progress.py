@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from medhelm.cli import output as progress
+from medhelm.cli import progress
 from medhelm.cli.global_options import Shared
 from medhelm.domain import Usage
 

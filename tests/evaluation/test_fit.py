@@ -34,8 +34,8 @@ from medhelm.evaluation.session import EvaluationSetup
 from medhelm.evaluation.settings import Evaluation, JuryChange, Settings
 from medhelm.models.providers.errors import classify_error, parse_error
 from medhelm.models.providers.openai import SERVICE
-from medhelm.results.cases import find_instance
 from medhelm.results.leaderboard import leaderboard
+from medhelm.results.runs.cases import find_instance
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.runs import read_columns
 from medhelm.storage.store import open_store

@@ -15,9 +15,10 @@ from medhelm.benchmarks.prompts import render
 from medhelm.domain import Failure
 from medhelm.evaluation.context_window import n_characters
 from medhelm.evaluation.python_api import evaluate
-from medhelm.evaluation.remarks import Plateau, failure_sentences, find_plateau
+from medhelm.evaluation.remarks import failure_sentences
 from medhelm.evaluation.request_totals import FailureSummary
 from medhelm.evaluation.settings import Settings
+from medhelm.evaluation.silent_truncation import Plateau, find_plateau
 from medhelm.models.providers.advice import ADVICE
 from medhelm.scoring import metrics
 from medhelm.scoring.metric import Metric

@@ -156,7 +156,7 @@ def verify(shared: Shared, /, name: str | None, signers: Path | None, format_: s
       medhelm verify 2026-11 --data DIR --json
       medhelm verify 2026-11 --data DIR --signed-by committee.pub
     """
-    from medhelm.cli.output import progress_listener
+    from medhelm.cli.progress import progress_listener
     from medhelm.results.releases import find_release
     from medhelm.results.verification import verification_as_json, verification_to_text
     from medhelm.results.verification import verify as recompute

@@ -160,7 +160,7 @@ def _check_at_most_one(**options: object) -> None:
 def print_leaderboard(board: Leaderboard, *, by: str = "overall", format_: str = "table", wide: bool = False) -> None:
     """Print the verdict, the leaderboard, scores calibrated to clinicians' ratings if any, and the remarks."""
     from medhelm.results import leaderboard_view as leaderboard_report
-    from medhelm.results.calibration import calibration_table
+    from medhelm.results.calibration_view import calibration_table
 
     if format_ == "json":
         print_json(leaderboard_report.as_json(board, by=by))

@@ -194,7 +194,7 @@ def _evaluate(
     jury: Jury | None = None,
 ) -> Evaluation:
     """Evaluate models on benchmarks with these names; `errors`: those so far."""
-    from medhelm.cli.output import progress_listener
+    from medhelm.cli.progress import progress_listener
     from medhelm.domain.text import plural
     from medhelm.evaluation.evaluate import evaluate
     from medhelm.evaluation.session import next_metrics
@@ -638,7 +638,7 @@ def _rejudge_and_print(
     rule: Rule,
     settings: Settings,
 ) -> int:
-    from medhelm.cli.output import progress_listener
+    from medhelm.cli.progress import progress_listener
     from medhelm.evaluation.rescore import rejudge as judge_again
 
     with progress_listener(shared) as listener:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from medhelm.domain import Rule
     from medhelm.domain.run import Removal, RemovalEffect, RunOnDisk
     from medhelm.results.runs.purge import Purge
-    from medhelm.results.runs.selection import RunListFilter
+    from medhelm.results.runs.stored import RunListFilter
     from medhelm.storage.audit import AuditCheck, AuditEntry
 
 
@@ -99,7 +99,7 @@ def list_runs(shared: Shared, /, removed: bool, format_: str, **choices: Any) ->
     """
     from medhelm.results.runs import view as runs_report
     from medhelm.results.runs.remarks import cached_completions_text, counted_on_disk
-    from medhelm.results.runs.selection import stored_runs
+    from medhelm.results.runs.stored import stored_runs
 
     found = counted_on_disk(_filter(choices).apply(stored_runs(shared.all_stores, removed=removed)))
     if format_ == "json":
@@ -131,7 +131,7 @@ def show_run(shared: Shared, /, names: tuple[str, ...]) -> int:
       medhelm runs show pubmed_qa openai/gpt-4o --json
     """
     from medhelm.results.runs.remarks import counted_on_disk
-    from medhelm.results.runs.selection import find_run, is_counted, stored_runs
+    from medhelm.results.runs.stored import find_run, is_counted, stored_runs
     from medhelm.results.runs.view import stored_run_as_json, stored_run_to_text
     from medhelm.storage.store import open_store
 
@@ -172,7 +172,7 @@ def remove(
       medhelm runs remove --tier sample --yes
     """
     from medhelm.results.runs.remarks import counted_on_disk
-    from medhelm.results.runs.selection import effect_of
+    from medhelm.results.runs.stored import effect_of
     from medhelm.results.runs.view import effect_as_json
     from medhelm.storage.run_folders import remove_runs
     from medhelm.storage.store import open_store
@@ -249,7 +249,7 @@ def purge(shared: Shared, /, names: tuple[str, ...], older_than: float | None, y
       medhelm runs purge --older-than 30
       medhelm runs purge 20261123T0112 --yes
     """
-    from medhelm.results.runs.selection import older_than as removed_before
+    from medhelm.results.runs.stored import older_than as removed_before
     from medhelm.results.runs.view import removals_as_json, removals_to_text
     from medhelm.storage.run_folders import purge as delete
     from medhelm.storage.run_folders import read_removals
@@ -431,14 +431,14 @@ def _print_purge(shared: Shared, found: Purge, *, is_done: bool) -> None:
 
 def _filter(choices: dict[str, Any]) -> RunListFilter:
     """Return the filter from the command line."""
-    from medhelm.results.runs.selection import RunListFilter
+    from medhelm.results.runs.stored import RunListFilter
 
     return RunListFilter(**choices)
 
 
 def _selected(shared: Shared, names: Sequence[str], wanted: RunListFilter, *, everything: bool) -> list[RunOnDisk]:
     """Return the runs to remove. Raises: UserError unless they are selected in exactly one way."""
-    from medhelm.results.runs.selection import match_id, stored_runs
+    from medhelm.results.runs.stored import match_id, stored_runs
 
     if bool(names) + (not wanted.is_empty) + everything != 1:
         raise UserError(
@@ -454,7 +454,7 @@ def _selected(shared: Shared, names: Sequence[str], wanted: RunListFilter, *, ev
 
 def _find_removals(removals: Sequence[Removal], names: Sequence[str]) -> list[Removal]:
     """Return the removals with these ids, each once."""
-    from medhelm.results.runs.selection import find_removal
+    from medhelm.results.runs.stored import find_removal
 
     return list({removal.id: removal for removal in (find_removal(removals, name) for name in names)}.values())
 
@@ -508,7 +508,7 @@ def show(shared: Shared, benchmark: str, instance: str, wanted: RunFilter, rule:
       medhelm show pubmed_qa 21645374
       medhelm show pubmed_qa 21645374 --model openai/gpt-4o
     """
-    from medhelm.results.cases import case_to_text, find_instance
+    from medhelm.results.runs.cases import case_to_text, find_instance
 
     case = find_instance(shared.all_stores, benchmark, instance, wanted)
     if shared.json:

@@ -524,7 +524,7 @@ class _Work:
             *map(str, run_remarks.code_remarks(runs)),
         ]
         if isinstance(self.source, LiveCompletions):
-            from medhelm.evaluation.remarks import plateau_remarks  # imported late, as above
+            from medhelm.evaluation.silent_truncation import plateau_remarks
 
             found += map(str, run_remarks.age_remarks(runs))
             found += map(str, plateau_remarks(runs, self.config.store))

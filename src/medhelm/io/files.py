@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import codecs
 import errno
 import gzip
@@ -768,6 +767,8 @@ async def finish_in_thread(work: Callable[[], T]) -> T:
     A thread cannot be canceled. If the calling task is, it still waits for the end of the thread, so that whatever
     cleans up after the task never deletes what the thread is writing.
     """
+    import asyncio  # lazy: readers of results have no event loop
+
     thread = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(thread)

@@ -1,4 +1,4 @@
-"""Benchmarks, models, data, plug-ins, suites and the taxonomy as tables, text and JSON."""
+"""Benchmarks, models, data, plug-ins and the taxonomy as tables, text and JSON."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medhelm.benchmarks.data.dataset import availability
-from medhelm.benchmarks.suites import find_suite, load_suite
 from medhelm.benchmarks.taxonomy import load_taxonomy
 from medhelm.domain import Availability, Benchmark, Criterion, Model, Price, Usage
-from medhelm.domain.benchmark import Category, Subcategory, Suite, SuiteEntry, group_by
+from medhelm.domain.benchmark import Category, Subcategory, group_by
 from medhelm.domain.completion import ModelCheck
 from medhelm.domain.text import group_title, listed, metric_title, plural
 from medhelm.results.formats import tables
@@ -22,7 +20,7 @@ from medhelm.results.formats.fields import plain_json, select
 from medhelm.results.formats.tables import MISSING, Value, printable, render, tabulate
 
 if TYPE_CHECKING:
-    from medhelm.analysis.leaderboard.cells import Column
+    pass
 
 
 # --- benchmarks -------------------------------------------------------------------------------------------------------
@@ -640,35 +638,3 @@ def written_text(name: str, files: Sequence[Path], n_rows: int, folder: Path) ->
     advice = "Replace them with files of your own in the same format and place; then run\n"
     advice += f"  medhelm run {name} --data {folder} --own-data --model ..."
     return "\n".join([f"{name}: {count}", *listed, advice])
-
-
-# --- suites -----------------------------------------------------------------------------------------------------------
-# Suites by name or file, and the order in which they list benchmarks.
-
-
-def resolve_suite(suite: str, columns: Iterable[Column] = (), folders: Sequence[Path] = ()) -> Suite:
-    """Return a suite by name or file.
-
-    Parameters: columns, benchmarks with results, which belong to their categories; folders, folders with further
-    benchmarks. A file may name these and all known benchmarks, with or without results.
-    Raises: UserError and ConfigError as `find_suite`.
-    """
-    others = [
-        SuiteEntry(name=c.benchmark, title=c.title, category=c.category, subcategory=c.subcategory) for c in columns
-    ]
-    if Path(suite).is_file():
-        from medhelm.benchmarks.catalog import all_names  # lazy: few suites are files
-
-        others += [SuiteEntry(name=name, title=name, category="", subcategory="") for name in all_names(folders)]
-    return find_suite(suite, others)
-
-
-def suite_sort_key(benchmark: str) -> tuple[int, str]:
-    """Return a sort key: benchmarks of the suite in its order, then all others by name."""
-    places = _places_in_suite()
-    return places.get(benchmark, len(places)), benchmark
-
-
-@cache
-def _places_in_suite() -> dict[str, int]:
-    return {entry.name: place for place, entry in enumerate(load_suite())}

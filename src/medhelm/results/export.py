@@ -21,7 +21,6 @@ from medhelm.domain.text import plural
 from medhelm.errors import StoreError, UserError
 from medhelm.io.folders import check_export, new_export
 from medhelm.io.spreadsheets import LONGEST_CELL
-from medhelm.results.catalog import suite_sort_key
 from medhelm.results.comparable import default_tier, left_out_remarks, select_runs
 from medhelm.results.formats.fields import NEVER, columns_of, file_rows, select
 from medhelm.results.formats.tables import render, size_text
@@ -31,6 +30,7 @@ from medhelm.results.options import USUAL, BoardOptions, read_pricing
 from medhelm.results.runs.remarks import cached_completions_text, counted_runs, jury_remarks, unfinished_remarks
 from medhelm.results.runs.selection import filter_runs
 from medhelm.results.spending import repriced
+from medhelm.results.suites import suite_sort_key
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.damage import damaged, intact_runs, run_tables
 from medhelm.storage.export_tables import (

@@ -32,12 +32,13 @@ from medhelm.domain.result import CellProvenance, Release, Remark
 from medhelm.domain.run import SHORT_ID
 from medhelm.domain.text import listed, plural
 from medhelm.errors import MissingError, UserError, suggestion
-from medhelm.results.catalog import suite_sort_key
 from medhelm.results.comparable import BASELINE, Conditions, ConditionsComparison, Content, Difference, conditions_of
 from medhelm.results.formats.fields import Field, fields_json, fields_table, flat_interval, select
 from medhelm.results.formats.tables import as_line, decimal, escape_markdown, estimate_text, printable
 from medhelm.results.releases import InstanceScores, ReleaseScoring, read_instance_scores, scoring_of, stored_run
-from medhelm.results.runs.selection import SHORTEST, match_name, matching_names
+from medhelm.results.runs.selection import match_name, matching_names
+from medhelm.results.runs.stored import SHORTEST
+from medhelm.results.suites import suite_sort_key
 from medhelm.storage.damage import no_damaged_runs
 from medhelm.storage.releases import MANIFEST, file_digest, read_release, release_names
 from medhelm.storage.runs import load_runs

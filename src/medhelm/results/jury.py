@@ -26,7 +26,6 @@ from medhelm.domain.result import Remark
 from medhelm.domain.text import listed
 from medhelm.errors import UserError, suggestion
 from medhelm.models.model_names import family_of
-from medhelm.results.catalog import suite_sort_key
 from medhelm.results.comparable import SelectedRuns, default_tier, judges_under_test, left_out_remarks, select_runs
 from medhelm.results.formats.fields import (
     Field,
@@ -53,6 +52,7 @@ from medhelm.results.options import USUAL, BoardOptions, read_pricing
 from medhelm.results.runs.remarks import cached_completions_text, injection_effects, injection_remarks
 from medhelm.results.runs.selection import load_filtered
 from medhelm.results.spending import repriced
+from medhelm.results.suites import suite_sort_key
 from medhelm.storage.damage import intact_runs
 from medhelm.storage.judgments import mean_grades, read_judgments
 from medhelm.storage.runs import RunScores, load_runs, read_columns, score_column

@@ -21,7 +21,6 @@ from medhelm.domain.run import completion_remarks
 from medhelm.domain.text import AnyPaths, as_names, as_path, as_paths
 from medhelm.errors import UserError
 from medhelm.evaluation.remarks import cut_text_remarks, drift_remarks, truncation_remarks
-from medhelm.results.catalog import resolve_suite, suite_sort_key
 from medhelm.results.comparable import default_tier, left_out_remarks, select_runs
 from medhelm.results.options import (
     USUAL,
@@ -47,6 +46,7 @@ from medhelm.results.runs.remarks import (
 )
 from medhelm.results.runs.selection import load_filtered, names_in, with_names
 from medhelm.results.spending import repriced
+from medhelm.results.suites import resolve_suite, suite_sort_key
 from medhelm.storage.damage import intact_runs, leave_out
 from medhelm.storage.run_scores import read_all
 from medhelm.storage.runs import RunScores, read_baseline

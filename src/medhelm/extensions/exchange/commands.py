@@ -238,7 +238,7 @@ def _rescored(shared: Shared, done: ImportSummary, *, only_unscored: bool = Fals
     import os
     from dataclasses import replace
 
-    from medhelm.cli.output import progress_listener
+    from medhelm.cli.progress import progress_listener
     from medhelm.evaluation.rescore import library_of, rescored, unknown_benchmarks
     from medhelm.evaluation.session import EvaluationSetup
     from medhelm.evaluation.settings import JuryChange, Settings

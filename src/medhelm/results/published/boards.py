@@ -30,7 +30,6 @@ from medhelm.domain.text import AnyNames, AnyPath, as_names, listed, metric_titl
 from medhelm.errors import MedHelmError, UserError
 from medhelm.io.package_yaml import read_package_yaml
 from medhelm.models.model_names import plain_name
-from medhelm.results.catalog import resolve_suite
 from medhelm.results.comparable import has_own_data, left_out_remarks
 from medhelm.results.formats.fields import select
 from medhelm.results.leaderboard import (
@@ -43,6 +42,7 @@ from medhelm.results.leaderboard import (
 )
 from medhelm.results.options import USUAL, BoardOptions
 from medhelm.results.runs.remarks import unfinished_remarks
+from medhelm.results.suites import resolve_suite
 from medhelm.scoring.metrics import METRIC_NAMES, METRICS
 
 # --- data -------------------------------------------------------------------------------------------------------------

@@ -30,8 +30,8 @@ from medhelm.io.files import error_class, open_file, read_confidential, store_er
 from medhelm.io.folders import WorkFolder, check_export, delete_folder, put_file, write_confidential
 from medhelm.models.cache_reader import CacheReader
 from medhelm.results.options import DeletionRequest, PurgeFilter
-from medhelm.results.runs.cells import recounted
-from medhelm.results.runs.selection import request_digests
+from medhelm.results.runs.recount import recounted
+from medhelm.results.runs.stored import request_digests
 from medhelm.storage.derived_files import FOLDER as DERIVED
 from medhelm.storage.live_status import known_evaluations
 from medhelm.storage.privacy import (
