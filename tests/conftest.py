@@ -33,15 +33,19 @@ SLOW = {
     *("analysis/agreement", "analysis/comparison", "analysis/jury"),  # simulations
     *(f"analysis/test_{name}" for name in ("bootstrap", "distributions", "means", "ratio_metrics")),
     *("analysis/leaderboard/test_build", "analysis/leaderboard/test_win_rates"),
-    *("benchmarks/library", "benchmarks/sample_data"),  # every benchmark that ships
+    "benchmarks/library",  # every benchmark that ships
     "benchmarks/test_personal_identifiers",  # spaCy
     "benchmarks/test_plugin_template",  # processes
-    *(f"benchmarks/data/test_{name}" for name in ("arrow_parquet", "dataset", "readers")),
-    *(f"io/test_{name}" for name in ("office", "plugins", "report_folder")),
+    *(f"benchmarks/data/test_{name}" for name in ("arrow_parquet", "dataset", "readers", "writers")),
+    *(f"io/test_{name}" for name in ("plugins", "reader", "report_folder")),
     *("models/test_cache", "models/batch"),  # processes
     "models/providers/test_vendors",  # every error of every vendor
-    *("scoring/sql", "scoring/metrics/test_sql", "scoring/test_parallel"),  # processes
-    *("scoring/answers/test_choice_kinds", "scoring/metrics/test_all_metrics"),  # every metric, long completions
+    *("scoring/sql", "scoring/metrics/test_sql"),  # processes
+    *(
+        "scoring/answers/test_choice_kinds",
+        "scoring/metrics/test_all_metrics",
+        "scoring/test_wordings",
+    ),  # long completions
     *("scoring/jury/test_planted_verdicts", "scoring/jury/test_prompt_injection"),
     *("scoring/metrics/test_porter_stemmer", "scoring/metrics/test_rouge"),
 }

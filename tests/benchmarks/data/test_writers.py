@@ -106,6 +106,8 @@ def test_odd_texts_and_numbers_that_are_texts_stay_what_they_are(tmp_path: Path,
     texts = [*ODD, "001", "1e5", "TRUE", "=1+1", "http://a.example", "_x0041_", "a\rb\r\nc", "2150-01-02", "null"]
     content: list[Row] = [{"id": str(i), "text": text} for i, text in enumerate(texts)]
     assert there_and_back(tmp_path, kind, content) == content
+    dates: list[Row] = [{"id": "1", "text": "INFINITY"}, {"id": "2", "text": "epoch"}]  # to DuckDB they are dates
+    assert there_and_back(tmp_path, kind, dates) == dates
 
 
 @pytest.mark.parametrize("kind", ["json", "jsonl", "xlsx", "parquet", "arrow", "feather", "docx", "csv", "xml"])

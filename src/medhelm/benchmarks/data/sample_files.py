@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -22,7 +23,7 @@ from medhelm.errors import DataError, UserError, suggestion
 from medhelm.io.files import is_database_disk_error
 from medhelm.io.folders import WorkFolder, output_errors
 from medhelm.io.office import ATTRIBUTE, OWN_TEXT
-from medhelm.io.parquet import connect, sql_name, sql_path
+from medhelm.io.parquet import connect, sql_name, sql_path, sql_text
 from medhelm.io.rows import Row, columns
 from medhelm.io.spreadsheets import DELIMITERS
 
@@ -392,6 +393,12 @@ def _write_batches(rows: Sequence[Row], path: Path, opener: str) -> None:
             writer.write_table(table)
 
 
+_DATE_WORDS = re.compile(r'"[+-]?(?:infinity|epoch)"', re.IGNORECASE)
+"""Texts that DuckDB takes for dates, whatever the format of dates."""
+
+_DATES = re.compile(r"DATE|TIMESTAMP")
+
+
 @contextmanager
 def _as_relation(rows: Sequence[Row], path: Path) -> Iterator[DuckDBPyRelation]:
     """Yield the rows as a relation; DuckDB detects the type of each column."""
@@ -399,11 +406,15 @@ def _as_relation(rows: Sequence[Row], path: Path) -> Iterator[DuckDBPyRelation]:
     with WorkFolder(path.parent) as work, connect() as connection:
         lines = work.path / "rows.jsonl"
         lines.write_text("".join(json.dumps({name: row.get(name) for name in names}) + "\n" for row in rows), "utf-8")
-        found = connection.sql(
+        read = (
             f"FROM read_json({sql_path(lines)}, format='newline_delimited', sample_size=-1, maximum_depth=-1, "
-            "map_inference_threshold=-1, dateformat='%Y-%m-%d', timestampformat='%Y-%m-%dT%H:%M:%S')"
+            "map_inference_threshold=-1, dateformat='%Y-%m-%d', timestampformat='%Y-%m-%dT%H:%M:%S'"
         )
-        # 128-bit integers, which DuckDB detects in lists with negative numbers, are decimals in Arrow.
-        kinds = [str(kind).replace("HUGEINT", "BIGINT") for kind in found.types]
-        shown = zip(map(sql_name, names), kinds, strict=True)
-        yield found.project(", ".join(f"{name}::{kind} AS {name}" for name, kind in shown))
+        kinds = dict(zip(names, map(str, connection.sql(f"{read})").types), strict=True))
+        for name, kind in kinds.items():
+            # 128-bit integers, which DuckDB detects in lists with negative numbers, are decimals in Arrow.
+            kinds[name] = kind.replace("HUGEINT", "BIGINT")
+            if _DATE_WORDS.search(json.dumps([row.get(name) for row in rows])):
+                kinds[name] = _DATES.sub("VARCHAR", kinds[name])
+        shown = ", ".join(f"{sql_text(name)}: {sql_text(kind)}" for name, kind in kinds.items())
+        yield connection.sql(f"{read}, columns={{{shown}}})")
