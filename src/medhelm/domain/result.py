@@ -231,7 +231,7 @@ class Displayable:
     __slots__ = ()
 
     VIEW: ClassVar[str]
-    """`module:name` of the `ObjectView` that renders it, in `reports`, a layer above; imported on first use."""
+    """`module:name` of the `ObjectView` that renders it, in `results`, a layer above; imported on first use."""
 
     def _view(self) -> Any:
         module, _, name = self.VIEW.partition(":")

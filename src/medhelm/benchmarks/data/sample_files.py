@@ -393,10 +393,10 @@ def _write_batches(rows: Sequence[Row], path: Path, opener: str) -> None:
             writer.write_table(table)
 
 
-_DATE_WORDS = re.compile(r'"[+-]?(?:infinity|epoch)"', re.IGNORECASE)
-"""Texts that DuckDB takes for dates, whatever the format of dates."""
+_KEPT = re.compile(r"\d{4}-\d\d-\d\d|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|\d\d:\d\d:\d\d")
+"""Texts that are the same after they were a date or a time. DuckDB also takes others for one, such as " infinity"."""
 
-_DATES = re.compile(r"DATE|TIMESTAMP")
+_NOT_TEXT = re.compile(r"\b(?:DATE|TIMESTAMP|TIME|UUID)\b")
 
 
 @contextmanager
@@ -414,7 +414,16 @@ def _as_relation(rows: Sequence[Row], path: Path) -> Iterator[DuckDBPyRelation]:
         for name, kind in kinds.items():
             # 128-bit integers, which DuckDB detects in lists with negative numbers, are decimals in Arrow.
             kinds[name] = kind.replace("HUGEINT", "BIGINT")
-            if _DATE_WORDS.search(json.dumps([row.get(name) for row in rows])):
-                kinds[name] = _DATES.sub("VARCHAR", kinds[name])
+            if not all(map(_KEPT.fullmatch, _texts([row.get(name) for row in rows]))):
+                kinds[name] = _NOT_TEXT.sub("VARCHAR", kinds[name])
         shown = ", ".join(f"{sql_text(name)}: {sql_text(kind)}" for name, kind in kinds.items())
         yield connection.sql(f"{read}, columns={{{shown}}})")
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield all texts within a value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | Mapping):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(part)
