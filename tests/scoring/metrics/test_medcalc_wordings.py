@@ -128,7 +128,17 @@ def beside_the_note(row: dict[str, str]) -> list[str]:
     return texts
 
 
-@pytest.mark.parametrize(("write", "n_texts"), [(worded, 10_470), (beside_the_note, 11_258)])
+def beside_a_wrapped_sentence(row: dict[str, str]) -> list[str]:
+    """Write the answer of a row before a sentence of its note in which a line ends just before each number."""
+    sentences = re.split(r"(?<=[.!?])\s+", row["Patient Note"])
+    wrapped = [re.sub(r"(\S+(?: \S+){4,}?(?<!\d)) (?=\d)", r"\1\n", one) for one in sentences if len(one) < 400]
+    answer = f"The {row['Calculator Name']} is {row['Ground Truth Answer']}, because "
+    return [answer + one for one in wrapped if re.fullmatch(r"[A-Z][^\n]*\n[^\n]*", one)][:5]
+
+
+@pytest.mark.parametrize(
+    ("write", "n_texts"), [(worded, 10_470), (beside_the_note, 11_258), (beside_a_wrapped_sentence, 2_668)]
+)
 def test_no_wording_of_a_real_answer_is_read_wrongly(
     rows: list[dict[str, str]], write: Callable[[dict[str, str]], list[str]], n_texts: int
 ) -> None:

@@ -13,7 +13,7 @@ from datetime import date
 from medhelm.io.plugins import lazy_regex
 from medhelm.scoring.answers.number import ascii_digits, in_figures
 from medhelm.scoring.answers.stated_value import Value, middle_removed, stated
-from medhelm.scoring.answers.text import answer_text, before_next_task
+from medhelm.scoring.answers.text import answer_text, before_next_task, unwrapped
 
 _MONTHS = (  # in English, French, German, Italian, Portuguese and Spanish
     r"jan(?:uary|uar|vier|v|eiro)?|j[äÄ]nner|ene(?:ro)?|gen(?:naio)?",
@@ -177,7 +177,7 @@ def read_weeks_and_days(completion: str, quantity: re.Pattern[str] | None = None
 
 def _plain(completion: str) -> str:
     """Return the answer of a completion with figures and marks written in one way."""
-    text = _RAISED_DAYS.sub(" ", middle_removed(answer_text(before_next_task(completion))))
+    text = _RAISED_DAYS.sub(" ", middle_removed(answer_text(unwrapped(before_next_task(completion)))))
     text = _SIGN.sub(lambda sign: _SIGNS[sign[0]], text)
     text = _WEEKDAY.sub("", text)
     if '"' not in text and "':" not in text:

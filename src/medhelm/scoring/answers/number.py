@@ -24,7 +24,7 @@ from collections.abc import Iterator
 
 from medhelm.io.plugins import lazy_regex
 from medhelm.scoring.answers.stated_value import ASIDE, Value, middle_removed, stated, without_asides
-from medhelm.scoring.answers.text import answer_text, before_next_task
+from medhelm.scoring.answers.text import answer_text, before_next_task, unwrapped
 
 _MAX_DIGITS = 40
 _MINUS_WITHIN = 16  # characters before a number that may hold "minus"
@@ -58,13 +58,6 @@ _UNIT = lazy_regex(
 )
 
 
-_WRAPPED = lazy_regex(
-    r"(?i)(\b(?:for|of|the|an?|about|than|over|with|in|at|had|has|have|every|last|past|after|within)) ?\n"
-    r"(?=\d)(?!\d+[.)]\s)"
-)
-"""The end of a line in the middle of a sentence: the number on the next line belongs to it."""
-
-
 def read_number(completion: str, quantity: re.Pattern[str] | None = None) -> float | None:
     """Read the number that a completion gives as its answer; None if there is none, or it is ambiguous.
 
@@ -75,7 +68,7 @@ def read_number(completion: str, quantity: re.Pattern[str] | None = None) -> flo
     >>> read_number("BMI = 70 / 1.6^2 ≈ 27.3 kg/m²"), read_number("CKD-EPI 2021: 88"), read_number("5-7")
     (27.3, 88.0, None)
     """
-    text = answer_text(_WRAPPED.sub(r"\1 ", before_next_task(completion)))
+    text = answer_text(unwrapped(before_next_task(completion)))
     whole = _as_float(text)
     if whole is not None:
         return whole

@@ -18,6 +18,7 @@ import string
 import unicodedata
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from medhelm.domain.completion import strip_reasoning as strip_reasoning  # every reader of answers needs it
@@ -383,3 +384,29 @@ def _mark_or_space(mark: re.Match[str]) -> str:
 def _is_article(word: str, *, first: bool, last: bool) -> bool:
     """Return True if `word` is an article: a capital A inside a text, or a last word, is a name."""
     return not last and (word.lower() in ("the", "an") or word == "a" or (first and word == "A"))
+
+
+_WORD = lazy_regex(r"[^\W\d_]{2,}")
+
+_SENTENCE = 5
+"""Fewest words of a line that is taken for a part of a sentence; a shorter one may be a heading."""
+
+_CONTINUES = lazy_regex(
+    r"\d(?!\d*[.)]\s)|(?:jan|feb|mar|apr|may|june?|july?|aug|sep|oct|nov|dec)[a-z]{0,6}\.? \d", re.IGNORECASE
+)
+"""A number that is not the mark of an item in a list, or a date."""
+
+
+def unwrapped(text: str) -> str:
+    """Join a line that begins with a number or a date to the unfinished sentence on the line before.
+
+    >>> unwrapped("It is 0.5, as she was unwell for\\n3 days.")
+    'It is 0.5, as she was unwell for 3 days.'
+    """
+    lines = text.split("\n")
+    parts = lines[:1]
+    for before, line in pairwise(lines):
+        end = before.rstrip()[-1:]
+        is_unfinished = (end.isalpha() or end in ",:;=()[]<>≤≥~±+-–−/") and len(_WORD.findall(before)) >= _SENTENCE
+        parts += [" " if is_unfinished and _CONTINUES.match(line) else "\n", line]
+    return "".join(parts)
