@@ -144,6 +144,11 @@ def answer(site: Site, request: PageRequest) -> tuple[bytes, str, int, str]:
 
     Errors of the user become pages, so that the server and the static site show the same.
     """
+    with site.unchanging():
+        return _answer(site, request)
+
+
+def _answer(site: Site, request: PageRequest) -> tuple[bytes, str, int, str]:
     try:
         if operation := OPERATIONS.get(request.route.name):
             check_parameters(operation, request.query)
