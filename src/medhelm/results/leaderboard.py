@@ -264,14 +264,19 @@ class LeaderboardInputs:
 
 
 def read_inputs(
-    stores: Sequence[Path], options: BoardOptions = USUAL, *, single_scores: bool = True
+    stores: Sequence[Path],
+    options: BoardOptions = USUAL,
+    *,
+    single_scores: bool = True,
+    found: Sequence[tuple[str, Run]] | None = None,
 ) -> LeaderboardInputs:
     """Read the runs that count, and their scores. Runs whose scores cannot be read are left out with a warning.
 
-    Parameters: single_scores, False to open no records, so that only means are known; the rest as in `leaderboard`.
+    Parameters: single_scores, False to open no records, so that only means are known; found, the runs that meet
+    `options.wanted`, if they were read before; the rest as in `leaderboard`.
     Raises: UserError if there is no finished run.
     """
-    found, pricing = load_filtered(stores, options.wanted), read_pricing(options.pricing)
+    found, pricing = found or load_filtered(stores, options.wanted), read_pricing(options.pricing)
     if single_scores or pricing is not None:
         kept = set(map(id, intact_runs(run for _, run in found)))
         found = [(label, run) for label, run in found if id(run) in kept]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -37,6 +38,62 @@ MOST_RESULTS = 64
 """Most results kept in memory; those that were not used for longest make room."""
 
 
+@dataclass(slots=True)
+class _Result:
+    """One result in memory."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    """Held by the page that computes it; others that need it wait, and no one else does."""
+    value: Any = None
+    """The result."""
+    is_known: bool = False
+    """True once it is computed."""
+
+
+class _Snapshot:
+    """Results computed from the stores as they were at one moment."""
+
+    def __init__(self, state: Mapping[str, int]) -> None:
+        """`state`: see `_state_of`."""
+        self.state = state
+        self._results: dict[Hashable, _Result] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """Return a result from memory, or compute it. After an error the next page that needs it tries again."""
+        with self._lock:
+            found = self._results.pop(key, None) or _Result()
+            while len(self._results) >= MOST_RESULTS:
+                del self._results[next(iter(self._results))]
+            self._results[key] = found  # at the end, as the last one used
+        with found.lock:
+            if not found.is_known:
+                found.value, found.is_known = compute(), True
+        result: T = found.value
+        return result
+
+
+def _state_of(stores: Iterable[Path]) -> Mapping[str, int]:
+    """Return the file of every run and release, with its time. Raises: StoreError for a folder that is not a store."""
+    found = {}
+    for store in stores:
+        folder = open_store(store).folder
+        places = [(path, NAME) for path in _folders_in(f"{folder}/runs")] + [(f"{folder}/releases", MANIFEST)]
+        for place, name in places:
+            for path in _folders_in(place):
+                with suppress(OSError):  # not a run, or removed a moment ago
+                    found[f"{path}/{name}"] = os.stat(f"{path}/{name}").st_mtime_ns  # noqa: PTH116 - faster
+    return found
+
+
+def _folders_in(folder: str) -> list[str]:
+    """Return the paths in a folder, without hidden ones; none if it cannot be read."""
+    try:
+        return [entry.path for entry in os.scandir(folder) if entry.name[0] != "."]
+    except OSError:
+        return []
+
+
 @dataclass(kw_only=True)
 class Site:
     """The stores and settings of one site."""
@@ -61,41 +118,57 @@ class Site:
     """True if the leaderboard also offers the published models."""
     with_text: bool = True
     """True if prompts, completions and explanations of gated and private benchmarks may be shown."""
-    _kept: dict[Hashable, Any] = field(default_factory=dict)
-    _lock: threading.RLock = field(default_factory=threading.RLock)
-    _state: object = None
+    _snapshot: _Snapshot | None = None
     _checked: float = 0.0
+    _checking: threading.Lock = field(default_factory=threading.Lock)
+    _of_thread: threading.local = field(default_factory=threading.local)
 
     def keep(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """Return a result from memory, or compute it; results are dropped when a store changes."""
-        with self._lock:
-            self._drop_if_changed()
-            if key in self._kept:
-                found: T = self._kept.pop(key)
-            else:
-                found = compute()
-                while len(self._kept) >= MOST_RESULTS:
-                    del self._kept[next(iter(self._kept))]
-            self._kept[key] = found  # at the end, as the last one used
-            return found
+        """Return a result from memory, or compute it; new results are computed after a store changed."""
+        pinned: list[_Snapshot] | None = getattr(self._of_thread, "pinned", None)
+        if pinned is None:
+            return self._newest().get(key, compute)
+        if not pinned:
+            pinned.append(self._newest())
+        return pinned[0].get(key, compute)
 
-    def _drop_if_changed(self) -> None:
-        now = time.monotonic()
-        if now - self._checked < SECONDS_BETWEEN_CHECKS and self._state is not None:
-            return
-        state = [
-            (path, path.stat().st_mtime_ns)
-            for store in self.stores
-            for pattern in (f"runs/*/[!.]*/{NAME}", f"releases/[!.]*/{MANIFEST}")
-            for path in sorted(open_store(store).folder.glob(pattern))
-        ]
-        if state != self._state:
-            self._kept.clear()
-        self._state, self._checked = state, now
+    @contextmanager
+    def unchanging(self) -> Iterator[None]:
+        """Show the stores at one moment in this thread until the end, so that all numbers of a page belong together."""
+        outer = getattr(self._of_thread, "pinned", None)
+        self._of_thread.pinned = [] if outer is None else outer
+        try:
+            yield
+        finally:
+            self._of_thread.pinned = outer
+
+    def _newest(self) -> _Snapshot:
+        """Return the results of the stores as they were seconds ago; only the first page waits until they are read."""
+        known = self._snapshot
+        is_ours = not self._is_fresh and self._checking.acquire(blocking=known is None)
+        try:
+            if is_ours and not self._is_fresh:
+                state = _state_of(self.stores)
+                if self._snapshot is None or state != self._snapshot.state:
+                    self._snapshot = _Snapshot(state)
+                self._checked = time.monotonic()
+        finally:
+            if is_ours:
+                self._checking.release()
+        assert self._snapshot is not None, "the first page has read them"
+        return self._snapshot
+
+    @property
+    def _is_fresh(self) -> bool:
+        return self._snapshot is not None and time.monotonic() - self._checked < SECONDS_BETWEEN_CHECKS
+
+    def _found(self) -> Sequence[tuple[str, Run]]:
+        """Return the runs of the stores that are shown, each with the label of its store."""
+        return self.keep("found", lambda: load_filtered(self.stores, self.wanted))
 
     def runs(self) -> Sequence[Run]:
         """Return the runs of the stores that are shown."""
-        return self.keep("runs", lambda: [run for _, run in load_filtered(self.stores, self.wanted)])
+        return [run for _, run in self._found()]
 
     def releases(self) -> Mapping[str, KnownRelease]:
         """Return the releases of the stores and of further folders: name -> release, by time."""
@@ -115,7 +188,8 @@ class Site:
         """Read the runs that count. The most frequent correct answer is a text of the data."""
 
         def read() -> LeaderboardInputs:
-            found = read_inputs(self.stores, BoardOptions(rule=rule, tier=self.tier, wanted=self.wanted))
+            options = BoardOptions(rule=rule, tier=self.tier, wanted=self.wanted)
+            found = read_inputs(self.stores, options, found=self._found())
             columns = [
                 column if self.shows_text_of(column.benchmark) else replace(column, constant_answer="")
                 for column in found.columns
