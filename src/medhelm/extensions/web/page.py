@@ -257,10 +257,10 @@ ROUTES: tuple[Route, ...] = (
     Route(name="benchmark", path=BENCHMARK, handler="pages.benchmarks:benchmark_page"),
     Route(name="benchmark_chart", path=f"{BENCHMARK}/charts/{{chart}}", handler="pages.benchmarks:chart"),
     Route(name="cases", path=CASES, handler="pages.cases:page", exported_with=("page",)),
-    Route(name="case", path=f"{CASES}/{{case}}", handler="pages.cases:case_page"),
-    Route(name="prompt_text", path=f"{CASES}/{{case}}/prompt", handler="pages.cases:prompt_text"),
+    Route(name="case", path=f"{CASES}/{{case}}", handler="pages.case:page"),
+    Route(name="prompt_text", path=f"{CASES}/{{case}}/prompt", handler="pages.case:prompt_text"),
     Route(name="completion_text", path=f"{CASES}/{{case}}/completions/{{model}}",
-          handler="pages.cases:completion_text"),
+          handler="pages.case:completion_text"),
     Route(name="compare", path="/compare", handler="pages.leaderboard:compare_page",
           menu="Compare", exported_with=_PAIR),
     Route(name="compare_csv", path="/compare.csv", handler="pages.leaderboard:compare_csv", exported_with=_PAIR),
@@ -280,7 +280,7 @@ ROUTES: tuple[Route, ...] = (
           only_served=True),
     Route(name="api_openapi", path="/api/openapi.json", handler="api:document", only_served=True),
     Route(name="cases_json", path=f"/api{CASES}", handler="pages.cases:json_list", only_served=True),
-    Route(name="case_json", path=f"/api{CASES}/{{case}}", handler="pages.cases:json_case"),
+    Route(name="case_json", path=f"/api{CASES}/{{case}}", handler="pages.case:json_"),
 )
 # fmt: on
 """Every page, in the order of the navigation. A handler takes the `Site` and a `PageRequest`."""
