@@ -6,15 +6,16 @@ The runs are those that the leaderboard selects, so that cases and leaderboard s
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from medhelm.analysis.cost import cost_with_batches
 from medhelm.analysis.leaderboard.cells import Column
-from medhelm.domain import RULES, Completion, Rule, Run, Tier, Usage
-from medhelm.domain.completion import CAUSED_BY_MODEL, strip_reasoning
+from medhelm.benchmarks.prompts import LETTERS
+from medhelm.domain import RULES, Benchmark, Completion, Instance, Reference, Rule, Run, Tier, Usage
+from medhelm.domain.completion import CAUSED_BY_MODEL, split_reasoning
 from medhelm.domain.result import HALF
 from medhelm.domain.text import without_servers
 from medhelm.errors import UserError, suggestion
@@ -30,10 +31,13 @@ from medhelm.extensions.web.case_search import (
     search_cases,
     url_key,
 )
-from medhelm.results.comparable import default_tier, select_runs, store_label
+from medhelm.results.comparable import BASELINE, default_tier, select_runs, store_label
 from medhelm.results.options import Pricing
 from medhelm.results.runs.cells import column_of
 from medhelm.results.spending import is_local, run_day
+from medhelm.scoring.metric import too_long
+from medhelm.scoring.metrics import METRICS
+from medhelm.scoring.metrics.matching import READS_OPTION
 from medhelm.storage.damage import intact_runs
 from medhelm.storage.judgments import completion_of, read_explanations
 from medhelm.storage.privacy import Pseudonyms
@@ -73,10 +77,12 @@ class BenchmarkCases:
     """Models whose runs were measured under other conditions."""
     searched: SearchedRuns
     """The runs as the store searches them."""
+    definition: Benchmark | None = None
+    """The definition of the benchmark; None if it is not installed here."""
 
     @property
     def models(self) -> list[str]:
-        """Models with a selected run, by name."""
+        """Models with a selected run: the best one first, baselines last."""
         return list(self.runs)
 
 
@@ -162,6 +168,13 @@ class CaseCompletion:
     """Judgments present / expected; None without a jury."""
     judgments: Sequence[CaseJudgment]
     """All judgments, in the order of judges and criteria."""
+    option: str | None = None
+    """Label of the option that the completion names, as the corrected rule reads it; empty if it names none. None for
+    an open question, and without a completion."""
+    reasoning: str = ""
+    """Reasoning in the completion, or returned beside it. It is never scored and never sent to judges."""
+    is_baseline: bool = False
+    """True for a baseline, which is not a model."""
 
     @property
     def is_right(self) -> bool | None:
@@ -185,6 +198,8 @@ class Case:
     """Messages of the prompt with `role` and `content`; empty if the prompt is not stored."""
     choices: Sequence[str]
     """Options in the order shown."""
+    labels: Sequence[str]
+    """Name of each option in completions: a letter, or its text."""
     references: Sequence[Mapping[str, Any]]
     """References with `text` and `correct`."""
     criteria: Sequence[Mapping[str, Any]]
@@ -192,7 +207,7 @@ class Case:
     problem: str
     """Reason for a missing prompt; empty if it is stored."""
     completions: Sequence[CaseCompletion]
-    """One for each model, by name."""
+    """One for each model: the best one on the benchmark first, baselines last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,11 +231,12 @@ def open_cases(
     rule: Rule = "corrected",
     tier: Tier | None = None,
     names: Mapping[str, str] | None = None,
+    definition: Benchmark | None = None,
 ) -> BenchmarkCases:
     """Select the runs of a benchmark as the leaderboard does.
 
     `tier` None: real data, or the sample rows if the benchmark has nothing else.
-    `names`: model -> name to show and search; others keep their name.
+    `names`: model -> name to show and search; others keep their name. `definition`: that of the benchmark, if known.
     Raises: UserError if the stores have no finished run of the benchmark; StoreError.
     """
     opened = [(store_label(path, stores), open_store(path)) for path in stores]
@@ -234,12 +250,13 @@ def open_cases(
     if not selection.runs:
         unfinished = f" Unfinished: {'; '.join(selection.unfinished)}." if selection.unfinished else ""
         raise UserError(f"no finished run of `{benchmark}` on {tier} data.{unfinished} `medhelm run` finishes runs.")
-    runs = {(names or {}).get(model, model): selection.runs[model, name] for model, name in sorted(selection.runs)}
+    named = {(names or {}).get(model, model): run for (model, _), run in sorted(selection.runs.items())}
     store_of = {run.folder: store for _, store, run in found}
+    column = column_of(max(named.values(), key=lambda run: (run.n, run.started)), None, rule)
+    runs = _in_order_of_rank(named, column, rule)
     prompts = dict.fromkeys(
         store_of[run.folder].prompts_file(benchmark, run.benchmark_digest, run.data_digest) for run in runs.values()
     )
-    column = column_of(max(runs.values(), key=lambda run: (run.n, run.started)), None, rule)
     worst, best = (column.low, column.high) if column.higher_is_better else (column.high, column.low)
     return BenchmarkCases(
         benchmark=benchmark,
@@ -257,7 +274,21 @@ def open_cases(
             counted_as_worst=sorted(CAUSED_BY_MODEL) if rule == "corrected" else (),
             prompts=list(prompts),
         ),
+        definition=definition,
     )
+
+
+def _in_order_of_rank(runs: Mapping[str, Run], column: Column, rule: Rule) -> dict[str, Run]:
+    """Return runs with the best score of the benchmark first, and baselines last."""
+
+    def place(model: str) -> tuple[bool, bool, float]:
+        run = runs[model]
+        found = run.estimates.get(rule, {}).get(column.metric)
+        value = found.value if found else None
+        sign = -1 if column.higher_is_better else 1
+        return run.model.startswith(BASELINE), value is None, sign * (value or 0.0)
+
+    return {model: runs[model] for model in sorted(runs, key=place)}
 
 
 def find_cases(cases: BenchmarkCases, search: CaseSearch, *, page: int = 1, size: int = PAGE) -> CaseList:
@@ -312,8 +343,10 @@ def find_case(
     prompt = next(filter(None, (read_prompt(path, instance_id) for path in cases.searched.prompts)), None) or {}
     pricing = pricing or Pricing()
     first: Mapping[str, Any] = next((found.records[model] for model in cases.runs if model in found.records), {})
+    labels = option_labels(cases.definition, prompt)
+    read = option_reader(cases.column.metric, prompt, labels)
     completions = [
-        _completion(cases, model, run, found.records[model], found.row.shares.get(model), pricing)
+        _completion(cases, model, run, found.records[model], found.row.shares.get(model), pricing, read)
         for model, run in cases.runs.items()
         if model in found.records
     ]
@@ -324,6 +357,7 @@ def find_case(
         cluster=_hidden_cluster(cases, found.records, first.get("cluster") or ""),
         messages=prompt.get("messages", []),
         choices=prompt.get("choices", []),
+        labels=labels,
         references=prompt.get("references", []),
         criteria=prompt.get("criteria", []),
         problem="" if prompt else NO_PROMPT,
@@ -369,11 +403,54 @@ def compare_outcomes(cases: BenchmarkCases, first: str, second: str) -> Agreemen
     return Agreement(*count_outcomes(cases.searched, first, second))
 
 
+def option_labels(definition: Benchmark | None, prompt: Mapping[str, Any]) -> list[str]:
+    """Return the names of the options of a stored prompt: letters, or their texts; none for an open question.
+
+    Without a definition, texts are the names if each is a line of the prompt and no letter stands before it.
+    """
+    choices: list[str] = prompt.get("choices", [])
+    letters = list(LETTERS[: len(choices)])
+    if definition is not None:
+        return choices if definition.choice_labels == "texts" else letters
+    lines = {line.strip() for message in prompt.get("messages", []) for line in message["content"].splitlines()}
+    is_named_by_text = bool(choices) and len(letters) == len(choices) and lines.issuperset(map(str.strip, choices))
+    return choices if is_named_by_text or len(letters) < len(choices) else letters
+
+
+def option_reader(metric: str, prompt: Mapping[str, Any], labels: Sequence[str]) -> Callable[[str], str | None]:
+    """Return the function that finds the label of the option that a completion names, with the reader of the metric.
+
+    It returns "" if the completion names none, and None for an open question or a metric that reads no option.
+    """
+    choices = tuple(prompt.get("choices", ()))
+    known = METRICS.if_usable(metric)
+    reader = known.reads if known else READS_OPTION
+    if not choices or len(labels) != len(choices) or reader is None or reader.answer != READS_OPTION.answer:
+        return lambda _: None
+    references = tuple(Reference(one["text"], one["correct"]) for one in prompt.get("references", ()))
+    question = Instance(id="", fields={}, references=references, choices=choices, labels=tuple(labels))
+
+    def read(text: str) -> str | None:
+        if too_long(text):
+            return None
+        found = reader.find(text, question)
+        return labels[found] if isinstance(found, int) else ""
+
+    return read
+
+
 def _completion(
-    cases: BenchmarkCases, model: str, run: Run, record: Mapping[str, Any], share: float | None, pricing: Pricing
+    cases: BenchmarkCases,
+    model: str,
+    run: Run,
+    record: Mapping[str, Any],
+    share: float | None,
+    pricing: Pricing,
+    read: Callable[[str], str | None],
 ) -> CaseCompletion:
-    text = record["completion"]
-    completion = completion_of(record, text and strip_reasoning(text))
+    text: str | None = record["completion"]
+    split = split_reasoning(text or "")
+    completion = completion_of(record, None if text is None else split.answer)
     return CaseCompletion(
         model=model,
         completion=completion,
@@ -389,6 +466,9 @@ def _completion(
         injection_signs=record.get("suspicions") or "",
         jury_coverage=record.get("jury_coverage"),
         judgments=[_judgment(row) for row in read_explanations(run, record["instance_id"])],
+        option=None if text is None else read(split.answer),
+        reasoning="\n\n".join(filter(None, [record.get("reasoning"), split.reasoning])),
+        is_baseline=run.model.startswith(BASELINE),
     )
 
 

@@ -134,7 +134,8 @@ def open_text(site: Site, request: PageRequest) -> BenchmarkCases:
     benchmark = request.text("benchmark")
     if not site.shows_text_of(benchmark):
         raise PageNotFound(f"Texts of `{benchmark[:80]}` are left out, because its data is not public.")
-    return open_cases(site.stores, benchmark, rule=site.rule, tier=site.tier, names=site.names)
+    definition = site.definitions.get(benchmark)
+    return open_cases(site.stores, benchmark, rule=site.rule, tier=site.tier, names=site.names, definition=definition)
 
 
 def read_search(
