@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from medhelm.domain import RULES, Completion, Score
 from medhelm.extensions.web.case_search import url_key
-from medhelm.extensions.web.pages.case import MOST_CHARACTERS
+from medhelm.extensions.web.case_view import MOST_CHARACTERS
 from tests.support.case_store import HOSTILE_IDS, XSS, add_judged_cases, make_case_store
 from tests.support.html import HtmlPage
 from tests.support.stores import make_record, make_run, write_run

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from medhelm.domain.benchmark import group_by
-from medhelm.domain.text import plural
-from medhelm.extensions.web.case_search import url_key
+from medhelm.domain.text import listed
+from medhelm.extensions.web.case_search import CaseSearch, url_key
+from medhelm.extensions.web.case_view import (
+    ShownCompletion,
+    ShownText,
+    common_failures,
+    compared_texts,
+    criterion_texts,
+    option_rows,
+    shown_completion,
+    shown_text,
+    without_option,
+)
 from medhelm.extensions.web.cases import (
+    BenchmarkCases,
     Case,
-    CaseCompletion,
-    CaseJudgment,
     case_models,
     find_case,
     locate_case,
@@ -28,94 +36,122 @@ from medhelm.extensions.web.pages.cases import (
     search_parameters,
     some_models,
 )
+from medhelm.extensions.web.prompt_parts import PromptPart, prompt_parts
 from medhelm.extensions.web.site import Site
-from medhelm.extensions.web.text_pieces import Piece, mark_differences
+from medhelm.extensions.web.text_pieces import LEAST_LONG, TextBox, make_box
 from medhelm.results.formats.fields import fields_json, plain_json
-
-MOST_CHARACTERS = 20_000
-"""Characters of a text on the page; a link leads to the whole text."""
 
 MOST_COMPLETIONS = 60
 """Most completions on the page."""
 
+REFERENCE = "reference"
+"""Value of the parameter `b` that compares a completion with the reference."""
 
-@dataclass(frozen=True, slots=True)
-class ShownText:
-    """A text on the page, cut if it is long."""
-
-    text: str
-    """The part that is shown."""
-    length: int
-    """Characters of the whole text."""
-
-    @property
-    def is_cut(self) -> bool:
-        """Return True if a part is missing."""
-        return self.length > len(self.text)
-
-
-@dataclass(frozen=True, slots=True)
-class ShownCompletion:
-    """A completion on the page."""
-
-    found: CaseCompletion
-    """Everything known about it."""
-    key: str
-    """Key of the model in URLs."""
-    text: ShownText
-    """The completion; empty if there is none."""
-    pieces: Sequence[Piece]
-    """The shown text in pieces, with those marked that differ from the other completion."""
-    facts: Sequence[tuple[str, str]]
-    """Tokens, cost, latency and more, by name."""
-
-    @property
-    def judges(self) -> list[str]:
-        """Judges in their order."""
-        return list(dict.fromkeys(one.judge for one in self.found.judgments))
-
-    @property
-    def criteria(self) -> dict[str, list[CaseJudgment]]:
-        """Criterion -> judgments, in their order."""
-        return group_by(self.found.judgments, lambda one: one.criterion)
+VIEWS = {"rendered": "Rendered", "source": "Source"}
+"""View of completions -> its name."""
 
 
 def page(site: Site, request: PageRequest) -> Page:
     """Return the page of one case."""
     cases = open_text(site, request)
     search = read_search(cases, request)
-    first, second = request.known_name("a", cases.runs), request.known_name("b", cases.runs)
-    models = some_models(cases, [first, second, search.model, search.got, search.missed], MOST_COMPLETIONS)
+    first, second = request.known_name("a", cases.runs), request.known_name("b", [*cases.runs, REFERENCE])
+    wanted = [name for name in (first, second, search.model, search.got, search.missed) if name in cases.runs]
+    models = some_models(cases, wanted, MOST_COMPLETIONS)
     case = find_case(cases, request.text("case"), models=models)
     if request.is_static:
         case = without_addresses(case)
-    shown, is_whole = _completions(case, first, second)
+    view = request.choice("view", VIEWS, "source" if case.choices else "rendered")
+    find = request.text("find")
+    found = _shown(cases, case, wanted, is_rendered=view == "rendered", needle=find or search.text)
     return Page(
         template="case.html",
         title=f"{cases.title}, case {case.instance_id[:60]}",
         values={
             "cases": cases,
             "case": case,
-            "messages": [(one["role"], _cut(one["content"])) for one in case.messages],
-            "references": [(_cut(one["text"]), bool(one["correct"])) for one in case.references],
-            "criteria": {one["name"]: one["text"] for one in case.criteria},
-            "shown": shown,
-            "compared": bool(first and second and len(shown) == 2),
-            "is_whole": is_whole,
-            "first": first,
-            "second": second,
+            "shown": found,
+            "given": _given(case, cases, find or search.text),
+            "cuts": [(one.model, one.truncated_characters) for one in case.completions if one.truncated_characters],
+            "references": _references(case, is_rendered=view == "rendered", needle=find or search.text),
+            "options": option_rows(case, found),
+            "no_option": without_option(found),
+            "pair": _compared(case, found, first, second, find or search.text),
+            "as_lines": bool(case.choices) or all(one.text.is_line and not one.criteria for one in found),
+            "not_computed": common_failures(case.completions),
+            "names": site.names,
             "position": locate_case(cases, search, case.instance_id),
-            "parameters": search_parameters(search),
+            "state": {"parameters": search_parameters(search), "a": first, "b": second, "view": view, "find": find},
             "n_left_out": len(cases.models) - len(models),
-            "pair": {"a": first, "b": second},
-            "described": SHOWN[search.show]
-            if search.show != "all"
-            else "this search"
-            if search_parameters(search)
-            else "",
+            "described": _described(search),
             "binary": is_binary(cases),
+            "views": VIEWS,
         },
     )
+
+
+def _described(search: CaseSearch) -> str:
+    """Return the words for a search in the heading; empty for all cases."""
+    if search.show != "all":
+        return SHOWN[search.show]
+    return "this search" if search_parameters(search) else ""
+
+
+def _shown(
+    cases: BenchmarkCases, case: Case, wanted: Sequence[str], *, is_rendered: bool, needle: str
+) -> list[ShownCompletion]:
+    """Return the completions for the page: those of the search first, baselines last."""
+    texts, common = criterion_texts(case, cases.definition), common_failures(case.completions)
+    in_order = sorted(case.completions, key=lambda one: one.model not in wanted)
+    return [
+        shown_completion(
+            one, shown_text(one.completion.text or "", is_rendered=is_rendered, needle=needle), texts, common
+        )
+        for one in in_order
+    ]
+
+
+def _references(case: Case, *, is_rendered: bool, needle: str) -> list[tuple[ShownText, bool]]:
+    """Return the references of an open question, and whether each is correct."""
+    if case.choices:
+        return []
+    return [
+        (shown_text(one["text"], is_rendered=is_rendered, needle=needle), bool(one["correct"]))
+        for one in case.references
+    ]
+
+
+def _given(case: Case, cases: BenchmarkCases, needle: str) -> list[tuple[PromptPart, TextBox]]:
+    """Return the parts of the prompt: short ones first, then the instruction, then long ones."""
+    parts = prompt_parts(case.messages, case.choices, case.labels, cases.definition) if case.messages else []
+    longest = max((len(part.text) for part in parts), default=0)
+    cuts: dict[int, str] = {}
+    for one in case.completions:
+        if 0 < one.truncated_characters < longest:
+            names = [
+                other.model for other in case.completions if other.truncated_characters == one.truncated_characters
+            ]
+            cuts[one.truncated_characters] = f"{listed(names)} read the text from here"
+    found = []
+    for part in parts:
+        is_cut = len(part.text) == longest and not part.is_instruction
+        found.append((part, make_box(part.title, part.text, needle=needle, notes=cuts if is_cut else None)))
+    is_conversation = any(one["role"] == "assistant" for one in case.messages)
+    return found if is_conversation else sorted(found, key=lambda pair: len(pair[0].text) >= LEAST_LONG)
+
+
+def _compared(
+    case: Case, shown: Sequence[ShownCompletion], first: str, second: str, needle: str
+) -> dict[str, Any] | None:
+    """Return two completions, or one and the reference, with their differences; None if not both are chosen."""
+    by_model = {one.found.model: one for one in shown}
+    right = next((str(one["text"]) for one in case.references if one["correct"]), "") if second == REFERENCE else None
+    if first not in by_model or first == second or (right is None and second not in by_model):
+        return None
+    other = None if right is not None else by_model[second]
+    texts = [by_model[first].found.completion.text or "", (other.found.completion.text or "") if other else right or ""]
+    left_text, right_text, is_whole = compared_texts(texts[0], texts[1], needle)
+    return {"sides": [(by_model[first], left_text), (other, right_text)], "is_whole": is_whole}
 
 
 def json_(site: Site, request: PageRequest) -> Download:
@@ -146,49 +182,3 @@ def prompt_text(site: Site, request: PageRequest) -> Download:
     parts = [f"--- {one['role']}\n{one['content']}" for one in case.messages]
     parts += [f"--- {'correct' if one['correct'] else 'incorrect'} reference\n{one['text']}" for one in case.references]
     return text_download("\n\n".join(parts) + "\n", f"{cases.benchmark}-{case.key}-prompt", "txt")
-
-
-def _completions(case: Case, first: str, second: str) -> tuple[list[ShownCompletion], bool]:
-    """Return the completions to show, all or two with their differences, and whether both were compared as a whole."""
-    chosen = {one.model: one for one in case.completions}
-    is_pair = bool(first and second and first != second and {first, second} <= chosen.keys())
-    found = [chosen[first], chosen[second]] if is_pair else list(case.completions)
-    texts = [_cut(one.completion.text or "") for one in found]
-    pieces = [[Piece(one.text, False)] for one in texts]
-    is_whole = True
-    if is_pair:
-        left, right, is_whole = mark_differences(texts[0].text, texts[1].text)
-        pieces, is_whole = [left, right], is_whole and not any(one.is_cut for one in texts)
-    shown = [
-        ShownCompletion(one, url_key(one.model), text, own, _facts(one))
-        for one, text, own in zip(found, texts, pieces, strict=True)
-    ]
-    return shown, is_whole
-
-
-def _facts(found: CaseCompletion) -> list[tuple[str, str]]:
-    """Return tokens, cost, latency and what is unusual about a completion, by name."""
-    done = found.completion
-    usage = done.usage
-    facts: list[tuple[str, Any]] = []
-    if usage.input or usage.output:
-        facts.append(("tokens", f"{usage.input:,} in, {usage.output:,} out"))
-        facts.append(("hidden reasoning", usage.reasoning and f"{usage.reasoning:,} of them"))
-        facts.append(("cached input", usage.cached_input and f"{usage.cached_input:,}"))
-    cost = found.cost_usd
-    facts.append(("cost", "unknown" if cost is None else f"{cost:.6f} USD" if cost else "0 USD"))
-    facts.append(("latency", "batch" if done.batched else done.latency_s and f"{done.latency_s:.2f} s"))
-    facts.append(("ended by", done.finish_reason if done.finish_reason not in ("", "stop") else ""))
-    facts.append(("reported model", done.reported_model if done.reported_model != found.model else ""))
-    if found.truncated_characters:
-        facts.append(("prompt truncated by", plural(found.truncated_characters, "character")))
-    facts.append(("signs of prompt injection", found.injection_signs))
-    if found.jury_coverage is not None and found.jury_coverage < 1:
-        facts.append(("judgments present", f"{found.jury_coverage:.0%}"))
-    facts.append(("answer", "none that can be read" if found.is_unreadable else ""))
-    facts.append(("not scored", found.score_failure))
-    return [(name, str(value)) for name, value in facts if value]
-
-
-def _cut(text: str) -> ShownText:
-    return ShownText(text[:MOST_CHARACTERS], len(text))
