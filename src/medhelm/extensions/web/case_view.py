@@ -165,7 +165,7 @@ def shown_completion(
         found=found,
         key=url_key(found.model),
         text=text,
-        reasoning=shown_text(found.reasoning, is_rendered=False),
+        reasoning=shown_text(found.completion.reasoning, is_rendered=False),
         facts=list(_facts(found)),
         warnings=list(_warnings(found, common)),
         criteria=[

@@ -171,8 +171,6 @@ class CaseCompletion:
     option: str | None = None
     """Label of the option that the completion names, as the corrected rule reads it; empty if it names none. None for
     an open question, and without a completion."""
-    reasoning: str = ""
-    """Reasoning in the completion, or returned beside it. It is never scored and never sent to judges."""
     is_baseline: bool = False
     """True for a baseline, which is not a model."""
 
@@ -451,6 +449,9 @@ def _completion(
     text: str | None = record["completion"]
     split = split_reasoning(text or "")
     completion = completion_of(record, None if text is None else split.answer)
+    if split.reasoning:
+        whole = "\n\n".join(filter(None, [completion.reasoning, split.reasoning]))
+        completion = replace(completion, reasoning=whole)
     return CaseCompletion(
         model=model,
         completion=completion,
@@ -467,7 +468,6 @@ def _completion(
         jury_coverage=record.get("jury_coverage"),
         judgments=[_judgment(row) for row in read_explanations(run, record["instance_id"])],
         option=None if text is None else read(split.answer),
-        reasoning="\n\n".join(filter(None, [record.get("reasoning"), split.reasoning])),
         is_baseline=run.model.startswith(BASELINE),
     )
 
