@@ -19,7 +19,7 @@ from medhelm.extensions.web.cases import Case
 from medhelm.extensions.web.live_status import EvaluationPhase
 from medhelm.extensions.web.page import BY_NAME, MOST_CHARACTERS, MOST_PAGES, BadParameter, Download, PageRequest
 from medhelm.extensions.web.pages.benchmarks import entry_fields
-from medhelm.extensions.web.pages.cases import CONDITIONS, ITEM
+from medhelm.extensions.web.pages.case_list import CONDITIONS, ITEM
 from medhelm.extensions.web.site import Site
 from medhelm.results import comparison
 from medhelm.results.formats.fields import (

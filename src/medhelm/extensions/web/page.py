@@ -256,7 +256,7 @@ ROUTES: tuple[Route, ...] = (
     Route(name="benchmarks", path="/benchmarks", handler="pages.benchmarks:page", menu="Benchmarks"),
     Route(name="benchmark", path=BENCHMARK, handler="pages.benchmarks:benchmark_page"),
     Route(name="benchmark_chart", path=f"{BENCHMARK}/charts/{{chart}}", handler="pages.benchmarks:chart"),
-    Route(name="cases", path=CASES, handler="pages.cases:page", exported_with=("page",)),
+    Route(name="cases", path=CASES, handler="pages.case_list:page", exported_with=("page",)),
     Route(name="case", path=f"{CASES}/{{case}}", handler="pages.cases:case_page"),
     Route(name="prompt_text", path=f"{CASES}/{{case}}/prompt", handler="pages.cases:prompt_text"),
     Route(name="completion_text", path=f"{CASES}/{{case}}/completions/{{model}}",
@@ -279,7 +279,7 @@ ROUTES: tuple[Route, ...] = (
     Route(name="api_release_comparison", path="/api/releases/compare", handler="pages.releases:json_",
           only_served=True),
     Route(name="api_openapi", path="/api/openapi.json", handler="api:document", only_served=True),
-    Route(name="cases_json", path=f"/api{CASES}", handler="pages.cases:json_list", only_served=True),
+    Route(name="cases_json", path=f"/api{CASES}", handler="pages.case_list:json_list", only_served=True),
     Route(name="case_json", path=f"/api{CASES}/{{case}}", handler="pages.cases:json_case"),
 )
 # fmt: on
