@@ -19,6 +19,7 @@ from medhelm.domain.text import without_servers
 from medhelm.errors import UserError, suggestion
 from medhelm.extensions.web.case_search import (
     SearchedRuns,
+    rank_models,
     read_case,
     url_key,
 )
@@ -62,7 +63,7 @@ class BenchmarkCases:
 
     @property
     def models(self) -> list[str]:
-        """Models with a selected run, by name."""
+        """Models with a selected run, the best first; baselines come last."""
         return list(self.runs)
 
 
@@ -142,7 +143,7 @@ class Case:
     problem: str
     """Reason for a missing prompt; empty if it is stored."""
     completions: Sequence[CaseCompletion]
-    """One for each model, by name."""
+    """One for each model, in the order of the models."""
 
 
 def open_cases(
@@ -177,6 +178,15 @@ def open_cases(
     )
     column = column_of(max(runs.values(), key=lambda run: (run.n, run.started)), None, rule)
     worst, best = (column.low, column.high) if column.higher_is_better else (column.high, column.low)
+    searched = SearchedRuns(
+        runs=runs,
+        score=score_column(column.metric, rule),
+        worst=worst,
+        best=best,
+        counted_as_worst=sorted(CAUSED_BY_MODEL) if rule == "corrected" else (),
+        prompts=list(prompts),
+    )
+    runs = {model: runs[model] for model in rank_models(searched)}
     return BenchmarkCases(
         benchmark=benchmark,
         title=column.title,
@@ -185,14 +195,7 @@ def open_cases(
         column=column,
         runs=runs,
         left_out=[(names or {}).get(one.model, one.model) for one in selection.left_out],
-        searched=SearchedRuns(
-            runs=runs,
-            score=score_column(column.metric, rule),
-            worst=worst,
-            best=best,
-            counted_as_worst=sorted(CAUSED_BY_MODEL) if rule == "corrected" else (),
-            prompts=list(prompts),
-        ),
+        searched=replace(searched, runs=runs),
     )
 
 
