@@ -71,7 +71,14 @@ def test_hostile_texts_are_text(client: TestClient) -> None:
 
 def test_a_case_shows_everything(client: TestClient) -> None:
     content = " ".join(scan(client.get("/benchmarks/toy/cases/plain").text).text.split())
-    for text in ("Größe 0", "correct Aspirin", "incorrect Naloxone", "lab/slow timeout", "100 in, 20 out", "0.50 s"):
+    for text in (
+        "Größe 0",
+        "Aspirin ✓ correct lab/good",
+        "Naloxone no one",
+        "lab/slow timeout",
+        "100 → 20 tokens",
+        "0.50 s",
+    ):
         assert text in content
     assert "cost unknown" in content
     both = " ".join(scan(client.get("/benchmarks/toy/cases?got=lab/good&missed=lab/bad").text).text.split())
