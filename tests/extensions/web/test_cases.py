@@ -12,15 +12,9 @@ import pytest
 
 from medhelm.domain import Instance, Message, Prompt, Reference
 from medhelm.errors import UserError
+from medhelm.extensions.web.case_list import find_cases, locate_case
 from medhelm.extensions.web.case_search import CaseSearch, url_key
-from medhelm.extensions.web.cases import (
-    NO_PROMPT,
-    BenchmarkCases,
-    find_case,
-    find_cases,
-    locate_case,
-    open_cases,
-)
+from medhelm.extensions.web.cases import NO_PROMPT, BenchmarkCases, find_case, open_cases
 from medhelm.storage.runs import load_runs, write_prompts
 from medhelm.storage.store import Store, open_store
 from tests.support.case_store import HOSTILE_IDS, MODELS, XSS, add_judged_cases, make_case_store

@@ -80,7 +80,7 @@ def environment() -> Environment:
         rendered=rendered,
         with_code=with_code,
     )
-    made.globals.update(missing=MISSING, version=__version__)
+    made.globals.update(missing=MISSING, version=__version__, has_route=lambda name: name in BY_NAME)
     return made
 
 

@@ -1,50 +1,42 @@
-"""Cases: one instance with every model's completion, scores and judgments, and searches for instances.
+"""Cases: one instance with every model's completion, scores and judgments.
 
 The runs are those that the leaderboard selects, so that cases and leaderboard show the same measurement.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from medhelm.analysis.cost import cost_with_batches
 from medhelm.analysis.leaderboard.cells import Column
-from medhelm.domain import RULES, Completion, Rule, Run, Tier, Usage
-from medhelm.domain.completion import CAUSED_BY_MODEL, strip_reasoning
+from medhelm.benchmarks.prompts import LETTERS
+from medhelm.domain import RULES, Completion, Instance, Reference, Rule, Run, Tier, Usage
+from medhelm.domain.completion import CAUSED_BY_MODEL, split_reasoning
 from medhelm.domain.result import HALF
 from medhelm.domain.text import without_servers
 from medhelm.errors import UserError, suggestion
+from medhelm.extensions.web.case_answers import has_letters
 from medhelm.extensions.web.case_search import (
-    CaseRow,
-    CaseSearch,
     SearchedRuns,
-    count_outcomes,
+    rank_models,
     read_case,
-    read_case_rows,
-    read_choices,
-    read_prompts,
-    search_cases,
     url_key,
 )
-from medhelm.results.comparable import default_tier, select_runs, store_label
+from medhelm.results.comparable import BASELINE, default_tier, select_runs, store_label
 from medhelm.results.options import Pricing
 from medhelm.results.runs.cells import column_of
 from medhelm.results.spending import is_local, run_day
+from medhelm.scoring.metric import too_long
+from medhelm.scoring.metrics import METRICS
+from medhelm.scoring.metrics.matching import READS_OPTION
 from medhelm.storage.damage import intact_runs
 from medhelm.storage.judgments import completion_of, read_explanations
 from medhelm.storage.privacy import Pseudonyms
 from medhelm.storage.runs import load_runs, read_prompt, run_metrics, score_column
 from medhelm.storage.store import Store, open_store, stored_folder
-
-PAGE = 50
-"""Instances on one page of a list."""
-
-EXCERPT = 240
-"""Characters of a prompt in a list."""
 
 NO_PROMPT = (
     "The prompt is not stored: the run was imported without prompts, or its file was removed. "
@@ -76,44 +68,8 @@ class BenchmarkCases:
 
     @property
     def models(self) -> list[str]:
-        """Models with a selected run, by name."""
+        """Models with a selected run, the best first; baselines come last."""
         return list(self.runs)
-
-
-@dataclass(frozen=True, slots=True)
-class CaseListItem:
-    """One instance in a list."""
-
-    key: str
-    """Key of the instance in URLs and file names."""
-    row: CaseRow
-    """Scores of all models."""
-    excerpt: str
-    """Part of the prompt that differs from other prompts; empty if the prompt is not stored."""
-
-    @property
-    def n_right(self) -> int:
-        """Number of models that are right."""
-        return sum(share is not None and share >= HALF for share in self.row.shares.values())
-
-    @property
-    def n_scored(self) -> int:
-        """Number of models with a score."""
-        return sum(share is not None for share in self.row.shares.values())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaseList:
-    """One page of the result of a search."""
-
-    items: Sequence[CaseListItem]
-    """Instances on this page."""
-    page: int
-    """Number of the page, from 1."""
-    pages: int
-    """Number of pages, at least 1."""
-    total: int
-    """Instances that meet the conditions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +118,11 @@ class CaseCompletion:
     """Judgments present / expected; None without a jury."""
     judgments: Sequence[CaseJudgment]
     """All judgments, in the order of judges and criteria."""
+    option: str | None = None
+    """Label of the option that the completion names, as the corrected rule reads it; empty if it names none. None for
+    an open question, and without a completion."""
+    is_baseline: bool = False
+    """True for a baseline, which is not a model."""
 
     @property
     def is_right(self) -> bool | None:
@@ -185,6 +146,8 @@ class Case:
     """Messages of the prompt with `role` and `content`; empty if the prompt is not stored."""
     choices: Sequence[str]
     """Options in the order shown."""
+    labels: Sequence[str]
+    """Name of each option in completions: a letter, or its text."""
     references: Sequence[Mapping[str, Any]]
     """References with `text` and `correct`."""
     criteria: Sequence[Mapping[str, Any]]
@@ -192,21 +155,7 @@ class Case:
     problem: str
     """Reason for a missing prompt; empty if it is stored."""
     completions: Sequence[CaseCompletion]
-    """One for each model, by name."""
-
-
-@dataclass(frozen=True, slots=True)
-class CasePosition:
-    """Position of an instance in the result of a search."""
-
-    number: int
-    """Number in the result, from 1; 0 if the instance does not meet the conditions."""
-    total: int
-    """Instances that meet the conditions."""
-    previous: str = ""
-    """Key of the instance before it; empty for the first."""
-    next: str = ""
-    """Key of the instance after it; empty for the last."""
+    """One for each model, in the order of the models."""
 
 
 def open_cases(
@@ -241,6 +190,15 @@ def open_cases(
     )
     column = column_of(max(runs.values(), key=lambda run: (run.n, run.started)), None, rule)
     worst, best = (column.low, column.high) if column.higher_is_better else (column.high, column.low)
+    searched = SearchedRuns(
+        runs=runs,
+        score=score_column(column.metric, rule),
+        worst=worst,
+        best=best,
+        counted_as_worst=sorted(CAUSED_BY_MODEL) if rule == "corrected" else (),
+        prompts=list(prompts),
+    )
+    runs = {model: runs[model] for model in rank_models(searched)}
     return BenchmarkCases(
         benchmark=benchmark,
         title=column.title,
@@ -249,52 +207,8 @@ def open_cases(
         column=column,
         runs=runs,
         left_out=[(names or {}).get(one.model, one.model) for one in selection.left_out],
-        searched=SearchedRuns(
-            runs=runs,
-            score=score_column(column.metric, rule),
-            worst=worst,
-            best=best,
-            counted_as_worst=sorted(CAUSED_BY_MODEL) if rule == "corrected" else (),
-            prompts=list(prompts),
-        ),
+        searched=replace(searched, runs=runs),
     )
-
-
-def find_cases(cases: BenchmarkCases, search: CaseSearch, *, page: int = 1, size: int = PAGE) -> CaseList:
-    """Return one page of the instances that meet the conditions of a search.
-
-    A page beyond the last one is the last one.
-    Raises: UserError for a model without a run; StoreError.
-    """
-    check_search(cases, search)
-    ids = search_cases(cases.searched, search)
-    pages = max(1, -(-len(ids) // size))
-    page = min(max(page, 1), pages)
-    shown = ids[(page - 1) * size : page * size]
-    rows = read_case_rows(cases.searched, shown)
-    excerpts = _excerpts(cases, shown)
-    items = [CaseListItem(url_key(row.instance_id), row, excerpts.get(row.instance_id, "")) for row in rows]
-    return CaseList(items=items, page=page, pages=pages, total=len(ids))
-
-
-def check_search(cases: BenchmarkCases, search: CaseSearch) -> None:
-    """Check that the models of a search have runs. Raises: UserError."""
-    for model in (search.model, search.got, search.missed):
-        if model and model not in cases.runs:
-            hint = suggestion(model[:80], cases.runs)
-            raise UserError(f"no selected run of `{model[:80]}` on {cases.benchmark}. {hint}".strip())
-
-
-def locate_case(cases: BenchmarkCases, search: CaseSearch, instance_id: str) -> CasePosition:
-    """Find an instance in the result of a search, with the instances before and after it."""
-    check_search(cases, search)
-    ids = search_cases(cases.searched, search)
-    if instance_id not in ids:
-        return CasePosition(0, len(ids), next=url_key(ids[0]) if ids else "")
-    at = ids.index(instance_id)
-    before = url_key(ids[at - 1]) if at else ""
-    after = url_key(ids[at + 1]) if at + 1 < len(ids) else ""
-    return CasePosition(at + 1, len(ids), before, after)
 
 
 def find_case(
@@ -312,8 +226,10 @@ def find_case(
     prompt = next(filter(None, (read_prompt(path, instance_id) for path in cases.searched.prompts)), None) or {}
     pricing = pricing or Pricing()
     first: Mapping[str, Any] = next((found.records[model] for model in cases.runs if model in found.records), {})
+    labels = option_labels(prompt)
+    read = option_reader(cases.column.metric, prompt, labels)
     completions = [
-        _completion(cases, model, run, found.records[model], found.row.shares.get(model), pricing)
+        _completion(cases, model, run, found.records[model], found.row.shares.get(model), pricing, read)
         for model, run in cases.runs.items()
         if model in found.records
     ]
@@ -324,6 +240,7 @@ def find_case(
         cluster=_hidden_cluster(cases, found.records, first.get("cluster") or ""),
         messages=prompt.get("messages", []),
         choices=prompt.get("choices", []),
+        labels=labels,
         references=prompt.get("references", []),
         criteria=prompt.get("criteria", []),
         problem="" if prompt else NO_PROMPT,
@@ -344,36 +261,50 @@ def case_models(cases: BenchmarkCases) -> dict[str, str]:
     return {url_key(model): model for model in cases.runs}
 
 
-def list_choices(cases: BenchmarkCases) -> tuple[list[str], list[str]]:
-    """Return the groups of instances and the failure codes that occur."""
-    return read_choices(cases.searched)
+def option_labels(prompt: Mapping[str, Any]) -> list[str]:
+    """Return the names of the options of a stored prompt: letters, or their texts; none for an open question."""
+    choices: list[str] = prompt.get("choices", [])
+    lettered = has_letters([one["content"] for one in prompt.get("messages", [])], choices)
+    return list(LETTERS[: len(choices)]) if lettered else choices
 
 
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """Counts of instances by which of two models are right; those without a score of both do not count."""
+def option_reader(metric: str, prompt: Mapping[str, Any], labels: Sequence[str]) -> Callable[[str], str | None]:
+    """Return the function that finds the label of the option that a completion names, with the reader of the metric.
 
-    both: int
-    """Both right."""
-    first: int
-    """Only the first right."""
-    second: int
-    """Only the second right."""
-    none: int
-    """Both wrong."""
+    It returns "" if the completion names none, and None for an open question or a metric that reads no option.
+    """
+    choices = tuple(prompt.get("choices", ()))
+    known = METRICS.if_usable(metric)
+    reader = known.reads if known else READS_OPTION
+    if not choices or len(labels) != len(choices) or reader is None or reader.answer != READS_OPTION.answer:
+        return lambda _: None
+    references = tuple(Reference(one["text"], one["correct"]) for one in prompt.get("references", ()))
+    question = Instance(id="", fields={}, references=references, choices=choices, labels=tuple(labels))
 
+    def read(text: str) -> str | None:
+        if too_long(text):
+            return None
+        found = reader.find(text, question)
+        return labels[found] if isinstance(found, int) else ""
 
-def compare_outcomes(cases: BenchmarkCases, first: str, second: str) -> Agreement:
-    """Count the instances that both, one or none of two models got right. Raises: UserError for an unknown model."""
-    check_search(cases, CaseSearch(got=first, missed=second))
-    return Agreement(*count_outcomes(cases.searched, first, second))
+    return read
 
 
 def _completion(
-    cases: BenchmarkCases, model: str, run: Run, record: Mapping[str, Any], share: float | None, pricing: Pricing
+    cases: BenchmarkCases,
+    model: str,
+    run: Run,
+    record: Mapping[str, Any],
+    share: float | None,
+    pricing: Pricing,
+    read: Callable[[str], str | None],
 ) -> CaseCompletion:
-    text = record["completion"]
-    completion = completion_of(record, text and strip_reasoning(text))
+    text: str | None = record["completion"]
+    split = split_reasoning(text or "")
+    completion = completion_of(record, None if text is None else split.answer)
+    if split.reasoning:
+        whole = "\n\n".join(filter(None, [completion.reasoning, split.reasoning]))
+        completion = replace(completion, reasoning=whole)
     return CaseCompletion(
         model=model,
         completion=completion,
@@ -389,6 +320,8 @@ def _completion(
         injection_signs=record.get("suspicions") or "",
         jury_coverage=record.get("jury_coverage"),
         judgments=[_judgment(row) for row in read_explanations(run, record["instance_id"])],
+        option=None if text is None else read(split.answer),
+        is_baseline=run.model.startswith(BASELINE),
     )
 
 
@@ -429,31 +362,3 @@ def _cost(run: Run, completion: Completion, pricing: Pricing) -> float | None:
     if price is None or not completion.usage.input:
         return None
     return cost_with_batches(completion.usage, completion.usage if completion.batched else Usage(), price)
-
-
-def _excerpts(cases: BenchmarkCases, instance_ids: Sequence[str]) -> dict[str, str]:
-    """Return the part of each prompt between the words that all prompts begin and end with."""
-    prompts = read_prompts(cases.searched.prompts, instance_ids)
-    texts = {name: " ".join(messages[-1]["content"].split()) for name, messages in prompts.items() if messages}
-    start, end = 0, 0
-    if len(texts) > 1:
-        start = os.path.commonprefix(list(texts.values())).rfind(" ") + 1  # noqa: RUF071 - of characters
-        end = os.path.commonprefix([text[::-1] for text in texts.values()]).rfind(" ") + 1  # noqa: RUF071
-    return {
-        name: cut_text(texts[name][start : len(texts[name]) - end] or texts[name], EXCERPT)
-        for name in instance_ids
-        if name in texts
-    }
-
-
-def cut_text(text: str, length: int) -> str:
-    """Cut a text to a number of characters, at a space if there is one near the end.
-
-    >>> cut_text("one two three", 9), cut_text("one", 9)
-    ('one two ...', 'one')
-    """
-    if len(text) <= length:
-        return text
-    cut = text[:length]
-    space = cut.rfind(" ", length * 3 // 4)
-    return f"{cut[: space if space > 0 else length]} ..."

@@ -256,8 +256,12 @@ ROUTES: tuple[Route, ...] = (
     Route(name="benchmarks", path="/benchmarks", handler="pages.benchmarks:page", menu="Benchmarks"),
     Route(name="benchmark", path=BENCHMARK, handler="pages.benchmarks:benchmark_page"),
     Route(name="benchmark_chart", path=f"{BENCHMARK}/charts/{{chart}}", handler="pages.benchmarks:chart"),
-    Route(name="cases", path=CASES, handler="pages.cases:page", exported_with=("page",)),
-    Route(name="case", path=f"{CASES}/{{case}}", handler="pages.cases:case_page"),
+    Route(name="cases", path=CASES, handler="pages.case_list:page", exported_with=("page",)),
+    Route(name="case", path=f"{CASES}/{{case}}", handler="pages.case_list:case_or_list"),
+    Route(name="errors", path=f"{BENCHMARK}/errors", handler="pages.errors:page", exported_with=("model",)),
+    Route(name="errors_json", path=f"/api{BENCHMARK}/errors", handler="pages.errors:json_", only_served=True),
+    Route(name="search", path="/search", handler="pages.search:page", menu="Search", only_served=True),
+    Route(name="search_json", path="/api/search", handler="pages.search:json_", only_served=True),
     Route(name="prompt_text", path=f"{CASES}/{{case}}/prompt", handler="pages.cases:prompt_text"),
     Route(name="completion_text", path=f"{CASES}/{{case}}/completions/{{model}}",
           handler="pages.cases:completion_text"),
@@ -279,7 +283,7 @@ ROUTES: tuple[Route, ...] = (
     Route(name="api_release_comparison", path="/api/releases/compare", handler="pages.releases:json_",
           only_served=True),
     Route(name="api_openapi", path="/api/openapi.json", handler="api:document", only_served=True),
-    Route(name="cases_json", path=f"/api{CASES}", handler="pages.cases:json_list", only_served=True),
+    Route(name="cases_json", path=f"/api{CASES}", handler="pages.case_list:json_list", only_served=True),
     Route(name="case_json", path=f"/api{CASES}/{{case}}", handler="pages.cases:json_case"),
 )
 # fmt: on

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from medhelm.domain import RULES, Completion, Score
 from medhelm.extensions.web.case_search import url_key
-from medhelm.extensions.web.pages.cases import MOST_CHARACTERS
+from medhelm.extensions.web.case_view import MOST_CHARACTERS
 from tests.support.case_store import HOSTILE_IDS, XSS, add_judged_cases, make_case_store
 from tests.support.html import HtmlPage
 from tests.support.stores import make_record, make_run, write_run
@@ -71,7 +71,14 @@ def test_hostile_texts_are_text(client: TestClient) -> None:
 
 def test_a_case_shows_everything(client: TestClient) -> None:
     content = " ".join(scan(client.get("/benchmarks/toy/cases/plain").text).text.split())
-    for text in ("Größe 0", "correct Aspirin", "incorrect Naloxone", "lab/slow timeout", "100 in, 20 out", "0.50 s"):
+    for text in (
+        "Größe 0",
+        "Aspirin ✓ correct lab/good",
+        "Naloxone no one",
+        "lab/slow timeout",
+        "100 → 20 tokens",
+        "0.50 s",
+    ):
         assert text in content
     assert "cost unknown" in content
     both = " ".join(scan(client.get("/benchmarks/toy/cases?got=lab/good&missed=lab/bad").text).text.split())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from medhelm.extensions.web.pages.cases import mark_differences
+from medhelm.extensions.web.text_pieces import mark_differences
 
 
 @pytest.mark.parametrize(
