@@ -20,7 +20,7 @@ from medhelm.models.gateway import GATEWAY_VARIABLE, OFFLINE_VARIABLE, without_g
 if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset
     from medhelm.domain import Benchmark, Tier
-    from medhelm.results.options import BoardOptions, Pricing
+    from medhelm.results.options import BoardOptions, CalibrationOptions, Pricing
     from medhelm.storage.audit import AuditLog
 
 
@@ -266,6 +266,15 @@ def board_options(shared: Shared, options: BoardOptions, format_: str = "table")
         pricing=pricing_of(shared, prices) if prices else None,
         short_names=format_ != "json",
     )
+
+
+def clinicians_of(shared: Shared, ratings: Path | None, *, curve: bool = False) -> CalibrationOptions | None:
+    """Return the options for comparing jury scores with a file of ratings; None without one."""
+    from medhelm.results.options import CalibrationOptions
+
+    if ratings is None:
+        return None
+    return CalibrationOptions(ratings=ratings, definitions=load(shared, ["open", "additional"]), curve=curve)
 
 
 def pricing_of(shared: Shared, prices: Sequence[str], day: date | None = None) -> Pricing:
