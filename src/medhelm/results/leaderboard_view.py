@@ -77,7 +77,7 @@ CSV_FIRST = (
 )
 """Columns of CSV whose places scripts may know; those of other fields follow."""
 
-PAGE_FIRST = "rank model ranking_value win_rate adjusted_average below_floor"
+PAGE_FIRST = "rank model ranking_value tie_letters win_rate adjusted_average below_floor"
 """First columns of the page; those of other fields follow."""
 
 MOST_CATEGORIES = 8
@@ -117,7 +117,7 @@ def _places(board: Leaderboard) -> list[Field[Row]]:
               page=PageColumn(
                   note="95% confidence set", explanation="rank, and the ranks that the model can have at the 95% level",
                   text=lambda row: MISSING if row.rank is None else str(row.rank),
-                  small=lambda row: "" if row.rank_low is None else f"{row.rank_low} to {row.rank_high}",
+                  small=lambda row: "" if row.rank_low == row.rank_high else f"{row.rank_low} to {row.rank_high}",
                   sort=lambda row: row.rank, best_first=False, mark="rank",
               )),
         Field("model", lambda row: row.model, kind="text",
@@ -130,6 +130,16 @@ def _places(board: Leaderboard) -> list[Field[Row]]:
               meaning="Worst rank: above all models that are significantly worse."),
         Field("tie_group", lambda row: row.tie_group, kind="whole number", range="1 and above", missing="unknown",
               meaning="Group of neighbors in rank that do not differ significantly from the best of them."),
+        Field("tie_letters", lambda row: row.tie_letters or None, kind="text", missing="not tested, or too many groups",
+              is_present=any(row.tie_letters for row in board.rows) or not board.rows,
+              meaning="Letters of ties: two models share one if and only if they were compared and do not differ "
+              "significantly.",
+              heading="Ties", drop=12,
+              page=PageColumn(
+                  title="Not separated", text=lambda row: row.tie_letters or MISSING, best_first=False,
+                  sort=lambda row: row.rank if row.tie_letters else None,
+                  explanation="two models that share a letter do not differ significantly",
+              )),
         Field("ranking_value", lambda row: row.ranking_value, range=_SHARE, missing=_NO_SCORE,
               meaning="The number that decides the rank.",
               heading=board.ranked_by.capitalize(), text=lambda row: estimate_text(board.ranking_average(row)),
@@ -238,8 +248,10 @@ def _counts(board: Leaderboard) -> list[Field[Row]]:
               range="0 and above", meaning="Benchmarks with a score.",
               heading="Benchmarks", drop=7),
         Field("cost_usd", lambda row: row.cost_usd, unit="US dollars", missing=_NO_PRICE,
-              meaning="Cost of its runs, without judges.",
-              heading="Cost USD", text=lambda row: decimal(row.cost_usd, 2), drop=9),
+              meaning="Cost of its runs, without judges; a ceiling with judges for published models.",
+              heading="Cost USD", text=lambda row: at_most(row, decimal(row.cost_usd, 2)), drop=9),
+        Field("cost_is_ceiling", lambda row: row.cost_is_ceiling, kind="true or false", column="",
+              meaning="True if the cost is a published ceiling: every completion as long as allowed, judges included."),
         Field(
             "completion_dates", _completion_dates, kind="object", missing="unknown",
             schema=record(earliest=STRING, latest=STRING), meaning="First and last day on which completions arrived.",
@@ -255,14 +267,19 @@ def _counts(board: Leaderboard) -> list[Field[Row]]:
 
 def _use(board: Leaderboard) -> list[Field[Row]]:
     """Cost, time and tokens of a completion, without judges; coverage, and failures on pages."""
+    has_bills = not all(row.published for row in board.rows)
+    explained = "US dollars for 1,000 completions, without judges; a dash if a price is unknown"
+    if any(row.cost_is_ceiling for row in board.rows):
+        explained += "; ≤ marks a published ceiling, which includes judges"
     return [
         Field("usd_per_1000", lambda row: row.usd_per_1000, unit="US dollars", missing=_NO_PRICE,
-              meaning="Cost of 1,000 completions, without judges.",
+              meaning="Cost of 1,000 completions, as `cost_usd`.",
               page=PageColumn(
-                  title="Cost", note="US$ per 1,000", text=lambda row: significant(row.usd_per_1000),
-                  small=lambda row: "" if row.cost_usd is None else f"{decimal(row.cost_usd, 2)} in total",
-                  sort=lambda row: row.usd_per_1000, best_first=False,
-                  explanation="US dollars for 1,000 completions, without judges; a dash if a price is unknown",
+                  title="Cost", note="US$ per 1,000", best_first=False,
+                  text=lambda row: at_most(row, significant(row.usd_per_1000)) or MISSING,
+                  small=lambda row: f"{at_most(row, decimal(row.cost_usd, 2))} in total" if row.cost_usd else "",
+                  sort=lambda row: None if row.cost_is_ceiling and has_bills else row.usd_per_1000,
+                  explanation=explained,
               )),
         Field("seconds_per_completion", _seconds, unit="seconds", range="0 and above",
               missing="times are unknown", meaning="Median time of a request, without waits, retries and batches.",
@@ -344,7 +361,12 @@ def rank_text(row: Row) -> str | None:
     """Return a rank with the ranks that the model can have, such as `2 (1-4)`; None without one."""
     if row.rank is None:
         return None
-    return str(row.rank) if row.rank_low is None else f"{row.rank} ({row.rank_low}-{row.rank_high})"
+    return str(row.rank) if row.rank_low == row.rank_high else f"{row.rank} ({row.rank_low}-{row.rank_high})"
+
+
+def at_most(row: Row, cost: str | None) -> str | None:
+    """Return the cost of a model in words, with a mark if it is a ceiling."""
+    return f"≤ {cost}" if cost and row.cost_is_ceiling else cost
 
 
 def percentages(found: Estimate | None) -> str | None:

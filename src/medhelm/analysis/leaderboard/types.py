@@ -84,6 +84,9 @@ class Row:
     """Category id -> mean, for every category of the board."""
     subcategories: Mapping[str, GroupMean]
     """Subcategory id -> mean, for every subcategory of the board."""
+    tie_letters: str = ""
+    """One or more letters; two models share one if and only if they were compared and do not differ significantly.
+    Empty where models were not tested, for a model without a rank, and if there are too many groups."""
     adjusted_average: Average | None = None
     """Macro average adjusted for the benchmarks that it lacks, by least squares on model and benchmark; benchmarks that
     a single model has do not count. Equals `macro_average` if all models have the same benchmarks."""
@@ -117,6 +120,11 @@ class Row:
 
     def __repr__(self) -> str:
         return f"<Row: {self.model}, rank {self.rank}, {self.n_benchmarks} benchmarks>"
+
+    @property
+    def cost_is_ceiling(self) -> bool:
+        """True if the cost is a published one: all completions as long as allowed, and judges included."""
+        return self.published and self.cost_usd is not None
 
     @property
     def usd_per_1000(self) -> float | None:
