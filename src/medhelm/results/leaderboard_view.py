@@ -13,7 +13,7 @@ from medhelm.analysis.comparison.pairs import ModelPair
 from medhelm.analysis.frontier import CostFrontier, FrontierStep
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.rows import HeadToHead, head_to_head
-from medhelm.analysis.leaderboard.types import GroupMean, Leaderboard, Row
+from medhelm.analysis.leaderboard.types import GroupMean, Leaderboard, Row, remark_groups
 from medhelm.domain import CompletionCounts, Estimate, Rule, Tier
 from medhelm.domain.text import group_title, listed, plural
 from medhelm.errors import UserError
@@ -594,6 +594,10 @@ def board_fields(board: Leaderboard, against: HeadToHead) -> list[Field[Leaderbo
         Field("prompt_injection", lambda board: injection_effects_json(board.injection_effects), kind="object",
               schema=INJECTIONS),
         Field("warnings", lambda board: [remark.text for remark in board.remarks], kind="texts"),
+        Field("remark_groups", lambda board: plain_json(remark_groups(board)), kind="object",
+              schema=record(**keys("reading method", TEXTS), models=map_of(TEXTS)),
+              meaning="The texts of `warnings`: those that change how to read the leaderboard, those about one model "
+              "each, and those on the method."),
     ]  # fmt: skip
 
 
