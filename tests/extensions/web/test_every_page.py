@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 MOST_OF_A_KIND = 4
 """Pages of one route and the same parameters that are read: the order of a table times its filters has no end."""
 
+LINKS = "[...document.querySelectorAll('a[href]:not([rel~=noreferrer])')].map(one => one.href)"
+"""The links of a page that lead to other pages of the site."""
+
 ERRORS = {"error": "/benchmarks/nothing", "login": "/login"}
 """Pages that no link leads to."""
 
@@ -74,8 +77,12 @@ def kind_of(address: str) -> tuple[str, str, tuple[str, ...]]:
 
 
 def links_in(text: str) -> list[str]:
-    """Return the addresses in a page: of links, pictures, style sheets and scripts."""
-    return [unescape(one) for one in re.findall(r'(?:href|src)="([^"]+)"', text)]
+    """Return the addresses in a page, of links, pictures, style sheets and scripts.
+
+    Papers and data are linked to, but no page loads them, and they do not learn where the reader came from.
+    """
+    inside = re.sub(r'<a [^>]*href="https://[^>]*rel="[^"]*noreferrer[^>]*>', "", text)
+    return [unescape(one) for one in re.findall(r'(?:href|src)="([^"]+)"', inside)]
 
 
 def crawled(client: TestClient) -> tuple[list[Read], list[str]]:
@@ -237,7 +244,7 @@ def test_every_file_opens_from_disk_without_an_error_and_links_to_files(browser:
     folder, wrong = files.place, [*files.left_out]
     for path in sorted(folder.rglob("*.html")):
         watched.page.goto(path.as_uri())
-        links = watched.page.evaluate("[...document.querySelectorAll('a[href]')].map(one => one.href)")
+        links = watched.page.evaluate(LINKS)
         for link in {urldefrag(one)[0].partition("?")[0] for one in links}:
             assert link.startswith("file://"), f"{path}: {link}"
             if not Path(url2pathname(urlsplit(link).path)).is_file():

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 NARROW = 320
 """Width in CSS pixels at which pages must reflow: 1280 pixels at 400 % zoom."""
 
-SMALLEST_TEXT = 10.95
-"""Pixels below which text in a chart is too small: 11, but for rounding."""
+SMALLEST_TEXT = 10.75
+"""Pixels below which text in a chart is too small: 11, but for a chart that is a little wider than its place."""
 
 MOST_FOCUSED = 300
 """Elements of a page that get the focus in turn."""
