@@ -40,7 +40,6 @@ from medhelm.results.card_view import (
     to_markdown,
 )
 from medhelm.results.comparable import BASELINE, has_own_data, judges_under_test, temperature_of
-from medhelm.results.document import data_sentences, judge_sentences, source_release
 from medhelm.results.export import (
     ExportResult,
     ExportSelection,
@@ -49,9 +48,10 @@ from medhelm.results.export import (
     judges_cost,
     select_for_export,
 )
-from medhelm.results.jury import total_tallies
+from medhelm.results.jury import judge_sentences, total_tallies
 from medhelm.results.options import NO_DOCUMENT, USUAL, BoardOptions, DocumentOptions
 from medhelm.results.published.boards import load_results
+from medhelm.results.releases import source_release
 from medhelm.results.runs.remarks import effect_sentence, injection_effects
 from medhelm.results.runs.selection import renamed, short_names, with_names
 from medhelm.scoring.metrics import METRICS
@@ -342,6 +342,12 @@ def _card_judges(runs: Iterable[Run]) -> list[CardJudge]:
     ]
 
 
+def data_sentences(stores: Sequence[Path]) -> list[str]:
+    """Return where the data of stores went, in sentences; none where nothing is known about it."""
+    del stores
+    return []
+
+
 def _settings_in_words(runs: Sequence[Run]) -> dict[str, str]:
     """Describe the settings."""
 
@@ -377,7 +383,7 @@ def _command(
 ) -> str:
     """Return the commands that repeat the evaluation, one for the runs with equal options.
 
-    Words in capitals stand for places that a card does not show: see `card_view.PLACES`.
+    Words in capitals replace places that a card does not show: see `card_view.PLACES`.
     """
     by_options = group_by(runs, lambda run: tuple(map(_without_address, repeating_words(run))))
     known = set(all_names())

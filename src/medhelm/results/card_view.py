@@ -14,7 +14,6 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from medhelm.domain.text import plural
-from medhelm.results.document import NO_RELEASE, SourceRelease
 from medhelm.results.formats.fields import plain_json
 from medhelm.results.formats.tables import (
     MISSING,
@@ -28,6 +27,7 @@ from medhelm.results.formats.tables import (
     score_decimals,
     tabulate,
 )
+from medhelm.results.releases import NO_RELEASE, SourceRelease
 
 if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import RankedBy
@@ -174,7 +174,7 @@ class Card:
     institution: str
     """Institution that it is for; empty if none was given."""
     author: str
-    """Who made it; empty if none was given."""
+    """Its author; empty if none was given."""
     date: str
     """Date of the card: the user's, or the day when it was written, ISO 8601."""
     release: SourceRelease | None
@@ -315,7 +315,7 @@ def byline(card: Card) -> list[str]:
 
 
 def has_rule(card: Card) -> bool:
-    """Return whether the rule of scoring tells readers something: a published rule exists, or is used."""
+    """Return whether the rule of scoring matters to readers: a published rule exists, or is used."""
     return card.was_published or card.scoring == "published"
 
 
@@ -476,11 +476,11 @@ PLACES = {
     "HOST": "the server in the own network that may receive the data",
     "models.yaml": "the file that defines the models with names of their own",
 }
-"""Word in a command -> what it stands for: a card shows no places."""
+"""Word in a command -> its meaning: a card shows no places."""
 
 
 def places(card: Card) -> list[str]:
-    """Return what the words in the command stand for, in sentences."""
+    """Return the meanings of the words in the command, in sentences."""
     used = set(re.findall(r"[\w.]+", card.command))
     return [f"{word}: {meaning}." for word, meaning in PLACES.items() if word in used]
 

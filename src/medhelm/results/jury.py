@@ -41,6 +41,7 @@ from medhelm.results.formats.tables import (
     Value,
     counts_text,
     data_text,
+    decimal,
     estimate_numbers,
     estimate_text,
     number,
@@ -50,7 +51,7 @@ from medhelm.results.formats.tables import (
 )
 from medhelm.results.options import USUAL, BoardOptions, read_pricing
 from medhelm.results.runs.remarks import cached_completions_text, injection_effects, injection_remarks
-from medhelm.results.runs.selection import load_filtered
+from medhelm.results.runs.selection import load_filtered, without_address
 from medhelm.results.spending import repriced
 from medhelm.results.suites import suite_sort_key
 from medhelm.storage.damage import intact_runs
@@ -271,6 +272,33 @@ def _read_judged_run(model: str, run: Run, rule: Rule) -> JudgedRun:
         grades=np.trunc(said.scores) if rule == "published" else said.scores,
         points=said.points if run.jury_result and run.jury_result.form == "points" else None,
     )
+
+
+# --- in words ---------------------------------------------------------------------------------------------------------
+
+
+def judge_sentences(stores: Sequence[Path], runs: Mapping[tuple[str, str], Run], options: BoardOptions) -> list[str]:
+    """Return who judged these runs, and whether they can be relied on, in sentences; none without judges."""
+    judged = {benchmark for (_, benchmark), run in runs.items() if run.jury_result}
+    if not judged:
+        return []
+    found = analyze_judges(stores, sorted(judged), replace(options, clinicians=None))
+    sentences = [*(_judge_sentence(judge) for judge in found.overall.judges), *found.verdict]
+    return [without_address(text) for text in sentences]
+
+
+def _judge_sentence(judge: JudgeSummary) -> str:
+    """Return what one judge did, and how it graded."""
+    tally = judge.tally
+    parts = [f"{judge.judge}: {tally.expected - tally.failed:,} of {tally.expected:,} judgments"]
+    if judge.severity:
+        side = "lower" if judge.severity.value > 0 else "higher"
+        parts.append(f"grades {decimal(abs(judge.severity.value), 2)} {side} than the others")
+    if judge.agreement and judge.agreement.value is not None:
+        parts.append(f"correlation with the others {decimal(judge.agreement.value, 2)}")
+    if judge.self_preference and judge.self_preference.low > 0:
+        parts.append(f"favors its own family by {decimal(judge.self_preference.value, 2)}")
+    return f"{', '.join(parts)}."
 
 
 # --- JSON -------------------------------------------------------------------------------------------------------------

@@ -128,7 +128,7 @@ class BoardOptions(RankingOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentOptions:
-    """What a report or a card says about itself. All of it is text that the user chose."""
+    """Options of a report or a card about itself."""
 
     title: str = option("--title", "Title of the document.", "", metavar="TEXT")
     institution: str = option("--institution", "Institution that the document is for.", "", metavar="NAME")

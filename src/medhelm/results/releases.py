@@ -40,9 +40,18 @@ from medhelm.results.options import USUAL, BoardOptions
 from medhelm.results.runs.cells import cell_of, column_of
 from medhelm.storage.damage import no_damaged_runs
 from medhelm.storage.json_form import JsonForm, Nested, key_map
-from medhelm.storage.releases import basis_of, board_bytes, file_digest, read_release, release_names, write_release
+from medhelm.storage.releases import (
+    basis_of,
+    board_bytes,
+    file_digest,
+    is_signed,
+    read_release,
+    release_names,
+    release_signer,
+    write_release,
+)
 from medhelm.storage.run_scores import read_all
-from medhelm.storage.store import open_store
+from medhelm.storage.store import open_store, stored_folder
 
 CURRENT = "current"
 """Name of the store's current leaderboard, in place of a release."""
@@ -165,6 +174,69 @@ def releases_table(releases: Sequence[Release], format: str = "table") -> str:
     """Return one row per release."""
     fields = select_fields(RELEASE_FIELDS, "name created models benchmarks scoring tier suite sha256 note")
     return fields_table(fields, releases, format=format)
+
+
+# --- release behind a report ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceRelease:
+    """The release that holds the results of a document."""
+
+    name: str
+    """Its name."""
+    created: str
+    """Time of the release, ISO 8601, UTC."""
+    sha256: str
+    """sha256 of its leaderboard."""
+    signature: str
+    """Signer, and whether the signature was checked, as text."""
+
+    def __str__(self) -> str:
+        """Return the release in one line."""
+        return f"Release {self.name} of {self.created[:10]}, sha256 {self.sha256[:12]}, {self.signature}."
+
+
+NO_RELEASE = "These results are in no release: `medhelm release NAME` freezes them."
+"""Said of results that no release holds."""
+
+Runs = Mapping[tuple[str, str], Run]
+"""Model and benchmark -> the run that counts."""
+
+
+def source_release(store: Path, runs: Runs, options: BoardOptions, signers: Path | None = None) -> SourceRelease | None:
+    """Return the latest release of a store that holds exactly these runs, scored by the same rule; None without one.
+
+    `signers`: a public key, or a file of signers, to check its signature with.
+    Raises: UserError if the release is not signed by one of these; MissingError without ssh-keygen.
+    """
+    for known in reversed(find_releases([store])):
+        release = known.release
+        if release and release.options.get("scoring") == options.rule and _holds(release, runs):
+            return SourceRelease(
+                name=release.name,
+                created=release.created,
+                sha256=release.sha256,
+                signature=_signature(store, release.name, signers),
+            )
+    return None
+
+
+def _holds(release: Release, runs: Runs) -> bool:
+    """Return whether these runs are those of a release, byte for byte."""
+    frozen = {(one.model, one.benchmark): one for one in release.provenance}
+    return frozen.keys() == runs.keys() and all(_is_same(frozen[key], run) for key, run in runs.items())
+
+
+def _is_same(frozen: CellProvenance, run: Run) -> bool:
+    is_same_run = (frozen.run_id, frozen.started) == (run.id, run.started)
+    return is_same_run and frozen.records == file_digest(stored_folder(run) / "records.parquet")
+
+
+def _signature(store: Path, name: str, signers: Path | None) -> str:
+    if signers is not None:
+        return f"signed by {' with '.join(filter(None, release_signer(open_store(store), name, signers)))}, verified"
+    return "signed, not checked here" if is_signed(open_store(store), name) else "not signed"
 
 
 # --- comparison of releases -------------------------------------------------------------------------------------------
