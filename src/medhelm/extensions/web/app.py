@@ -6,7 +6,7 @@ import math
 from collections.abc import Awaitable, Callable
 from functools import cache
 from http import HTTPStatus
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qs, parse_qsl, quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.applications import Starlette
@@ -30,6 +30,7 @@ from medhelm.extensions.web.page import (
     MOST_URL_CHARACTERS,
     ROUTES,
     BadParameter,
+    Destination,
     Download,
     Page,
     PageRequest,
@@ -106,8 +107,11 @@ def render(site: Site, request: PageRequest, page: Page) -> str:
 # --- application ------------------------------------------------------------------------------------------------------
 # Pages for browsers that have a session, a login page for all others.
 
-MOST_FORM_BYTES = 10_000
-"""Most bytes of the login form."""
+MOST_FORM_BYTES, MOST_ACTION_BYTES = 10_000, 100_000
+"""Most bytes of the login form, and of other forms."""
+
+MOST_FIELDS = 100
+"""Most fields of a form."""
 
 GZIP_LEVEL = 5
 """Level of compression: half of the time of the best one, for a few percent more bytes.
@@ -210,16 +214,34 @@ def _endpoint(site: Site, route: Route) -> Callable[[Request], Awaitable[Respons
 
 
 def _action(site: Site, name: str) -> Callable[[Request], Awaitable[Response]]:
-    """Return the endpoint of something that changes the store, which leads back to the page of running evaluations."""
+    """Return the endpoint of something that changes the store, which leads to the page that shows the change."""
 
     async def act(request: Request) -> Response:
+        form = await _read_form(request, MOST_ACTION_BYTES)
+        if isinstance(form, Response):
+            return form
         try:
-            await run_in_threadpool(function_of(name), site, request.path_params["evaluation"])
+            check_query(list(request.path_params.items()))
+            to: Destination = await run_in_threadpool(function_of(name), site, request.path_params, form)
         except MedHelmError as error:
             return _html(site, error_page(error))
-        return RedirectResponse(LINKS.to("running", {}), 303)
+        address = LINKS.to(to.route, to.parameters)
+        return RedirectResponse(f"{address}#{quote(to.fragment)}" if to.fragment else address, 303)
 
     return act
+
+
+async def _read_form(request: Request, most: int) -> dict[str, list[str]] | Response:
+    """Return the fields of a form that was sent, each with its values; a response for one that is too long."""
+    body = b""
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > most:
+                return Response("The form is too long.\n", 413, media_type="text/plain")
+        return parse_qs(body.decode("utf-8", "replace"), max_num_fields=MOST_FIELDS)
+    except (ClientDisconnect, ValueError):
+        return Response("The form is not complete.\n", 400, media_type="text/plain")
 
 
 class _Gate:
@@ -268,15 +290,10 @@ def _login(site: Site, security: Security) -> Callable[[Request], Awaitable[Resp
     async def login(request: Request) -> Response:
         if request.method == "GET":
             return RedirectResponse("/", 303) if session_of(request, security) else _login_page(site, 200)
-        body = b""
-        try:
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > MOST_FORM_BYTES:
-                    return Response("The form is too long.\n", 413, media_type="text/plain")
-        except ClientDisconnect:
-            return Response("The form is not complete.\n", 400, media_type="text/plain")
-        form, client = dict(parse_qsl(body.decode("utf-8", "replace"))), client_of(request)
+        fields, client = await _read_form(request, MOST_FORM_BYTES), client_of(request)
+        if isinstance(fields, Response):
+            return fields
+        form = {name: values[-1] for name, values in fields.items()}
         if not security.accepts(form.get("token", "").strip(), client):
             if security.must_wait(client):
                 return _login_page(site, 429, message="Too many wrong tokens. Wait a minute, then try again.")

@@ -32,6 +32,7 @@ from medhelm.results.spending import is_local, run_day
 from medhelm.scoring.metric import too_long
 from medhelm.scoring.metrics import METRICS
 from medhelm.scoring.metrics.matching import READS_OPTION
+from medhelm.storage.annotations import Annotation, annotations
 from medhelm.storage.damage import intact_runs
 from medhelm.storage.judgments import completion_of, read_explanations
 from medhelm.storage.privacy import Pseudonyms
@@ -154,6 +155,8 @@ class Case:
     """The instance's own criteria with `name`, `text` and `points`; empty if it has none, or in older stores."""
     problem: str
     """Reason for a missing prompt; empty if it is stored."""
+    annotations: Sequence[Annotation]
+    """Notes, tags and stars, the earliest first; models have their names on the site."""
     completions: Sequence[CaseCompletion]
     """One for each model, in the order of the models."""
 
@@ -244,8 +247,21 @@ def find_case(
         references=prompt.get("references", []),
         criteria=prompt.get("criteria", []),
         problem="" if prompt else NO_PROMPT,
+        annotations=read_annotations_of(cases, instance_id),
         completions=completions,
     )
+
+
+def read_annotations_of(cases: BenchmarkCases, instance_id: str) -> list[Annotation]:
+    """Return the annotations of an instance in all stores of its runs."""
+    by_store: dict[Path, dict[str, str]] = {}
+    for model, run in cases.runs.items():
+        by_store.setdefault(stored_folder(run).parents[2], {})[run.model] = model
+    return [
+        replace(one, model=names.get(one.model, one.model))
+        for folder, names in by_store.items()
+        for one in annotations(Store(folder), cases.benchmark).get(instance_id, ())
+    ]
 
 
 def _hidden_cluster(cases: BenchmarkCases, records: Mapping[str, object], cluster: str) -> str:

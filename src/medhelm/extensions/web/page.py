@@ -190,6 +190,18 @@ class Download:
     """Name under which a browser saves it; made of letters, digits, `.`, `_` and `-`."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """The page that a browser goes to after an action."""
+
+    route: str
+    """Name of its route."""
+    parameters: Mapping[str, Values] = field(default_factory=dict)
+    """Parameters of its path and query."""
+    fragment: str = ""
+    """Id of the element to go to; empty for the top."""
+
+
 Handler: TypeAlias = "Callable[..., Page | Download]"
 """Makes a page: called with the site and the request."""
 
@@ -292,8 +304,11 @@ ROUTES: tuple[Route, ...] = (
 ACTIONS: Mapping[str, str] = {
     "/running/{evaluation}/stop": "pages.releases:stop",
     "/running/{evaluation}/remove": "pages.releases:remove",
+    f"{CASES}/{{case}}/annotations": "pages.annotations:add",
+    f"{CASES}/{{case}}/annotations/{{annotation}}/remove": "pages.annotations:remove",
 }
-"""Path -> function called with the site and the name in the path. These change something: only POST reaches them."""
+"""Path -> function called with the site, the names in the path and the fields of the form; it returns the `Destination`
+to go to. These change something: only POST reaches them."""
 
 BY_NAME: Mapping[str, Route] = {route.name: route for route in ROUTES}
 """Name -> route."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 from medhelm.domain import Benchmark
+from medhelm.domain.benchmark import group_by
 from medhelm.domain.text import listed
 from medhelm.extensions.web.case_list import locate_case
 from medhelm.extensions.web.case_search import CaseSearch, url_key
@@ -35,12 +37,16 @@ from medhelm.extensions.web.prompt_parts import PromptPart, prompt_parts
 from medhelm.extensions.web.site import Site
 from medhelm.extensions.web.text_pieces import LEAST_LONG, TextBox, make_box
 from medhelm.results.formats.fields import fields_json, plain_json
+from medhelm.storage.annotations import Annotation
 
 MOST_COMPLETIONS = 60
 """Most completions on the page."""
 
 REFERENCE = "reference"
 """Value of the parameter `b` that compares a completion with the reference."""
+
+TAGS = ("wrong key", "unclear question", "dose error", "unsafe", "made up", "incomplete")
+"""Tags that the form offers."""
 
 VIEWS = {"rendered": "Rendered", "source": "Source"}
 """View of completions -> its name."""
@@ -82,8 +88,16 @@ def case_page(site: Site, request: PageRequest) -> Page:
             "described": _described(search),
             "binary": is_binary(cases),
             "views": VIEWS,
+            "notes": _notes(case),
+            "tags": list(dict.fromkeys([*TAGS, *(tag for one in case.annotations for tag in one.tags)])),
+            "query": urlencode([(name, one) for name, values in request.query.items() for one in values]),
         },
     )
+
+
+def _notes(case: Case) -> dict[str, list[Annotation]]:
+    """Return model -> annotations of its completion."""
+    return group_by((one for one in case.annotations if one.model), lambda one: one.model)
 
 
 def _described(search: CaseSearch) -> str:
@@ -121,13 +135,12 @@ def _given(case: Case, definition: Benchmark | None, needle: str) -> list[tuple[
     """Return the parts of the prompt: short ones first, then the instruction, then long ones."""
     parts = prompt_parts(case.messages, case.choices, case.labels, definition) if case.messages else []
     longest = max((len(part.text) for part in parts), default=0)
-    cuts: dict[int, str] = {}
-    for one in case.completions:
-        if 0 < one.truncated_characters < longest:
-            names = [
-                other.model for other in case.completions if other.truncated_characters == one.truncated_characters
-            ]
-            cuts[one.truncated_characters] = f"{listed(names)} read the text from here"
+    by_cut = group_by(case.completions, lambda one: one.truncated_characters)
+    cuts = {
+        at: f"{listed([one.model for one in own])} read the text from here"
+        for at, own in by_cut.items()
+        if 0 < at < longest
+    }
     found = []
     for part in parts:
         is_cut = len(part.text) == longest and not part.is_instruction
