@@ -21,7 +21,7 @@ from medhelm.extensions.web.page import BY_NAME, MOST_CHARACTERS, MOST_PAGES, Ba
 from medhelm.extensions.web.pages.benchmarks import entry_fields
 from medhelm.extensions.web.pages.cases import CONDITIONS, ITEM
 from medhelm.extensions.web.site import Site
-from medhelm.results import comparison
+from medhelm.results import comparison, data_use, jury
 from medhelm.results.formats.fields import (
     BOOLEAN,
     INTEGER,
@@ -257,6 +257,15 @@ OPERATIONS: Mapping[str, Operation] = {
     "running_json": Operation(
         summary="Evaluations that are running, or that ended early, with their progress.", returns="Evaluations"
     ),
+    "api_judges": Operation(
+        summary="The judges, as `medhelm jury --json` prints them; without a benchmark that was judged, an error.",
+        returns="Judges",
+        parameters=(Parameter(name="benchmark", description="Only this benchmark.", schema=NAME),),
+    ),
+    "api_data": Operation(
+        summary="Where the data of the stores was sent, by host and benchmark, from their audit logs.",
+        returns="DataUse",
+    ),
     "api_openapi": Operation(summary="This document.", returns="Document"),
 }
 """Name of a route -> its operation."""
@@ -373,6 +382,8 @@ SCHEMAS: Mapping[str, JsonSchema] = {
     "Releases": record(releases=list_of(fields_schema(RELEASE_FIELDS))),
     "ReleaseComparison": _release_comparison(),
     "Evaluations": record(evaluations=list_of(EVALUATION)),
+    "Judges": fields_schema(jury.FIELDS),
+    "DataUse": fields_schema(data_use.FIELDS),
     "Document": {"type": "object", "required": ["openapi", "paths"]},
     "Error": ERROR,
 }

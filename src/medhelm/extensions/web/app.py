@@ -22,6 +22,7 @@ from medhelm import __version__
 from medhelm.domain.text import duration, group_title, listed, plural, short_count
 from medhelm.errors import MedHelmError, StoreError, UserError
 from medhelm.extensions.web.api import JSON, OPERATIONS, check_parameters, error_content, error_response, is_json_path
+from medhelm.extensions.web.case_search import url_key
 from medhelm.extensions.web.page import (
     ACTIONS,
     BY_NAME,
@@ -75,8 +76,9 @@ def environment() -> Environment:
         printable=printable,
         percent=percent,
         significant=significant,
+        url_key=url_key,
     )
-    made.globals.update(missing=MISSING, version=__version__)
+    made.globals.update(missing=MISSING, version=__version__, has_route=lambda name: name in BY_NAME)
     return made
 
 
