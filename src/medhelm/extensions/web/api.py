@@ -20,7 +20,7 @@ from medhelm.extensions.web.live_status import EvaluationPhase
 from medhelm.extensions.web.page import BY_NAME, MOST_CHARACTERS, MOST_PAGES, BadParameter, Download, PageRequest
 from medhelm.extensions.web.pages.benchmarks import entry_fields
 from medhelm.extensions.web.pages.cases import CONDITIONS, ITEM
-from medhelm.extensions.web.site import Site
+from medhelm.extensions.web.site import DAMAGED_FIELDS, Site
 from medhelm.results import comparison, data_use, jury
 from medhelm.results.formats.fields import (
     BOOLEAN,
@@ -319,6 +319,9 @@ def error_response(status: int, message: str, **headers: str) -> Response:
 # --- results ----------------------------------------------------------------------------------------------------------
 # JSON Schemas of everything that the JSON interface returns.
 
+DAMAGED = list_of(fields_schema(DAMAGED_FIELDS))
+"""Runs that cannot be read and are left out."""
+
 BENCHMARK_ENTRY = fields_schema(entry_fields(str, {}))
 
 BENCHMARK = record(
@@ -326,8 +329,11 @@ BENCHMARK = record(
     **keys("description license metric", STRING),
     problems=list_of(STRING),
     leaderboard={**nullable(ref("Leaderboard")), "description": "the models on it; null if none was run"},
+    damaged=DAMAGED,
 )
 
+
+BOARD = fields_schema(board_fields(EMPTY, head_to_head(EMPTY)))
 
 MEASURED = fields_schema(CONDITIONS)["properties"]
 
@@ -373,8 +379,8 @@ EVALUATION = record(
 ERROR = record(error=record(status=INTEGER, code=STRING, message=STRING))
 
 SCHEMAS: Mapping[str, JsonSchema] = {
-    "Leaderboard": fields_schema(board_fields(EMPTY, head_to_head(EMPTY))),
-    "Benchmarks": record(benchmarks=list_of(BENCHMARK_ENTRY)),
+    "Leaderboard": {**BOARD, "properties": {**BOARD["properties"], "damaged": DAMAGED}},
+    "Benchmarks": record(benchmarks=list_of(BENCHMARK_ENTRY), damaged=DAMAGED),
     "Benchmark": BENCHMARK,
     "Cases": CASES,
     "Case": _case(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -19,14 +20,16 @@ from medhelm.domain import Benchmark, Rule, Run, Tier
 from medhelm.domain.text import group_title
 from medhelm.errors import MedHelmError, UserError
 from medhelm.extensions.web.page import PageRequest, Values
+from medhelm.results.formats.fields import Field, fields_json
 from medhelm.results.leaderboard import LeaderboardInputs, leaderboard_from_inputs, read_inputs, renamed_inputs
 from medhelm.results.options import EVERY_RUN, BoardOptions, RunFilter
 from medhelm.results.published.boards import board_of_own_and_published, published_cells, published_leaderboard
 from medhelm.results.releases import KnownRelease, find_releases, released_models
-from medhelm.results.runs.selection import ADDRESS, load_filtered, short_names, with_names
+from medhelm.results.runs.selection import ADDRESS, load_filtered, short_names, with_names, without_address
 from medhelm.scoring.metrics import METRIC_NAMES
+from medhelm.storage.damage import damaged_records, runs_left_out
 from medhelm.storage.releases import MANIFEST
-from medhelm.storage.store import NAME, open_store
+from medhelm.storage.store import NAME, DamagedRunError, file_name, open_store
 
 T = TypeVar("T")
 
@@ -35,6 +38,37 @@ SECONDS_BETWEEN_CHECKS = 2.0
 
 MOST_RESULTS = 64
 """Most results kept in memory; those that were not used for longest make room."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DamagedRun:
+    """A run with a file that cannot be read."""
+
+    benchmark: str
+    """Name of the benchmark."""
+    title: str
+    """Its title."""
+    model: str
+    """Name of the model on the site, or as the folder of the run spells it, without an address."""
+    run: str
+    """Beginning of the id of the run, as commands take it."""
+
+    @property
+    def command(self) -> str:
+        """Return the command that removes it, so that the same evaluation makes it again."""
+        return f"medhelm runs remove {self.run}"
+
+
+DAMAGED_FIELDS: list[Field[DamagedRun]] = [
+    Field("benchmark", lambda one: one.benchmark, kind="text"),
+    Field("model", lambda one: one.model, kind="text"),
+    Field("run", lambda one: one.run, kind="text"),
+    Field("command", lambda one: one.command, kind="text"),
+]
+"""A damaged run in JSON."""
+
+SPELLED_ADDRESS = re.compile(r"_https?_.*")
+"""Address of a server in the name of a folder."""
 
 
 @dataclass(kw_only=True)
@@ -95,7 +129,39 @@ class Site:
 
     def runs(self) -> Sequence[Run]:
         """Return the runs of the stores that are shown."""
-        return self.keep("runs", lambda: [run for _, run in load_filtered(self.stores, self.wanted)])
+        return self._stored()[0]
+
+    def _stored(self) -> tuple[Sequence[Run], Sequence[DamagedRunError]]:
+        """Return the runs of the stores that are shown, and those whose `run.json` cannot be read."""
+
+        def read() -> tuple[Sequence[Run], Sequence[DamagedRunError]]:
+            with runs_left_out() as damaged:
+                runs = [run for _, run in load_filtered(self.stores, self.wanted)]
+            return runs, damaged
+
+        return self.keep("runs", read)
+
+    def damaged(self) -> Sequence[DamagedRun]:
+        """Return the runs that cannot be read and are left out of everything; none if the stores cannot be read."""
+
+        def find() -> Sequence[DamagedRun]:
+            runs, errors = self._stored()
+            titles = {run.benchmark: run.title for run in runs}
+            names = {file_name(run.model): without_address(run.model) for run in runs}
+            return [
+                DamagedRun(
+                    benchmark=error.benchmark,
+                    title=titles.get(error.benchmark, error.benchmark),
+                    model=names.get(error.model) or SPELLED_ADDRESS.sub("", error.model),
+                    run=error.folder.name.rpartition("-")[2],
+                )
+                for error in {one.folder: one for one in [*errors, *damaged_records(runs)]}.values()
+            ]
+
+        try:
+            return self.keep("damaged", find)
+        except MedHelmError:
+            return ()
 
     def releases(self) -> Mapping[str, KnownRelease]:
         """Return the releases of the stores and of further folders: name -> release, by time."""
@@ -196,6 +262,11 @@ class Site:
     def shows_text_of(self, benchmark: str) -> bool:
         """Return True if prompts, completions and explanations of a benchmark may be shown."""
         return self.with_text or self.access_of(benchmark) == "public"
+
+
+def damaged_json(site: Site) -> dict[str, Any]:
+    """Return the damaged runs as a key of JSON."""
+    return {"damaged": [fields_json(DAMAGED_FIELDS, one) for one in site.damaged()]}
 
 
 # --- selection --------------------------------------------------------------------------------------------------------

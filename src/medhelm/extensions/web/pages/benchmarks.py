@@ -14,7 +14,7 @@ from medhelm.extensions.web.benchmark_charts import benchmark_charts
 from medhelm.extensions.web.board_charts import chart_file, chart_links
 from medhelm.extensions.web.page import Download, Page, PageNotFound, PageRequest, json_download
 from medhelm.extensions.web.pages.leaderboard import marks_of
-from medhelm.extensions.web.site import BoardSelection, Site, board_of
+from medhelm.extensions.web.site import BoardSelection, Site, board_of, damaged_json
 from medhelm.results.catalog import BenchmarkCoverage, coverage, evaluated, evaluated_in_words
 from medhelm.results.formats.drawing import Chart
 from medhelm.results.formats.fields import Field, fields_json, schema_of
@@ -61,7 +61,9 @@ def json_list(site: Site, request: PageRequest) -> Download:
     inputs = _inputs(site)
     fields = entry_fields(site.access_of, _count_models(inputs))
     known: list[Benchmark | Column] = [*site.definitions.values(), *_undefined(site, inputs)]
-    return json_download({"benchmarks": [fields_json(fields, one) for one in known]}, "benchmarks")
+    return json_download(
+        {"benchmarks": [fields_json(fields, one) for one in known], **damaged_json(site)}, "benchmarks"
+    )
 
 
 def entry_fields(access_of: Callable[[str], str], models: Mapping[str, int]) -> list[Field[Benchmark | Column]]:
@@ -155,6 +157,7 @@ def json_(site: Site, request: PageRequest) -> Download:
         "metric": column.metric if column else definition.main_metric if definition else "",
         "problems": _problems(name, definition),
         "leaderboard": as_json(board) if board else None,
+        **damaged_json(site),
     }
     return json_download(content, name)
 

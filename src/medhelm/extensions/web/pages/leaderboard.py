@@ -31,6 +31,7 @@ from medhelm.extensions.web.site import (
     Site,
     board_of,
     choices_of,
+    damaged_json,
     results_of,
     selected_inputs,
     selection_of,
@@ -185,8 +186,8 @@ def csv(site: Site, request: PageRequest) -> Download:
 
 
 def json_(site: Site, request: PageRequest) -> Download:
-    """Return the leaderboard as JSON, with the keys of `medhelm leaderboard --format json`."""
-    content = report.as_json(board_of(site, _selection(site, request)))
+    """Return the leaderboard as JSON, with the keys of `medhelm leaderboard --format json`, and damaged runs."""
+    content = report.as_json(board_of(site, _selection(site, request))) | damaged_json(site)
     return text_download(json.dumps(content, indent=1, ensure_ascii=False), "leaderboard", "json")
 
 
