@@ -269,9 +269,9 @@ ROUTES: tuple[Route, ...] = (
     Route(name="judges", path="/judges", handler="pages.judges:page", menu="Judges"),
     Route(name="benchmark_judges", path=f"{BENCHMARK}/judges", handler="pages.judges:benchmark_page"),
     Route(name="data", path="/data", handler="pages.data_use:page", menu="Where data went"),
-    Route(name="running", path="/running", handler="pages.releases:running_page", menu="Running", only_served=True),
-    Route(name="running_live", path="/running/live", handler="pages.releases:live", only_served=True),
-    Route(name="running_json", path="/api/running", handler="pages.releases:running_json", only_served=True),
+    Route(name="running", path="/running", handler="pages.running:running_page", menu="Running", only_served=True),
+    Route(name="running_live", path="/running/live", handler="pages.running:live", only_served=True),
+    Route(name="running_json", path="/api/running", handler="pages.running:running_json", only_served=True),
     Route(name="releases", path="/compare/releases", handler="pages.releases:page", exported_with=_RELEASES),
     Route(name="releases_csv", path="/compare/releases.csv", handler="pages.releases:csv", exported_with=_RELEASES),
     Route(name="api_leaderboard", path="/api/leaderboard", handler="pages.leaderboard:json_", only_served=True),
@@ -291,8 +291,8 @@ ROUTES: tuple[Route, ...] = (
 """Every page, in the order of the navigation. A handler takes the `Site` and a `PageRequest`."""
 
 ACTIONS: Mapping[str, str] = {
-    "/running/{evaluation}/stop": "pages.releases:stop",
-    "/running/{evaluation}/remove": "pages.releases:remove",
+    "/running/{evaluation}/stop": "pages.running:stop",
+    "/running/{evaluation}/remove": "pages.running:remove",
 }
 """Path -> function called with the site and the name in the path. These change something: only POST reaches them."""
 
