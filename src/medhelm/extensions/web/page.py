@@ -271,6 +271,7 @@ ROUTES: tuple[Route, ...] = (
     Route(name="data", path="/data", handler="pages.data_use:page", menu="Where data went"),
     Route(name="running", path="/running", handler="pages.running:running_page", menu="Running", only_served=True),
     Route(name="running_live", path="/running/live", handler="pages.running:live", only_served=True),
+    Route(name="stop", path="/running/{evaluation}", handler="pages.running:stop_page", only_served=True),
     Route(name="running_json", path="/api/running", handler="pages.running:running_json", only_served=True),
     Route(name="releases", path="/compare/releases", handler="pages.releases:page", exported_with=_RELEASES),
     Route(name="releases_csv", path="/compare/releases.csv", handler="pages.releases:csv", exported_with=_RELEASES),

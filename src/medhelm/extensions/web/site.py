@@ -163,6 +163,14 @@ class Site:
         except MedHelmError:
             return ()
 
+    @property
+    def has_results(self) -> bool:
+        """Return False if no run of the stores is complete."""
+        with suppress(UserError):
+            self.inputs()
+            return True
+        return False
+
     def releases(self) -> Mapping[str, KnownRelease]:
         """Return the releases of the stores and of further folders: name -> release, by time."""
         found = self.keep("releases", lambda: find_releases(self.stores, self.release_folders))

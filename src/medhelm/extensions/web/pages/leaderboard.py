@@ -26,6 +26,7 @@ from medhelm.extensions.web.board_charts import (
     heat_map,
 )
 from medhelm.extensions.web.page import Download, Page, PageNotFound, PageRequest, json_download, text_download
+from medhelm.extensions.web.pages.running import start_page
 from medhelm.extensions.web.site import (
     BoardSelection,
     Site,
@@ -120,7 +121,9 @@ class BoardRow:
 
 
 def page(site: Site, request: PageRequest) -> Page:
-    """Return the leaderboard of the selected benchmarks."""
+    """Return the leaderboard of the selected benchmarks; without a complete run, evaluations in progress."""
+    if not (site.has_results or site.with_published):
+        return start_page(site)
     results, why_not = results_of(site, request)
     selection = selection_of(site, request, results)
     board = board_of(site, selection)

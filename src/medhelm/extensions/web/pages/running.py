@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -26,8 +27,12 @@ REASONS: Mapping[str, str] = {
 }
 """Reason for an early end -> a sentence."""
 
-OUTCOMES: Mapping[str, str] = {"interrupt": "stopped", "budget": "stopped by the budget", "": "incomplete"}
+OUTCOMES: Mapping[str, str] = {"interrupt": "stopped", "budget": "stopped by the budget", "": "stopped"}
 """Message of a run that is not complete -> its state in words."""
+
+
+NOT_RUNNING = "No evaluation of this name is running. It may have ended in the meantime."
+"""Message about an evaluation that cannot be stopped."""
 
 
 def running_page(site: Site, request: PageRequest) -> Page:
@@ -49,10 +54,28 @@ def running_json(site: Site, request: PageRequest) -> Download:
     return json_download(live_status.as_json(found, _names(site, found)), "running")
 
 
+def start_page(site: Site) -> Page:
+    """Return the first page of a site without a complete run: evaluations in progress, and how to start one."""
+    statuses = Counter(str(run.status) for run in site.runs())
+    values = {**_values(site), "n_stopped": statuses["partial"], "n_failed": statuses["failed"]}
+    return Page(template="start.html", title="No results yet", values=values)
+
+
+def stop_page(site: Site, request: PageRequest) -> Page:
+    """Return the question before an evaluation is stopped. Raises: PageNotFound if it is not running."""
+    found = live_status.evaluations(site.stores)
+    names = _names(site, found)
+    for one in found:
+        if one.status.id == request.text("evaluation") and one.phase == "running":
+            values = {"one": _evaluation_view(site, one, names), "progress": one}
+            return Page(template="stop.html", title="Stop this evaluation?", values=values)
+    raise PageNotFound(NOT_RUNNING)
+
+
 def stop(site: Site, evaluation: str) -> None:
     """Ask an evaluation to stop. Raises: PageNotFound if it is not running."""
     if not live_status.stop(site.stores, evaluation):
-        raise PageNotFound("No evaluation of this name is running. It may have ended in the meantime.")
+        raise PageNotFound(NOT_RUNNING)
 
 
 def remove(site: Site, evaluation: str) -> None:
@@ -84,7 +107,7 @@ def _names(site: Site, found: Sequence[EvaluationProgress]) -> Mapping[str, str]
 
 def _summary(found: Sequence[EvaluationProgress]) -> str:
     """Return the states of all evaluations in a sentence; it changes only when a state does."""
-    words = {"running": "running", "stopping": "stopping", "stopped": "stopped early", "lost": "ended without a record"}
+    words = {"running": "running", "stopping": "stopping", "stopped": "stopped", "lost": "ended without a record"}
     counts = {phase: sum(one.phase == phase for one in found) for phase in words}
     if not found:
         return "No evaluation is running."
