@@ -21,7 +21,7 @@ from medhelm.extensions.web.page import BY_NAME, MOST_CHARACTERS, MOST_PAGES, Ba
 from medhelm.extensions.web.pages.benchmarks import entry_fields
 from medhelm.extensions.web.pages.cases import CONDITIONS, ITEM
 from medhelm.extensions.web.site import DAMAGED_FIELDS, Site
-from medhelm.results import comparison, data_use, jury
+from medhelm.results import comparison, jury
 from medhelm.results.formats.fields import (
     BOOLEAN,
     INTEGER,
@@ -39,6 +39,7 @@ from medhelm.results.formats.fields import (
 )
 from medhelm.results.leaderboard_view import EMPTY, board_fields
 from medhelm.results.releases import CASE_FIELDS, RELEASE_FIELDS
+from medhelm.results.runs import data_use
 from medhelm.storage.live_status import EvaluationStatus
 
 # --- OpenAPI document -------------------------------------------------------------------------------------------------

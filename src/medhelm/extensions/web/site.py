@@ -14,7 +14,8 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.benchmarks.catalog import all_names, load_benchmarks
+from medhelm.benchmarks.catalog import RememberedBenchmarks, all_names, load_benchmarks, remembered_benchmarks
+from medhelm.benchmarks.definition import FILE_NAME
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import Benchmark, Rule, Run, Tier
 from medhelm.domain.text import group_title
@@ -244,14 +245,32 @@ class Site:
         except MedHelmError:
             return None
 
-    @cached_property
+    @property
     def definitions(self) -> Mapping[str, Benchmark]:
-        """Benchmark id -> its definition, for all benchmarks that are known here."""
-        names = all_names(self.benchmark_folders)
-        return {
-            one.name: one
-            for one in load_benchmarks(names, metrics=METRIC_NAMES, extra=self.benchmark_folders, note=lambda _: None)
-        }
+        """Benchmark id -> its definition, for all benchmarks that are known here or that the stores remember."""
+        return self.keep("definitions", lambda: {**self._given_definitions, **self._load(self._remembered.folders)})
+
+    @property
+    def folders(self) -> Sequence[Path]:
+        """Folders with the user's own benchmarks: those given, and those that the stores remember."""
+        return [*self.benchmark_folders, *self._remembered.folders]
+
+    @property
+    def _remembered(self) -> RememberedBenchmarks:
+        def find() -> RememberedBenchmarks:
+            return remembered_benchmarks(self.stores, self.benchmark_folders, metrics=METRIC_NAMES)
+
+        return self.keep("remembered", find)
+
+    @cached_property
+    def _given_definitions(self) -> Mapping[str, Benchmark]:
+        return self._load(self.benchmark_folders, all_names(self.benchmark_folders))
+
+    def _load(self, folders: Sequence[Path], names: Sequence[str] = ()) -> Mapping[str, Benchmark]:
+        """Load benchmarks by their names, or those of some folders."""
+        wanted = names or [str(folder / FILE_NAME) for folder in folders]
+        found = load_benchmarks(wanted, metrics=METRIC_NAMES, extra=folders if names else (), note=lambda _: None)
+        return {one.name: one for one in found}
 
     def access_of(self, benchmark: str) -> str:
         """Return the access to the data of a benchmark; one without a definition counts as private."""
@@ -268,8 +287,11 @@ class Site:
         return self.keep("addresses", addresses).get(model, "")
 
     def shows_text_of(self, benchmark: str) -> bool:
-        """Return True if prompts, completions and explanations of a benchmark may be shown."""
-        return self.with_text or self.access_of(benchmark) == "public"
+        """Return True if prompts, completions and explanations of a benchmark may be shown.
+
+        A folder that only a store names makes no text public: the store may come from someone else.
+        """
+        return self.with_text or (self.access_of(benchmark) == "public" and benchmark in self._given_definitions)
 
 
 def damaged_json(site: Site) -> dict[str, Any]:
@@ -459,7 +481,7 @@ def board_of(site: Site, selection: BoardSelection) -> Leaderboard:
             only = _selected_benchmarks(site, selection, published_cells()[1])
             return published_leaderboard(suite=str(suite), only=only)
         inputs = selected_inputs(site, selection)
-        options = BoardOptions(suite=suite, benchmark_folders=site.benchmark_folders)
+        options = BoardOptions(suite=suite, benchmark_folders=site.folders)
         if selection.results == "all":
             board = board_of_own_and_published(inputs, options)
             return replace(board, remarks=tuple(replace(one, text=site.shortened(one.text)) for one in board.remarks))

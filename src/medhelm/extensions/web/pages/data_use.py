@@ -1,11 +1,11 @@
-"""Where data went: hosts that got requests of the stores, by benchmark, and what the audit logs cannot show."""
+"""The page of hosts that got requests of the stores, by benchmark, and of the gaps of the audit logs."""
 
 from __future__ import annotations
 
 from medhelm.extensions.web.page import Download, Page, PageRequest, json_download
 from medhelm.extensions.web.site import Site
-from medhelm.results.data_use import LOG_FIELDS, SENT_FIELDS, DataUse, SentRequests, as_json, data_use, sentences
 from medhelm.results.formats.fields import table_of
+from medhelm.results.runs.data_use import LOG_FIELDS, SENT_FIELDS, DataUse, SentRequests, as_json, data_use, sentences
 
 
 def page(site: Site, request: PageRequest) -> Page:

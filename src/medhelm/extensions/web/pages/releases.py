@@ -248,7 +248,7 @@ def comparison_of(site: Site, first: str, second: str) -> ReleaseComparison:
     def compare() -> ReleaseComparison:
         earlier = site.releases()[first]
         later = None if second == CURRENT else site.releases()[second].release
-        release = later or current_like(earlier, site.benchmark_folders)
+        release = later or current_like(earlier, site.folders)
         assert earlier.release is not None, "the name was checked"
         pair = [_shown(site, one) for one in (earlier.release, release)]
         found = compare_releases(

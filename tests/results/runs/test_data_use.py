@@ -10,7 +10,7 @@ import pytest
 
 from medhelm.domain.run import Origin
 from medhelm.io.http.hosts import Subject
-from medhelm.results.data_use import DataUse, as_json, data_use, place_of, sentences
+from medhelm.results.runs.data_use import DataUse, as_json, data_use, place_of, sentences
 from medhelm.storage.audit import AuditLog
 from medhelm.storage.store import Store, create
 from tests.support.stores import jury_of, make_model, make_run, write_run

@@ -31,7 +31,7 @@ LogState = Literal["intact", "missing", "damaged"]
 """State of an audit log."""
 
 DataClaim = Literal["nothing left", "stayed inside", "left", "unknown"]
-"""What can be said: nothing left the machine; nothing left the private network; data left; it cannot be said."""
+"""A conclusion: nothing left the machine; nothing left the private network; data left; it cannot be said."""
 
 CONTENTS: Mapping[SentContent, str] = {
     "prompts": "prompts",
@@ -56,7 +56,7 @@ class SentRequests:
     benchmark: str
     """Name of the benchmark, or several with commas; empty if the requests are about none."""
     content: SentContent
-    """What was in them, of all together."""
+    """Content of all of them together."""
     requests: int = 0
     """HTTP requests."""
     model_requests: int = 0
@@ -94,10 +94,10 @@ class StoreLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataUse:
-    """Where the data of some stores was sent, as far as it is known."""
+    """The hosts that got data of some stores, as far as it is known."""
 
     claim: DataClaim
-    """What can be said."""
+    """The conclusion."""
     sent: Sequence[SentRequests]
     """Requests by host and benchmark: first those over the internet."""
     logs: Sequence[StoreLog]
@@ -342,7 +342,7 @@ SENT_FIELDS: list[Field[SentRequests]] = [
     Field("benchmark", lambda one: one.benchmark, kind="text", heading="Benchmark",
           text=lambda one: one.benchmark or None, meaning="Name, or several with commas; empty if about none."),
     Field("content", lambda one: one.content, kind="text", heading="Content", text=lambda one: CONTENTS[one.content],
-          schema=enum_of(CONTENTS), meaning="What the requests held."),
+          schema=enum_of(CONTENTS), meaning="Content of the requests."),
     Field("models", lambda one: sorted(one.models), kind="texts", heading="Models and judges",
           text=lambda one: listed(sorted(one.models), 3) or None),
     Field("requests", lambda one: one.requests, kind="whole number", heading="Requests", meaning="HTTP requests."),
@@ -379,7 +379,7 @@ FIELDS: list[Field[DataUse]] = [
           meaning="Harness -> runs whose completions it requested."),
     Field("clusters", lambda found: found.clusters, kind="texts", meaning="Machines of clusters."),
 ]  # fmt: skip
-"""Where the data of stores went."""
+"""The hosts that got data of stores."""
 
 
 def as_json(found: DataUse) -> dict[str, Any]:
