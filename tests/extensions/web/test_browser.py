@@ -34,6 +34,8 @@ PAGES = (
     "/benchmarks/medec",
     "/compare",
     "/compare/releases?before=2026-10",
+    "/judges",
+    "/data",
     "/running",
 )
 

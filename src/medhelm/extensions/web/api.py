@@ -336,6 +336,8 @@ BENCHMARK = record(
 
 BOARD = fields_schema(board_fields(EMPTY, head_to_head(EMPTY)))
 
+JUDGES = fields_schema(jury.FIELDS)
+
 MEASURED = fields_schema(CONDITIONS)["properties"]
 
 CASES = record(
@@ -389,7 +391,7 @@ SCHEMAS: Mapping[str, JsonSchema] = {
     "Releases": record(releases=list_of(fields_schema(RELEASE_FIELDS))),
     "ReleaseComparison": _release_comparison(),
     "Evaluations": record(evaluations=list_of(EVALUATION)),
-    "Judges": fields_schema(jury.FIELDS),
+    "Judges": {**JUDGES, "properties": {**JUDGES["properties"], "clinicians": {"type": "object"}}},
     "DataUse": fields_schema(data_use.FIELDS),
     "Document": {"type": "object", "required": ["openapi", "paths"]},
     "Error": ERROR,

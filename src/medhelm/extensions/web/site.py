@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
+from medhelm.analysis.agreement.jury_vs_clinicians import JuryAgreement
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.benchmarks.catalog import RememberedBenchmarks, all_names, load_benchmarks, remembered_benchmarks
@@ -21,6 +22,7 @@ from medhelm.domain import Benchmark, Rule, Run, Tier
 from medhelm.domain.text import group_title
 from medhelm.errors import MedHelmError, UserError
 from medhelm.extensions.web.page import PageRequest, Values
+from medhelm.results.agreement import agreement
 from medhelm.results.formats.fields import Field, fields_json
 from medhelm.results.leaderboard import LeaderboardInputs, leaderboard_from_inputs, read_inputs, renamed_inputs
 from medhelm.results.options import EVERY_RUN, BoardOptions, RunFilter
@@ -92,6 +94,8 @@ class Site:
     """Releases of other stores to compare with."""
     wanted: RunFilter = EVERY_RUN
     """Runs of the stores that are shown."""
+    ratings: Path | None = None
+    """File of clinicians' ratings, with which the judges are compared; needs a single store."""
     with_published: bool = False
     """True if the leaderboard also offers the published models."""
     with_text: bool = True
@@ -171,6 +175,23 @@ class Site:
             self.inputs()
             return True
         return False
+
+    def clinicians(self) -> JuryAgreement | None:
+        """Return the agreement of the judges with clinicians; None without ratings.
+
+        Raises: UserError if there are several stores; ConfigError with all problems of the file.
+        """
+        file = self.ratings
+        if file is None:
+            return None
+        if len(self.stores) > 1:
+            raise UserError("--ratings goes with one --store: a file of ratings names models, not stores.")
+
+        def compare() -> JuryAgreement:
+            judged = [one for one in self.definitions.values() if one.rubric]
+            return agreement(file, self.stores[0], judged, wanted=self.wanted)
+
+        return self.keep("clinicians", compare)
 
     def releases(self) -> Mapping[str, KnownRelease]:
         """Return the releases of the stores and of further folders: name -> release, by time."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from medhelm.analysis.jury.judges import JuryAnalysis, JurySummary
@@ -10,6 +11,8 @@ from medhelm.domain.text import plural
 from medhelm.errors import UserError
 from medhelm.extensions.web.page import Download, Page, PageNotFound, PageRequest, json_download
 from medhelm.extensions.web.site import Site
+from medhelm.results.agreement import MEANING, details_table, overview_table, verdict
+from medhelm.results.agreement import as_json as agreement_json
 from medhelm.results.formats.charts import IntervalPlot, IntervalRow, draw_intervals
 from medhelm.results.formats.drawing import Chart
 from medhelm.results.formats.tables import MISSING, Value, as_texts, estimate_numbers
@@ -37,7 +40,7 @@ def page(site: Site, request: PageRequest) -> Page:
     """Return the judges of all benchmarks; without any judge, a page that says so."""
     del request
     analysis = _analysis(site)
-    values = {"analysis": analysis, "name": "", "clinicians": "agreement"}
+    values: dict[str, object] = {"analysis": analysis, "clinicians": _clinicians(site)}
     if analysis:
         values |= _numbers(analysis.overall)
         values["by_benchmark"] = [_benchmark_row(own, analysis) for own in analysis.benchmarks]
@@ -53,6 +56,7 @@ def benchmark_page(site: Site, request: PageRequest) -> Page:
         raise PageNotFound(f"The benchmark `{name[:80]}` does not exist. The page Benchmarks lists all.")
     title = analysis.benchmarks[0].title if analysis else definition.title if definition else name
     values: dict[str, object] = {"analysis": analysis, "name": name, "shows_text": site.shows_text_of(name)}
+    values["clinicians"] = _clinicians(site, name)
     if analysis:
         own = analysis.benchmarks[0]
         values |= _numbers(own)
@@ -65,7 +69,9 @@ def json_(site: Site, request: PageRequest) -> Download:
     found = _analysis(site, request.text("benchmark"))
     if found is None:
         raise PageNotFound("No finished run with judges. `medhelm run --judge` makes some.")
-    return json_download(as_json(found), "judges")
+    clinicians = site.clinicians()
+    more = {"clinicians": agreement_json(clinicians)} if clinicians else {}
+    return json_download(as_json(found) | more, "judges")
 
 
 def _analysis(site: Site, benchmark: str = "") -> JuryAnalysis | None:
@@ -80,6 +86,30 @@ def _analysis(site: Site, benchmark: str = "") -> JuryAnalysis | None:
         return renamed(found, site.names)
 
     return site.keep(("judges", benchmark), analyze)
+
+
+def _clinicians(site: Site, benchmark: str = "") -> dict[str, object] | None:
+    """Return sentences and tables on judges and clinicians, of all benchmarks or one; None without ratings."""
+    found = site.clinicians()
+    if found is None or (benchmark and benchmark not in found.datasets):
+        return None
+    titles = {run.benchmark: run.title for run in site.runs()}
+    shown = replace(found, datasets={benchmark: found.datasets[benchmark]}) if benchmark else found
+    sentences = verdict(shown)
+    for name, title in titles.items():
+        sentences = [text.replace(f"{name}: ", f"{title}: ", 1) for text in sentences]
+    rows, headings, _ = overview_table(shown, site.rule)
+    details = {name: details_table(one) for name, one in shown.datasets.items()} if benchmark else {}
+    return {
+        "sentences": sentences,
+        "table": _cells(([[titles.get(str(row[0]), row[0]), *row[1:]] for row in rows], headings)),
+        "details": [
+            _cells(([[site.shortened(str(row[0])), *row[1:]] for row in more], heads))
+            for more, heads, _ in details.values()
+            if more
+        ],
+        "meaning": " ".join(MEANING.split()),
+    }
 
 
 def _numbers(own: JurySummary) -> dict[str, object]:
