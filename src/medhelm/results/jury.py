@@ -28,10 +28,13 @@ from medhelm.errors import UserError, suggestion
 from medhelm.models.model_names import family_of
 from medhelm.results.comparable import SelectedRuns, default_tier, judges_under_test, left_out_remarks, select_runs
 from medhelm.results.formats.fields import (
+    INJECTIONS,
+    STRING,
     Field,
     estimate_json,
     fields_json,
     injection_effects_json,
+    map_of,
     plain_json,
     select,
     select_fields,
@@ -331,12 +334,14 @@ def _judge_sentence(judge: JudgeSummary) -> str:
 #                  `finding` is guesses, constant or against; agreement before and after as {value, low, high, n}, and
 #                  pairs of models in another order than with all judges, the one that now ranks higher first; null if
 #                  there are no such judges
+#       harms      MODEL -> share of the criteria with negative points that judges found in its completions
 #
 #     a judge's numbers:
 #       family, own_models
 #       judgments  {expected, present, failed, failures: CODE -> count}
 #       tokens     {input, cached_input, output, reasoning, cache_write}; cost_usd
 #       mean, sd, best, worst
+#       by_criterion   CRITERION -> its mean grade; empty where instances have criteria of their own
 #       harshness  mean of the other judges minus its own grade, on the same completions and criteria
 #       self_preference   see `analysis.jury.judges.self_preference`
 #       length     {basis, slope, against_others, spearman}: grades for a doubling of length
@@ -350,18 +355,27 @@ PARTS = "value low high n method"
 """Parts of a number with its interval in JSON."""
 
 
+_NUMBERS = {"type": "object"}
+"""Schema of the numbers of a jury, whose keys are listed above."""
+
+FIELDS: list[Field[JuryAnalysis]] = [
+    Field("verdict", lambda found: found.verdict, kind="texts"),
+    Field("benchmarks", lambda found: {own.benchmark: _summary_json(own) for own in found.benchmarks}, kind="object",
+          schema=map_of(_NUMBERS)),
+    Field("overall", lambda found: _summary_json(found.overall), kind="object", schema=_NUMBERS),
+    Field("families", lambda found: dict(found.families), kind="object", schema=map_of(STRING)),
+    Field("prompt_injection", lambda found: injection_effects_json(found.injection_effects), kind="object",
+          schema=INJECTIONS),
+    Field("warnings", lambda found: [remark.text for remark in found.remarks], kind="texts"),
+    Field("tier", lambda found: found.tier, kind="text"),
+    Field("scoring", lambda found: found.scoring, kind="text"),
+]  # fmt: skip
+"""The judges of some stores."""
+
+
 def as_json(analysis: JuryAnalysis) -> dict[str, Any]:
     """Return the output of `medhelm jury --json`; undefined numbers are None."""
-    return {
-        "verdict": list(analysis.verdict),
-        "benchmarks": {own.benchmark: _summary_json(own) for own in analysis.benchmarks},
-        "overall": _summary_json(analysis.overall),
-        "families": dict(analysis.families),
-        "prompt_injection": injection_effects_json(analysis.injection_effects),
-        "warnings": [remark.text for remark in analysis.remarks],
-        "tier": analysis.tier,
-        "scoring": analysis.scoring,
-    }
+    return fields_json(FIELDS, analysis)
 
 
 def _summary_json(own: JurySummary) -> dict[str, Any]:
@@ -378,7 +392,13 @@ def _summary_json(own: JurySummary) -> dict[str, Any]:
         "length": _length_json(own.length),
         "ranking": _ranking_json(own.ranking) if own.ranking else None,
         "without_named": _without_named_json(own.without_named) if own.without_named else None,
+        "harms": _by_name(own.harms),
     }
+
+
+def _by_name(found: Mapping[str, Estimate]) -> dict[str, Any]:
+    """Return numbers by the name of a model or criterion."""
+    return {name: estimate_json(one, PARTS) for name, one in found.items()}
 
 
 def _length_json(length: LengthBias | None) -> dict[str, Any] | None:
@@ -453,6 +473,7 @@ def _judge_fields(own: JurySummary) -> list[Field[JudgeSummary]]:
         Field("cost_usd", lambda judge: judge.tally.cost_usd, heading="Cost USD", places=4),
         Field("scale", lambda _: _scale_text(own), kind="text", heading="Scale", in_json=False),
         _estimate("mean", "Mean grade", lambda judge: judge.mean, places),
+        Field("by_criterion", lambda judge: _by_name(judge.by_criterion), kind="object"),
         Field("sd", lambda judge: judge.sd, heading="SD", places=2),
         _share("best", "Best grade", lambda judge: judge.best),
         _share("worst", "Worst grade", lambda judge: judge.worst),
@@ -661,12 +682,26 @@ Table = tuple[list[list[Value]], list[str]]
 """Rows and headings."""
 
 COLUMNS = {
+    "page": "judge judgments missing reasons mean harshness agreement_with_others self_preference best worst effect "
+    "cost_usd",
     "judges": "judge agreement_with_others harshness self_preference effect",
     "work": "judge judgments missing reasons input output cost_usd",
     "grades": "judge scale mean sd best worst harsher",
     "family": "judge family own_models self_preference",
 }
 """Table of judges -> its columns."""
+
+
+def page_tables(own: JurySummary) -> dict[str, Table]:
+    """Return the tables of one benchmark, or of all together, that say something: name -> table.
+
+    That of self-preference needs a judge with models of its own family.
+    """
+    names = ["page", "agreement", "family", "length", "ranking"]
+    if not any(judge.own_models for judge in own.judges):
+        names.remove("family")
+    found = {name: _table(name, own) for name in names}
+    return {name: table for name, table in found.items() if table[0]}
 
 
 def _tables(analysis: JuryAnalysis, *, wide: bool) -> Iterator[tuple[str, str, list[str], list[list[Value]]]]:
@@ -728,6 +763,10 @@ def _csv_numbers(own: JurySummary) -> Iterator[tuple[str, str, str, Estimate | N
         for field in numbers:
             yield field.key, judge.judge, judge.family if field.key == "self_preference" else "", field.get(judge)
         yield from _length_numbers(judge.judge, judge.length)
+        for criterion, mean in judge.by_criterion.items():
+            yield "criterion_mean", judge.judge, criterion, mean
+    for model, share in own.harms.items():
+        yield "harms", "", model, share
     yield from _length_numbers("", own.length)
     yield "best", "", "", own.best
     yield "worst", "", "", own.worst

@@ -34,6 +34,8 @@ PAGES = (
     "/benchmarks/medec",
     "/compare",
     "/compare/releases?before=2026-10",
+    "/judges",
+    "/data",
     "/running",
 )
 
@@ -165,25 +167,25 @@ def test_progress_appears_without_reloading_and_the_button_stops_the_evaluation(
         page = watched.page
         page.goto(signing_in)
         page.wait_for_selector("nav")
-        watched.problems.clear()  # the leaderboard of an empty store has status 404
         page.goto(f"{root}/running")
         shows(page, "No evaluation is running.", "#states")
         page.evaluate("window.loaded = 'once'")
         with running(store, benchmark, server) as process:
             shows(page, "20 of 60")
-            page.get_by_role("button", name="Stop").focus()
+            page.get_by_role("link", name="Stop").focus()
             server.hold_beyond(40)
             server.release_held()
             shows(page, "40 of 60")
-            assert page.evaluate("window.loaded + document.activeElement.textContent") == "onceStop"
+            assert page.evaluate("window.loaded + document.activeElement.textContent") == "onceStop…"
             page.keyboard.press("Enter")
+            page.get_by_role("button", name="Stop").click()
             shows(page, "Evaluations: 1 stopping.", "#states")
             assert process.stderr is not None
             assert "stopped from the site" in process.stderr.readline()
             server.release()
             shows(page, "Stopped from the site.")
             assert process.wait(600) == 130
-        shows(page, "Evaluations: 1 stopped early.", "#states")
+        shows(page, "Evaluations: 1 stopped.", "#states")
         assert f"cd {Path.cwd()} && medhelm run {benchmark} --model" in page.locator(".command").inner_text()
         page.get_by_role("button", name="Remove").click()
         shows(page, "No evaluation is running.", "#states")

@@ -93,7 +93,7 @@ def report(
         options=board_options(shared, options),
         rule=rule,
         ratings=content.ratings,
-        definitions=load(shared, ["open", "additional"]) if content.ratings else (),
+        definitions=load(shared, ["open", "additional"], of_stores=True) if content.ratings else (),
     )
     contents = ReportContents(
         only=_split_at_commas(content.only),

@@ -23,6 +23,7 @@ from medhelm import __version__
 from medhelm.domain.text import duration, group_title, listed, plural, short_count
 from medhelm.errors import MedHelmError, StoreError, UserError
 from medhelm.extensions.web.api import JSON, OPERATIONS, check_parameters, error_content, error_response, is_json_path
+from medhelm.extensions.web.case_search import url_key
 from medhelm.extensions.web.markdown import rendered, with_code
 from medhelm.extensions.web.page import (
     ACTIONS,
@@ -78,6 +79,7 @@ def environment() -> Environment:
         printable=printable,
         percent=percent,
         significant=significant,
+        url_key=url_key,
         rendered=rendered,
         with_code=with_code,
     )

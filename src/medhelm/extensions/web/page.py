@@ -282,9 +282,13 @@ ROUTES: tuple[Route, ...] = (
     Route(name="compare_csv", path="/compare.csv", handler="pages.leaderboard:compare_csv", exported_with=_PAIR),
     Route(name="compare_chart", path="/compare/charts/{chart}", handler="pages.leaderboard:compare_chart",
           exported_with=_PAIR),
-    Route(name="running", path="/running", handler="pages.releases:running_page", menu="Running", only_served=True),
-    Route(name="running_live", path="/running/live", handler="pages.releases:live", only_served=True),
-    Route(name="running_json", path="/api/running", handler="pages.releases:running_json", only_served=True),
+    Route(name="judges", path="/judges", handler="pages.judges:page", menu="Judges"),
+    Route(name="benchmark_judges", path=f"{BENCHMARK}/judges", handler="pages.judges:benchmark_page"),
+    Route(name="data", path="/data", handler="pages.data_use:page", menu="Where data went"),
+    Route(name="running", path="/running", handler="pages.running:running_page", menu="Running", only_served=True),
+    Route(name="running_live", path="/running/live", handler="pages.running:live", only_served=True),
+    Route(name="stop", path="/running/{evaluation}", handler="pages.running:stop_page", only_served=True),
+    Route(name="running_json", path="/api/running", handler="pages.running:running_json", only_served=True),
     Route(name="releases", path="/compare/releases", handler="pages.releases:page", exported_with=_RELEASES),
     Route(name="releases_csv", path="/compare/releases.csv", handler="pages.releases:csv", exported_with=_RELEASES),
     Route(name="api_leaderboard", path="/api/leaderboard", handler="pages.leaderboard:json_", only_served=True),
@@ -294,6 +298,8 @@ ROUTES: tuple[Route, ...] = (
     Route(name="api_releases", path="/api/releases", handler="pages.releases:json_list", only_served=True),
     Route(name="api_release_comparison", path="/api/releases/compare", handler="pages.releases:json_",
           only_served=True),
+    Route(name="api_judges", path="/api/judges", handler="pages.judges:json_", only_served=True),
+    Route(name="api_data", path="/api/data", handler="pages.data_use:json_", only_served=True),
     Route(name="api_openapi", path="/api/openapi.json", handler="api:document", only_served=True),
     Route(name="cases_json", path=f"/api{CASES}", handler="pages.case_list:json_list", only_served=True),
     Route(name="case_json", path=f"/api{CASES}/{{case}}", handler="pages.cases:json_case"),
@@ -302,8 +308,8 @@ ROUTES: tuple[Route, ...] = (
 """Every page, in the order of the navigation. A handler takes the `Site` and a `PageRequest`."""
 
 ACTIONS: Mapping[str, str] = {
-    "/running/{evaluation}/stop": "pages.releases:stop",
-    "/running/{evaluation}/remove": "pages.releases:remove",
+    "/running/{evaluation}/stop": "pages.running:stop",
+    "/running/{evaluation}/remove": "pages.running:remove",
     f"{CASES}/{{case}}/annotations": "pages.annotations:add",
     f"{CASES}/{{case}}/annotations/{{annotation}}/remove": "pages.annotations:remove",
 }
