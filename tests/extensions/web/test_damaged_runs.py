@@ -33,7 +33,7 @@ def store(tmp_path: Path) -> Path:
 def test_every_page_names_damaged_runs(store: Path) -> None:
     client = make_client(store)
     for page in PAGES:
-        assert "cannot be read" not in client.get(page).text, page
+        assert "cannot be read and" not in client.get(page).text, page
     ids = [
         break_run(store, "medec", "model-1", "records.parquet"),
         break_run(store, "head_qa", "model-2", "run.json"),
@@ -48,7 +48,7 @@ def test_every_page_names_damaged_runs(store: Path) -> None:
         damaged = client.get(path).json()["damaged"]
         assert sorted(one["run"] for one in damaged) == sorted(ids), path
         assert {one["command"] for one in damaged} == {f"medhelm runs remove {one}" for one in ids}
-    assert "cannot be read" not in make_client(store, signed_in=False).get("/").text
+    assert "cannot be read and" not in make_client(store, signed_in=False).get("/").text
 
 
 def test_the_static_site_names_them_without_addresses_and_folders(store: Path, tmp_path: Path) -> None:
