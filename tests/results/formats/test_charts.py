@@ -24,7 +24,7 @@ from medhelm.extensions.web.benchmark_charts import (
     benchmark_scores_chart,
     distribution_chart,
     failures_chart,
-    subgroups_chart,
+    subgroups_table,
 )
 from medhelm.extensions.web.board_charts import differences_chart
 from medhelm.results.formats.charts import (
@@ -143,12 +143,24 @@ def test_cost(models: list[tuple[str, float, float | None, bool, float | None]])
 
 
 @FEW
-@given(st.lists(st.tuples(NAMES, SCORES, st.integers(0, 9)), max_size=9), st.sampled_from([COLUMN, JURY_COLUMN]))
-def test_distributions(models: list[tuple[str, list[float], int]], column: Column) -> None:
+@given(
+    st.lists(st.tuples(NAMES, SCORES, st.integers(0, 9), st.integers(0, 9)), max_size=9),
+    st.sampled_from([COLUMN, JURY_COLUMN]),
+)
+def test_distributions(models: list[tuple[str, list[float], int, int]], column: Column) -> None:
     """Bars of right and wrong answers, and histograms of grades."""
-    made = [ModelScores(model=name, scores=scores, n_failed=failed) for name, scores, failed in models]
+    made = [
+        ModelScores(model=name, scores=scores, mean=mean_of(scores, worst, column), n_worst=worst, n_failed=failed)
+        for name, scores, worst, failed in models
+    ]
     chart = distribution_chart(column, made)
     check_chart(chart, [one.model for one in made if readable(one.model)] if chart.has_data else [])
+
+
+def mean_of(scores: list[float], worst: int, column: Column) -> float | None:
+    """Return the score of a model, within the scale of the metric; None without a score."""
+    known = [score for score in scores if math.isfinite(score)] + [column.low] * worst
+    return min(max(float(np.mean(known)), column.low), column.high) if known else None
 
 
 @FEW
@@ -181,7 +193,8 @@ def test_a_difference_that_depends_on_missing_scores_is_not_called_significant()
 
 
 def test_a_chart_without_data_says_so() -> None:
-    for chart in (cost_chart([]), failures_chart([]), distribution_chart(COLUMN, []), subgroups_chart(COLUMN, [])):
+    assert not subgroups_table(COLUMN, [], {}).has_data
+    for chart in (cost_chart([]), failures_chart([]), distribution_chart(COLUMN, [])):
         assert (chart.has_data, chart.rows) == (False, [])
         check_chart(chart, [chart.description])
 

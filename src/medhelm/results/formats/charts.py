@@ -20,7 +20,6 @@ from medhelm.results.formats.drawing import (
     EDGE,
     FONT_SIZE,
     SMALL,
-    WIDE,
     Chart,
     Drawing,
     LinearScale,
@@ -321,7 +320,8 @@ def _point(row: IntervalRow, scale: LinearScale, y: float) -> Markup:
     if row.is_strong:
         corners = [(x - 6, y), (x, y - 6), (x + 6, y), (x, y + 6)]
         points = " ".join(f"{coordinate(a)},{coordinate(b)}" for a, b in corners)
-        parts.append(element("polygon", points=points, **paint("mark")))
+        look = paint("mark") if row.is_filled else {"stroke_width": 2, **hollow_paint()}
+        parts.append(element("polygon", points=points, **look))
     elif row.is_filled:
         parts.append(circle(x, y, 4.5, **paint("mark")))
     else:
@@ -361,6 +361,9 @@ AROUND = sorted(((i, j) for i in range(-4, 5) for j in range(-4, 5)), key=lambda
 
 LEAST_APART = 13.0
 """Pixels between the middles of symbols, whose numbers stay readable."""
+
+FULL_WIDTH = 760
+"""Pixels of a figure over the whole width of a printed page."""
 
 MOST_BESIDE = 18
 """Most models with the key beside the plot; more are listed below it in columns."""
@@ -524,7 +527,7 @@ def cost_width(points: Sequence[PricedPoint]) -> int:
     """Return the pixels of a picture with all names in full: for one column of a page, or for its width."""
     if len(points) <= MOST_BESIDE:
         return max(COLUMN, _key_width(points) + 2 * EDGE)
-    return max(WIDE, 2 * _key_width(points) + 2 * EDGE)
+    return max(FULL_WIDTH, 2 * _key_width(points) + 2 * EDGE)
 
 
 def _key_width(points: Sequence[PricedPoint]) -> int:
