@@ -23,6 +23,7 @@ from medhelm.domain.text import duration, group_title, listed, plural, short_cou
 from medhelm.errors import MedHelmError, StoreError, UserError
 from medhelm.extensions.web.api import JSON, OPERATIONS, check_parameters, error_content, error_response, is_json_path
 from medhelm.extensions.web.case_search import url_key
+from medhelm.extensions.web.markdown import rendered, with_code
 from medhelm.extensions.web.marks import axis_mark
 from medhelm.extensions.web.page import (
     ACTIONS,
@@ -91,6 +92,8 @@ def environment() -> Environment:
         printable=printable,
         percent=percent,
         significant=significant,
+        rendered=rendered,
+        with_code=with_code,
     )
     made.globals.update(
         missing=MISSING, version=__version__, axis_mark=axis_mark, has_route=lambda name: name in BY_NAME
