@@ -90,17 +90,21 @@ def profile_mark(value: float | None, others: Iterable[float | None]) -> Markup:
     return _mark(*parts, width=PROFILE)
 
 
+OUTCOMES = 96
+"""Pixels of a bar of better, equal and worse."""
+
+
 def outcome_mark(better: float, equal: float, worse: float) -> Markup:
     """Return a bar of three parts: the shares of instances on which the first model is better, equal and worse."""
     total = better + equal + worse
     parts, start = [], 0.5
     looks = ({**paint("mark"), "stroke": "none"}, box_paint(), {**paint("other"), "stroke": "none"})
     for share, look in zip((better, equal, worse), looks, strict=True):
-        width = (WIDTH - 1) * share / total if total else 0.0
+        width = (OUTCOMES - 1) * share / total if total else 0.0
         if width:
             parts.append(rect(start, 3.5, width, 9, **look))
         start += width
-    return _mark(*parts)
+    return _mark(*parts, width=OUTCOMES)
 
 
 def _mark(*parts: Markup, width: int = WIDTH) -> Markup:

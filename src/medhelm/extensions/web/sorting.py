@@ -5,7 +5,7 @@ Either way the order is in the address, and the first choice of a column shows i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
@@ -56,6 +56,11 @@ class SortedTable(Generic[T]):
     """Key of the column that they are sorted by."""
     order: Order
     """Direction."""
+
+    @property
+    def by_key(self) -> Mapping[str, Heading[T]]:
+        """The headings by their keys."""
+        return {one.key: one for one in self.headings}
 
     def link(self, heading: Heading[T]) -> str:
         """Return the address of the table sorted by a column, turned around if it is sorted by it already."""

@@ -176,7 +176,7 @@ def page(site: Site, request: PageRequest) -> Page:
         "n_pages": n_pages,
         "n_charted": len(charted.rows) if len(board.rows) > MOST_CHARTED else 0,
         "matrix": matrix_of(site, charted, selection, is_charted=True),
-        "heat_map": heat_map(charted),
+        "heat_map": heat_map(charted) if len(board.columns) > 1 else None,
         "cost": cost_of(charted),
         "has_cases": {row.model for row in board.all_rows if not row.published},
         "own_benchmarks": {
@@ -416,8 +416,6 @@ def compare_page(site: Site, request: PageRequest) -> Page:
 
 COMPARED: list[Heading[ComparedRow]] = [
     Heading(key="benchmark", title="Benchmark", sort=lambda row: row.one.column.title.lower(), best_first=False,
-            is_number=False),
-    Heading(key="metric", title="Metric", sort=lambda row: row.one.column.metric_title.lower(), best_first=False,
             is_number=False),
     Heading(key="first", title="First", sort=lambda row: row.share(0)),
     Heading(key="second", title="Second", sort=lambda row: row.share(1)),
