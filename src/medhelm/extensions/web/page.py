@@ -178,6 +178,12 @@ class Page:
     """HTTP status."""
 
 
+def missing_page(message: str, known: Sequence[tuple[str, str]] = ()) -> Page:
+    """Return the page of something that does not exist, with links to what does: titles and addresses."""
+    values = {"message": message, "code": 404, "known": known}
+    return Page(template="error.html", title="Nothing to show", values=values, status=404)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Download:
     """A file to save."""
@@ -277,6 +283,7 @@ ROUTES: tuple[Route, ...] = (
     Route(name="prompt_text", path=f"{CASES}/{{case}}/prompt", handler="pages.cases:prompt_text"),
     Route(name="completion_text", path=f"{CASES}/{{case}}/completions/{{model}}",
           handler="pages.cases:completion_text"),
+    Route(name="model", path="/models/{model}", handler="pages.models:page"),
     Route(name="compare", path="/compare", handler="pages.leaderboard:compare_page",
           menu="Compare", exported_with=_PAIR),
     Route(name="compare_csv", path="/compare.csv", handler="pages.leaderboard:compare_csv", exported_with=_PAIR),

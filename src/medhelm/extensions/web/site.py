@@ -437,6 +437,11 @@ class BoardSelection:
         found: dict[str, Values] = {name: getattr(self, name) or None for name in PARAMETERS}
         return {**found, "results": self.results_in_url or None}
 
+    @property
+    def is_narrowed(self) -> bool:
+        """True if it leaves out benchmarks."""
+        return any(getattr(self, name) for name in PARAMETERS)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
@@ -452,6 +457,11 @@ class Choice:
     """Values and their titles, without that for all."""
     every: str = "All"
     """Title of the option that selects everything; empty if there is none."""
+
+    @property
+    def title(self) -> str:
+        """Title of the chosen value."""
+        return dict(self.options).get(self.value, self.value)
 
 
 def selection_of(site: Site, request: PageRequest, results: Results | None = None) -> BoardSelection:
@@ -508,8 +518,13 @@ def choices_of(site: Site, selection: BoardSelection) -> list[Choice]:
         default = _default_results(site)[0]
         options = [("" if one == default else one, title) for one, title in RESULTS.items()]
         found.append(Choice(name="results", label="Results", value=selection.results_in_url, options=options, every=""))
+    below = {
+        column.subcategory for column in _columns(site, selection.results) if column.category == selection.category
+    }
     for name, values in _select_options(site, selection.results).items():
         value = getattr(selection, name)
+        if name == "subcategory":  # only those below the chosen category
+            values = [one for one in values if one[0] in below or one[0] == value]
         if len(values) > 1 or value:
             found.append(Choice(name=name, label=labels[name], value=value, options=values))
     return found
