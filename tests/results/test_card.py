@@ -73,7 +73,7 @@ def test_the_source_of_known_data_is_named_with_its_revision(medhelm: Medhelm, d
     assert benchmark["source"] == "public, raw.githubusercontent.com"
     assert re.fullmatch("[0-9a-f]{40}", benchmark["revision"])
     assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in benchmark["files"].values())
-    assert benchmark["selection"] == "the first 20 of the usual selection"
+    assert benchmark["selection"] == "the first 20 of the default selection"
     assert "--limit 20" in found["command"]
     assert any("Only the first questions" in text for text in found["limits"])
 
@@ -155,7 +155,7 @@ def test_many_models_are_rows_and_baselines_follow_without_a_rank(tmp_path: Path
     assert text.startswith("# Evaluation card: 7 models on 1 benchmark")
     assert "| – | baseline/majority | " in text
     assert "| Benchmark | Metric (scale) | Model | Score |" in text
-    assert re.search(r"\d+ of 21 differences between models are larger than chance explains", text)
+    assert re.search(r"\d+ of 21 pairs of models differ significantly", text)
 
 
 def test_a_card_may_be_replaced_and_another_file_may_not(medhelm: Medhelm, store: Path) -> None:

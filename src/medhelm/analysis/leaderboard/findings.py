@@ -301,9 +301,10 @@ def _coverage(board: Leaderboard) -> Iterator[Remark]:
     titles, lacks = _titles(columns), lacking_benchmarks(board)
     yield from _not_comparable(board)
     for lacking, models in group_by(partly_measured(board), lambda row: tuple(lacks[row.model])).items():
-        its = "Its number is" if len(models) == 1 else "Their numbers are"
-        text = f"{_model_names(models)} {_were(models)} not run on {_names(lacking)}. {its} estimated from the other "
-        text += "benchmarks and from how hard these were for other models."
+        its = ("Its", "is", "its") if len(models) == 1 else ("Their", "are", "their")
+        number = board.ranked_by if len(models) == 1 else f"{board.ranked_by}s"
+        text = f"{_model_names(models)} {_were(models)} not run on {_names(lacking)}. {its[0]} {number} {its[1]} "
+        text += f"estimated from {its[2]} other benchmarks and from how hard these were for other models."
         yield Remark("model_lacks_benchmarks", models[0].model if len(models) == 1 else "", text)
     fewer = [row for row in board.baselines if any(not _has_value(row, name) for name in having if having[name])]
     if fewer:
@@ -740,6 +741,8 @@ def alternatives(board: Leaderboard) -> Alternatives:
     group = [*leaders(board), *inseparable(board)] if board.pairs is not None else leaders(board)
     alike = [row for row in group if row.n_benchmarks == first.n_benchmarks]
     priced = sorted((row for row in alike if row.cost_usd and not row.published), key=_by_cost)
+    if len(group) > len(priced) == 1:
+        priced = []  # a single cost is no comparison
     timed = [row for row in alike if row.use is not None and row.use.seconds is not None]
     fastest = min(timed, key=lambda row: (_seconds(row), row.rank or 0), default=first)
     own, best = _seconds(first), _seconds(fastest)
