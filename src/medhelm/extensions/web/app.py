@@ -39,6 +39,7 @@ from medhelm.extensions.web.page import (
     function_of,
     handler_of,
 )
+from medhelm.extensions.web.pages.reference import anchor, explain
 from medhelm.extensions.web.security import (
     FAILURE_WINDOW_S,
     Security,
@@ -79,7 +80,13 @@ def environment() -> Environment:
         rendered=rendered,
         with_code=with_code,
     )
-    made.globals.update(missing=MISSING, version=__version__)
+    made.globals.update(
+        missing=MISSING,
+        version=__version__,
+        has_route=lambda name: name in BY_NAME,
+        explain=explain,
+        anchor=anchor,
+    )
     return made
 
 

@@ -266,6 +266,8 @@ ROUTES: tuple[Route, ...] = (
     Route(name="compare_csv", path="/compare.csv", handler="pages.leaderboard:compare_csv", exported_with=_PAIR),
     Route(name="compare_chart", path="/compare/charts/{chart}", handler="pages.leaderboard:compare_chart",
           exported_with=_PAIR),
+    Route(name="glossary", path="/glossary", handler="pages.reference:glossary_page"),
+    Route(name="method", path="/method", handler="pages.reference:method_page"),
     Route(name="running", path="/running", handler="pages.releases:running_page", menu="Running", only_served=True),
     Route(name="running_live", path="/running/live", handler="pages.releases:live", only_served=True),
     Route(name="running_json", path="/api/running", handler="pages.releases:running_json", only_served=True),
