@@ -718,7 +718,7 @@ def _cost_in_words(row: Row, board: Leaderboard) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternatives:
-    """The leader and the models that cannot be separated from it, by cost and speed."""
+    """The leader and the models that may be as good, by cost and speed."""
 
     cheapest: Row | None
     """The one that costs clearly less than the leader, or the leader if it costs clearly less than the others."""
@@ -736,9 +736,11 @@ def alternatives(board: Leaderboard) -> Alternatives:
     """Return which models that cannot be separated from the leader cost less, or answer faster.
 
     Published costs are ceilings and count as unknown; costs and times of models on other benchmarks are not compared.
+    A model that is worse by the test of this one pair, though not by the tests of all pairs, is not one of them.
     """
     first = board.rows[0]
     group = [*leaders(board), *inseparable(board)] if board.pairs is not None else leaders(board)
+    group = [row for row in group if (first.model, row.model) not in board.nominally_different]
     alike = [row for row in group if row.n_benchmarks == first.n_benchmarks]
     priced = sorted((row for row in alike if row.cost_usd and not row.published), key=_by_cost)
     if len(group) > len(priced) == 1:
