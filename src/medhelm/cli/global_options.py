@@ -166,8 +166,8 @@ def _protect(stores: Sequence[Path]) -> None:
     for store in stores:
         if is_open_to_others(store):
             warn(
-                f"every user of this machine can read the store {store}, with its prompts and completions. "
-                f"Close it: chmod -R go-rwx {shlex.quote(str(store))}"
+                f"other users of this machine can read {store}, including prompts and completions. "
+                f"To protect it: chmod -R go-rwx {shlex.quote(str(store))}"
             )
 
 

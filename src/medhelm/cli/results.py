@@ -329,8 +329,8 @@ def cost(
 ) -> int:
     """Show what was spent, by model or benchmark.
 
-    The bill is the cost of repeating the stored runs. Spent is the amount that was paid, with each request counted
-    once. If --store is repeated, the costs of all stores are added up. Runs on sample rows are included.
+    The bill is what the stored runs would cost today without stored completions. Spent is what you paid. If --store is
+    repeated, the costs of all stores are added up. Runs on sample rows are included.
 
     \b
     Examples:

@@ -301,9 +301,10 @@ def _coverage(board: Leaderboard) -> Iterator[Remark]:
     titles, lacks = _titles(columns), lacking_benchmarks(board)
     yield from _not_comparable(board)
     for lacking, models in group_by(partly_measured(board), lambda row: tuple(lacks[row.model])).items():
-        its = "Its number is" if len(models) == 1 else "Their numbers are"
-        text = f"{_model_names(models)} {_were(models)} not run on {_names(lacking)}. {its} estimated from the other "
-        text += "benchmarks and from how hard these were for other models."
+        its = ("Its", "is", "its") if len(models) == 1 else ("Their", "are", "their")
+        number = board.ranked_by if len(models) == 1 else f"{board.ranked_by}s"
+        text = f"{_model_names(models)} {_were(models)} not run on {_names(lacking)}. {its[0]} {number} {its[1]} "
+        text += f"estimated from {its[2]} other benchmarks and from how hard these were for other models."
         yield Remark("model_lacks_benchmarks", models[0].model if len(models) == 1 else "", text)
     fewer = [row for row in board.baselines if any(not _has_value(row, name) for name in having if having[name])]
     if fewer:
@@ -717,7 +718,7 @@ def _cost_in_words(row: Row, board: Leaderboard) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternatives:
-    """The leader and the models that cannot be separated from it, by cost and speed."""
+    """The leader and the models that may be as good, by cost and speed."""
 
     cheapest: Row | None
     """The one that costs clearly less than the leader, or the leader if it costs clearly less than the others."""
@@ -735,11 +736,15 @@ def alternatives(board: Leaderboard) -> Alternatives:
     """Return which models that cannot be separated from the leader cost less, or answer faster.
 
     Published costs are ceilings and count as unknown; costs and times of models on other benchmarks are not compared.
+    A model that is worse by the test of this one pair, though not by the tests of all pairs, is not one of them.
     """
     first = board.rows[0]
     group = [*leaders(board), *inseparable(board)] if board.pairs is not None else leaders(board)
+    group = [row for row in group if (first.model, row.model) not in board.nominally_different]
     alike = [row for row in group if row.n_benchmarks == first.n_benchmarks]
     priced = sorted((row for row in alike if row.cost_usd and not row.published), key=_by_cost)
+    if len(group) > len(priced) == 1:
+        priced = []  # a single cost is no comparison
     timed = [row for row in alike if row.use is not None and row.use.seconds is not None]
     fastest = min(timed, key=lambda row: (_seconds(row), row.rank or 0), default=first)
     own, best = _seconds(first), _seconds(fastest)

@@ -43,6 +43,7 @@ from medhelm.extensions.web.page import (
     function_of,
     handler_of,
 )
+from medhelm.extensions.web.pages.reference import anchor, explain
 from medhelm.extensions.web.security import (
     FAILURE_WINDOW_S,
     Security,
@@ -98,7 +99,12 @@ def environment() -> Environment:
         with_code=with_code,
     )
     made.globals.update(
-        missing=MISSING, version=__version__, axis_mark=axis_mark, has_route=lambda name: name in BY_NAME
+        missing=MISSING,
+        version=__version__,
+        axis_mark=axis_mark,
+        has_route=lambda name: name in BY_NAME,
+        explain=explain,
+        anchor=anchor,
     )
     return made
 

@@ -296,6 +296,8 @@ ROUTES: tuple[Route, ...] = (
     Route(name="running_live", path="/running/live", handler="pages.running:live", only_served=True),
     Route(name="stop", path="/running/{evaluation}", handler="pages.running:stop_page", only_served=True),
     Route(name="running_json", path="/api/running", handler="pages.running:running_json", only_served=True),
+    Route(name="glossary", path="/glossary", handler="pages.reference:glossary_page"),
+    Route(name="method", path="/method", handler="pages.reference:method_page"),
     Route(name="releases", path="/compare/releases", handler="pages.releases:page", exported_with=_RELEASES),
     Route(name="releases_csv", path="/compare/releases.csv", handler="pages.releases:csv", exported_with=_RELEASES),
     Route(name="api_leaderboard", path="/api/leaderboard", handler="pages.leaderboard:json_", only_served=True),
