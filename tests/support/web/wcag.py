@@ -130,7 +130,11 @@ _PRINTED = (
 _WATCH_FOR_CHANGES = """() => {
   window.changes = [];
   document.addEventListener('submit', event => { window.changes.push('submits'); event.preventDefault(); }, true);
-  if (window.navigation) { navigation.addEventListener('navigate', () => window.changes.push('navigates')); }
+  if (window.navigation) {
+    navigation.addEventListener('navigate', event => {
+      if (!event.destination.sameDocument) { window.changes.push('navigates'); }
+    });
+  }
 }"""
 
 
