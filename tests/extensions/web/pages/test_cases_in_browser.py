@@ -1,4 +1,4 @@
-"""Cases in a real browser: hostile texts do not run."""
+"""Cases in a real browser: hostile texts do not run, pages fit narrow windows and are accessible."""
 
 from __future__ import annotations
 
@@ -59,3 +59,16 @@ def test_hostile_texts_and_ids_do_not_run(opened: tuple[Browser, str, str]) -> N
         page.goto("/benchmarks/toy/cases/plain")
         assert page.locator("pre", has_text=XSS).count() == 2
         assert problems == []
+
+
+@pytest.mark.long
+def test_pages_are_accessible_and_fit(opened: tuple[Browser, str, str]) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
+    with signed_in(opened, viewport={"width": 320, "height": 900}) as (page, _):
+        for address in PAGES:
+            page.goto(address)
+            assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+            found = axe.run(page)
+            assert found.response["passes"], "axe looked at nothing"
+            violations = found.response["violations"]
+            assert [(one["id"], one["nodes"][0]["html"][:200]) for one in violations] == []
