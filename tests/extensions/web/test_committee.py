@@ -17,7 +17,8 @@ import pytest
 
 from medhelm.extensions.web.page import BY_NAME
 from tests.support.benchmarks.choice import chat, make_benchmark, perfect
-from tests.support.benchmarks.judged import JUDGES, grades_of, is_judge, number, verdict, write_benchmark
+from tests.support.benchmarks.judged import CRITERIA, JUDGES, is_judge, number, verdict, write_benchmark
+from tests.support.cli import repeated
 from tests.support.programs import finish, start
 from tests.support.servers.openai import Answer, Server
 from tests.support.web.browser import Watched, started_browser
@@ -31,8 +32,18 @@ N = 30
 PRICES = {"steady": 40.0, "cheap": 5.0, "poor": 2.0, **dict.fromkeys(JUDGES, 1.0)}
 """Model or judge -> US dollars per million tokens."""
 
+MODELS = ("steady", "cheap", "poor", "baseline/majority")
+
 MISSED_BY_JUDGE_3 = (4, 11)
 """Questions on which one judge gives no verdict."""
+
+
+def grades_of(judge: str, question: int, is_poor: bool) -> tuple[int, int, int]:
+    """Return the grades of a judge: the judges differ by a point on some questions."""
+    base = 2 + question % 3 - is_poor
+    harsh = judge == "judge-1" and question % 4 == 0
+    lenient = judge == "judge-2" and question % 5 == 0
+    return base - (harsh and base > 1), base + lenient, base
 
 
 def answer(body: Mapping[str, Any]) -> Answer:
@@ -41,7 +52,7 @@ def answer(body: Mapping[str, Any]) -> Answer:
     if is_judge(body):
         if model == "judge-3" and question in MISSED_BY_JUDGE_3:
             return chat("no idea")
-        return chat(verdict(*grades_of(model, question)))
+        return chat(verdict(*grades_of(model, question, "by poor" in str(body["messages"]))))
     if "A. good" not in body["messages"][-1]["content"]:
         return chat(f"An answer to number {question} by {model}")
     if model == "poor" and question in (3, 6):
@@ -82,10 +93,11 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
         public = make_benchmark(folder, name="quiz", n=N)
         own = make_benchmark(folder, name="wards", n=N, extra="group: topic\n")
         definition = own / "benchmark.yaml"
-        definition.write_text(definition.read_text().replace("access: public", "access: private"))
+        changed = {"access: public": "access: private", "Question {question}": "On the ward. Question {question}"}
+        for text, other in changed.items():
+            definition.write_text(definition.read_text(encoding="utf-8").replace(text, other), encoding="utf-8")
         judged = write_benchmark(folder, n=N)
-        models = [word for name in ("steady", "cheap", "poor", "baseline/majority") for word in ("--model", name)]
-        judges = [word for name in JUDGES for word in ("--judge", name)]
+        models, judges = repeated("--model", MODELS), repeated("--judge", JUDGES)
         medhelm("run", str(public), str(own), str(judged), *models, *judges, "--store", "store", "--attempts", "1")
     board = json.loads(medhelm("leaderboard", "--store", "store", "--json"))
     jury = json.loads(medhelm("jury", "--store", "store", "--json"))
@@ -117,10 +129,15 @@ def needs(*routes: str) -> None:
         pytest.skip(f"the site has no page {' and no page '.join(missing)}")
 
 
+def in_one_line(text: str) -> str:
+    """Return a text without line breaks and backticks."""
+    return re.sub(r"\s+", " ", text).replace("`", "")
+
+
 def text_of(page: Page, place: str = "main") -> str:
     """Return what a reader sees, on one line; folded parts are open, since one click opens them."""
     page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
-    return re.sub(r"\s+", " ", page.locator(place).first.inner_text())
+    return in_one_line(page.locator(place).first.inner_text())
 
 
 def is_shown(value: float, text: str) -> bool:
@@ -153,7 +170,7 @@ def test_which_model(page: Page, study: Study) -> None:
     assert best["model"] == "steady"
     assert best["model"] in said
     for sentence in study.board["verdict"]:
-        assert re.sub(r"\s+", " ", sentence).replace("`", "") in said
+        assert in_one_line(sentence) in said
 
 
 def test_how_sure(page: Page, study: Study) -> None:
@@ -192,7 +209,7 @@ def test_five_failures(page: Page, study: Study) -> None:
     page.wait_for_load_state()
     assert "cases" in page.url
     assert "sort=worst" in page.url
-    expected = {f"q{n}" for n in range(N) if perfect(n) == "B" and n != 7} | {"q3", "q6"}
+    expected = {f"q{n}" for n in range(N) if perfect(n) == "B"} | {"q3", "q6", "q7"}
     links = page.locator("main a:visible")
     shown = [one for one in links.all_inner_texts() if re.fullmatch(r"q\d+", one.strip())][:5]
     assert len(shown) == 5
@@ -222,7 +239,7 @@ def test_who_judged_and_can_they_be_trusted(page: Page, study: Study) -> None:
     for judge, found in study.jury["overall"]["judges"].items():
         assert judge in said
         missing = found["judgments"]["failed"]
-        assert missing == (3 * 3 * len(MISSED_BY_JUDGE_3) if judge == "judge-3" else 0)
+        assert missing == (len(MODELS) * len(CRITERIA) * len(MISSED_BY_JUDGE_3) if judge == "judge-3" else 0)
         assert re.search(rf"(?<!\d){missing}(?!\d)", said)
     for sentence in study.jury["verdict"]:
-        assert re.sub(r"\s+", " ", sentence).replace("`", "") in said
+        assert in_one_line(sentence) in said
