@@ -23,7 +23,7 @@ from medhelm.extensions.paper.write import (
     known_names,
     make_report,
 )
-from medhelm.results.options import BoardOptions
+from medhelm.results.options import BoardOptions, DocumentOptions
 from medhelm.results.published.boards import ceiling_of, load_results
 from tests.support.leaderboards import PUBLISHED_CSV
 from tests.support.stores import make_store
@@ -82,7 +82,7 @@ def test_an_own_model_with_a_published_name_keeps_its_costs(tmp_path: Path) -> N
     [
         (ReportRequest(scores=PUBLISHED_CSV, published="only"), "cannot be combined"),
         (ReportRequest(scores=PUBLISHED_CSV, rule="corrected"), "published means"),
-        (ReportRequest(stores=[Path("a"), Path("b")], ratings=Path("r.csv")), "one --store"),
+        (ReportRequest(stores=[Path("a"), Path("b")], about=DocumentOptions(ratings=Path("r.csv"))), "one --store"),
         (ReportRequest(published="only", options=BoardOptions(tier="sample")), "--tier sample"),
     ],
 )
