@@ -483,6 +483,9 @@ def _sampling_in_words(run: Run) -> str:
 FEW = 6
 """Most models whose pairs are listed one by one."""
 
+MOST_TITLES = 8
+"""Most benchmarks named in a sentence."""
+
 
 _ADDRESS = re.compile(r"@https?://[^\s,;]+")
 """The address of a server in the name of a model."""
@@ -603,18 +606,26 @@ def _left_out_sentences(selection: ExportSelection, board: Leaderboard, names: M
     sentences = []
     titles = {column.benchmark: column.title for column in board.columns}
     estimated = {model for model, lacking in lacking_benchmarks(board).items() if lacking}
-    for row in board.rows:
-        absent = [title for name, title in titles.items() if name not in row.cells or row.cells[name].value is None]
-        if absent:
-            end = "; its average is estimated from other scores." if row.model in estimated else "."
-            sentences.append(f"{names[row.model]} has no score on {listed(absent)}{end}")
+    absent = {
+        row.model: [title for name, title in titles.items() if name not in row.cells or row.cells[name].value is None]
+        for row in board.rows
+    }
+    lacking = [model for model, own in absent.items() if own]
+    if len(lacking) > FEW:
+        sentences.append(
+            f"{len(lacking)} of {len(board.rows)} models have no score on some benchmarks. Averages are estimated from "
+            f"their other scores, or missing."
+        )
+    for model in lacking if len(lacking) <= FEW else ():
+        end = "; its average is estimated from other scores." if model in estimated else "."
+        sentences.append(f"{names[model]} has no score on {listed(absent[model], MOST_TITLES)}{end}")
     groups: dict[tuple[str, str], list[str]] = {}
     for one in selection.left_out:
         if one.benchmark in titles:
             key = (_ADDRESS.sub("", one.model), _ADDRESS.sub("", one.reason))
             groups.setdefault(key, []).append(titles[one.benchmark])
     for (model, reason), left in groups.items():
-        sentences.append(f"{model} is left out of {listed(left)}: {reason}.")
+        sentences.append(f"{model} is left out of {listed(left, MOST_TITLES)}: {reason}.")
     return sentences
 
 

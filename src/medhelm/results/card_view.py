@@ -319,10 +319,19 @@ def has_rule(card: Card) -> bool:
     return card.was_published or card.scoring == "published"
 
 
+FIRST_ROWS = 15
+"""Most models in the results on the first page."""
+
+FIRST_LIMITS = 14
+"""Most limitations on the first page: the last one, which holds for every card, is always there."""
+
+
 def tables(card: Card) -> list[Table]:
     """Return the tables of the card; the first one belongs to its first page."""
+    every = [("Results of all models", *_results(card.models))] if len(card.models) > FIRST_ROWS else []
     return [
-        _results_table(card),
+        ("Results", *_results(card.models[:FIRST_ROWS])),
+        *every,
         *_scores_tables(card),
         _models_table(card),
         _data_table(card),
@@ -330,7 +339,8 @@ def tables(card: Card) -> list[Table]:
     ]
 
 
-def _results_table(card: Card) -> Table:
+def _results(models: Sequence[CardModel]) -> tuple[list[list[Value]], list[str]]:
+    """Return ranks, averages and costs: rows and column headings."""
     columns: dict[str, Callable[[CardModel], Value]] = {
         "Rank": _rank_text,
         "Model": lambda model: model.name,
@@ -341,7 +351,7 @@ def _results_table(card: Card) -> Table:
         "Completions USD": lambda model: decimal(model.cost_usd, 2),
         "Judging USD": lambda model: decimal(model.judges_cost_usd, 2),
     }
-    return "Results", *tabulate(card.models, columns, optional=["Win share"])
+    return tabulate(models, columns, optional=["Win share"])
 
 
 def _rank_text(model: CardModel) -> Value:
@@ -450,8 +460,9 @@ def front_sections(card: Card) -> list[Section]:
         f"{j.name}: {j.expected - j.missing:,} of {j.expected:,} judgments." if j.expected else f"{j.name}."
         for j in card.judges
     ]
+    limits = card.limits
     found: list[Section] = [
-        ("Limitations", card.limits),
+        ("Limitations", [*limits[: FIRST_LIMITS - 1], *limits[-1:]] if len(limits) > FIRST_LIMITS else limits),
         ("Judges (language models that grade free text)", card.judging or counted),
         ("Where the data went", card.data_use),
     ]
@@ -462,7 +473,9 @@ def sections(card: Card) -> list[Section]:
     """Return the text sections that follow the tables."""
     how = [f"{name}: {value}" for name, value in card.settings.items()]
     how += ["Versions: " + ", ".join(f"{name} {version}" for name, version in card.versions.items())]
+    further = card.limits[FIRST_LIMITS - 1 : -1] if len(card.limits) > FIRST_LIMITS else ()
     return [
+        *([("Further limitations", further)] if further else []),
         ("Significant differences", card.findings),
         ("Methods", how),
         ("Terms", [f"{word}: {meaning.rstrip('.')}." for word, meaning in terms(card).items()]),

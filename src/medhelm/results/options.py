@@ -135,7 +135,9 @@ class DocumentOptions:
     author: str = option("--author", "Person or group that made it.", "", metavar="NAME")
     date: str = option("--date", "Date of the document.  [default: today]", "", metavar="DATE")
     ratings: Path | None = option(
-        "--ratings", "File of clinicians' ratings: the verdict says whether to rely on the jury.", metavar="FILE"
+        "--ratings",
+        "File of clinicians' ratings, by which the verdict says whether to rely on the jury.",
+        metavar="FILE",
     )
     signers: Path | None = option(
         "--signed-by",

@@ -29,12 +29,12 @@ from medhelm.domain import Rule, Run
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.option_fields import check_options
 from medhelm.domain.result import HALF, CellProvenance, Release
-from medhelm.domain.text import as_names, as_path
+from medhelm.domain.text import as_names, as_path, listed, plural
 from medhelm.errors import StoreError, UserError
 from medhelm.results.comparable import store_label
 from medhelm.results.formats.fields import Field, fields_json, fields_table, flat_interval, plain_json, select_fields
 from medhelm.results.formats.tables import Value, printable, render
-from medhelm.results.leaderboard import leaderboard_of, read_inputs
+from medhelm.results.leaderboard import leaderboard_from_inputs, leaderboard_of, read_inputs
 from medhelm.results.leaderboard_view import as_json
 from medhelm.results.options import USUAL, BoardOptions
 from medhelm.results.runs.cells import cell_of, column_of
@@ -86,8 +86,9 @@ def freeze(store: Path, name: str, options: BoardOptions, *, note: str = "", key
 def current_release(store: Path, options: BoardOptions = USUAL, *, name: str = CURRENT, note: str = "") -> Release:
     """Build a release from the current leaderboard of a store, without writing it."""
     place = open_store(store)
-    finished = read_inputs([store], options)
-    board = leaderboard_json(store, options)
+    check_options(options)
+    finished = read_inputs([store], options, single_scores=options.resample != "none")
+    board = as_json(leaderboard_from_inputs(finished, options))
     file = Path(options.suite)
     asked = OPTIONS.write(options)
     shown = {entry["id"] for entry in board["benchmarks"]}
@@ -217,7 +218,7 @@ def source_release(store: Path, runs: Runs, options: BoardOptions, signers: Path
                 name=release.name,
                 created=release.created,
                 sha256=release.sha256,
-                signature=_signature(store, release.name, signers),
+                signature=_signature(known, signers),
             )
     return None
 
@@ -233,10 +234,11 @@ def _is_same(frozen: CellProvenance, run: Run) -> bool:
     return is_same_run and frozen.records == file_digest(stored_folder(run) / "records.parquet")
 
 
-def _signature(store: Path, name: str, signers: Path | None) -> str:
+def _signature(known: KnownRelease, signers: Path | None) -> str:
     if signers is not None:
-        return f"signed by {' with '.join(filter(None, release_signer(open_store(store), name, signers)))}, verified"
-    return "signed, not checked here" if is_signed(open_store(store), name) else "not signed"
+        signer = release_signer(open_store(known.store), known.name, signers)
+        return f"signed by {' with '.join(filter(None, signer))}, verified"
+    return "signed, not checked here" if known.is_signed else "not signed"
 
 
 # --- comparison of releases -------------------------------------------------------------------------------------------
@@ -267,6 +269,8 @@ class KnownRelease:
     """The release; None if it cannot be read."""
     problem: str = ""
     """Reason why it cannot be read."""
+    is_signed: bool = False
+    """True if it has a signature, which is not checked here."""
 
 
 def find_releases(stores: Sequence[Path], folders: Sequence[Path] = ()) -> list[KnownRelease]:
@@ -288,7 +292,8 @@ def find_releases(stores: Sequence[Path], folders: Sequence[Path] = ()) -> list[
         while shown == CURRENT or any(one.name == shown for one in found):
             number += 1
             shown = f"{release.name}{label} ({number})"
-        found.append(KnownRelease(name=shown, store=store, release=release))
+        signed = is_signed(open_store(store), name)
+        found.append(KnownRelease(name=shown, store=store, release=release, is_signed=signed))
     return sorted(found, key=lambda one: one.release.created if one.release else "")
 
 
@@ -495,14 +500,48 @@ def difference_to_text(between: LeaderboardDiff, format: str = "table") -> str:
 
 
 def change_sentences(between: LeaderboardDiff) -> list[str]:
-    """Return the models and benchmarks that only one leaderboard has, and the ranks that changed, in sentences."""
-    lines = [
+    """Return why ranks moved, what only one leaderboard has, and the ranks that changed, in sentences."""
+    return [*filter(None, [rank_cause(between)]), *presence_sentences(between), *rank_sentences(between)]
+
+
+def presence_sentences(between: LeaderboardDiff) -> list[str]:
+    """Return the models and benchmarks that only one leaderboard has, in sentences."""
+    return [
         f"{verb} {what}: {', '.join(map(printable, items))}."
         for what, both in (("models", between.models), ("benchmarks", between.benchmarks))
         for verb, items in zip(("Removed", "Added"), both, strict=True)
         if items
     ]
-    return lines + [f"{printable(rank.what)} moved from rank {rank.before} to {rank.now}." for rank in between.ranks]
+
+
+def rank_sentences(between: LeaderboardDiff) -> list[str]:
+    """Return the ranks that changed, in sentences."""
+    return [
+        f"{printable(one.what)} is no longer ranked; it had rank {one.before}."
+        if one.now is None
+        else f"{printable(one.what)} is now ranked: {one.now}."
+        if one.before is None
+        else f"{printable(one.what)} moved from rank {one.before} to {one.now}."
+        for one in between.ranks
+    ]
+
+
+def rank_cause(between: LeaderboardDiff) -> str:
+    """Return why ranks moved, if not only because scores changed; else, and if none moved, an empty text.
+
+    A rank is a place among the models of a leaderboard: models that come or go move the ranks of all others.
+    """
+    causes = [
+        f"{plural(len(items), what)} {'was' if len(items) == 1 else 'were'} {verb}"
+        for what, both in (("model", between.models), ("benchmark", between.benchmarks))
+        for verb, items in zip(("removed", "added"), both, strict=True)
+        if items
+    ]
+    if not between.ranks or not (causes or between.options):
+        return ""
+    because = listed(causes) or "options of the leaderboard changed"
+    is_only_cause = all(one.before == one.now for one in between.cells)
+    return f"Ranks moved because {because}." if is_only_cause else f"Ranks also moved because {because}."
 
 
 def reasons(why: Sequence[ValueDifference]) -> str:
@@ -510,8 +549,18 @@ def reasons(why: Sequence[ValueDifference]) -> str:
     if not why:
         return "none"
     return "; ".join(
-        one.what if one.what in DIGESTS else f"{one.what} ({shown(one.before)} -> {shown(one.now)})" for one in why
+        one.what if one.what in DIGESTS else f"{one.what} ({' -> '.join(map(shown, _changed_parts(one)))})"
+        for one in why
     )
+
+
+def _changed_parts(one: ValueDifference) -> tuple[Any, Any]:
+    """Return both values; of two objects only the keys with another value."""
+    before, now = one.before, one.now
+    if not isinstance(before, Mapping) or not isinstance(now, Mapping):
+        return before, now
+    keys = [key for key in {**before, **now} if before.get(key) != now.get(key)]
+    return tuple({key: value[key] for key in keys if key in value} or None for value in (before, now))  # type: ignore[return-value]
 
 
 def difference_rows(differences: Iterable[ValueDifference]) -> list[list[Value]]:

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from functools import lru_cache
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, cast
@@ -70,7 +71,7 @@ def basis_of(model: str, run: Run, store: Store) -> CellProvenance:
         metric=run.main_metric,
         definition=run.benchmark_digest,
         data=run.data_digest,
-        prompts=prompts_digest(read_messages(store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest))),
+        prompts=_stored_prompts(store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)),
         settings=dict(run.settings),
         records=file_digest(folder / "records.parquet"),
         judgments=file_digest(folder / "judgments.parquet"),
@@ -81,6 +82,16 @@ def basis_of(model: str, run: Run, store: Store) -> CellProvenance:
         versions=dict(run.versions),
         origin=ORIGIN.write(run.origin) if run.origin else {},
     )
+
+
+def _stored_prompts(file: Path) -> str:
+    """Return the digest of the prompts in a file, which many runs share; "" without it."""
+    return _prompts_of(file, file.stat().st_mtime_ns) if file.is_file() else ""
+
+
+@lru_cache(maxsize=256)
+def _prompts_of(file: Path, _changed: int) -> str:
+    return prompts_digest(read_messages(file))
 
 
 def prompts_digest(messages: Mapping[str, Sequence[Mapping[str, str]]]) -> str:

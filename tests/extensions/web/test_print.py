@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from medhelm.domain import Instance, Message, Prompt, Reference
+from medhelm.extensions.paper.write import ReportContents, ReportRequest, make_report
 from medhelm.extensions.web.site import Site
-from medhelm.results.options import BoardOptions
+from medhelm.results.card import export_card
+from medhelm.results.options import BoardOptions, DocumentOptions
 from medhelm.results.releases import freeze
 from medhelm.storage.runs import load_runs, write_prompts
 from medhelm.storage.store import Store
@@ -89,6 +91,31 @@ def test_pages_are_printed_whole(page: Page, path: str) -> None:
         sheets = print_page(page, paper, landscape=landscape)
         assert faults_of(sheets, headings) == [], (path, paper, landscape)
         assert missing_texts(shown, sheets) == [], (path, paper, landscape)
+
+
+def test_reports_and_cards_are_printed_whole_and_cards_say_that_they_continue(
+    browser: Browser, store: Path, tmp_path: Path
+) -> None:
+    about = DocumentOptions(title="Which model may draft our letters?", institution="St. Mary", author="Board")
+    options = BoardOptions(tier="real")
+    export_card(store, tmp_path / "card.html", options, about)
+    request = ReportRequest(stores=[store], options=options, about=about)
+    make_report(tmp_path / "report", request, ReportContents(formats=["md"]))
+    page = browser.new_page()
+    page.emulate_media(media="print")
+    for name in ("card.html", "report/index.html"):
+        page.goto((tmp_path / name).as_uri())
+        shown = shown_texts(page)
+        headings = page.locator("h2, caption").all_inner_texts()
+        for paper, landscape in PAPERS:
+            sheets = print_page(page, paper, landscape=landscape)
+            assert faults_of(sheets, headings) == [], (name, paper, landscape)
+            assert missing_texts(shown, sheets) == [], (name, paper, landscape)
+            assert f"Page 1 of {len(sheets)}" in sheets[0].text
+            if name == "card.html" and not landscape:
+                assert "Continues on the next page" in sheets[0].text
+                assert "Which model may draft our letters?" in sheets[0].text and "Judges" in sheets[0].text
+    page.close()
 
 
 def test_choices_are_printed_as_words(page: Page) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -113,7 +114,7 @@ def shown_texts(page: Page) -> list[str]:
 
 def missing_texts(shown: list[str], sheets: list[Sheet]) -> list[str]:
     """Return texts of a page that its sheets do not hold: they are beyond an edge, or cut."""
-    printed = _plain("".join(sheet.text for sheet in sheets))
+    printed = _plain("".join(re.sub(r"Page \d+ of \d+", "", sheet.text) for sheet in sheets))
     return [text for text in map(_plain, shown) if text not in printed]
 
 

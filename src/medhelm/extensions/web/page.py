@@ -300,6 +300,8 @@ ROUTES: tuple[Route, ...] = (
     Route(name="method", path="/method", handler="pages.reference:method_page"),
     Route(name="releases", path="/compare/releases", handler="pages.releases:page", exported_with=_RELEASES),
     Route(name="releases_csv", path="/compare/releases.csv", handler="pages.releases:csv", exported_with=_RELEASES),
+    Route(name="releases_chart", path="/compare/releases/charts/{chart}", handler="pages.releases:chart",
+          exported_with=_RELEASES),
     Route(name="api_leaderboard", path="/api/leaderboard", handler="pages.leaderboard:json_", only_served=True),
     Route(name="api_benchmarks", path="/api/benchmarks", handler="pages.benchmarks:json_list", only_served=True),
     Route(name="api_benchmark", path=f"/api{BENCHMARK}", handler="pages.benchmarks:json_", only_served=True),

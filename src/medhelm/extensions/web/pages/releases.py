@@ -10,9 +10,11 @@ from medhelm.analysis.comparison.significance import LEVEL
 from medhelm.analysis.leaderboard.diff import CellChange, ChangedCases, ReleaseComparison
 from medhelm.domain.result import CellProvenance, Release
 from medhelm.domain.text import listed, plural
+from medhelm.extensions.web.board_charts import chart_file, chart_links
 from medhelm.extensions.web.case_search import url_key
 from medhelm.extensions.web.page import Download, Page, PageNotFound, PageRequest, json_download, text_download
 from medhelm.extensions.web.pages.leaderboard import IMPORTED, Mark
+from medhelm.extensions.web.release_charts import is_comparable, trend_chart
 from medhelm.extensions.web.site import Site
 from medhelm.results.formats.fields import fields_json, select_fields
 from medhelm.results.formats.tables import render
@@ -21,14 +23,16 @@ from medhelm.results.releases import (
     CURRENT,
     RELEASE_FIELDS,
     SHOWN,
-    change_sentences,
     compare_releases,
     comparison_as_json,
     current_like,
     difference_rows,
+    presence_sentences,
+    rank_cause,
+    rank_sentences,
     reasons,
 )
-from medhelm.results.runs.selection import without_address
+from medhelm.results.runs.selection import with_names, without_address
 from medhelm.storage.releases import RELEASE
 
 MOST_IDS = 100
@@ -81,6 +85,7 @@ def page(site: Site, request: PageRequest) -> Page:
     changed = [row for row in rows if row.is_changed]
     known = [name for name, one in site.releases().items() if one.release]
     titles = _titles(found)
+    trend = trend_chart(_trend_releases(site, found))
     values = {
         "first": first,
         "second": second,
@@ -89,10 +94,16 @@ def page(site: Site, request: PageRequest) -> Page:
         "pairs": [(a, b) for at, a in enumerate(known) for b in [*known[at + 1 :], CURRENT]][:MOST_PAIRS],
         "names": {CURRENT: THE_STORE},
         "problems": [one.problem for one in site.releases().values() if one.problem],
-        "facts": [fields_json(RELEASE_FIELDS, one) for one in (found.first, found.second)],
+        "facts": [
+            {**fields_json(RELEASE_FIELDS, one), "signature": _signature(site, name)}
+            for one, name in ((found.first, first), (found.second, second))
+        ],
         "same": not found.diff.board and not found.diff.cells,
-        "verdict": verdict(found, changed),
-        "sentences": change_sentences(found.diff),
+        "verdict": [*filter(None, (verdict(found, changed), rank_cause(found.diff)))],
+        "trend": trend if trend.has_data else None,
+        "trend_links": chart_links(request, "releases_chart", trend.name, {"before": first, "now": second}),
+        "added": presence_sentences(found.diff),
+        "ranks": rank_sentences(found.diff),
         "options": difference_rows(found.diff.options),
         "most_ids": MOST_IDS,
         "changed": changed,
@@ -103,6 +114,33 @@ def page(site: Site, request: PageRequest) -> Page:
         "site_tier": "sample" if "sample" in (_tier(found.first), _tier(found.second)) else site.known_tier,
     }
     return Page(template="releases.html", title="Compare two releases", values=values)
+
+
+def chart(site: Site, request: PageRequest) -> Download:
+    """Return the chart of the models over releases as a file."""
+    found = comparison_of(site, *compared_releases(site, request))
+    return chart_file(request.text("chart"), {"trend": lambda: trend_chart(_trend_releases(site, found))})
+
+
+def _trend_releases(site: Site, found: ReleaseComparison) -> list[Release]:
+    """Return the releases of the site that rank by the same number as the later one, in the order of time.
+
+    The present state of the store is among them if it is compared and differs from the latest release.
+    """
+    known = [_shown(site, replace(one.release, name=name)) for name, one in site.releases().items() if one.release]
+    if found.second.name == THE_STORE and known[-1].leaderboard["models"] != found.second.leaderboard["models"]:
+        known.append(replace(found.second, name="now"))
+    return [one for one in known if is_comparable(one, found.second)]
+
+
+def _signature(site: Site, name: str) -> str:
+    """Return whether a release is signed, and how to check it."""
+    known = site.releases().get(name)
+    if known is None or known.release is None:
+        return ""
+    if not known.is_signed:
+        return "not signed"
+    return f"signed; `medhelm verify {known.release.name} --signed-by KEY` checks it"
 
 
 def csv(site: Site, request: PageRequest) -> Download:
@@ -268,16 +306,17 @@ def _shown(site: Site, release: Release) -> Release:
             for one in release.leaderboard["benchmarks"]
         ],
     }
-    return RELEASE.read(_renamed(site, RELEASE.write(release)), leaderboard=_renamed(site, board))
+    names = site.names
+    return RELEASE.read(_renamed(names, RELEASE.write(release)), leaderboard=_renamed(names, board))
 
 
-def _renamed(site: Site, value: Any) -> Any:
+def _renamed(names: Mapping[str, str], value: Any) -> Any:
     """Return JSON with the names of the site for models, and without any other address."""
     if isinstance(value, str):
-        return without_address(site.shortened(value))
+        return without_address(with_names(names, value))
     if isinstance(value, Mapping):
-        return {_renamed(site, key): _renamed(site, one) for key, one in value.items()}
-    return [_renamed(site, one) for one in value] if isinstance(value, (list, tuple)) else value
+        return {_renamed(names, key): _renamed(names, one) for key, one in value.items()}
+    return [_renamed(names, one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
 def _without_texts(site: Site, found: ReleaseComparison) -> ReleaseComparison:
