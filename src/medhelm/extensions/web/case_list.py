@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from medhelm.domain.result import HALF
 from medhelm.errors import UserError, suggestion
-from medhelm.extensions.web.case_answers import read_answers, read_options
+from medhelm.extensions.web.case_answers import read_answers
 from medhelm.extensions.web.case_search import (
     CaseRow,
     CaseSearch,
@@ -129,7 +129,7 @@ def find_cases(cases: BenchmarkCases, search: CaseSearch, *, page: int = 1, size
 def case_items(cases: BenchmarkCases, search: CaseSearch, instance_ids: Sequence[str]) -> list[CaseListItem]:
     """Return these instances as lines of a list, with excerpts around the text of the search."""
     rows = read_case_rows(cases.searched, instance_ids)
-    options = read_options(cases.searched.prompts)
+    options = cases.searched.options
     answers = read_answers(cases.runs, options, instance_ids)
     hits = _hits(cases, search, instance_ids) if search.text else {}
     excerpts = _excerpts(cases, [name for name in instance_ids if name not in hits])

@@ -17,7 +17,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from medhelm.domain import Run
+from medhelm.domain import Benchmark, Run
 from medhelm.domain.completion import strip_reasoning
 from medhelm.domain.result import HALF
 from medhelm.errors import StoreError
@@ -110,6 +110,13 @@ class SearchedRuns:
     """Codes of failures that count as the worst score."""
     prompts: Sequence[Path] = ()
     """Files of prompts; some may be missing."""
+    definition: Benchmark | None = None
+    """Definition of the benchmark; None if it is not installed here."""
+
+    @property
+    def options(self) -> Mapping[str, Options]:
+        """Instance -> its options, of those that have any."""
+        return read_options(self.prompts, self.definition, next(iter(self.runs.values())).main_metric)
 
     @property
     def contestants(self) -> list[str]:
@@ -325,7 +332,7 @@ def read_choices(searched: SearchedRuns) -> SearchChoices:
     with _Records(searched) as records:
         groups = records.rows('SELECT DISTINCT "group" FROM records WHERE "group" <> \'\' ORDER BY 1', [])
         codes = records.rows("SELECT DISTINCT failure_code FROM records WHERE failure_code IS NOT NULL ORDER BY 1", [])
-        labels = {label for own in records.options.values() for label in own.labels}
+        labels = {label for own in searched.options.values() for label in own.labels}
         return SearchChoices(
             groups=[row[0] for row in groups],
             failures=[row[0] for row in codes],
@@ -491,7 +498,7 @@ class _Records:
             pairs = self._low_judgments(counted, search.criterion)
             conditions.append(self._among("lows", pairs))
         if search.answer:
-            found = read_answers(self._runs(counted), self.options)
+            found = read_answers(self._runs(counted), self._searched.options)
             pairs = [
                 (model, name) for model, own in found.items() for name, said in own.items() if said == search.answer
             ]
@@ -499,11 +506,6 @@ class _Records:
         if search.text:
             conditions.append(self._on_text(search))
         return " AND ".join(sql for sql, _ in conditions), [value for _, values in conditions for value in values]
-
-    @property
-    def options(self) -> Mapping[str, Options]:
-        """Instance -> its options, of those that have any."""
-        return read_options(self._searched.prompts)
 
     def _runs(self, models: Sequence[str]) -> dict[str, Run]:
         return {model: self._searched.runs[model] for model in models}
@@ -622,13 +624,13 @@ class _Records:
             values.append(search.group)
         if search.key:
             conditions.append("instance_id IN (SELECT unnest(?::VARCHAR[]))")
-            values.append([name for name, own in self.options.items() if search.key in own.correct])
+            values.append([name for name, own in self._searched.options.items() if search.key in own.correct])
         if search.show == "changed":
             pair = [search.got, search.missed]
             right = f"bool_or(share >= {HALF}) FILTER (model = ?)"
             conditions.append(f"coalesce({right} <> {right}, false) OR instance_id IN (SELECT unnest(?::VARCHAR[]))")
             conditions[-1] = f"({conditions[-1]})"
-            first, second = read_answers(self._runs(pair), self.options).values()
+            first, second = read_answers(self._runs(pair), self._searched.options).values()
             values += [*pair, [name for name, said in first.items() if said != second.get(name, said)]]
             return conditions, values
         for model, comparison in ((search.got, ">="), (search.missed, "<")):

@@ -5,25 +5,21 @@ The runs are those that the leaderboard selects, so that cases and leaderboard s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from medhelm.analysis.cost import cost_with_batches
 from medhelm.analysis.leaderboard.cells import Column
-from medhelm.domain import RULES, Completion, Rule, Run, Tier, Usage
-from medhelm.domain.completion import CAUSED_BY_MODEL, strip_reasoning
+from medhelm.domain import RULES, Benchmark, Completion, Rule, Run, Tier, Usage
+from medhelm.domain.completion import CAUSED_BY_MODEL, split_reasoning
 from medhelm.domain.result import HALF
 from medhelm.domain.text import without_servers
 from medhelm.errors import UserError, suggestion
-from medhelm.extensions.web.case_search import (
-    SearchedRuns,
-    rank_models,
-    read_case,
-    url_key,
-)
-from medhelm.results.comparable import default_tier, select_runs, store_label
+from medhelm.extensions.web.case_answers import option_labels, option_reader
+from medhelm.extensions.web.case_search import SearchedRuns, rank_models, read_case, url_key
+from medhelm.results.comparable import BASELINE, default_tier, select_runs, store_label
 from medhelm.results.options import Pricing
 from medhelm.results.runs.cells import column_of
 from medhelm.results.spending import is_local, run_day
@@ -60,10 +56,12 @@ class BenchmarkCases:
     """Models whose runs were measured under other conditions."""
     searched: SearchedRuns
     """The runs as the store searches them."""
+    definition: Benchmark | None = None
+    """The definition of the benchmark; None if it is not installed here."""
 
     @property
     def models(self) -> list[str]:
-        """Models with a selected run, the best first; baselines come last."""
+        """Models with a selected run: the best one first, baselines last."""
         return list(self.runs)
 
 
@@ -113,6 +111,13 @@ class CaseCompletion:
     """Judgments present / expected; None without a jury."""
     judgments: Sequence[CaseJudgment]
     """All judgments, in the order of judges and criteria."""
+    option: str | None = None
+    """Label of the option that the completion names, as the corrected rule reads it; empty if it names none. None for
+    an open question, and without a completion."""
+    reasoning: str = ""
+    """Reasoning in the completion, or returned beside it. It is never scored and never sent to judges."""
+    is_baseline: bool = False
+    """True for a baseline, which is not a model."""
 
     @property
     def is_right(self) -> bool | None:
@@ -136,6 +141,8 @@ class Case:
     """Messages of the prompt with `role` and `content`; empty if the prompt is not stored."""
     choices: Sequence[str]
     """Options in the order shown."""
+    labels: Sequence[str]
+    """Name of each option in completions: a letter, or its text."""
     references: Sequence[Mapping[str, Any]]
     """References with `text` and `correct`."""
     criteria: Sequence[Mapping[str, Any]]
@@ -143,7 +150,7 @@ class Case:
     problem: str
     """Reason for a missing prompt; empty if it is stored."""
     completions: Sequence[CaseCompletion]
-    """One for each model, in the order of the models."""
+    """One for each model: the best one on the benchmark first, baselines last."""
 
 
 def open_cases(
@@ -153,11 +160,12 @@ def open_cases(
     rule: Rule = "corrected",
     tier: Tier | None = None,
     names: Mapping[str, str] | None = None,
+    definition: Benchmark | None = None,
 ) -> BenchmarkCases:
     """Select the runs of a benchmark as the leaderboard does.
 
     `tier` None: real data, or the sample rows if the benchmark has nothing else.
-    `names`: model -> name to show and search; others keep their name.
+    `names`: model -> name to show and search; others keep their name. `definition`: that of the benchmark, if known.
     Raises: UserError if the stores have no finished run of the benchmark; StoreError.
     """
     opened = [(store_label(path, stores), open_store(path)) for path in stores]
@@ -171,22 +179,23 @@ def open_cases(
     if not selection.runs:
         unfinished = f" Unfinished: {'; '.join(selection.unfinished)}." if selection.unfinished else ""
         raise UserError(f"no finished run of `{benchmark}` on {tier} data.{unfinished} `medhelm run` finishes runs.")
-    runs = {(names or {}).get(model, model): selection.runs[model, name] for model, name in sorted(selection.runs)}
+    named = {(names or {}).get(model, model): run for (model, _), run in sorted(selection.runs.items())}
     store_of = {run.folder: store for _, store, run in found}
+    column = column_of(max(named.values(), key=lambda run: (run.n, run.started)), None, rule)
     prompts = dict.fromkeys(
-        store_of[run.folder].prompts_file(benchmark, run.benchmark_digest, run.data_digest) for run in runs.values()
+        store_of[run.folder].prompts_file(benchmark, run.benchmark_digest, run.data_digest) for run in named.values()
     )
-    column = column_of(max(runs.values(), key=lambda run: (run.n, run.started)), None, rule)
     worst, best = (column.low, column.high) if column.higher_is_better else (column.high, column.low)
     searched = SearchedRuns(
-        runs=runs,
+        runs=named,
         score=score_column(column.metric, rule),
         worst=worst,
         best=best,
         counted_as_worst=sorted(CAUSED_BY_MODEL) if rule == "corrected" else (),
         prompts=list(prompts),
+        definition=definition,
     )
-    runs = {model: runs[model] for model in rank_models(searched)}
+    runs = {model: named[model] for model in rank_models(searched)}
     return BenchmarkCases(
         benchmark=benchmark,
         title=column.title,
@@ -196,6 +205,7 @@ def open_cases(
         runs=runs,
         left_out=[(names or {}).get(one.model, one.model) for one in selection.left_out],
         searched=replace(searched, runs=runs),
+        definition=definition,
     )
 
 
@@ -214,8 +224,10 @@ def find_case(
     prompt = next(filter(None, (read_prompt(path, instance_id) for path in cases.searched.prompts)), None) or {}
     pricing = pricing or Pricing()
     first: Mapping[str, Any] = next((found.records[model] for model in cases.runs if model in found.records), {})
+    labels = option_labels(cases.definition, prompt)
+    read = option_reader(cases.column.metric, prompt, labels)
     completions = [
-        _completion(cases, model, run, found.records[model], found.row.shares.get(model), pricing)
+        _completion(cases, model, run, found.records[model], found.row.shares.get(model), pricing, read)
         for model, run in cases.runs.items()
         if model in found.records
     ]
@@ -226,6 +238,7 @@ def find_case(
         cluster=_hidden_cluster(cases, found.records, first.get("cluster") or ""),
         messages=prompt.get("messages", []),
         choices=prompt.get("choices", []),
+        labels=labels,
         references=prompt.get("references", []),
         criteria=prompt.get("criteria", []),
         problem="" if prompt else NO_PROMPT,
@@ -247,10 +260,17 @@ def case_models(cases: BenchmarkCases) -> dict[str, str]:
 
 
 def _completion(
-    cases: BenchmarkCases, model: str, run: Run, record: Mapping[str, Any], share: float | None, pricing: Pricing
+    cases: BenchmarkCases,
+    model: str,
+    run: Run,
+    record: Mapping[str, Any],
+    share: float | None,
+    pricing: Pricing,
+    read: Callable[[str], str | None],
 ) -> CaseCompletion:
-    text = record["completion"]
-    completion = completion_of(record, text and strip_reasoning(text))
+    text: str | None = record["completion"]
+    split = split_reasoning(text or "")
+    completion = completion_of(record, None if text is None else split.answer)
     return CaseCompletion(
         model=model,
         completion=completion,
@@ -266,6 +286,9 @@ def _completion(
         injection_signs=record.get("suspicions") or "",
         jury_coverage=record.get("jury_coverage"),
         judgments=[_judgment(row) for row in read_explanations(run, record["instance_id"])],
+        option=None if text is None else read(split.answer),
+        reasoning="\n\n".join(filter(None, [record.get("reasoning"), split.reasoning])),
+        is_baseline=run.model.startswith(BASELINE),
     )
 
 

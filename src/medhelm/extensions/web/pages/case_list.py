@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 from medhelm.domain import Rule, Tier
 from medhelm.errors import UserError
-from medhelm.extensions.web.case_answers import read_options
 from medhelm.extensions.web.case_list import (
     PAGE,
     CaseList,
@@ -280,7 +279,8 @@ def opened(site: Site, benchmark: str) -> BenchmarkCases:
     """Open the cases of a benchmark."""
 
     def open_() -> BenchmarkCases:
-        return open_cases(site.stores, benchmark, rule=site.rule, tier=site.tier, names=site.names)
+        known = site.definitions.get(benchmark)
+        return open_cases(site.stores, benchmark, rule=site.rule, tier=site.tier, names=site.names, definition=known)
 
     return site.keep(("cases", benchmark), open_)
 
@@ -351,7 +351,7 @@ def is_binary(cases: BenchmarkCases) -> bool:
 
 def is_graded(cases: BenchmarkCases) -> bool:
     """Return True if scores are grades, which are not simply right or wrong."""
-    return not is_binary(cases) and not read_options(cases.searched.prompts)
+    return not is_binary(cases) and not cases.searched.options
 
 
 def _find_page(cases: BenchmarkCases, search: CaseSearch, request: PageRequest) -> CaseList:
