@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from medhelm.domain.result import HALF
 from medhelm.errors import UserError, suggestion
@@ -128,6 +129,8 @@ def find_cases(cases: BenchmarkCases, search: CaseSearch, *, page: int = 1, size
 
 def case_items(cases: BenchmarkCases, search: CaseSearch, instance_ids: Sequence[str]) -> list[CaseListItem]:
     """Return these instances as lines of a list, with excerpts around the text of the search."""
+    if not instance_ids:
+        return []
     rows = read_case_rows(cases.searched, instance_ids)
     options = cases.searched.options
     answers = read_answers(cases.runs, options, instance_ids)
@@ -199,21 +202,25 @@ def compare_outcomes(cases: BenchmarkCases, first: str, second: str) -> Agreemen
     return Agreement(*count_outcomes(cases.searched, first, second))
 
 
-def _hits(
-    cases: BenchmarkCases, search: CaseSearch, instance_ids: Sequence[str]
-) -> dict[str, tuple[str, list[Fragment]]]:
-    """Return instance -> source and excerpt of the first text that holds the text of the search."""
+def _hits(cases: BenchmarkCases, search: CaseSearch, instance_ids: Sequence[str]) -> dict[str, Hit]:
     models = [search.model] if search.model else counted_models(cases.searched, search)
-    found = {}
-    for name, texts in read_texts(cases.searched, instance_ids, models).items():
-        for source, text in texts:
-            is_completion = source in cases.runs
-            if search.within != "all" and is_completion != (search.within == "completion"):
-                continue
-            if fragments := mark_hits(text, search.text):
-                found[name] = (source, fragments)
-                break
-    return found
+    texts = read_texts(cases.searched, instance_ids, models)
+    found = {name: first_hit(cases, search, own) for name, own in texts.items()}
+    return {name: hit for name, hit in found.items() if hit}
+
+
+Hit: TypeAlias = tuple[str, Sequence[Fragment]]
+"""The source of a text that holds the text of a search, and the excerpt around it."""
+
+
+def first_hit(cases: BenchmarkCases, search: CaseSearch, texts: Iterable[tuple[str, str]]) -> Hit | None:
+    """Return the first of the texts of an instance that holds the text of a search; None if only the id does."""
+    for source, text in texts:
+        if search.within != "all" and (source in cases.runs) != (search.within == "completion"):
+            continue
+        if fragments := mark_hits(text, search.text):
+            return source, fragments
+    return None
 
 
 def mark_hits(text: str, sought: str, length: int = EXCERPT) -> list[Fragment]:

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from medhelm.domain import Benchmark, Run
 from medhelm.domain.completion import strip_reasoning
@@ -291,6 +291,25 @@ def read_case_rows(searched: SearchedRuns, instance_ids: Sequence[str]) -> list[
         return records.case_rows(instance_ids, with_flags=True)
 
 
+Texts: TypeAlias = Mapping[str, Sequence[tuple[str, str]]]
+"""Instance -> pairs of a source and a text. The source is "" for the prompt, `option` or `reference` for its other
+parts, and the model for a completion."""
+
+
+def read_texts(searched: SearchedRuns, instance_ids: Sequence[str], models: Sequence[str]) -> Texts:
+    """Read all texts of these instances."""
+    with _Records(searched) as records:
+        return records.texts(instance_ids, models)
+
+
+def search_texts(searched: SearchedRuns, search: CaseSearch, most: int) -> tuple[int, Texts]:
+    """Return the number of instances that meet the conditions, and all texts of the first of them."""
+    with _Records(searched) as records:
+        found = records.search(search)
+        texts = records.texts(found[:most], counted_models(searched, search)) if found else {}
+        return len(found), texts
+
+
 def read_case(searched: SearchedRuns, key: str, models: Sequence[str]) -> StoredCase | None:
     """Read the instance with this key (see `url_key`), with the records of these models; None if no run has it."""
     with _Records(searched) as records:
@@ -523,6 +542,33 @@ class _Records:
                 [list(column) for column in zip(*pairs, strict=True)],
             )
 
+    def texts(self, instance_ids: Sequence[str], models: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
+        """Return all texts of these instances, the prompt first."""
+        found: dict[str, list[tuple[str, str]]] = {name: [] for name in instance_ids}
+        chosen = "instance_id IN (SELECT unnest(?::VARCHAR[]))"
+        for path in self._searched.prompts:
+            if not path.is_file():
+                continue
+            rows = self.rows(
+                f'SELECT instance_id, messages, choices, "references" FROM read_parquet({sql_path(path)}) '  # noqa: S608
+                f"WHERE {chosen}",
+                [list(instance_ids)],
+            )
+            for name, messages, choices, references in rows:
+                if not found[name]:
+                    found[name] += [("", one["content"]) for one in reversed(json.loads(messages))]
+                    found[name] += [("option", one) for one in json.loads(choices)]
+                    found[name] += [("reference", one["text"]) for one in json.loads(references)]
+        rows = self.rows(
+            f"SELECT instance_id, model, completion FROM records WHERE {chosen} AND completion IS NOT NULL "  # noqa: S608
+            "AND model IN (SELECT unnest(?::VARCHAR[]))",
+            [list(instance_ids), list(models)],
+        )
+        order = {model: place for place, model in enumerate(models)}
+        for name, model, text in sorted(rows, key=lambda row: order[row[1]]):
+            found[name].append((model, text))
+        return found
+
     def find_blanks(self, instance_ids: Sequence[str] | None = None) -> None:
         """Find the completions without text, except for reasoning. `instance_ids`: None for all instances."""
         chosen = "true" if instance_ids is None else "instance_id IN (SELECT unnest(?::VARCHAR[]))"
@@ -726,40 +772,6 @@ def _texts(messages: str, choices: str, references: str) -> list[str]:
     """Parse all texts of a prompt."""
     contents = [one["content"] for one in json.loads(messages)]
     return [*contents, *json.loads(choices), *(one["text"] for one in json.loads(references))]
-
-
-def read_texts(
-    searched: SearchedRuns, instance_ids: Sequence[str], models: Sequence[str]
-) -> dict[str, list[tuple[str, str]]]:
-    """Read all texts of these instances: instance -> pairs of the source and a text.
-
-    The source is "" for the prompt, `option` or `reference` for its other parts, and the model for a completion.
-    """
-    found: dict[str, list[tuple[str, str]]] = {name: [] for name in instance_ids}
-    chosen = "instance_id IN (SELECT unnest(?::VARCHAR[]))"
-    with _Records(searched) as records:
-        for path in searched.prompts:
-            if not path.is_file():
-                continue
-            rows = records.rows(
-                'SELECT instance_id, messages, choices, "references" '  # noqa: S608 - our own file
-                f"FROM read_parquet({sql_path(path)}) WHERE {chosen}",
-                [list(instance_ids)],
-            )
-            for name, messages, choices, references in rows:
-                if not found[name]:
-                    found[name] += [("", one["content"]) for one in reversed(json.loads(messages))]
-                    found[name] += [("option", one) for one in json.loads(choices)]
-                    found[name] += [("reference", one["text"]) for one in json.loads(references)]
-        rows = records.rows(
-            f"SELECT instance_id, model, completion FROM records WHERE {chosen} AND completion IS NOT NULL "  # noqa: S608
-            "AND model IN (SELECT unnest(?::VARCHAR[]))",
-            [list(instance_ids), list(models)],
-        )
-    order = {model: place for place, model in enumerate(models)}
-    for name, model, text in sorted(rows, key=lambda row: order[row[1]]):
-        found[name].append((model, text))
-    return found
 
 
 def read_prompts(files: Sequence[Path], instance_ids: Sequence[str]) -> dict[str, list[dict[str, str]]]:
