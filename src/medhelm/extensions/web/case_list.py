@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice, zip_longest
 from typing import TypeAlias
 
 from medhelm.domain.result import HALF
@@ -155,6 +156,33 @@ def case_items(cases: BenchmarkCases, search: CaseSearch, instance_ids: Sequence
     return items
 
 
+def instructive_cases(cases: BenchmarkCases, most: int) -> list[str]:
+    """Return the ids of the cases that show most, in the order of the data: those that a small export holds.
+
+    Five lists take turns: cases that no strong model has right; those on which models split; failed, blank and
+    unreadable completions; those on which judges differ most; those with the lowest scores. The rest follows by score.
+    """
+    every = search_cases(cases.searched, CaseSearch())
+    if most >= len(every):
+        return every
+    queues = [
+        search_cases(cases.searched, one)
+        for one in (
+            CaseSearch(show="all_wrong", sort="worst"),
+            CaseSearch(show="split", sort="spread"),
+            CaseSearch(show="failed"),
+            CaseSearch(show="unreadable"),
+            CaseSearch(show="blank"),
+            CaseSearch(show="judges", sort="judges"),
+            CaseSearch(sort="worst"),
+        )
+    ]
+    failed = list(dict.fromkeys(chain.from_iterable(zip_longest(*queues[2:5]))))
+    turns = zip_longest(queues[0], queues[1], failed, queues[5], queues[6])
+    chosen = set(islice(dict.fromkeys(name for turn in turns for name in turn if name is not None), most))
+    return [name for name in every if name in chosen]
+
+
 def check_search(cases: BenchmarkCases, search: CaseSearch) -> None:
     """Check that the models of a search have runs, and are two where two are needed. Raises: UserError."""
     for model in (search.model, search.got, search.missed):
@@ -165,10 +193,15 @@ def check_search(cases: BenchmarkCases, search: CaseSearch) -> None:
         raise UserError("`changed` compares two models: name one as `got` and the other as `missed`.")
 
 
-def locate_case(cases: BenchmarkCases, search: CaseSearch, instance_id: str) -> CasePosition:
-    """Find an instance in the result of a search, with the instances before and after it."""
+def locate_case(
+    cases: BenchmarkCases, search: CaseSearch, instance_id: str, *, among: Sequence[str] | None = None
+) -> CasePosition:
+    """Find an instance in the result of a search, with the instances before and after it.
+
+    `among`: the only ids that are shown, in order; None for all.
+    """
     check_search(cases, search)
-    ids = search_cases(cases.searched, search)
+    ids = search_cases(cases.searched, search) if among is None else among
     if instance_id not in ids:
         return CasePosition(0, len(ids), next=url_key(ids[0]) if ids else "")
     at = ids.index(instance_id)

@@ -291,6 +291,23 @@ def read_case_rows(searched: SearchedRuns, instance_ids: Sequence[str]) -> list[
         return records.case_rows(instance_ids, with_flags=True)
 
 
+@dataclass(frozen=True, slots=True)
+class JudgeFinding:
+    """What the judges of one completion show."""
+
+    spread: float
+    """Largest difference between them on a criterion, as a share of the scale."""
+    low: Sequence[str]
+    """Criteria that one of them graded low, sorted."""
+
+
+def read_judge_findings(searched: SearchedRuns, instance_ids: Sequence[str]) -> dict[tuple[str, str], JudgeFinding]:
+    """Return model and instance -> what the judges of the completion show."""
+    with _Records(searched) as records:
+        rows = records.judge_findings(instance_ids)
+    return {(model, name): JudgeFinding(spread or 0.0, sorted(low)) for model, name, spread, low in rows}
+
+
 Texts: TypeAlias = Mapping[str, Sequence[tuple[str, str]]]
 """Instance -> pairs of a source and a text. The source is "" for the prompt, `option` or `reference` for its other
 parts, and the model for a completion."""
@@ -481,9 +498,10 @@ class _Records:
         each, values = self._on_record(search, counted)
         whole, more = self._on_instance(search)
         judged, spread = "", "NULL"
-        with_judges = self._judged_files([search.model] if search.model else counted)
-        if with_judges and "judges" in (search.show, search.sort):
-            judged, spread = f"LEFT JOIN ({self._judge_spreads(with_judges)}) USING (instance_id)", "any_value(judges)"
+        if "judges" in (search.show, search.sort):
+            table = self._judged([search.model] if search.model else counted)
+            spreads = f"SELECT instance_id, max(spread) AS judges FROM {table} GROUP BY instance_id"  # noqa: S608
+            judged, spread = f"LEFT JOIN ({spreads}) USING (instance_id)", "any_value(judges)"
         ranked, own = ("any_value(share) FILTER (model = ?)", [search.model]) if search.model else ("avg(share)", [])
         query = (
             f"WITH found AS (SELECT instance_id, min(position) AS position, {ranked} AS ranked_share, "  # noqa: S608
@@ -569,6 +587,15 @@ class _Records:
             found[name].append((model, text))
         return found
 
+    def judge_findings(self, instance_ids: Sequence[str]) -> list[tuple[str, str, float | None, list[str]]]:
+        """Return model, instance, largest difference between judges, and the criteria that one of them graded low."""
+        return self.rows(
+            "SELECT model, instance_id, max(spread), coalesce(list(DISTINCT criterion) FILTER (is_low), []) "  # noqa: S608
+            f"FROM {self._judged(list(self._searched.runs))} WHERE instance_id IN (SELECT unnest(?::VARCHAR[])) "
+            "GROUP BY ALL",
+            [list(instance_ids)],
+        )
+
     def find_blanks(self, instance_ids: Sequence[str] | None = None) -> None:
         """Find the completions without text, except for reasoning. `instance_ids`: None for all instances."""
         chosen = "true" if instance_ids is None else "instance_id IN (SELECT unnest(?::VARCHAR[]))"
@@ -623,24 +650,40 @@ class _Records:
             )
         return sorted(found, key=lambda one: worst + best - one.mean if one.lower_is_better else one.mean)
 
-    def _low_judgments(self, models: Sequence[str], criterion: str) -> list[tuple[str, str]]:
-        """Return model and instance of the completions that a judge graded low on a criterion; "" for any."""
+    def _judged(self, models: Sequence[str]) -> str:
+        """Return the SQL table of the judgments of these models: one row for each model, instance and criterion.
+
+        `spread` is the difference between judges as a share of the scale; `is_low` says whether one of them graded low.
+        Empty if there are none.
+        """
         files = {address(path): model for model in models for path in self._judged_files([model])}
         if not files:
-            return []
+            return (
+                "(SELECT NULL::VARCHAR AS model, NULL AS instance_id, '' AS criterion, 0.0 AS spread, false AS is_low)"
+            )
+        self._connection.execute(
+            "CREATE OR REPLACE TEMP TABLE judged AS "
+            "SELECT unnest(?::VARCHAR[]) AS filename, unnest(?::VARCHAR[]) AS model",
+            [list(files), list(files.values())],
+        )
         worst, best, turned = self._scale()
         span = best - worst
         low = (
             "CASE WHEN points < 0 THEN score >= 0.5 WHEN points > 0 THEN score < 0.5 "
             f"WHEN criterion IN ({turned}) THEN score >= {best - LOW * span!r} ELSE score <= {worst + LOW * span!r} END"
         )
-        named, values = ("AND criterion = ?", [criterion]) if criterion else ("", [])
-        rows = self.rows(
-            f"SELECT DISTINCT filename, instance_id FROM read_parquet([{', '.join(map(sql_path, files))}], "  # noqa: S608
-            f"filename = true) WHERE {low} {named}",
-            values,
+        return (
+            f"(SELECT model, instance_id, criterion, bool_or({low}) AS is_low, "  # noqa: S608 - our own files
+            f"(max(score) - min(score)) / if(max(abs(points)) > 0, 1, {span or 1.0!r}) AS spread "
+            f"FROM read_parquet([{', '.join(map(sql_path, files))}], filename = true) AS j "
+            "JOIN judged USING (filename) GROUP BY model, instance_id, criterion)"
         )
-        return [(files[file], name) for file, name in rows]
+
+    def _low_judgments(self, models: Sequence[str], criterion: str) -> list[tuple[str, str]]:
+        """Return model and instance of the completions that a judge graded low on a criterion; "" for any."""
+        named, values = ("AND criterion = ?", [criterion]) if criterion else ("", [])
+        query = f"SELECT DISTINCT model, instance_id FROM {self._judged(models)} WHERE is_low {named}"  # noqa: S608
+        return self.rows(query, values)
 
     def _scale(self) -> tuple[float, float, str]:
         """Return the worst and the best grade, and as SQL the criteria whose lowest grade is the best one."""
@@ -722,17 +765,6 @@ class _Records:
         """Return the files with the judgments of these models."""
         files = [stored_folder(run) / "judgments.parquet" for run in self._runs(models).values()]
         return [path for path in files if path.is_file()]
-
-    def _judge_spreads(self, files: Sequence[Path]) -> str:
-        """Return the SQL of the largest difference between judges of each instance, as a share of the scale."""
-        worst, best, _ = self._scale()
-        paths = ", ".join(map(sql_path, files))
-        return (
-            "SELECT instance_id, max(spread) AS judges FROM ("  # noqa: S608 - our own files
-            f"SELECT instance_id, (max(score) - min(score)) / if(max(abs(points)) > 0, 1, {best - worst or 1.0!r}) "
-            f"AS spread FROM read_parquet([{paths}], filename = true) GROUP BY filename, instance_id, criterion) "
-            "GROUP BY instance_id"
-        )
 
 
 def ids_with_prompt_text(connection: duckdb.DuckDBPyConnection, files: Sequence[Path], text: str) -> Iterator[str]:

@@ -11,7 +11,6 @@ from typing import Any
 
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.text import plural
-from medhelm.extensions.web.case_list import locate_case
 from medhelm.extensions.web.case_search import url_key
 from medhelm.extensions.web.cases import (
     Case,
@@ -27,6 +26,7 @@ from medhelm.extensions.web.pages.case_list import (
     SHOWN,
     is_binary,
     open_text,
+    position_of,
     read_search,
     search_parameters,
     some_models,
@@ -106,7 +106,7 @@ def case_page(site: Site, request: PageRequest) -> Page:
             "is_whole": is_whole,
             "first": first,
             "second": second,
-            "position": locate_case(cases, search, case.instance_id),
+            "position": position_of(site, request, cases, search, case.instance_id),
             "parameters": search_parameters(search),
             "n_left_out": len(cases.models) - len(models),
             "pair": {"a": first, "b": second},
