@@ -13,9 +13,10 @@ import pytest
 from medhelm.domain import Instance, Message, Prompt, Reference
 from medhelm.domain.completion import strip_reasoning
 from medhelm.errors import UserError
+from medhelm.extensions.web.case_answers import option_labels, option_reader
 from medhelm.extensions.web.case_list import find_cases, locate_case
 from medhelm.extensions.web.case_search import CaseSearch, url_key
-from medhelm.extensions.web.cases import NO_PROMPT, BenchmarkCases, find_case, open_cases, option_labels, option_reader
+from medhelm.extensions.web.cases import NO_PROMPT, BenchmarkCases, find_case, open_cases
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.runs import load_runs, write_prompts
 from medhelm.storage.store import Store, open_store
@@ -184,7 +185,7 @@ def test_the_option_of_a_completion_is_the_one_that_its_metric_scores(text: str,
         "choices": list(choices),
         "references": [{"text": one.text, "correct": one.correct} for one in references],
     }
-    assert tuple(option_labels(prompt)) == labels
+    assert tuple(option_labels(None, prompt)) == labels
     answer = strip_reasoning(text)
     option = option_reader("exact_match", prompt, labels)(answer)
     instance = Instance(id="1", fields={}, references=references, choices=choices, labels=labels)

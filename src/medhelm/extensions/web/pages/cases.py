@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 from medhelm.domain import Benchmark
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.text import listed
-from medhelm.extensions.web.case_list import locate_case
 from medhelm.extensions.web.case_search import CaseSearch, url_key
 from medhelm.extensions.web.case_view import (
     ShownCompletion,
@@ -29,6 +28,7 @@ from medhelm.extensions.web.pages.case_list import (
     SHOWN,
     is_binary,
     open_text,
+    position_of,
     read_search,
     search_parameters,
     some_models,
@@ -64,8 +64,7 @@ def case_page(site: Site, request: PageRequest) -> Page:
         case = without_addresses(case)
     view = request.choice("view", VIEWS, "source" if case.choices else "rendered")
     find = request.text("find")
-    definition = site.definitions.get(cases.benchmark)
-    found = _shown(case, definition, wanted, is_rendered=view == "rendered", needle=find or search.text)
+    found = _shown(case, cases.definition, wanted, is_rendered=view == "rendered", needle=find or search.text)
     return Page(
         template="case.html",
         title=f"{cases.title}, case {case.instance_id[:60]}",
@@ -73,7 +72,7 @@ def case_page(site: Site, request: PageRequest) -> Page:
             "cases": cases,
             "case": case,
             "shown": found,
-            "given": _given(case, definition, find or search.text),
+            "given": _given(case, cases.definition, find or search.text),
             "cuts": [(one.model, one.truncated_characters) for one in case.completions if one.truncated_characters],
             "references": _references(case, is_rendered=view == "rendered", needle=find or search.text),
             "options": option_rows(case, found),
@@ -82,7 +81,7 @@ def case_page(site: Site, request: PageRequest) -> Page:
             "as_lines": bool(case.choices) or all(one.text.is_line and not one.criteria for one in found),
             "not_computed": common_failures(case.completions),
             "names": site.names,
-            "position": locate_case(cases, search, case.instance_id),
+            "position": position_of(site, request, cases, search, case.instance_id),
             "state": {"parameters": search_parameters(search), "a": first, "b": second, "view": view, "find": find},
             "n_left_out": len(cases.models) - len(models),
             "described": _described(search),
