@@ -96,7 +96,7 @@ def read_annotations(store: Store) -> list[Annotation]:
     return [one for _, one in _lines(store) if one]
 
 
-def annotations(store: Store, benchmark: str) -> dict[str, list[Annotation]]:
+def annotations_of(store: Store, benchmark: str) -> dict[str, list[Annotation]]:
     """Return annotated instance of a benchmark -> its annotations, the earliest first. Raises: StoreError."""
     found: dict[str, list[Annotation]] = {}
     for one in read_annotations(store):

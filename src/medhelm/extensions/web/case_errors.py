@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from medhelm.extensions.web.case_answers import Options, read_answers, read_options
+from medhelm.extensions.web.case_answers import Options, read_answers
 from medhelm.extensions.web.case_list import CaseListItem, case_items
 from medhelm.extensions.web.case_search import (
     FLAGS,
@@ -112,7 +112,7 @@ def find_errors(cases: BenchmarkCases) -> BenchmarkErrors:
     """Collect what went wrong on a benchmark. Raises: StoreError."""
     models = cases.searched.contestants[:MOST_MODELS]
     rows = read_case_rows(cases.searched, search_cases(cases.searched, CaseSearch()))
-    options = read_options(cases.searched.prompts)
+    options = cases.searched.options
     answers = read_answers({model: cases.runs[model] for model in models}, options)
     labels = _labels(options)
     suspects = search_cases(cases.searched, CaseSearch(show="all_wrong"))

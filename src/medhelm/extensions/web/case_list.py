@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice, zip_longest
+from typing import TypeAlias
 
 from medhelm.domain.result import HALF
 from medhelm.errors import UserError, suggestion
-from medhelm.extensions.web.case_answers import read_answers, read_options
+from medhelm.extensions.web.case_answers import read_answers
 from medhelm.extensions.web.case_search import (
     CaseRow,
     CaseSearch,
@@ -128,8 +130,10 @@ def find_cases(cases: BenchmarkCases, search: CaseSearch, *, page: int = 1, size
 
 def case_items(cases: BenchmarkCases, search: CaseSearch, instance_ids: Sequence[str]) -> list[CaseListItem]:
     """Return these instances as lines of a list, with excerpts around the text of the search."""
+    if not instance_ids:
+        return []
     rows = read_case_rows(cases.searched, instance_ids)
-    options = read_options(cases.searched.prompts)
+    options = cases.searched.options
     answers = read_answers(cases.runs, options, instance_ids)
     hits = _hits(cases, search, instance_ids) if search.text else {}
     excerpts = _excerpts(cases, [name for name in instance_ids if name not in hits])
@@ -152,6 +156,33 @@ def case_items(cases: BenchmarkCases, search: CaseSearch, instance_ids: Sequence
     return items
 
 
+def instructive_cases(cases: BenchmarkCases, most: int) -> list[str]:
+    """Return the ids of the cases that show most, in the order of the data: those that a small export holds.
+
+    Five lists take turns: cases that no strong model has right; those on which models split; failed, blank and
+    unreadable completions; those on which judges differ most; those with the lowest scores. The rest follows by score.
+    """
+    every = search_cases(cases.searched, CaseSearch())
+    if most >= len(every):
+        return every
+    queues = [
+        search_cases(cases.searched, one)
+        for one in (
+            CaseSearch(show="all_wrong", sort="worst"),
+            CaseSearch(show="split", sort="spread"),
+            CaseSearch(show="failed"),
+            CaseSearch(show="unreadable"),
+            CaseSearch(show="blank"),
+            CaseSearch(show="judges", sort="judges"),
+            CaseSearch(sort="worst"),
+        )
+    ]
+    failed = list(dict.fromkeys(chain.from_iterable(zip_longest(*queues[2:5]))))
+    turns = zip_longest(queues[0], queues[1], failed, queues[5], queues[6])
+    chosen = set(islice(dict.fromkeys(name for turn in turns for name in turn if name is not None), most))
+    return [name for name in every if name in chosen]
+
+
 def check_search(cases: BenchmarkCases, search: CaseSearch) -> None:
     """Check that the models of a search have runs, and are two where two are needed. Raises: UserError."""
     for model in (search.model, search.got, search.missed):
@@ -162,10 +193,15 @@ def check_search(cases: BenchmarkCases, search: CaseSearch) -> None:
         raise UserError("`changed` compares two models: name one as `got` and the other as `missed`.")
 
 
-def locate_case(cases: BenchmarkCases, search: CaseSearch, instance_id: str) -> CasePosition:
-    """Find an instance in the result of a search, with the instances before and after it."""
+def locate_case(
+    cases: BenchmarkCases, search: CaseSearch, instance_id: str, *, among: Sequence[str] | None = None
+) -> CasePosition:
+    """Find an instance in the result of a search, with the instances before and after it.
+
+    `among`: the only ids that are shown, in order; None for all.
+    """
     check_search(cases, search)
-    ids = search_cases(cases.searched, search)
+    ids = search_cases(cases.searched, search) if among is None else among
     if instance_id not in ids:
         return CasePosition(0, len(ids), next=url_key(ids[0]) if ids else "")
     at = ids.index(instance_id)
@@ -199,21 +235,25 @@ def compare_outcomes(cases: BenchmarkCases, first: str, second: str) -> Agreemen
     return Agreement(*count_outcomes(cases.searched, first, second))
 
 
-def _hits(
-    cases: BenchmarkCases, search: CaseSearch, instance_ids: Sequence[str]
-) -> dict[str, tuple[str, list[Fragment]]]:
-    """Return instance -> source and excerpt of the first text that holds the text of the search."""
+def _hits(cases: BenchmarkCases, search: CaseSearch, instance_ids: Sequence[str]) -> dict[str, Hit]:
     models = [search.model] if search.model else counted_models(cases.searched, search)
-    found = {}
-    for name, texts in read_texts(cases.searched, instance_ids, models).items():
-        for source, text in texts:
-            is_completion = source in cases.runs
-            if search.within != "all" and is_completion != (search.within == "completion"):
-                continue
-            if fragments := mark_hits(text, search.text):
-                found[name] = (source, fragments)
-                break
-    return found
+    texts = read_texts(cases.searched, instance_ids, models)
+    found = {name: first_hit(cases, search, own) for name, own in texts.items()}
+    return {name: hit for name, hit in found.items() if hit}
+
+
+Hit: TypeAlias = tuple[str, Sequence[Fragment]]
+"""The source of a text that holds the text of a search, and the excerpt around it."""
+
+
+def first_hit(cases: BenchmarkCases, search: CaseSearch, texts: Iterable[tuple[str, str]]) -> Hit | None:
+    """Return the first of the texts of an instance that holds the text of a search; None if only the id does."""
+    for source, text in texts:
+        if search.within != "all" and (source in cases.runs) != (search.within == "completion"):
+            continue
+        if fragments := mark_hits(text, search.text):
+            return source, fragments
+    return None
 
 
 def mark_hits(text: str, sought: str, length: int = EXCERPT) -> list[Fragment]:

@@ -15,9 +15,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from medhelm.domain import Run
+from medhelm.domain import Benchmark, Run
 from medhelm.domain.completion import strip_reasoning
 from medhelm.domain.result import HALF
 from medhelm.errors import StoreError
@@ -110,6 +110,13 @@ class SearchedRuns:
     """Codes of failures that count as the worst score."""
     prompts: Sequence[Path] = ()
     """Files of prompts; some may be missing."""
+    definition: Benchmark | None = None
+    """Definition of the benchmark; None if it is not installed here."""
+
+    @property
+    def options(self) -> Mapping[str, Options]:
+        """Instance -> its options, of those that have any."""
+        return read_options(self.prompts, self.definition, next(iter(self.runs.values())).main_metric)
 
     @property
     def contestants(self) -> list[str]:
@@ -284,6 +291,42 @@ def read_case_rows(searched: SearchedRuns, instance_ids: Sequence[str]) -> list[
         return records.case_rows(instance_ids, with_flags=True)
 
 
+@dataclass(frozen=True, slots=True)
+class JudgeFinding:
+    """What the judges of one completion show."""
+
+    spread: float
+    """Largest difference between them on a criterion, as a share of the scale."""
+    low: Sequence[str]
+    """Criteria that one of them graded low, sorted."""
+
+
+def read_judge_findings(searched: SearchedRuns, instance_ids: Sequence[str]) -> dict[tuple[str, str], JudgeFinding]:
+    """Return model and instance -> what the judges of the completion show."""
+    with _Records(searched) as records:
+        rows = records.judge_findings(instance_ids)
+    return {(model, name): JudgeFinding(spread or 0.0, sorted(low)) for model, name, spread, low in rows}
+
+
+Texts: TypeAlias = Mapping[str, Sequence[tuple[str, str]]]
+"""Instance -> pairs of a source and a text. The source is "" for the prompt, `option` or `reference` for its other
+parts, and the model for a completion."""
+
+
+def read_texts(searched: SearchedRuns, instance_ids: Sequence[str], models: Sequence[str]) -> Texts:
+    """Read all texts of these instances."""
+    with _Records(searched) as records:
+        return records.texts(instance_ids, models)
+
+
+def search_texts(searched: SearchedRuns, search: CaseSearch, most: int) -> tuple[int, Texts]:
+    """Return the number of instances that meet the conditions, and all texts of the first of them."""
+    with _Records(searched) as records:
+        found = records.search(search)
+        texts = records.texts(found[:most], counted_models(searched, search)) if found else {}
+        return len(found), texts
+
+
 def read_case(searched: SearchedRuns, key: str, models: Sequence[str]) -> StoredCase | None:
     """Read the instance with this key (see `url_key`), with the records of these models; None if no run has it."""
     with _Records(searched) as records:
@@ -325,7 +368,7 @@ def read_choices(searched: SearchedRuns) -> SearchChoices:
     with _Records(searched) as records:
         groups = records.rows('SELECT DISTINCT "group" FROM records WHERE "group" <> \'\' ORDER BY 1', [])
         codes = records.rows("SELECT DISTINCT failure_code FROM records WHERE failure_code IS NOT NULL ORDER BY 1", [])
-        labels = {label for own in records.options.values() for label in own.labels}
+        labels = {label for own in searched.options.values() for label in own.labels}
         return SearchChoices(
             groups=[row[0] for row in groups],
             failures=[row[0] for row in codes],
@@ -455,9 +498,10 @@ class _Records:
         each, values = self._on_record(search, counted)
         whole, more = self._on_instance(search)
         judged, spread = "", "NULL"
-        with_judges = self._judged_files([search.model] if search.model else counted)
-        if with_judges and "judges" in (search.show, search.sort):
-            judged, spread = f"LEFT JOIN ({self._judge_spreads(with_judges)}) USING (instance_id)", "any_value(judges)"
+        if "judges" in (search.show, search.sort):
+            table = self._judged([search.model] if search.model else counted)
+            spreads = f"SELECT instance_id, max(spread) AS judges FROM {table} GROUP BY instance_id"  # noqa: S608
+            judged, spread = f"LEFT JOIN ({spreads}) USING (instance_id)", "any_value(judges)"
         ranked, own = ("any_value(share) FILTER (model = ?)", [search.model]) if search.model else ("avg(share)", [])
         query = (
             f"WITH found AS (SELECT instance_id, min(position) AS position, {ranked} AS ranked_share, "  # noqa: S608
@@ -491,7 +535,7 @@ class _Records:
             pairs = self._low_judgments(counted, search.criterion)
             conditions.append(self._among("lows", pairs))
         if search.answer:
-            found = read_answers(self._runs(counted), self.options)
+            found = read_answers(self._runs(counted), self._searched.options)
             pairs = [
                 (model, name) for model, own in found.items() for name, said in own.items() if said == search.answer
             ]
@@ -499,11 +543,6 @@ class _Records:
         if search.text:
             conditions.append(self._on_text(search))
         return " AND ".join(sql for sql, _ in conditions), [value for _, values in conditions for value in values]
-
-    @property
-    def options(self) -> Mapping[str, Options]:
-        """Instance -> its options, of those that have any."""
-        return read_options(self._searched.prompts)
 
     def _runs(self, models: Sequence[str]) -> dict[str, Run]:
         return {model: self._searched.runs[model] for model in models}
@@ -520,6 +559,42 @@ class _Records:
                 f"INSERT INTO {table} SELECT unnest(?::VARCHAR[]), unnest(?::VARCHAR[])",
                 [list(column) for column in zip(*pairs, strict=True)],
             )
+
+    def texts(self, instance_ids: Sequence[str], models: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
+        """Return all texts of these instances, the prompt first."""
+        found: dict[str, list[tuple[str, str]]] = {name: [] for name in instance_ids}
+        chosen = "instance_id IN (SELECT unnest(?::VARCHAR[]))"
+        for path in self._searched.prompts:
+            if not path.is_file():
+                continue
+            rows = self.rows(
+                f'SELECT instance_id, messages, choices, "references" FROM read_parquet({sql_path(path)}) '  # noqa: S608
+                f"WHERE {chosen}",
+                [list(instance_ids)],
+            )
+            for name, messages, choices, references in rows:
+                if not found[name]:
+                    found[name] += [("", one["content"]) for one in reversed(json.loads(messages))]
+                    found[name] += [("option", one) for one in json.loads(choices)]
+                    found[name] += [("reference", one["text"]) for one in json.loads(references)]
+        rows = self.rows(
+            f"SELECT instance_id, model, completion FROM records WHERE {chosen} AND completion IS NOT NULL "  # noqa: S608
+            "AND model IN (SELECT unnest(?::VARCHAR[]))",
+            [list(instance_ids), list(models)],
+        )
+        order = {model: place for place, model in enumerate(models)}
+        for name, model, text in sorted(rows, key=lambda row: order[row[1]]):
+            found[name].append((model, text))
+        return found
+
+    def judge_findings(self, instance_ids: Sequence[str]) -> list[tuple[str, str, float | None, list[str]]]:
+        """Return model, instance, largest difference between judges, and the criteria that one of them graded low."""
+        return self.rows(
+            "SELECT model, instance_id, max(spread), coalesce(list(DISTINCT criterion) FILTER (is_low), []) "  # noqa: S608
+            f"FROM {self._judged(list(self._searched.runs))} WHERE instance_id IN (SELECT unnest(?::VARCHAR[])) "
+            "GROUP BY ALL",
+            [list(instance_ids)],
+        )
 
     def find_blanks(self, instance_ids: Sequence[str] | None = None) -> None:
         """Find the completions without text, except for reasoning. `instance_ids`: None for all instances."""
@@ -575,24 +650,40 @@ class _Records:
             )
         return sorted(found, key=lambda one: worst + best - one.mean if one.lower_is_better else one.mean)
 
-    def _low_judgments(self, models: Sequence[str], criterion: str) -> list[tuple[str, str]]:
-        """Return model and instance of the completions that a judge graded low on a criterion; "" for any."""
+    def _judged(self, models: Sequence[str]) -> str:
+        """Return the SQL table of the judgments of these models: one row for each model, instance and criterion.
+
+        `spread` is the difference between judges as a share of the scale; `is_low` says whether one of them graded low.
+        Empty if there are none.
+        """
         files = {address(path): model for model in models for path in self._judged_files([model])}
         if not files:
-            return []
+            return (
+                "(SELECT NULL::VARCHAR AS model, NULL AS instance_id, '' AS criterion, 0.0 AS spread, false AS is_low)"
+            )
+        self._connection.execute(
+            "CREATE OR REPLACE TEMP TABLE judged AS "
+            "SELECT unnest(?::VARCHAR[]) AS filename, unnest(?::VARCHAR[]) AS model",
+            [list(files), list(files.values())],
+        )
         worst, best, turned = self._scale()
         span = best - worst
         low = (
             "CASE WHEN points < 0 THEN score >= 0.5 WHEN points > 0 THEN score < 0.5 "
             f"WHEN criterion IN ({turned}) THEN score >= {best - LOW * span!r} ELSE score <= {worst + LOW * span!r} END"
         )
-        named, values = ("AND criterion = ?", [criterion]) if criterion else ("", [])
-        rows = self.rows(
-            f"SELECT DISTINCT filename, instance_id FROM read_parquet([{', '.join(map(sql_path, files))}], "  # noqa: S608
-            f"filename = true) WHERE {low} {named}",
-            values,
+        return (
+            f"(SELECT model, instance_id, criterion, bool_or({low}) AS is_low, "  # noqa: S608 - our own files
+            f"(max(score) - min(score)) / if(max(abs(points)) > 0, 1, {span or 1.0!r}) AS spread "
+            f"FROM read_parquet([{', '.join(map(sql_path, files))}], filename = true) AS j "
+            "JOIN judged USING (filename) GROUP BY model, instance_id, criterion)"
         )
-        return [(files[file], name) for file, name in rows]
+
+    def _low_judgments(self, models: Sequence[str], criterion: str) -> list[tuple[str, str]]:
+        """Return model and instance of the completions that a judge graded low on a criterion; "" for any."""
+        named, values = ("AND criterion = ?", [criterion]) if criterion else ("", [])
+        query = f"SELECT DISTINCT model, instance_id FROM {self._judged(models)} WHERE is_low {named}"  # noqa: S608
+        return self.rows(query, values)
 
     def _scale(self) -> tuple[float, float, str]:
         """Return the worst and the best grade, and as SQL the criteria whose lowest grade is the best one."""
@@ -622,13 +713,13 @@ class _Records:
             values.append(search.group)
         if search.key:
             conditions.append("instance_id IN (SELECT unnest(?::VARCHAR[]))")
-            values.append([name for name, own in self.options.items() if search.key in own.correct])
+            values.append([name for name, own in self._searched.options.items() if search.key in own.correct])
         if search.show == "changed":
             pair = [search.got, search.missed]
             right = f"bool_or(share >= {HALF}) FILTER (model = ?)"
             conditions.append(f"coalesce({right} <> {right}, false) OR instance_id IN (SELECT unnest(?::VARCHAR[]))")
             conditions[-1] = f"({conditions[-1]})"
-            first, second = read_answers(self._runs(pair), self.options).values()
+            first, second = read_answers(self._runs(pair), self._searched.options).values()
             values += [*pair, [name for name, said in first.items() if said != second.get(name, said)]]
             return conditions, values
         for model, comparison in ((search.got, ">="), (search.missed, "<")):
@@ -675,17 +766,6 @@ class _Records:
         files = [stored_folder(run) / "judgments.parquet" for run in self._runs(models).values()]
         return [path for path in files if path.is_file()]
 
-    def _judge_spreads(self, files: Sequence[Path]) -> str:
-        """Return the SQL of the largest difference between judges of each instance, as a share of the scale."""
-        worst, best, _ = self._scale()
-        paths = ", ".join(map(sql_path, files))
-        return (
-            "SELECT instance_id, max(spread) AS judges FROM ("  # noqa: S608 - our own files
-            f"SELECT instance_id, (max(score) - min(score)) / if(max(abs(points)) > 0, 1, {best - worst or 1.0!r}) "
-            f"AS spread FROM read_parquet([{paths}], filename = true) GROUP BY filename, instance_id, criterion) "
-            "GROUP BY instance_id"
-        )
-
 
 def ids_with_prompt_text(connection: duckdb.DuckDBPyConnection, files: Sequence[Path], text: str) -> Iterator[str]:
     """Yield the ids of instances whose prompt, choices or references contain a text in any case.
@@ -724,40 +804,6 @@ def _texts(messages: str, choices: str, references: str) -> list[str]:
     """Parse all texts of a prompt."""
     contents = [one["content"] for one in json.loads(messages)]
     return [*contents, *json.loads(choices), *(one["text"] for one in json.loads(references))]
-
-
-def read_texts(
-    searched: SearchedRuns, instance_ids: Sequence[str], models: Sequence[str]
-) -> dict[str, list[tuple[str, str]]]:
-    """Read all texts of these instances: instance -> pairs of the source and a text.
-
-    The source is "" for the prompt, `option` or `reference` for its other parts, and the model for a completion.
-    """
-    found: dict[str, list[tuple[str, str]]] = {name: [] for name in instance_ids}
-    chosen = "instance_id IN (SELECT unnest(?::VARCHAR[]))"
-    with _Records(searched) as records:
-        for path in searched.prompts:
-            if not path.is_file():
-                continue
-            rows = records.rows(
-                'SELECT instance_id, messages, choices, "references" '  # noqa: S608 - our own file
-                f"FROM read_parquet({sql_path(path)}) WHERE {chosen}",
-                [list(instance_ids)],
-            )
-            for name, messages, choices, references in rows:
-                if not found[name]:
-                    found[name] += [("", one["content"]) for one in reversed(json.loads(messages))]
-                    found[name] += [("option", one) for one in json.loads(choices)]
-                    found[name] += [("reference", one["text"]) for one in json.loads(references)]
-        rows = records.rows(
-            f"SELECT instance_id, model, completion FROM records WHERE {chosen} AND completion IS NOT NULL "  # noqa: S608
-            "AND model IN (SELECT unnest(?::VARCHAR[]))",
-            [list(instance_ids), list(models)],
-        )
-    order = {model: place for place, model in enumerate(models)}
-    for name, model, text in sorted(rows, key=lambda row: order[row[1]]):
-        found[name].append((model, text))
-    return found
 
 
 def read_prompts(files: Sequence[Path], instance_ids: Sequence[str]) -> dict[str, list[dict[str, str]]]:

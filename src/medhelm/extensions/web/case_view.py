@@ -21,7 +21,7 @@ from medhelm.extensions.web.text_pieces import Piece, mark_differences, mark_hit
 MOST_CHARACTERS = 20_000
 """Characters of a completion or reference on the page; a link leads to the whole text."""
 
-ONE_LINE = 90
+ONE_LINE = 160
 """Most characters of a completion that is shown as one line."""
 
 WIDE_SPREAD = 2.0

@@ -12,27 +12,18 @@ from typing import Any
 
 from medhelm.analysis.cost import cost_with_batches
 from medhelm.analysis.leaderboard.cells import Column
-from medhelm.benchmarks.prompts import LETTERS
-from medhelm.domain import RULES, Completion, Instance, Reference, Rule, Run, Tier, Usage
+from medhelm.domain import RULES, Benchmark, Completion, Rule, Run, Tier, Usage
 from medhelm.domain.completion import CAUSED_BY_MODEL, split_reasoning
 from medhelm.domain.result import HALF
 from medhelm.domain.text import without_servers
 from medhelm.errors import UserError, suggestion
-from medhelm.extensions.web.case_answers import has_letters
-from medhelm.extensions.web.case_search import (
-    SearchedRuns,
-    rank_models,
-    read_case,
-    url_key,
-)
+from medhelm.extensions.web.case_answers import option_labels, option_reader
+from medhelm.extensions.web.case_search import SearchedRuns, rank_models, read_case, url_key
 from medhelm.results.comparable import BASELINE, default_tier, select_runs, store_label
 from medhelm.results.options import Pricing
 from medhelm.results.runs.cells import column_of
 from medhelm.results.spending import is_local, run_day
-from medhelm.scoring.metric import too_long
-from medhelm.scoring.metrics import METRICS
-from medhelm.scoring.metrics.matching import READS_OPTION
-from medhelm.storage.annotations import Annotation, annotations
+from medhelm.storage.annotations import Annotation, annotations_of
 from medhelm.storage.damage import intact_runs
 from medhelm.storage.judgments import completion_of, read_explanations
 from medhelm.storage.privacy import Pseudonyms
@@ -66,10 +57,12 @@ class BenchmarkCases:
     """Models whose runs were measured under other conditions."""
     searched: SearchedRuns
     """The runs as the store searches them."""
+    definition: Benchmark | None = None
+    """The definition of the benchmark; None if it is not installed here."""
 
     @property
     def models(self) -> list[str]:
-        """Models with a selected run, the best first; baselines come last."""
+        """Models with a selected run: the best one first, baselines last."""
         return list(self.runs)
 
 
@@ -158,7 +151,7 @@ class Case:
     annotations: Sequence[Annotation]
     """Notes, tags and stars, the earliest first; models have their names on the site."""
     completions: Sequence[CaseCompletion]
-    """One for each model, in the order of the models."""
+    """One for each model: the best one on the benchmark first, baselines last."""
 
 
 def open_cases(
@@ -168,11 +161,12 @@ def open_cases(
     rule: Rule = "corrected",
     tier: Tier | None = None,
     names: Mapping[str, str] | None = None,
+    definition: Benchmark | None = None,
 ) -> BenchmarkCases:
     """Select the runs of a benchmark as the leaderboard does.
 
     `tier` None: real data, or the sample rows if the benchmark has nothing else.
-    `names`: model -> name to show and search; others keep their name.
+    `names`: model -> name to show and search; others keep their name. `definition`: that of the benchmark, if known.
     Raises: UserError if the stores have no finished run of the benchmark; StoreError.
     """
     opened = [(store_label(path, stores), open_store(path)) for path in stores]
@@ -186,22 +180,23 @@ def open_cases(
     if not selection.runs:
         unfinished = f" Unfinished: {'; '.join(selection.unfinished)}." if selection.unfinished else ""
         raise UserError(f"no finished run of `{benchmark}` on {tier} data.{unfinished} `medhelm run` finishes runs.")
-    runs = {(names or {}).get(model, model): selection.runs[model, name] for model, name in sorted(selection.runs)}
+    named = {(names or {}).get(model, model): run for (model, _), run in sorted(selection.runs.items())}
     store_of = {run.folder: store for _, store, run in found}
+    column = column_of(max(named.values(), key=lambda run: (run.n, run.started)), None, rule)
     prompts = dict.fromkeys(
-        store_of[run.folder].prompts_file(benchmark, run.benchmark_digest, run.data_digest) for run in runs.values()
+        store_of[run.folder].prompts_file(benchmark, run.benchmark_digest, run.data_digest) for run in named.values()
     )
-    column = column_of(max(runs.values(), key=lambda run: (run.n, run.started)), None, rule)
     worst, best = (column.low, column.high) if column.higher_is_better else (column.high, column.low)
     searched = SearchedRuns(
-        runs=runs,
+        runs=named,
         score=score_column(column.metric, rule),
         worst=worst,
         best=best,
         counted_as_worst=sorted(CAUSED_BY_MODEL) if rule == "corrected" else (),
         prompts=list(prompts),
+        definition=definition,
     )
-    runs = {model: runs[model] for model in rank_models(searched)}
+    runs = {model: named[model] for model in rank_models(searched)}
     return BenchmarkCases(
         benchmark=benchmark,
         title=column.title,
@@ -211,6 +206,7 @@ def open_cases(
         runs=runs,
         left_out=[(names or {}).get(one.model, one.model) for one in selection.left_out],
         searched=replace(searched, runs=runs),
+        definition=definition,
     )
 
 
@@ -229,7 +225,7 @@ def find_case(
     prompt = next(filter(None, (read_prompt(path, instance_id) for path in cases.searched.prompts)), None) or {}
     pricing = pricing or Pricing()
     first: Mapping[str, Any] = next((found.records[model] for model in cases.runs if model in found.records), {})
-    labels = option_labels(prompt)
+    labels = option_labels(cases.definition, prompt)
     read = option_reader(cases.column.metric, prompt, labels)
     completions = [
         _completion(cases, model, run, found.records[model], found.row.shares.get(model), pricing, read)
@@ -260,7 +256,7 @@ def read_annotations_of(cases: BenchmarkCases, instance_id: str) -> list[Annotat
     return [
         replace(one, model=names.get(one.model, one.model))
         for folder, names in by_store.items()
-        for one in annotations(Store(folder), cases.benchmark).get(instance_id, ())
+        for one in annotations_of(Store(folder), cases.benchmark).get(instance_id, ())
     ]
 
 
@@ -275,35 +271,6 @@ def _hidden_cluster(cases: BenchmarkCases, records: Mapping[str, object], cluste
 def case_models(cases: BenchmarkCases) -> dict[str, str]:
     """Map the key of each model to its name."""
     return {url_key(model): model for model in cases.runs}
-
-
-def option_labels(prompt: Mapping[str, Any]) -> list[str]:
-    """Return the names of the options of a stored prompt: letters, or their texts; none for an open question."""
-    choices: list[str] = prompt.get("choices", [])
-    lettered = has_letters([one["content"] for one in prompt.get("messages", [])], choices)
-    return list(LETTERS[: len(choices)]) if lettered else choices
-
-
-def option_reader(metric: str, prompt: Mapping[str, Any], labels: Sequence[str]) -> Callable[[str], str | None]:
-    """Return the function that finds the label of the option that a completion names, with the reader of the metric.
-
-    It returns "" if the completion names none, and None for an open question or a metric that reads no option.
-    """
-    choices = tuple(prompt.get("choices", ()))
-    known = METRICS.if_usable(metric)
-    reader = known.reads if known else READS_OPTION
-    if not choices or len(labels) != len(choices) or reader is None or reader.answer != READS_OPTION.answer:
-        return lambda _: None
-    references = tuple(Reference(one["text"], one["correct"]) for one in prompt.get("references", ()))
-    question = Instance(id="", fields={}, references=references, choices=choices, labels=tuple(labels))
-
-    def read(text: str) -> str | None:
-        if too_long(text):
-            return None
-        found = reader.find(text, question)
-        return labels[found] if isinstance(found, int) else ""
-
-    return read
 
 
 def _completion(

@@ -78,7 +78,7 @@ def _split_by_length(text: str) -> list[PromptPart]:
     if end <= start:
         end = max(start, text.rfind("\n", len(text) - MOST_OF_QUESTION))
     question_at = text.find("\n\n", len(text) - MOST_OF_QUESTION, end) if end > 0 else -1
-    end = question_at if start < question_at else end
+    end = question_at if start < question_at else end if start < end else len(text)
     parts = [
         PromptPart("Start of the prompt", text[:start].strip(), is_instruction=True),
         PromptPart("Text", text[start:end].strip()),

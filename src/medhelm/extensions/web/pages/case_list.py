@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any, TypeVar
 
 from medhelm.domain import Rule, Tier
 from medhelm.errors import UserError
-from medhelm.extensions.web.case_answers import read_options
 from medhelm.extensions.web.case_list import (
     PAGE,
     CaseList,
     CaseListItem,
+    CasePosition,
     OutcomeMark,
+    case_items,
     compare_outcomes,
     find_cases,
+    instructive_cases,
     list_choices,
+    locate_case,
     outcome_mark,
 )
 from medhelm.extensions.web.case_search import CaseSearch, SearchChoices
@@ -92,8 +95,8 @@ CHIPS = {
 MOST_COLUMNS = 24
 """Most models with a column in the list."""
 
-MOST_NAMES = 1_000
-"""Most models whose names the form offers."""
+CHUNK = 200
+"""Cases in one file of the index of a static list."""
 
 
 def page(site: Site, request: PageRequest) -> Page:
@@ -107,10 +110,11 @@ def page(site: Site, request: PageRequest) -> Page:
     problems: list[UserError] = []
     search = read_search(cases, request, choices, problems)
     reasons = [str(one) for one in problems] or why_impossible(cases, search, choices)
-    found = CaseList(items=[], page=1, pages=1, total=0) if reasons else _find_page(cases, search, request)
+    found = CaseList(items=[], page=1, pages=1, total=0) if reasons else _find_page(site, cases, search, request)
     parameters = search_parameters(search)
     is_pair = bool(search.got and search.missed) and not reasons
     columns = some_models(cases, [search.model, search.got, search.missed], MOST_COLUMNS)
+    index = [f"{part + 1}.js" for part in range(-(-found.total // CHUNK))] if request.is_static else []
     status = 200
     if problems:
         status = 400 if any(isinstance(one, BadParameter) for one in problems) else 404
@@ -130,8 +134,9 @@ def page(site: Site, request: PageRequest) -> Page:
             "compared": compare_outcomes(cases, search.got, search.missed) if is_pair else None,
             "options": {"shown": shown_filters(cases), "sorted": SORTED, "within": WITHIN},
             "choices": choices,
-            "names": cases.models[:MOST_NAMES],
+            "n_cases": max(run.n for run in cases.runs.values()),
             "columns": columns,
+            "index": index,
             "baselines": set(cases.models) - set(cases.searched.contestants),
             "strong": cases.searched.strong,
             "graded": is_graded(cases),
@@ -233,7 +238,7 @@ def json_list(site: Site, request: PageRequest) -> Download:
     """Return the same page of the list as JSON."""
     cases = open_text(site, request)
     search = read_search(cases, request)
-    found = _find_page(cases, search, request)
+    found = _find_page(site, cases, search, request)
     content = {
         **fields_json(CONDITIONS, cases),
         "search": search_parameters(search),
@@ -280,7 +285,8 @@ def opened(site: Site, benchmark: str) -> BenchmarkCases:
     """Open the cases of a benchmark."""
 
     def open_() -> BenchmarkCases:
-        return open_cases(site.stores, benchmark, rule=site.rule, tier=site.tier, names=site.names)
+        known = site.definitions.get(benchmark)
+        return open_cases(site.stores, benchmark, rule=site.rule, tier=site.tier, names=site.names, definition=known)
 
     return site.keep(("cases", benchmark), open_)
 
@@ -351,15 +357,30 @@ def is_binary(cases: BenchmarkCases) -> bool:
 
 def is_graded(cases: BenchmarkCases) -> bool:
     """Return True if scores are grades, which are not simply right or wrong."""
-    return not is_binary(cases) and not read_options(cases.searched.prompts)
+    return not is_binary(cases) and not cases.searched.options
 
 
-def _find_page(cases: BenchmarkCases, search: CaseSearch, request: PageRequest) -> CaseList:
-    found = find_cases(cases, search, page=request.number("page", 1, low=1, high=MOST_PAGES))
-    if request.most_cases is None or request.most_cases >= found.total:
-        return found
-    left = max(0, request.most_cases - (found.page - 1) * PAGE)
-    return replace(found, items=found.items[:left], pages=-(-request.most_cases // PAGE))
+def _find_page(site: Site, cases: BenchmarkCases, search: CaseSearch, request: PageRequest) -> CaseList:
+    number = request.number("page", 1, low=1, high=MOST_PAGES)
+    if not request.is_static:
+        return find_cases(cases, search, page=number)
+    ids = exported_cases(site, cases, request.most_cases)
+    items = case_items(cases, search, ids[(number - 1) * PAGE : number * PAGE])
+    return CaseList(items=items, page=number, pages=max(1, -(-len(ids) // PAGE)), total=len(ids))
+
+
+def exported_cases(site: Site, cases: BenchmarkCases, most: int | None) -> Sequence[str]:
+    """Return the ids of the cases that a static site holds, in the order of the data. `most`: None for all."""
+    most = MOST_PAGES if most is None else most
+    return site.keep(("exported cases", cases.benchmark, most), lambda: instructive_cases(cases, most))
+
+
+def position_of(
+    site: Site, request: PageRequest, cases: BenchmarkCases, search: CaseSearch, instance_id: str
+) -> CasePosition:
+    """Return the position of a case in its list, and its neighbors."""
+    among = exported_cases(site, cases, request.most_cases) if request.is_static else None
+    return locate_case(cases, search, instance_id, among=among)
 
 
 def _score(request: PageRequest, name: str) -> float | None:

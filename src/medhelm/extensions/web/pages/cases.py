@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 from medhelm.domain import Benchmark
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.text import listed
-from medhelm.extensions.web.case_list import locate_case
 from medhelm.extensions.web.case_search import CaseSearch, url_key
 from medhelm.extensions.web.case_view import (
     ShownCompletion,
@@ -29,6 +28,7 @@ from medhelm.extensions.web.pages.case_list import (
     SHOWN,
     is_binary,
     open_text,
+    position_of,
     read_search,
     search_parameters,
     some_models,
@@ -41,6 +41,12 @@ from medhelm.storage.annotations import Annotation
 
 MOST_COMPLETIONS = 60
 """Most completions on the page."""
+
+QUESTION = "Question"
+"""Title of the field with the question."""
+
+MOST_OF_LINES = 400
+"""Most characters of completions that are shown in the rows of a table."""
 
 REFERENCE = "reference"
 """Value of the parameter `b` that compares a completion with the reference."""
@@ -64,8 +70,7 @@ def case_page(site: Site, request: PageRequest) -> Page:
         case = without_addresses(case)
     view = request.choice("view", VIEWS, "source" if case.choices else "rendered")
     find = request.text("find")
-    definition = site.definitions.get(cases.benchmark)
-    found = _shown(case, definition, wanted, is_rendered=view == "rendered", needle=find or search.text)
+    found = _shown(case, cases.definition, wanted, is_rendered=view == "rendered", needle=find or search.text)
     return Page(
         template="case.html",
         title=f"{cases.title}, case {case.instance_id[:60]}",
@@ -73,16 +78,17 @@ def case_page(site: Site, request: PageRequest) -> Page:
             "cases": cases,
             "case": case,
             "shown": found,
-            "given": _given(case, definition, find or search.text),
+            "given": _given(case, cases.definition, find or search.text),
             "cuts": [(one.model, one.truncated_characters) for one in case.completions if one.truncated_characters],
             "references": _references(case, is_rendered=view == "rendered", needle=find or search.text),
             "options": option_rows(case, found),
             "no_option": without_option(found),
             "pair": _compared(case, found, first, second, find or search.text),
-            "as_lines": bool(case.choices) or all(one.text.is_line and not one.criteria for one in found),
+            "as_lines": bool(case.choices)
+            or all(one.text.length <= MOST_OF_LINES and not one.criteria for one in found if not one.found.is_baseline),
             "not_computed": common_failures(case.completions),
             "names": site.names,
-            "position": locate_case(cases, search, case.instance_id),
+            "position": position_of(site, request, cases, search, case.instance_id),
             "state": {"parameters": search_parameters(search), "a": first, "b": second, "view": view, "find": find},
             "n_left_out": len(cases.models) - len(models),
             "described": _described(search),
@@ -132,7 +138,7 @@ def _references(case: Case, *, is_rendered: bool, needle: str) -> list[tuple[Sho
 
 
 def _given(case: Case, definition: Benchmark | None, needle: str) -> list[tuple[PromptPart, TextBox]]:
-    """Return the parts of the prompt: short ones first, then the instruction, then long ones."""
+    """Return the parts of the prompt: the instruction, the question, then the others, long ones last."""
     parts = prompt_parts(case.messages, case.choices, case.labels, definition) if case.messages else []
     longest = max((len(part.text) for part in parts), default=0)
     by_cut = group_by(case.completions, lambda one: one.truncated_characters)
@@ -146,7 +152,14 @@ def _given(case: Case, definition: Benchmark | None, needle: str) -> list[tuple[
         is_cut = len(part.text) == longest and not part.is_instruction
         found.append((part, make_box(part.title, part.text, needle=needle, notes=cuts if is_cut else None)))
     is_conversation = any(one["role"] == "assistant" for one in case.messages)
-    return found if is_conversation else sorted(found, key=lambda pair: len(pair[0].text) >= LEAST_LONG)
+    if is_conversation:
+        return found
+
+    def place(pair: tuple[PromptPart, TextBox]) -> int:
+        part = pair[0]
+        return 0 if part.is_instruction else 1 if part.title == QUESTION else 2 + (len(part.text) >= LEAST_LONG)
+
+    return sorted(found, key=place)
 
 
 def _compared(

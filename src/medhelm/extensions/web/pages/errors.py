@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from medhelm.extensions.web.case_errors import (
     BenchmarkErrors,
@@ -15,7 +16,16 @@ from medhelm.extensions.web.case_errors import (
 from medhelm.extensions.web.case_search import CriterionGrades, url_key
 from medhelm.extensions.web.cases import BenchmarkCases
 from medhelm.extensions.web.page import Download, Page, PageRequest, json_download
-from medhelm.extensions.web.pages.case_list import CONDITIONS, ITEM, SHOWN, is_graded, open_text, opened, outcome_marks
+from medhelm.extensions.web.pages.case_list import (
+    CONDITIONS,
+    ITEM,
+    SHOWN,
+    exported_cases,
+    is_graded,
+    open_text,
+    opened,
+    outcome_marks,
+)
 from medhelm.extensions.web.site import Site
 from medhelm.results.formats.fields import Field, fields_json, fields_schema, list_of, plain_json, schema_of
 
@@ -46,6 +56,10 @@ def page(site: Site, request: PageRequest) -> Page:
     default = errors.models[0] if errors.models else ""
     model = request.known_name("model", errors.models, default)
     confusions = [one for one in errors.confusions if request.is_static or one.model == model]
+    n_exported = errors.n
+    if request.is_static and shows_text:
+        exported = set(exported_cases(site, cases, request.most_cases))
+        errors, n_exported = _exported(errors, exported), len(exported)
     ids = [case.instance_id for one in errors.criteria for case in one.worst]
     return Page(
         template="errors.html",
@@ -56,6 +70,7 @@ def page(site: Site, request: PageRequest) -> Page:
             "model": model,
             "confusions": confusions[:MOST_STATIC] if shows_text else [],
             "shows_text": shows_text,
+            "n_exported": n_exported,
             "has_cases": shows_text and request.most_cases != 0,
             "reasons": {**SHOWN, **REASONS},
             "columns": errors.models,
@@ -68,6 +83,18 @@ def page(site: Site, request: PageRequest) -> Page:
             ],
             "keys": {name: url_key(name) for name in ids},
         },
+    )
+
+
+def _exported(errors: BenchmarkErrors, ids: Collection[str]) -> BenchmarkErrors:
+    """Return the errors without the cases that a static site does not hold; counts are of all cases."""
+    return replace(
+        errors,
+        suspects=[one for one in errors.suspects if one.item.row.instance_id in ids],
+        hardest=[item for item in errors.hardest if item.row.instance_id in ids],
+        criteria=[
+            replace(one, worst=[case for case in one.worst if case.instance_id in ids]) for one in errors.criteria
+        ],
     )
 
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from medhelm.errors import UserError
-from medhelm.extensions.web.case_list import CaseListItem, find_cases
-from medhelm.extensions.web.case_search import CaseSearch
+from medhelm.extensions.web.case_list import Fragment, first_hit
+from medhelm.extensions.web.case_search import CaseSearch, search_texts, url_key
 from medhelm.extensions.web.page import Download, Page, PageRequest, json_download
-from medhelm.extensions.web.pages.case_list import ITEM, WITHIN, opened
+from medhelm.extensions.web.pages.case_list import WITHIN, opened
 from medhelm.extensions.web.site import Site
 from medhelm.results.formats.fields import Field, fields_json, fields_schema, list_of
 
@@ -18,6 +18,18 @@ SHOWN_CASES = 5
 
 FEWEST_CHARACTERS = 2
 """Fewest characters to search for: one is in almost every text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseHit:
+    """A case that holds a text."""
+
+    instance_id: str
+    """Id of the instance."""
+    source: str
+    """The text that the excerpt is from: `option`, `reference` or a model; empty for the prompt."""
+    fragments: Sequence[Fragment]
+    """The excerpt; empty if only the id holds the text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +42,7 @@ class BenchmarkHits:
     """Name for people."""
     total: int
     """Cases that hold the text."""
-    items: Sequence[CaseListItem]
+    items: Sequence[CaseHit]
     """The first of them."""
 
 
@@ -72,8 +84,10 @@ def _hits(site: Site, benchmark: str, text: str, within: str) -> BenchmarkHits |
     except UserError:
         return None
     search = CaseSearch(text=text, within=within)  # type: ignore[arg-type]
-    found = find_cases(cases, search, size=SHOWN_CASES)
-    return BenchmarkHits(benchmark=benchmark, title=cases.title, total=found.total, items=found.items)
+    total, texts = search_texts(cases.searched, search, SHOWN_CASES)
+    hits = {name: first_hit(cases, search, own) or ("", ()) for name, own in texts.items()}
+    items = [CaseHit(instance_id=name, source=source, fragments=own) for name, (source, own) in hits.items()]
+    return BenchmarkHits(benchmark=benchmark, title=cases.title, total=total, items=items)
 
 
 def page(site: Site, request: PageRequest) -> Page:
@@ -87,6 +101,7 @@ def page(site: Site, request: PageRequest) -> Page:
             "within": WITHIN,
             "total": sum(one.total for one in found.found),
             "parameters": {"text": found.text, "within": "" if found.within == "all" else found.within},
+            "keys": {item.instance_id: url_key(item.instance_id) for one in found.found for item in one.items},
             "hidden": sorted({run.benchmark for run in site.runs() if not site.shows_text_of(run.benchmark)}),
         },
     )
@@ -97,11 +112,19 @@ def json_(site: Site, request: PageRequest) -> Download:
     return json_download(fields_json(FIELDS, search_all(site, request)), "search")
 
 
+CASE: list[Field[CaseHit]] = [
+    Field("id", lambda one: one.instance_id, kind="text"),
+    Field("key", lambda one: url_key(one.instance_id), kind="text"),
+    Field("source", lambda one: one.source, kind="text"),
+    Field("excerpt", lambda one: "".join(piece.text for piece in one.fragments), kind="text"),
+]
+"""A case with a hit."""
+
 HITS: list[Field[BenchmarkHits]] = [
     Field("benchmark", lambda one: one.benchmark, kind="text"),
     Field("total", lambda one: one.total, kind="whole number"),
-    Field("cases", lambda one: [fields_json(ITEM, item) for item in one.items], kind="object",
-          schema=list_of(fields_schema(ITEM))),
+    Field("cases", lambda one: [fields_json(CASE, item) for item in one.items], kind="object",
+          schema=list_of(fields_schema(CASE))),
 ]  # fmt: skip
 """The hits of one benchmark."""
 
