@@ -76,7 +76,7 @@ def environment() -> Environment:
         percent=percent,
         significant=significant,
     )
-    made.globals.update(missing=MISSING, version=__version__)
+    made.globals.update(missing=MISSING, version=__version__, has_route=lambda name: name in BY_NAME)
     return made
 
 

@@ -20,11 +20,11 @@ from medhelm.extensions.web.case_search import (
     counted_models,
     read_case_rows,
     read_choices,
-    read_prompts,
     read_texts,
     search_cases,
     url_key,
 )
+from medhelm.extensions.web.case_texts import read_prompts
 from medhelm.extensions.web.cases import BenchmarkCases
 from medhelm.results.formats.tables import decimal
 
