@@ -40,7 +40,7 @@ from medhelm.results.options import USUAL, BoardOptions
 from medhelm.results.runs.cells import cell_of, column_of
 from medhelm.storage.damage import no_damaged_runs
 from medhelm.storage.json_form import JsonForm, Nested, key_map
-from medhelm.storage.releases import basis_of, board_bytes, file_digest, read_release, release_names, write_release
+from medhelm.storage.releases import bases_of, board_bytes, file_digest, read_release, release_names, write_release
 from medhelm.storage.run_scores import read_all
 from medhelm.storage.store import open_store
 
@@ -78,11 +78,12 @@ def current_release(store: Path, options: BoardOptions = USUAL, *, name: str = C
     """Build a release from the current leaderboard of a store, without writing it."""
     place = open_store(store)
     finished = read_inputs([store], options)
-    board = leaderboard_json(store, options)
+    # The means alone come from other runs, if the records of some are damaged.
+    board = as_json(leaderboard_of([store], options, finished=None if options.resample == "none" else finished))
     file = Path(options.suite)
     asked = OPTIONS.write(options)
     shown = {entry["id"] for entry in board["benchmarks"]}
-    bases = [basis_of(model, run, place) for (model, benchmark), run in finished.runs.items() if benchmark in shown]
+    bases = bases_of(((model, run) for (model, name), run in finished.runs.items() if name in shown), place)
     return Release(
         name=name,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
