@@ -171,6 +171,11 @@ class Site:
         """Return the runs of the stores that are shown, each with the label of its store."""
         return self.keep("found", lambda: load_filtered(self.stores, self.wanted))
 
+    @property
+    def n_runs(self) -> int:
+        """Number of runs in the stores, complete or not, without reading them."""
+        return sum(path.endswith(NAME) for path in self._newest().state)
+
     def runs(self) -> Sequence[Run]:
         """Return the runs of the stores that are shown."""
         return [run for _, run in self._found()]
