@@ -18,8 +18,9 @@ from medhelm.extensions.web.case_search import CaseFilter, CaseOrder, SearchedTe
 from medhelm.extensions.web.cases import Case
 from medhelm.extensions.web.live_status import EvaluationPhase
 from medhelm.extensions.web.page import BY_NAME, MOST_CHARACTERS, MOST_PAGES, BadParameter, Download, PageRequest
+from medhelm.extensions.web.pages import errors, search
 from medhelm.extensions.web.pages.benchmarks import entry_fields
-from medhelm.extensions.web.pages.cases import CONDITIONS, ITEM
+from medhelm.extensions.web.pages.case_list import CONDITIONS, ITEM
 from medhelm.extensions.web.site import Site
 from medhelm.results import comparison
 from medhelm.results.formats.fields import (
@@ -203,6 +204,10 @@ SEARCH = (
     Parameter(name="high", description="Highest score of a completion.", schema=SCORE),
     Parameter(name="got", description="Model that is right."),
     Parameter(name="missed", description="Model that is wrong."),
+    Parameter(name="criterion", description="Criterion that a judge graded low, or did not find met."),
+    Parameter(name="answer", description="Label of the option that a completion names."),
+    Parameter(name="key", description="Label of the correct option."),
+    Parameter(name="with_baselines", description="1: baselines count as models.", schema=_choice(["1"])),
     Parameter(name="sort", description="Order of the instances.", schema=_choice(get_args(CaseOrder))),
     Parameter(name="page", description="Page of the list; a page beyond the last one is the last one.",
               schema={"type": "integer", "minimum": 1, "maximum": MOST_PAGES}),
@@ -242,6 +247,15 @@ OPERATIONS: Mapping[str, Operation] = {
     ),
     "case_json": Operation(
         summary="One case: prompt, references and every model's completion, scores and judgments.", returns="Case"
+    ),
+    "errors_json": Operation(
+        summary="What went wrong on a benchmark: confusion, letters, failures, suspect keys, low criteria.",
+        returns="Errors",
+    ),
+    "search_json": Operation(
+        summary="The cases of all benchmarks that hold a text, the first five of each.",
+        returns="Search",
+        parameters=SEARCH[:2],
     ),
     "api_compare": Operation(
         summary="Two models compared, as `medhelm compare A B --json` prints it.",
@@ -369,6 +383,8 @@ SCHEMAS: Mapping[str, JsonSchema] = {
     "Benchmark": BENCHMARK,
     "Cases": CASES,
     "Case": _case(),
+    "Errors": record(**{**MEASURED, **fields_schema(errors.FIELDS)["properties"]}),
+    "Search": fields_schema(search.FIELDS),
     "Comparison": fields_schema(comparison.FIELDS),
     "Releases": record(releases=list_of(fields_schema(RELEASE_FIELDS))),
     "ReleaseComparison": _release_comparison(),

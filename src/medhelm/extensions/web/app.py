@@ -7,7 +7,7 @@ import math
 from collections.abc import Awaitable, Callable
 from functools import cache
 from http import HTTPStatus
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qs, parse_qsl, quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.applications import Starlette
@@ -24,12 +24,14 @@ from medhelm import __version__
 from medhelm.domain.text import duration, group_title, listed, plural, short_count
 from medhelm.errors import MedHelmError, StoreError, UserError
 from medhelm.extensions.web.api import JSON, OPERATIONS, check_parameters, error_content, error_response, is_json_path
+from medhelm.extensions.web.markdown import rendered, with_code
 from medhelm.extensions.web.page import (
     ACTIONS,
     BY_NAME,
     MOST_URL_CHARACTERS,
     ROUTES,
     BadParameter,
+    Destination,
     Download,
     Page,
     PageRequest,
@@ -77,8 +79,10 @@ def environment() -> Environment:
         printable=printable,
         percent=percent,
         significant=significant,
+        rendered=rendered,
+        with_code=with_code,
     )
-    made.globals.update(missing=MISSING, version=__version__)
+    made.globals.update(missing=MISSING, version=__version__, has_route=lambda name: name in BY_NAME)
     return made
 
 
@@ -105,8 +109,11 @@ def render(site: Site, request: PageRequest, page: Page) -> str:
 # --- application ------------------------------------------------------------------------------------------------------
 # Pages for browsers that have a session, a login page for all others.
 
-MOST_FORM_BYTES = 10_000
-"""Most bytes of the login form."""
+MOST_FORM_BYTES, MOST_ACTION_BYTES = 10_000, 100_000
+"""Most bytes of the login form, and of other forms."""
+
+MOST_FIELDS = 100
+"""Most fields of a form."""
 
 PATIENCE_S, MANY_RUNS = 0.25, 300
 """Seconds until a browser gets a page that says that its page is being made, in a store of at least so many runs."""
@@ -231,16 +238,34 @@ def _waiting(site: Site, request: PageRequest) -> Response:
 
 
 def _action(site: Site, name: str) -> Callable[[Request], Awaitable[Response]]:
-    """Return the endpoint of something that changes the store, which leads back to the page of running evaluations."""
+    """Return the endpoint of something that changes the store, which leads to the page that shows the change."""
 
     async def act(request: Request) -> Response:
+        form = await _read_form(request, MOST_ACTION_BYTES)
+        if isinstance(form, Response):
+            return form
         try:
-            await run_in_threadpool(function_of(name), site, request.path_params["evaluation"])
+            check_query(list(request.path_params.items()))
+            to: Destination = await run_in_threadpool(function_of(name), site, request.path_params, form)
         except MedHelmError as error:
             return _html(site, error_page(error))
-        return RedirectResponse(LINKS.to("running", {}), 303)
+        address = LINKS.to(to.route, to.parameters)
+        return RedirectResponse(f"{address}#{quote(to.fragment)}" if to.fragment else address, 303)
 
     return act
+
+
+async def _read_form(request: Request, most: int) -> dict[str, list[str]] | Response:
+    """Return the fields of a form that was sent, each with its values; a response for one that is too long."""
+    body = b""
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > most:
+                return Response("The form is too long.\n", 413, media_type="text/plain")
+        return parse_qs(body.decode("utf-8", "replace"), max_num_fields=MOST_FIELDS)
+    except (ClientDisconnect, ValueError):
+        return Response("The form is not complete.\n", 400, media_type="text/plain")
 
 
 class _Gate:
@@ -289,15 +314,10 @@ def _login(site: Site, security: Security) -> Callable[[Request], Awaitable[Resp
     async def login(request: Request) -> Response:
         if request.method == "GET":
             return RedirectResponse("/", 303) if session_of(request, security) else _login_page(site, 200)
-        body = b""
-        try:
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > MOST_FORM_BYTES:
-                    return Response("The form is too long.\n", 413, media_type="text/plain")
-        except ClientDisconnect:
-            return Response("The form is not complete.\n", 400, media_type="text/plain")
-        form, client = dict(parse_qsl(body.decode("utf-8", "replace"))), client_of(request)
+        fields, client = await _read_form(request, MOST_FORM_BYTES), client_of(request)
+        if isinstance(fields, Response):
+            return fields
+        form = {name: values[-1] for name, values in fields.items()}
         if not security.accepts(form.get("token", "").strip(), client):
             if security.must_wait(client):
                 return _login_page(site, 429, message="Too many wrong tokens. Wait a minute, then try again.")

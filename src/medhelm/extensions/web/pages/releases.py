@@ -15,7 +15,15 @@ from medhelm.domain.text import listed, plural
 from medhelm.extensions.web import live_status
 from medhelm.extensions.web.case_search import url_key
 from medhelm.extensions.web.live_status import EvaluationProgress, ModelProgress
-from medhelm.extensions.web.page import Download, Page, PageNotFound, PageRequest, json_download, text_download
+from medhelm.extensions.web.page import (
+    Destination,
+    Download,
+    Page,
+    PageNotFound,
+    PageRequest,
+    json_download,
+    text_download,
+)
 from medhelm.extensions.web.pages.leaderboard import IMPORTED, Mark
 from medhelm.extensions.web.site import Site
 from medhelm.results.formats.fields import fields_json, select_fields
@@ -330,16 +338,18 @@ def running_json(site: Site, request: PageRequest) -> Download:
     return json_download(live_status.as_json(found, _names(site, found)), "running")
 
 
-def stop(site: Site, evaluation: str) -> None:
+def stop(site: Site, parts: Mapping[str, str], _: Mapping[str, Sequence[str]]) -> Destination:
     """Ask an evaluation to stop. Raises: PageNotFound if it is not running."""
-    if not live_status.stop(site.stores, evaluation):
+    if not live_status.stop(site.stores, parts["evaluation"]):
         raise PageNotFound("No evaluation of this name is running. It may have ended in the meantime.")
+    return Destination(route="running")
 
 
-def remove(site: Site, evaluation: str) -> None:
+def remove(site: Site, parts: Mapping[str, str], _: Mapping[str, Sequence[str]]) -> Destination:
     """Remove an evaluation that ended from the list. Raises: PageNotFound if there is none."""
-    if not live_status.remove(site.stores, evaluation):
+    if not live_status.remove(site.stores, parts["evaluation"]):
         raise PageNotFound("No evaluation of this name has ended.")
+    return Destination(route="running")
 
 
 def _values(site: Site) -> dict[str, object]:
