@@ -85,14 +85,19 @@ def leaderboard(stores: AnyPaths, options: BoardOptions) -> Leaderboard:
     return leaderboard_of(as_paths(stores, "stores"), options)
 
 
-def leaderboard_of(stores: Sequence[Path], options: BoardOptions = USUAL) -> Leaderboard:
-    """Build a leaderboard, as `leaderboard`, with options in one object."""
+def leaderboard_of(
+    stores: Sequence[Path], options: BoardOptions = USUAL, *, finished: LeaderboardInputs | None = None
+) -> Leaderboard:
+    """Build a leaderboard, as `leaderboard`, with options in one object.
+
+    `finished`: what `read_inputs` returned for them, if it was read before.
+    """
     check_options(options)
     if not stores:
         raise UserError("`stores` is empty: name the folder of a store.")
     if options.clinicians and options.resample == "none":
         raise UserError("ratings need single scores, which --resample none does not read. Leave one of them out.")
-    finished = read_inputs(stores, options, single_scores=options.resample != "none")
+    finished = finished or read_inputs(stores, options, single_scores=options.resample != "none")
     finished = calibrated_inputs(finished, options, stores)
     if options.short_names:
         finished = renamed_inputs(finished, finished.short_names)

@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
+from medhelm.extensions.web import app
 from medhelm.extensions.web import site as sites
 from medhelm.extensions.web.app import LINKS, answer
 from medhelm.extensions.web.page import BY_NAME, PageRequest
 from medhelm.extensions.web.site import Site
 from tests.support.stores import make_store
-from tests.support.web.sites import make_board_store
+from tests.support.web.sites import make_board_store, make_client
 
 WAIT_S = 60
 """Seconds after which a test that hangs fails."""
@@ -90,6 +91,26 @@ def test_other_pages_are_made_while_a_leaderboard_is_computed(
     one, other = (tab.result(WAIT_S) for tab in tabs)
     assert one == other
     assert gate.n_calls == 1
+
+
+def test_a_browser_sees_at_once_that_a_large_store_is_read(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "MANY_RUNS", 1)
+    gate = Gate(sites.leaderboard_from_inputs)
+    monkeypatch.setattr(sites, "leaderboard_from_inputs", gate)
+    as_browser, as_program = {"accept": "text/html,*/*;q=0.8"}, {"accept": "application/json"}
+    with make_client(*site.stores) as client, ThreadPoolExecutor() as pool:
+        for _ in range(2):  # the second request, or a second tab, starts nothing
+            waiting = client.get("/", headers=as_browser)
+            assert (waiting.status_code, waiting.headers["refresh"]) == (202, "1")
+            assert "Reading 12 runs" in waiting.text
+        assert "Reading" not in client.get("/static/site.css", headers=as_browser).text
+        program = pool.submit(client.get, "/api/leaderboard", headers=as_program)
+        gate.opened.set()
+        assert program.result(WAIT_S).status_code == 200
+        while (page := client.get("/", headers=as_browser)).status_code == 202:
+            pass  # each request waits for the page for a while
+        assert models_in(page.text) == {f"openai/model-{n}" for n in (1, 2, 3)}
+        assert gate.n_calls == 1
 
 
 def test_a_run_that_finishes_while_a_page_is_made_is_on_the_next_page(

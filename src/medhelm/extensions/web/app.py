@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Awaitable, Callable
 from functools import cache
@@ -118,13 +119,14 @@ def render(site: Site, request: PageRequest, page: Page) -> str:
     values = {
         "title": page.title,
         "site": site,
-        "site_tier": site.known_tier,
         "scoring": site.rule,
         "request": request,
         "url": url,
         "static": request.links.static,
         "menu": [route for route in ROUTES if route.menu and not (request.is_static and route.only_served)],
     }
+    if "site_tier" not in page.values:
+        values["site_tier"] = site.known_tier
     return environment().get_template(page.template).render({**values, **page.values})
 
 
@@ -136,6 +138,9 @@ MOST_FORM_BYTES, MOST_ACTION_BYTES = 10_000, 100_000
 
 MOST_FIELDS = 100
 """Most fields of a form."""
+
+PATIENCE_S, MANY_RUNS = 0.25, 300
+"""Seconds until a browser gets a page that says that its page is being made, in a store of at least so many runs."""
 
 GZIP_LEVEL = 5
 """Level of compression: half of the time of the best one, for a few percent more bytes.
@@ -216,15 +221,9 @@ def error_page(error: MedHelmError) -> Page:
 
 def _endpoint(site: Site, route: Route) -> Callable[[Request], Awaitable[Response]]:
     """Return the endpoint of one route."""
+    in_progress: dict[tuple[str, str], asyncio.Task[Response]] = {}
 
-    def respond(parts: dict[str, str], query: str) -> Response:
-        try:
-            pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=1000)
-            checked = check_query(pairs)
-            check_query(list(parts.items()))
-        except (ValueError, BadParameter) as error:
-            raise HTTPException(400, str(error)) from None
-        wanted = PageRequest(route=route, parts=parts, query=checked, links=LINKS)
+    def respond(wanted: PageRequest) -> Response:
         content, media_type, status, file_name = answer(site, wanted)
         response = Response(content, status, media_type=media_type)
         if file_name:
@@ -232,9 +231,34 @@ def _endpoint(site: Site, route: Route) -> Callable[[Request], Awaitable[Respons
         return response
 
     async def endpoint(request: Request) -> Response:
-        return await run_in_threadpool(respond, dict(request.path_params), request.url.query)
+        parts, query = dict(request.path_params), request.url.query
+        try:
+            checked = check_query(parse_qsl(query, keep_blank_values=True, max_num_fields=1000))
+            check_query(list(parts.items()))
+        except (ValueError, BadParameter) as error:
+            raise HTTPException(400, str(error)) from None
+        wanted = PageRequest(route=route, parts=parts, query=checked, links=LINKS)
+        if not route.menu or "text/html" not in request.headers.get("accept", ""):
+            return await run_in_threadpool(respond, wanted)
+        key = (request.url.path, query)
+        if key not in in_progress:
+            in_progress[key] = asyncio.create_task(run_in_threadpool(respond, wanted))
+            in_progress[key].add_done_callback(lambda _: in_progress.pop(key))
+        task = in_progress[key]
+        await asyncio.wait([task], timeout=PATIENCE_S)
+        if not task.done() and await run_in_threadpool(lambda: site.n_runs) >= MANY_RUNS:
+            return await run_in_threadpool(_waiting, site, wanted)
+        response = await task
+        return Response(response.body, response.status_code, media_type=response.media_type)
 
     return endpoint
+
+
+def _waiting(site: Site, request: PageRequest) -> Response:
+    """Return the page to show until another one is made; the browser asks for that again by itself."""
+    values = {"site_tier": None, "address": request.here()}
+    page = Page(template="waiting.html", title=f"Reading {plural(site.n_runs, 'run')}", values=values, status=202)
+    return HTMLResponse(render(site, request, page), page.status, headers={"refresh": "1"})
 
 
 def _action(site: Site, name: str) -> Callable[[Request], Awaitable[Response]]:

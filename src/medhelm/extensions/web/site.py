@@ -41,7 +41,7 @@ SECONDS_BETWEEN_CHECKS = 2.0
 """Seconds for which results are shown before the stores are checked for new runs."""
 
 MOST_RESULTS = 64
-"""Most results kept in memory; those that were not used for longest make room."""
+"""Most results that a server keeps in memory; those that were not used for longest make room."""
 
 
 @dataclass(slots=True)
@@ -65,11 +65,14 @@ class _Snapshot:
         self._results: dict[Hashable, _Result] = {}
         self._lock = threading.Lock()
 
-    def get(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """Return a result from memory, or compute it. After an error the next page that needs it tries again."""
+    def get(self, key: Hashable, compute: Callable[[], T], most: int) -> T:
+        """Return a result from memory, or compute it; `most` results are kept.
+
+        After an error the next page that needs the result tries again.
+        """
         with self._lock:
             found = self._results.pop(key, None) or _Result()
-            while len(self._results) >= MOST_RESULTS:
+            while len(self._results) >= most:
                 del self._results[next(iter(self._results))]
             self._results[key] = found  # at the end, as the last one used
         with found.lock:
@@ -157,6 +160,8 @@ class Site:
     """True if the leaderboard also offers the published models."""
     with_text: bool = True
     """True if prompts, completions and explanations of gated and private benchmarks may be shown."""
+    most_results: int = MOST_RESULTS
+    """Most results kept in memory."""
     _snapshot: _Snapshot | None = None
     _checked: float = 0.0
     _checking: threading.Lock = field(default_factory=threading.Lock)
@@ -166,10 +171,10 @@ class Site:
         """Return a result from memory, or compute it; new results are computed after a store changed."""
         pinned: list[_Snapshot] | None = getattr(self._of_thread, "pinned", None)
         if pinned is None:
-            return self._newest().get(key, compute)
+            return self._newest().get(key, compute, self.most_results)
         if not pinned:
             pinned.append(self._newest())
-        return pinned[0].get(key, compute)
+        return pinned[0].get(key, compute, self.most_results)
 
     @contextmanager
     def unchanging(self) -> Iterator[None]:
@@ -213,6 +218,11 @@ class Site:
                 return load_filtered(self.stores, self.wanted), damaged
 
         return self.keep("found", read)
+
+    @property
+    def n_runs(self) -> int:
+        """Number of runs in the stores, complete or not, without reading them."""
+        return sum(path.endswith(NAME) for path in self._newest().state)
 
     def runs(self) -> Sequence[Run]:
         """Return the runs of the stores that are shown."""
