@@ -330,7 +330,7 @@ def _first_sentence(found: DataUse) -> str:
         return f"Nothing left the private network: all {plural(n, 'request')} went to servers on this machine or in it."
     if n:
         return f"Nothing left this machine: all {plural(n, 'request')} went to servers on it."
-    return "Nothing left this machine: no model or judge needed a server."
+    return "Nothing left this machine: the runs needed no server, and no request with data was recorded."
 
 
 def _sentences_by_host(found: DataUse) -> Iterable[str]:
@@ -376,7 +376,8 @@ SENT_FIELDS: list[Field[SentRequests]] = [
 
 LOG_FIELDS: list[Field[StoreLog]] = [
     Field("store", lambda log: log.store, kind="text", heading="Store"),
-    Field("state", lambda log: log.state, kind="text", heading="Audit log", schema=enum_of(get_args(LogState))),
+    Field("state", lambda log: log.state, kind="text", heading="Audit log", schema=enum_of(get_args(LogState)),
+          text=lambda log: "none: the first request begins it" if log.state == "missing" else log.state),
     Field("entries", lambda log: log.entries, kind="whole number", heading="Entries"),
     Field("problem", lambda log: log.problem, kind="text", heading="Problem", hide_empty=True),
 ]  # fmt: skip
