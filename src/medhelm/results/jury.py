@@ -57,10 +57,10 @@ from medhelm.results.runs.remarks import cached_completions_text, injection_effe
 from medhelm.results.runs.selection import load_filtered, without_address
 from medhelm.results.spending import repriced
 from medhelm.results.suites import suite_sort_key
-from medhelm.storage.damage import intact_runs
+from medhelm.storage.damage import intact_runs, leave_out
 from medhelm.storage.judgments import mean_grades, read_judgments
 from medhelm.storage.runs import RunScores, load_runs, read_columns, score_column
-from medhelm.storage.store import open_store
+from medhelm.storage.store import DamagedRunError, open_store
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.reliability import RaterAgreement
@@ -118,8 +118,10 @@ def analyze_judges(
     benches = []
     for runs in by_benchmark.values():
         bench, problems = _read_benchmark(runs, rule, groups)
-        benches.append(bench)
+        benches += [bench] if bench else []
         excluded += problems
+    if not benches:
+        raise UserError("\n".join(["no judgments can be read.", *(remark.text for remark in excluded)]))
     effects = injection_effects(choice.runs, rule)
     numbers = tuple(summarize_jury(bench, np.random.default_rng(SEED)) for bench in benches)
     together = summarize_benchmarks(benches, numbers)
@@ -210,8 +212,8 @@ def _self_judging_remarks(runs: Iterable[Run]) -> Iterator[Remark]:
 
 def _read_benchmark(
     runs: Mapping[str, Run], rule: Rule, families: Mapping[str, str]
-) -> tuple[JudgedBenchmark, list[Remark]]:
-    """Read the judgments of several models on one benchmark; return also a remark for each model left out."""
+) -> tuple[JudgedBenchmark | None, list[Remark]]:
+    """Read the judgments of several models on one benchmark, if any can be read, and a remark for each left out."""
     latest = max(runs.values(), key=lambda run: run.started)
     own = {model: run for model, run in runs.items() if run.benchmark_digest == latest.benchmark_digest}
     problems = [
@@ -226,18 +228,28 @@ def _read_benchmark(
     ]
     judged = latest.jury_result
     assert judged is not None, "only runs with judges are looked at"
+    sheets = []
+    for model, run in own.items():
+        try:
+            sheets.append(_read_judged_run(model, run, rule))
+        except DamagedRunError as error:
+            leave_out([error])
+            text = f"{model} on {run.title} is left out: its judgments cannot be read. Use `medhelm runs remove"
+            problems.append(Remark("damaged_judgments", model, f"{text} {run.id[:10]}`, and run it again."))
+    if not sheets:
+        return None, problems
     published = rule == "published" and judged.form == "grades"
     bench = JudgedBenchmark(
         benchmark=latest.benchmark,
         title=latest.title,
         rubric=latest.rubric,
         cells=collect_judgments(
-            [_read_judged_run(model, run, rule) for model, run in own.items()],
+            sheets,
             low=judged.low,
             high=judged.high,
             mirrored=() if published else judged.lower_is_better,
         ),
-        tallies=total_tallies(own.values()),
+        tallies=total_tallies(own[sheet.model] for sheet in sheets),
         at_least=1 if published else judged.jury.min_judges,
         families=families,
     )

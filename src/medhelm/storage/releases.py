@@ -92,11 +92,6 @@ def _basis_of(model: str, run: Run, prompts: str) -> CellProvenance:
     )
 
 
-@lru_cache(maxsize=256)
-def _prompts_of(file: Path, _changed: int) -> str:
-    return prompts_digest(read_messages(file))
-
-
 def prompts_digest(messages: Mapping[str, Sequence[Mapping[str, str]]]) -> str:
     """Return the SHA-256 of instance ids and the messages of their prompts, in the order of the ids; "" for none."""
     if not messages:

@@ -45,7 +45,7 @@ def store_with(folder: Path, sent: Iterable[Sent], *runs: tuple[str, str], judge
 @pytest.mark.parametrize(
     ("sent", "runs", "claim", "words"),
     [
-        ([], [], "nothing left", "no model or judge needed a server"),
+        ([], [], "nothing left", "the runs needed no server, and no request"),
         ([(HERE, model_at(HERE), "toy", 9)], [(HERE, "toy")], "nothing left", "all 1 request went to servers on it"),
         ([("unix:gate.sock", model_at(HERE), "toy", 9)], [(HERE, "toy")], "nothing left", "Nothing left this machine"),
         ([(WARD, model_at(WARD), "toy", 9)], [(WARD, "toy")], "stayed inside", "Nothing left the private network"),

@@ -195,11 +195,13 @@ class _Reader:
         self.titles: dict[str, str] = {}
         self._asked: dict[tuple[str, str], set[str]] = {}
         """Model and benchmark -> hosts, in the log of the store that is being read."""
+        self._known: dict[tuple[str | bool, ...], SentRequests] = {}
+        """Subject of entries in that log -> their sum."""
 
     def read(self, path: Path) -> None:
         """Add one store."""
         store, runs = find_store(path), load_runs(open_store(path))
-        self._asked = {}
+        self._asked, self._known = {}, {}
         self._read_log(store, path.resolve().name, runs)
         for run in runs:
             self.titles[run.benchmark] = run.title
@@ -222,28 +224,43 @@ class _Reader:
             self.clusters.update(map(str, entry.get("nodes", ())))
         if entry.get("action") != "request":
             return
-        destination, benchmark = entry.get("destination", ""), entry.get("benchmark", "")
-        host, place = place_of(destination)
-        model, size = entry.get("model", ""), entry.get("bytes", 0)
-        content: SentContent = "nothing" if not size else "prompts" if model else "files"
-        shown = host if self.with_names or place == "internet" else ""
-        key = shown, place, benchmark, content
-        if key not in self.sent:
-            first = entry.get("time", "")
-            self.sent[key] = SentRequests(host=shown, place=place, benchmark=benchmark, content=content, first=first)
-        found = self.sent[key]
+        size = entry.get("bytes", 0)
+        subject = [entry.get(name, "") for name in ("destination", "model", "benchmark", "user")]
+        key = *subject, bool(size)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._sum_of(*subject, judges, is_empty=not size)
         found.requests += 1
         found.model_requests += entry.get("requests", 0)
         found.bytes += size
         found.last = entry.get("time", "")
+        found.first = found.first or found.last
+
+    def _sum_of(
+        self,
+        destination: str,
+        model: str,
+        benchmark: str,
+        user: str,
+        judges: Collection[tuple[str, str]],
+        *,
+        is_empty: bool,
+    ) -> SentRequests:
+        """Return the sum that requests belong to, with their model and user."""
+        host, place = place_of(destination)
+        content: SentContent = "nothing" if is_empty else "prompts" if model else "files"
+        shown = host if self.with_names or place == "internet" else ""
+        new = SentRequests(host=shown, place=place, benchmark=benchmark, content=content)
+        found = self.sent.setdefault((shown, place, benchmark, content), new)
         if model:
             found.models.add(without_address(model))
-        if self.with_names and entry.get("user"):
-            found.users.add(entry["user"])
-        for one in benchmark.split(", ") if size else ():
+        if self.with_names and user:
+            found.users.add(user)
+        for one in benchmark.split(", ") if not is_empty else ():
             self._asked.setdefault((model, one), set()).add(host_of(destination))
             if content == "prompts" and (model, one) in judges:
                 found.content = "judging"
+        return found
 
     def _compare(self, run: Run) -> None:
         """Note what the log lacks about a run, and hosts behind a gateway."""
@@ -313,7 +330,7 @@ def _first_sentence(found: DataUse) -> str:
         return f"Nothing left the private network: all {plural(n, 'request')} went to servers on this machine or in it."
     if n:
         return f"Nothing left this machine: all {plural(n, 'request')} went to servers on it."
-    return "Nothing left this machine: no model or judge needed a server."
+    return "Nothing left this machine: the runs needed no server, and no request with data was recorded."
 
 
 def _sentences_by_host(found: DataUse) -> Iterable[str]:
@@ -359,7 +376,8 @@ SENT_FIELDS: list[Field[SentRequests]] = [
 
 LOG_FIELDS: list[Field[StoreLog]] = [
     Field("store", lambda log: log.store, kind="text", heading="Store"),
-    Field("state", lambda log: log.state, kind="text", heading="Audit log", schema=enum_of(get_args(LogState))),
+    Field("state", lambda log: log.state, kind="text", heading="Audit log", schema=enum_of(get_args(LogState)),
+          text=lambda log: "none: the first request begins it" if log.state == "missing" else log.state),
     Field("entries", lambda log: log.entries, kind="whole number", heading="Entries"),
     Field("problem", lambda log: log.problem, kind="text", heading="Problem", hide_empty=True),
 ]  # fmt: skip

@@ -68,4 +68,4 @@ def test_a_log_that_grows_is_read_again_and_a_changed_one_is_named(store: Path) 
     text = words_of(client.get("/data").text)
     assert "The audit log of store was changed or is damaged: line 8 was not written by medhelm" in text
     log.unlink()
-    assert "missing" in words_of(client.get("/data").text)
+    assert "none: the first request begins it" in words_of(client.get("/data").text)

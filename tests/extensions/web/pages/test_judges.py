@@ -138,3 +138,21 @@ def test_the_static_site_holds_the_pages(store: Path, tmp_path: Path) -> None:
     for file in ("judges.html", "data.html", "benchmarks/aci_bench/judges.html"):
         assert (tmp_path / "site" / file).is_file(), file
     assert JUDGES[0] in words_of((tmp_path / "site" / "judges.html").read_text(encoding="utf-8"))
+
+
+@pytest.mark.filterwarnings("ignore::medhelm.storage.damage.DamagedRunWarning")
+def test_judgments_that_cannot_be_read_are_left_out_and_named(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    add_judged_runs(store, "aci_bench", grades(1, 6))
+    add_judged_runs(store, "medication_qa", grades(2, 6, MODELS[:1]), models=MODELS[:1])
+    for folder in [*store.glob("runs/aci_bench/*qwen*"), *store.glob("runs/medication_qa/*")]:
+        (folder / "judgments.parquet").write_bytes(b"PAR1")
+    client = make_client(store)
+    found = client.get("/api/judges").json()
+    assert found["benchmarks"].keys() == {"aci_bench"}
+    assert MODELS[2] not in found["benchmarks"]["aci_bench"]["models"]
+    text = words_of(client.get("/judges").text)
+    assert f"{MODELS[2]} on Aci Bench is left out: its judgments cannot be read." in text
+    assert f"{MODELS[0]} on Medication Qa is left out" in text
+    lost = client.get("/benchmarks/medication_qa/judges")
+    assert (lost.status_code, "has judgments that can be read" in lost.text) == (200, True)

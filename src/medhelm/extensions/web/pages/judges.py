@@ -57,6 +57,7 @@ def benchmark_page(site: Site, request: PageRequest) -> Page:
     title = analysis.benchmarks[0].title if analysis else definition.title if definition else name
     values: dict[str, object] = {"analysis": analysis, "name": name, "shows_text": site.shows_text_of(name)}
     values["clinicians"] = _clinicians(site, name)
+    values["was_judged"] = any(run.jury_result for run in site.runs() if run.benchmark == name)
     if analysis:
         own = analysis.benchmarks[0]
         values |= _numbers(own)
