@@ -33,6 +33,7 @@ from medhelm.extensions.web.marks import axis_mark, column_scale, interval_mark,
 from medhelm.extensions.web.page import Download, Page, PageNotFound, PageRequest, json_download, text_download
 from medhelm.extensions.web.pages.running import start_page
 from medhelm.extensions.web.site import (
+    PARAMETERS,
     BoardSelection,
     Choice,
     Site,
@@ -174,7 +175,7 @@ def page(site: Site, request: PageRequest) -> Page:
         "table": table,
         "rows": table.rows if request.is_static else table.rows[start : start + ROWS_PER_PAGE],
         "floor": board.baselines,
-        "best_floor": max(board.baselines, key=lambda row: row.ranking_value or 0.0, default=None),
+        "best_floor": _best_floor(board),
         "marks": lambda row: marks_of(row, () if row.published else site.runs_of(row.model)),
         "page": number,
         "n_pages": n_pages,
@@ -221,6 +222,12 @@ def board_columns(board: Leaderboard) -> list[BoardColumn]:
     return found
 
 
+def _best_floor(board: Leaderboard) -> tuple[str, float] | None:
+    """Return the best baseline and its number; None if there is none."""
+    known = [(row.model, found.value) for row in board.baselines if (found := board.ranking_average(row))]
+    return max(known, key=lambda pair: pair[1], default=None)
+
+
 def heading_of(board: Leaderboard, choices: Sequence[Choice]) -> str:
     """Return what a leaderboard shows: its filters, models and benchmarks."""
     chosen = [one.title for one in choices if one.value and one.name != "results"]
@@ -234,12 +241,13 @@ def named(rows: Sequence[Row], name: str) -> list[Row]:
 
 
 def _chips(request: PageRequest, choices: Sequence[Choice], name: str) -> list[Chip]:
-    """Return the active filters."""
-    chips = [
-        Chip(text=f"{one.label}: {one.title}", without=request.here(**{one.name: None, "page": None}))
-        for one in choices
-        if one.value
-    ]
+    """Return the active filters. Without a choice of results all others are removed too: they may not apply there."""
+    chips = []
+    for one in choices:
+        if one.value:
+            removed = [*PARAMETERS, one.name] if one.name == "results" else [one.name]
+            without = request.here(**dict.fromkeys([*removed, "page"]))
+            chips.append(Chip(text=f"{one.label}: {one.title}", without=without))
     if name:
         chips.append(Chip(text=f"Model name contains “{name}”", without=request.here(model=None, page=None)))
     return chips
