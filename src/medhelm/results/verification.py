@@ -492,7 +492,7 @@ def verification_to_text(found: Verification, format: str = "table") -> str:
     derived = sum(not run.not_derived for run in found.runs)
     counts = f"{derived} of {len(found.runs)} runs were recomputed from their completions"
     if found.same and derived == len(found.runs):
-        head = f"The leaderboard of {whose} was reproduced byte for byte: {counts}."
+        head = f"The leaderboard of {whose} was reproduced with every number: {counts}."
     elif found.same and not derived:
         head = f"Nothing in {whose} could be recomputed."
     elif found.same:

@@ -113,7 +113,7 @@ class Verification:
 
     @property
     def same(self) -> bool:
-        """Return whether the leaderboard and its runs were reproduced byte for byte, as far as possible."""
+        """Return whether the leaderboard and its runs were reproduced with every number, as far as possible."""
         return not self.board and not any(run.differences for run in self.runs)
 
     @property
@@ -186,12 +186,18 @@ def diff_leaderboards(first: Release, second: Release) -> LeaderboardDiff:
 def leaderboard_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[ValueDifference]:
     """Yield every place where two leaderboards differ, models and benchmarks by name.
 
-    Counts of completions are compared where both have them: runs of earlier versions have none.
+    Keys that earlier versions did not write are compared where both have them.
     """
     for one in json_differences(_by_name(before), _by_name(now)):
-        if None not in (one.before, one.now) or not one.what.endswith(".completion_counts"):
+        if None not in (one.before, one.now) or one.what.rpartition(".")[2] not in ADDED_KEYS:
             yield one
 
+
+ADDED_KEYS = {"completion_counts", "tie_letters", "cost_is_ceiling", "better", "equal", "worse"}
+"""Keys of entries that earlier versions did not write."""
+
+WORDS = {"warnings", "remark_groups", "verdict"}
+"""Keys of sentences: they follow from the numbers, in the words of the version that wrote them."""
 
 RANKING_KEYS = {"rank", "rank_low", "rank_high", "tie_group", "told_apart", "told_apart_adjusted"}
 """Keys of a leaderboard's JSON that follow from the way models are ranked and tested."""
@@ -249,13 +255,10 @@ def json_differences(before: Any, now: Any, path: str = "") -> Iterator[ValueDif
 
 
 def _by_name(board: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a leaderboard with models and benchmarks by name, so that their order makes no difference.
-
-    Remarks are left out: they follow from the numbers, in the words of the version that wrote them.
-    """
+    """Return a leaderboard with models and benchmarks by name, so that their order makes no difference; no sentences."""
     models = {row["model"]: row for row in board["models"]}
     benchmarks = {entry["id"]: entry for entry in board["benchmarks"]}
-    return {key: value for key, value in board.items() if key != "warnings"} | {
+    return {key: value for key, value in board.items() if key not in WORDS} | {
         "models": models,
         "benchmarks": benchmarks,
     }
