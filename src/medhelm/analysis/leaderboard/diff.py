@@ -255,7 +255,7 @@ def json_differences(before: Any, now: Any, path: str = "") -> Iterator[ValueDif
 
 
 def _by_name(board: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a leaderboard with models and benchmarks by name, so that their order makes no difference; no sentences."""
+    """Return a leaderboard with models and benchmarks by name: their order makes no difference; without sentences."""
     models = {row["model"]: row for row in board["models"]}
     benchmarks = {entry["id"]: entry for entry in board["benchmarks"]}
     return {key: value for key, value in board.items() if key not in WORDS} | {
