@@ -95,16 +95,19 @@ def leaderboard_of(stores: Sequence[Path], options: BoardOptions = USUAL) -> Lea
         raise UserError("ratings need single scores, which --resample none does not read. Leave one of them out.")
     finished = read_inputs(stores, options, single_scores=options.resample != "none")
     if options.clinicians:
-        finished = _calibrated(finished, options.clinicians, stores)
+        finished = calibrated_inputs(finished, options.clinicians, stores)
     if options.short_names:
         finished = renamed_inputs(finished, finished.short_names)
     return leaderboard_from_inputs(finished, options)
 
 
-def _calibrated(
+def calibrated_inputs(
     finished: LeaderboardInputs, clinicians: CalibrationOptions, stores: Sequence[Path]
 ) -> LeaderboardInputs:
-    """Add what clinicians would give to the jury scores."""
+    """Return the runs with what clinicians would give.
+
+    Raises: UserError for several stores, or the published rule; ConfigError for a wrong file.
+    """
     if len(stores) > 1 or finished.rule != "corrected":
         raise UserError("ratings go with one --store and with corrected scoring: they name models, not stores.")
     from medhelm.results.calibration import calibrate

@@ -11,7 +11,7 @@ from medhelm.cli.global_options import Shared, shared_options
 from medhelm.cli.options import add_options, listen_options, options_of
 from medhelm.cli.releases import folder_argument, print_result, text_option
 from medhelm.errors import UserError
-from medhelm.results.options import BoardOptions
+from medhelm.results.options import BoardOptions, CalibrationOptions
 
 if TYPE_CHECKING:
     from medhelm.extensions.web.site import Site
@@ -37,6 +37,12 @@ site_options = add_options(
         type=click.Path(path_type=Path),
         metavar="DIR",
         help="Folder of a release in another store to offer for comparison; repeatable.",
+    ),
+    click.option(
+        "--ratings",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="File of clinicians' ratings; the verdict says what they show about the jury.",
     ),
     options_of(BoardOptions, "options", "wanted", "tier", "rule"),
 )
@@ -150,13 +156,14 @@ def make_site(
     suites: tuple[Path, ...],
     with_published: bool,
     releases: tuple[Path, ...],
+    ratings: Path | None,
     options: BoardOptions,
     with_text: bool = True,
 ) -> Site:
     """Return the site of the stores, its files checked.
 
     Raises: UserError for models and benchmarks that no run has; StoreError for a folder that is not a store, and for a
-    damaged release; ConfigError for a suite or a definition.
+    damaged release; ConfigError for a suite, a definition or ratings.
     """
     from medhelm.benchmarks.suites import read_suite
     from medhelm.extensions.web.site import Site
@@ -179,6 +186,11 @@ def make_site(
         release_folders=[_release_folder(shared, path) for path in releases],
         with_text=with_text,
     )
+    if ratings and options.rule != "corrected":
+        raise UserError("--ratings are compared with corrected scores. Leave out --scoring published.")
+    if ratings:
+        site.clinicians = CalibrationOptions(ratings=ratings, definitions=tuple(site.definitions.values()))
+        site.inputs()  # to report what is wrong with the file now
     known = {name: name for name in site.definitions} | {
         alias: one.name for one in site.definitions.values() for alias in one.aliases
     }

@@ -19,8 +19,14 @@ from medhelm.domain import Benchmark, Rule, Run, Tier
 from medhelm.domain.text import group_title
 from medhelm.errors import MedHelmError, UserError
 from medhelm.extensions.web.page import PageRequest, Values
-from medhelm.results.leaderboard import LeaderboardInputs, leaderboard_from_inputs, read_inputs, renamed_inputs
-from medhelm.results.options import EVERY_RUN, BoardOptions, RunFilter
+from medhelm.results.leaderboard import (
+    LeaderboardInputs,
+    calibrated_inputs,
+    leaderboard_from_inputs,
+    read_inputs,
+    renamed_inputs,
+)
+from medhelm.results.options import EVERY_RUN, BoardOptions, CalibrationOptions, RunFilter
 from medhelm.results.published.boards import board_of_own_and_published, published_cells, published_leaderboard
 from medhelm.results.releases import KnownRelease, find_releases, released_models
 from medhelm.results.runs.selection import ADDRESS, load_filtered, short_names, with_names
@@ -61,6 +67,8 @@ class Site:
     """True if the leaderboard also offers the published models."""
     with_text: bool = True
     """True if prompts, completions and explanations of gated and private benchmarks may be shown."""
+    clinicians: CalibrationOptions | None = None
+    """Clinicians' ratings of the runs, which the leaderboard by the corrected rule takes into account."""
     _kept: dict[Hashable, Any] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _state: object = None
@@ -116,6 +124,8 @@ class Site:
 
         def read() -> LeaderboardInputs:
             found = read_inputs(self.stores, BoardOptions(rule=rule, tier=self.tier, wanted=self.wanted))
+            if self.clinicians and rule == "corrected":
+                found = calibrated_inputs(found, self.clinicians, self.stores)
             columns = [
                 column if self.shows_text_of(column.benchmark) else replace(column, constant_answer="")
                 for column in found.columns
