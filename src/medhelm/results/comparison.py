@@ -446,7 +446,7 @@ def verdict(comparison: Comparison) -> list[str]:
 
 
 def _equals(p: str | None) -> str:
-    return "unknown" if p is None else p if p.startswith("<") else f"= {p}"
+    return "unknown" if p is None else p if p.startswith(("<", ">")) else f"= {p}"
 
 
 # --- every pair: tables and JSON --------------------------------------------------------------------------------------

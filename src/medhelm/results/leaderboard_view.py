@@ -5,7 +5,9 @@ A new column of the leaderboard is a field here, and a value in `analysis.leader
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import combinations
 from typing import Any, Literal, get_args
 
@@ -56,11 +58,11 @@ from medhelm.results.formats.tables import (
     decimal,
     escape_markdown,
     estimate_text,
+    money,
     number,
     percent,
     render,
     score_decimals,
-    significant,
 )
 from medhelm.results.frontier_view import FRONTIER_FIELDS, frontier_as_json
 
@@ -116,8 +118,8 @@ def _places(board: Leaderboard) -> list[Field[Row]]:
               page=PageColumn(
                   note="95% confidence set", explanation="rank, and the ranks that the model can have at the 95% level",
                   text=lambda row: MISSING if row.rank is None else str(row.rank),
-                  small=lambda row: "" if row.rank_low == row.rank_high else f"{row.rank_low} to {row.rank_high}",
-                  sort=lambda row: row.rank, best_first=False, mark="rank",
+                  small=_rank_set,
+                  sort=lambda row: row.rank, best_first=False,
               )),
         Field("model", lambda row: row.model, kind="text",
               meaning="Name of the model, with the address of its server if it has one.",
@@ -274,16 +276,15 @@ def _use(board: Leaderboard) -> list[Field[Row]]:
         Field("usd_per_1000", lambda row: row.usd_per_1000, unit="US dollars", missing=_NO_PRICE,
               meaning="Cost of 1,000 completions, as `cost_usd`.",
               page=PageColumn(
-                  title="Cost", note="US$ per 1,000", best_first=False,
-                  text=lambda row: at_most(row, significant(row.usd_per_1000)) or MISSING,
-                  small=lambda row: f"{at_most(row, decimal(row.cost_usd, 2))} in total" if row.cost_usd else "",
-                  sort=lambda row: None if row.cost_is_ceiling and has_bills else row.usd_per_1000,
+                  title="Cost", note="per 1,000", text=lambda row: at_most(row, money(row.usd_per_1000)),
+                  small=lambda row: "" if row.cost_usd is None else f"{at_most(row, money(row.cost_usd))} in total",
+                  sort=lambda row: None if row.cost_is_ceiling and has_bills else row.usd_per_1000, best_first=False,
                   explanation=explained,
               )),
         Field("seconds_per_completion", _seconds, unit="seconds", range="0 and above",
               missing="times are unknown", meaning="Median time of a request, without waits, retries and batches.",
               page=PageColumn(
-                  title="Seconds", note="median", text=lambda row: significant(_seconds(row)), sort=_seconds,
+                  title="Seconds", note="median", text=lambda row: decimal(_seconds(row), 2) or MISSING, sort=_seconds,
                   best_first=False, explanation="median time of one completion",
               )),
         Field("mean_seconds_per_completion", lambda row: row.use and row.use.mean_seconds, unit="seconds",
@@ -302,7 +303,7 @@ def _use(board: Leaderboard) -> list[Field[Row]]:
               meaning="Share of the leaderboard's benchmarks with a score.",
               heading="Coverage", text=lambda row: f"{row.coverage:.0%}", is_wide=True, drop=3,
               page=PageColumn(
-                  note="benchmarks", text=lambda row: percent(row.coverage), mark="share",
+                  note="benchmarks", text=lambda row: percent(row.coverage),
                   small=lambda row: f"{row.n_benchmarks} of {len(board.columns)}", sort=lambda row: row.coverage,
                   explanation="share of the benchmarks on which the model has a score",
               )),
@@ -349,6 +350,11 @@ def _means(key: str, get: Callable[[Row], Mapping[str, GroupMean]]) -> Field[Row
 def shown_name(row: Row) -> str:
     """Return the name of a model in tables, with a mark if its scores are published ones."""
     return f"{row.model} {PUBLISHED}" if row.published else row.model
+
+
+def _rank_set(row: Row) -> str:
+    """Return the ranks that a model can have, such as `1–3`; empty if it can have its own only, or without tests."""
+    return "" if row.rank_low is None or row.rank_low == row.rank_high else f"{row.rank_low}–{row.rank_high}"
 
 
 def source_of(row: Row) -> str:
@@ -589,7 +595,24 @@ def head_to_head_fields(found: HeadToHead) -> list[Field[tuple[int, int]]]:
         Field("unit", lambda _: found.unit, kind="text"),
         Field("n_benchmarks", lambda pair: int(found.n_benchmarks[pair]), kind="whole number"),
         Field("separated", lambda pair: bool(found.separated[pair]), kind="true or false"),
-    ]
+        *(
+            Field(name, partial(_outcome, found, place), range=_SHARE, missing="a benchmark whose number is a ratio",
+                  meaning=f"Share on which the first model is {name}; half of the equal ones count in the win share.")
+            for place, name in enumerate(("better", "equal", "worse"))
+        ),
+    ]  # fmt: skip
+
+
+def _outcome(found: HeadToHead, place: int, pair: tuple[int, int]) -> float | None:
+    return None if (shares := outcomes(found, pair)) is None else shares[place]
+
+
+def outcomes(found: HeadToHead, pair: tuple[int, int]) -> tuple[float, float, float] | None:
+    """Return the shares on which the first model is better, equal and worse; None if they are not defined."""
+    share, equal = float(found.win_share[pair]), float(found.equal[pair])
+    if math.isnan(share) or math.isnan(equal):
+        return None
+    return max(share - equal / 2, 0.0), equal, max(1 - share - equal / 2, 0.0)
 
 
 def shared_pairs(found: HeadToHead) -> list[tuple[int, int]]:

@@ -17,6 +17,7 @@ from medhelm.extensions.paper.write import (
     to_html,
     to_markdown,
 )
+from medhelm.results.options import NO_DOCUMENT
 from tests.support.html import HtmlPage
 from tests.support.leaderboards import HOSTILE, published, toy_board, toy_costs
 
@@ -28,7 +29,8 @@ def page_of(board: Leaderboard, **changes: object) -> ReportIndex:
     tables, not_made = compose_tables(found, TABLES)
     figures, not_drawn = compose_figures(found, FIGURES)
     page = ReportIndex(
-        board=board,
+        about=NO_DOCUMENT,
+        inputs=found,
         tables=tables,
         table_formats=["md", "csv", "latex"],
         figures=figures,

@@ -11,7 +11,7 @@ from medhelm.cli.global_options import Shared, shared_options
 from medhelm.cli.options import add_options, listen_options, options_of
 from medhelm.cli.releases import folder_argument, print_result, text_option
 from medhelm.errors import UserError
-from medhelm.results.options import BoardOptions, CalibrationOptions
+from medhelm.results.options import BoardOptions
 
 if TYPE_CHECKING:
     from medhelm.extensions.web.site import Site
@@ -42,7 +42,7 @@ site_options = add_options(
         "--ratings",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="File of clinicians' ratings; the verdict says what they show about the jury.",
+        help="File of clinicians' ratings to compare the judges with; the verdict says what they show.",
     ),
     options_of(BoardOptions, "options", "wanted", "tier", "rule"),
 )
@@ -128,8 +128,8 @@ def serve(
     type=click.IntRange(min=0),
     default=100,
     show_default=True,
-    help="Cases per benchmark to write, with ids, prompts, references, completions and judgments. Nothing of other "
-    "cases is written, not even in lists.",
+    help="Cases per benchmark to write, with ids, prompts, references, completions and judgments: the most "
+    "instructive ones, such as those that all models have wrong. Nothing of other cases is written, not even in lists.",
 )
 @site_options
 @shared_options("store", "data", "benchmarks", "trust", "json")
@@ -163,7 +163,7 @@ def make_site(
     """Return the site of the stores, its files checked.
 
     Raises: UserError for models and benchmarks that no run has; StoreError for a folder that is not a store, and for a
-    damaged release; ConfigError for a suite, a definition or ratings.
+    damaged release; ConfigError for a suite or a definition.
     """
     from medhelm.benchmarks.suites import read_suite
     from medhelm.extensions.web.site import Site
@@ -181,16 +181,12 @@ def make_site(
         wanted=options.wanted,
         benchmark_folders=shared.benchmark_folders,
         data=shared.data,
+        ratings=ratings,
         suites={path.stem: path for path in suites},
         with_published=with_published,
         release_folders=[_release_folder(shared, path) for path in releases],
         with_text=with_text,
     )
-    if ratings and options.rule != "corrected":
-        raise UserError("--ratings are compared with corrected scores. Leave out --scoring published.")
-    if ratings:
-        site.clinicians = CalibrationOptions(ratings=ratings, definitions=tuple(site.definitions.values()))
-        site.inputs()  # to report what is wrong with the file now
     known = {name: name for name in site.definitions} | {
         alias: one.name for one in site.definitions.values() for alias in one.aliases
     }
@@ -198,6 +194,7 @@ def make_site(
         if not path.is_file():
             raise UserError(f"--suite {path}: the file does not exist.")
         read_suite(path, known)
+    site.clinicians()
     return site
 
 
