@@ -151,7 +151,8 @@ class CalibratedPairs:
         turned = [(b, a) for a, b, pair in tested if pair.better == b]
         lost = [(a, b) for a, b, pair in tested if pair.better is None]
         n = len(tested)
-        count = f"{len(held) or 'none'} of the {n} significant differences" if n > 1 else "the significant difference"
+        held_of = "all" if len(held) == n else f"{len(held) or 'none'} of the"
+        count = f"{held_of} {n} significant differences" if n > 1 else "the significant difference"
         sentences = [f"The clinicians' ratings {'confirm' if held or n > 1 else 'do not confirm'} {count}."]
         if lost:
             sentences.append(f"With them, {_pairs_in_words(lost, 'and')} cannot be separated.")
