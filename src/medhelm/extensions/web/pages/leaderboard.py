@@ -95,7 +95,7 @@ class BoardColumn:
     field: Field[Row]
     """The field."""
     page: PageColumn[Row]
-    """How it is shown."""
+    """Its column on the page."""
     heading: Heading[Row]
     """Its heading."""
     category: str = ""
@@ -170,8 +170,8 @@ def page(site: Site, request: PageRequest) -> Page:
         "columns": columns,
         "table": table,
         "rows": table.rows if request.is_static else table.rows[start : start + ROWS_PER_PAGE],
-        "floor": board.baselines,
-        "best_floor": _best_floor(board),
+        "baselines": board.baselines,
+        "best_baseline": _best_baseline(board),
         "marks": lambda row: marks_of(row, () if row.published else site.runs_of(row.model)),
         "page": number,
         "n_pages": n_pages,
@@ -218,7 +218,7 @@ def board_columns(board: Leaderboard) -> list[BoardColumn]:
     return found
 
 
-def _best_floor(board: Leaderboard) -> tuple[str, float] | None:
+def _best_baseline(board: Leaderboard) -> tuple[str, float] | None:
     """Return the best baseline and its number; None if there is none."""
     known = [(row.model, found.value) for row in board.baselines if (found := board.ranking_average(row))]
     return max(known, key=lambda pair: pair[1], default=None)
@@ -467,7 +467,7 @@ def _outcomes(board: Leaderboard, first: str, second: str) -> tuple[float, float
     """Return the shares on which the first model is better, equal and worse, as head to head; None if undefined."""
     rows = {row.model: row for row in board.all_rows if row.model in (first, second)}
     pair = replace(board, rows=(rows[first], rows[second]), baselines=())
-    return report.outcomes(head_to_head(pair), (0, 1))
+    return head_to_head(pair).outcomes(0, 1)
 
 
 def _compared(board: Leaderboard) -> Iterator[tuple[str, str]]:
