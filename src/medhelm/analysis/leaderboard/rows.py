@@ -49,6 +49,7 @@ from medhelm.analysis.leaderboard.cells import (
     guarded_win_shares,
     has_any_value,
     tie_groups,
+    tie_letters,
     weighted_sd,
     win_rate_sd,
     win_shares,
@@ -273,13 +274,17 @@ def add_ranks(rows: Sequence[Row], pairs: AllPairs | None) -> list[Row]:
     n_worse, n_better = is_better.sum(axis=1), is_better.sum(axis=0)
     n_ranked = sum(row.rank is not None for row in rows)
     is_apart |= is_better
-    groups = tie_groups(is_apart | is_apart.T)
+    is_apart |= is_apart.T
+    groups = tie_groups(is_apart)
+    ranked = [i for i, row in enumerate(rows) if row.rank is not None]
+    letters = dict(zip(ranked, tie_letters(is_apart[np.ix_(ranked, ranked)]), strict=True))
     return [
         replace(
             row,
             rank_low=min(int(1 + n_better[i]), row.rank),
             rank_high=max(int(n_ranked - n_worse[i]), row.rank),
             tie_group=groups[i],
+            tie_letters=letters[i],
         )
         if row.rank is not None
         else row

@@ -371,6 +371,12 @@ AROUND = sorted(((i, j) for i in range(-4, 5) for j in range(-4, 5)), key=lambda
 LEAST_APART = 13.0
 """Pixels between the middles of symbols, whose numbers stay readable."""
 
+OTHER = "other benchmarks"
+"""Note of a model that was not run on the benchmarks of the frontier."""
+
+CEILING = "ceiling only"
+"""Note of a model whose published cost is not drawn beside measured ones."""
+
 FULL_WIDTH = 760
 """Pixels of a figure over the whole width of a printed page."""
 
@@ -398,6 +404,8 @@ class PricedPoint:
     """Probability that it is on the frontier; None if unknown."""
     note: str = ""
     """Reason why it is not part of the frontier, such as `other benchmarks`; empty for none."""
+    is_ceiling: bool = False
+    """True if the cost is a published ceiling."""
 
     @property
     def cost(self) -> float | None:
@@ -441,21 +449,27 @@ class _Plot:
 
 
 def cost_points(board: Leaderboard) -> list[PricedPoint]:
-    """Return the models of a leaderboard by cost, cheapest first, then those without a known cost."""
+    """Return the models of a leaderboard by cost, cheapest first, then those without a known cost.
+
+    Published costs are ceilings, which have a place only where all costs are.
+    """
     found = []
+    has_bills = not all(row.published for row in board.rows)
     for row in board.rows:
         average = row.adjusted_average
         if average is None:
             continue
         on_frontier = board.frontier.by_model.get(row.model) if board.frontier else None
-        priced = row.usd_per_1000 is not None
+        is_left_out = row.cost_is_ceiling and has_bills
+        priced = row.usd_per_1000 is not None and not is_left_out
         found.append(
             PricedPoint(
                 model=shown_name(row), value=average.value, low=average.low, high=average.high,
-                usd=row.usd_per_1000,
+                usd=row.usd_per_1000 if priced else None,
+                is_ceiling=row.cost_is_ceiling,
                 is_efficient=on_frontier.is_efficient if on_frontier else False,
                 probability=on_frontier.probability if on_frontier else None,
-                note="other benchmarks" if priced and board.frontier and not on_frontier else "",
+                note=CEILING if is_left_out else OTHER if priced and board.frontier and not on_frontier else "",
             )
         )  # fmt: skip
     return in_order(found)
@@ -480,7 +494,15 @@ def cost_chart(points: Sequence[PricedPoint]) -> Chart:
         ]
         for place, one in enumerate(shown, start=1)
     ]  # fmt: skip
-    notes = [f"Cost of 1,000 completions without judges, on a logarithmic axis; bars are 95% intervals. {ROUND_POINTS}"]
+    drawn = [one for one in shown if one.cost is not None]
+    what = (
+        "Ceiling of the cost, judges included,"
+        if any(one.is_ceiling for one in drawn)
+        else "Cost, judges not included,"
+    )
+    notes = [f"{what} for 1,000 completions, on a logarithmic axis; bars are 95% intervals. {ROUND_POINTS}"]
+    if len(drawn) < len(shown) and any(one.note == CEILING for one in shown):
+        notes.append("Published costs are ceilings that include judges, so they are not drawn beside measured costs.")
     if any(one.probability is not None for one in shown):
         notes.append("The table has the probability of each model to be on the frontier.")
     return Chart(
@@ -492,7 +514,7 @@ def cost_chart(points: Sequence[PricedPoint]) -> Chart:
 
 def _note(one: PricedPoint) -> str:
     """Return why a model is not on the plot or the frontier."""
-    return "cost unknown" if one.cost is None else one.note
+    return one.note or ("cost unknown" if one.cost is None else "")
 
 
 def _description(points: Sequence[PricedPoint]) -> str:
@@ -500,7 +522,7 @@ def _description(points: Sequence[PricedPoint]) -> str:
     if not points:
         return "No model has a macro average."
     priced = [one for one in points if one.cost is not None]
-    unknown = len(points) - len(priced)
+    unknown = len([one for one in points if one.cost is None and one.note != CEILING])
     rest = f" The cost of {plural(unknown, 'model')} is unknown." if unknown else ""
     if not priced:
         return "The cost of every model is unknown."

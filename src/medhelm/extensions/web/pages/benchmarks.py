@@ -10,7 +10,9 @@ from markupsafe import Markup
 
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
+from medhelm.benchmarks.catalog import own_folders
 from medhelm.domain import Access, Benchmark, Run, Taxonomy
+from medhelm.domain.benchmark import Subcategory
 from medhelm.domain.run import no_answer_text
 from medhelm.domain.text import metric_title
 from medhelm.errors import UserError
@@ -19,9 +21,10 @@ from medhelm.extensions.web.board_charts import ShadedTable, chart_file, chart_l
 from medhelm.extensions.web.marks import column_scale, interval_mark
 from medhelm.extensions.web.page import Download, Page, PageNotFound, PageRequest, json_download, missing_page
 from medhelm.extensions.web.pages.leaderboard import Mark, marks_of
-from medhelm.extensions.web.site import BoardSelection, Site, board_of
+from medhelm.extensions.web.site import BoardSelection, Site, board_of, damaged_json
 from medhelm.extensions.web.sorting import Heading, sorted_table
-from medhelm.results.catalog import BenchmarkCoverage, coverage, evaluated, evaluated_in_words
+from medhelm.results.catalog import BenchmarkCoverage, coverage, data_in_words, evaluated, evaluated_in_words
+from medhelm.results.comparable import BASELINE
 from medhelm.results.formats.drawing import Chart, LinearScale
 from medhelm.results.formats.fields import Field, fields_json, schema_of
 from medhelm.results.formats.tables import decimal, score_decimals, with_minus
@@ -31,28 +34,74 @@ from medhelm.results.published.boards import known_error_remarks
 from medhelm.scoring.metrics import METRICS
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkWithRuns:
+    """A benchmark of the list that has runs."""
+
+    column: Column
+    """Its name, title and category."""
+    task: str
+    """The task of the model; empty without a definition."""
+    access: str
+    """Access to its data."""
+    n: int
+    """Cases of its largest run."""
+    n_models: int
+    """Models with a run that counts, without baselines."""
+    is_own: bool
+    """True for a benchmark of the user's own."""
+    has_definition: bool
+    """True if its definition was found."""
+
+
 def page(site: Site, request: PageRequest) -> Page:
-    """Return all benchmarks, those of the store that have no definition included."""
+    """Return all benchmarks: those with runs, the user's own first; then the others by category."""
     del request
     inputs = _inputs(site)
     models = _count_models(inputs)
-    taxonomy = coverage(list(site.definitions.values()), site.data)
+    definitions = list(site.definitions.values())
+    taxonomy = coverage(definitions, site.data)
     places = [benchmarks for _, benchmarks in taxonomy.places]
-    unknown = _undefined(site, inputs)
+    with_runs = [_with_runs(site, inputs, column) for column in inputs.columns] if inputs else []
+    n_run, n_all = _count_run(places, models)
     values = {
+        "with_runs": sorted(with_runs, key=lambda one: not one.is_own),
         "categories": [
-            (category, own, _count_run([benchmarks for _, benchmarks in own], models))
+            (category, rest)
             for category in taxonomy.categories
-            for own in [taxonomy.places_of(category)]
+            if (rest := _not_run(taxonomy.places_of(category), models))
         ],
         "instances": evaluated_in_words,
-        "models": models,
-        "unknown": [(column, models[column.benchmark]) for column in unknown],
+        "n_without": n_all - n_run,
         "n_subcategories": len(places),
         "n_covered": sum(any(models[one.benchmark.name] for one in place) for place in places),
-        "total": _count_run(places, models),
     }
     return Page(template="benchmarks.html", title="Benchmarks", values=values)
+
+
+def _with_runs(site: Site, inputs: LeaderboardInputs, column: Column) -> BenchmarkWithRuns:
+    name = column.benchmark
+    known = site.definitions.get(name)
+    runs = [run for (_, benchmark), run in inputs.runs.items() if benchmark == name]
+    return BenchmarkWithRuns(
+        column=column,
+        task=known.taxonomy.task or known.description if known else "",
+        access=site.access_of(name),
+        n=max((run.n for run in runs), default=0),
+        n_models=sum(not run.model.startswith(BASELINE) for run in runs),
+        is_own=known is None or bool(own_folders([known])),
+        has_definition=known is not None,
+    )
+
+
+Places = Sequence[tuple[Subcategory, Sequence[BenchmarkCoverage]]]
+"""Subcategories with their benchmarks."""
+
+
+def _not_run(places: Places, models: Counter[str]) -> Places:
+    """Return the benchmarks without a run; subcategories whose benchmarks all have runs are left out."""
+    found = [(place, [one for one in own if not models[one.benchmark.name]]) for place, own in places]
+    return [(place, rest) for (place, rest), (_, own) in zip(found, places, strict=True) if rest or not own]
 
 
 def _count_run(places: Sequence[Sequence[BenchmarkCoverage]], models: Counter[str]) -> tuple[int, int]:
@@ -61,13 +110,20 @@ def _count_run(places: Sequence[Sequence[BenchmarkCoverage]], models: Counter[st
     return sum(models[name] > 0 for name in names), len(names)
 
 
+def _whole_size(site: Site, name: str) -> int | None:
+    """Return the number of cases of a run without a limit; None if there is none."""
+    return max((run.n for run in _runs(site, name).values() if not run.settings.get("limit")), default=None)
+
+
 def json_list(site: Site, request: PageRequest) -> Download:
     """Return the same benchmarks as JSON."""
     del request
     inputs = _inputs(site)
     fields = entry_fields(site.access_of, _count_models(inputs))
     known: list[Benchmark | Column] = [*site.definitions.values(), *_undefined(site, inputs)]
-    return json_download({"benchmarks": [fields_json(fields, one) for one in known]}, "benchmarks")
+    return json_download(
+        {"benchmarks": [fields_json(fields, one) for one in known], **damaged_json(site)}, "benchmarks"
+    )
 
 
 def entry_fields(access_of: Callable[[str], str], models: Mapping[str, int]) -> list[Field[Benchmark | Column]]:
@@ -132,7 +188,7 @@ def benchmark_page(site: Site, request: PageRequest) -> Page:
         "column": column,
         "shows_text": shows_text,
         "access": site.access_of(name),
-        "instances": evaluated_in_words(definition) if definition else "",
+        "instances": data_in_words(definition, _whole_size(site, name)) if definition else "",
         "metric": _metric_description(column, definition),
         "problems": _problems(name, definition),
         "table": sorted_table(request, HEADINGS, [one for one in scores if not one.is_baseline], default="rank"),
@@ -168,6 +224,7 @@ def json_(site: Site, request: PageRequest) -> Download:
         "metric": column.metric if column else definition.main_metric if definition else "",
         "problems": _problems(name, definition),
         "leaderboard": as_json(board) if board else None,
+        **damaged_json(site),
     }
     return json_download(content, name)
 

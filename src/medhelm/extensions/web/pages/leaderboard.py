@@ -31,6 +31,7 @@ from medhelm.extensions.web.board_charts import (
 )
 from medhelm.extensions.web.marks import axis_mark, column_scale, interval_mark, outcome_mark, profile_mark
 from medhelm.extensions.web.page import Download, Page, PageNotFound, PageRequest, json_download, text_download
+from medhelm.extensions.web.pages.running import start_page
 from medhelm.extensions.web.site import (
     PARAMETERS,
     BoardSelection,
@@ -38,6 +39,7 @@ from medhelm.extensions.web.site import (
     Site,
     board_of,
     choices_of,
+    damaged_json,
     results_of,
     selected_inputs,
     selection_of,
@@ -131,7 +133,9 @@ class Chip:
 
 
 def page(site: Site, request: PageRequest) -> Page:
-    """Return the leaderboard of the selected benchmarks."""
+    """Return the leaderboard of the selected benchmarks; without a complete run, evaluations in progress."""
+    if not (site.has_results or site.with_published):
+        return start_page(site)
     results, why_not = results_of(site, request)
     selection = selection_of(site, request, results)
     name = request.text("model").strip()
@@ -279,8 +283,8 @@ def csv(site: Site, request: PageRequest) -> Download:
 
 
 def json_(site: Site, request: PageRequest) -> Download:
-    """Return the leaderboard as JSON, with the keys of `medhelm leaderboard --format json`."""
-    content = report.as_json(_shown_board(site, request))
+    """Return the leaderboard as JSON, with the keys of `medhelm leaderboard --format json`, and damaged runs."""
+    content = report.as_json(_shown_board(site, request)) | damaged_json(site)
     return text_download(json.dumps(content, indent=1, ensure_ascii=False), "leaderboard", "json")
 
 
