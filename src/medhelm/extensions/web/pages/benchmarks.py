@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.leaderboard.types import Leaderboard, Row
+from medhelm.analysis.leaderboard.types import Leaderboard, Row, remark_groups
 from medhelm.benchmarks.catalog import own_folders
 from medhelm.domain import Access, Benchmark, Run, Taxonomy
 from medhelm.domain.benchmark import Subcategory
@@ -202,7 +202,7 @@ def benchmark_page(site: Site, request: PageRequest) -> Page:
         "charts": {name: make() for name, make in _charts(site, board).items() if name != "scores"},
         "links": lambda chart: chart_links(request, "benchmark_chart", chart, {"benchmark": name}),
         "left_out": board.left_out if board else (),
-        "remarks": board.remarks if board else (),
+        "remark_groups": remark_groups(board) if board else None,
     }
     title = column.title if column else definition.title if definition else name
     return Page(template="benchmark.html", title=title, values=values)

@@ -16,7 +16,7 @@ from medhelm.analysis.comparison.pairs import ComparedBenchmark, Comparison
 from medhelm.analysis.comparison.significance import LEVEL
 from medhelm.analysis.leaderboard.cells import DECIMALS, Cell, align
 from medhelm.analysis.leaderboard.rows import head_to_head
-from medhelm.analysis.leaderboard.types import Leaderboard, Row
+from medhelm.analysis.leaderboard.types import Leaderboard, Row, remark_groups
 from medhelm.domain import Run
 from medhelm.domain.result import HALF
 from medhelm.domain.text import plural
@@ -175,6 +175,7 @@ def page(site: Site, request: PageRequest) -> Page:
         "table": table,
         "rows": table.rows if request.is_static else table.rows[start : start + ROWS_PER_PAGE],
         "baselines": board.baselines,
+        "remark_groups": remark_groups(board),
         "best_baseline": _best_baseline(board),
         "marks": lambda row: marks_of(row, () if row.published else site.runs_of(row.model)),
         "page": number,
@@ -193,10 +194,10 @@ def page(site: Site, request: PageRequest) -> Page:
 
 
 def board_columns(board: Leaderboard) -> list[BoardColumn]:
-    """Return the columns of the table; coverage only if a model lacks a benchmark."""
+    """Return the columns of the table: one number that ranks, and coverage only if a model lacks a benchmark."""
     found = []
     for field, shown in page_columns(board):
-        if field.key == "coverage" and all(row.coverage == 1 for row in board.rows):
+        if field.key == "win_rate" or (field.key == "coverage" and all(row.coverage == 1 for row in board.rows)):
             continue
         category = field.key.removeprefix(CATEGORY) if field.key.startswith(CATEGORY) else ""
         is_pictured = shown.mark == "interval" and shown.interval is not None
