@@ -322,7 +322,7 @@ def left_out(frontier: CostFrontier | None) -> list[str]:
 
 USE = "use: the model's own completions, without judges. seconds: the median of individual requests."
 EFFICIENT = (
-    "efficient: no other model is at least as good by macro average and cheaper to use, or better and no costlier. "
+    "efficient: no other model is both better by macro average and cheaper to use. "
     "probability: of being efficient, given the scores."
 )
 PER_POINT = "USD per point: for 1,000 completions and one point, if the leaderboard separates the two models."

@@ -186,18 +186,19 @@ def diff_leaderboards(first: Release, second: Release) -> LeaderboardDiff:
 def leaderboard_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[ValueDifference]:
     """Yield every place where two leaderboards differ, models and benchmarks by name.
 
-    Keys that earlier versions did not write are compared where both have them.
+    Keys of `ADDED_KEYS` are compared where both have them: leaderboards of earlier versions do not.
     """
     for one in json_differences(_by_name(before), _by_name(now)):
-        if None not in (one.before, one.now) or one.what.rpartition(".")[2] not in ADDED_KEYS:
+        if None not in (one.before, one.now) or not one.what.endswith(ADDED_KEYS):
             yield one
 
 
-ADDED_KEYS = {"completion_counts", "tie_letters", "cost_is_ceiling", "better", "equal", "worse"}
-"""Keys of entries that earlier versions did not write."""
+ADDED_KEYS = (".completion_counts", ".tie_letters", ".cost_is_ceiling", ".better", ".equal", ".worse")
+"""Keys of a leaderboard's JSON that earlier versions did not write."""
 
-WORDS = {"warnings", "remark_groups", "verdict"}
-"""Keys of sentences: they follow from the numbers, in the words of the version that wrote them."""
+SENTENCES = {"verdict", "warnings", "remark_groups"}
+"""Keys whose texts follow from the numbers, in the words of the version that wrote them."""
+
 
 RANKING_KEYS = {"rank", "rank_low", "rank_high", "tie_group", "told_apart", "told_apart_adjusted"}
 """Keys of a leaderboard's JSON that follow from the way models are ranked and tested."""
@@ -255,10 +256,13 @@ def json_differences(before: Any, now: Any, path: str = "") -> Iterator[ValueDif
 
 
 def _by_name(board: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a leaderboard with models and benchmarks by name: their order makes no difference; without sentences."""
+    """Return a leaderboard with models and benchmarks by name, so that their order makes no difference.
+
+    The keys of `SENTENCES` are left out.
+    """
     models = {row["model"]: row for row in board["models"]}
     benchmarks = {entry["id"]: entry for entry in board["benchmarks"]}
-    return {key: value for key, value in board.items() if key not in WORDS} | {
+    return {key: value for key, value in board.items() if key not in SENTENCES} | {
         "models": models,
         "benchmarks": benchmarks,
     }
