@@ -256,6 +256,8 @@ ROUTES: tuple[Route, ...] = (
     Route(name="benchmarks", path="/benchmarks", handler="pages.benchmarks:page", menu="Benchmarks"),
     Route(name="benchmark", path=BENCHMARK, handler="pages.benchmarks:benchmark_page"),
     Route(name="benchmark_chart", path=f"{BENCHMARK}/charts/{{chart}}", handler="pages.benchmarks:chart"),
+    Route(name="benchmark_card", path=f"{BENCHMARK}/card", handler="pages.cards:page"),
+    Route(name="benchmark_card_json", path=f"{BENCHMARK}/card.json", handler="pages.cards:json_"),
     Route(name="cases", path=CASES, handler="pages.cases:page", exported_with=("page",)),
     Route(name="case", path=f"{CASES}/{{case}}", handler="pages.cases:case_page"),
     Route(name="prompt_text", path=f"{CASES}/{{case}}/prompt", handler="pages.cases:prompt_text"),
