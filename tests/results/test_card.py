@@ -77,7 +77,7 @@ def test_the_source_of_known_data_is_named_with_its_revision(medhelm: Medhelm, d
     assert benchmark["source"] == "public, raw.githubusercontent.com"
     assert re.fullmatch("[0-9a-f]{40}", benchmark["revision"])
     assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in benchmark["files"].values())
-    assert benchmark["selection"] == "the first 20 of the usual selection"
+    assert benchmark["selection"] == "the first 20 of the default selection"
     assert "--limit 20" in found["command"]
     assert any("Only the first questions" in text for text in found["limits"])
 
@@ -164,7 +164,7 @@ def test_many_models_have_several_tables_and_baselines_follow_without_a_rank(tmp
     one = BoardOptions(wanted=RunFilter(benchmarks=["notes"]))
     export_card(tmp_path / "store", tmp_path / "card.md", one, today=TODAY)
     assert "| Model | Notes, Jury (1 to 5) |" in (tmp_path / "card.md").read_text(encoding="utf-8")
-    assert re.search(r"\d+ of 21 differences between models are larger than chance explains", text)
+    assert re.search(r"\d+ of 21 pairs of models differ significantly", text)
 
 
 def test_the_card_begins_with_title_people_release_and_signature(medhelm: Medhelm, store: Path) -> None:

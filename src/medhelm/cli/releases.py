@@ -73,7 +73,7 @@ def release(
             freeze(
                 shared.store,
                 name,
-                replace(options, benchmark_folders=tuple(shared.benchmark_folders)),
+                replace(options, benchmark_folders=tuple(shared.folders_of_stores)),
                 note=note,
                 key=key,
             )
@@ -165,7 +165,7 @@ def verify(shared: Shared, /, name: str | None, signers: Path | None, format_: s
     with _signals_as_ctrl_c(), progress_listener(shared) as listener:
         found = recompute(
             shared.store_to_read,
-            replace(options, benchmark_folders=tuple(shared.benchmark_folders)),
+            replace(options, benchmark_folders=tuple(shared.folders_of_stores)),
             data=shared.data,
             release=find_release(shared.store_to_read, name) if name else None,
             listener=listener,
@@ -426,8 +426,8 @@ def definitions_of(shared: Shared) -> dict[str, Benchmark]:
     from medhelm.benchmarks.catalog import all_names
 
     stored = {path.name for path in shared.store_to_read.glob("runs/*")}
-    known = [name for name in all_names(shared.benchmark_folders) if name in stored]
-    return {benchmark.name: benchmark for benchmark in load(shared, known)}
+    known = [name for name in all_names(shared.folders_of_stores) if name in stored]
+    return {benchmark.name: benchmark for benchmark in load(shared, known, of_stores=True)}
 
 
 def print_result(done: ExportResult, shared: Shared) -> int:

@@ -329,8 +329,8 @@ def cost(
 ) -> int:
     """Show what was spent, by model or benchmark.
 
-    The bill is the cost of repeating the stored runs. Spent is the amount that was paid, with each request counted
-    once. If --store is repeated, the costs of all stores are added up. Runs on sample rows are included.
+    The bill is what the stored runs would cost today without stored completions. Spent is what you paid. If --store is
+    repeated, the costs of all stores are added up. Runs on sample rows are included.
 
     \b
     Examples:
@@ -522,7 +522,7 @@ def _benchmark_ids(shared: Shared, names: Sequence[str]) -> list[str]:
     known = judged_benchmarks(shared.all_stores)
     found = []
     for name in names:
-        meant = [name] if name in known else [benchmark.name for benchmark in load(shared, [name])]
+        meant = [name] if name in known else [benchmark.name for benchmark in load(shared, [name], of_stores=True)]
         found += [benchmark for benchmark in meant if benchmark in known] or meant
     return list(dict.fromkeys(found))
 
@@ -706,10 +706,10 @@ def _sample_file(shared: Shared, found: RatingSample, raters: Sequence[str], suf
     from medhelm.results.ratings import rating_workbook
 
     drawn = {one.benchmark for one in found.completions}
-    known = [name for name in all_names(shared.benchmark_folders) if name in drawn]
+    known = [name for name in all_names(shared.folders_of_stores) if name in drawn]
     descriptions = {
         (one.name, criterion.name): criterion.description
-        for one in load(shared, known)
+        for one in load(shared, known, of_stores=True)
         if one.rubric
         for criterion in one.rubric.criteria
     }
@@ -729,7 +729,7 @@ def _print_agreement(
     from medhelm.results import agreement as agreement_report
     from medhelm.results.agreement import agreement as compute
 
-    found = compute(ratings, shared.store_to_read, load(shared, ["open"]), scale=scale, wanted=wanted)
+    found = compute(ratings, shared.store_to_read, load(shared, ["open"], of_stores=True), scale=scale, wanted=wanted)
     if format_ == "json":
         print_json(agreement_report.as_json(found))
     else:

@@ -302,7 +302,7 @@ def _data_source(run: Run, known: Benchmark | None) -> tuple[str, str, dict[str,
     if has_own_data(run):
         return "own data in the format of the benchmark", "", {}
     if known is None:
-        return "a definition that is not available", "", {}
+        return "benchmark folder not found: add `--benchmarks DIR`", "", {}
     if known.as_used(run.rubric, run.benchmark_digest).digest != run.benchmark_digest:
         return "a definition that has changed since", "", {}
     source = known.source
@@ -318,10 +318,10 @@ def _selection_in_words(run: Run) -> str:
     if run.tier == "sample":
         return "all invented rows"
     limit, sample = run.settings.get("limit"), run.settings.get("sample", "default")
-    drawn = "the usual selection" if sample == "default" else f"the selection `{sample}`"
+    drawn = "the default selection" if sample == "default" else f"the selection `{sample}`"
     if subset := run.settings.get("subset"):
         return f"{subset:,} of {drawn}, drawn at random"
-    return f"the first {limit:,} of {drawn}" if limit else drawn
+    return f"the first {limit:,} of {drawn}" if limit else f"all {run.n:,} cases of {drawn}"
 
 
 def _metric_in_words(metric: str) -> str:

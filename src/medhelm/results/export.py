@@ -32,6 +32,7 @@ from medhelm.results.runs.selection import filter_runs
 from medhelm.results.spending import repriced
 from medhelm.results.suites import suite_sort_key
 from medhelm.scoring.metrics import METRICS
+from medhelm.storage.annotations import read_annotations
 from medhelm.storage.damage import damaged, intact_runs, run_tables
 from medhelm.storage.export_tables import (
     PROMPTS,
@@ -141,10 +142,11 @@ TABLES: Mapping[str, str] = {
     "judgments": "One row per run, instance, judge and criterion: one grade.",
     "leaderboard": "One row per rule and model: the models in order of rank.",
     "prompts": "One row per benchmark and instance: the prompt, options and references.",
+    "annotations": "One row per annotation: a note, tags or a star that someone gave to an instance or a completion.",
 }
 """Table -> meaning of a row."""
 
-TEXT_TABLES = {"prompts"}
+TEXT_TABLES = {"prompts", "annotations"}
 """Tables that are exported only with texts."""
 
 
@@ -304,6 +306,8 @@ def export_tables(
         )
         if texts:
             counts["prompts"] = write_joined(place("prompts"), PROMPTS, _prompts(selection))
+            columns = _columns(described["annotations"])
+            counts["annotations"] = write_rows(place("annotations"), columns, _annotations(selection))
         names = dict.fromkeys(("table", "column", "type", "unit", "range", "meaning", "missing"), "VARCHAR")
         write_rows(new / "dictionary.csv", names, to_rows(described))
         words = to_markdown(described, format=format, texts=texts)
@@ -371,6 +375,19 @@ def _prompts(selection: ExportSelection) -> list[RecordSource]:
             digests = {"benchmark_digest": run.benchmark_digest, "data_digest": run.data_digest}
             found.setdefault(path, RecordSource(path=path, front={"benchmark": run.benchmark, **digests}))
     return list(found.values())
+
+
+def _annotations(selection: ExportSelection) -> Iterator[dict[str, Any]]:
+    """Yield the annotations of the benchmarks of the runs."""
+    benchmarks = {run.benchmark for run in selection.runs}
+    for one in read_annotations(selection.store):
+        if one.benchmark in benchmarks:
+            yield {
+                **select(one, "benchmark instance_id annotation=id time"),
+                **{name: getattr(one, name) or None for name in ("model", "author", "note")},
+                "tags": json.dumps(list(one.tags), ensure_ascii=False),
+                "starred": one.is_starred,
+            }
 
 
 # --- rows of the small tables -----------------------------------------------------------------------------------------

@@ -34,14 +34,14 @@ from medhelm.errors import StoreError, UserError
 from medhelm.results.comparable import store_label
 from medhelm.results.formats.fields import Field, fields_json, fields_table, flat_interval, plain_json, select_fields
 from medhelm.results.formats.tables import Value, printable, render
-from medhelm.results.leaderboard import leaderboard_from_inputs, leaderboard_of, read_inputs
+from medhelm.results.leaderboard import leaderboard_of, read_inputs
 from medhelm.results.leaderboard_view import as_json
 from medhelm.results.options import USUAL, BoardOptions
 from medhelm.results.runs.cells import cell_of, column_of
 from medhelm.storage.damage import no_damaged_runs
 from medhelm.storage.json_form import JsonForm, Nested, key_map
 from medhelm.storage.releases import (
-    basis_of,
+    bases_of,
     board_bytes,
     file_digest,
     is_signed,
@@ -86,13 +86,13 @@ def freeze(store: Path, name: str, options: BoardOptions, *, note: str = "", key
 def current_release(store: Path, options: BoardOptions = USUAL, *, name: str = CURRENT, note: str = "") -> Release:
     """Build a release from the current leaderboard of a store, without writing it."""
     place = open_store(store)
-    check_options(options)
-    finished = read_inputs([store], options, single_scores=options.resample != "none")
-    board = as_json(leaderboard_from_inputs(finished, options))
+    finished = read_inputs([store], options)
+    # The means alone come from other runs, if the records of some are damaged.
+    board = as_json(leaderboard_of([store], options, finished=None if options.resample == "none" else finished))
     file = Path(options.suite)
     asked = OPTIONS.write(options)
     shown = {entry["id"] for entry in board["benchmarks"]}
-    bases = [basis_of(model, run, place) for (model, benchmark), run in finished.runs.items() if benchmark in shown]
+    bases = bases_of(((model, run) for (model, name), run in finished.runs.items() if name in shown), place)
     return Release(
         name=name,
         created=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, cast
@@ -56,8 +56,16 @@ RELEASE = JsonForm(
 """The JSON form of the manifest; the leaderboard has its own file."""
 
 
-def basis_of(model: str, run: Run, store: Store) -> CellProvenance:
-    """Return the provenance of a stored run. `model`: its name on the leaderboard."""
+def bases_of(runs: Iterable[tuple[str, Run]], store: Store) -> list[CellProvenance]:
+    """Return the provenance of stored runs, each with the name of its model on the leaderboard."""
+    digest = cache(lambda path: prompts_digest(read_messages(path)))  # most runs of a benchmark have the same prompts
+    return [
+        _basis_of(model, run, digest(store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)))
+        for model, run in runs
+    ]
+
+
+def _basis_of(model: str, run: Run, prompts: str) -> CellProvenance:
     folder, judged = stored_folder(run), run.jury_result
     judges = judged.jury.judges if judged else ()
     said = reported_models(folder / "replies.parquet", "judge") if judged else {}
@@ -71,7 +79,7 @@ def basis_of(model: str, run: Run, store: Store) -> CellProvenance:
         metric=run.main_metric,
         definition=run.benchmark_digest,
         data=run.data_digest,
-        prompts=_stored_prompts(store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)),
+        prompts=prompts,
         settings=dict(run.settings),
         records=file_digest(folder / "records.parquet"),
         judgments=file_digest(folder / "judgments.parquet"),
@@ -82,16 +90,6 @@ def basis_of(model: str, run: Run, store: Store) -> CellProvenance:
         versions=dict(run.versions),
         origin=ORIGIN.write(run.origin) if run.origin else {},
     )
-
-
-def _stored_prompts(file: Path) -> str:
-    """Return the digest of the prompts in a file, which many runs share; "" without it."""
-    return _prompts_of(file, file.stat().st_mtime_ns) if file.is_file() else ""
-
-
-@lru_cache(maxsize=256)
-def _prompts_of(file: Path, _changed: int) -> str:
-    return prompts_digest(read_messages(file))
 
 
 def prompts_digest(messages: Mapping[str, Sequence[Mapping[str, str]]]) -> str:

@@ -36,9 +36,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_link_leads_to_a_file_and_nothing_is_loaded_from_elsewhere_or_inline(folder: Path) -> None:
     for page in folder.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
+        text = re.sub(r'<a href="https://[^"]+" rel="noreferrer">', "", text)  # papers and data, for people to follow
         for link in re.findall(r'(?:href|src)="([^"#]+)', text):
             here = page.relative_to(folder).as_posix()
-            assert (folder / normpath(join(dirname(here), unescape(link)))).is_file(), f"{here}: {link}"
+            file, _, query = unescape(link).partition("?")
+            assert (folder / normpath(join(dirname(here), file))).is_file(), f"{here}: {link}"
+            assert not query or file.endswith("cases.html"), "only lists of cases read a query"
         assert not re.search(r'(?:src|href|action)="(?:https?:)?//', text), page
         assert not re.search(r"<script(?![^>]* src=)| style=|<form", text), page
     assert "medhelm serve" in (folder / NOT_EXPORTED).read_text(encoding="utf-8")
@@ -86,9 +89,9 @@ def test_nothing_is_written_of_cases_beyond_the_limit(tmp_path: Path, most: int)
         f"{path} {unescape(path.read_text(encoding='utf-8'))}" for path in (tmp_path / "site").rglob("*.*")
     )
     written = [n for n in range(len(HOSTILE_IDS)) if f"Question {n}: which" in content]
-    assert written == list(range(most))
+    assert written == [0, 2, 4][:most], "those on which models differ"
     assert ("Aspirin" in content) == bool(most)
     assert "Ünïcödé" not in content
     assert "' OR 1=1" not in content
     if most:
-        assert "These files contain the first" in content
+        assert "These files hold 3 cases of 10" in content

@@ -95,7 +95,7 @@ def report(
         options=board_options(shared, options),
         rule=rule,
         about=about,
-        definitions=load(shared, ["open", "additional"]) if about.ratings else (),
+        definitions=load(shared, ["open", "additional"], of_stores=True) if about.ratings else (),
     )
     contents = ReportContents(
         only=_split_at_commas(content.only),
@@ -159,7 +159,7 @@ def _print_report(made: WrittenReport, *, as_json: bool) -> None:
 def filter_references(
     shared: Shared, /, names: tuple[str, ...], judges: tuple[str, ...], rule: Rule, settings: Settings
 ) -> int:
-    """Mark references the prompt cannot support.
+    """Mark references that contain facts missing from the prompt.
 
     Judges mark references with information that cannot be inferred from the prompt, which no model can reproduce, and
     references that do not make sense with it, as in the paper's appendix D. The output shows

@@ -18,10 +18,11 @@ from medhelm.extensions.web.case_search import CaseFilter, CaseOrder, SearchedTe
 from medhelm.extensions.web.cases import Case
 from medhelm.extensions.web.live_status import EvaluationPhase
 from medhelm.extensions.web.page import BY_NAME, MOST_CHARACTERS, MOST_PAGES, BadParameter, Download, PageRequest
+from medhelm.extensions.web.pages import errors, search
 from medhelm.extensions.web.pages.benchmarks import entry_fields
-from medhelm.extensions.web.pages.cases import CONDITIONS, ITEM
-from medhelm.extensions.web.site import Site
-from medhelm.results import comparison
+from medhelm.extensions.web.pages.case_list import CONDITIONS, ITEM
+from medhelm.extensions.web.site import DAMAGED_FIELDS, Site
+from medhelm.results import comparison, jury
 from medhelm.results.formats.fields import (
     BOOLEAN,
     INTEGER,
@@ -39,6 +40,7 @@ from medhelm.results.formats.fields import (
 )
 from medhelm.results.leaderboard_view import EMPTY, board_fields
 from medhelm.results.releases import CASE_FIELDS, RELEASE_FIELDS
+from medhelm.results.runs import data_use
 from medhelm.storage.live_status import EvaluationStatus
 
 # --- OpenAPI document -------------------------------------------------------------------------------------------------
@@ -203,6 +205,10 @@ SEARCH = (
     Parameter(name="high", description="Highest score of a completion.", schema=SCORE),
     Parameter(name="got", description="Model that is right."),
     Parameter(name="missed", description="Model that is wrong."),
+    Parameter(name="criterion", description="Criterion that a judge graded low, or did not find met."),
+    Parameter(name="answer", description="Label of the option that a completion names."),
+    Parameter(name="key", description="Label of the correct option."),
+    Parameter(name="with_baselines", description="1: baselines count as models.", schema=_choice(["1"])),
     Parameter(name="sort", description="Order of the instances.", schema=_choice(get_args(CaseOrder))),
     Parameter(name="page", description="Page of the list; a page beyond the last one is the last one.",
               schema={"type": "integer", "minimum": 1, "maximum": MOST_PAGES}),
@@ -243,6 +249,15 @@ OPERATIONS: Mapping[str, Operation] = {
     "case_json": Operation(
         summary="One case: prompt, references and every model's completion, scores and judgments.", returns="Case"
     ),
+    "errors_json": Operation(
+        summary="What went wrong on a benchmark: confusion, letters, failures, suspect keys, low criteria.",
+        returns="Errors",
+    ),
+    "search_json": Operation(
+        summary="The cases of all benchmarks that hold a text, the first five of each.",
+        returns="Search",
+        parameters=SEARCH[:2],
+    ),
     "api_compare": Operation(
         summary="Two models compared, as `medhelm compare A B --json` prints it.",
         returns="Comparison",
@@ -256,6 +271,15 @@ OPERATIONS: Mapping[str, Operation] = {
     ),
     "running_json": Operation(
         summary="Evaluations that are running, or that ended early, with their progress.", returns="Evaluations"
+    ),
+    "api_judges": Operation(
+        summary="The judges, as `medhelm jury --json` prints them; without a benchmark that was judged, an error.",
+        returns="Judges",
+        parameters=(Parameter(name="benchmark", description="Only this benchmark.", schema=NAME),),
+    ),
+    "api_data": Operation(
+        summary="Where the data of the stores was sent, by host and benchmark, from their audit logs.",
+        returns="DataUse",
     ),
     "api_openapi": Operation(summary="This document.", returns="Document"),
 }
@@ -310,6 +334,9 @@ def error_response(status: int, message: str, **headers: str) -> Response:
 # --- results ----------------------------------------------------------------------------------------------------------
 # JSON Schemas of everything that the JSON interface returns.
 
+DAMAGED = list_of(fields_schema(DAMAGED_FIELDS))
+"""Runs that cannot be read and are left out."""
+
 BENCHMARK_ENTRY = fields_schema(entry_fields(str, {}))
 
 BENCHMARK = record(
@@ -317,8 +344,13 @@ BENCHMARK = record(
     **keys("description license metric", STRING),
     problems=list_of(STRING),
     leaderboard={**nullable(ref("Leaderboard")), "description": "the models on it; null if none was run"},
+    damaged=DAMAGED,
 )
 
+
+BOARD = fields_schema(board_fields(EMPTY, head_to_head(EMPTY)))
+
+JUDGES = fields_schema(jury.FIELDS)
 
 MEASURED = fields_schema(CONDITIONS)["properties"]
 
@@ -364,15 +396,19 @@ EVALUATION = record(
 ERROR = record(error=record(status=INTEGER, code=STRING, message=STRING))
 
 SCHEMAS: Mapping[str, JsonSchema] = {
-    "Leaderboard": fields_schema(board_fields(EMPTY, head_to_head(EMPTY))),
-    "Benchmarks": record(benchmarks=list_of(BENCHMARK_ENTRY)),
+    "Leaderboard": {**BOARD, "properties": {**BOARD["properties"], "damaged": DAMAGED}},
+    "Benchmarks": record(benchmarks=list_of(BENCHMARK_ENTRY), damaged=DAMAGED),
     "Benchmark": BENCHMARK,
     "Cases": CASES,
     "Case": _case(),
+    "Errors": record(**{**MEASURED, **fields_schema(errors.FIELDS)["properties"]}),
+    "Search": fields_schema(search.FIELDS),
     "Comparison": fields_schema(comparison.FIELDS),
     "Releases": record(releases=list_of(fields_schema(RELEASE_FIELDS))),
     "ReleaseComparison": _release_comparison(),
     "Evaluations": record(evaluations=list_of(EVALUATION)),
+    "Judges": {**JUDGES, "properties": {**JUDGES["properties"], "clinicians": {"type": "object"}}},
+    "DataUse": fields_schema(data_use.FIELDS),
     "Document": {"type": "object", "required": ["openapi", "paths"]},
     "Error": ERROR,
 }

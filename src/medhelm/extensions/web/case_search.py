@@ -10,32 +10,62 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from medhelm.domain import Run
+from medhelm.domain import Benchmark, Run
+from medhelm.domain.completion import strip_reasoning
 from medhelm.domain.result import HALF
 from medhelm.errors import StoreError
+from medhelm.extensions.web.case_answers import Options, read_answers, read_options
+from medhelm.extensions.web.case_texts import ids_with_prompt_text
 from medhelm.io.files import address, reason
 from medhelm.io.parquet import connect, sql_name, sql_path, sql_text
+from medhelm.results.comparable import BASELINE
 from medhelm.storage.damage import damaged
 from medhelm.storage.store import stored_folder
 
 if TYPE_CHECKING:
-    import duckdb
+    pass
 
-CaseFilter = Literal["all", "wrong", "right", "different", "judges", "failed", "unscored", "truncated", "injection"]
+CaseFilter = Literal[
+    "all",
+    "wrong",
+    "right",
+    "different",
+    "all_wrong",
+    "only_wrong",
+    "split",
+    "changed",
+    "blank",
+    "unreadable",
+    "refused",
+    "cut",
+    "criterion",
+    "judges",
+    "failed",
+    "unscored",
+    "injection",
+    "truncated",
+]
 """Filter by what happened to an instance.
 
-`different`: one model is right and another wrong; `judges`: judges of one completion differ by half of the scale or
-more; `failed`: a completion is missing; `unscored`: a score is missing; `injection`: signs of a prompt injection.
+`different`: one model is right and another wrong; `all_wrong`: no strong model is right; `only_wrong`: one model is
+wrong and all others are right; `split`: at least a third is right and a third wrong; `changed`: two models differ in
+being right, or in the option that they name; `blank`: a completion without text; `unreadable`: one without a readable
+answer; `cut`: a prompt or a completion that ends at a limit; `criterion`: a judge gave a criterion a low grade, or did
+not find it met; `judges`: judges of one completion differ by half of the scale or more, which is 2 of the grades 1 to
+5; `failed`: a completion is missing; `unscored`: a score is missing; `injection`: signs of a prompt injection;
+`truncated`: the same as `cut`.
 """
 
 CaseOrder = Literal["position", "id", "worst", "best", "spread", "judges"]
-"""Order of instances: as in the data; by id; by mean score; by the difference between models, or between judges."""
+"""Order of instances: as in the data; by id; by score, of the model searched for or the mean of all; by the difference
+between models, or between judges."""
 
 SearchedText = Literal["all", "prompt", "completion"]
 """Texts that are searched; `all` also searches ids."""
@@ -81,6 +111,29 @@ class SearchedRuns:
     """Codes of failures that count as the worst score."""
     prompts: Sequence[Path] = ()
     """Files of prompts; some may be missing."""
+    definition: Benchmark | None = None
+    """Definition of the benchmark; None if it is not installed here."""
+
+    @property
+    def options(self) -> Mapping[str, Options]:
+        """Instance -> its options, of those that have any."""
+        return read_options(self.prompts, self.definition, next(iter(self.runs.values())).main_metric)
+
+    @property
+    def contestants(self) -> list[str]:
+        """Models without the baselines; the baselines if there is nothing else."""
+        return [name for name, run in self.runs.items() if not run.model.startswith(BASELINE)] or list(self.runs)
+
+    @property
+    def strong(self) -> list[str]:
+        """The better half of the models where there are many, else all. `runs` must be in the order of rank."""
+        models = self.contestants
+        return models[: (len(models) + 1) // 2] if len(models) >= MANY else models
+
+    @property
+    def counts_points(self) -> bool:
+        """True if judges decide whether a criterion is met; False for grades, and without judges."""
+        return any(run.jury_result and run.jury_result.form == "points" for run in self.runs.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +160,14 @@ class CaseSearch:
     """Model that is right; empty for any."""
     missed: str = ""
     """Model that is wrong; empty for any."""
+    criterion: str = ""
+    """Criterion that a judge graded low, or did not find met; empty for any."""
+    answer: str = ""
+    """Label of the option that a completion names; empty for any."""
+    key: str = ""
+    """Label of the correct option; empty for any."""
+    with_baselines: bool = False
+    """True to search the completions of baselines too."""
     sort: CaseOrder = "position"
     """Order of the result."""
 
@@ -125,6 +186,8 @@ class CaseRow:
     """Model -> the same on a scale from 0 (worst) to 1 (best); a failure that the model caused is 0."""
     failures: Mapping[str, str]
     """Model -> failure code of its completion."""
+    flags: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """Model -> filters that its completion meets by itself, of `FLAGS`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,35 +200,80 @@ class StoredCase:
     """Model -> all columns of its record; a column that only other files have is None."""
 
 
-_RECORD = {
-    "wrong": f"share < {HALF}",
-    "right": f"share >= {HALF}",
+FLAGS = {
+    "blank": "row(model, instance_id) IN (SELECT row(model, instance_id) FROM blanks)",
+    "unreadable": "coalesce(unreadable, false)",
+    "refused": "failure_code = 'refusal'",
+    "cut": "(truncated_characters > 0 OR finish_reason = 'length' OR failure_code = 'length')",
     "failed": "failure_code IS NOT NULL",
     "unscored": "score IS NULL",
-    "truncated": "(truncated_characters > 0 OR finish_reason = 'length' OR failure_code = 'length')",
     "injection": "injection_signs <> ''",
 }
+"""Filter by a property of one completion -> SQL condition."""
+
+_RECORD = {"wrong": f"share < {HALF}", "right": f"share >= {HALF}", **FLAGS, "truncated": FLAGS["cut"]}
 """Filter -> SQL condition on one record."""
+
+_INSTANCE = {
+    "different": "n_right > 0 AND n_wrong > 0",
+    "all_wrong": "n_strong > 0 AND NOT strong_right",
+    "only_wrong": "n_wrong = 1 AND n_right > 0",
+    "split": "3 * n_right >= n_right + n_wrong AND 3 * n_wrong >= n_right + n_wrong AND n_right > 0 AND n_wrong > 0",
+    "judges": f"judge_spread >= {HALF}",
+}
+"""Filter -> SQL condition on an instance with its counts."""
 
 _ORDER = {
     "position": "position",
     "id": "instance_id",
-    "worst": "mean_share NULLS LAST",
-    "best": "mean_share DESC NULLS LAST",
+    "worst": "ranked_share NULLS LAST",
+    "best": "ranked_share DESC NULLS LAST",
     "spread": "spread DESC NULLS LAST",
     "judges": "judge_spread DESC NULLS LAST",
 }
 """Order -> SQL. Equal instances follow in the order of the data."""
 
+_MAY_BE_BLANK = r"[<\[◁#|]|^\P{L}*$|analysis|assistantfinal|thought process"
+"""Pattern of completions that may be without text, or have reasoning only."""
+
 _COLUMNS = {
     "group": ("group", "VARCHAR"),
     "completion": ("completion", "VARCHAR"),
+    "unreadable": ("unreadable", "BOOLEAN"),
     "finish_reason": ("finish_reason", "VARCHAR"),
     "failure_code": ("failure_code", "VARCHAR"),
     "truncated_characters": ("left_out", "BIGINT"),
     "injection_signs": ("suspicions", "VARCHAR"),
 }
 """Column of the view -> column on disk and its type; files of older versions lack some."""
+
+
+LOW = 0.25
+"""Share of the scale up to which a grade is low: 2 of the grades 1 to 5."""
+
+MANY = 6
+"""Models from which only the better half counts as strong."""
+
+
+def rank_models(searched: SearchedRuns) -> list[str]:
+    """Return the models by their mean score, the best first, and then the baselines."""
+    with _Records(searched) as records:
+        shares = dict(records.rows("SELECT model, avg(share) FROM records GROUP BY model", []))
+    contestants = set(searched.contestants)
+
+    def place(model: str) -> tuple[bool, float, str]:
+        share = shares.get(model)
+        return model not in contestants, math.inf if share is None else -share, model
+
+    return sorted(searched.runs, key=place)
+
+
+def counted_models(searched: SearchedRuns, search: CaseSearch) -> list[str]:
+    """Return the models whose records a search looks at: baselines only if they are asked for."""
+    if search.with_baselines:
+        return list(searched.runs)
+    named = [name for name in (search.model, search.got, search.missed) if name]
+    return list(dict.fromkeys([*searched.contestants, *named]))
 
 
 def search_cases(searched: SearchedRuns, search: CaseSearch) -> list[str]:
@@ -178,9 +286,46 @@ def search_cases(searched: SearchedRuns, search: CaseSearch) -> list[str]:
 
 
 def read_case_rows(searched: SearchedRuns, instance_ids: Sequence[str]) -> list[CaseRow]:
-    """Read the scores of these instances by all models, in the order of the ids."""
+    """Read scores and flags of these instances by all models, in the order of the ids."""
     with _Records(searched) as records:
-        return records.case_rows(instance_ids)
+        records.find_blanks(instance_ids)
+        return records.case_rows(instance_ids, with_flags=True)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeFinding:
+    """What the judges of one completion show."""
+
+    spread: float
+    """Largest difference between them on a criterion, as a share of the scale."""
+    low: Sequence[str]
+    """Criteria that one of them graded low, sorted."""
+
+
+def read_judge_findings(searched: SearchedRuns, instance_ids: Sequence[str]) -> dict[tuple[str, str], JudgeFinding]:
+    """Return model and instance -> what the judges of the completion show."""
+    with _Records(searched) as records:
+        rows = records.judge_findings(instance_ids)
+    return {(model, name): JudgeFinding(spread or 0.0, sorted(low)) for model, name, spread, low in rows}
+
+
+Texts: TypeAlias = Mapping[str, Sequence[tuple[str, str]]]
+"""Instance -> pairs of a source and a text. The source is "" for the prompt, `option` or `reference` for its other
+parts, and the model for a completion."""
+
+
+def read_texts(searched: SearchedRuns, instance_ids: Sequence[str], models: Sequence[str]) -> Texts:
+    """Read all texts of these instances."""
+    with _Records(searched) as records:
+        return records.texts(instance_ids, models)
+
+
+def search_texts(searched: SearchedRuns, search: CaseSearch, most: int) -> tuple[int, Texts]:
+    """Return the number of instances that meet the conditions, and all texts of the first of them."""
+    with _Records(searched) as records:
+        found = records.search(search)
+        texts = records.texts(found[:most], counted_models(searched, search)) if found else {}
+        return len(found), texts
 
 
 def read_case(searched: SearchedRuns, key: str, models: Sequence[str]) -> StoredCase | None:
@@ -205,12 +350,70 @@ def count_outcomes(searched: SearchedRuns, got: str, missed: str) -> tuple[int, 
     return both, first, second, none
 
 
-def read_choices(searched: SearchedRuns) -> tuple[list[str], list[str]]:
-    """Return the groups of instances and the failure codes that occur, sorted."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchChoices:
+    """Values that occur in the records, for the fields of a form."""
+
+    groups: Sequence[str]
+    """Groups of instances."""
+    failures: Sequence[str]
+    """Failure codes of completions."""
+    criteria: Sequence[str]
+    """Criteria that all instances share."""
+    labels: Sequence[str]
+    """Labels of the options; empty for open questions."""
+
+
+def read_choices(searched: SearchedRuns) -> SearchChoices:
+    """Return the values that occur in the records, sorted."""
     with _Records(searched) as records:
         groups = records.rows('SELECT DISTINCT "group" FROM records WHERE "group" <> \'\' ORDER BY 1', [])
         codes = records.rows("SELECT DISTINCT failure_code FROM records WHERE failure_code IS NOT NULL ORDER BY 1", [])
-    return [row[0] for row in groups], [row[0] for row in codes]
+        labels = {label for own in searched.options.values() for label in own.labels}
+        return SearchChoices(
+            groups=[row[0] for row in groups],
+            failures=[row[0] for row in codes],
+            criteria=[] if searched.counts_points else records.criteria(),
+            labels=sorted(labels) if len(labels) <= MOST_LABELS else [],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GradedCase:
+    """An instance with its mean grade on one criterion."""
+
+    instance_id: str
+    """Id of the instance."""
+    mean: float
+    """Mean grade over all models and judges."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CriterionGrades:
+    """Grades of the judges on one criterion."""
+
+    criterion: str
+    """Name of the criterion."""
+    lower_is_better: bool
+    """True if its lowest grade is the best one."""
+    mean: float
+    """Mean grade over all models."""
+    means: Mapping[str, float]
+    """Model -> mean grade."""
+    n_low: Mapping[str, int]
+    """Model -> completions that a judge graded low."""
+    worst: Sequence[GradedCase]
+    """Instances with the worst mean grade."""
+
+
+def read_criteria(searched: SearchedRuns, most_cases: int = 3) -> list[CriterionGrades]:
+    """Return the grades on each criterion, the worst mean first; baselines do not count. Empty without judges."""
+    with _Records(searched) as records:
+        return records.criterion_grades(searched.contestants, most_cases)
+
+
+MOST_LABELS = 26
+"""Most different labels of options that a form offers."""
 
 
 class _Records:
@@ -251,18 +454,20 @@ class _Records:
         rows = self.rows(f"SELECT DISTINCT instance_id FROM records WHERE {condition} ORDER BY 1", [value])  # noqa: S608
         return next((row[0] for row in rows if url_key(row[0]) == key), None)
 
-    def case_rows(self, instance_ids: Sequence[str]) -> list[CaseRow]:
+    def case_rows(self, instance_ids: Sequence[str], *, with_flags: bool = False) -> list[CaseRow]:
         """Return the scores of these instances by all models, in the order of the ids."""
+        flags = FLAGS if with_flags else {}
+        columns = ", ".join(["instance_id", "model", '"group"', "score", "share", "failure_code", *flags.values()])
         query = (
-            'SELECT instance_id, model, "group", score, share, failure_code FROM records '
+            f"SELECT {columns} FROM records "  # noqa: S608 - our own names
             "WHERE instance_id IN (SELECT unnest(?::VARCHAR[])) ORDER BY instance_id"
         )
         by_id = groupby(self.rows(query, [list(instance_ids)]), key=lambda row: row[0])
         found = {instance_id: list(own) for instance_id, own in by_id}
-        order = list(self._searched.runs)
+        order = {model: place for place, model in enumerate(self._searched.runs)}
         cases = []
         for instance_id in instance_ids:
-            rows = sorted(found.get(instance_id, []), key=lambda row: order.index(row[1]))
+            rows = sorted(found.get(instance_id, []), key=lambda row: order[row[1]])
             cases.append(
                 CaseRow(
                     instance_id,
@@ -270,6 +475,7 @@ class _Records:
                     {row[1]: row[3] for row in rows},
                     {row[1]: row[4] for row in rows},
                     {row[1]: row[5] for row in rows if row[5]},
+                    {row[1]: [name for name, holds in zip(flags, row[6:], strict=True) if holds] for row in rows},
                 )
             )
         return cases
@@ -287,38 +493,204 @@ class _Records:
 
     def search(self, search: CaseSearch) -> list[str]:
         """Return the ids of the instances that meet the conditions, in order."""
-        each, values = self._on_record(search)
+        counted = counted_models(self._searched, search)
+        if search.show == "blank":
+            self.find_blanks()
+        each, values = self._on_record(search, counted)
         whole, more = self._on_instance(search)
-        with_judges = self._judged_files(search.model) if "judges" in (search.show, search.sort) else []
         judged, spread = "", "NULL"
-        if with_judges:
-            judged, spread = f"LEFT JOIN ({self._judge_spreads(with_judges)}) USING (instance_id)", "any_value(judges)"
+        if "judges" in (search.show, search.sort):
+            table = self._judged([search.model] if search.model else counted)
+            spreads = f"SELECT instance_id, max(spread) AS judges FROM {table} GROUP BY instance_id"  # noqa: S608
+            judged, spread = f"LEFT JOIN ({spreads}) USING (instance_id)", "any_value(judges)"
+        ranked, own = ("any_value(share) FILTER (model = ?)", [search.model]) if search.model else ("avg(share)", [])
         query = (
-            f"WITH found AS (SELECT instance_id, min(position) AS position, avg(share) AS mean_share, "  # noqa: S608
-            f"max(share) - min(share) AS spread, {spread}::DOUBLE AS judge_spread "
-            f"FROM records {judged} GROUP BY instance_id "
+            f"WITH found AS (SELECT instance_id, min(position) AS position, {ranked} AS ranked_share, "  # noqa: S608
+            f"max(share) - min(share) AS spread, {spread}::DOUBLE AS judge_spread, "
+            f"count(*) FILTER (share >= {HALF}) AS n_right, count(*) FILTER (share < {HALF}) AS n_wrong, "
+            "count(share) FILTER (is_strong) AS n_strong, "
+            f"coalesce(bool_or(share >= {HALF}) FILTER (is_strong), false) AS strong_right "
+            f"FROM records {judged} WHERE model IN (SELECT unnest(?::VARCHAR[])) GROUP BY instance_id "
             f"HAVING {' AND '.join([f'bool_or({each})', *whole])}) "
-            f"SELECT instance_id FROM found {f'WHERE judge_spread >= {HALF}' if search.show == 'judges' else ''} "
+            f"SELECT instance_id FROM found WHERE {_INSTANCE.get(search.show, 'true')} "
             f"ORDER BY {_ORDER[search.sort]}, position, instance_id"
         )
-        return [row[0] for row in self.rows(query, [*values, *more])]
+        return [row[0] for row in self.rows(query, [*own, counted, *values, *more])]
 
-    def _on_record(self, search: CaseSearch) -> tuple[str, list[Any]]:
+    def _on_record(self, search: CaseSearch, counted: Sequence[str]) -> tuple[str, list[Any]]:
         """Return the SQL condition on one record with its values."""
         conditions: list[tuple[str, list[Any]]] = [("true", [])]
         if search.model:
             conditions.append(("model = ?", [search.model]))
         if search.show in _RECORD:
             conditions.append((_RECORD[search.show], []))
+        if search.show == "only_wrong":
+            conditions.append((_RECORD["wrong"], []))
         if search.failure:
             conditions.append(("failure_code = ?", [search.failure]))
         if search.low is not None:
             conditions.append(("score >= ?", [search.low]))
         if search.high is not None:
             conditions.append(("score <= ?", [search.high]))
+        if search.criterion or search.show == "criterion":
+            pairs = self._low_judgments(counted, search.criterion)
+            conditions.append(self._among("lows", pairs))
+        if search.answer:
+            found = read_answers(self._runs(counted), self._searched.options)
+            pairs = [
+                (model, name) for model, own in found.items() for name, said in own.items() if said == search.answer
+            ]
+            conditions.append(self._among("chosen", pairs))
         if search.text:
             conditions.append(self._on_text(search))
         return " AND ".join(sql for sql, _ in conditions), [value for _, values in conditions for value in values]
+
+    def _runs(self, models: Sequence[str]) -> dict[str, Run]:
+        return {model: self._searched.runs[model] for model in models}
+
+    def _among(self, table: str, pairs: Sequence[tuple[str, str]]) -> tuple[str, list[Any]]:
+        """Return the SQL condition that model and instance are among these."""
+        self._fill(table, pairs)
+        return f"row(model, instance_id) IN (SELECT row(model, instance_id) FROM {table})", []  # noqa: S608
+
+    def _fill(self, table: str, pairs: Sequence[tuple[str, str]]) -> None:
+        self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {table} (model VARCHAR, instance_id VARCHAR)")
+        if pairs:
+            self._connection.execute(
+                f"INSERT INTO {table} SELECT unnest(?::VARCHAR[]), unnest(?::VARCHAR[])",
+                [list(column) for column in zip(*pairs, strict=True)],
+            )
+
+    def texts(self, instance_ids: Sequence[str], models: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
+        """Return all texts of these instances, the prompt first."""
+        found: dict[str, list[tuple[str, str]]] = {name: [] for name in instance_ids}
+        chosen = "instance_id IN (SELECT unnest(?::VARCHAR[]))"
+        for path in self._searched.prompts:
+            if not path.is_file():
+                continue
+            rows = self.rows(
+                f'SELECT instance_id, messages, choices, "references" FROM read_parquet({sql_path(path)}) '  # noqa: S608
+                f"WHERE {chosen}",
+                [list(instance_ids)],
+            )
+            for name, messages, choices, references in rows:
+                if not found[name]:
+                    found[name] += [("", one["content"]) for one in reversed(json.loads(messages))]
+                    found[name] += [("option", one) for one in json.loads(choices)]
+                    found[name] += [("reference", one["text"]) for one in json.loads(references)]
+        rows = self.rows(
+            f"SELECT instance_id, model, completion FROM records WHERE {chosen} AND completion IS NOT NULL "  # noqa: S608
+            "AND model IN (SELECT unnest(?::VARCHAR[]))",
+            [list(instance_ids), list(models)],
+        )
+        order = {model: place for place, model in enumerate(models)}
+        for name, model, text in sorted(rows, key=lambda row: order[row[1]]):
+            found[name].append((model, text))
+        return found
+
+    def judge_findings(self, instance_ids: Sequence[str]) -> list[tuple[str, str, float | None, list[str]]]:
+        """Return model, instance, largest difference between judges, and the criteria that one of them graded low."""
+        return self.rows(
+            "SELECT model, instance_id, max(spread), coalesce(list(DISTINCT criterion) FILTER (is_low), []) "  # noqa: S608
+            f"FROM {self._judged(list(self._searched.runs))} WHERE instance_id IN (SELECT unnest(?::VARCHAR[])) "
+            "GROUP BY ALL",
+            [list(instance_ids)],
+        )
+
+    def find_blanks(self, instance_ids: Sequence[str] | None = None) -> None:
+        """Find the completions without text, except for reasoning. `instance_ids`: None for all instances."""
+        chosen = "true" if instance_ids is None else "instance_id IN (SELECT unnest(?::VARCHAR[]))"
+        rows = self.rows(
+            f"SELECT model, instance_id, completion FROM records WHERE {chosen} AND completion IS NOT NULL "  # noqa: S608
+            f"AND failure_code IS NULL AND regexp_matches(completion, {sql_text(_MAY_BE_BLANK)})",
+            [] if instance_ids is None else [list(instance_ids)],
+        )
+        self._fill("blanks", [(model, name) for model, name, text in rows if not strip_reasoning(text).strip()])
+
+    def criteria(self) -> list[str]:
+        """Return the names of the criteria of all judgments."""
+        files = self._judged_files(list(self._searched.runs))
+        if not files:
+            return []
+        table = f"read_parquet([{', '.join(map(sql_path, files))}])"
+        return [row[0] for row in self.rows(f"SELECT DISTINCT criterion FROM {table} ORDER BY 1", [])]  # noqa: S608
+
+    def criterion_grades(self, models: Sequence[str], most_cases: int) -> list[CriterionGrades]:
+        """Return the grades of these models on each criterion, the worst mean first."""
+        files = {address(path): model for model in models for path in self._judged_files([model])}
+        if not files:
+            return []
+        worst, best, _ = self._scale()
+        result = next(run.jury_result for run in self._searched.runs.values() if run.jury_result)
+        table = f"read_parquet([{', '.join(map(sql_path, files))}], filename = true) WHERE score IS NOT NULL"
+        by_model: dict[str, dict[str, float]] = {}
+        for criterion, file, mean in self.rows(
+            f"SELECT criterion, filename, avg(score) FROM {table} GROUP BY ALL ORDER BY ALL",  # noqa: S608
+            [],
+        ):
+            by_model.setdefault(criterion, {})[files[file]] = mean
+        found = []
+        for criterion, means in by_model.items():
+            turned = criterion in result.lower_is_better
+            low = Counter(model for model, _ in self._low_judgments(models, criterion))
+            rows = self.rows(
+                f"SELECT instance_id, avg(score) AS mean FROM {table} AND criterion = ? GROUP BY instance_id "  # noqa: S608
+                f"ORDER BY mean {'DESC' if turned else 'ASC'}, instance_id LIMIT {int(most_cases)}",
+                [criterion],
+            )
+            mean = sum(means.values()) / len(means)
+            found.append(
+                CriterionGrades(
+                    criterion=criterion,
+                    lower_is_better=turned,
+                    mean=mean,
+                    means=means,
+                    n_low=low,
+                    worst=[GradedCase(*row) for row in rows],
+                )
+            )
+        return sorted(found, key=lambda one: worst + best - one.mean if one.lower_is_better else one.mean)
+
+    def _judged(self, models: Sequence[str]) -> str:
+        """Return the SQL table of the judgments of these models: one row for each model, instance and criterion.
+
+        `spread` is the difference between judges as a share of the scale; `is_low` says whether one of them graded low.
+        Empty if there are none.
+        """
+        files = {address(path): model for model in models for path in self._judged_files([model])}
+        if not files:
+            return (
+                "(SELECT NULL::VARCHAR AS model, NULL AS instance_id, '' AS criterion, 0.0 AS spread, false AS is_low)"
+            )
+        self._connection.execute(
+            "CREATE OR REPLACE TEMP TABLE judged AS "
+            "SELECT unnest(?::VARCHAR[]) AS filename, unnest(?::VARCHAR[]) AS model",
+            [list(files), list(files.values())],
+        )
+        worst, best, turned = self._scale()
+        span = best - worst
+        low = (
+            "CASE WHEN points < 0 THEN score >= 0.5 WHEN points > 0 THEN score < 0.5 "
+            f"WHEN criterion IN ({turned}) THEN score >= {best - LOW * span!r} ELSE score <= {worst + LOW * span!r} END"
+        )
+        return (
+            f"(SELECT model, instance_id, criterion, bool_or({low}) AS is_low, "  # noqa: S608 - our own files
+            f"(max(score) - min(score)) / if(max(abs(points)) > 0, 1, {span or 1.0!r}) AS spread "
+            f"FROM read_parquet([{', '.join(map(sql_path, files))}], filename = true) AS j "
+            "JOIN judged USING (filename) GROUP BY model, instance_id, criterion)"
+        )
+
+    def _low_judgments(self, models: Sequence[str], criterion: str) -> list[tuple[str, str]]:
+        """Return model and instance of the completions that a judge graded low on a criterion; "" for any."""
+        named, values = ("AND criterion = ?", [criterion]) if criterion else ("", [])
+        query = f"SELECT DISTINCT model, instance_id FROM {self._judged(models)} WHERE is_low {named}"  # noqa: S608
+        return self.rows(query, values)
+
+    def _scale(self) -> tuple[float, float, str]:
+        """Return the worst and the best grade, and as SQL the criteria whose lowest grade is the best one."""
+        result = next(run.jury_result for run in self._searched.runs.values() if run.jury_result)
+        turned = ", ".join(map(sql_text, result.lower_is_better)) or "''"
+        return float(result.low), float(result.high), turned
 
     def _on_text(self, search: CaseSearch) -> tuple[str, list[Any]]:
         pattern = re.escape(search.text)
@@ -337,11 +709,20 @@ class _Records:
         """Return the SQL conditions on all records of an instance with their values."""
         conditions: list[str] = []
         values: list[Any] = []
-        if search.show == "different":
-            conditions.append(f"bool_or(share >= {HALF}) AND bool_or(share < {HALF})")
         if search.group is not None:
             conditions.append('bool_or("group" = ?)')
             values.append(search.group)
+        if search.key:
+            conditions.append("instance_id IN (SELECT unnest(?::VARCHAR[]))")
+            values.append([name for name, own in self._searched.options.items() if search.key in own.correct])
+        if search.show == "changed":
+            pair = [search.got, search.missed]
+            right = f"bool_or(share >= {HALF}) FILTER (model = ?)"
+            conditions.append(f"coalesce({right} <> {right}, false) OR instance_id IN (SELECT unnest(?::VARCHAR[]))")
+            conditions[-1] = f"({conditions[-1]})"
+            first, second = read_answers(self._runs(pair), self._searched.options).values()
+            values += [*pair, [name for name, said in first.items() if said != second.get(name, said)]]
+            return conditions, values
         for model, comparison in ((search.got, ">="), (search.missed, "<")):
             if model:
                 conditions.append(f"coalesce(bool_or(share {comparison} {HALF}) FILTER (model = ?), false)")
@@ -359,14 +740,16 @@ class _Records:
         ]
         score = sql_name(self._searched.score) if self._searched.score in known else "NULL::DOUBLE"
         score = f"CASE WHEN isfinite({score}) THEN {score} END"
-        self._connection.execute("CREATE TEMP TABLE models (path VARCHAR, model VARCHAR)")
+        self._fill("blanks", [])
+        self._connection.execute("CREATE TEMP TABLE models (path VARCHAR, model VARCHAR, is_strong BOOLEAN)")
+        strong = set(self._searched.strong)
         self._connection.execute(
-            "INSERT INTO models SELECT unnest(?::VARCHAR[]), unnest(?::VARCHAR[])",
-            [list(self._files), list(self._files.values())],
+            "INSERT INTO models SELECT unnest(?::VARCHAR[]), unnest(?::VARCHAR[]), unnest(?::BOOLEAN[])",
+            [list(self._files), list(self._files.values()), [model in strong for model in self._files.values()]],
         )
         self._connection.execute(
             f"CREATE TEMP VIEW records AS SELECT *, {self._share()} AS share "  # noqa: S608 - our own names
-            f"FROM (SELECT instance_id, position, model, {', '.join(columns)}, {score} AS score "
+            f"FROM (SELECT instance_id, position, model, is_strong, {', '.join(columns)}, {score} AS score "
             f"FROM {table} AS r JOIN models ON r.filename = models.path)"
         )
 
@@ -379,79 +762,10 @@ class _Records:
         failed = f"score IS NULL AND failure_code IN ({codes})" if codes else "false"
         return f"CASE WHEN {failed} THEN 0.0 ELSE (score - ({worst!r})::DOUBLE) / ({best - worst!r})::DOUBLE END"
 
-    def _judged_files(self, model: str) -> list[Path]:
-        """Return the files with the judgments of one model, or of all."""
-        runs = [run for name, run in self._searched.runs.items() if model in ("", name)]
-        files = [stored_folder(run) / "judgments.parquet" for run in runs]
+    def _judged_files(self, models: Sequence[str]) -> list[Path]:
+        """Return the files with the judgments of these models."""
+        files = [stored_folder(run) / "judgments.parquet" for run in self._runs(models).values()]
         return [path for path in files if path.is_file()]
-
-    def _judge_spreads(self, files: Sequence[Path]) -> str:
-        """Return the SQL of the largest difference between judges of each instance, as a share of the scale."""
-        run = next(run for run in self._searched.runs.values() if run.jury_result)
-        result = run.jury_result
-        assert result is not None, "only judged runs have such files"
-        span = float(result.high - result.low) or 1.0
-        paths = ", ".join(map(sql_path, files))
-        return (
-            "SELECT instance_id, max(spread) AS judges FROM ("  # noqa: S608 - our own files
-            f"SELECT instance_id, (max(score) - min(score)) / {span!r} AS spread "
-            f"FROM read_parquet([{paths}], filename = true) GROUP BY filename, instance_id, criterion) "
-            "GROUP BY instance_id"
-        )
-
-
-def ids_with_prompt_text(connection: duckdb.DuckDBPyConnection, files: Sequence[Path], text: str) -> Iterator[str]:
-    """Yield the ids of instances whose prompt, choices or references contain a text in any case.
-
-    Prompts are stored as JSON, whose keys must not match. A part of the text that JSON never escapes selects the rows
-    that are parsed. DuckDB refuses a lone surrogate, which JSON of Python can hold: such rows are parsed here.
-    """
-    pattern = re.escape(text)
-    plain = max(re.findall(r"[ !#-\[\]-~]+", text), key=len, default="")
-    for path in files:
-        if not path.is_file():
-            continue
-        cursor = connection.execute(
-            f'SELECT instance_id, texts IS NULL, messages, choices, "references" FROM ('  # noqa: S608 - our own file
-            f"SELECT *, {_PROMPT_TEXTS} AS texts FROM read_parquet({sql_path(path)}) "
-            "WHERE regexp_matches(concat(messages, choices, \"references\"), ?, 'i')) "
-            "WHERE texts IS NULL OR regexp_matches(texts, ?, 'i')",
-            [re.escape(plain), pattern],
-        )
-        while rows := cursor.fetchmany(1000):
-            for instance_id, is_unread, *columns in rows:
-                if not is_unread or re.search(pattern, "\0".join(_texts(*columns)), re.IGNORECASE):
-                    yield instance_id
-
-
-_PROMPT_TEXTS = """
-CASE WHEN json_valid(messages) AND json_valid(choices) AND json_valid("references") THEN concat_ws(chr(0),
-    array_to_string(json_extract_string(messages, '$[*].content'), chr(0)),
-    array_to_string(json_extract_string(choices, '$[*]'), chr(0)),
-    array_to_string(json_extract_string("references", '$[*].text'), chr(0))) END
-"""
-"""SQL of all texts of a prompt, separated by NUL; NULL if DuckDB cannot parse them."""
-
-
-def _texts(messages: str, choices: str, references: str) -> list[str]:
-    """Parse all texts of a prompt."""
-    contents = [one["content"] for one in json.loads(messages)]
-    return [*contents, *json.loads(choices), *(one["text"] for one in json.loads(references))]
-
-
-def read_prompts(files: Sequence[Path], instance_ids: Sequence[str]) -> dict[str, list[dict[str, str]]]:
-    """Read the messages of these instances and of the first two in each file, by id; others are left out."""
-    found: dict[str, list[dict[str, str]]] = {}
-    with connect() as connection:
-        for path in files:
-            if path.is_file():
-                rows = connection.execute(
-                    f"SELECT instance_id, messages FROM read_parquet({sql_path(path)}) "  # noqa: S608 - our own file
-                    "WHERE instance_id IN (SELECT unnest(?::VARCHAR[])) OR position < 2",
-                    [list(instance_ids)],
-                ).fetchall()
-                found = {instance_id: json.loads(messages) for instance_id, messages in rows} | found
-    return found
 
 
 def _unreadable(searched: SearchedRuns, error: Exception) -> StoreError:

@@ -1,50 +1,34 @@
-"""Cases: one instance with every model's completion, scores and judgments, and searches for instances.
+"""Cases: one instance with every model's completion, scores and judgments.
 
 The runs are those that the leaderboard selects, so that cases and leaderboard show the same measurement.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from medhelm.analysis.cost import cost_with_batches
 from medhelm.analysis.leaderboard.cells import Column
-from medhelm.domain import RULES, Completion, Rule, Run, Tier, Usage
-from medhelm.domain.completion import CAUSED_BY_MODEL, strip_reasoning
+from medhelm.domain import RULES, Benchmark, Completion, Rule, Run, Tier, Usage
+from medhelm.domain.completion import CAUSED_BY_MODEL, split_reasoning
 from medhelm.domain.result import HALF
 from medhelm.domain.text import without_servers
 from medhelm.errors import UserError, suggestion
-from medhelm.extensions.web.case_search import (
-    CaseRow,
-    CaseSearch,
-    SearchedRuns,
-    count_outcomes,
-    read_case,
-    read_case_rows,
-    read_choices,
-    read_prompts,
-    search_cases,
-    url_key,
-)
-from medhelm.results.comparable import default_tier, select_runs, store_label
+from medhelm.extensions.web.case_answers import option_labels, option_reader
+from medhelm.extensions.web.case_search import SearchedRuns, rank_models, read_case, url_key
+from medhelm.results.comparable import BASELINE, default_tier, select_runs, store_label
 from medhelm.results.options import Pricing
 from medhelm.results.runs.cells import column_of
 from medhelm.results.spending import is_local, run_day
+from medhelm.storage.annotations import Annotation, annotations_of
 from medhelm.storage.damage import intact_runs
 from medhelm.storage.judgments import completion_of, read_explanations
 from medhelm.storage.privacy import Pseudonyms
 from medhelm.storage.runs import load_runs, read_prompt, run_metrics, score_column
 from medhelm.storage.store import Store, open_store, stored_folder
-
-PAGE = 50
-"""Instances on one page of a list."""
-
-EXCERPT = 240
-"""Characters of a prompt in a list."""
 
 NO_PROMPT = (
     "The prompt is not stored: the run was imported without prompts, or its file was removed. "
@@ -73,47 +57,13 @@ class BenchmarkCases:
     """Models whose runs were measured under other conditions."""
     searched: SearchedRuns
     """The runs as the store searches them."""
+    definition: Benchmark | None = None
+    """The definition of the benchmark; None if it is not installed here."""
 
     @property
     def models(self) -> list[str]:
-        """Models with a selected run, by name."""
+        """Models with a selected run: the best one first, baselines last."""
         return list(self.runs)
-
-
-@dataclass(frozen=True, slots=True)
-class CaseListItem:
-    """One instance in a list."""
-
-    key: str
-    """Key of the instance in URLs and file names."""
-    row: CaseRow
-    """Scores of all models."""
-    excerpt: str
-    """Part of the prompt that differs from other prompts; empty if the prompt is not stored."""
-
-    @property
-    def n_right(self) -> int:
-        """Number of models that are right."""
-        return sum(share is not None and share >= HALF for share in self.row.shares.values())
-
-    @property
-    def n_scored(self) -> int:
-        """Number of models with a score."""
-        return sum(share is not None for share in self.row.shares.values())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaseList:
-    """One page of the result of a search."""
-
-    items: Sequence[CaseListItem]
-    """Instances on this page."""
-    page: int
-    """Number of the page, from 1."""
-    pages: int
-    """Number of pages, at least 1."""
-    total: int
-    """Instances that meet the conditions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +112,11 @@ class CaseCompletion:
     """Judgments present / expected; None without a jury."""
     judgments: Sequence[CaseJudgment]
     """All judgments, in the order of judges and criteria."""
+    option: str | None = None
+    """Label of the option that the completion names, as the corrected rule reads it; empty if it names none. None for
+    an open question, and without a completion."""
+    is_baseline: bool = False
+    """True for a baseline, which is not a model."""
 
     @property
     def is_right(self) -> bool | None:
@@ -185,28 +140,18 @@ class Case:
     """Messages of the prompt with `role` and `content`; empty if the prompt is not stored."""
     choices: Sequence[str]
     """Options in the order shown."""
+    labels: Sequence[str]
+    """Name of each option in completions: a letter, or its text."""
     references: Sequence[Mapping[str, Any]]
     """References with `text` and `correct`."""
     criteria: Sequence[Mapping[str, Any]]
     """The instance's own criteria with `name`, `text` and `points`; empty if it has none, or in older stores."""
     problem: str
     """Reason for a missing prompt; empty if it is stored."""
+    annotations: Sequence[Annotation]
+    """Notes, tags and stars, the earliest first; models have their names on the site."""
     completions: Sequence[CaseCompletion]
-    """One for each model, by name."""
-
-
-@dataclass(frozen=True, slots=True)
-class CasePosition:
-    """Position of an instance in the result of a search."""
-
-    number: int
-    """Number in the result, from 1; 0 if the instance does not meet the conditions."""
-    total: int
-    """Instances that meet the conditions."""
-    previous: str = ""
-    """Key of the instance before it; empty for the first."""
-    next: str = ""
-    """Key of the instance after it; empty for the last."""
+    """One for each model: the best one on the benchmark first, baselines last."""
 
 
 def open_cases(
@@ -216,11 +161,12 @@ def open_cases(
     rule: Rule = "corrected",
     tier: Tier | None = None,
     names: Mapping[str, str] | None = None,
+    definition: Benchmark | None = None,
 ) -> BenchmarkCases:
     """Select the runs of a benchmark as the leaderboard does.
 
     `tier` None: real data, or the sample rows if the benchmark has nothing else.
-    `names`: model -> name to show and search; others keep their name.
+    `names`: model -> name to show and search; others keep their name. `definition`: that of the benchmark, if known.
     Raises: UserError if the stores have no finished run of the benchmark; StoreError.
     """
     opened = [(store_label(path, stores), open_store(path)) for path in stores]
@@ -234,13 +180,23 @@ def open_cases(
     if not selection.runs:
         unfinished = f" Unfinished: {'; '.join(selection.unfinished)}." if selection.unfinished else ""
         raise UserError(f"no finished run of `{benchmark}` on {tier} data.{unfinished} `medhelm run` finishes runs.")
-    runs = {(names or {}).get(model, model): selection.runs[model, name] for model, name in sorted(selection.runs)}
+    named = {(names or {}).get(model, model): run for (model, _), run in sorted(selection.runs.items())}
     store_of = {run.folder: store for _, store, run in found}
+    column = column_of(max(named.values(), key=lambda run: (run.n, run.started)), None, rule)
     prompts = dict.fromkeys(
-        store_of[run.folder].prompts_file(benchmark, run.benchmark_digest, run.data_digest) for run in runs.values()
+        store_of[run.folder].prompts_file(benchmark, run.benchmark_digest, run.data_digest) for run in named.values()
     )
-    column = column_of(max(runs.values(), key=lambda run: (run.n, run.started)), None, rule)
     worst, best = (column.low, column.high) if column.higher_is_better else (column.high, column.low)
+    searched = SearchedRuns(
+        runs=named,
+        score=score_column(column.metric, rule),
+        worst=worst,
+        best=best,
+        counted_as_worst=sorted(CAUSED_BY_MODEL) if rule == "corrected" else (),
+        prompts=list(prompts),
+        definition=definition,
+    )
+    runs = {model: named[model] for model in rank_models(searched)}
     return BenchmarkCases(
         benchmark=benchmark,
         title=column.title,
@@ -249,52 +205,9 @@ def open_cases(
         column=column,
         runs=runs,
         left_out=[(names or {}).get(one.model, one.model) for one in selection.left_out],
-        searched=SearchedRuns(
-            runs=runs,
-            score=score_column(column.metric, rule),
-            worst=worst,
-            best=best,
-            counted_as_worst=sorted(CAUSED_BY_MODEL) if rule == "corrected" else (),
-            prompts=list(prompts),
-        ),
+        searched=replace(searched, runs=runs),
+        definition=definition,
     )
-
-
-def find_cases(cases: BenchmarkCases, search: CaseSearch, *, page: int = 1, size: int = PAGE) -> CaseList:
-    """Return one page of the instances that meet the conditions of a search.
-
-    A page beyond the last one is the last one.
-    Raises: UserError for a model without a run; StoreError.
-    """
-    check_search(cases, search)
-    ids = search_cases(cases.searched, search)
-    pages = max(1, -(-len(ids) // size))
-    page = min(max(page, 1), pages)
-    shown = ids[(page - 1) * size : page * size]
-    rows = read_case_rows(cases.searched, shown)
-    excerpts = _excerpts(cases, shown)
-    items = [CaseListItem(url_key(row.instance_id), row, excerpts.get(row.instance_id, "")) for row in rows]
-    return CaseList(items=items, page=page, pages=pages, total=len(ids))
-
-
-def check_search(cases: BenchmarkCases, search: CaseSearch) -> None:
-    """Check that the models of a search have runs. Raises: UserError."""
-    for model in (search.model, search.got, search.missed):
-        if model and model not in cases.runs:
-            hint = suggestion(model[:80], cases.runs)
-            raise UserError(f"no selected run of `{model[:80]}` on {cases.benchmark}. {hint}".strip())
-
-
-def locate_case(cases: BenchmarkCases, search: CaseSearch, instance_id: str) -> CasePosition:
-    """Find an instance in the result of a search, with the instances before and after it."""
-    check_search(cases, search)
-    ids = search_cases(cases.searched, search)
-    if instance_id not in ids:
-        return CasePosition(0, len(ids), next=url_key(ids[0]) if ids else "")
-    at = ids.index(instance_id)
-    before = url_key(ids[at - 1]) if at else ""
-    after = url_key(ids[at + 1]) if at + 1 < len(ids) else ""
-    return CasePosition(at + 1, len(ids), before, after)
 
 
 def find_case(
@@ -312,8 +225,10 @@ def find_case(
     prompt = next(filter(None, (read_prompt(path, instance_id) for path in cases.searched.prompts)), None) or {}
     pricing = pricing or Pricing()
     first: Mapping[str, Any] = next((found.records[model] for model in cases.runs if model in found.records), {})
+    labels = option_labels(cases.definition, prompt)
+    read = option_reader(cases.column.metric, prompt, labels)
     completions = [
-        _completion(cases, model, run, found.records[model], found.row.shares.get(model), pricing)
+        _completion(cases, model, run, found.records[model], found.row.shares.get(model), pricing, read)
         for model, run in cases.runs.items()
         if model in found.records
     ]
@@ -324,11 +239,25 @@ def find_case(
         cluster=_hidden_cluster(cases, found.records, first.get("cluster") or ""),
         messages=prompt.get("messages", []),
         choices=prompt.get("choices", []),
+        labels=labels,
         references=prompt.get("references", []),
         criteria=prompt.get("criteria", []),
         problem="" if prompt else NO_PROMPT,
+        annotations=read_annotations_of(cases, instance_id),
         completions=completions,
     )
+
+
+def read_annotations_of(cases: BenchmarkCases, instance_id: str) -> list[Annotation]:
+    """Return the annotations of an instance in all stores of its runs."""
+    by_store: dict[Path, dict[str, str]] = {}
+    for model, run in cases.runs.items():
+        by_store.setdefault(stored_folder(run).parents[2], {})[run.model] = model
+    return [
+        replace(one, model=names.get(one.model, one.model))
+        for folder, names in by_store.items()
+        for one in annotations_of(Store(folder), cases.benchmark).get(instance_id, ())
+    ]
 
 
 def _hidden_cluster(cases: BenchmarkCases, records: Mapping[str, object], cluster: str) -> str:
@@ -344,36 +273,21 @@ def case_models(cases: BenchmarkCases) -> dict[str, str]:
     return {url_key(model): model for model in cases.runs}
 
 
-def list_choices(cases: BenchmarkCases) -> tuple[list[str], list[str]]:
-    """Return the groups of instances and the failure codes that occur."""
-    return read_choices(cases.searched)
-
-
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """Counts of instances by which of two models are right; those without a score of both do not count."""
-
-    both: int
-    """Both right."""
-    first: int
-    """Only the first right."""
-    second: int
-    """Only the second right."""
-    none: int
-    """Both wrong."""
-
-
-def compare_outcomes(cases: BenchmarkCases, first: str, second: str) -> Agreement:
-    """Count the instances that both, one or none of two models got right. Raises: UserError for an unknown model."""
-    check_search(cases, CaseSearch(got=first, missed=second))
-    return Agreement(*count_outcomes(cases.searched, first, second))
-
-
 def _completion(
-    cases: BenchmarkCases, model: str, run: Run, record: Mapping[str, Any], share: float | None, pricing: Pricing
+    cases: BenchmarkCases,
+    model: str,
+    run: Run,
+    record: Mapping[str, Any],
+    share: float | None,
+    pricing: Pricing,
+    read: Callable[[str], str | None],
 ) -> CaseCompletion:
-    text = record["completion"]
-    completion = completion_of(record, text and strip_reasoning(text))
+    text: str | None = record["completion"]
+    split = split_reasoning(text or "")
+    completion = completion_of(record, None if text is None else split.answer)
+    if split.reasoning:
+        whole = "\n\n".join(filter(None, [completion.reasoning, split.reasoning]))
+        completion = replace(completion, reasoning=whole)
     return CaseCompletion(
         model=model,
         completion=completion,
@@ -389,6 +303,8 @@ def _completion(
         injection_signs=record.get("suspicions") or "",
         jury_coverage=record.get("jury_coverage"),
         judgments=[_judgment(row) for row in read_explanations(run, record["instance_id"])],
+        option=None if text is None else read(split.answer),
+        is_baseline=run.model.startswith(BASELINE),
     )
 
 
@@ -429,31 +345,3 @@ def _cost(run: Run, completion: Completion, pricing: Pricing) -> float | None:
     if price is None or not completion.usage.input:
         return None
     return cost_with_batches(completion.usage, completion.usage if completion.batched else Usage(), price)
-
-
-def _excerpts(cases: BenchmarkCases, instance_ids: Sequence[str]) -> dict[str, str]:
-    """Return the part of each prompt between the words that all prompts begin and end with."""
-    prompts = read_prompts(cases.searched.prompts, instance_ids)
-    texts = {name: " ".join(messages[-1]["content"].split()) for name, messages in prompts.items() if messages}
-    start, end = 0, 0
-    if len(texts) > 1:
-        start = os.path.commonprefix(list(texts.values())).rfind(" ") + 1  # noqa: RUF071 - of characters
-        end = os.path.commonprefix([text[::-1] for text in texts.values()]).rfind(" ") + 1  # noqa: RUF071
-    return {
-        name: cut_text(texts[name][start : len(texts[name]) - end] or texts[name], EXCERPT)
-        for name in instance_ids
-        if name in texts
-    }
-
-
-def cut_text(text: str, length: int) -> str:
-    """Cut a text to a number of characters, at a space if there is one near the end.
-
-    >>> cut_text("one two three", 9), cut_text("one", 9)
-    ('one two ...', 'one')
-    """
-    if len(text) <= length:
-        return text
-    cut = text[:length]
-    space = cut.rfind(" ", length * 3 // 4)
-    return f"{cut[: space if space > 0 else length]} ..."

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from html import escape
 from pathlib import Path
 from posixpath import dirname, relpath
 
 from medhelm.extensions.web.app import answer, render
 from medhelm.extensions.web.case_search import url_key
-from medhelm.extensions.web.page import BY_NAME, Page, PageRequest, Route, Values
+from medhelm.extensions.web.page import BY_NAME, Page, PageRequest, Route, Values, fill_path
+from medhelm.extensions.web.pages.case_list import exported_cases, opened
 from medhelm.extensions.web.security import static_files
 from medhelm.extensions.web.site import Site
 from medhelm.io.folders import new_export
@@ -26,11 +28,14 @@ from medhelm.storage.privacy import record_export
 KIND = "site"
 """Name of this kind of export in its manifest."""
 
-FILE_SUFFIXES = (".csv", ".json", ".png", ".svg")
+FILE_SUFFIXES = (".csv", ".js", ".json", ".png", ".svg")
 """Ends of addresses that are files to save; all others are pages or texts."""
 
 MOST_CASES = 100
 """Cases of each benchmark in an export unless another number is asked for."""
+
+MOST_RESULTS = 100_000
+"""Most results kept in memory: a page is followed by its files only after hundreds of other pages."""
 
 NOT_EXPORTED = "not-exported.html"
 """Placeholder for all pages that only the server has."""
@@ -50,8 +55,8 @@ class Target:
 class Crawl:
     """Pages found and still to write."""
 
-    most_cases: int
-    """Most cases of each benchmark. Of all others, nothing is written: no text, no id and no line in a list."""
+    exported: Callable[[str], Collection[str]]
+    """Benchmark -> keys of the cases to write. Of all others, nothing is written: no text, no id, no line in a list."""
     files: dict[Target, str] = field(default_factory=dict)
     """Page -> its file."""
     waiting: deque[Target] = field(default_factory=deque)
@@ -69,7 +74,7 @@ class Crawl:
         if target not in self.files:
             if route.name == "case":
                 benchmark = str(parameters["benchmark"])
-                if self.n_cases[benchmark] >= self.most_cases:
+                if parameters["case"] not in self.exported(benchmark):
                     return NOT_EXPORTED
                 self.n_cases[benchmark] += 1
             self.files[target] = _file_of(route, target)
@@ -130,6 +135,9 @@ class StaticLinks:
         """Return the relative path of a page."""
         file = self.crawl.file_of(BY_NAME[route], parameters)
         link = self._relative(file)
+        if route == "cases":  # its script reads the query
+            query = fill_path(BY_NAME[route].path, {**parameters, "page": None})[1]
+            link += f"?{query}" if query else ""
         if file != NOT_EXPORTED:
             self.found[link] = _target_of(BY_NAME[route], parameters)
         return link
@@ -145,11 +153,18 @@ class StaticLinks:
 def export_site(site: Site, folder: Path, *, most_cases: int = MOST_CASES) -> ExportResult:
     """Write the pages of a site to a folder.
 
-    Parameters: folder, as `io.folders.new_export`; most_cases, of each benchmark whose text may be shown.
+    Parameters: folder, as `io.folders.new_export`; most_cases, of each benchmark whose text may be shown. All pages are
+    of one moment, whatever happens in the store meanwhile.
     Raises: UserError if there is nothing to show, and for a folder with other content; StoreError.
     """
+    site.most_results = MOST_RESULTS
+    with site.unchanging():
+        return _export(site, folder, most_cases)
+
+
+def _export(site: Site, folder: Path, most_cases: int) -> ExportResult:
     site.inputs()
-    crawl = Crawl(most_cases=most_cases)
+    crawl = Crawl(exported=cache(lambda benchmark: exported_keys(site, benchmark, most_cases)))
     first = _target_of(BY_NAME["leaderboard"], {})
     crawl.file_of(BY_NAME["leaderboard"], {})
     crawl.followed.add(first)
@@ -160,11 +175,11 @@ def export_site(site: Site, folder: Path, *, most_cases: int = MOST_CASES) -> Ex
     with new_export(folder, KIND, {"scoring": site.rule, "with_text": site.with_text}) as new:
         for name, content in static_files().items():
             size += _write(new / static[name], content)
-        size += _write(new / NOT_EXPORTED, _not_exported(site, crawl, static))
+        size += _write(new / NOT_EXPORTED, _not_exported(site, crawl, static, most_cases))
         while crawl.waiting:
             target = crawl.waiting.popleft()
             file = crawl.files[target]
-            content, status = _page_content(site, crawl, target, file, static)
+            content, status = _page_content(site, crawl, target, file, static, most_cases)
             if status >= 400:
                 left_out.append(f"{file}: it could not be made (status {status})")
             size += _write(new / file, content)
@@ -184,29 +199,38 @@ def export_site(site: Site, folder: Path, *, most_cases: int = MOST_CASES) -> Ex
     )
 
 
+def exported_keys(site: Site, benchmark: str, most_cases: int) -> Collection[str]:
+    """Return the keys of the cases of a benchmark to write."""
+    if not site.shows_text_of(benchmark) or not most_cases:
+        return ()
+    return {url_key(name) for name in exported_cases(site, opened(site, benchmark), most_cases)}
+
+
 def _has_text(site: Site) -> bool:
     return any(site.shows_text_of(run.benchmark) for run in site.runs())
 
 
-def _page_content(site: Site, crawl: Crawl, target: Target, file: str, static: Mapping[str, str]) -> tuple[bytes, int]:
+def _page_content(
+    site: Site, crawl: Crawl, target: Target, file: str, static: Mapping[str, str], most_cases: int
+) -> tuple[bytes, int]:
     """Return the content of one page and its status."""
     route = BY_NAME[target.route]
     parts = {name: value for name, value in target.parameters if f"{{{name}}}" in route.path}
     query = {name: (value,) for name, value in target.parameters if name not in parts}
     links = StaticLinks(crawl=crawl, file=file, static_names=static)
-    request = PageRequest(
-        route=route, parts=parts, query=query, links=links, is_static=True, most_cases=crawl.most_cases
-    )
+    request = PageRequest(route=route, parts=parts, query=query, links=links, is_static=True, most_cases=most_cases)
     content, media_type, status, _ = answer(site, request)
     crawl.follow(links.found, content)
     return _without_addresses(content, media_type, site), status
 
 
-def _not_exported(site: Site, crawl: Crawl, static: Mapping[str, str]) -> bytes:
+def _not_exported(site: Site, crawl: Crawl, static: Mapping[str, str], most_cases: int) -> bytes:
     """Return the page that says where to find the pages that the export leaves out."""
     links = StaticLinks(crawl=crawl, file=NOT_EXPORTED, static_names=static)
     request = PageRequest(route=NOTICE, links=links, is_static=True)
-    page = Page(template="not_exported.html", title="Not in this export")
+    closed = sorted({run.title for run in site.runs() if not site.shows_text_of(run.benchmark)})
+    values = {"most_cases": most_cases, "closed": closed}
+    page = Page(template="not_exported.html", title="Not in this export", values=values)
     return render(site, request, page).encode("utf-8", "replace")
 
 
