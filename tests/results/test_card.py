@@ -153,13 +153,17 @@ def test_no_text_of_patients_and_no_address_is_on_any_of_them(store: Path, tmp_p
 
 def test_many_models_have_several_tables_and_baselines_follow_without_a_rank(tmp_path: Path) -> None:
     models = ("lab/one", "baseline/majority", "lab/two", "lab/three", "lab/four", "lab/five", "lab/six", "lab/seven")
-    add_judged_runs(tmp_path / "store", "letters", grades(1, 20, models=models), models=models)
+    for name in ("letters", "notes"):
+        add_judged_runs(tmp_path / "store", name, grades(1, 20, models=models), models=models)
     export_card(tmp_path / "store", tmp_path / "card.md", today=TODAY)
     text = (tmp_path / "card.md").read_text(encoding="utf-8")
-    assert text.startswith("# Evaluation card: 7 models on 1 benchmark")
+    assert text.startswith("# Evaluation card: 7 models on 2 benchmarks")
     assert "| – | baseline/majority | " in text
     headings = re.findall(r"(?m)^## Scores, part \d of 2\n\n\| Benchmark \| Metric \(scale\) \|(.*)\|$", text)
     assert sorted(name for heading in headings for name in heading.strip().split(" | ")) == sorted(models)
+    one = BoardOptions(wanted=RunFilter(benchmarks=["notes"]))
+    export_card(tmp_path / "store", tmp_path / "card.md", one, today=TODAY)
+    assert "| Model | Notes, Jury (1 to 5) |" in (tmp_path / "card.md").read_text(encoding="utf-8")
     assert re.search(r"\d+ of 21 pairs of models differ significantly", text)
 
 
@@ -191,7 +195,8 @@ def test_results_that_differ_from_a_release_do_not_claim_it(medhelm: Medhelm, st
     medhelm("release", "frozen", "--store", store)
     assert card(store)["release"]["name"] == "frozen"
     assert card(store, rule="published")["release"] is None
-    assert card(store, wanted=RunFilter(benchmarks=["toy"]))["release"] is None
+    part = card(store, wanted=RunFilter(benchmarks=["toy"]))["release"]
+    assert (part["name"], part["is_part"]) == ("frozen", True)
     add_judged_runs(store, "notes", grades(1, 20)[:, :1], models=("openai/gpt-4o",))
     assert card(store)["release"] is None
 

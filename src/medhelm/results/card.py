@@ -143,7 +143,7 @@ def card_of(
     """Return the card of the selected runs and their leaderboard."""
     runs = list(selection.counted.values())
     days = sorted(run.started[:10] for run in runs)
-    names = short_names(run.model for run in runs)
+    names = short_names(model for model, _ in selection.counted)
     named = renamed(board, names)
     titles = {column.benchmark for column in board.columns}
     shown = {key: run for key, run in selection.counted.items() if key[1] in titles}
@@ -153,7 +153,7 @@ def card_of(
     folder = selection.store.folder
     return Card(
         **about.texts,
-        release=source_release(folder, shown, options, about.signers),
+        release=source_release(folder, {(run.model, run.benchmark): run for run in runs}, options, about.signers),
         first_run=days[0],
         last_run=days[-1],
         scoring=board.scoring,

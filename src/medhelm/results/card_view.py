@@ -368,6 +368,10 @@ MOST_COLUMNS = 5
 def _scores_tables(card: Card) -> list[Table]:
     """Return the scores of all models on each benchmark, in tables that fit an upright sheet."""
     names = [model.name for model in card.models]
+    if len(card.benchmarks) == 1 and len(names) > MOST_COLUMNS:
+        (one,) = card.benchmarks
+        scores: list[list[Value]] = [[name, _score_text(one.scores.get(name), one)] for name in names]
+        return [("Scores", scores, ["Model", f"{one.title}, {_scale_text(one)}"])]
     n_tables = -(-len(names) // MOST_COLUMNS)
     size = -(-len(names) // n_tables)
     found: list[Table] = []

@@ -192,10 +192,13 @@ class SourceRelease:
     """sha256 of its leaderboard."""
     signature: str
     """Signer, and whether the signature was checked, as text."""
+    is_part: bool
+    """True if the release holds further runs."""
 
     def __str__(self) -> str:
         """Return the release in one line."""
-        return f"Release {self.name} of {self.created[:10]}, sha256 {self.sha256[:12]}, {self.signature}."
+        kind = "Part of release" if self.is_part else "Release"
+        return f"{kind} {self.name} of {self.created[:10]}, sha256 {self.sha256[:12]}, {self.signature}."
 
 
 NO_RELEASE = "These results are in no release: `medhelm release NAME` freezes them."
@@ -206,7 +209,7 @@ Runs = Mapping[tuple[str, str], Run]
 
 
 def source_release(store: Path, runs: Runs, options: BoardOptions, signers: Path | None = None) -> SourceRelease | None:
-    """Return the latest release of a store that holds exactly these runs, scored by the same rule; None without one.
+    """Return the latest release of a store that holds these runs, scored by the same rule; None without one.
 
     `signers`: a public key, or a file of signers, to check its signature with.
     Raises: UserError if the release is not signed by one of these; MissingError without ssh-keygen.
@@ -219,14 +222,15 @@ def source_release(store: Path, runs: Runs, options: BoardOptions, signers: Path
                 created=release.created,
                 sha256=release.sha256,
                 signature=_signature(known, signers),
+                is_part=len(release.provenance) > len(runs),
             )
     return None
 
 
 def _holds(release: Release, runs: Runs) -> bool:
-    """Return whether these runs are those of a release, byte for byte."""
+    """Return whether these runs are in a release, byte for byte."""
     frozen = {(one.model, one.benchmark): one for one in release.provenance}
-    return frozen.keys() == runs.keys() and all(_is_same(frozen[key], run) for key, run in runs.items())
+    return frozen.keys() >= runs.keys() and all(_is_same(frozen[key], run) for key, run in runs.items())
 
 
 def _is_same(frozen: CellProvenance, run: Run) -> bool:

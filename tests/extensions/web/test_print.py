@@ -37,6 +37,7 @@ PAGES = (
     "/benchmarks",
     "/benchmarks/medec",
     "/benchmarks/notes",
+    "/benchmarks/letters/card",
     "/benchmarks/toy/cases?show=failed",
     "/benchmarks/toy/cases/plain",
     "/benchmarks/notes/cases/i0",

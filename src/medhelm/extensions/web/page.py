@@ -274,6 +274,8 @@ ROUTES: tuple[Route, ...] = (
     Route(name="benchmarks", path="/benchmarks", handler="pages.benchmarks:page", menu="Benchmarks"),
     Route(name="benchmark", path=BENCHMARK, handler="pages.benchmarks:benchmark_page"),
     Route(name="benchmark_chart", path=f"{BENCHMARK}/charts/{{chart}}", handler="pages.benchmarks:chart"),
+    Route(name="benchmark_card", path=f"{BENCHMARK}/card", handler="pages.cards:page"),
+    Route(name="benchmark_card_json", path=f"{BENCHMARK}/card.json", handler="pages.cards:json_"),
     Route(name="cases", path=CASES, handler="pages.case_list:page", exported_with=("page",)),
     Route(name="case", path=f"{CASES}/{{case}}", handler="pages.case_list:case_or_list"),
     Route(name="case_index", path=f"{BENCHMARK}/case-index/{{part}}", handler="pages.case_index:script"),
