@@ -311,8 +311,8 @@ ADJUSTED: dict[Adjustment, str] = {"holm": "Holm", "bh": "Benjamini and Hochberg
 """Adjustment -> its name for people."""
 
 WHAT_COUNTS = "A significant difference is unlikely to be chance. It may still be small."
-"""What a significant difference is, for the foot of tables."""
 """Sentence on significant differences, for the foot of tables."""
+
 
 def finding(comparison: Comparison) -> str:
     """Return in a few words which of the two models is better overall, for a cell of a table."""
