@@ -20,11 +20,11 @@ from medhelm.extensions.web.case_search import (
     counted_models,
     read_case_rows,
     read_choices,
-    read_prompts,
     read_texts,
     search_cases,
     url_key,
 )
+from medhelm.extensions.web.case_texts import read_prompts
 from medhelm.extensions.web.cases import BenchmarkCases
 from medhelm.results.formats.tables import decimal
 
@@ -269,7 +269,8 @@ def mark_hits(text: str, sought: str, length: int = EXCERPT) -> list[Fragment]:
     start = max(0, first.start() - length // 3)
     start = max(start, text.find(" ", start, first.start()) + 1)
     end = max(start + length, min(first.end(), first.start() + length))
-    end = max(first.end(), text.rfind(" ", 0, end)) if end < len(text) else end
+    if end < len(text):
+        end = max(text.rfind(" ", first.end(), end), first.end()) if " " in text[first.end() : end] else end
     found, at = [Fragment("... ")] if start else [], start
     for hit in pattern.finditer(text, first.start(), max(end, first.end())):
         found += [Fragment(text[at : hit.start()]), Fragment(text[hit.start() : hit.end()][:length], True)]

@@ -122,8 +122,8 @@ def serve(
     type=click.IntRange(min=0),
     default=100,
     show_default=True,
-    help="Cases per benchmark to write, with ids, prompts, references, completions and judgments. Nothing of other "
-    "cases is written, not even in lists.",
+    help="Cases per benchmark to write, with ids, prompts, references, completions and judgments: the most "
+    "instructive ones, such as those that all models have wrong. Nothing of other cases is written, not even in lists.",
 )
 @site_options
 @shared_options("store", "data", "benchmarks", "trust", "json")

@@ -68,7 +68,7 @@ def page(site: Site, request: PageRequest) -> Page:
             "cases": cases,
             "errors": errors,
             "model": model,
-            "confusions": confusions[:MOST_STATIC] if shows_text else [],
+            "confusions": confusions[:MOST_STATIC] if shows_text and request.most_cases != 0 else [],
             "shows_text": shows_text,
             "n_exported": n_exported,
             "has_cases": shows_text and request.most_cases != 0,
