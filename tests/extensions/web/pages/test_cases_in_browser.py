@@ -22,6 +22,10 @@ PAGES = [
     "/benchmarks/toy/cases?got=lab/good&missed=lab/bad&sort=worst",
     "/benchmarks/toy/cases/plain",
     "/benchmarks/toy/cases/plain?a=lab/bad&b=lab/good",
+    "/benchmarks/toy/cases?show=changed&with_baselines=1",
+    "/benchmarks/toy/errors",
+    "/benchmarks/notes/errors",
+    "/search?text=aspirin",
     "/benchmarks/notes/cases/i2",
 ]
 

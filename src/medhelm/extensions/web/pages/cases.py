@@ -11,6 +11,7 @@ from typing import Any
 
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.text import plural
+from medhelm.errors import UserError
 from medhelm.extensions.web.case_search import url_key
 from medhelm.extensions.web.cases import (
     Case,
@@ -20,7 +21,15 @@ from medhelm.extensions.web.cases import (
     find_case,
     without_addresses,
 )
-from medhelm.extensions.web.page import Download, Page, PageNotFound, PageRequest, json_download, text_download
+from medhelm.extensions.web.page import (
+    BadParameter,
+    Download,
+    Page,
+    PageNotFound,
+    PageRequest,
+    json_download,
+    text_download,
+)
 from medhelm.extensions.web.pages.case_list import (
     CONDITIONS,
     SHOWN,
@@ -248,3 +257,20 @@ def _trimmed(piece: Piece) -> list[Piece]:
         return [piece]
     words = piece.text.rstrip()
     return [Piece(words, True), Piece(piece.text[len(words) :], False)]
+
+
+# --- a case that is gone ----------------------------------------------------------------------------------------------
+
+
+def case_or_list(site: Site, request: PageRequest) -> Page:
+    """Return the page of one case; for a case that does not exist, a page that leads to the list."""
+    try:
+        return case_page(site, request)
+    except BadParameter:
+        raise
+    except UserError as error:
+        benchmark = request.text("benchmark")
+        if request.is_static or not any(run.benchmark == benchmark for run in site.runs()):
+            raise
+        values = {"benchmark": benchmark, "message": str(error)}
+        return Page(template="case_gone.html", title="This case is not in the store", values=values, status=404)
