@@ -66,8 +66,8 @@ CONNECTING = {
 
 
 SOCKETLESS = {
-    *("click", "cryptography", "docx", "jinja2", "markupsafe", "pydantic", "pydantic_core", "python_calamine"),
-    *("resource", "rich", "scipy", "xlsxwriter", "yaml", "yarl"),
+    *("click", "cryptography", "docx", "jinja2", "markdown_it", "markupsafe", "pydantic", "pydantic_core"),
+    *("python_calamine", "resource", "rich", "scipy", "xlsxwriter", "yaml", "yarl"),
 }
 """Libraries that we import and that open no socket."""
 

@@ -138,6 +138,26 @@ def test_a_file_of_the_first_version_is_looked_into_and_then_taken_over_with_all
         assert cache.get(digest(1)) is None, "older rows have checksums now"
 
 
+def test_a_file_without_reasoning_is_taken_over_and_damage_in_it_stays_known(path: Path) -> None:
+    with Cache(path) as cache:
+        for n in (1, 2):
+            put(cache, n, FULL)
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("ALTER TABLE completions DROP COLUMN reasoning_text")
+        connection.execute("UPDATE completions SET output = 99 WHERE digest = ?", [digest(2)])
+        connection.execute("PRAGMA user_version = 4")
+    thought = replace(FULL, reasoning="A or B?")
+    with CacheReader(path) as journal:
+        assert (journal.get(digest(1)), journal.get(digest(2))) == (FULL, None)
+    with Cache(path) as cache:
+        put(cache, 3, thought)
+        assert [cache.get(digest(n)) for n in (1, 2)] == [FULL, None]
+    with Cache(path) as cache:
+        found = cache.get(digest(3))
+        assert found is not None
+        assert (found, found.reasoning) == (thought, "A or B?")
+
+
 # --- damage -----------------------------------------------------------------------------------------------------------
 
 
@@ -154,6 +174,7 @@ def change(path: Path, assignment: str) -> None:
         *("input = 8", "cached_input = 4", "output = 'two'", "reasoning = 9", "latency_s = 0.25"),
         *("reported_model = ''", "created = 1600000000.0", "batched = 1", "fingerprint = x'00'"),
         *("refused_parts = 'reason'", "cache_write = 1", "checksum = checksum + 1", "checksum = NULL"),
+        "reasoning_text = 'no'",
         "text = NULL, failure_code = 'refusal'",
     ],
 )

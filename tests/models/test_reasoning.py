@@ -20,7 +20,7 @@ def separated(text: str, finish: str = "stop", request: Request = REQUEST, **usa
 
 def test_the_share_of_reasoning_is_estimated_unless_it_was_counted() -> None:
     found = separated("<think>A or B?</think>B")
-    assert (found.text, found.usage.reasoning) == ("B", 9)
+    assert (found.text, found.usage.reasoning, found.reasoning) == ("B", 9, "A or B?")
     assert separated("<think>A or B?</think>B", reasoning=4).usage.reasoning == 4
     assert separated("B") == Completion(text="B", finish_reason="stop", usage=Usage(input=5, output=10))
 

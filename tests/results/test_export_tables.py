@@ -14,6 +14,7 @@ import pytest
 from medhelm import read_records as read_frame
 from medhelm.domain import RULES
 from medhelm.results.runs.remarks import counted_runs
+from medhelm.storage.annotations import add_annotation, new_annotation
 from medhelm.storage.privacy import Pseudonyms
 from medhelm.storage.runs import load_runs, read_columns, score_column
 from medhelm.storage.store import open_store
@@ -24,10 +25,18 @@ from tests.support.stores import make_store
 TABLES = ["runs", "estimates", "groups", "judges", "records", "judgments", "leaderboard"]
 
 
+NOTE = new_annotation(
+    "letters", "q6", model="openai/m", author="Ada", note="Question number 6: wrong key", tags=["key"]
+)
+
+
 @pytest.fixture
 def store(medhelm: Medhelm, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Letters of options, the same in groups, and judged text, with failures of every kind."""
-    return copy_of_store(medhelm, tmp_path, tmp_path_factory.getbasetemp() / "exported-store")
+    copied = copy_of_store(medhelm, tmp_path, tmp_path_factory.getbasetemp() / "exported-store")
+    for one in (NOTE, new_annotation("letters", "q7", is_starred=True), new_annotation("gone", "q1", note="No run")):
+        add_annotation(open_store(copied), one)
+    return copied
 
 
 def written(medhelm: Medhelm, store: Path, format: str, *options: str) -> Path:
@@ -141,6 +150,9 @@ def test_texts_are_written_when_asked_for_and_the_file_says_what_they_may_hold(m
     assert len(prompts) == 27
     assert json.loads(prompts["toy", "q2"]["messages"])[0]["content"].startswith("Question number 2?")
     assert json.loads(prompts["toy", "q2"]["references"])[1] == {"text": "bad", "correct": True}
+    note, star = rows(folder / "annotations.parquet")
+    assert (note["annotation"], note["author"], note["note"], note["tags"]) == (NOTE.id, "Ada", NOTE.note, '["key"]')
+    assert (star["instance_id"], star["note"], star["starred"]) == ("q7", None, True)
     assert "patient data" in (folder / "dictionary.md").read_text(encoding="utf-8")
 
 

@@ -108,6 +108,7 @@ COMPLETION: Completion = full(
         refused_parameters=("seed", "temperature"),
         batched=True,
         received=1.75e9,
+        reasoning="yes or no?",
     ),
     besides=("failure",),
 )
@@ -121,6 +122,7 @@ def test_the_cache_holds_all_of_a_completion(completion: Completion, tmp_path: P
         known = cache.get(b"d")
         assert known == completion
         assert completion.received in (None, known.received)
+        assert completion.reasoning == known.reasoning
 
 
 def test_tables_hold_all_of_a_record_and_of_what_judges_said(tmp_path: Path) -> None:
@@ -176,6 +178,7 @@ def test_tables_hold_all_of_a_record_and_of_what_judges_said(tmp_path: Path) -> 
         "suspicions": "verdict, length",
         "jury_coverage": 0.5,
         "unreadable": True,
+        "reasoning": "yes or no?",
         "jury_corrected": 0.5,
         "jury_published": 0.5,
     }

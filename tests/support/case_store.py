@@ -9,6 +9,7 @@ from medhelm.domain import (
     JURY,
     RULES,
     Completion,
+    Criterion,
     Failure,
     Instance,
     Judgment,
@@ -124,3 +125,54 @@ def _judged(n: int, grades: tuple[float, float | None]) -> Record:
         scores=tuple(Score(metric=JURY, rule=rule, value=sum(known) / len(known)) for rule in RULES),
         jury_verdict=JuryVerdict(scores=(), judgments=judgments, coverage=len(known) / 2),
     )
+
+
+HELP, HARM = f"Tells to call a doctor. {XSS}", "Names a dose that is too high."
+"""Criteria of the benchmark `advice`: the first earns 5 points, the second costs 3."""
+
+NOTE = "First line of the note.\n\n" + "The patient slept. " * 2_000 + "Fever on day 9.\n\n" + "More text. " * 300
+"""A long note with one word in its middle."""
+
+ASKED = "What would you advise?"
+"""The question behind it."""
+
+
+def add_points_cases(folder: Path) -> Path:
+    """Write the benchmark `advice`: a long prompt, two criteria with points, one model that reasons, and a baseline.
+
+    `lab/wide` meets both criteria, `lab/cut` none and sees the note from its second paragraph on. Judges differ on the
+    harm of `lab/wide`.
+    """
+    texts = {
+        "lab/wide": f"## Advice\n\n- **Call** a doctor.\n- {XSS}\n\n" + "Take 900 mg. " * 20,
+        "lab/cut": "Wait and see. " * 20,
+        "baseline/lexical": "See the note. " * 20,
+    }
+    decisions = {"lab/wide": ((1.0, 1.0), (1.0, 0.0)), "lab/cut": ((0.0, 0.0), (0.0, 0.0))}
+    for model, text in texts.items():
+        run = make_run("advice", model, n=1, main_metric=JURY, jury_result=jury_of("lab/judge-a", "lab/judge-b"))
+        judgments = tuple(
+            Judgment(judge=f"lab/judge-{name}", criterion=criterion, score=score, points=points, explanation="So.")
+            for criterion, points, scores in zip(("c1", "c2"), (5.0, -3.0), decisions.get(model, ((), ())), strict=True)
+            for name, score in zip("ab", scores, strict=False)
+        )
+        record = make_record(
+            0,
+            instance_id="one",
+            completion=Completion(text=text, reasoning=f"Which dose? {XSS}" if model == "lab/wide" else ""),
+            truncated_characters=25 if model == "lab/cut" else 0,
+            scores=tuple(Score(metric=JURY, rule=rule, value=3.0 if judgments else None) for rule in RULES),
+            jury_verdict=JuryVerdict(scores=(), judgments=judgments, coverage=1.0) if judgments else None,
+        )
+        stored = write_run(folder, run, [record], [JURY])
+    instance = Instance(
+        id="one",
+        fields={},
+        references=(Reference("Call a doctor."),),
+        criteria=(Criterion("c1", HELP, points=5.0), Criterion("c2", HARM, points=-3.0)),
+    )
+    prompt = Prompt((Message("user", f"Read the note.\n\n{NOTE}\n\n{ASKED}"),))
+    write_prompts(
+        Store(folder).prompts_file("advice", stored.benchmark_digest, stored.data_digest), [(instance, prompt)]
+    )
+    return folder

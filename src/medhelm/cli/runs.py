@@ -400,6 +400,8 @@ def _print_purge(shared: Shared, found: Purge, *, is_done: bool) -> None:
             "releases": list(found.releases),
         }
         gone = {"runs": stored_as_json(found.runs)["runs"], "files": files, "completions": len(found.digests)}
+        if found.annotations:
+            gone["annotations"] = len(found.annotations)
         print_json(
             {"deleted": is_done, **gone, "bytes": found.n_bytes, "remains": remains, "not_covered": list(NOT_COVERED)}
         )
@@ -411,6 +413,8 @@ def _print_purge(shared: Shared, found: Purge, *, is_done: bool) -> None:
         f"- {plural(len(files), 'file')} of prompts, instances and marks{f': {listed(files, 10)}' if files else ''}"
     )
     click.echo(f"- {plural(len(found.digests), 'completion')} in the cache")
+    if found.annotations:
+        click.echo(f"- {plural(len(found.annotations), 'note')}, with tags and stars")
     click.echo("Remaining in the store:")
     click.echo(f"- {plural(found.runs_left, 'run')}, and {plural(found.completions_left, 'completion')} in the cache")
     if found.orphans_left:

@@ -254,6 +254,8 @@ class Completion:
     """True if it came through a batch API, at a reduced price."""
     received: float | None = field(default=None, compare=False)
     """Time of arrival in seconds since 1970, UTC; None if unknown, or computed in this process."""
+    reasoning: str = field(default="", compare=False, repr=False)
+    """Its reasoning, kept apart from the text: never scored, never sent to judges; empty if there is none."""
 
     def __post_init__(self) -> None:
         """Replace what is no name."""

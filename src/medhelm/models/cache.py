@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from medhelm.io.files import CipherKey
 
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """Version of the table below, stored in the file's `user_version`."""
 
-ADDED = {"batched": 2, "fingerprint": 2, "refused_parts": 2, "cache_write": 3, "checksum": 4}
+ADDED = {"batched": 2, "fingerprint": 2, "refused_parts": 2, "cache_write": 3, "reasoning_text": 5, "checksum": 4}
 """Column -> the version that added it; older files get it when they are next opened for writing."""
 
 APPLICATION_ID = 0x4D48434A
@@ -74,10 +74,12 @@ COLUMNS = {
     "fingerprint": "TEXT NOT NULL DEFAULT ''",
     "refused_parts": "TEXT NOT NULL DEFAULT ''",
     "cache_write": "INTEGER NOT NULL DEFAULT 0",
+    "reasoning_text": "TEXT",
     "checksum": "INTEGER",
 }
-"""Name -> type. `text` is NULL for a kept failure; `created` is in seconds since 1970, UTC; `checksum` is NULL in a row
-found damaged. New ones come last, with a default."""
+"""Name -> type. `text` is NULL for a kept failure; `created` is in seconds since 1970, UTC; `reasoning_text` is the
+reasoning beside the text, NULL for none; `checksum` is NULL in a row found damaged. New ones come before it, with a
+default."""
 
 _READ = [name for name in COLUMNS if name != "digest"]
 
@@ -113,8 +115,10 @@ def checksum(
 
     Raises: TypeError, ValueError or struct.error for values of other types.
     """
-    input_, cached, output, reasoning, latency_s, reported_model, created, batched, fingerprint, refused, write = others
+    input_, cached, output, reasoning, latency_s, reported_model, created, batched, fingerprint, *later = others
+    refused, write, beside = later
     words = f"{model}\0{text}\0{code}\0{message}\0{finish_reason}\0{reported_model}\0{fingerprint}\0{refused}"
+    words += "" if beside is None else f"\0{beside}"  # rows of earlier versions keep their checksum
     numbers = _NUMBERS.pack(input_, cached, output, reasoning, batched, write, latency_s, created)
     return zlib.crc32(words.encode(), zlib.crc32(numbers, zlib.crc32(digest)))
 
@@ -323,7 +327,8 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         elif 1 <= version < SCHEMA_VERSION:
             for name in (name for name, since in ADDED.items() if since > version):
                 connection.execute(f"ALTER TABLE completions ADD COLUMN {name} {COLUMNS[name]}")
-            add_checksums(connection)
+            if version < ADDED["checksum"]:
+                add_checksums(connection)
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         elif version != SCHEMA_VERSION:
             raise StoreError(
@@ -426,7 +431,7 @@ _REPLACED = ", ".join(f"{name} = excluded.{name}" for name in _READ)
 
 def _statement(size: int) -> str:
     one = f"({', '.join('?' * len(COLUMNS))})"
-    rows = f"INSERT INTO completions VALUES {', '.join([one] * size)}"  # noqa: S608 - our own names
+    rows = f"INSERT INTO completions ({', '.join(COLUMNS)}) VALUES {', '.join([one] * size)}"  # noqa: S608 - our own names
     return f"{rows} ON CONFLICT (digest) DO UPDATE SET {_REPLACED} WHERE completions.checksum IS NULL"
 
 
@@ -468,6 +473,7 @@ def row_of(digest: bytes, completion: Completion, model: str) -> Row:
         _storable(completion.fingerprint),
         _storable(",".join(completion.refused_parameters)),
         _countable(usage.cache_write),
+        _storable(completion.reasoning) or None,
     )
     return (*row, checksum(*row))
 
@@ -507,7 +513,7 @@ def completion_of_row(
     except (TypeError, ValueError, struct.error):
         return None
     _, text, code, message, finish_reason, input_, cached, output, reasoning, latency_s, reported_model, *later = row
-    created, batched, fingerprint, refused, cache_write, _ = later
+    created, batched, fingerprint, refused, cache_write, beside, _ = later
     return Completion(
         text=text,
         failure=None if code is None else Failure("provider", code, message),
@@ -521,10 +527,11 @@ def completion_of_row(
         fingerprint=fingerprint or "",
         refused_parameters=tuple(filter(None, (refused or "").split(","))),
         received=created,
+        reasoning=beside or "",
     )
 
 
-TEXTS, REPORTED = ("text", "failure_message"), ("finish_reason", "reported_model", "fingerprint")
+TEXTS, REPORTED = ("text", "failure_message", "reasoning_text"), ("finish_reason", "reported_model", "fingerprint")
 """Columns with text, and with what a server reports about itself; earlier versions did not encrypt the latter."""
 
 SEALED = {list(COLUMNS).index(name): name.encode() for name in (*TEXTS, *REPORTED)}

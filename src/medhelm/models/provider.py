@@ -45,7 +45,9 @@ def separate_reasoning(completion: Completion, request: Request) -> Completion:
     failure = None
     if completion.finish_reason == LENGTH and not split.answer.strip():
         failure = used_up_by_reasoning(usage, is_known=request.model.reasoning)
-    return replace(completion, text=None if failure else split.answer, failure=failure, usage=usage)
+    reasoning = "\n\n".join(filter(None, [completion.reasoning, split.reasoning]))
+    text = None if failure else split.answer
+    return replace(completion, text=text, failure=failure, usage=usage, reasoning=reasoning)
 
 
 def with_hidden_share(usage: Usage, hidden: int, visible: int) -> Usage:

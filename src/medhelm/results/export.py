@@ -24,7 +24,7 @@ from medhelm.io.spreadsheets import LONGEST_CELL
 from medhelm.results.comparable import default_tier, left_out_remarks, select_runs
 from medhelm.results.formats.fields import NEVER, columns_of, file_rows, select
 from medhelm.results.formats.tables import render, size_text
-from medhelm.results.leaderboard import leaderboard_of, read_inputs, with_judges_in_verdict
+from medhelm.results.leaderboard import calibrated_inputs, leaderboard_of, read_inputs, with_jury_doubts
 from medhelm.results.leaderboard_view import CSV_FIRST, EMPTY, model_fields
 from medhelm.results.options import USUAL, BoardOptions, read_pricing
 from medhelm.results.runs.remarks import cached_completions_text, counted_runs, jury_remarks, unfinished_remarks
@@ -32,6 +32,7 @@ from medhelm.results.runs.selection import filter_runs
 from medhelm.results.spending import repriced
 from medhelm.results.suites import suite_sort_key
 from medhelm.scoring.metrics import METRICS
+from medhelm.storage.annotations import read_annotations
 from medhelm.storage.damage import damaged, intact_runs, run_tables
 from medhelm.storage.export_tables import (
     PROMPTS,
@@ -141,10 +142,11 @@ TABLES: Mapping[str, str] = {
     "judgments": "One row per run, instance, judge and criterion: one grade.",
     "leaderboard": "One row per rule and model: the models in order of rank.",
     "prompts": "One row per benchmark and instance: the prompt, options and references.",
+    "annotations": "One row per annotation: a note, tags or a star that someone gave to an instance or a completion.",
 }
 """Table -> meaning of a row."""
 
-TEXT_TABLES = {"prompts"}
+TEXT_TABLES = {"prompts", "annotations"}
 """Tables that are exported only with texts."""
 
 
@@ -304,6 +306,8 @@ def export_tables(
         )
         if texts:
             counts["prompts"] = write_joined(place("prompts"), PROMPTS, _prompts(selection))
+            columns = _columns(described["annotations"])
+            counts["annotations"] = write_rows(place("annotations"), columns, _annotations(selection))
         names = dict.fromkeys(("table", "column", "type", "unit", "range", "meaning", "missing"), "VARCHAR")
         write_rows(new / "dictionary.csv", names, to_rows(described))
         words = to_markdown(described, format=format, texts=texts)
@@ -371,6 +375,19 @@ def _prompts(selection: ExportSelection) -> list[RecordSource]:
             digests = {"benchmark_digest": run.benchmark_digest, "data_digest": run.data_digest}
             found.setdefault(path, RecordSource(path=path, front={"benchmark": run.benchmark, **digests}))
     return list(found.values())
+
+
+def _annotations(selection: ExportSelection) -> Iterator[dict[str, Any]]:
+    """Yield the annotations of the benchmarks of the runs."""
+    benchmarks = {run.benchmark for run in selection.runs}
+    for one in read_annotations(selection.store):
+        if one.benchmark in benchmarks:
+            yield {
+                **select(one, "benchmark instance_id annotation=id time"),
+                **{name: getattr(one, name) or None for name in ("model", "author", "note")},
+                "tags": json.dumps(list(one.tags), ensure_ascii=False),
+                "starred": one.is_starred,
+            }
 
 
 # --- rows of the small tables -----------------------------------------------------------------------------------------
@@ -553,10 +570,10 @@ def folder_size(folder: Path) -> tuple[int, int]:
 
 def export_leaderboard(store: Path, selection: ExportSelection, options: BoardOptions) -> Leaderboard:
     """Return the leaderboard of the selected benchmarks and models, as `medhelm leaderboard` shows it."""
-    whole = BoardOptions(rule=options.rule, tier=selection.tier, pricing=options.pricing)
+    whole = BoardOptions(rule=options.rule, tier=selection.tier, pricing=options.pricing, clinicians=options.clinicians)
     if options.wanted.is_empty:
         return leaderboard_of([store], whole)
-    finished = read_inputs([store], whole)
+    finished = calibrated_inputs(read_inputs([store], whole), whole, [store])
     cells = [cell for cell in finished.cells if (cell.model, cell.benchmark) in selection.counted]
     names = {cell.benchmark for cell in cells}
     board = build_leaderboard(
@@ -566,4 +583,4 @@ def export_leaderboard(store: Path, selection: ExportSelection, options: BoardOp
         tier=selection.tier,
     )
     board = replace(board, left_out=tuple(selection.left_out), remarks=(*board.remarks, *selection.remarks))
-    return with_judges_in_verdict(board, finished.judge_agreement)
+    return with_jury_doubts(board, finished)

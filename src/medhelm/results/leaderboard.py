@@ -25,7 +25,6 @@ from medhelm.results.comparable import default_tier, left_out_remarks, select_ru
 from medhelm.results.options import (
     USUAL,
     BoardOptions,
-    CalibrationOptions,
     Pricing,
     by_keywords,
     folders_of,
@@ -86,25 +85,30 @@ def leaderboard(stores: AnyPaths, options: BoardOptions) -> Leaderboard:
     return leaderboard_of(as_paths(stores, "stores"), options)
 
 
-def leaderboard_of(stores: Sequence[Path], options: BoardOptions = USUAL) -> Leaderboard:
-    """Build a leaderboard, as `leaderboard`, with options in one object."""
+def leaderboard_of(
+    stores: Sequence[Path], options: BoardOptions = USUAL, *, finished: LeaderboardInputs | None = None
+) -> Leaderboard:
+    """Build a leaderboard, as `leaderboard`, with options in one object.
+
+    `finished`: what `read_inputs` returned for them, if it was read before.
+    """
     check_options(options)
     if not stores:
         raise UserError("`stores` is empty: name the folder of a store.")
     if options.clinicians and options.resample == "none":
         raise UserError("ratings need single scores, which --resample none does not read. Leave one of them out.")
-    finished = read_inputs(stores, options, single_scores=options.resample != "none")
-    if options.clinicians:
-        finished = _calibrated(finished, options.clinicians, stores)
+    finished = finished or read_inputs(stores, options, single_scores=options.resample != "none")
+    finished = calibrated_inputs(finished, options, stores)
     if options.short_names:
         finished = renamed_inputs(finished, finished.short_names)
     return leaderboard_from_inputs(finished, options)
 
 
-def _calibrated(
-    finished: LeaderboardInputs, clinicians: CalibrationOptions, stores: Sequence[Path]
-) -> LeaderboardInputs:
-    """Add what clinicians would give to the jury scores."""
+def calibrated_inputs(finished: LeaderboardInputs, options: BoardOptions, stores: Sequence[Path]) -> LeaderboardInputs:
+    """Add what clinicians would give to the jury scores, if there are ratings."""
+    clinicians = options.clinicians
+    if clinicians is None:
+        return finished
     if len(stores) > 1 or finished.rule != "corrected":
         raise UserError("ratings go with one --store and with corrected scoring: they name models, not stores.")
     from medhelm.results.calibration import calibrate
@@ -141,6 +145,11 @@ def leaderboard_from_inputs(finished: LeaderboardInputs, options: BoardOptions =
     effects = tuple(one for one in finished.injection_effects if one.benchmark in shown)
     remarks += injection_remarks(effects)
     board = replace(board, left_out=left_out, injection_effects=effects, remarks=(*board.remarks, *remarks))
+    return with_jury_doubts(board, finished)
+
+
+def with_jury_doubts(board: Leaderboard, finished: LeaderboardInputs) -> Leaderboard:
+    """Return a leaderboard whose verdict begins with what judges, or clinicians, say against the jury's scores."""
     board = with_judges_in_verdict(board, finished.judge_agreement)
     if finished.calibration is None:
         return board
@@ -264,14 +273,19 @@ class LeaderboardInputs:
 
 
 def read_inputs(
-    stores: Sequence[Path], options: BoardOptions = USUAL, *, single_scores: bool = True
+    stores: Sequence[Path],
+    options: BoardOptions = USUAL,
+    *,
+    single_scores: bool = True,
+    found: Sequence[tuple[str, Run]] | None = None,
 ) -> LeaderboardInputs:
     """Read the runs that count, and their scores. Runs whose scores cannot be read are left out with a warning.
 
-    Parameters: single_scores, False to open no records, so that only means are known; the rest as in `leaderboard`.
+    Parameters: single_scores, False to open no records, so that only means are known; found, the runs that meet
+    `options.wanted`, if they were read before; the rest as in `leaderboard`.
     Raises: UserError if there is no finished run.
     """
-    found, pricing = load_filtered(stores, options.wanted), read_pricing(options.pricing)
+    found, pricing = found or load_filtered(stores, options.wanted), read_pricing(options.pricing)
     if single_scores or pricing is not None:
         kept = set(map(id, intact_runs(run for _, run in found)))
         found = [(label, run) for label, run in found if id(run) in kept]

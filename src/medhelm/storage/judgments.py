@@ -298,4 +298,5 @@ def completion_of(row: Mapping[str, Any], text: str | None) -> Completion:
         fingerprint=row.get("fingerprint") or "",
         refused_parameters=tuple(filter(None, (row.get("refused_parts") or "").split(","))),
         received=row.get("received"),
+        reasoning=row.get("reasoning") or "",
     )

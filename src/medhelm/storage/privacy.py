@@ -42,6 +42,7 @@ ROW_GROUP = 2048
 
 CLEARED: Mapping[str, str] = {
     "completion": "CASE WHEN {0} IS NULL THEN NULL ELSE '' END",
+    "reasoning": "NULL",
     "text": "CASE WHEN {0} IS NULL THEN NULL ELSE '' END",
     "failure_message": "CASE WHEN {0} IS NULL THEN NULL ELSE '' END",
     "explanation": "''",

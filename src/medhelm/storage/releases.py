@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, cast
@@ -21,7 +22,7 @@ from medhelm.errors import StoreError, UserError, suggestion
 from medhelm.io.files import error_class, open_file
 from medhelm.io.folders import atomic_folder
 from medhelm.io.parquet import connect, sql_path
-from medhelm.io.ssh_signatures import Signer, check_signature, sign_file
+from medhelm.io.ssh_signatures import SUFFIX, Signer, check_signature, sign_file
 from medhelm.storage.json_form import JsonForm, key_map
 from medhelm.storage.runs import read_messages
 from medhelm.storage.store import ORIGIN, PRICE, Store, stored_folder
@@ -55,8 +56,16 @@ RELEASE = JsonForm(
 """The JSON form of the manifest; the leaderboard has its own file."""
 
 
-def basis_of(model: str, run: Run, store: Store) -> CellProvenance:
-    """Return the provenance of a stored run. `model`: its name on the leaderboard."""
+def bases_of(runs: Iterable[tuple[str, Run]], store: Store) -> list[CellProvenance]:
+    """Return the provenance of stored runs, each with the name of its model on the leaderboard."""
+    digest = cache(lambda path: prompts_digest(read_messages(path)))  # most runs of a benchmark have the same prompts
+    return [
+        _basis_of(model, run, digest(store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)))
+        for model, run in runs
+    ]
+
+
+def _basis_of(model: str, run: Run, prompts: str) -> CellProvenance:
     folder, judged = stored_folder(run), run.jury_result
     judges = judged.jury.judges if judged else ()
     said = reported_models(folder / "replies.parquet", "judge") if judged else {}
@@ -70,7 +79,7 @@ def basis_of(model: str, run: Run, store: Store) -> CellProvenance:
         metric=run.main_metric,
         definition=run.benchmark_digest,
         data=run.data_digest,
-        prompts=prompts_digest(read_messages(store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest))),
+        prompts=prompts,
         settings=dict(run.settings),
         records=file_digest(folder / "records.parquet"),
         judgments=file_digest(folder / "judgments.parquet"),
@@ -186,6 +195,11 @@ def read_release(store: Store, name: str) -> Release:
             "Restore it from a copy."
         )
     return release
+
+
+def is_signed(store: Store, name: str) -> bool:
+    """Return whether a release has a signature, valid or not."""
+    return (_release_folder(store, name) / (MANIFEST + SUFFIX)).is_file()
 
 
 def release_signer(store: Store, name: str, signers: Path) -> Signer:

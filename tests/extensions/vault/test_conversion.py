@@ -20,6 +20,7 @@ from medhelm.io.files import KEY_VARIABLE, is_encrypted
 from medhelm.io.folders import atomic_file
 from medhelm.models.cache import SEALED, Cache
 from medhelm.models.cache_reader import CacheReader
+from medhelm.storage.annotations import add_annotation, new_annotation
 from medhelm.storage.store import Store, _write_new_manifest, create, open_store
 from tests.support.benchmarks.batched import arguments, respond, write_models
 from tests.support.cli import Medhelm, assert_refused
@@ -29,8 +30,9 @@ from tests.support.servers.batch_apis import BatchServer
 from tests.support.servers.openai import Server
 from tests.support.web.sites import make_client
 
-WORDS = ("An answer to number", "HYPERLINK", "The answer to number", "it is 3", "it is 4", "Question number", "no idea")
-"""Words of prompts, completions, references and judgments of the store."""
+WORDS = ("An answer to number", "HYPERLINK", "The answer to number", "it is 3", "it is 4", "Question number", "no idea",
+         "Wrong key")  # fmt: skip
+"""Words of prompts, completions, references, judgments and notes of the store."""
 
 COMMANDS = (
     ("leaderboard", "--format", "json"),
@@ -45,7 +47,9 @@ COMMANDS = (
 def store(tmp_path: Path, medhelm: Medhelm, tmp_path_factory: pytest.TempPathFactory, store_key: str) -> Path:
     """A plain store with runs and judgments, and a key in the environment."""
     with without_key():
-        return copy_of_store(medhelm, tmp_path, tmp_path_factory.getbasetemp() / "store-to-encrypt")
+        store = copy_of_store(medhelm, tmp_path, tmp_path_factory.getbasetemp() / "store-to-encrypt")
+        add_annotation(Store(store), new_annotation("letters", "q6", note="Wrong key"))
+        return store
 
 
 def outputs(medhelm: Medhelm, store: Path) -> list[Any]:

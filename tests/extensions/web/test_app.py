@@ -9,12 +9,12 @@ import pytest
 
 from medhelm.extensions.web.site import MOST_RESULTS, Site
 from tests.support.stores import make_store
-from tests.support.web.sites import make_client
+from tests.support.web.sites import make_board_store, make_client
 
 
 @pytest.mark.parametrize(
     ("version", "status", "words"),
-    [(None, 503, "no store at"), (99, 503, "layout version 99"), (1, 404, "medhelm run")],
+    [(None, 503, "no store at"), (99, 503, "layout version 99"), (1, 200, "medhelm run")],
 )
 def test_a_store_that_is_missing_too_new_or_empty_is_a_page_that_says_so(
     version: int | None, status: int, words: str, tmp_path: Path
@@ -73,3 +73,14 @@ def test_results_are_kept_until_others_were_used_later_or_the_store_changes(
     assert (use(1), computed[-1]) == (10, 1)
     make_store(tmp_path, {"wards": {"openai/b": [1.0, 0.0]}})
     assert (use(1), computed[-2:]) == (10, [1, 1])
+
+
+@pytest.mark.parametrize("path", ["/", "/leaderboard.csv", "/api/leaderboard", "/static/site.css", "/nothing/here"])
+def test_pages_are_compressed_for_browsers_that_can_read_it(path: str, tmp_path: Path) -> None:
+    client = make_client(make_board_store(tmp_path))
+    plain, compressed = (client.get(path, headers={"accept-encoding": wanted}) for wanted in ("identity", "gzip"))
+    assert "content-encoding" not in plain.headers
+    assert compressed.headers["content-encoding"] == "gzip"
+    assert int(compressed.headers["content-length"]) < len(plain.content) / 2
+    assert (compressed.content, compressed.status_code) == (plain.content, plain.status_code)
+    assert compressed.headers["vary"].lower() == plain.headers["vary"].lower() == "accept-encoding"

@@ -1,11 +1,11 @@
-"""The site in a real browser: scripts, policy, accessibility, sizes, and the static files opened from disk."""
+"""The site in a real browser: scripts, policy, and the static files opened from disk."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -24,18 +24,6 @@ from tests.support.web.sites import make_board_store
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
-
-axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
-
-PAGES = (
-    "/",
-    "/?category=clinical_decision_support&sort=failures",
-    "/benchmarks",
-    "/benchmarks/medec",
-    "/compare",
-    "/compare/releases?before=2026-10",
-    "/running",
-)
 
 
 @pytest.fixture(scope="module")
@@ -95,28 +83,6 @@ def test_the_token_leaves_the_address_and_sorting_and_filters_work(
     assert page.get_by_label("Model name contains").input_value() == "model-2"
 
 
-@pytest.mark.long
-def test_no_page_breaks_a_rule_of_accessibility(watched: Watched, addresses: tuple[str, str]) -> None:
-    checker = axe.Axe()
-    only_colors = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}  # nothing else differs in the dark
-    schemes: tuple[tuple[Literal["light", "dark"], Any], ...] = (("light", None), ("dark", only_colors))
-    for scheme, options in schemes:
-        watched.page.emulate_media(color_scheme=scheme)
-        for path in PAGES:
-            watched.page.goto(addresses[0] + path)
-            found = checker.run(watched.page, options=options)
-            assert found.response["passes"], "axe looked at nothing"
-            assert found.violations_count == 0, f"{scheme} {path}\n{found.generate_report()}"
-
-
-def test_every_page_fits_320_pixels(watched: Watched, addresses: tuple[str, str]) -> None:
-    watched.page.set_viewport_size({"width": 320, "height": 640})
-    for path in PAGES:
-        watched.page.goto(addresses[0] + path)
-        wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        assert watched.page.evaluate(wide) == 0, path
-
-
 def test_without_scripts_everything_works(browser: Browser, addresses: tuple[str, str]) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
@@ -165,25 +131,25 @@ def test_progress_appears_without_reloading_and_the_button_stops_the_evaluation(
         page = watched.page
         page.goto(signing_in)
         page.wait_for_selector("nav")
-        watched.problems.clear()  # the leaderboard of an empty store has status 404
         page.goto(f"{root}/running")
         shows(page, "No evaluation is running.", "#states")
         page.evaluate("window.loaded = 'once'")
         with running(store, benchmark, server) as process:
             shows(page, "20 of 60")
-            page.get_by_role("button", name="Stop").focus()
+            page.get_by_role("link", name="Stop").focus()
             server.hold_beyond(40)
             server.release_held()
             shows(page, "40 of 60")
-            assert page.evaluate("window.loaded + document.activeElement.textContent") == "onceStop"
+            assert page.evaluate("window.loaded + document.activeElement.textContent") == "onceStop…"
             page.keyboard.press("Enter")
+            page.get_by_role("button", name="Stop").click()
             shows(page, "Evaluations: 1 stopping.", "#states")
             assert process.stderr is not None
             assert "stopped from the site" in process.stderr.readline()
             server.release()
             shows(page, "Stopped from the site.")
             assert process.wait(600) == 130
-        shows(page, "Evaluations: 1 stopped early.", "#states")
+        shows(page, "Evaluations: 1 stopped.", "#states")
         assert f"cd {Path.cwd()} && medhelm run {benchmark} --model" in page.locator(".command").inner_text()
         page.get_by_role("button", name="Remove").click()
         shows(page, "No evaluation is running.", "#states")

@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 
 from medhelm.domain import Instance, Message, Prompt, Reference
+from medhelm.domain.completion import strip_reasoning
 from medhelm.errors import UserError
+from medhelm.extensions.web.case_answers import option_labels, option_reader
 from medhelm.extensions.web.case_list import find_cases, locate_case
 from medhelm.extensions.web.case_search import CaseSearch, url_key
 from medhelm.extensions.web.cases import NO_PROMPT, BenchmarkCases, find_case, open_cases
+from medhelm.scoring.metrics import METRICS
 from medhelm.storage.runs import load_runs, write_prompts
 from medhelm.storage.store import Store, open_store
 from tests.support.case_store import HOSTILE_IDS, MODELS, XSS, add_judged_cases, make_case_store
@@ -167,3 +170,26 @@ def test_cases_of_stores_of_older_versions_are_found(manifest: Path, tmp_path: P
         found = find_cases(cases, CaseSearch())
         assert find_cases(cases, CaseSearch(show="injection", sort="judges")).total <= found.total
         assert find_case(cases, found.items[0].key).completions
+
+
+@pytest.mark.parametrize("letters", [True, False])
+@pytest.mark.parametrize(
+    "text", ["A", "B.", "**Naloxone**", "The answer is A.", "not A", "A or B", "", "<think>A</think>B"]
+)
+def test_the_option_of_a_completion_is_the_one_that_its_metric_scores(text: str, letters: bool) -> None:
+    choices, labels = ("Aspirin", "Naloxone"), ("A", "B") if letters else ("Aspirin", "Naloxone")
+    references = (Reference("Aspirin"), Reference("Naloxone", correct=False))
+    lines = [f"{label}. {one}" if letters else one for label, one in zip(labels, choices, strict=True)]
+    prompt = {
+        "messages": [{"role": "user", "content": "Which?\n" + "\n".join(lines)}],
+        "choices": list(choices),
+        "references": [{"text": one.text, "correct": one.correct} for one in references],
+    }
+    assert tuple(option_labels(None, prompt)) == labels
+    answer = strip_reasoning(text)
+    option = option_reader("exact_match", prompt, labels)(answer)
+    instance = Instance(id="1", fields={}, references=references, choices=choices, labels=labels)
+    assert (option == labels[0]) is (METRICS["exact_match"].corrected(answer, instance) == 1.0)
+    assert option in ("", *labels)
+    assert option_reader("rouge_l", prompt, labels)(answer) is None
+    assert option_reader("exact_match", {}, ())(answer) is None

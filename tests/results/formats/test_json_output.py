@@ -34,7 +34,8 @@ WRITTEN: Mapping[type, str] = {
         "jury at_least prices versions origin"
     ),
     Release: "name created medhelm note options suite_text bases board sha256",
-    Completion: "text failure finish_reason usage latency_s reported_model fingerprint refused_parts batched received",
+    Completion: "text failure finish_reason usage latency_s reported_model fingerprint refused_parts batched received "
+    "reasoning",
     Failure: "boundary code message",
     Usage: "input cached_input output reasoning cache_write",
     Estimate: "value low high n n_failed method",

@@ -16,6 +16,7 @@ import pytest
 from medhelm.io.files import open_file
 from medhelm.io.parquet import connect, sql_path
 from medhelm.models.cache_reader import CacheReader
+from medhelm.storage.annotations import add_annotation, new_annotation
 from medhelm.storage.privacy import read_deletions
 from medhelm.storage.runs import load_runs, load_shards, read_records
 from medhelm.storage.store import open_store
@@ -75,6 +76,14 @@ def judges(server: Server) -> list[str]:
     return [f"--judge=openai/{name}@{server.url}/v1" for name in ("judge-1", "judge-2")]
 
 
+def add_notes(folder: Path) -> None:
+    """Give each instance a note with a canary, and its completion by one model another one."""
+    for n in range(N):
+        for model in ("", "openai/a"):
+            note = new_annotation("letters", f"id{canary('id', n)}", model=model, note=f"See {canary('note', n)}")
+            add_annotation(open_store(folder), note)
+
+
 @pytest.fixture(params=["plain", "encrypted"])
 def store(tmp_path: Path, medhelm: Medhelm, server: Server, request: pytest.FixtureRequest) -> Path:
     """Two models with two judges, a fresh run, a shard, a removed run, replaced judges, and an interrupted run."""
@@ -95,6 +104,7 @@ def store(tmp_path: Path, medhelm: Medhelm, server: Server, request: pytest.Fixt
         assert medhelm("runs", "remove", "--model", "openai/d@127.0.0.1", "--yes").code in (0, 2)
         assert medhelm("run", place, *models(server, "e"), *jury).code == 0
         shutil.rmtree(next((tmp_path / STORE / "runs" / "letters").glob("*e_*")), ignore_errors=True)
+        add_notes(tmp_path / STORE)
 
     made_once(tmp_path, f"{__name__}-{request.param}", make)
     return tmp_path / STORE
@@ -107,7 +117,7 @@ def whole(folder: Path) -> bytes:
     for path in folder.rglob("*.parquet"):
         with connect() as connection:
             found.append(repr(connection.execute(f"SELECT * FROM read_parquet({sql_path(path)})").fetchall()).encode())
-    for path in folder.rglob("*.json"):
+    for path in folder.rglob("*.json*"):
         try:
             with open_file(path, "rb") as file:
                 found.append(file.read())
@@ -119,7 +129,7 @@ def whole(folder: Path) -> bytes:
     return b"\n".join(found)
 
 
-KINDS = ("id", "question", "reference", "completion", "explanation", "failure", "ward")
+KINDS = ("id", "question", "reference", "completion", "explanation", "failure", "ward", "note")
 
 
 def hits(folder: Path, n: int) -> dict[str, int]:
@@ -134,6 +144,7 @@ def test_nothing_is_left_of_a_patient_and_everything_of_the_others(store: Path, 
     assert all(len(found) >= 4 for found in before.values())
     plan = medhelm("purge", *patient, "--dry-run", "--json").json
     assert plan["instances"] == {"letters": [f"id{canary('id', n)}" for n in GONE]}
+    assert plan["places"]["annotations.jsonl"] == 2 * len(GONE)
     assert {n: set(hits(store, n)) for n in range(N)} == before
     done = purge(medhelm, *patient)
     assert {n: hits(store, n) for n in GONE} == {n: {} for n in GONE}
@@ -156,6 +167,7 @@ def small(tmp_path: Path, medhelm: Medhelm, server: Server) -> Path:
         server.answer_with(answer)
         assert medhelm("run", place, *models(server, "a", "c"), *judges(server)).code == 0
         assert medhelm("release", "first", "--tier", "real").code == 0
+        add_notes(tmp_path / STORE)
 
     made_once(tmp_path, f"{__name__}-small", make)
     return tmp_path / STORE

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from medhelm.io.parquet import connect, sql_path
+from medhelm.storage.annotations import add_annotation, new_annotation, read_annotations
+from medhelm.storage.store import Store
 from tests.support.benchmarks.choice import chat, make_benchmark, question_number
 from tests.support.cli import Medhelm
 from tests.support.made_once import made_once
@@ -78,6 +80,27 @@ def test_of_a_model_the_prompts_stay_while_another_run_needs_them(store: Path, m
     said = medhelm("purge", "--model", "one", "--yes").out
     assert "2 runs with completions and judgments: clinics with one and wards with one\n" in said
     assert {name for name, n in texts(store).items() if n == 0} == {"one wards", "one clinics"}
+
+
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [
+        (("--benchmark", "wards"), ["clinics", "clinics one", "clinics two"]),
+        (("--model", "one"), ["clinics", "clinics two", "wards", "wards two"]),
+        (("--older-than", "1d"), ["clinics", "clinics one", "clinics two", "wards", "wards one", "wards two"]),
+        (("--orphans",), ["clinics", "clinics one", "clinics two", "wards", "wards one", "wards two"]),
+        (("--all",), []),
+    ],
+)
+def test_notes_go_with_the_last_run_they_are_about(
+    store: Path, medhelm: Medhelm, options: tuple[str, ...], kept: list[str]
+) -> None:
+    for benchmark in ("wards", "clinics"):
+        for model in ("", "one", "two"):
+            add_annotation(Store(store), new_annotation(benchmark, "q1", model=model, tags=["dose error"]))
+    done = medhelm("purge", *options, "--yes", "--json").json
+    left = sorted(f"{one.benchmark} {one.model}".strip() for one in read_annotations(Store(store)))
+    assert (left, done.get("annotations", 0)) == (kept, 6 - len(kept))
 
 
 def test_completions_of_no_run_are_announced_and_deleted_on_request(store: Path, medhelm: Medhelm) -> None:

@@ -45,8 +45,15 @@ EXACT_HEADS = 200
 NOTHING = 1e-12
 """Totals up to this share of the largest, or of 1, count as zero: they are rounding errors."""
 
+COMPARED = 13
+"""Maximum number of totals up to which every sum of one half is compared with every sum of the other: for more, sorting
+them first is faster."""
+
 BLOCK = 500_000
 """Maximum number of totals in one block of pairs: 4 MB per array."""
+
+CACHED = 65_536
+"""Maximum number of sums of one half of exact tests in one block: they stay in the processor's cache."""
 
 SMALLEST_SPREAD = 1e-9
 """Root of a sum of squares below which it is a rounding error."""
@@ -83,8 +90,10 @@ def sign_flip_tests(totals: Floats) -> Floats:
     heads = np.flatnonzero(equal)
     steps = np.rint(observed[heads] / largest[heads]).astype(int)
     p_values[heads] = _binomial_p((count[heads] - steps) // 2, count[heads], mid=False)
-    for row in np.flatnonzero((count > 0) & (count <= HALVES) & ~equal & ~many):
-        p_values[row] = _exact_p(signed[row][sizes[row] > 0])
+    few = np.flatnonzero((count > 0) & (count <= HALVES) & ~equal & ~many)
+    for number in np.unique(count[few]).tolist():
+        rows = few[count[few] == number]
+        p_values[rows] = _exact_p(signed[rows][sizes[rows] > 0].reshape(len(rows), number))
     rest = np.flatnonzero((count > HALVES) & ~equal & ~many)
     rest = rest[np.argsort(count[rest], kind="stable")]  # rows of a block drop the columns that none of them needs
     block = max(1, BLOCK // max(totals.shape[1], 1))
@@ -181,21 +190,46 @@ def saddlepoint_p(sizes: Floats, observed: Floats) -> Floats:
     return np.where(observed >= most * (1 - 1e-9), least, np.minimum(tails, 1.0))
 
 
-def _exact_p(totals: Floats) -> float:
-    """Compute the exact p-value of a few totals, by pairing the sorted sums of both halves."""
-    observed, tolerance = abs(float(totals.sum())), 1e-9 * float(np.abs(totals).sum())
-    middle = len(totals) // 2
-    first, second = _all_sums(totals[:middle]), np.sort(_all_sums(totals[middle:]))
-    above = len(second) - np.searchsorted(second, observed - tolerance - first, side="left")
-    below = np.searchsorted(second, tolerance - observed - first, side="right")
-    return min(1.0, math.ldexp(float((above + below).sum()), -len(totals)))
+def _exact_p(totals: Floats) -> Floats:
+    """Compute the exact p-value of each row of a few totals, shape (m, k), by pairing the sums of both halves."""
+    observed, tolerance = np.abs(totals.sum(axis=1)), 1e-9 * np.abs(totals).sum(axis=1)
+    n, middle = totals.shape[1], totals.shape[1] // 2
+    above, below = observed - tolerance, tolerance - observed
+    p_values = np.empty(len(totals))
+    block = CACHED >> (n - middle)
+    for start in range(0, len(totals), block):
+        some = slice(start, start + block)
+        first, second = _all_sums(totals[some, :middle]), _all_sums(totals[some, middle:])
+        count = _n_pairs if n <= COMPARED else _n_sorted_pairs
+        n_far = count(above[some, None] - first, below[some, None] - first, second)
+        p_values[some] = np.minimum(1.0, np.ldexp(n_far.astype(float), -n))
+    return p_values
+
+
+def _n_pairs(above: Floats, below: Floats, second: Floats) -> NDArray[np.intp]:
+    """Count for each row the pairs of a bound and a sum beyond it: fast for many rows of few sums."""
+    found = np.zeros(len(second), dtype=np.intp)
+    sums, highs, lows = (np.ascontiguousarray(one.T) for one in (second, above, below))
+    for high, low in zip(highs, lows, strict=True):
+        is_beyond = (sums >= high).view(np.uint8) + (sums <= low).view(np.uint8)
+        found += is_beyond.sum(axis=0, dtype=np.uint16)
+    return found
+
+
+def _n_sorted_pairs(above: Floats, below: Floats, second: Floats) -> NDArray[np.intp]:
+    """Count the same by sorting each row: fast for few rows of many sums."""
+    counts = []
+    for high, low, sums in zip(above, below, np.sort(second, axis=1), strict=True):
+        n_above = len(sums) - np.searchsorted(sums, high, side="left")
+        counts.append(int((n_above + np.searchsorted(sums, low, side="right")).sum()))
+    return np.array(counts, dtype=np.intp)
 
 
 def _all_sums(totals: Floats) -> Floats:
-    """Compute the sums under all sign patterns, shape (2^k,)."""
-    sums = np.zeros(1)
-    for total in totals:
-        sums = np.concatenate([sums + total, sums - total])
+    """Compute the sums of each row under all sign patterns, shape (m, 2^k)."""
+    sums = np.zeros((len(totals), 1))
+    for total in totals.T:
+        sums = np.concatenate([sums + total[:, None], sums - total[:, None]], axis=1)
     return sums
 
 

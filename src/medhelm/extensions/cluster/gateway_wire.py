@@ -312,6 +312,7 @@ def write_result(number: int, result: ClientResult) -> str:
             "refused_parameters": completion.refused_parameters,
             "batched": completion.batched,
             "received": completion.received,
+            "reasoning": completion.reasoning,
         }
     )
 
@@ -354,6 +355,7 @@ _RESULT: Mapping[str, tuple[type, ...]] = {
     "refused_parameters": (list,),
     "batched": (bool,),
     "received": (*_AMOUNT, NoneType),
+    "reasoning": (str,),
 }
 """Key of a result -> the types of its value."""
 
@@ -407,6 +409,7 @@ def _read_result(one: Mapping[str, Any]) -> ClientResult:
         refused_parameters=tuple(refused),
         batched=one["batched"],
         received=one["received"],
+        reasoning=one["reasoning"],
     )
     if (completion.text is None) is (failure is None):
         raise ValueError("a completion is a text or a failure")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Awaitable, Callable
 from functools import cache
 from http import HTTPStatus
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qs, parse_qsl, quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute
@@ -22,12 +24,16 @@ from medhelm import __version__
 from medhelm.domain.text import duration, group_title, listed, plural, short_count
 from medhelm.errors import MedHelmError, StoreError, UserError
 from medhelm.extensions.web.api import JSON, OPERATIONS, check_parameters, error_content, error_response, is_json_path
+from medhelm.extensions.web.case_search import url_key
+from medhelm.extensions.web.markdown import rendered, with_code
+from medhelm.extensions.web.marks import axis_mark
 from medhelm.extensions.web.page import (
     ACTIONS,
     BY_NAME,
     MOST_URL_CHARACTERS,
     ROUTES,
     BadParameter,
+    Destination,
     Download,
     Page,
     PageRequest,
@@ -38,6 +44,7 @@ from medhelm.extensions.web.page import (
     function_of,
     handler_of,
 )
+from medhelm.extensions.web.pages.reference import anchor, explain
 from medhelm.extensions.web.security import (
     FAILURE_WINDOW_S,
     Security,
@@ -48,7 +55,17 @@ from medhelm.extensions.web.security import (
     static_file,
 )
 from medhelm.extensions.web.site import Site
-from medhelm.results.formats.tables import MISSING, decimal, p_text, percent, printable, significant
+from medhelm.results.formats.tables import (
+    MISSING,
+    decimal,
+    money,
+    p_text,
+    percent,
+    printable,
+    signed,
+    significant,
+    with_minus,
+)
 
 # --- templating -------------------------------------------------------------------------------------------------------
 
@@ -65,7 +82,11 @@ def environment() -> Environment:
         auto_reload=False,
     )
     made.filters.update(
-        decimal=lambda value, places=3: MISSING if value is None else decimal(value, places),
+        decimal=lambda value, places=3: MISSING if value is None else with_minus(decimal(value, places) or MISSING),
+        signed=signed,
+        money=money,
+        minus=with_minus,
+        url_key=url_key,
         p_value=lambda p: p_text(p) or "",
         group_title=group_title,
         plural=plural,
@@ -75,8 +96,17 @@ def environment() -> Environment:
         printable=printable,
         percent=percent,
         significant=significant,
+        rendered=rendered,
+        with_code=with_code,
     )
-    made.globals.update(missing=MISSING, version=__version__, has_route=lambda name: name in BY_NAME)
+    made.globals.update(
+        missing=MISSING,
+        version=__version__,
+        axis_mark=axis_mark,
+        has_route=lambda name: name in BY_NAME,
+        explain=explain,
+        anchor=anchor,
+    )
     return made
 
 
@@ -89,21 +119,35 @@ def render(site: Site, request: PageRequest, page: Page) -> str:
     values = {
         "title": page.title,
         "site": site,
-        "site_tier": site.known_tier,
         "scoring": site.rule,
         "request": request,
         "url": url,
         "static": request.links.static,
         "menu": [route for route in ROUTES if route.menu and not (request.is_static and route.only_served)],
     }
+    if "site_tier" not in page.values:
+        values["site_tier"] = site.known_tier
     return environment().get_template(page.template).render({**values, **page.values})
 
 
 # --- application ------------------------------------------------------------------------------------------------------
 # Pages for browsers that have a session, a login page for all others.
 
-MOST_FORM_BYTES = 10_000
-"""Most bytes of the login form."""
+MOST_FORM_BYTES, MOST_ACTION_BYTES = 10_000, 100_000
+"""Most bytes of the login form, and of other forms."""
+
+MOST_FIELDS = 100
+"""Most fields of a form."""
+
+PATIENCE_S, MANY_RUNS = 0.25, 300
+"""Seconds until a browser gets a page that says that its page is being made, in a store of at least so many runs."""
+
+GZIP_LEVEL = 5
+"""Level of compression: half of the time of the best one, for a few percent more bytes.
+
+Lengths of compressed pages could tell what is in them to someone who makes the browser of a user request pages with
+chosen words (BREACH). Here no other site can: its requests come without the session, see `security`.
+"""
 
 LINKS = ServerLinks(routes=BY_NAME, version=__version__)
 ERROR = Route(name="error", path="/", handler="")
@@ -132,7 +176,11 @@ def create_app(site: Site, security: Security) -> Starlette:
 
     app = Starlette(
         routes=routes,
-        middleware=[Middleware(SecurityHeaders), Middleware(_Gate, site=site, security=security)],
+        middleware=[
+            Middleware(SecurityHeaders),
+            Middleware(GZipMiddleware, compresslevel=GZIP_LEVEL),
+            Middleware(_Gate, site=site, security=security),
+        ],
         exception_handlers={HTTPException: http_error, 500: server_error},
     )
     app.state.site = site
@@ -144,6 +192,11 @@ def answer(site: Site, request: PageRequest) -> tuple[bytes, str, int, str]:
 
     Errors of the user become pages, so that the server and the static site show the same.
     """
+    with site.unchanging():
+        return _answer(site, request)
+
+
+def _answer(site: Site, request: PageRequest) -> tuple[bytes, str, int, str]:
     try:
         if operation := OPERATIONS.get(request.route.name):
             check_parameters(operation, request.query)
@@ -168,15 +221,9 @@ def error_page(error: MedHelmError) -> Page:
 
 def _endpoint(site: Site, route: Route) -> Callable[[Request], Awaitable[Response]]:
     """Return the endpoint of one route."""
+    in_progress: dict[tuple[str, str], asyncio.Task[Response]] = {}
 
-    def respond(parts: dict[str, str], query: str) -> Response:
-        try:
-            pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=1000)
-            checked = check_query(pairs)
-            check_query(list(parts.items()))
-        except (ValueError, BadParameter) as error:
-            raise HTTPException(400, str(error)) from None
-        wanted = PageRequest(route=route, parts=parts, query=checked, links=LINKS)
+    def respond(wanted: PageRequest) -> Response:
         content, media_type, status, file_name = answer(site, wanted)
         response = Response(content, status, media_type=media_type)
         if file_name:
@@ -184,22 +231,65 @@ def _endpoint(site: Site, route: Route) -> Callable[[Request], Awaitable[Respons
         return response
 
     async def endpoint(request: Request) -> Response:
-        return await run_in_threadpool(respond, dict(request.path_params), request.url.query)
+        parts, query = dict(request.path_params), request.url.query
+        try:
+            checked = check_query(parse_qsl(query, keep_blank_values=True, max_num_fields=1000))
+            check_query(list(parts.items()))
+        except (ValueError, BadParameter) as error:
+            raise HTTPException(400, str(error)) from None
+        wanted = PageRequest(route=route, parts=parts, query=checked, links=LINKS)
+        if not route.menu or "text/html" not in request.headers.get("accept", ""):
+            return await run_in_threadpool(respond, wanted)
+        key = (request.url.path, query)
+        if key not in in_progress:
+            in_progress[key] = asyncio.create_task(run_in_threadpool(respond, wanted))
+            in_progress[key].add_done_callback(lambda _: in_progress.pop(key))
+        task = in_progress[key]
+        await asyncio.wait([task], timeout=PATIENCE_S)
+        if not task.done() and await run_in_threadpool(lambda: site.n_runs) >= MANY_RUNS:
+            return await run_in_threadpool(_waiting, site, wanted)
+        response = await task
+        return Response(response.body, response.status_code, media_type=response.media_type)
 
     return endpoint
 
 
+def _waiting(site: Site, request: PageRequest) -> Response:
+    """Return the page to show until another one is made; the browser asks for that again by itself."""
+    values = {"site_tier": None, "address": request.here()}
+    page = Page(template="waiting.html", title=f"Reading {plural(site.n_runs, 'run')}", values=values, status=202)
+    return HTMLResponse(render(site, request, page), page.status, headers={"refresh": "1"})
+
+
 def _action(site: Site, name: str) -> Callable[[Request], Awaitable[Response]]:
-    """Return the endpoint of something that changes the store, which leads back to the page of running evaluations."""
+    """Return the endpoint of something that changes the store, which leads to the page that shows the change."""
 
     async def act(request: Request) -> Response:
+        form = await _read_form(request, MOST_ACTION_BYTES)
+        if isinstance(form, Response):
+            return form
         try:
-            await run_in_threadpool(function_of(name), site, request.path_params["evaluation"])
+            check_query(list(request.path_params.items()))
+            to: Destination = await run_in_threadpool(function_of(name), site, request.path_params, form)
         except MedHelmError as error:
             return _html(site, error_page(error))
-        return RedirectResponse(LINKS.to("running", {}), 303)
+        address = LINKS.to(to.route, to.parameters)
+        return RedirectResponse(f"{address}#{quote(to.fragment)}" if to.fragment else address, 303)
 
     return act
+
+
+async def _read_form(request: Request, most: int) -> dict[str, list[str]] | Response:
+    """Return the fields of a form that was sent, each with its values; a response for one that is too long."""
+    body = b""
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > most:
+                return Response("The form is too long.\n", 413, media_type="text/plain")
+        return parse_qs(body.decode("utf-8", "replace"), max_num_fields=MOST_FIELDS)
+    except (ClientDisconnect, ValueError):
+        return Response("The form is not complete.\n", 400, media_type="text/plain")
 
 
 class _Gate:
@@ -248,15 +338,10 @@ def _login(site: Site, security: Security) -> Callable[[Request], Awaitable[Resp
     async def login(request: Request) -> Response:
         if request.method == "GET":
             return RedirectResponse("/", 303) if session_of(request, security) else _login_page(site, 200)
-        body = b""
-        try:
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > MOST_FORM_BYTES:
-                    return Response("The form is too long.\n", 413, media_type="text/plain")
-        except ClientDisconnect:
-            return Response("The form is not complete.\n", 400, media_type="text/plain")
-        form, client = dict(parse_qsl(body.decode("utf-8", "replace"))), client_of(request)
+        fields, client = await _read_form(request, MOST_FORM_BYTES), client_of(request)
+        if isinstance(fields, Response):
+            return fields
+        form = {name: values[-1] for name, values in fields.items()}
         if not security.accepts(form.get("token", "").strip(), client):
             if security.must_wait(client):
                 return _login_page(site, 429, message="Too many wrong tokens. Wait a minute, then try again.")

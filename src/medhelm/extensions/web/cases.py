@@ -18,13 +18,14 @@ from medhelm.domain.result import HALF
 from medhelm.domain.text import without_servers
 from medhelm.errors import UserError, suggestion
 from medhelm.extensions.web.case_answers import option_labels, option_reader
-from medhelm.extensions.web.case_search import SearchedRuns, rank_models, read_case, url_key
+from medhelm.extensions.web.case_search import SearchedRuns, StoredCase, rank_models, read_case, url_key
 from medhelm.results.comparable import BASELINE, default_tier, select_runs, store_label
 from medhelm.results.options import Pricing
 from medhelm.results.runs.cells import column_of
 from medhelm.results.spending import is_local, run_day
+from medhelm.storage.annotations import Annotation, annotations_of
 from medhelm.storage.damage import intact_runs
-from medhelm.storage.judgments import completion_of, read_explanations
+from medhelm.storage.judgments import completion_of
 from medhelm.storage.privacy import Pseudonyms
 from medhelm.storage.runs import load_runs, read_prompt, run_metrics, score_column
 from medhelm.storage.store import Store, open_store, stored_folder
@@ -114,8 +115,6 @@ class CaseCompletion:
     option: str | None = None
     """Label of the option that the completion names, as the corrected rule reads it; empty if it names none. None for
     an open question, and without a completion."""
-    reasoning: str = ""
-    """Reasoning in the completion, or returned beside it. It is never scored and never sent to judges."""
     is_baseline: bool = False
     """True for a baseline, which is not a model."""
 
@@ -149,6 +148,8 @@ class Case:
     """The instance's own criteria with `name`, `text` and `points`; empty if it has none, or in older stores."""
     problem: str
     """Reason for a missing prompt; empty if it is stored."""
+    annotations: Sequence[Annotation]
+    """Notes, tags and stars, the earliest first; models have their names on the site."""
     completions: Sequence[CaseCompletion]
     """One for each model: the best one on the benchmark first, baselines last."""
 
@@ -226,11 +227,7 @@ def find_case(
     first: Mapping[str, Any] = next((found.records[model] for model in cases.runs if model in found.records), {})
     labels = option_labels(cases.definition, prompt)
     read = option_reader(cases.column.metric, prompt, labels)
-    completions = [
-        _completion(cases, model, run, found.records[model], found.row.shares.get(model), pricing, read)
-        for model, run in cases.runs.items()
-        if model in found.records
-    ]
+    completions = [_completion(cases, model, found, pricing, read) for model in cases.runs if model in found.records]
     return Case(
         instance_id=instance_id,
         key=url_key(instance_id),
@@ -242,8 +239,21 @@ def find_case(
         references=prompt.get("references", []),
         criteria=prompt.get("criteria", []),
         problem="" if prompt else NO_PROMPT,
+        annotations=read_annotations_of(cases, instance_id),
         completions=completions,
     )
+
+
+def read_annotations_of(cases: BenchmarkCases, instance_id: str) -> list[Annotation]:
+    """Return the annotations of an instance in all stores of its runs."""
+    by_store: dict[Path, dict[str, str]] = {}
+    for model, run in cases.runs.items():
+        by_store.setdefault(stored_folder(run).parents[2], {})[run.model] = model
+    return [
+        replace(one, model=names.get(one.model, one.model))
+        for folder, names in by_store.items()
+        for one in annotations_of(Store(folder), cases.benchmark).get(instance_id, ())
+    ]
 
 
 def _hidden_cluster(cases: BenchmarkCases, records: Mapping[str, object], cluster: str) -> str:
@@ -260,17 +270,15 @@ def case_models(cases: BenchmarkCases) -> dict[str, str]:
 
 
 def _completion(
-    cases: BenchmarkCases,
-    model: str,
-    run: Run,
-    record: Mapping[str, Any],
-    share: float | None,
-    pricing: Pricing,
-    read: Callable[[str], str | None],
+    cases: BenchmarkCases, model: str, found: StoredCase, pricing: Pricing, read: Callable[[str], str | None]
 ) -> CaseCompletion:
+    run, record, share = cases.runs[model], found.records[model], found.row.shares.get(model)
     text: str | None = record["completion"]
     split = split_reasoning(text or "")
     completion = completion_of(record, None if text is None else split.answer)
+    if split.reasoning:
+        whole = "\n\n".join(filter(None, [completion.reasoning, split.reasoning]))
+        completion = replace(completion, reasoning=whole)
     return CaseCompletion(
         model=model,
         completion=completion,
@@ -285,9 +293,8 @@ def _completion(
         truncated_characters=record.get("left_out") or 0,
         injection_signs=record.get("suspicions") or "",
         jury_coverage=record.get("jury_coverage"),
-        judgments=[_judgment(row) for row in read_explanations(run, record["instance_id"])],
+        judgments=[_judgment(row) for row in found.judgments.get(model, ())],
         option=None if text is None else read(split.answer),
-        reasoning="\n\n".join(filter(None, [record.get("reasoning"), split.reasoning])),
         is_baseline=run.model.startswith(BASELINE),
     )
 

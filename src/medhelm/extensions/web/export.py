@@ -34,6 +34,9 @@ FILE_SUFFIXES = (".csv", ".js", ".json", ".png", ".svg")
 MOST_CASES = 100
 """Cases of each benchmark in an export unless another number is asked for."""
 
+MOST_RESULTS = 100_000
+"""Most results kept in memory: a page is followed by its files only after hundreds of other pages."""
+
 NOT_EXPORTED = "not-exported.html"
 """Placeholder for all pages that only the server has."""
 
@@ -150,9 +153,16 @@ class StaticLinks:
 def export_site(site: Site, folder: Path, *, most_cases: int = MOST_CASES) -> ExportResult:
     """Write the pages of a site to a folder.
 
-    Parameters: folder, as `io.folders.new_export`; most_cases, of each benchmark whose text may be shown.
+    Parameters: folder, as `io.folders.new_export`; most_cases, of each benchmark whose text may be shown. All pages are
+    of one moment, whatever happens in the store meanwhile.
     Raises: UserError if there is nothing to show, and for a folder with other content; StoreError.
     """
+    site.most_results = MOST_RESULTS
+    with site.unchanging():
+        return _export(site, folder, most_cases)
+
+
+def _export(site: Site, folder: Path, most_cases: int) -> ExportResult:
     site.inputs()
     crawl = Crawl(exported=cache(lambda benchmark: exported_keys(site, benchmark, most_cases)))
     first = _target_of(BY_NAME["leaderboard"], {})

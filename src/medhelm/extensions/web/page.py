@@ -178,6 +178,12 @@ class Page:
     """HTTP status."""
 
 
+def missing_page(message: str, known: Sequence[tuple[str, str]] = ()) -> Page:
+    """Return the page of something that does not exist, with links to what does: titles and addresses."""
+    values = {"message": message, "code": 404, "known": known}
+    return Page(template="error.html", title="Nothing to show", values=values, status=404)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Download:
     """A file to save."""
@@ -188,6 +194,18 @@ class Download:
     """Media type, such as `text/csv`."""
     file_name: str
     """Name under which a browser saves it; made of letters, digits, `.`, `_` and `-`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """The page that a browser goes to after an action."""
+
+    route: str
+    """Name of its route."""
+    parameters: Mapping[str, Values] = field(default_factory=dict)
+    """Parameters of its path and query."""
+    fragment: str = ""
+    """Id of the element to go to; empty for the top."""
 
 
 Handler: TypeAlias = "Callable[..., Page | Download]"
@@ -256,6 +274,8 @@ ROUTES: tuple[Route, ...] = (
     Route(name="benchmarks", path="/benchmarks", handler="pages.benchmarks:page", menu="Benchmarks"),
     Route(name="benchmark", path=BENCHMARK, handler="pages.benchmarks:benchmark_page"),
     Route(name="benchmark_chart", path=f"{BENCHMARK}/charts/{{chart}}", handler="pages.benchmarks:chart"),
+    Route(name="benchmark_card", path=f"{BENCHMARK}/card", handler="pages.cards:page"),
+    Route(name="benchmark_card_json", path=f"{BENCHMARK}/card.json", handler="pages.cards:json_"),
     Route(name="cases", path=CASES, handler="pages.case_list:page", exported_with=("page",)),
     Route(name="case", path=f"{CASES}/{{case}}", handler="pages.cases:case_or_list"),
     Route(name="case_index", path=f"{BENCHMARK}/case-index/{{part}}", handler="pages.case_index:script"),
@@ -266,16 +286,25 @@ ROUTES: tuple[Route, ...] = (
     Route(name="prompt_text", path=f"{CASES}/{{case}}/prompt", handler="pages.cases:prompt_text"),
     Route(name="completion_text", path=f"{CASES}/{{case}}/completions/{{model}}",
           handler="pages.cases:completion_text"),
+    Route(name="model", path="/models/{model}", handler="pages.models:page"),
     Route(name="compare", path="/compare", handler="pages.leaderboard:compare_page",
           menu="Compare", exported_with=_PAIR),
     Route(name="compare_csv", path="/compare.csv", handler="pages.leaderboard:compare_csv", exported_with=_PAIR),
     Route(name="compare_chart", path="/compare/charts/{chart}", handler="pages.leaderboard:compare_chart",
           exported_with=_PAIR),
-    Route(name="running", path="/running", handler="pages.releases:running_page", menu="Running", only_served=True),
-    Route(name="running_live", path="/running/live", handler="pages.releases:live", only_served=True),
-    Route(name="running_json", path="/api/running", handler="pages.releases:running_json", only_served=True),
+    Route(name="judges", path="/judges", handler="pages.judges:page", menu="Judges"),
+    Route(name="benchmark_judges", path=f"{BENCHMARK}/judges", handler="pages.judges:benchmark_page"),
+    Route(name="data", path="/data", handler="pages.data_use:page", menu="Where data went"),
+    Route(name="running", path="/running", handler="pages.running:running_page", menu="Running", only_served=True),
+    Route(name="running_live", path="/running/live", handler="pages.running:live", only_served=True),
+    Route(name="stop", path="/running/{evaluation}", handler="pages.running:stop_page", only_served=True),
+    Route(name="running_json", path="/api/running", handler="pages.running:running_json", only_served=True),
+    Route(name="glossary", path="/glossary", handler="pages.reference:glossary_page"),
+    Route(name="method", path="/method", handler="pages.reference:method_page"),
     Route(name="releases", path="/compare/releases", handler="pages.releases:page", exported_with=_RELEASES),
     Route(name="releases_csv", path="/compare/releases.csv", handler="pages.releases:csv", exported_with=_RELEASES),
+    Route(name="releases_chart", path="/compare/releases/charts/{chart}", handler="pages.releases:chart",
+          exported_with=_RELEASES),
     Route(name="api_leaderboard", path="/api/leaderboard", handler="pages.leaderboard:json_", only_served=True),
     Route(name="api_benchmarks", path="/api/benchmarks", handler="pages.benchmarks:json_list", only_served=True),
     Route(name="api_benchmark", path=f"/api{BENCHMARK}", handler="pages.benchmarks:json_", only_served=True),
@@ -283,6 +312,8 @@ ROUTES: tuple[Route, ...] = (
     Route(name="api_releases", path="/api/releases", handler="pages.releases:json_list", only_served=True),
     Route(name="api_release_comparison", path="/api/releases/compare", handler="pages.releases:json_",
           only_served=True),
+    Route(name="api_judges", path="/api/judges", handler="pages.judges:json_", only_served=True),
+    Route(name="api_data", path="/api/data", handler="pages.data_use:json_", only_served=True),
     Route(name="api_openapi", path="/api/openapi.json", handler="api:document", only_served=True),
     Route(name="cases_json", path=f"/api{CASES}", handler="pages.case_list:json_list", only_served=True),
     Route(name="case_json", path=f"/api{CASES}/{{case}}", handler="pages.cases:json_case"),
@@ -291,10 +322,13 @@ ROUTES: tuple[Route, ...] = (
 """Every page, in the order of the navigation. A handler takes the `Site` and a `PageRequest`."""
 
 ACTIONS: Mapping[str, str] = {
-    "/running/{evaluation}/stop": "pages.releases:stop",
-    "/running/{evaluation}/remove": "pages.releases:remove",
+    "/running/{evaluation}/stop": "pages.running:stop",
+    "/running/{evaluation}/remove": "pages.running:remove",
+    f"{CASES}/{{case}}/annotations": "pages.annotations:add",
+    f"{CASES}/{{case}}/annotations/{{annotation}}/remove": "pages.annotations:remove",
 }
-"""Path -> function called with the site and the name in the path. These change something: only POST reaches them."""
+"""Path -> function called with the site, the names in the path and the fields of the form; it returns the `Destination`
+to go to. These change something: only POST reaches them."""
 
 BY_NAME: Mapping[str, Route] = {route.name: route for route in ROUTES}
 """Name -> route."""

@@ -19,6 +19,7 @@ from medhelm.models.providers.errors import (
     mapping,
     no_completion,
     objects,
+    reasoning_in,
     texts_in,
     word,
 )
@@ -124,6 +125,7 @@ class Anthropic(Dialect):
             reported_model=word(document.get("model")),
             refused=_refusal(document) if stopped == "refusal" else "",
             hidden_characters=sum(length_of(block) for block in blocks if block.get("type") in _THINKING),
+            reasoning=reasoning_in([block.get("thinking") for block in blocks]),
             reasons=request.model.reasoning,
         )
 

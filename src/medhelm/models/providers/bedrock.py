@@ -27,6 +27,7 @@ from medhelm.models.providers.errors import (
     mapping,
     no_completion,
     objects,
+    reasoning_in,
     texts_in,
     word,
 )
@@ -178,6 +179,7 @@ class Bedrock(Dialect):
             reported_model="",  # Converse does not report it
             refused=f"the provider's filter ended the completion ({stopped})" if stopped in _REFUSED else "",
             hidden_characters=sum(length_of(block.get("reasoningContent")) for block in blocks),
+            reasoning=reasoning_in([block.get("reasoningContent") for block in blocks]),
             reasons=request.model.reasoning,
         )
 

@@ -658,6 +658,7 @@ def completion_of(
     reasons: bool,
     refused: str = "",
     hidden_characters: int = 0,
+    reasoning: str = "",
     fingerprint: str = "",
 ) -> Completion:
     """Turn what a reply says into a completion.
@@ -676,6 +677,7 @@ def completion_of(
     reasons : whether the model is known to reason
     refused : reason that the model or its provider refused; empty if they did not
     hidden_characters : length of the reasoning that the reply has beside its text
+    reasoning : this reasoning, as far as it is readable
     fingerprint : system fingerprint in the reply
     """
     usage = with_hidden_share(usage, hidden_characters, len(text))
@@ -691,6 +693,7 @@ def completion_of(
         usage=usage,
         reported_model=reported_model,
         fingerprint=fingerprint,
+        reasoning=well_formed(reasoning.strip()),
     )
 
 
@@ -736,6 +739,23 @@ def length_of(value: object) -> int:
     if isinstance(value, Mapping):
         value = list(value.values())
     return max(1, sum(map(length_of, value))) if isinstance(value, list) and value else 0
+
+
+_REASONING_KEYS = ("text", "thinking", "reasoning", "reasoningText", "summary", "content")
+"""Keys of readable reasoning in a part of a reply; others hold signatures and encrypted parts."""
+
+
+def reasoning_in(value: object) -> str:
+    """Return the readable reasoning in a part of a reply; "" if there is none.
+
+    >>> reasoning_in([{"type": "thinking", "thinking": "A or B?", "signature": "x1"}, {"text": "B."}])
+    'A or B?\\n\\nB.'
+    """
+    if isinstance(value, Mapping):
+        value = [value.get(key) for key in _REASONING_KEYS]
+    if isinstance(value, list):
+        return "\n\n".join(filter(None, map(reasoning_in, value)))
+    return value if isinstance(value, str) else ""
 
 
 def word(value: object) -> str:

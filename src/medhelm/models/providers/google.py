@@ -25,6 +25,7 @@ from medhelm.models.providers.errors import (
     names_in,
     no_completion,
     objects,
+    reasoning_in,
     texts_in,
     word,
 )
@@ -150,6 +151,7 @@ class Google(Dialect):
             reported_model=word(document.get("modelVersion")),
             refused=refused,
             hidden_characters=sum(length_of(part.get("text")) for part in parts if part.get("thought")),
+            reasoning=reasoning_in([part.get("text") for part in parts if part.get("thought")]),
             reasons=request.model.reasoning,
         )
 

@@ -22,6 +22,7 @@ from medhelm.models.providers.errors import (
     mapping,
     no_completion,
     objects,
+    reasoning_in,
     shown,
     texts_in,
     word,
@@ -174,7 +175,8 @@ def read_completion(body: Mapping[str, Any], *, reasons: bool = False) -> Comple
         raise no_completion()
     message = mapping(choice.get("message"))
     finish = word(choice.get("finish_reason"))
-    text, refused, thought = _content(message)
+    text, refused, thinking = _content(message)
+    beside = [message[name] for name in _REASONING if name in message]
     if finish.lower() in _REFUSED_FINISH or (refused and not text):
         refused = shown(refused) or "the provider's content filter ended the completion"
     else:
@@ -189,8 +191,8 @@ def read_completion(body: Mapping[str, Any], *, reasons: bool = False) -> Comple
         usage=read_usage(body.get("usage")),
         reported_model=word(body.get("model")),
         refused=refused,
-        hidden_characters=max((length_of(message[name]) for name in _REASONING if name in message), default=0)
-        or thought,
+        hidden_characters=max(map(length_of, beside), default=0) or sum(map(length_of, thinking)),
+        reasoning=next(filter(None, map(reasoning_in, beside)), "") or reasoning_in(thinking),
         reasons=reasons,
         fingerprint=word(body.get("system_fingerprint")),
     )
@@ -202,12 +204,12 @@ def _index(choice: Mapping[str, Any]) -> int:
     return index if isinstance(index, int) else 0
 
 
-def _content(message: Mapping[str, Any]) -> tuple[str, str, int]:
-    """Return the text of a message, the text of a refusal, and the length of reasoning among the parts."""
+def _content(message: Mapping[str, Any]) -> tuple[str, str, list[Any]]:
+    """Return the text of a message, the text of a refusal, and the reasoning among the parts."""
     content, refusal = message.get("content"), message.get("refusal")
     refused = refusal if isinstance(refusal, str) else ""
     if content is None or isinstance(content, str):
-        return content or "", refused, 0
+        return content or "", refused, []
     if not isinstance(content, list):
         raise ProviderError(
             FailureCode.MALFORMED_REPLY, "the content of the reply is neither a text nor a list", retryable=True
@@ -215,8 +217,8 @@ def _content(message: Mapping[str, Any]) -> tuple[str, str, int]:
     parts = objects(content)
     texts = texts_in(part for part in parts if part.get("type") in {"text", "output_text"})
     refusals = texts_in((part for part in parts if part.get("type") == "refusal"), "refusal")
-    thought = sum(length_of(part.get("thinking") or part.get("reasoning")) for part in parts)
-    return "".join(texts), refused or " ".join(refusals), thought
+    thinking = [part.get("thinking") or part.get("reasoning") for part in parts]
+    return "".join(texts), refused or " ".join(refusals), thinking
 
 
 def read_usage(usage: object) -> Usage:

@@ -111,8 +111,8 @@ def _completion_text(record: Mapping[str, Any], rule: Rule, texts: Mapping[str, 
     else:
         split = split_reasoning(record["completion"])
         text = printable(split.answer) or "(empty)"
-        if split.reasoning:
-            scores.append(f"{len(split.reasoning):,} characters of reasoning not shown")
+        if hidden := len(split.reasoning) + len(record.get("reasoning") or ""):
+            scores.append(f"{hidden:,} characters of reasoning not shown")
     tokens = f"{record['input_tokens']} + {record['output_tokens']} tokens, {record['latency_s']:.2f} s"
     if record.get("left_out"):
         scores.append(f"prompt truncated by {record['left_out']:,} characters")

@@ -32,6 +32,8 @@ from medhelm.models.cache_reader import CacheReader
 from medhelm.results.options import DeletionRequest, PurgeFilter
 from medhelm.results.runs.recount import recounted
 from medhelm.results.runs.stored import request_digests
+from medhelm.storage.annotations import NAME as ANNOTATIONS
+from medhelm.storage.annotations import Annotation, read_annotations, remove_annotations
 from medhelm.storage.derived_files import FOLDER as DERIVED
 from medhelm.storage.live_status import known_evaluations
 from medhelm.storage.privacy import (
@@ -84,7 +86,7 @@ class PlannedDeletion:
     tables: dict[Path, int] = field(default_factory=dict)
     """Table -> rows of these instances."""
     marks: dict[Path, int] = field(default_factory=dict)
-    """File with marks of references -> marks of these instances."""
+    """File with marks of references, or with annotations -> marks or annotations of these instances."""
     digests: set[bytes] = field(default_factory=set)
     """Keys of completions in the cache."""
     orphans: int = 0
@@ -178,6 +180,8 @@ def _known_names(store: Store) -> Names:
     for benchmark, path in _mark_files(store):
         for id_ in _read_marks(path)["by_instance"]:
             found.setdefault(benchmark, {}).setdefault(id_, set())
+    for one in read_annotations(store):
+        found.setdefault(one.benchmark, {}).setdefault(one.instance_id, set())
     return {
         benchmark: {id_: clusters for id_, clusters in own.items() if not id_.startswith(DELETED)}
         for benchmark, own in found.items()
@@ -295,6 +299,13 @@ def _find_rows(plan: PlannedDeletion) -> None:
         n = len(plan.ids.get(benchmark, {}).keys() & _read_marks(path)["by_instance"].keys())
         if n:
             plan.marks[path] = n
+    if n := sum(_is_planned(plan, one) for one in read_annotations(plan.store)):
+        plan.marks[plan.store.folder / ANNOTATIONS] = n
+
+
+def _is_planned(plan: PlannedDeletion, annotation: Annotation) -> bool:
+    """Return True for an annotation of an instance that will be deleted."""
+    return annotation.instance_id in plan.ids.get(annotation.benchmark, {})
 
 
 def _find_completions(plan: PlannedDeletion) -> None:
@@ -380,7 +391,10 @@ def delete_instances(plan: PlannedDeletion, *, command: str) -> Deletion:
         for path in [path for path in plan.tables if path.name not in RUN_TABLES]:
             _rewrite_shared(plan, path)
         for path in plan.marks:
-            _rewrite_marks(plan, path)
+            if path.name == ANNOTATIONS:
+                remove_annotations(store, lambda one: _is_planned(plan, one))
+            else:
+                _rewrite_marks(plan, path)
         _delete_derived(store)
         exports = _delete_exports(plan)
         deletion = replace(deletion, exports=tuple(exports), digests=(), is_finished=True)
@@ -702,6 +716,8 @@ class Purge:
     """Files with prompts, instances or marks of references."""
     digests: Collection[bytes]
     """Keys of the completions in the cache."""
+    annotations: Collection[str]
+    """Ids of the annotations that are about none of the runs that remain."""
     n_bytes: int
     """Bytes of the runs and files."""
     runs_left: int
@@ -718,7 +734,7 @@ class Purge:
     @property
     def is_empty(self) -> bool:
         """True if there is nothing to delete."""
-        return not (self.runs or self.files or self.digests)
+        return not (self.runs or self.files or self.digests or self.annotations)
 
 
 def days_ago(days: float) -> datetime:
@@ -753,6 +769,7 @@ def plan_purge(store: Store, wanted: PurgeFilter) -> Purge:
         runs=chosen,
         files=files,
         digests=digests,
+        annotations=[one.id for one in read_annotations(store) if _is_unneeded(one, wanted, kept)],
         n_bytes=sum(one.n_bytes for one in chosen) + sum(path.stat().st_size for path in files),
         runs_left=len(kept),
         completions_left=len(rows) - len(digests),
@@ -760,6 +777,17 @@ def plan_purge(store: Store, wanted: PurgeFilter) -> Purge:
         batches=len(Batches(store).all()),
         releases=release_names(store),
     )
+
+
+def _is_unneeded(one: Annotation, wanted: PurgeFilter, kept: Sequence[RunOnDisk]) -> bool:
+    """Return True for an annotation that meets the conditions and is about none of the runs that remain."""
+    is_chosen = (
+        not wanted.only_orphans
+        and one.benchmark in (wanted.benchmarks or [one.benchmark])
+        and one.model in (wanted.models or [one.model])
+        and (wanted.before is None or datetime.fromisoformat(one.time) < wanted.before)
+    )
+    return is_chosen and not any(run.benchmark == one.benchmark and one.model in ("", run.model) for run in kept)
 
 
 def purge(store: Store, found: Purge) -> None:
@@ -770,6 +798,8 @@ def purge(store: Store, found: Purge) -> None:
     try:
         for path in found.files:
             path.unlink(missing_ok=True)
+        if found.annotations:
+            remove_annotations(store, lambda one: one.id in found.annotations)
     except OSError as error:
         text = f"{store.folder} cannot be written: {error.strerror or error}. Repeat the command."
         raise error_class(error, StoreError)(text) from error

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from difflib import SequenceMatcher
-from itertools import chain
 from typing import Any
+from urllib.parse import urlencode
 
+from medhelm.domain import Benchmark
 from medhelm.domain.benchmark import group_by
-from medhelm.domain.text import plural
+from medhelm.domain.text import listed
 from medhelm.errors import UserError
-from medhelm.extensions.web.case_search import url_key
-from medhelm.extensions.web.cases import (
-    Case,
-    CaseCompletion,
-    CaseJudgment,
-    case_models,
-    find_case,
-    without_addresses,
+from medhelm.extensions.web.case_search import CaseSearch, url_key
+from medhelm.extensions.web.case_view import (
+    ShownCompletion,
+    ShownText,
+    common_failures,
+    compared_texts,
+    criterion_texts,
+    option_rows,
+    shown_completion,
+    shown_text,
+    without_option,
 )
+from medhelm.extensions.web.cases import Case, case_models, find_case, without_addresses
 from medhelm.extensions.web.page import (
     BadParameter,
     Download,
@@ -40,93 +42,161 @@ from medhelm.extensions.web.pages.case_list import (
     search_parameters,
     some_models,
 )
+from medhelm.extensions.web.prompt_parts import PromptPart, prompt_parts
 from medhelm.extensions.web.site import Site
+from medhelm.extensions.web.text_pieces import LEAST_LONG, TextBox, make_box
 from medhelm.results.formats.fields import fields_json, plain_json
-
-MOST_CHARACTERS = 20_000
-"""Characters of a text on the page; a link leads to the whole text."""
+from medhelm.storage.annotations import Annotation
 
 MOST_COMPLETIONS = 60
 """Most completions on the page."""
 
+QUESTION = "Question"
+"""Title of the field with the question."""
 
-@dataclass(frozen=True, slots=True)
-class ShownText:
-    """A text on the page, cut if it is long."""
+MOST_OF_LINES = 400
+"""Most characters of completions that are shown in the rows of a table."""
 
-    text: str
-    """The part that is shown."""
-    length: int
-    """Characters of the whole text."""
+REFERENCE = "reference"
+"""Value of the parameter `b` that compares a completion with the reference."""
 
-    @property
-    def is_cut(self) -> bool:
-        """Return True if a part is missing."""
-        return self.length > len(self.text)
+TAGS = ("wrong key", "unclear question", "dose error", "unsafe", "made up", "incomplete")
+"""Tags that the form offers."""
 
-
-@dataclass(frozen=True, slots=True)
-class ShownCompletion:
-    """A completion on the page."""
-
-    found: CaseCompletion
-    """Everything known about it."""
-    key: str
-    """Key of the model in URLs."""
-    text: ShownText
-    """The completion; empty if there is none."""
-    pieces: Sequence[Piece]
-    """The shown text in pieces, with those marked that differ from the other completion."""
-    facts: Sequence[tuple[str, str]]
-    """Tokens, cost, latency and more, by name."""
-
-    @property
-    def judges(self) -> list[str]:
-        """Judges in their order."""
-        return list(dict.fromkeys(one.judge for one in self.found.judgments))
-
-    @property
-    def criteria(self) -> dict[str, list[CaseJudgment]]:
-        """Criterion -> judgments, in their order."""
-        return group_by(self.found.judgments, lambda one: one.criterion)
+VIEWS = {"rendered": "Rendered", "source": "Source"}
+"""View of completions -> its name."""
 
 
 def case_page(site: Site, request: PageRequest) -> Page:
     """Return the page of one case."""
     cases = open_text(site, request)
     search = read_search(cases, request)
-    first, second = request.known_name("a", cases.runs), request.known_name("b", cases.runs)
-    models = some_models(cases, [first, second, search.model, search.got, search.missed], MOST_COMPLETIONS)
+    first, second = request.known_name("a", cases.runs), request.known_name("b", [*cases.runs, REFERENCE])
+    wanted = [name for name in (first, second, search.model, search.got, search.missed) if name in cases.runs]
+    models = some_models(cases, wanted, MOST_COMPLETIONS)
     case = find_case(cases, request.text("case"), models=models)
     if request.is_static:
         case = without_addresses(case)
-    shown, is_whole = _completions(case, first, second)
+    view = request.choice("view", VIEWS, "source" if case.choices else "rendered")
+    find = request.text("find")
+    found = _shown(case, cases.definition, wanted, is_rendered=view == "rendered", needle=find or search.text)
     return Page(
         template="case.html",
         title=f"{cases.title}, case {case.instance_id[:60]}",
         values={
             "cases": cases,
             "case": case,
-            "messages": [(one["role"], _cut(one["content"])) for one in case.messages],
-            "references": [(_cut(one["text"]), bool(one["correct"])) for one in case.references],
-            "criteria": {one["name"]: one["text"] for one in case.criteria},
-            "shown": shown,
-            "compared": bool(first and second and len(shown) == 2),
-            "is_whole": is_whole,
-            "first": first,
-            "second": second,
+            "shown": found,
+            "given": _given(case, cases.definition, find or search.text),
+            "cuts": [(one.model, one.truncated_characters) for one in case.completions if one.truncated_characters],
+            "references": _references(case, is_rendered=view == "rendered", needle=find or search.text),
+            "options": option_rows(case, found),
+            "no_option": without_option(found),
+            "pair": _compared(case, found, first, second, find or search.text),
+            "as_lines": bool(case.choices)
+            or all(one.text.length <= MOST_OF_LINES and not one.criteria for one in found if not one.found.is_baseline),
+            "not_computed": common_failures(case.completions),
+            "names": site.names,
             "position": position_of(site, request, cases, search, case.instance_id),
-            "parameters": search_parameters(search),
+            "state": {"parameters": search_parameters(search), "a": first, "b": second, "view": view, "find": find},
             "n_left_out": len(cases.models) - len(models),
-            "pair": {"a": first, "b": second},
-            "described": SHOWN[search.show]
-            if search.show != "all"
-            else "this search"
-            if search_parameters(search)
-            else "",
+            "described": _described(search),
             "binary": is_binary(cases),
+            "views": VIEWS,
+            "notes": _notes(case),
+            "tags": list(dict.fromkeys([*TAGS, *(tag for one in case.annotations for tag in one.tags)])),
+            "query": urlencode([(name, one) for name, values in request.query.items() for one in values]),
         },
     )
+
+
+def _notes(case: Case) -> dict[str, list[Annotation]]:
+    """Return model -> annotations of its completion."""
+    return group_by((one for one in case.annotations if one.model), lambda one: one.model)
+
+
+def _described(search: CaseSearch) -> str:
+    """Return the words for a search in the heading; empty for all cases."""
+    if search.show != "all":
+        return SHOWN[search.show]
+    return "this search" if search_parameters(search) else ""
+
+
+def _shown(
+    case: Case, definition: Benchmark | None, wanted: Sequence[str], *, is_rendered: bool, needle: str
+) -> list[ShownCompletion]:
+    """Return the completions for the page: those of the search first, baselines last."""
+    texts, common = criterion_texts(case, definition), common_failures(case.completions)
+    in_order = sorted(case.completions, key=lambda one: one.model not in wanted)
+    return [
+        shown_completion(
+            one, shown_text(one.completion.text or "", is_rendered=is_rendered, needle=needle), texts, common
+        )
+        for one in in_order
+    ]
+
+
+def _references(case: Case, *, is_rendered: bool, needle: str) -> list[tuple[ShownText, bool]]:
+    """Return the references of an open question, and whether each is correct."""
+    if case.choices:
+        return []
+    return [
+        (shown_text(one["text"], is_rendered=is_rendered, needle=needle), bool(one["correct"]))
+        for one in case.references
+    ]
+
+
+def _given(case: Case, definition: Benchmark | None, needle: str) -> list[tuple[PromptPart, TextBox]]:
+    """Return the parts of the prompt: the instruction, the question, then the others, long ones last."""
+    parts = prompt_parts(case.messages, case.choices, case.labels, definition) if case.messages else []
+    longest = max((len(part.text) for part in parts), default=0)
+    by_cut = group_by(case.completions, lambda one: one.truncated_characters)
+    cuts = {
+        at: f"{listed([one.model for one in own])} read the text from here"
+        for at, own in by_cut.items()
+        if 0 < at < longest
+    }
+    found = []
+    for part in parts:
+        is_cut = len(part.text) == longest and not part.is_instruction
+        found.append((part, make_box(part.title, part.text, needle=needle, notes=cuts if is_cut else None)))
+    is_conversation = any(one["role"] == "assistant" for one in case.messages)
+    if is_conversation:
+        return found
+
+    def place(pair: tuple[PromptPart, TextBox]) -> int:
+        part = pair[0]
+        return 0 if part.is_instruction else 1 if part.title == QUESTION else 2 + (len(part.text) >= LEAST_LONG)
+
+    return sorted(found, key=place)
+
+
+def _compared(
+    case: Case, shown: Sequence[ShownCompletion], first: str, second: str, needle: str
+) -> dict[str, Any] | None:
+    """Return two completions, or one and the reference, with their differences; None if not both are chosen."""
+    by_model = {one.found.model: one for one in shown}
+    right = next((str(one["text"]) for one in case.references if one["correct"]), "") if second == REFERENCE else None
+    if first not in by_model or first == second or (right is None and second not in by_model):
+        return None
+    other = None if right is not None else by_model[second]
+    texts = [by_model[first].found.completion.text or "", (other.found.completion.text or "") if other else right or ""]
+    left_text, right_text, is_whole = compared_texts(texts[0], texts[1], needle)
+    return {"sides": [(by_model[first], left_text), (other, right_text)], "is_whole": is_whole}
+
+
+def case_or_list(site: Site, request: PageRequest) -> Page:
+    """Return the page of one case; for a case that does not exist, a page that leads to the list."""
+    try:
+        return case_page(site, request)
+    except BadParameter:
+        raise
+    except UserError as error:
+        benchmark = request.text("benchmark")
+        if request.is_static or not any(run.benchmark == benchmark for run in site.runs()):
+            raise
+        values = {"benchmark": benchmark, "message": str(error)}
+        return Page(template="case_gone.html", title="This case is not in the store", values=values, status=404)
 
 
 def json_case(site: Site, request: PageRequest) -> Download:
@@ -157,120 +227,3 @@ def prompt_text(site: Site, request: PageRequest) -> Download:
     parts = [f"--- {one['role']}\n{one['content']}" for one in case.messages]
     parts += [f"--- {'correct' if one['correct'] else 'incorrect'} reference\n{one['text']}" for one in case.references]
     return text_download("\n\n".join(parts) + "\n", f"{cases.benchmark}-{case.key}-prompt", "txt")
-
-
-def _completions(case: Case, first: str, second: str) -> tuple[list[ShownCompletion], bool]:
-    """Return the completions to show, all or two with their differences, and whether both were compared as a whole."""
-    chosen = {one.model: one for one in case.completions}
-    is_pair = bool(first and second and first != second and {first, second} <= chosen.keys())
-    found = [chosen[first], chosen[second]] if is_pair else list(case.completions)
-    texts = [_cut(one.completion.text or "") for one in found]
-    pieces = [[Piece(one.text, False)] for one in texts]
-    is_whole = True
-    if is_pair:
-        left, right, is_whole = mark_differences(texts[0].text, texts[1].text)
-        pieces, is_whole = [left, right], is_whole and not any(one.is_cut for one in texts)
-    shown = [
-        ShownCompletion(one, url_key(one.model), text, own, _facts(one))
-        for one, text, own in zip(found, texts, pieces, strict=True)
-    ]
-    return shown, is_whole
-
-
-def _facts(found: CaseCompletion) -> list[tuple[str, str]]:
-    """Return tokens, cost, latency and what is unusual about a completion, by name."""
-    done = found.completion
-    usage = done.usage
-    facts: list[tuple[str, Any]] = []
-    if usage.input or usage.output:
-        facts.append(("tokens", f"{usage.input:,} in, {usage.output:,} out"))
-        facts.append(("hidden reasoning", usage.reasoning and f"{usage.reasoning:,} of them"))
-        facts.append(("cached input", usage.cached_input and f"{usage.cached_input:,}"))
-    cost = found.cost_usd
-    facts.append(("cost", "unknown" if cost is None else f"{cost:.6f} USD" if cost else "0 USD"))
-    facts.append(("latency", "batch" if done.batched else done.latency_s and f"{done.latency_s:.2f} s"))
-    facts.append(("ended by", done.finish_reason if done.finish_reason not in ("", "stop") else ""))
-    facts.append(("reported model", done.reported_model if done.reported_model != found.model else ""))
-    if found.truncated_characters:
-        facts.append(("prompt truncated by", plural(found.truncated_characters, "character")))
-    facts.append(("signs of prompt injection", found.injection_signs))
-    if found.jury_coverage is not None and found.jury_coverage < 1:
-        facts.append(("judgments present", f"{found.jury_coverage:.0%}"))
-    facts.append(("answer", "none that can be read" if found.is_unreadable else ""))
-    facts.append(("not scored", found.score_failure))
-    return [(name, str(value)) for name, value in facts if value]
-
-
-def _cut(text: str) -> ShownText:
-    return ShownText(text[:MOST_CHARACTERS], len(text))
-
-
-# --- text diff --------------------------------------------------------------------------------------------------------
-# Marks the words in which two texts differ.
-
-MOST_WORDS = 1_500
-"""Words of each text that are compared; the rest is not marked. The time grows faster than their number."""
-
-_WORD = re.compile(r"\S+\s*|\s+")
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A piece of a text."""
-
-    text: str
-    """The piece."""
-    differs: bool
-    """True if the other text does not have it there."""
-
-
-def mark_differences(first: str, second: str) -> tuple[list[Piece], list[Piece], bool]:
-    """Split two texts into pieces that are equal and pieces that differ, by words.
-
-    Returns the pieces of both, and whether both were compared as a whole. White space does not count as a difference.
-
-    >>> left, right, whole = mark_differences("take one tablet", "take two tablets")
-    >>> [(piece.text, piece.differs) for piece in left]
-    [('take ', False), ('one tablet', True)]
-    """
-    words = [_WORD.findall(text) for text in (first, second)]
-    compared = [own[:MOST_WORDS] for own in words]
-    first_words, second_words = ([word.strip() for word in own] for own in compared)
-    matcher = SequenceMatcher(None, first_words, second_words)
-    left: list[Piece] = []
-    right: list[Piece] = []
-    for kind, start, end, other_start, other_end in matcher.get_opcodes():
-        left.append(Piece("".join(compared[0][start:end]), kind != "equal"))
-        right.append(Piece("".join(compared[1][other_start:other_end]), kind != "equal"))
-    for pieces, own in ((left, words[0]), (right, words[1])):
-        pieces.append(Piece("".join(own[MOST_WORDS:]), False))
-    return _filled(left), _filled(right), max(map(len, words)) <= MOST_WORDS
-
-
-def _filled(pieces: Sequence[Piece]) -> list[Piece]:
-    """Leave out empty pieces; a marked piece ends before its white space."""
-    return [one for one in chain.from_iterable(map(_trimmed, pieces)) if one.text]
-
-
-def _trimmed(piece: Piece) -> list[Piece]:
-    if not piece.differs:
-        return [piece]
-    words = piece.text.rstrip()
-    return [Piece(words, True), Piece(piece.text[len(words) :], False)]
-
-
-# --- a case that is gone ----------------------------------------------------------------------------------------------
-
-
-def case_or_list(site: Site, request: PageRequest) -> Page:
-    """Return the page of one case; for a case that does not exist, a page that leads to the list."""
-    try:
-        return case_page(site, request)
-    except BadParameter:
-        raise
-    except UserError as error:
-        benchmark = request.text("benchmark")
-        if request.is_static or not any(run.benchmark == benchmark for run in site.runs()):
-            raise
-        values = {"benchmark": benchmark, "message": str(error)}
-        return Page(template="case_gone.html", title="This case is not in the store", values=values, status=404)

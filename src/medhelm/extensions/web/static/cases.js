@@ -1,4 +1,4 @@
-/* The left and right arrow keys follow the links to the previous and next case. */
+/* The left and right arrow keys follow the links to the previous and next case; buttons copy an answer. */
 (function () {
   'use strict';
   document.addEventListener('keydown', function (event) {
@@ -8,5 +8,19 @@
     if (!free || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) { return; }
     var link = document.querySelector('a[data-key="' + (/^Arrow(Left|Right)$/.test(event.key) ? event.key : '') + '"]');
     if (link) { event.preventDefault(); link.click(); }
+  });
+
+  // Browsers offer the clipboard on this machine and over TLS only.
+  if (!navigator.clipboard) { return; }
+  document.querySelectorAll('button[data-copy]').forEach(function (button) {
+    button.hidden = false;
+    button.addEventListener('click', function () {
+      var text = document.getElementById(button.getAttribute('data-copy'));
+      var label = button.firstChild;
+      navigator.clipboard.writeText(text.innerText).then(function () {
+        label.nodeValue = 'Copied';
+        button.addEventListener('blur', function () { label.nodeValue = 'Copy'; }, { once: true });
+      });
+    });
   });
 }());

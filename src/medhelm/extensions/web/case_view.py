@@ -1,0 +1,260 @@
+"""What the page of a case shows: options and who chose them, completions, and the grades of the judges."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from markupsafe import Markup
+
+from medhelm.domain import Benchmark
+from medhelm.domain.benchmark import group_by
+from medhelm.domain.text import plural
+from medhelm.extensions.web.case_search import url_key
+from medhelm.extensions.web.cases import Case, CaseCompletion, CaseJudgment
+from medhelm.extensions.web.markdown import rendered
+from medhelm.extensions.web.text_pieces import Piece, mark_differences, mark_hits, mark_hits_in_html
+
+MOST_CHARACTERS = 20_000
+"""Characters of a completion or reference on the page; a link leads to the whole text."""
+
+ONE_LINE = 160
+"""Most characters of a completion that is shown as one line."""
+
+WIDE_SPREAD = 2.0
+"""Difference between judges' grades of a criterion that is marked."""
+
+# --- texts ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ShownText:
+    """A text on the page, cut if it is long."""
+
+    text: str
+    """The part that is shown."""
+    length: int
+    """Characters of the whole text."""
+    pieces: Sequence[Piece]
+    """The part that is shown in pieces: differences to another text, and hits of a search, are marked."""
+    html: Markup | None
+    """The part that is shown as HTML; None if its source is shown."""
+
+    @property
+    def is_cut(self) -> bool:
+        """Return True if a part is missing."""
+        return self.length > len(self.text)
+
+    @property
+    def is_line(self) -> bool:
+        """Return True if the text fits into one line."""
+        return len(self.text.strip()) <= ONE_LINE and "\n" not in self.text.strip()
+
+
+def shown_text(text: str, *, is_rendered: bool, needle: str = "") -> ShownText:
+    """Return a text for the page, rendered or as its source, with the hits of a search marked."""
+    part = text[:MOST_CHARACTERS]
+    html = mark_hits_in_html(rendered(part, below=3), needle) if is_rendered else None
+    return ShownText(part, len(text), mark_hits([Piece(part)], needle), html)
+
+
+def compared_texts(first: str, second: str, needle: str = "") -> tuple[ShownText, ShownText, bool]:
+    """Return two texts as their sources with the differences marked, and whether both were compared as a whole."""
+    parts = [text[:MOST_CHARACTERS] for text in (first, second)]
+    left, right, is_whole = mark_differences(*parts)
+    shown = [
+        ShownText(part, len(text), mark_hits(pieces, needle), None)
+        for part, text, pieces in zip(parts, (first, second), (left, right), strict=True)
+    ]
+    return shown[0], shown[1], is_whole and not any(one.is_cut for one in shown)
+
+
+# --- judgments --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ShownCriterion:
+    """One criterion of the judges on one completion."""
+
+    name: str
+    """Id of the criterion."""
+    text: str
+    """The criterion in words; its id if the words are not known."""
+    points: float
+    """Points for meeting it, below zero for a harm; 0 for grades."""
+    judgments: Sequence[CaseJudgment]
+    """Judgments, in the order of the judges."""
+
+    @property
+    def scores(self) -> list[float]:
+        """Return the grades, or 1.0 for met and 0.0 for not met."""
+        return [one.score for one in self.judgments if one.score is not None]
+
+    @property
+    def mean(self) -> float | None:
+        """Return their mean; None without any."""
+        return fmean(self.scores) if self.scores else None
+
+    @property
+    def differs(self) -> bool:
+        """Return True if judges contradict each other: grades far apart, or met and not met."""
+        limit = 1.0 if self.points else WIDE_SPREAD
+        return len(self.scores) > 1 and max(self.scores) - min(self.scores) >= limit
+
+
+def criterion_texts(case: Case, definition: Benchmark | None) -> dict[str, str]:
+    """Return criterion -> its sentence: those of the instance, else those of the rubric of the benchmark."""
+    texts = {str(one["name"]): str(one["text"]) for one in case.criteria}
+    for rubric in (definition.rubric, definition.extended_rubric) if definition else ():
+        for one in rubric.criteria if rubric else ():
+            texts.setdefault(one.name, one.description)
+    return texts
+
+
+# --- completions ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ShownCompletion:
+    """A completion on the page."""
+
+    found: CaseCompletion
+    """Everything known about it."""
+    key: str
+    """Key of the model in URLs."""
+    text: ShownText
+    """The completion; empty if there is none."""
+    reasoning: ShownText
+    """Its reasoning; empty if none is stored."""
+    facts: Sequence[str]
+    """Tokens, cost, latency."""
+    warnings: Sequence[str]
+    """What is unusual about it."""
+    criteria: Sequence[ShownCriterion]
+    """The judges' criteria."""
+
+    @property
+    def judges(self) -> list[str]:
+        """Judges in their order."""
+        return list(dict.fromkeys(one.judge for one in self.found.judgments))
+
+    @property
+    def failure(self) -> str:
+        """Return the failure code; empty if there is a completion."""
+        return self.found.completion.failure.code if self.found.completion.failure else ""
+
+    @property
+    def points(self) -> tuple[float, float] | None:
+        """Return the points earned and those possible, by the mean of the judges; None for grades."""
+        earned = [one.points * one.mean for one in self.criteria if one.points and one.mean is not None]
+        return (math.fsum(earned), math.fsum(one.points for one in self.criteria if one.points > 0)) if earned else None
+
+
+def shown_completion(
+    found: CaseCompletion, text: ShownText, texts: Mapping[str, str], common: Iterable[str] = ()
+) -> ShownCompletion:
+    """Return a completion for the page.
+
+    Parameters: texts, criterion -> its sentence; common, reasons for missing scores that the page tells once.
+    """
+    by_criterion = group_by(found.judgments, lambda one: one.criterion)
+    return ShownCompletion(
+        found=found,
+        key=url_key(found.model),
+        text=text,
+        reasoning=shown_text(found.completion.reasoning, is_rendered=False),
+        facts=list(_facts(found)),
+        warnings=list(_warnings(found, common)),
+        criteria=[
+            ShownCriterion(name, texts.get(name, name), own[0].points, own) for name, own in by_criterion.items()
+        ],
+    )
+
+
+def common_failures(completions: Sequence[CaseCompletion]) -> list[str]:
+    """Return the reasons for missing scores that several completions share, such as a metric that is not installed."""
+    counts = Counter(one.score_failure for one in completions if one.score_failure and one.score is not None)
+    return [reason for reason, n in counts.items() if n > 1]
+
+
+def _facts(found: CaseCompletion) -> Iterable[str]:
+    """Yield tokens, cost and latency of a completion."""
+    done, usage = found.completion, found.completion.usage
+    if usage.input or usage.output:
+        hidden = f" ({usage.reasoning:,} hidden)" if usage.reasoning else ""
+        cached = f" ({usage.cached_input:,} cached)" if usage.cached_input else ""
+        yield f"{usage.input:,}{cached} → {usage.output:,}{hidden} tokens"
+    if not found.is_baseline:
+        yield "cost unknown" if found.cost_usd is None else dollars(found.cost_usd)
+    if done.batched or done.latency_s:
+        yield (
+            "batch" if done.batched else f"{done.latency_s:.1f} s" if done.latency_s >= 1 else f"{done.latency_s:.2f} s"
+        )
+    if done.finish_reason not in ("", "stop"):
+        yield f"ended by {done.finish_reason}"
+    if done.reported_model and not done.reported_model.startswith(found.model.rpartition("/")[2]):
+        yield f"reported as {done.reported_model}"
+
+
+def _warnings(found: CaseCompletion, common: Iterable[str]) -> Iterable[str]:
+    """Yield what is unusual about a completion."""
+    if found.is_unreadable:
+        yield "No answer can be read from it."
+    if found.truncated_characters:
+        yield f"Its prompt was cut by {plural(found.truncated_characters, 'character')}."
+    if found.injection_signs:
+        yield f"Signs of a prompt injection aimed at judges: {found.injection_signs}."
+    if found.jury_coverage is not None and found.jury_coverage < 1:
+        yield f"Only {found.jury_coverage:.0%} of the judgments are there."
+    if found.score_failure and found.score_failure not in common:
+        yield f"Not scored: {found.score_failure}"
+
+
+def dollars(cost: float) -> str:
+    """Return a cost with two significant digits.
+
+    >>> dollars(0.00099), dollars(0.0), dollars(1.5)
+    ('$0.00099', '$0', '$1.50')
+    """
+    if cost <= 0:
+        return "$0"
+    return f"${cost:,.{max(2, 1 - math.floor(math.log10(cost)))}f}"
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ShownOption:
+    """An option of a choice question, with who chose it."""
+
+    label: str
+    """Its letter; empty if options are named by their texts."""
+    text: str
+    """Its text."""
+    is_correct: bool
+    """True for the key."""
+    chosen_by: Sequence[ShownCompletion]
+    """Completions that name it."""
+
+
+def option_rows(case: Case, shown: Sequence[ShownCompletion]) -> list[ShownOption]:
+    """Return the options of a choice question; none for an open one."""
+    correct = {str(one["text"]).strip() for one in case.references if one["correct"]}
+    return [
+        ShownOption(
+            "" if label == text else label,
+            text,
+            text.strip() in correct,
+            [one for one in shown if one.found.option == label],
+        )
+        for label, text in zip(case.labels, case.choices, strict=False)
+    ]
+
+
+def without_option(shown: Sequence[ShownCompletion]) -> list[ShownCompletion]:
+    """Return the completions that name no option."""
+    return [one for one in shown if one.found.option == ""]

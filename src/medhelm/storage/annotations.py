@@ -1,0 +1,191 @@
+"""Notes, tags and stars that people give to instances and completions: `STORE/annotations.jsonl`, one a line.
+
+The file is written as a whole under a lock, so that several processes can add to it and an encrypted store keeps it
+encrypted. A line that cannot be read stays in the file and is left out of what is shown.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from medhelm.errors import StoreError, UserError
+from medhelm.io.files import error_class, file_mask, open_file, read_confidential
+from medhelm.io.folders import atomic_file
+from medhelm.storage.store import Store
+
+NAME = "annotations.jsonl"
+"""Name of the file."""
+
+MOST_OF_NOTE, MOST_OF_AUTHOR, MOST_OF_TAG, MOST_TAGS = 4_000, 80, 40, 12
+"""Most characters of a note, of an author and of a tag, and most tags of one annotation."""
+
+WAIT_S = 10.0
+"""Most seconds to wait for another process that writes the file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Annotation:
+    """A note, tags or a star of one person for an instance, or for a model's completion of it."""
+
+    id: str
+    """Random id, 16 hexadecimal digits."""
+    time: str
+    """Time it was made, ISO 8601, UTC."""
+    benchmark: str
+    """Id of the benchmark."""
+    instance_id: str
+    """Id of the instance."""
+    model: str
+    """Name of the model whose completion it is about; empty for the instance itself."""
+    author: str
+    """Name of its author, as given; empty if none was given."""
+    note: str
+    """The note; empty for tags or a star alone."""
+    tags: tuple[str, ...]
+    """Tags such as `wrong key`, in the order given."""
+    is_starred: bool
+    """True for a star."""
+
+
+def new_annotation(
+    benchmark: str,
+    instance_id: str,
+    *,
+    model: str = "",
+    author: str = "",
+    note: str = "",
+    tags: Collection[str] = (),
+    is_starred: bool = False,
+) -> Annotation:
+    """Return an annotation of now. Raises: UserError if it is empty or too long."""
+    note, author = note.strip().replace("\r\n", "\n"), " ".join(author.split())
+    kept = tuple(dict.fromkeys(filter(None, (" ".join(tag.split()) for tag in tags))))
+    if not (note or kept or is_starred):
+        raise UserError("An annotation needs a note, a tag or a star. Nothing was saved.")
+    for name, length, most in (
+        ("note", len(note), MOST_OF_NOTE),
+        ("name of the author", len(author), MOST_OF_AUTHOR),
+        ("longest tag", max(map(len, kept), default=0), MOST_OF_TAG),
+    ):
+        if length > most:
+            raise UserError(f"The {name} has {length:,} characters; at most {most:,} are allowed. Nothing was saved.")
+    if len(kept) > MOST_TAGS:
+        raise UserError(f"There are {len(kept)} tags; at most {MOST_TAGS} are allowed. Nothing was saved.")
+    return Annotation(
+        id=secrets.token_hex(8),
+        time=datetime.now(UTC).isoformat(timespec="seconds"),
+        benchmark=benchmark,
+        instance_id=instance_id,
+        model=model,
+        author=author,
+        note=note,
+        tags=kept,
+        is_starred=is_starred,
+    )
+
+
+def read_annotations(store: Store) -> list[Annotation]:
+    """Return all annotations of a store, the earliest first. Raises: StoreError if the file cannot be read."""
+    return [one for _, one in _lines(store) if one]
+
+
+def annotations_of(store: Store, benchmark: str) -> dict[str, list[Annotation]]:
+    """Return annotated instance of a benchmark -> its annotations, the earliest first. Raises: StoreError."""
+    found: dict[str, list[Annotation]] = {}
+    for one in read_annotations(store):
+        if one.benchmark == benchmark:
+            found.setdefault(one.instance_id, []).append(one)
+    return found
+
+
+def add_annotation(store: Store, annotation: Annotation) -> None:
+    """Add an annotation. Raises: StoreError."""
+    with _locked(store):
+        _write(store, [*(line for line, _ in _lines(store)), json.dumps(_written(annotation))])
+
+
+def remove_annotations(store: Store, is_removed: Callable[[Annotation], bool]) -> int:
+    """Remove the annotations for which a function returns True, and return their number. Raises: StoreError."""
+    with _locked(store):
+        lines = list(_lines(store))
+        kept = [line for line, one in lines if one is None or not is_removed(one)]
+        if len(kept) < len(lines):
+            _write(store, kept)
+    return len(lines) - len(kept)
+
+
+def _path(store: Store) -> Path:
+    return store.folder / NAME
+
+
+def _lines(store: Store) -> Iterator[tuple[str, Annotation | None]]:
+    """Yield the lines of the file, each with its annotation; None for a line that cannot be read."""
+    try:
+        text = read_confidential(_path(store))
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{_path(store)} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
+    for line in text.split("\n"):
+        if line:
+            yield line, _parsed(line)
+
+
+def _parsed(line: str) -> Annotation | None:
+    with suppress(ValueError, KeyError, TypeError):
+        content = json.loads(line)
+        names = ("id", "time", "benchmark", "instance_id", "model", "author", "note")
+        texts = {name: content[name] for name in names}
+        tags = content["tags"]
+        if all(isinstance(text, str) for text in [*texts.values(), *tags]) and isinstance(tags, list):
+            return Annotation(**texts, tags=tuple(tags), is_starred=bool(content["starred"]))
+    return None
+
+
+def _written(one: Annotation) -> Mapping[str, Any]:
+    """Return the JSON of an annotation: the keys of the file."""
+    return {
+        "id": one.id,
+        "time": one.time,
+        "benchmark": one.benchmark,
+        "instance_id": one.instance_id,
+        "model": one.model,
+        "author": one.author,
+        "note": one.note,
+        "tags": list(one.tags),
+        "starred": one.is_starred,
+    }
+
+
+def _write(store: Store, lines: Collection[str]) -> None:
+    """Replace the file; without lines, remove it."""
+    if not lines:
+        _path(store).unlink(missing_ok=True)
+        return
+    with atomic_file(_path(store), durable=True) as new:
+        with open_file(new, "wb") as file:
+            file.write("".join(f"{line}\n" for line in lines).encode())
+        new.chmod(0o660 & ~file_mask(store.folder))
+
+
+@contextmanager
+def _locked(store: Store) -> Iterator[None]:
+    """Lock the file against other processes and threads. Raises: StoreError, also for errors of the disk."""
+    from filelock import FileLock, Timeout  # lazy: readers need none
+
+    try:
+        (store.folder / "locks").mkdir(exist_ok=True)
+        with FileLock(store.folder / "locks" / "annotations.lock", timeout=WAIT_S):
+            yield
+    except Timeout as error:
+        raise StoreError(f"{_path(store)} is being written by another process. Try again.") from error
+    except OSError as error:
+        text = f"{_path(store)} cannot be written: {error.strerror or error}. Nothing was saved."
+        raise error_class(error, StoreError)(text) from error
