@@ -41,9 +41,9 @@ class TextBox:
         return wide > TOLERANCE[0] and high > TOLERANCE[1] and not self._is_outline_of(other)
 
     def _is_outline_of(self, other: TextBox) -> bool:
-        """Return True for letters that are drawn twice, with an outline behind them."""
+        """Return True for pieces of one word whose letters are drawn twice, with a wide outline behind them."""
         mine, others = set("".join(self.text.split())), set("".join(other.text.split()))
-        return max(len(self.text), len(other.text)) <= OUTLINED and (mine <= others or others <= mine)
+        return max(len(self.text), len(other.text)) <= OUTLINED and not mine.isdisjoint(others)
 
 
 @dataclass(frozen=True, slots=True)
