@@ -492,6 +492,9 @@ class _Records:
     def judgments(self, instance_id: str, models: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
         """Return model -> judgments of its completion of an instance, in the order written."""
         files = {address(path): model for model in models for path in self._judged_files([model])}
+        lacking = [run for model, run in self._runs(models).items() if run.jury_result and model not in files.values()]
+        if lacking:
+            raise _unreadable(self._searched, FileNotFoundError(f"no judgments of {lacking[0].model}"))
         found: dict[str, list[dict[str, Any]]] = {}
         for row in self._rows_of(self._tables.judgments, instance_id, files) if files else ():
             found.setdefault(files[row["filename"]], []).append(row)

@@ -397,7 +397,7 @@ def compare_page(site: Site, request: PageRequest) -> Page:
     first, second = request.text("a") or best[0], request.text("b") or best[1]
     if first == second and len(models) > 1:
         second = next(model for model in models if model != first)
-    found = _comparison(site, request, first, second) if len(models) > 1 else None
+    found, why_not = _compared_or_reason(site, request, first, second) if len(models) > 1 else (None, "")
     choices = choices_of(site, selection)
     parameters = {"a": first, "b": second, **selection.parameters}
     values = {
@@ -410,6 +410,7 @@ def compare_page(site: Site, request: PageRequest) -> Page:
         "first": first,
         "second": second,
         "found": found,
+        "why_not": why_not or "A comparison needs two models with runs on the same benchmark.",
         "verdict": comparison_report.verdict(found) if found else (),
         "level": LEVEL,
         "outcome_mark": outcome_mark,
@@ -498,6 +499,16 @@ def compare_chart(site: Site, request: PageRequest) -> Download:
     """Return the chart of the differences as a file."""
     found = _comparison(site, request, request.text("a"), request.text("b"))
     return chart_file(request.text("chart"), {"differences": lambda: differences_chart(found)})
+
+
+def _compared_or_reason(site: Site, request: PageRequest, first: str, second: str) -> tuple[Comparison | None, str]:
+    """Return the comparison, or the reason why two models of the store cannot be compared. Raises: PageNotFound."""
+    try:
+        return _comparison(site, request, first, second), ""
+    except PageNotFound:
+        raise
+    except UserError as error:
+        return None, str(error)
 
 
 def _comparison(site: Site, request: PageRequest, first: str, second: str) -> Comparison:
