@@ -31,8 +31,8 @@ from medhelm.domain.result import Remark
 from medhelm.domain.text import plural
 from medhelm.errors import UserError
 from medhelm.results.formats.fields import fields_table, plain_json, select
+from medhelm.results.formats.frontier import STEP_FIELDS, frontier_as_json
 from medhelm.results.formats.tables import Value, decimal, render, tabulate
-from medhelm.results.frontier_view import STEP_FIELDS, frontier_as_json
 from medhelm.results.leaderboard import leaderboard
 from medhelm.results.options import EVERY_RUN, Pricing, RunFilter
 from medhelm.results.runs.cells import column_of
@@ -322,7 +322,7 @@ def left_out(frontier: CostFrontier | None) -> list[str]:
 
 USE = "use: the model's own completions, without judges. seconds: the median of individual requests."
 EFFICIENT = (
-    "efficient: no other model is at least as good by macro average and cheaper to use, or better and no costlier. "
+    "efficient: no other model is both better by macro average and cheaper to use. "
     "probability: of being efficient, given the scores."
 )
 PER_POINT = "USD per point: for 1,000 completions and one point, if the leaderboard separates the two models."

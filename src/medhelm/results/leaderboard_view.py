@@ -5,9 +5,7 @@ A new column of the leaderboard is a field here, and a value in `analysis.leader
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from itertools import combinations
 from typing import Any, Literal, get_args
 
@@ -48,6 +46,7 @@ from medhelm.results.formats.fields import (
     select,
     table_of,
 )
+from medhelm.results.formats.frontier import FRONTIER_FIELDS, frontier_as_json
 from medhelm.results.formats.tables import (
     MISSING,
     Columns,
@@ -64,7 +63,6 @@ from medhelm.results.formats.tables import (
     render,
     score_decimals,
 )
-from medhelm.results.frontier_view import FRONTIER_FIELDS, frontier_as_json
 
 PUBLISHED = "†"
 """Mark after the name of a model with published scores."""
@@ -118,7 +116,7 @@ def _places(board: Leaderboard) -> list[Field[Row]]:
               page=PageColumn(
                   note="95% confidence set", explanation="rank, and the ranks that the model can have at the 95% level",
                   text=lambda row: MISSING if row.rank is None else str(row.rank),
-                  small=_rank_set,
+                  small=lambda row: "" if row.rank_low in (None, row.rank_high) else f"{row.rank_low}–{row.rank_high}",
                   sort=lambda row: row.rank, best_first=False,
               )),
         Field("model", lambda row: row.model, kind="text",
@@ -350,11 +348,6 @@ def _means(key: str, get: Callable[[Row], Mapping[str, GroupMean]]) -> Field[Row
 def shown_name(row: Row) -> str:
     """Return the name of a model in tables, with a mark if its scores are published ones."""
     return f"{row.model} {PUBLISHED}" if row.published else row.model
-
-
-def _rank_set(row: Row) -> str:
-    """Return the ranks that a model can have, such as `1–3`; empty if it can have its own only, or without tests."""
-    return "" if row.rank_low is None or row.rank_low == row.rank_high else f"{row.rank_low}–{row.rank_high}"
 
 
 def source_of(row: Row) -> str:
@@ -596,23 +589,12 @@ def head_to_head_fields(found: HeadToHead) -> list[Field[tuple[int, int]]]:
         Field("n_benchmarks", lambda pair: int(found.n_benchmarks[pair]), kind="whole number"),
         Field("separated", lambda pair: bool(found.separated[pair]), kind="true or false"),
         *(
-            Field(name, partial(_outcome, found, place), range=_SHARE, missing="a benchmark whose number is a ratio",
+            Field(name, lambda pair, place=place: (found.outcomes(*pair) or (None,) * 3)[place], in_json=False,
+                  range=_SHARE, missing="a benchmark whose number is a ratio",
                   meaning=f"Share on which the first model is {name}; half of the equal ones count in the win share.")
             for place, name in enumerate(("better", "equal", "worse"))
         ),
     ]  # fmt: skip
-
-
-def _outcome(found: HeadToHead, place: int, pair: tuple[int, int]) -> float | None:
-    return None if (shares := outcomes(found, pair)) is None else shares[place]
-
-
-def outcomes(found: HeadToHead, pair: tuple[int, int]) -> tuple[float, float, float] | None:
-    """Return the shares on which the first model is better, equal and worse; None if they are not defined."""
-    share, equal = float(found.win_share[pair]), float(found.equal[pair])
-    if math.isnan(share) or math.isnan(equal):
-        return None
-    return max(share - equal / 2, 0.0), equal, max(1 - share - equal / 2, 0.0)
 
 
 def shared_pairs(found: HeadToHead) -> list[tuple[int, int]]:

@@ -167,7 +167,7 @@ def test_every_link_leads_to_a_page(pages: tuple[list[Read], list[str]]) -> None
     assert not wrong, "\n".join(wrong)
     read = {page.route for page in found}
     unlinked = {route.name for route in ROUTES if not route.path.startswith("/api/")} - read
-    files_ = {name for name in unlinked if name.endswith(("_csv", "_json", "_chart", "_text", "_live"))}
+    files_ = {name for name in unlinked if name.endswith(("_csv", "_json", "_chart", "_text", "_live", "_index"))}
     assert unlinked - files_ - {"stop"} == set()  # an evaluation can be stopped only while it runs
 
 

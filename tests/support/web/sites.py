@@ -75,7 +75,7 @@ def make_whole_site(folder: Path) -> Site:
     taxonomy = Taxonomy(category="medical_research_assistance", subcategory="some_work")
     make_store(store, changed, started="2026-02-01T00:00:00+00:00", taxonomy=taxonomy)
     make_ended(store, id="gone")
-    make_ended(store, id="stopped", state="ended", reason="budget", max_cost_usd=5.0)
+    make_ended(store, id="stopped", pid=2, state="ended", reason="budget", max_cost_usd=5.0)
     log = AuditLog(Store(store).audit_file)
     for host in ("http://127.0.0.1:9", "https://models.example"):
         log.request_all("POST", host, [(Subject(model="openai/model-1", benchmark="medec", digest="a" * 64), 900)])

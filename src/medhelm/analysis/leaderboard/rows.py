@@ -578,6 +578,13 @@ class HeadToHead:
     circles: tuple[Triple, ...]
     """Triples that beat each other in a circle, each significantly."""
 
+    def outcomes(self, i: int, j: int) -> tuple[float, float, float] | None:
+        """Return the shares on which one model is better than another, equal and worse; None if they are undefined."""
+        share, equal = float(self.win_share[i, j]), float(self.equal[i, j])
+        if np.isnan(share) or np.isnan(equal):
+            return None
+        return max(share - equal / 2, 0.0), equal, max(1 - share - equal / 2, 0.0)
+
     @property
     def remarks(self) -> tuple[Remark, ...]:
         """Remarks on triples that have no order."""

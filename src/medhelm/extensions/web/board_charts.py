@@ -28,7 +28,7 @@ from medhelm.results.formats.tables import (
     number,
     render,
 )
-from medhelm.results.leaderboard_view import SEPARATED, head_to_head_list, head_to_head_note, outcomes, shown_name
+from medhelm.results.leaderboard_view import SEPARATED, head_to_head_list, head_to_head_note, shown_name
 
 # --- shaded tables ----------------------------------------------------------------------------------------------------
 # Tables whose cells are shaded in steps: models by benchmarks, and every two models head to head.
@@ -219,7 +219,7 @@ def _share_cell(found: HeadToHead, i: int, j: int) -> ShadedCell:
 
 def share_text(found: HeadToHead, i: int, j: int) -> str:
     """Return how often one model is better, equal and worse than another; the share alone if that is not defined."""
-    share, shares = decimal(float(found.win_share[i, j]), 2), outcomes(found, (i, j))
+    share, shares = decimal(float(found.win_share[i, j]), 2), found.outcomes(i, j)
     if shares is None:
         return f"win share {share}"
     better, equal, worse = (f"{one:.0%}" for one in shares)

@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -22,11 +22,12 @@ from medhelm.domain.completion import strip_reasoning
 from medhelm.domain.result import HALF
 from medhelm.errors import StoreError
 from medhelm.extensions.web.case_answers import Options, read_answers, read_options
+from medhelm.extensions.web.case_tables import Tables
 from medhelm.extensions.web.case_texts import ids_with_prompt_text
 from medhelm.io.files import address, reason
-from medhelm.io.parquet import connect, sql_name, sql_path, sql_text
+from medhelm.io.parquet import sql_name, sql_path, sql_text
 from medhelm.results.comparable import BASELINE
-from medhelm.storage.damage import damaged
+from medhelm.storage.damage import damaged, run_tables
 from medhelm.storage.store import stored_folder
 
 if TYPE_CHECKING:
@@ -198,6 +199,8 @@ class StoredCase:
     """Scores of all models."""
     records: Mapping[str, Mapping[str, Any]]
     """Model -> all columns of its record; a column that only other files have is None."""
+    judgments: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    """Model -> all columns of the judgments of its completion."""
 
 
 FLAGS = {
@@ -293,8 +296,8 @@ def read_case_rows(searched: SearchedRuns, instance_ids: Sequence[str]) -> list[
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeFinding:
-    """What the judges of one completion show."""
+class CompletionGrades:
+    """Judgments of one completion: the largest difference, and the low grades."""
 
     spread: float
     """Largest difference between them on a criterion, as a share of the scale."""
@@ -302,11 +305,11 @@ class JudgeFinding:
     """Criteria that one of them graded low, sorted."""
 
 
-def read_judge_findings(searched: SearchedRuns, instance_ids: Sequence[str]) -> dict[tuple[str, str], JudgeFinding]:
-    """Return model and instance -> what the judges of the completion show."""
+def read_judge_findings(searched: SearchedRuns, instance_ids: Sequence[str]) -> dict[tuple[str, str], CompletionGrades]:
+    """Return model and instance -> the judgments of the completion."""
     with _Records(searched) as records:
         rows = records.judge_findings(instance_ids)
-    return {(model, name): JudgeFinding(spread or 0.0, sorted(low)) for model, name, spread, low in rows}
+    return {(model, name): CompletionGrades(spread or 0.0, sorted(low)) for model, name, spread, low in rows}
 
 
 Texts: TypeAlias = Mapping[str, Sequence[tuple[str, str]]]
@@ -334,7 +337,8 @@ def read_case(searched: SearchedRuns, key: str, models: Sequence[str]) -> Stored
         instance_id = records.instance_id(key)
         if instance_id is None:
             return None
-        return StoredCase(records.case_rows([instance_id])[0], records.whole(instance_id, models))
+        row, whole = records.case_rows([instance_id])[0], records.whole(instance_id, models)
+        return StoredCase(row, whole, records.judgments(instance_id, list(whole)))
 
 
 def count_outcomes(searched: SearchedRuns, got: str, missed: str) -> tuple[int, int, int, int]:
@@ -421,16 +425,17 @@ class _Records:
 
     def __init__(self, searched: SearchedRuns) -> None:
         self._searched = searched
-        self._files = {address(stored_folder(run) / "records.parquet"): model for model, run in searched.runs.items()}
-        self._connection = connect()
+        self._paths = {model: stored_folder(run) / "records.parquet" for model, run in searched.runs.items()}
+        self._files = {address(path): model for model, path in self._paths.items()}
 
     def __enter__(self) -> _Records:
         import duckdb
 
         try:
+            self._tables = Tables(list(self._paths.values()), self._judged_files(list(self._paths)))
+            self._connection = self._tables.connection
             self._make_view()
         except duckdb.Error as error:
-            self._connection.close()
             raise _unreadable(self._searched, error) from error
         return self
 
@@ -482,14 +487,26 @@ class _Records:
 
     def whole(self, instance_id: str, models: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Return model -> all columns of the record of an instance."""
-        paths = [path for path, model in self._files.items() if model in models]
-        if not paths:
-            return {}
-        table = f"read_parquet([{', '.join(map(sql_path, paths))}], union_by_name = true, filename = true)"
-        rows = self.rows(f"SELECT * FROM {table} WHERE instance_id = ?", [instance_id])  # noqa: S608 - our own files
+        rows = self._rows_of(self._tables.records, instance_id, [self._paths[model] for model in models])
+        return {self._files[row.pop("filename")]: row for row in rows}
+
+    def judgments(self, instance_id: str, models: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+        """Return model -> judgments of its completion of an instance, in the order written."""
+        files = {address(path): model for model in models for path in self._judged_files([model])}
+        lacking = [run for model, run in self._runs(models).items() if run.jury_result and model not in files.values()]
+        if lacking:
+            raise _unreadable(self._searched, FileNotFoundError(f"no judgments of {lacking[0].model}"))
+        found: dict[str, list[dict[str, Any]]] = {}
+        for row in self._rows_of(self._tables.judgments, instance_id, files) if files else ():
+            found.setdefault(files[row["filename"]], []).append(row)
+        return {model: sorted(rows, key=lambda row: row["file_row_number"]) for model, rows in found.items()}
+
+    def _rows_of(self, table: str, instance_id: str, files: Iterable[Path | str]) -> list[dict[str, Any]]:
+        """Return all columns of the rows of an instance in some of the files of a table."""
+        query = f"SELECT * FROM {table} WHERE instance_id = ? AND filename IN (SELECT unnest(?::VARCHAR[]))"  # noqa: S608
+        rows = self.rows(query, [instance_id, list(map(address, files))])
         names = [column[0] for column in self._connection.description or ()]
-        records = (dict(zip(names, row, strict=True)) for row in rows)
-        return {self._files[record.pop("filename")]: record for record in records}
+        return [dict(zip(names, row, strict=True)) for row in rows]
 
     def search(self, search: CaseSearch) -> list[str]:
         """Return the ids of the instances that meet the conditions, in order."""
@@ -731,8 +748,7 @@ class _Records:
 
     def _make_view(self) -> None:
         """Create the view."""
-        paths = f"[{', '.join(map(sql_path, self._files))}]"
-        table = f"read_parquet({paths}, union_by_name = true, filename = true)"
+        table = self._tables.records
         known = {row[0] for row in self._connection.execute(f"DESCRIBE SELECT * FROM {table}").fetchall()}  # noqa: S608
         columns = [
             f"{sql_name(stored) if stored in known else 'NULL'}::{kind} AS {sql_name(name)}"
@@ -770,5 +786,5 @@ class _Records:
 
 def _unreadable(searched: SearchedRuns, error: Exception) -> StoreError:
     """Return an error that names each damaged file."""
-    problems = damaged(stored_folder(run) / "records.parquet" for run in searched.runs.values())
+    problems = damaged(path for run in searched.runs.values() for path in run_tables(run))
     return StoreError("\n".join(map(str, problems)) or f"records cannot be read: {reason(error)}")

@@ -18,14 +18,14 @@ from medhelm.domain.result import HALF
 from medhelm.domain.text import without_servers
 from medhelm.errors import UserError, suggestion
 from medhelm.extensions.web.case_answers import option_labels, option_reader
-from medhelm.extensions.web.case_search import SearchedRuns, rank_models, read_case, url_key
+from medhelm.extensions.web.case_search import SearchedRuns, StoredCase, rank_models, read_case, url_key
 from medhelm.results.comparable import BASELINE, default_tier, select_runs, store_label
 from medhelm.results.options import Pricing
 from medhelm.results.runs.cells import column_of
 from medhelm.results.spending import is_local, run_day
 from medhelm.storage.annotations import Annotation, annotations_of
 from medhelm.storage.damage import intact_runs
-from medhelm.storage.judgments import completion_of, read_explanations
+from medhelm.storage.judgments import completion_of
 from medhelm.storage.privacy import Pseudonyms
 from medhelm.storage.runs import load_runs, read_prompt, run_metrics, score_column
 from medhelm.storage.store import Store, open_store, stored_folder
@@ -227,11 +227,7 @@ def find_case(
     first: Mapping[str, Any] = next((found.records[model] for model in cases.runs if model in found.records), {})
     labels = option_labels(cases.definition, prompt)
     read = option_reader(cases.column.metric, prompt, labels)
-    completions = [
-        _completion(cases, model, run, found.records[model], found.row.shares.get(model), pricing, read)
-        for model, run in cases.runs.items()
-        if model in found.records
-    ]
+    completions = [_completion(cases, model, found, pricing, read) for model in cases.runs if model in found.records]
     return Case(
         instance_id=instance_id,
         key=url_key(instance_id),
@@ -274,14 +270,9 @@ def case_models(cases: BenchmarkCases) -> dict[str, str]:
 
 
 def _completion(
-    cases: BenchmarkCases,
-    model: str,
-    run: Run,
-    record: Mapping[str, Any],
-    share: float | None,
-    pricing: Pricing,
-    read: Callable[[str], str | None],
+    cases: BenchmarkCases, model: str, found: StoredCase, pricing: Pricing, read: Callable[[str], str | None]
 ) -> CaseCompletion:
+    run, record, share = cases.runs[model], found.records[model], found.row.shares.get(model)
     text: str | None = record["completion"]
     split = split_reasoning(text or "")
     completion = completion_of(record, None if text is None else split.answer)
@@ -302,7 +293,7 @@ def _completion(
         truncated_characters=record.get("left_out") or 0,
         injection_signs=record.get("suspicions") or "",
         jury_coverage=record.get("jury_coverage"),
-        judgments=[_judgment(row) for row in read_explanations(run, record["instance_id"])],
+        judgments=[_judgment(row) for row in found.judgments.get(model, ())],
         option=None if text is None else read(split.answer),
         is_baseline=run.model.startswith(BASELINE),
     )

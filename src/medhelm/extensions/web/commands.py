@@ -42,7 +42,7 @@ site_options = add_options(
         "--ratings",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="File of clinicians' ratings to compare the judges with.",
+        help="File of clinicians' ratings to compare the judges with; the verdict says what they show.",
     ),
     options_of(BoardOptions, "options", "wanted", "tier", "rule"),
 )

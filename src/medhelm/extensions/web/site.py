@@ -25,8 +25,14 @@ from medhelm.errors import MedHelmError, UserError
 from medhelm.extensions.web.page import PageRequest, Values
 from medhelm.results.agreement import agreement
 from medhelm.results.formats.fields import Field, fields_json
-from medhelm.results.leaderboard import LeaderboardInputs, leaderboard_from_inputs, read_inputs, renamed_inputs
-from medhelm.results.options import EVERY_RUN, BoardOptions, RunFilter
+from medhelm.results.leaderboard import (
+    LeaderboardInputs,
+    calibrated_inputs,
+    leaderboard_from_inputs,
+    read_inputs,
+    renamed_inputs,
+)
+from medhelm.results.options import EVERY_RUN, BoardOptions, CalibrationOptions, RunFilter
 from medhelm.results.published.boards import board_of_own_and_published, published_cells, published_leaderboard
 from medhelm.results.releases import KnownRelease, find_releases, released_models
 from medhelm.results.runs.selection import ADDRESS, load_filtered, short_names, with_names, without_address
@@ -155,7 +161,7 @@ class Site:
     wanted: RunFilter = EVERY_RUN
     """Runs of the stores that are shown."""
     ratings: Path | None = None
-    """File of clinicians' ratings, with which the judges are compared; needs a single store."""
+    """File of clinicians' ratings, with which judges and leaderboard are compared; needs a single store."""
     with_published: bool = False
     """True if the leaderboard also offers the published models."""
     with_text: bool = True
@@ -295,6 +301,13 @@ class Site:
         def read() -> LeaderboardInputs:
             options = BoardOptions(rule=rule, tier=self.tier, wanted=self.wanted)
             found = read_inputs(self.stores, options, found=self._found())
+            if rule == "corrected" and self.ratings:
+                judged = [one for one in self.definitions.values() if one.rubric]
+                clinicians = CalibrationOptions(ratings=self.ratings, definitions=judged)
+                found = calibrated_inputs(found, replace(options, clinicians=clinicians), self.stores)
+            if self.ratings and rule == "corrected":
+                rated = CalibrationOptions(ratings=self.ratings, definitions=tuple(self.definitions.values()))
+                found = calibrated_inputs(found, replace(options, clinicians=rated), self.stores)
             columns = [
                 column if self.shows_text_of(column.benchmark) else replace(column, constant_answer="")
                 for column in found.columns

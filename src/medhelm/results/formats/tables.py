@@ -637,7 +637,7 @@ def p_text(p: float | None) -> str | None:
 def money(usd: float | None) -> str:
     """Return an amount of US dollars with cents, so that the amounts of a column are aligned.
 
-    >>> money(0.4567), money(1234.5), money(0.002), money(0.0), money(None)
+    >>> money(0.4567), money(1234.6), money(0.002), money(0.0), money(None)
     ('$0.46', '$1,235', '<$0.01', '$0.00', '–')
     """
     if usd is None:

@@ -45,7 +45,9 @@ def test_the_page_shows_the_rows_and_sentences_of_the_json(store: Path) -> None:
         assert f"{one['host']} {one['place']}" in text
         assert cells in text, one
         assert all(user in text for user in one["users"])
-    assert text.count("not public") == 3  # two rows, and the note: a name that is none may be anything
+    assert text.count("not public") == 3  # two rows, and the section: a name that is none may be anything
+    (user,) = found["sent"][0]["users"]
+    assert f"wards to api.openai.com, by {user}, {found['sent'][0]['first'][:10]}" in text
     assert "<script>b" not in page
     assert "intact7" in text
 
@@ -56,7 +58,8 @@ def test_the_static_site_names_neither_internal_hosts_nor_users(store: Path, tmp
     text = words_of(page)
     assert "private network private network MEDEC" in text
     assert "api.openai.com internet" in text
-    assert not any(words in page for words in ("10.0.0.5", "Sent by", "/api/"))
+    assert "wards to api.openai.com, 2" in text
+    assert not any(words in page for words in ("10.0.0.5", "Sent by", ", by ", "/api/"))
 
 
 def test_a_log_that_grows_is_read_again_and_a_changed_one_is_named(store: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -137,7 +139,8 @@ def test_the_leaderboard_shows_the_numbers_of_its_json(client: TestClient, query
         for name, mean in one["categories"].items():
             if f"category-{name}" in cells:
                 same(cells[f"category-{name}"], mean["value"])
-        assert is_money(cells["cost"].text.split()[0], one["usd_per_1000"])
+        assert cells["cost"].text.startswith("≤ ") == bool(one["cost_is_ceiling"] and one["usd_per_1000"] is not None)
+        assert is_money(cells["cost"].text.removeprefix("≤ ").split()[0], one["usd_per_1000"])
         same(cells["seconds"], one["seconds_per_completion"], 2)
         if "coverage" in cells:
             assert cells["coverage"].text.split()[0] == percent(one["coverage"])
@@ -156,19 +159,20 @@ def test_the_leaderboard_shows_the_numbers_of_its_json(client: TestClient, query
     assert "model=" in query or f": {n_models} model" in heading
 
 
-def test_every_pair_head_to_head_is_that_of_the_json_and_of_the_comparison(client: TestClient) -> None:
+def test_every_pair_head_to_head_is_that_of_the_files_and_of_the_comparison(client: TestClient) -> None:
     page, content = page_of(client, "/?results=own"), client.get("/leaderboard.json?results=own").json()
-    for one in content["head_to_head"]:
+    file = client.get("/leaderboard.csv?results=own&by=head-to-head").text.lstrip("\ufeff")
+    for one, row in zip(content["head_to_head"], csv.DictReader(io.StringIO(file)), strict=True):
         tip = f"{one['a']} against {one['b']}: "
         cell = next(cell for cell in page.all("td") if cell.attributes.get("title", "").startswith(tip))
         assert cell.text == f"{decimal(one['win_share'], 2)}{'*' * one['separated']}"
-        assert one["better"] + one["equal"] / 2 == pytest.approx(one["win_share"], abs=2e-6)
-        assert one["better"] + one["equal"] + one["worse"] == pytest.approx(1, abs=2e-6)
-        words = f"{one['better']:.0%} better, {one['equal']:.0%} equal, {one['worse']:.0%} worse"
+        better, equal, worse = (float(row[name]) for name in ("better", "equal", "worse"))
+        assert better + equal / 2 == pytest.approx(one["win_share"], abs=2e-6)
+        assert better + equal + worse == pytest.approx(1, abs=2e-6)
+        words = f"{better:.0%} better, {equal:.0%} equal, {worse:.0%} worse"
         assert words in cell.attributes["title"]
-        both = page_of(client, cell.links[0])
-        bars = [bar.attributes.get("title", "") for bar in both.all("span", class_="measured")]
-        assert len(content["benchmarks"]) == 1 or any(words in title for title in bars)
+        bars = page_of(client, cell.links[0]).all("span", class_="measured")
+        assert len(content["benchmarks"]) == 1 or any(words in bar.attributes.get("title", "") for bar in bars)
 
 
 def test_a_benchmark_shows_the_numbers_of_its_json(client: TestClient) -> None:

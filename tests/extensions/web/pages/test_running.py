@@ -16,7 +16,7 @@ from tests.support.html import HtmlPage
 from tests.support.running import make_ended, make_run, make_status, written
 from tests.support.stores import make_run as stored_run
 from tests.support.stores import write_run
-from tests.support.web.sites import XSS, make_client
+from tests.support.web.sites import XSS, make_board_store, make_client
 
 RUNNING = make_status(
     id="alive",
@@ -97,6 +97,10 @@ def test_the_first_page_of_an_empty_store_shows_what_goes_on(client: TestClient,
     assert "1 run of this store was stopped before it was complete" in HtmlPage(stopped.get("/").text).text
     assert "incomplete" not in stopped.get("/running").text
     assert stopped.get("/api/leaderboard").status_code == 404
+    invented = make_board_store(tmp_path / "invented", tier="sample")
+    assert (
+        "12 complete runs of this store do not match" in HtmlPage(make_client(invented, tier="real").get("/").text).text
+    )
 
 
 def test_stop_leaves_a_request_and_leads_back_to_the_page(client: TestClient, store: Store) -> None:

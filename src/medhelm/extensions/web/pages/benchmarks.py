@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.leaderboard.types import Leaderboard, Row
+from medhelm.analysis.leaderboard.types import Leaderboard, Row, remark_groups
 from medhelm.benchmarks.catalog import own_folders
 from medhelm.domain import Access, Benchmark, Run, Taxonomy
 from medhelm.domain.benchmark import Subcategory
@@ -191,10 +191,11 @@ def benchmark_page(site: Site, request: PageRequest) -> Page:
         "instances": data_in_words(definition, _whole_size(site, name)) if definition else "",
         "metric": _metric_description(column, definition),
         "problems": _problems(name, definition),
-        "table": sorted_table(request, HEADINGS, [one for one in scores if not one.is_floor], default="rank"),
-        "floor": [one for one in scores if one.is_floor],
+        "table": sorted_table(request, HEADINGS, [one for one in scores if not one.is_baseline], default="rank"),
+        "baselines": [one for one in scores if one.is_baseline],
         "scale": _scale(board, column) if board and column else None,
         "verdict": board.verdict if board else (),
+        "reasons": sum((Counter(one.run.failures) for one in scores if one.run), Counter()),
         "metrics": [_metric_title(one) for one in definition.metrics] if definition else [],
         "data_address": data_address(definition) if definition else "",
         "places": score_decimals(column) if column else 3,
@@ -202,7 +203,7 @@ def benchmark_page(site: Site, request: PageRequest) -> Page:
         "charts": {name: make() for name, make in _charts(site, board).items() if name != "scores"},
         "links": lambda chart: chart_links(request, "benchmark_chart", chart, {"benchmark": name}),
         "left_out": board.left_out if board else (),
-        "remarks": board.remarks if board else (),
+        "remark_groups": remark_groups(board) if board else None,
     }
     title = column.title if column else definition.title if definition else name
     return Page(template="benchmark.html", title=title, values=values)
@@ -269,7 +270,7 @@ class ModelScore:
     """The benchmark."""
     run: Run | None
     """The run behind it; None for published scores."""
-    is_floor: bool
+    is_baseline: bool
     """True for a baseline that is not ranked."""
 
     @property
@@ -294,7 +295,7 @@ class ModelScore:
 
     def picture(self, scale: LinearScale) -> Markup:
         """Return the interval on the scale of the table."""
-        found, is_hollow = self.cell.estimate, self.row.published or self.is_floor
+        found, is_hollow = self.cell.estimate, self.row.published or self.is_baseline
         low, high = (found.low, found.high) if found else (None, None)
         return interval_mark(self.cell.value, low, high, scale, hollow=is_hollow)
 
@@ -317,9 +318,9 @@ HEADINGS: list[Heading[ModelScore]] = [
 
 def _scores(site: Site, board: Leaderboard, column: Column) -> list[ModelScore]:
     """Return the models on a benchmark in order of rank, then baselines."""
-    runs, floor = _runs(site, column.benchmark), {row.model for row in board.baselines}
+    runs, baselines = _runs(site, column.benchmark), {row.model for row in board.baselines}
     return [
-        ModelScore(row=row, cell=cell, column=column, run=runs.get(row.model), is_floor=row.model in floor)
+        ModelScore(row=row, cell=cell, column=column, run=runs.get(row.model), is_baseline=row.model in baselines)
         for row in board.all_rows
         if (cell := row.cells.get(column.benchmark)) is not None
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from medhelm.domain.text import listed
 from medhelm.extensions.web.page import Download, Page, PageRequest, json_download
 from medhelm.extensions.web.site import Site
 from medhelm.results.formats.fields import table_of
@@ -18,6 +19,7 @@ def page(site: Site, request: PageRequest) -> Page:
         "sentences": sentences(found),
         "headers": headers,
         "rows": list(zip(found.sent, rows, [_closed(site, one) for one in found.sent], strict=True)),
+        "consents": [_consent_sentence(found, one) for one in found.sent if _closed(site, one)],
         "log_headers": log_headers,
         "logs": logs,
         "numeric": ("Requests", "Sent", "Entries"),
@@ -44,3 +46,11 @@ def _closed(site: Site, one: SentRequests) -> bool:
     if one.place == "this machine" or not one.bytes:
         return False
     return any(site.access_of(name) != "public" for name in one.benchmark.split(", ") if name)
+
+
+def _consent_sentence(found: DataUse, one: SentRequests) -> str:
+    """Return who sent data that is not public to another machine, and when."""
+    users = listed(sorted(one.users), 3)
+    days = one.first[:10] if one.first[:10] == one.last[:10] else f"{one.first[:10]} to {one.last[:10]}"
+    names = found.named(name for name in one.benchmark.split(", ") if name)
+    return f"{names} to {one.shown_host}{f', by {users}' if users else ''}, {days}"

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from medhelm.analysis.jury.judges import JuryAnalysis, JurySummary
+from medhelm.domain.completion import explain_codes
 from medhelm.domain.text import plural
 from medhelm.errors import UserError
 from medhelm.extensions.web.page import Download, Page, PageNotFound, PageRequest, json_download
@@ -124,6 +125,7 @@ def _numbers(own: JurySummary) -> dict[str, object]:
         "n_judgments": sum(tally.expected - tally.failed for tally in tallies),
         "n_missing": sum(tally.failed for tally in tallies),
         "tables": {name: _cells(table) for name, table in tables.items()},
+        "codes": explain_codes(sorted({code for tally in tallies for code in tally.failures})),
         "headings": TITLES,
         "reading": READING,
     }

@@ -16,7 +16,7 @@ from medhelm.analysis.comparison.pairs import ComparedBenchmark, Comparison
 from medhelm.analysis.comparison.significance import LEVEL
 from medhelm.analysis.leaderboard.cells import DECIMALS, Cell, align
 from medhelm.analysis.leaderboard.rows import head_to_head
-from medhelm.analysis.leaderboard.types import Leaderboard, Row
+from medhelm.analysis.leaderboard.types import Leaderboard, Row, remark_groups
 from medhelm.domain import Run
 from medhelm.domain.result import HALF
 from medhelm.domain.text import plural
@@ -97,7 +97,7 @@ class BoardColumn:
     field: Field[Row]
     """The field."""
     page: PageColumn[Row]
-    """How it is shown."""
+    """Its column on the page."""
     heading: Heading[Row]
     """Its heading."""
     category: str = ""
@@ -174,8 +174,9 @@ def page(site: Site, request: PageRequest) -> Page:
         "columns": columns,
         "table": table,
         "rows": table.rows if request.is_static else table.rows[start : start + ROWS_PER_PAGE],
-        "floor": board.baselines,
-        "best_floor": _best_floor(board),
+        "baselines": board.baselines,
+        "remark_groups": remark_groups(board),
+        "best_baseline": _best_baseline(board),
         "marks": lambda row: marks_of(row, () if row.published else site.runs_of(row.model)),
         "page": number,
         "n_pages": n_pages,
@@ -193,10 +194,10 @@ def page(site: Site, request: PageRequest) -> Page:
 
 
 def board_columns(board: Leaderboard) -> list[BoardColumn]:
-    """Return the columns of the table; coverage only if a model lacks a benchmark."""
+    """Return the columns of the table: one number that ranks, and coverage only if a model lacks a benchmark."""
     found = []
     for field, shown in page_columns(board):
-        if field.key == "coverage" and all(row.coverage == 1 for row in board.rows):
+        if field.key == "win_rate" or (field.key == "coverage" and all(row.coverage == 1 for row in board.rows)):
             continue
         category = field.key.removeprefix(CATEGORY) if field.key.startswith(CATEGORY) else ""
         is_pictured = shown.mark == "interval" and shown.interval is not None
@@ -222,7 +223,7 @@ def board_columns(board: Leaderboard) -> list[BoardColumn]:
     return found
 
 
-def _best_floor(board: Leaderboard) -> tuple[str, float] | None:
+def _best_baseline(board: Leaderboard) -> tuple[str, float] | None:
     """Return the best baseline and its number; None if there is none."""
     known = [(row.model, found.value) for row in board.baselines if (found := board.ranking_average(row))]
     return max(known, key=lambda pair: pair[1], default=None)
@@ -396,7 +397,7 @@ def compare_page(site: Site, request: PageRequest) -> Page:
     first, second = request.text("a") or best[0], request.text("b") or best[1]
     if first == second and len(models) > 1:
         second = next(model for model in models if model != first)
-    found = _comparison(site, request, first, second) if len(models) > 1 else None
+    found, why_not = _compared_or_reason(site, request, first, second) if len(models) > 1 else (None, "")
     choices = choices_of(site, selection)
     parameters = {"a": first, "b": second, **selection.parameters}
     values = {
@@ -409,6 +410,7 @@ def compare_page(site: Site, request: PageRequest) -> Page:
         "first": first,
         "second": second,
         "found": found,
+        "why_not": why_not or "A comparison needs two models with runs on the same benchmark.",
         "verdict": comparison_report.verdict(found) if found else (),
         "level": LEVEL,
         "outcome_mark": outcome_mark,
@@ -471,7 +473,7 @@ def _outcomes(board: Leaderboard, first: str, second: str) -> tuple[float, float
     """Return the shares on which the first model is better, equal and worse, as head to head; None if undefined."""
     rows = {row.model: row for row in board.all_rows if row.model in (first, second)}
     pair = replace(board, rows=(rows[first], rows[second]), baselines=())
-    return report.outcomes(head_to_head(pair), (0, 1))
+    return head_to_head(pair).outcomes(0, 1)
 
 
 def _compared(board: Leaderboard) -> Iterator[tuple[str, str]]:
@@ -497,6 +499,16 @@ def compare_chart(site: Site, request: PageRequest) -> Download:
     """Return the chart of the differences as a file."""
     found = _comparison(site, request, request.text("a"), request.text("b"))
     return chart_file(request.text("chart"), {"differences": lambda: differences_chart(found)})
+
+
+def _compared_or_reason(site: Site, request: PageRequest, first: str, second: str) -> tuple[Comparison | None, str]:
+    """Return the comparison, or the reason why two models of the store cannot be compared. Raises: PageNotFound."""
+    try:
+        return _comparison(site, request, first, second), ""
+    except PageNotFound:
+        raise
+    except UserError as error:
+        return None, str(error)
 
 
 def _comparison(site: Site, request: PageRequest, first: str, second: str) -> Comparison:

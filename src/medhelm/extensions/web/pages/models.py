@@ -11,7 +11,7 @@ from functools import partial
 from markupsafe import Markup
 
 from medhelm.analysis.leaderboard.cells import DECIMALS, Cell, Column
-from medhelm.analysis.leaderboard.types import Leaderboard, Row
+from medhelm.analysis.leaderboard.types import Leaderboard, Row, remark_groups
 from medhelm.analysis.planned_cost import CompletionUse, pooled_use
 from medhelm.domain import Estimate, Run
 from medhelm.evaluation.settings import repeating_words
@@ -122,7 +122,7 @@ def page(site: Site, request: PageRequest) -> Page:
         "days": sorted({day for run in runs for day in run.completion_days}),
         "judges": sorted({site.names.get(judge.name, judge.name) for run in runs for judge in run.judges}),
         "commands": {} if request.is_static else {run.benchmark: command_of(run) for run in runs},
-        "remarks": [one for one in board.remarks if one.subject == row.model],
+        "remarks": remark_groups(board).models.get(row.model, ()),
     }
     return Page(template="model.html", title=row.model, values=values)
 

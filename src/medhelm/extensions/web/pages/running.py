@@ -57,7 +57,12 @@ def running_json(site: Site, request: PageRequest) -> Download:
 def start_page(site: Site) -> Page:
     """Return the first page of a site without a complete run: evaluations in progress, and how to start one."""
     statuses = Counter(str(run.status) for run in site.runs())
-    values = {**_values(site), "n_stopped": statuses["partial"], "n_failed": statuses["failed"]}
+    values = {
+        **_values(site),
+        "n_stopped": statuses["partial"],
+        "n_failed": statuses["failed"],
+        "n_other": statuses["complete"],
+    }
     return Page(template="start.html", title="No results yet", values=values)
 
 

@@ -15,6 +15,28 @@
   });
 }());
 
+/* Pointing at a model, or going to it by keyboard, shades the models that it cannot be separated from: they share a letter. */
+(function () {
+  'use strict';
+
+  function shade(body, letters) {
+    Array.prototype.forEach.call(body.rows, function (row) {
+      var own = row.getAttribute('data-letters') || '';
+      row.classList.toggle('tied', letters.split('').some(function (letter) { return own.indexOf(letter) >= 0; }));
+    });
+  }
+
+  document.querySelectorAll('tr[data-letters]').forEach(function (row) {
+    var letters = row.getAttribute('data-letters');
+    ['pointerenter', 'focusin'].forEach(function (name) {
+      row.addEventListener(name, function () { shade(row.parentNode, letters); });
+    });
+    ['pointerleave', 'focusout'].forEach(function (name) {
+      row.addEventListener(name, function () { shade(row.parentNode, ''); });
+    });
+  });
+}());
+
 /* Tables of the static site are sorted here, and their order is in the address; the server sorts by links. */
 (function () {
   'use strict';
@@ -53,7 +75,7 @@
       button.type = 'button';
       button.className = 'plain sort';
       button.textContent = title.textContent.trim();
-      cell.replaceChild(button, title);
+      title.parentNode.replaceChild(button, title);
       button.addEventListener('click', function () {
         var turned = cell.getAttribute('aria-sort') === 'ascending' ? 'descending' : 'ascending';
         var order = cell.hasAttribute('aria-sort') ? turned : first;
