@@ -37,7 +37,7 @@ class Setting:
     requests: int = 64
     prompts: tuple[int, int] = (100, 1500)
     """Tokens of the shortest and the longest prompt."""
-    limit: int = 256
+    limit: int = 64
     """Tokens of each completion; none stops earlier."""
     batch_tokens: int = 200_000
     """Limit of the tokens in a batch."""

@@ -104,8 +104,12 @@ def test_in_another_folder_the_benchmarks_that_are_known_are_scored_again(
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
     done = medhelm("rescore", "--store", store, "--json")
+    assert [run["benchmark"] for run in done.json["runs"]] == ["medec", "readmit"]  # the store remembers its folder
+    (tmp_path / "moved").mkdir()
+    moved = own.rename(tmp_path / "moved" / "readmit")
+    done = medhelm("rescore", "--store", store, "--json")
     assert [run["benchmark"] for run in done.json["runs"]] == ["medec"]
     assert "left out: readmit, because its definition is not found here." in done.err
     assert_refused(medhelm("rescore", "readmit", "--store", store), "unknown benchmark `readmit`")
-    found = medhelm("rescore", "--store", store, "--benchmarks", tmp_path, "--json")
+    found = medhelm("rescore", "--store", store, "--benchmarks", moved.parent, "--json")
     assert {run["benchmark"] for run in found.json["runs"]} == {"medec", "readmit"}

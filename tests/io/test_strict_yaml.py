@@ -144,7 +144,7 @@ def test_all_mistakes_at_once_in_plain_words_and_in_the_order_of_lines(tmp_path:
         (1, "name: must be text, is the number 5. Put it in quotes."),
         (2, "size: must be a whole number, is the number 1.5."),
         (3, "open: must be true or false, is `yes`."),
-        (4, "access: `pubic` is none of the possible values. Did you mean `public`?"),
+        (4, "access: `pubic` is not one of the possible values. Did you mean `public`?"),
         (5, "tags: must have at least 1 entry."),
         (8, "prices.a.inptu: unknown key. Did you mean `input`?"),
         (9, "prices.a.input: must be at least 0.0, is the number -1."),

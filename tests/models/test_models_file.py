@@ -30,7 +30,7 @@ def problems(file: Path, text: str) -> list[tuple[int | None, str]]:
     [
         ("qwen: http://127.0.0.1\n", "qwen: must be a mapping of keys to values, such as {base_url: http...}"),
         ("qwen: {base_ulr: x}\n", "qwen.base_ulr: unknown key. Did you mean `base_url`?"),
-        ("qwen: {provider: opena}\n", "qwen.provider: `opena` is none of the possible values. Did you mean `openai`?"),
+        ("qwen: {provider: opena}\n", "qwen.provider: `opena` is not one of the possible values. Did you mean"),
         ("models:\n  qwen: {model: a}\n", "names belong at the top level"),
         ('"a\\nb": {model: a}\n', "a name must be one line of text"),
         ("baseline/majority: {model: a}\n", "baseline/majority: this name is reserved"),

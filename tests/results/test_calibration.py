@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
+from html import unescape
 from pathlib import Path
 from random import Random
 from statistics import fmean
@@ -194,9 +195,12 @@ def test_the_leaderboard_shows_both_scores_and_which_findings_the_ratings_confir
     assert pair["low"] < fmean(quality("model-a", q) - quality("model-b", q) for q in range(N)) < pair["high"]
     ranks = {row["model"]: (row["calibrated_rank_low"], row["calibrated_rank_high"]) for row in content["models"]}
     assert ranks == {"lab/model-a": (1, 1), "lab/model-b": (2, 2)}
-    assert content["verdict"][-1] == "With the clinicians' ratings the finding still holds."
+    assert content["verdict"][-1] == "The clinicians' ratings confirm the significant difference."
     text = medhelm(*rated).out
     assert text.count("30 of 120  own ratings") == 2
+    assert medhelm("export", "site", tmp_path / "site", *rated[1:]).code == 0
+    page = unescape((tmp_path / "site" / "index.html").read_text(encoding="utf-8"))
+    assert [sentence for sentence in content["verdict"] if sentence not in page] == []
     assert "lab/model-a minus lab/model-b" in text
     assert "calibrated" not in str(plain["models"])
 

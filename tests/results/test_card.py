@@ -5,18 +5,22 @@ from __future__ import annotations
 import datetime
 import json
 import re
+import shlex
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 from medhelm.domain import Origin, Price
 from medhelm.results.card import export_card
-from medhelm.results.options import BoardOptions
+from medhelm.results.options import BoardOptions, RunFilter
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.cli import Medhelm, assert_refused
 from tests.support.evaluated_store import copy_of_store, port_of
-from tests.support.stores import add_judged_runs, grades, make_model
+from tests.support.html import HtmlPage
+from tests.support.ssh_keys import make_key
+from tests.support.stores import CRITERIA, MODELS, add_judged_runs, grades, make_model
 
 TODAY = datetime.date(2026, 3, 4)
 
@@ -73,7 +77,7 @@ def test_the_source_of_known_data_is_named_with_its_revision(medhelm: Medhelm, d
     assert benchmark["source"] == "public, raw.githubusercontent.com"
     assert re.fullmatch("[0-9a-f]{40}", benchmark["revision"])
     assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in benchmark["files"].values())
-    assert benchmark["selection"] == "the first 20 of the usual selection"
+    assert benchmark["selection"] == "the first 20 of the default selection"
     assert "--limit 20" in found["command"]
     assert any("Only the first questions" in text for text in found["limits"])
 
@@ -147,15 +151,93 @@ def test_no_text_of_patients_and_no_address_is_on_any_of_them(store: Path, tmp_p
         assert [text for text in secrets if text in content] == []
 
 
-def test_many_models_are_rows_and_baselines_follow_without_a_rank(tmp_path: Path) -> None:
+def test_many_models_have_several_tables_and_baselines_follow_without_a_rank(tmp_path: Path) -> None:
     models = ("lab/one", "baseline/majority", "lab/two", "lab/three", "lab/four", "lab/five", "lab/six", "lab/seven")
-    add_judged_runs(tmp_path / "store", "letters", grades(1, 20, models=models), models=models)
+    for name in ("letters", "notes"):
+        add_judged_runs(tmp_path / "store", name, grades(1, 20, models=models), models=models)
     export_card(tmp_path / "store", tmp_path / "card.md", today=TODAY)
     text = (tmp_path / "card.md").read_text(encoding="utf-8")
-    assert text.startswith("# Evaluation card: 7 models on 1 benchmark")
+    assert text.startswith("# Evaluation card: 7 models on 2 benchmarks")
     assert "| – | baseline/majority | " in text
-    assert "| Benchmark | Metric (scale) | Model | Score |" in text
-    assert re.search(r"\d+ of 21 differences between models are larger than chance explains", text)
+    headings = re.findall(r"(?m)^## Scores, part \d of 2\n\n\| Benchmark \| Metric \(scale\) \|(.*)\|$", text)
+    assert sorted(name for heading in headings for name in heading.strip().split(" | ")) == sorted(models)
+    one = BoardOptions(wanted=RunFilter(benchmarks=["notes"]))
+    export_card(tmp_path / "store", tmp_path / "card.md", one, today=TODAY)
+    assert "| Model | Notes, Jury (1 to 5) |" in (tmp_path / "card.md").read_text(encoding="utf-8")
+    assert re.search(r"\d+ of 21 pairs of models differ significantly", text)
+
+
+def test_the_card_begins_with_title_people_release_and_signature(medhelm: Medhelm, store: Path) -> None:
+    key = make_key(store.parent / "committee")
+    said = ("--title", "Drafts `of` <letters>", "--institution", "St. Mary", "--author", "Board", "--date", "May 2026")
+    where = ("export", "card", "card.md", "--store", store, *said)
+    assert medhelm(*where).code == 0
+    assert "These results are in no release" in Path("card.md").read_text(encoding="utf-8")
+    medhelm("release", "frozen", "--store", store, "--sign", key)
+    for option, words in (((), "signed, not checked here"), (("--signed-by", f"{key}.pub"), ", verified")):
+        assert medhelm(*where, *option).code == 0
+        lines = Path("card.md").read_text(encoding="utf-8").splitlines()
+        assert lines[0] == r"# Drafts \`of\` \<letters>"
+        assert lines[2:4] == ["Evaluation card: 2 models on 3 benchmarks  ", "St. Mary · Board  "]
+        assert "card of May 2026." in lines[4]
+        assert lines[5].startswith("Release frozen of ") and words in lines[5]
+    other = make_key(store.parent / "other")
+    assert_refused(medhelm(*where, "--signed-by", f"{other}.pub"), "is not a signature by this key")
+    medhelm("export", "card", "folder", "--store", store, *said)
+    about = json.loads(Path("folder/medhelm-export.json").read_text(encoding="utf-8"))["about"]
+    assert about == {"title": said[1], "institution": "St. Mary", "author": "Board", "date": "May 2026"}
+    page = HtmlPage(Path("folder/card.html").read_text(encoding="utf-8"))
+    assert page.text.index("Drafts") < page.text.index("St. Mary") < page.text.index("Release frozen")
+    assert "letters" not in page.tags()
+
+
+def test_results_that_differ_from_a_release_do_not_claim_it(medhelm: Medhelm, store: Path) -> None:
+    medhelm("release", "frozen", "--store", store)
+    assert card(store)["release"]["name"] == "frozen"
+    assert card(store, rule="published")["release"] is None
+    part = card(store, wanted=RunFilter(benchmarks=["toy"]))["release"]
+    assert (part["name"], part["is_part"]) == ("frozen", True)
+    add_judged_runs(store, "notes", grades(1, 20)[:, :1], models=("openai/gpt-4o",))
+    assert card(store)["release"] is None
+
+
+def test_the_command_runs_as_printed(medhelm: Medhelm, store: Path) -> None:
+    commands = card(store)["command"].replace("\\\n", "").split(" && ")
+    places = {
+        "ADDRESS": f"http://127.0.0.1:{port_of(store)}/v1", "DIR": str(store.parent), "BENCHMARKS": str(store.parent)
+    }  # fmt: skip
+    for command in commands[:-1]:
+        for word, place in places.items():
+            command = re.sub(rf"\b{word}\b", place, command)
+        done = medhelm(*shlex.split(command)[1:], "--store", store, "--json")
+        assert done.json["requests_sent"] == 0, done.err
+    assert commands[-1] == "medhelm leaderboard --scoring corrected"
+
+
+def test_the_command_names_what_private_data_and_own_names_need(tmp_path: Path) -> None:
+    inside = make_model("ward", base_url="http://gpu1.internal:8000/v1", provider="openai", remote_name="llama")
+    add_judged_runs(tmp_path / "store", "letters", grades(1, 20)[:, :1], models=("ward",), resolved_model=inside)
+    found = card(tmp_path / "store")
+    assert "--data DIR --benchmarks BENCHMARKS --models models.yaml --allow-host HOST" in found["command"]
+    assert "gpu1" not in json.dumps(found)
+
+
+def test_clinicians_who_disagree_with_the_jury_come_first(tmp_path: Path, medhelm: Medhelm) -> None:
+    add_judged_runs(tmp_path / "store", "letters", grades(1, 40))
+    chance, ratings = Random(1), tmp_path / "ratings.csv"
+    rows = [
+        f"{rater},i{n},letters,{model}"
+        + "".join(f",{min(5, max(1, quality + chance.randint(-1, 1)))}" for _ in CRITERIA)
+        for n in range(40)
+        for model in MODELS
+        for quality in [chance.randint(1, 5)]
+        for rater in ("ann", "bob", "cat")
+    ]
+    ratings.write_text("\n".join([f"rater,instance_id,benchmark,model,{','.join(CRITERIA)}", *rows]), encoding="utf-8")
+    assert not card(tmp_path / "store")["verdict"][0].startswith("Do not rely")
+    assert medhelm("export", "card", "rated.json", "--store", tmp_path / "store", "--ratings", ratings).code == 0
+    said = json.loads(Path("rated.json").read_text(encoding="utf-8"))["verdict"]
+    assert "Do not rely on the jury" in said[0]
 
 
 def test_a_card_may_be_replaced_and_another_file_may_not(medhelm: Medhelm, store: Path) -> None:

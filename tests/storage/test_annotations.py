@@ -17,7 +17,7 @@ from medhelm.storage.annotations import (
     _parsed,
     _written,
     add_annotation,
-    annotations,
+    annotations_of,
     new_annotation,
     read_annotations,
     remove_annotations,
@@ -41,11 +41,11 @@ def add_some(folder: Path, author: str) -> None:
 def test_several_processes_add_at_once_and_nothing_is_lost(store: Store) -> None:
     with ProcessPoolExecutor(3) as pool:
         list(pool.map(add_some, [store.folder] * 3, "abc"))
-    found = annotations(store, "toy")
+    found = annotations_of(store, "toy")
     assert {name: sorted(one.author for one in own) for name, own in found.items()} == {
         f"i{number}": ["a", "b", "c"] for number in range(10)
     }
-    assert annotations(store, "other") == {}
+    assert annotations_of(store, "other") == {}
 
 
 def test_the_file_is_readable_by_its_owner_alone_and_goes_with_its_last_line(store: Store) -> None:

@@ -97,7 +97,9 @@ def _read_sentence(text: str, models: list[str], found: Statements) -> bool:
     if hit := re.search(rf"({MODEL}) and ({MODEL}) have no instance in common", text):
         found.unknown.add(frozenset(hit.groups()))
         return True
-    if re.search(r"\bOf \d+ benchmarks?, ", text):  # of a chart, on single benchmarks
+    if re.search(
+        r"\bOf \d+ benchmarks?, |^By (?:win rate|macro average), ", text
+    ):  # of single benchmarks, or an average
         return True
     return _read_parts(text, models, found)
 
@@ -106,7 +108,8 @@ def _read_parts(text: str, models: list[str], found: Statements) -> bool:
     """Add what the parts of a longer sentence say of its first model."""
     subject = re.search(MODEL, text)
     is_read = False
-    if re.search(r"No two of the \d+ models? differ significantly|The two models do not differ significantly", text):
+    none = r"No two of the \d+ models? differ|The two models do not differ|No winner: the (?:\d+|two) models cannot be"
+    if re.search(none, text):
         found.equal |= {frozenset((a, b)) for a in models for b in models if a < b}
         is_read = True
     if subject is None:

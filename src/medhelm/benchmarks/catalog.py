@@ -14,7 +14,7 @@ The target is a package that is a folder of benchmark folders, or a `pathlib.Pat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +26,8 @@ from medhelm.domain import Benchmark
 from medhelm.errors import ConfigError, UserError, suggestion
 from medhelm.io import plugins
 from medhelm.io.plugins import Plugin, check_plugin_name, declared, name_taken, only_plugin
+from medhelm.storage.own_benchmarks import remember_folders, remembered_folders
+from medhelm.storage.store import Store
 
 GROUPS: Mapping[str, Callable[[Benchmark], bool]] = {
     "all": lambda _: True,
@@ -292,6 +294,60 @@ def _folders(extra: Sequence[Path]) -> dict[str, Path]:
     if problems:
         raise UserError("\n".join(problems))
     return folders
+
+
+# --- folders that stores remember -------------------------------------------------------------------------------------
+
+
+def own_folders(benchmarks: Iterable[Benchmark]) -> dict[str, Path]:
+    """Return benchmark -> folder, of those that are neither built in nor of a package and are named as their folder."""
+    return {
+        one.name: one.folder
+        for one in benchmarks
+        if not one.package
+        and one.folder.resolve().parent != LIBRARY.resolve()
+        and one.folder.resolve().name == one.name
+        and (one.folder / FILE_NAME).is_file()
+    }
+
+
+def remember_benchmarks(store: Store, benchmarks: Iterable[Benchmark]) -> None:
+    """Let commands that read a store find the user's own benchmarks."""
+    remember_folders(store, own_folders(benchmarks))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RememberedBenchmarks:
+    """The user's own benchmarks that stores remember, without those that are known anyway."""
+
+    folders: Sequence[Path] = ()
+    """Their folders."""
+    problems: Mapping[str, str] = field(default_factory=dict)
+    """Benchmark that cannot be read -> the problem, and what to do."""
+
+
+def remembered_benchmarks(
+    stores: Iterable[Path], known: Sequence[Path], *, metrics: Collection[str]
+) -> RememberedBenchmarks:
+    """Return the benchmarks that stores remember. Reads their definitions; runs no code.
+
+    Parameters: known, folders that the user names: their benchmarks and the built-in ones win; metrics, names of all
+    known metrics. Raises: UserError for a folder in `known` that does not exist.
+    """
+    taken, folders, problems = set(_folders(known)), {}, {}
+    for store in stores:
+        for name, folder in remembered_folders(store).items():
+            if name in taken or name in folders:
+                continue
+            try:
+                if not (folder / FILE_NAME).is_file():
+                    raise UserError(f"benchmark folder of {name} not found: {folder}. Add --benchmarks DIR.")
+                if read_definition(folder, metrics=metrics).name == name:
+                    folders[name] = folder
+            except UserError as error:
+                problems[name] = str(error)
+    left = {name: text for name, text in problems.items() if name not in folders}
+    return RememberedBenchmarks(folders=list(folders.values()), problems=left)
 
 
 def _raise_all(errors: Sequence[UserError]) -> None:

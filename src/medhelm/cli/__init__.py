@@ -28,7 +28,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "plan": ("run:plan", "Show what a run would send and cost."),
         "rescore": ("run:rescore", "Recompute scores of stored completions."),
         "rejudge": ("run:rejudge", "Grade stored completions with other judges."),
-        "filter-references": ("paper", "Mark references the prompt cannot support."),
+        "filter-references": ("paper", "Mark references that contain facts missing from the prompt."),
         "batches": ("run:batches", "List batches that are not collected yet."),
         "gateway": ("cluster", "Call models for other processes and machines."),
         "merge": ("cluster", "Merge shards into complete runs."),

@@ -20,7 +20,7 @@ from medhelm.models.gateway import GATEWAY_VARIABLE, OFFLINE_VARIABLE, without_g
 if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset
     from medhelm.domain import Benchmark, Tier
-    from medhelm.results.options import BoardOptions, Pricing
+    from medhelm.results.options import BoardOptions, CalibrationOptions, Pricing
     from medhelm.storage.audit import AuditLog
 
 
@@ -46,6 +46,8 @@ class Shared:
     """Address of a published store -> folder of its copy."""
     gateway: str = ""
     """Address of the gateway to call models through; if empty, the one in the environment, if any."""
+    noted: set[str] = field(default_factory=set)
+    """Benchmarks that a note has named."""
 
     def note(self, text: str) -> None:
         """Print a note to standard error, unless `--quiet` is given."""
@@ -75,6 +77,21 @@ class Shared:
     def all_stores(self) -> list[Path]:
         """The stores of a command that can read more than one."""
         return [self._folder_of(place) for place in self.stores or [self._one_store()]]
+
+    @property
+    def folders_of_stores(self) -> list[Path]:
+        """Folders of the user's own benchmarks: those given, then those that the stores of the command remember.
+
+        A note names each that cannot be read. Raises: UserError for a given folder that does not exist.
+        """
+        from medhelm.benchmarks.catalog import remembered_benchmarks
+        from medhelm.scoring.metrics import METRIC_NAMES
+
+        found = remembered_benchmarks(self.all_stores, self.benchmark_folders, metrics=METRIC_NAMES)
+        for name in found.problems.keys() - self.noted:
+            self.note(found.problems[name])
+        self.noted |= found.problems.keys()
+        return [*self.benchmark_folders, *found.folders]
 
     def _one_store(self) -> Path | str:
         if len(self.stores) > 1:
@@ -149,8 +166,8 @@ def _protect(stores: Sequence[Path]) -> None:
     for store in stores:
         if is_open_to_others(store):
             warn(
-                f"every user of this machine can read the store {store}, with its prompts and completions. "
-                f"Close it: chmod -R go-rwx {shlex.quote(str(store))}"
+                f"other users of this machine can read {store}, including prompts and completions. "
+                f"To protect it: chmod -R go-rwx {shlex.quote(str(store))}"
             )
 
 
@@ -217,15 +234,16 @@ gateway_option = click.option(
 """The option of commands that can call models through a gateway."""
 
 
-def load(shared: Shared, names: Sequence[str]) -> list[Benchmark]:
-    """Load the named benchmarks."""
+def load(shared: Shared, names: Sequence[str], *, of_stores: bool = False) -> list[Benchmark]:
+    """Load the named benchmarks. `of_stores`: True to also find those that only the stores of the command remember."""
     from medhelm.benchmarks.catalog import load_benchmarks
     from medhelm.scoring.metrics import METRIC_NAMES
 
     def note(text: str) -> None:
         shared.note(f"skipped: {text}")
 
-    return load_benchmarks(names, metrics=METRIC_NAMES, extra=shared.benchmark_folders, note=note)
+    folders = shared.folders_of_stores if of_stores else shared.benchmark_folders
+    return load_benchmarks(names, metrics=METRIC_NAMES, extra=folders, note=note)
 
 
 @contextmanager
@@ -262,10 +280,19 @@ def board_options(shared: Shared, options: BoardOptions, format_: str = "table")
     prices: Any = options.pricing
     return replace(
         options,
-        benchmark_folders=shared.benchmark_folders,
+        benchmark_folders=shared.benchmark_folders if options.suite == "all" else shared.folders_of_stores,
         pricing=pricing_of(shared, prices) if prices else None,
         short_names=format_ != "json",
     )
+
+
+def clinicians_of(shared: Shared, ratings: Path | None, *, curve: bool = False) -> CalibrationOptions | None:
+    """Return the options for comparing jury scores with a file of ratings; None without one."""
+    from medhelm.results.options import CalibrationOptions
+
+    if ratings is None:
+        return None
+    return CalibrationOptions(ratings=ratings, definitions=load(shared, ["open", "additional"]), curve=curve)
 
 
 def pricing_of(shared: Shared, prices: Sequence[str], day: date | None = None) -> Pricing:

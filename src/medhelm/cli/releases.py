@@ -13,12 +13,12 @@ import click
 
 from medhelm.cli import shell_completion
 from medhelm.cli.extensions import ExtensibleGroup
-from medhelm.cli.global_options import Shared, board_options, load, shared_options
+from medhelm.cli.global_options import Shared, board_options, clinicians_of, load, shared_options
 from medhelm.cli.options import add_options, format_option, option_from, options_of
 from medhelm.cli.output import progress_options, table_options, write_output
 from medhelm.cli.printing import as_shown, print_json
 from medhelm.errors import UserError
-from medhelm.results.options import BoardOptions
+from medhelm.results.options import BoardOptions, DocumentOptions
 
 if TYPE_CHECKING:
     from medhelm.domain import Benchmark, Rule
@@ -73,7 +73,7 @@ def release(
             freeze(
                 shared.store,
                 name,
-                replace(options, benchmark_folders=tuple(shared.benchmark_folders)),
+                replace(options, benchmark_folders=tuple(shared.folders_of_stores)),
                 note=note,
                 key=key,
             )
@@ -165,7 +165,7 @@ def verify(shared: Shared, /, name: str | None, signers: Path | None, format_: s
     with _signals_as_ctrl_c(), progress_listener(shared) as listener:
         found = recompute(
             shared.store_to_read,
-            replace(options, benchmark_folders=tuple(shared.benchmark_folders)),
+            replace(options, benchmark_folders=tuple(shared.folders_of_stores)),
             data=shared.data,
             release=find_release(shared.store_to_read, name) if name else None,
             listener=listener,
@@ -392,22 +392,25 @@ def parquet(shared: Shared, folder: Path, options: BoardOptions, texts: bool) ->
 @click.argument("place", metavar="DIR|FILE", type=click.Path(path_type=Path))
 @selection_options
 @options_of(BoardOptions, "options", "rule", "pricing")
+@options_of(DocumentOptions, "about")
 @shared_options("store", "benchmarks", "models", "json")
 @click.pass_obj
-def card(shared: Shared, place: Path, options: BoardOptions) -> int:
-    """Write a one-page evaluation card.
+def card(shared: Shared, place: Path, options: BoardOptions, about: DocumentOptions) -> int:
+    """Write an evaluation card for people who decide.
 
-    The card lists models, data, methods and results. In DIR, it is written as Markdown, HTML (for printing) and JSON.
-    The suffix of FILE selects the format: .md, .html or .json. The card contains no patient text and no server address.
+    Its first page has the verdict, the limitations, the ranks, the judges and the release; scores, data, digests and
+    methods follow. In DIR, it is written as Markdown, HTML (for printing) and JSON. The suffix of FILE selects the
+    format: .md, .html or .json. The card contains no patient text and no server address.
 
     \b
-    Example:
+    Examples:
       medhelm export card card.html --benchmark pubmed_qa --benchmark aci_bench
+      medhelm export card card.html --title "Discharge summaries" --institution "St. Mary" --signed-by committee.pub
     """
     from medhelm.results.card import export_card
 
-    options = board_options(shared, options)
-    done = export_card(shared.store_to_read, place, options, definitions=definitions_of(shared))
+    options = replace(board_options(shared, options), clinicians=clinicians_of(shared, about.ratings))
+    done = export_card(shared.store_to_read, place, options, about, definitions=definitions_of(shared))
     return print_result(done, shared)
 
 
@@ -423,8 +426,8 @@ def definitions_of(shared: Shared) -> dict[str, Benchmark]:
     from medhelm.benchmarks.catalog import all_names
 
     stored = {path.name for path in shared.store_to_read.glob("runs/*")}
-    known = [name for name in all_names(shared.benchmark_folders) if name in stored]
-    return {benchmark.name: benchmark for benchmark in load(shared, known)}
+    known = [name for name in all_names(shared.folders_of_stores) if name in stored]
+    return {benchmark.name: benchmark for benchmark in load(shared, known, of_stores=True)}
 
 
 def print_result(done: ExportResult, shared: Shared) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from medhelm.cli import shell_completion
-from medhelm.cli.global_options import Shared, board_options, load, pricing_of, shared_options
+from medhelm.cli.global_options import Shared, board_options, clinicians_of, load, pricing_of, shared_options
 from medhelm.cli.options import (
     Dollars,
     format_option,
@@ -26,7 +26,7 @@ from medhelm.cli.printing import as_shown, print_json, print_remarks
 from medhelm.cli.releases import print_release_comparison
 from medhelm.errors import UserError
 from medhelm.evaluation.settings import Settings
-from medhelm.results.options import BoardOptions, CalibrationOptions, DrawOptions, PairOptions, SourceOptions
+from medhelm.results.options import BoardOptions, DrawOptions, PairOptions, SourceOptions
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.calibration import RatingSample
@@ -101,7 +101,9 @@ def leaderboard(
     """
     _check_sources(source, options, ratings)
     rule = options.rule if is_given("options_rule") else None
-    options = replace(board_options(shared, options, format_), clinicians=_clinicians(shared, ratings, calibration))
+    options = replace(
+        board_options(shared, options, format_), clinicians=clinicians_of(shared, ratings, curve=calibration == "curve")
+    )
     from medhelm.results.leaderboard import leaderboard_of, leaderboard_of_scores
     from medhelm.results.published.boards import leaderboard_with_published, published_leaderboard
     from medhelm.results.runs.selection import refuse_filter
@@ -120,14 +122,6 @@ def leaderboard(
     wide = click.get_current_context().params["wide"]
     print_leaderboard(board, by=by, format_=format_, wide=wide)
     return 0
-
-
-def _clinicians(shared: Shared, ratings: Path | None, calibration: str) -> CalibrationOptions | None:
-    """Return the options for calibrating jury scores; None without ratings."""
-    if ratings is None:
-        return None
-    definitions = load(shared, ["open", "additional"])
-    return CalibrationOptions(ratings=ratings, definitions=definitions, curve=calibration == "curve")
 
 
 def _check_sources(source: SourceOptions, options: BoardOptions, ratings: Path | None) -> None:
@@ -335,8 +329,8 @@ def cost(
 ) -> int:
     """Show what was spent, by model or benchmark.
 
-    The bill is the cost of repeating the stored runs. Spent is the amount that was paid, with each request counted
-    once. If --store is repeated, the costs of all stores are added up. Runs on sample rows are included.
+    The bill is what the stored runs would cost today without stored completions. Spent is what you paid. If --store is
+    repeated, the costs of all stores are added up. Runs on sample rows are included.
 
     \b
     Examples:
@@ -528,7 +522,7 @@ def _benchmark_ids(shared: Shared, names: Sequence[str]) -> list[str]:
     known = judged_benchmarks(shared.all_stores)
     found = []
     for name in names:
-        meant = [name] if name in known else [benchmark.name for benchmark in load(shared, [name])]
+        meant = [name] if name in known else [benchmark.name for benchmark in load(shared, [name], of_stores=True)]
         found += [benchmark for benchmark in meant if benchmark in known] or meant
     return list(dict.fromkeys(found))
 
@@ -712,10 +706,10 @@ def _sample_file(shared: Shared, found: RatingSample, raters: Sequence[str], suf
     from medhelm.results.ratings import rating_workbook
 
     drawn = {one.benchmark for one in found.completions}
-    known = [name for name in all_names(shared.benchmark_folders) if name in drawn]
+    known = [name for name in all_names(shared.folders_of_stores) if name in drawn]
     descriptions = {
         (one.name, criterion.name): criterion.description
-        for one in load(shared, known)
+        for one in load(shared, known, of_stores=True)
         if one.rubric
         for criterion in one.rubric.criteria
     }
@@ -735,7 +729,7 @@ def _print_agreement(
     from medhelm.results import agreement as agreement_report
     from medhelm.results.agreement import agreement as compute
 
-    found = compute(ratings, shared.store_to_read, load(shared, ["open"]), scale=scale, wanted=wanted)
+    found = compute(ratings, shared.store_to_read, load(shared, ["open"], of_stores=True), scale=scale, wanted=wanted)
     if format_ == "json":
         print_json(agreement_report.as_json(found))
     else:

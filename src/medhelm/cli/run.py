@@ -610,7 +610,7 @@ def _load_known(shared: Shared, names: Sequence[str], *, are_named: bool) -> lis
     if not names:
         return []
     try:
-        return load(shared, names)
+        return load(shared, names, of_stores=True)
     except UserError:
         if are_named:
             raise
@@ -618,7 +618,7 @@ def _load_known(shared: Shared, names: Sequence[str], *, are_named: bool) -> lis
         missing: list[str] = []
         for name in names:
             try:
-                found += load(shared, [name])
+                found += load(shared, [name], of_stores=True)
             except ConfigError:
                 raise
             except UserError:

@@ -213,6 +213,9 @@ class EvaluationRunner:
     async def run(self) -> Evaluation:
         """Run until all is done, the budget is spent, or the user interrupts. Raises: StoreError, UserError."""
         started = perf_counter()
+        from medhelm.benchmarks.catalog import remember_benchmarks  # lazy: most callers have it already
+
+        remember_benchmarks(self.store, [dataset.benchmark for dataset in self.datasets])
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         asyncio.get_running_loop().call_later(STARTUP_S, import_engines)
         models = (*self.models, *(self.jury.judges if self.jury else ()))

@@ -298,7 +298,7 @@ def _rule(kind: str, value: object, detail: Any) -> str:
     if kind == "literal_error":
         known = re.findall(r"'([^']*)'", context["expected"])
         help_ = suggestion(value, known) if isinstance(value, str) else f"Known: {', '.join(known)}."
-        return f"{shown} is none of the possible values. {help_}".rstrip()
+        return f"{shown} is not one of the possible values. {help_}".rstrip()
     if kind in {"too_short", "too_long"}:
         few = kind == "too_short"
         number = context["min_length" if few else "max_length"]

@@ -401,7 +401,7 @@ def _with_values(name: str, settings: Sequence[Setting], environment: Mapping[st
 
 _CANNOT_JUDGE = {
     "baseline": "a baseline picks words from the question; it cannot judge.",
-    "replay": "a replay file holds completions of benchmarks' prompts, and none of judges' prompts.",
+    "replay": "a replay file holds completions of benchmarks' prompts, but not of judges' prompts.",
 }
 """Provider -> the reason that its models cannot be judges."""
 

@@ -637,12 +637,12 @@ def to_table(found: JuryAgreement, format: str = "table", rule: Rule = "correcte
     Parameters: rule, agreement among clinicians from all ratings at once, or pair by pair as published; wide, True for
     all coefficients, and for criteria, single judges and baselines. CSV has all columns.
     """
-    several = {**found.datasets, COMBINED: found.combined} if len(found.datasets) > 1 else dict(found.datasets)
+    several = _with_combined(found)
     every = wide or format == "csv"
-    rows, headers, drop = table_of(_fields(rule, wide=every), list(several.values()), wide=every)
+    rows, headers, drop = overview_table(found, rule, wide=every)
     overview = render(
-        [[name, *row] for name, row in zip(several, rows, strict=True)],
-        ["Benchmark", *headers],
+        rows,
+        headers,
         format=format,
         caption=f"{found.place}; grades of the jury from the {found.jury_from}",
         width=120 if every else 130,
@@ -665,6 +665,20 @@ def to_table(found: JuryAgreement, format: str = "table", rule: Rule = "correcte
     meaning = "\n".join([MEANING, *[WIDE_MEANING] * wide, *[PUBLISHED_MEANING] * (rule == "published")])
     details = _details_table(several, format) if wide else ""
     return "\n".join(filter(None, [top, overview, details, remarks, meaning])) + "\n"
+
+
+def _with_combined(found: JuryAgreement) -> dict[str, BenchmarkAgreement]:
+    """Return the benchmarks, and all together if there are several."""
+    return {**found.datasets, COMBINED: found.combined} if len(found.datasets) > 1 else dict(found.datasets)
+
+
+def overview_table(
+    found: JuryAgreement, rule: Rule = "corrected", *, wide: bool = False
+) -> tuple[list[list[Value]], list[str], list[str]]:
+    """Return rows, headings and headings to drop of the table with one row per benchmark; parameters as `to_table`."""
+    several = _with_combined(found)
+    rows, headers, drop = table_of(_fields(rule, wide=wide), list(several.values()), wide=wide)
+    return [[name, *row] for name, row in zip(several, rows, strict=True)], ["Benchmark", *headers], drop
 
 
 def _fields(rule: Rule, *, wide: bool) -> list[Field[BenchmarkAgreement]]:
@@ -722,18 +736,22 @@ _DETAILS: list[Field[AgreementWithClinicians]] = [
 
 def _details_table(several: Mapping[str, BenchmarkAgreement], format: str) -> str:
     """Return the table of criteria, single judges and baseline metrics against the clinicians."""
+    tables = {name: details_table(one) for name, one in several.items()}
+    rows = [[name, *row] for name, (found, _, _) in tables.items() for row in found]
+    _, headers, drop = next(iter(tables.values()))
+    return render(rows, ["Benchmark", *headers], format=format, drop=drop)
+
+
+def details_table(one: BenchmarkAgreement) -> tuple[list[list[Value]], list[str], list[str]]:
+    """Return rows, headings and headings to drop: criteria, single judges and metrics against the clinicians."""
     found = [
-        (name, f"{kind} {what}", match)
-        for name, one in several.items()
+        (f"{kind} {name}", match)
         for kind, matches in (("jury,", one.criteria), ("judge", one.judges), ("metric", one.baselines))
-        for what, match in matches.items()
+        for name, match in matches.items()
     ]
-    rows, headers, drop = table_of(_DETAILS, [match for _, _, match in found])
-    rows = [[name, what, *row] for (name, what, _), row in zip(found, rows, strict=True)]
-    return render(rows, ["Benchmark", "Compared with clinicians", *headers], format=format, drop=drop)
-
-
-# --- file for raters --------------------------------------------------------------------------------------------------
+    rows, headers, drop = table_of(_DETAILS, [match for _, match in found])
+    named = [[name, *row] for (name, _), row in zip(found, rows, strict=True)]
+    return named, ["Compared with clinicians", *headers], drop
 
 
 def sample_to_csv(found: RatingSample, raters: Sequence[str]) -> str:

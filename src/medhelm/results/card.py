@@ -10,6 +10,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from medhelm.analysis.cost import sum_costs
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.findings import beats_constant_answer, lacking_benchmarks, pairs_sentence
 from medhelm.analysis.leaderboard.types import Average, Leaderboard, Row
+from medhelm.benchmarks.catalog import all_names
 from medhelm.domain import JURY, POOL, Benchmark, Model, Rule, Run
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.completion import AS_WORST, CAUSED_BY_MODEL
@@ -46,8 +48,12 @@ from medhelm.results.export import (
     judges_cost,
     select_for_export,
 )
-from medhelm.results.jury import total_tallies
-from medhelm.results.options import USUAL, BoardOptions
+from medhelm.results.jury import judge_sentences, total_tallies
+from medhelm.results.options import NO_DOCUMENT, USUAL, BoardOptions, DocumentOptions
+from medhelm.results.published.boards import load_results
+from medhelm.results.releases import source_release
+from medhelm.results.runs.data_use import DataUse, data_use
+from medhelm.results.runs.data_use import sentences as data_sentences
 from medhelm.results.runs.remarks import effect_sentence, injection_effects
 from medhelm.results.runs.selection import renamed, short_names, with_names
 from medhelm.scoring.metrics import METRICS
@@ -66,14 +72,15 @@ def export_card(
     store: Path,
     place: Path,
     options: BoardOptions = USUAL,
+    about: DocumentOptions = NO_DOCUMENT,
     *,
     definitions: Mapping[str, Benchmark] | None = None,
     today: datetime.date | None = None,
 ) -> ExportResult:
     """Write the card of a store as `card.md`, `card.html` and `card.json`, or as one file with one of these endings.
 
-    Parameters: place, a folder or file that is new or holds a card; definitions, benchmarks by name, for tasks and
-    sources; today, the date of the card.
+    Parameters: place, a folder or file that is new or holds a card; about, what it says about itself; definitions,
+    benchmarks by name, for tasks and sources; today, the date of the card unless `about` has one.
     Raises: UserError, StoreError, StoreFullError.
     """
     if place.suffix.lower() in DOCUMENTS and not place.is_dir():
@@ -90,7 +97,10 @@ def export_card(
     if not selection.counted:
         raise UserError("\n".join(["No finished run to report.", *map(str, selection.remarks)]))
     board = export_leaderboard(store, selection, options)
-    card = card_of(selection, board, definitions or {}, today or datetime.datetime.now(datetime.UTC).date())
+    day = (today or datetime.datetime.now(datetime.UTC).date()).isoformat()
+    card = card_of(
+        selection, board, definitions or {}, options, replace(about, date=about.date or day), data_use([store])
+    )
     texts = {
         ".md": to_markdown(card),
         ".html": to_html(card),
@@ -99,9 +109,13 @@ def export_card(
     if alone:
         _write_one_file(place, texts[place.suffix])
     else:
-        with new_export(
-            place, "card", {"medhelm": __version__, "scoring": options.rule, "tier": selection.tier}
-        ) as new:
+        metadata = {
+            "medhelm": __version__,
+            "scoring": options.rule,
+            "tier": selection.tier,
+            "about": about.texts,
+        }
+        with new_export(place, "card", metadata) as new:
             for suffix, text in texts.items():
                 (new / f"card{suffix}").write_text(text, encoding="utf-8")
     files, size = (1, place.stat().st_size) if alone else folder_size(place)
@@ -124,28 +138,39 @@ def _write_one_file(place: Path, text: str) -> None:
 
 
 def card_of(
-    selection: ExportSelection, board: Leaderboard, definitions: Mapping[str, Benchmark], today: datetime.date
+    selection: ExportSelection,
+    board: Leaderboard,
+    definitions: Mapping[str, Benchmark],
+    options: BoardOptions,
+    about: DocumentOptions,
+    found: DataUse,
 ) -> Card:
-    """Return the card of the selected runs and their leaderboard."""
+    """Return the card of the selected runs and their leaderboard. `found`: where the data of the store went."""
     runs = list(selection.counted.values())
     days = sorted(run.started[:10] for run in runs)
-    names = short_names(run.model for run in runs)
+    names = short_names(model for model, _ in selection.counted)
     named = renamed(board, names)
-    shown = {column.benchmark for column in board.columns}
-    digests = digests_by_model(selection.store, {key: run for key, run in selection.counted.items() if key[1] in shown})
+    titles = {column.benchmark for column in board.columns}
+    shown = {key: run for key, run in selection.counted.items() if key[1] in titles}
+    digests = digests_by_model(selection.store, shown)
     versions = {"medhelm": sorted({run.versions.get("medhelm", "") for run in runs} - {""})}
     versions["Python"] = sorted({run.versions.get("python", "") for run in runs} - {""})
+    folder = selection.store.folder
     return Card(
-        date=today.isoformat(),
+        **about.texts,
+        release=source_release(folder, {(run.model, run.benchmark): run for run in runs}, options, about.signers),
         first_run=days[0],
         last_run=days[-1],
         scoring=board.scoring,
         tier=selection.tier,
+        was_published=bool(titles & load_results().benchmarks.keys()),
         verdict=[with_names(names, sentence) for sentence in named.verdict],
         ranked_by=board.ranked_by,
         models=[_card_model(row, selection, names, digests.get(row.model, {})) for row in board.all_rows],
         benchmarks=_card_benchmarks(selection, board, definitions, names),
         judges=_card_judges(runs),
+        judging=judge_sentences([folder], shown, replace(options, tier=selection.tier)),
+        data_use=data_sentences(found),
         settings=_settings_in_words(runs),
         findings=findings(named),
         limits=limits(selection, board, names),
@@ -154,7 +179,7 @@ def card_of(
             for name, found in versions.items()
         },
         measures={column.metric_title or column.metric: _metric_in_words(column.metric) for column in board.columns},
-        command=_command(runs, selection, board.scoring),
+        command=_command(runs, selection, board.scoring, definitions),
     )
 
 
@@ -282,7 +307,7 @@ def _data_source(run: Run, known: Benchmark | None) -> tuple[str, str, dict[str,
     if has_own_data(run):
         return "own data in the format of the benchmark", "", {}
     if known is None:
-        return "a definition that is not available", "", {}
+        return "benchmark folder not found: add `--benchmarks DIR`", "", {}
     if known.as_used(run.rubric, run.benchmark_digest).digest != run.benchmark_digest:
         return "a definition that has changed since", "", {}
     source = known.source
@@ -298,10 +323,10 @@ def _selection_in_words(run: Run) -> str:
     if run.tier == "sample":
         return "all invented rows"
     limit, sample = run.settings.get("limit"), run.settings.get("sample", "default")
-    drawn = "the usual selection" if sample == "default" else f"the selection `{sample}`"
+    drawn = "the default selection" if sample == "default" else f"the selection `{sample}`"
     if subset := run.settings.get("subset"):
         return f"{subset:,} of {drawn}, drawn at random"
-    return f"the first {limit:,} of {drawn}" if limit else drawn
+    return f"the first {limit:,} of {drawn}" if limit else f"all {run.n:,} cases of {drawn}"
 
 
 def _metric_in_words(metric: str) -> str:
@@ -352,17 +377,41 @@ def _own_names_in_words(runs: Sequence[Run]) -> str:
     return ", ".join(f"{model.name} is {model.provider}/{model.remote_name}" for model in own)
 
 
-def _command(runs: Sequence[Run], selection: ExportSelection, scoring: str) -> str:
-    """Return the commands that repeat the evaluation, one for the runs with equal options."""
+def _command(
+    runs: Sequence[Run], selection: ExportSelection, scoring: str, definitions: Mapping[str, Benchmark]
+) -> str:
+    """Return the commands that repeat the evaluation, one for the runs with equal options.
+
+    Words in capitals replace places that a card does not show: see `card_view.PLACES`.
+    """
     by_options = group_by(runs, lambda run: tuple(map(_without_address, repeating_words(run))))
-    where = [] if selection.tier == "sample" else ["--data", "DIR"]
+    known = set(all_names())
     commands = []
     for options, own in by_options.items():
         names = dict.fromkeys(run.benchmark for run in own)
         models = dict.fromkeys(_without_address(run.model) for run in own)
-        named = [word for model in models for word in ("--model", model)]
-        commands.append(shlex.join(["medhelm", "run", *names, *named, *options, *where]))
+        called = [*models, *(judge.name for run in own for judge in run.judges)]
+        hosts = {host for run in own if _needs_consent(run, definitions) for host in _hosts(run)}
+        words = [word for model in models for word in ("--model", model)]
+        words += [*options, *([] if selection.tier == "sample" else ["--data", "DIR"])]
+        words += [] if known.issuperset(names) else ["--benchmarks", "BENCHMARKS"]
+        words += ["--models", "models.yaml"] if any("/" not in name for name in called) else []
+        words += [word for host in sorted(hosts) for word in ("--allow-host", host)]
+        commands.append(shlex.join(["medhelm", "run", *names, *words]))
     return " && \\\n".join([*commands, f"medhelm leaderboard --scoring {scoring}"])
+
+
+def _needs_consent(run: Run, definitions: Mapping[str, Benchmark]) -> bool:
+    """Return whether hosts must be allowed to receive the data of a run."""
+    known = definitions.get(run.benchmark)
+    return run.tier == "real" and (known is None or known.access != "public" or has_own_data(run))
+
+
+def _hosts(run: Run) -> set[str]:
+    """Return the hosts that a run called, without this computer; those of the own network are not named."""
+    models = [*([run.resolved_model] if run.resolved_model else []), *run.judges]
+    hosts = {host_of(address) for model in models for address in model.addresses}
+    return {"HOST" if is_inside(host) else host for host in hosts if not is_loopback(host)}
 
 
 def _without_address(name: str) -> str:
@@ -432,6 +481,9 @@ def _sampling_in_words(run: Run) -> str:
 
 FEW = 6
 """Most models whose pairs are listed one by one."""
+
+MOST_TITLES = 8
+"""Most benchmarks named in a sentence."""
 
 
 _ADDRESS = re.compile(r"@https?://[^\s,;]+")
@@ -553,18 +605,26 @@ def _left_out_sentences(selection: ExportSelection, board: Leaderboard, names: M
     sentences = []
     titles = {column.benchmark: column.title for column in board.columns}
     estimated = {model for model, lacking in lacking_benchmarks(board).items() if lacking}
-    for row in board.rows:
-        absent = [title for name, title in titles.items() if name not in row.cells or row.cells[name].value is None]
-        if absent:
-            end = "; its average is estimated from other scores." if row.model in estimated else "."
-            sentences.append(f"{names[row.model]} has no score on {listed(absent)}{end}")
+    absent = {
+        row.model: [title for name, title in titles.items() if name not in row.cells or row.cells[name].value is None]
+        for row in board.rows
+    }
+    lacking = [model for model, own in absent.items() if own]
+    if len(lacking) > FEW:
+        sentences.append(
+            f"{len(lacking)} of {len(board.rows)} models have no score on some benchmarks. Averages are estimated from "
+            f"their other scores, or missing."
+        )
+    for model in lacking if len(lacking) <= FEW else ():
+        end = "; its average is estimated from other scores." if model in estimated else "."
+        sentences.append(f"{names[model]} has no score on {listed(absent[model], MOST_TITLES)}{end}")
     groups: dict[tuple[str, str], list[str]] = {}
     for one in selection.left_out:
         if one.benchmark in titles:
             key = (_ADDRESS.sub("", one.model), _ADDRESS.sub("", one.reason))
             groups.setdefault(key, []).append(titles[one.benchmark])
     for (model, reason), left in groups.items():
-        sentences.append(f"{model} is left out of {listed(left)}: {reason}.")
+        sentences.append(f"{model} is left out of {listed(left, MOST_TITLES)}: {reason}.")
     return sentences
 
 

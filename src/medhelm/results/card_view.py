@@ -1,4 +1,4 @@
-"""Evaluation card: one page on models, data, methods and results, for people who decide, as Markdown, HTML and JSON.
+"""Evaluation card: models, data, methods and results for people who decide, as Markdown, HTML and JSON.
 
 It contains numbers, names and digests, and no text of patients, models or judges.
 """
@@ -27,6 +27,7 @@ from medhelm.results.formats.tables import (
     score_decimals,
     tabulate,
 )
+from medhelm.results.releases import NO_RELEASE, SourceRelease
 
 if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import RankedBy
@@ -166,10 +167,18 @@ class CardJudge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """Content of the page."""
+    """Content of the card."""
 
+    title: str
+    """Title that the user gave; empty for the usual one."""
+    institution: str
+    """Institution that it is for; empty if none was given."""
+    author: str
+    """Its author; empty if none was given."""
     date: str
-    """Day when the card was written, ISO 8601."""
+    """Date of the card: the user's, or the day when it was written, ISO 8601."""
+    release: SourceRelease | None
+    """The release that holds these results; None without one."""
     first_run: str
     """Day of the first run."""
     last_run: str
@@ -178,6 +187,8 @@ class Card:
     """Rule of the scores."""
     tier: str
     """Real data or sample rows."""
+    was_published: bool
+    """True if any of the benchmarks is on the published leaderboard, whose rule differs."""
     verdict: Sequence[str]
     """Sentences that come first."""
     ranked_by: RankedBy
@@ -188,6 +199,10 @@ class Card:
     """In the order of the suite."""
     judges: Sequence[CardJudge]
     """Judges of free text."""
+    judging: Sequence[str]
+    """Sentences on the judges, and on whether to rely on them."""
+    data_use: Sequence[str]
+    """Sentences on where the data went."""
     settings: Mapping[str, str]
     """Setting -> its value, as text."""
     findings: Sequence[str]
@@ -235,18 +250,29 @@ def as_json(card: Card) -> dict[str, Any]:
 
 def to_markdown(card: Card) -> str:
     """Return the card as Markdown."""
-    lines = [f"# {title(card)}", ""]
+    lines = [f"# {escape_markdown(card.title or title(card))}", ""]
+    lines += [f"{escape_markdown(line)}  " for line in byline(card)] + [""]
     lines += [f"**{INVENTED}**", ""] if card.tier == "sample" else []
     lines += [escape_markdown(" ".join(card.verdict)), ""] if card.verdict else []
-    lines += [escape_markdown(dates(card)), ""]
+    lines += _sections_in_markdown(front_sections(card))
     for heading, rows, headers in tables(card):
         lines += [f"## {heading}", "", render(rows, headers, format="md")]
-    for heading, sentences in sections(card):
-        lines += [f"## {heading}", "", *(f"- {escape_markdown(text)}" for text in sentences), ""]
+    lines += _sections_in_markdown(sections(card))
     command = re.sub(r"(?m)^ *(?=`{3})", "    ", printable(card.command))  # no line of it ends the block
-    lines += ["## Command", "", "```", command, "```", ""]
-    return "\n".join(lines)
+    lines += ["## Command", "", "```", command, "```", "", *(f"- {text}" for text in places(card))]
+    return "\n".join(lines).rstrip() + "\n"
 
+
+def _sections_in_markdown(found: Iterable[Section]) -> list[str]:
+    return [
+        line
+        for heading, sentences in found
+        for line in (f"## {heading}", "", *(f"- {escape_markdown(text)}" for text in sentences), "")
+    ]
+
+
+Section = tuple[str, Sequence[str]]
+"""Heading and sentences."""
 
 Table = tuple[str, list[list[Value]], list[str]]
 """Heading of the section, rows and column headings."""
@@ -262,7 +288,7 @@ def title(card: Card) -> str:
 def terms(card: Card) -> dict[str, str]:
     """Return the terms on the page with their meanings."""
     rank = f"{RANKS[card.ranked_by]}; the brackets hold the ranks that are possible at the 95% level"
-    shown = {"Win share": has_win_shares(card)}
+    shown = {"Win share": has_win_shares(card), "Corrected scoring": has_rule(card)}
     words = {word: text for word, text in WORDS.items() if shown.get(word, True)}
     return {"Rank": rank, **words, **card.measures}
 
@@ -276,18 +302,47 @@ INVENTED = "INVENTED EXAMPLES, NOT REAL DATA: these numbers do not measure the p
 """Warning on everything made from sample rows."""
 
 
-def dates(card: Card) -> str:
-    """Return the dates and the scoring rule."""
+def byline(card: Card) -> list[str]:
+    """Return the lines below the title: what the card is, for whom and by whom, when, and its release."""
     days = card.first_run if card.first_run == card.last_run else f"{card.first_run} to {card.last_run}"
-    return f"Evaluated {days}; card written {card.date}. {card.scoring.capitalize()} scoring."
+    rule = f" {card.scoring.capitalize()} scoring." if has_rule(card) else ""
+    return [
+        *([title(card)] if card.title else []),
+        *([" · ".join(filter(None, (card.institution, card.author)))] if card.institution or card.author else []),
+        f"Evaluated {days}; card of {card.date}.{rule}",
+        str(card.release or NO_RELEASE),
+    ]
+
+
+def has_rule(card: Card) -> bool:
+    """Return whether the rule of scoring matters to readers: a published rule exists, or is used."""
+    return card.was_published or card.scoring == "published"
+
+
+MOST_ROWS, FIRST_ROWS = 14, 8
+"""Most models in the results on the first page; of more, the first ones are there, and all on the next page."""
+
+FIRST_LIMITS = 14
+"""Most limitations on the first page: the last one, which holds for every card, is always there."""
 
 
 def tables(card: Card) -> list[Table]:
-    """Return the tables of the page."""
-    return [_results_table(card), _scores_table(card), _models_table(card), _data_table(card), _digests_table(card)]
+    """Return the tables of the card; the first one belongs to its first page."""
+    n, first = len(card.models), ("Results", *_results(card.models))
+    if n > MOST_ROWS:
+        first = (f"Results, the first {FIRST_ROWS} of {n}", *_results(card.models[:FIRST_ROWS]))
+    return [
+        first,
+        *([("Results of all models", *_results(card.models))] if n > MOST_ROWS else []),
+        *_scores_tables(card),
+        _models_table(card),
+        _data_table(card),
+        _digests_table(card),
+    ]
 
 
-def _results_table(card: Card) -> Table:
+def _results(models: Sequence[CardModel]) -> tuple[list[list[Value]], list[str]]:
+    """Return ranks, averages and costs: rows and column headings."""
     columns: dict[str, Callable[[CardModel], Value]] = {
         "Rank": _rank_text,
         "Model": lambda model: model.name,
@@ -298,7 +353,7 @@ def _results_table(card: Card) -> Table:
         "Completions USD": lambda model: decimal(model.cost_usd, 2),
         "Judging USD": lambda model: decimal(model.judges_cost_usd, 2),
     }
-    return "Results", *tabulate(card.models, columns, optional=["Win share"])
+    return tabulate(models, columns, optional=["Win share"])
 
 
 def _rank_text(model: CardModel) -> Value:
@@ -308,26 +363,28 @@ def _rank_text(model: CardModel) -> Value:
     return f"{model.rank} ({model.rank_low} to {model.rank_high})"
 
 
-def _scores_table(card: Card) -> Table:
+MOST_COLUMNS = 5
+"""Most models beside each other in a table of scores."""
+
+
+def _scores_tables(card: Card) -> list[Table]:
+    """Return the scores of all models on each benchmark, in tables that fit an upright sheet."""
     names = [model.name for model in card.models]
-    if len(names) <= 4:
-        headers = ["Benchmark", "Metric (scale)", *names]
+    if len(card.benchmarks) == 1 and len(names) > MOST_COLUMNS:
+        (one,) = card.benchmarks
+        scores: list[list[Value]] = [[name, _score_text(one.scores.get(name), one)] for name in names]
+        return [("Scores", scores, ["Model", f"{one.title}, {_scale_text(one)}"])]
+    n_tables = -(-len(names) // MOST_COLUMNS)
+    size = -(-len(names) // n_tables)
+    found: list[Table] = []
+    for number, start in enumerate(range(0, len(names), size), 1):
+        own = names[start : start + size]
         rows: list[list[Value]] = [
-            [b.title, _scale_text(b), *(_score_text(b.scores.get(name), b) for name in names)] for b in card.benchmarks
+            [b.title, _scale_text(b), *(_score_text(b.scores.get(name), b) for name in own)] for b in card.benchmarks
         ]
-    else:
-        headers = ["Benchmark", "Metric (scale)", "Model", "Score"]
-        rows = [
-            [
-                b.title if place == 0 else "",
-                _scale_text(b) if place == 0 else "",
-                name,
-                _score_text(b.scores.get(name), b),
-            ]
-            for b in card.benchmarks
-            for place, name in enumerate(names)
-        ]
-    return "Scores", rows, headers
+        heading = f"Scores, part {number} of {n_tables}" if n_tables > 1 else "Scores"
+        found.append((heading, rows, ["Benchmark", "Metric (scale)", *own]))
+    return found
 
 
 def _scale_text(benchmark: CardBenchmark) -> str:
@@ -403,21 +460,48 @@ def _sampling_text(digests: Iterable[CardDigests]) -> str | None:
     return words or None
 
 
-def sections(card: Card) -> list[tuple[str, list[str]]]:
-    """Return the headings and sentences of the text sections."""
-    judges = [
-        f"{j.name}: {j.expected - j.missing:,} of {j.expected:,} judgments" if j.expected else j.name
+def front_sections(card: Card) -> list[Section]:
+    """Return the text sections of the first page: what to know before the numbers."""
+    counted = [
+        f"{j.name}: {j.expected - j.missing:,} of {j.expected:,} judgments." if j.expected else f"{j.name}."
         for j in card.judges
     ]
+    limits = card.limits
+    found: list[Section] = [
+        ("Limitations", [*limits[: FIRST_LIMITS - 1], *limits[-1:]] if len(limits) > FIRST_LIMITS else limits),
+        ("Judges (language models that grade free text)", card.judging or counted),
+        ("Where the data went", card.data_use),
+    ]
+    return [one for one in found if one[1]]
+
+
+def sections(card: Card) -> list[Section]:
+    """Return the text sections that follow the tables."""
     how = [f"{name}: {value}" for name, value in card.settings.items()]
-    how += [f"Judges (language models that grade free text): {'; '.join(judges)}"] if judges else []
     how += ["Versions: " + ", ".join(f"{name} {version}" for name, version in card.versions.items())]
+    further = card.limits[FIRST_LIMITS - 1 : -1] if len(card.limits) > FIRST_LIMITS else ()
     return [
-        ("Significant differences", list(card.findings)),
-        ("Limitations", list(card.limits)),
+        *([("Further limitations", further)] if further else []),
+        ("Significant differences", card.findings),
         ("Methods", how),
         ("Terms", [f"{word}: {meaning.rstrip('.')}." for word, meaning in terms(card).items()]),
     ]
+
+
+PLACES = {
+    "ADDRESS": "the address of a model's server",
+    "DIR": "the folder with a folder of data for each benchmark",
+    "BENCHMARKS": "the folder with the definitions of the benchmarks",
+    "HOST": "the server in the own network that may receive the data",
+    "models.yaml": "the file that defines the models with names of their own",
+}
+"""Word in a command -> its meaning: a card shows no places."""
+
+
+def places(card: Card) -> list[str]:
+    """Return the meanings of the words in the command, in sentences."""
+    used = set(re.findall(r"[\w.]+", card.command))
+    return [f"{word}: {meaning}." for word, meaning in PLACES.items() if word in used]
 
 
 # --- HTML -------------------------------------------------------------------------------------------------------------
@@ -425,23 +509,30 @@ def sections(card: Card) -> list[tuple[str, list[str]]]:
 
 
 def to_html(card: Card) -> str:
-    """Return the card as one HTML file: no script, no external content, printable on A4."""
+    """Return the card as one HTML file: no script, no external content, printable on A4 and Letter."""
+    first, *others = tables(card)
     return render_html(
         "card.html",
         card=card,
-        title=title(card),
+        title=card.title or title(card),
         invented=INVENTED,
-        dates=dates(card),
-        tables=tables(card),
+        byline=byline(card),
+        front=front_sections(card),
+        results=first,
+        tables=others,
         sections=sections(card),
+        places=places(card),
         is_number=_is_number,
         missing=MISSING,
     )
 
 
 def _is_number(value: Value) -> bool:
-    """Return whether a cell is a number that stays on one line."""
-    return not isinstance(value, str) or bool(NUMERIC.match(value) and len(value) <= 40 and ":" not in value)
+    """Return whether a cell is a number, or the start of a digest, that stays on one line."""
+    if not isinstance(value, str):
+        return True
+    is_digest = len(value) == SHORT and set(value) <= set("0123456789abcdef")
+    return is_digest or bool(NUMERIC.match(value) and len(value) <= 24 and ":" not in value)
 
 
 class _EscapedText(str):

@@ -72,6 +72,39 @@ def evaluated_in_words(benchmark: Benchmark) -> str:
     return f"at most {benchmark.sample.size:,}" if benchmark.sample.size else "all"
 
 
+FORMATS = {
+    "arrow": "Arrow file",
+    "csv": "CSV",
+    "docx": "Word document",
+    "feather": "Feather file",
+    "folder": "folder of files",
+    "json": "JSON",
+    "jsonl": "JSON lines",
+    "lines": "text by line",
+    "parquet": "Parquet",
+    "text": "text files",
+    "xlsx": "Excel workbook",
+    "xml": "XML",
+}
+"""Format of data files -> its name for people."""
+
+
+def data_in_words(benchmark: Benchmark, n_run: int | None = None) -> str:
+    """Return the format of the data, its number of cases, and how many are evaluated.
+
+    Parameters: n_run, cases of a run without a limit; None if there is none. Returns: a text such as `Excel workbook,
+    147 cases, all evaluated`.
+    """
+    count, total = evaluated(benchmark), benchmark.source.expected_count
+    kind = FORMATS.get(benchmark.source.kind, benchmark.source.kind)
+    if benchmark.sample.size is None and total is None:
+        total = n_run
+    if total is None:
+        return f"{kind}, {evaluated_in_words(benchmark)} cases evaluated"
+    part = "all" if benchmark.sample.size is None or count == total else evaluated_in_words(benchmark)
+    return f"{kind}, {plural(total, 'case')}, {part} evaluated"
+
+
 def benchmark_as_json(benchmark: Benchmark, folder: Path | None, construction: str) -> dict[str, Any]:
     """Return a definition as JSON.
 

@@ -14,7 +14,6 @@ from medhelm.analysis.comparison.pairs import (
     ComparedPairs,
     Comparison,
     ModelPair,
-    Unit,
     compare_all_pairs,
     compare_two_models,
 )
@@ -311,13 +310,8 @@ def _columns_of_suite(columns: Sequence[Column], options: BoardOptions) -> list[
 ADJUSTED: dict[Adjustment, str] = {"holm": "Holm", "bh": "Benjamini and Hochberg"}
 """Adjustment -> its name for people."""
 
-WHAT_COUNTS: dict[Unit, str] = {
-    "instances": "A difference counts if swapping the two models' answers at random would rarely produce one as large. "
-    "It may still be small.",
-    "benchmarks": "A difference counts if swapping the two models' scores on benchmarks at random would rarely produce "
-    "one as large. It may still be small.",
-}
-"""Unit of the overall tests -> what a significant difference is, for the foot of tables."""
+WHAT_COUNTS = "A significant difference is unlikely to be chance. It may still be small."
+"""Sentence on significant differences, for the foot of tables."""
 
 
 def finding(comparison: Comparison) -> str:
@@ -448,11 +442,11 @@ def verdict(comparison: Comparison) -> list[str]:
     else:
         text = f"{first} and {second} cannot be separated (p {p}{among})."
     adjusted = _is_adjusted(pair, [one.column for one in comparison.benchmarks])
-    return [text, WHAT_COUNTS[comparison.unit], *([ADJUSTED_AVERAGES] if adjusted else [])]
+    return [text, WHAT_COUNTS, *([ADJUSTED_AVERAGES] if adjusted else [])]
 
 
 def _equals(p: str | None) -> str:
-    return "unknown" if p is None else p if p.startswith("<") else f"= {p}"
+    return "unknown" if p is None else p if p.startswith(("<", ">")) else f"= {p}"
 
 
 # --- every pair: tables and JSON --------------------------------------------------------------------------------------
@@ -603,7 +597,7 @@ def in_words(compared: ComparedPairs) -> list[str]:
         sentences.append(f"No benchmark in common: {_named_pairs(alone)}.")
     if any(_is_adjusted(pair, compared.all_pairs.columns) for pair in pairs):
         sentences.append(ADJUSTED_AVERAGES)
-    return [*sentences, *(WHAT_COUNTS[unit] for unit in dict.fromkeys(pair.unit for pair in pairs))]
+    return [*sentences, WHAT_COUNTS]
 
 
 def _named_pairs(pairs: Sequence[ModelPair]) -> str:

@@ -31,9 +31,9 @@ from medhelm.domain.result import Remark
 from medhelm.domain.text import plural
 from medhelm.errors import UserError
 from medhelm.results.formats.fields import fields_table, plain_json, select
+from medhelm.results.formats.frontier import STEP_FIELDS, frontier_as_json
 from medhelm.results.formats.tables import Value, decimal, render, tabulate
 from medhelm.results.leaderboard import leaderboard
-from medhelm.results.leaderboard_view import STEP_FIELDS, frontier_as_json
 from medhelm.results.options import EVERY_RUN, Pricing, RunFilter
 from medhelm.results.runs.cells import column_of
 from medhelm.results.spending import Spending, UsageItem, is_local, read_spending
@@ -224,8 +224,8 @@ def _estimate_update(
 SUMS = {"tested": "models under test", "left_over": "not in a stored run", "total": "total"}
 """Kind of a summary row -> its name for people."""
 
-REPEAT = "cost of repeating these runs"
-SPENT = "amount paid, each request counted once"
+SUMS_IN_WORDS = "Bill: what these runs would cost today without stored completions. Spent: what you paid."
+"""Meaning of the two sums."""
 
 
 def to_table(bill: Bill, format: str = "table") -> str:
@@ -235,9 +235,9 @@ def to_table(bill: Bill, format: str = "table") -> str:
     headers += ["reasoning", "models USD", "judges USD", "bill USD", "spent USD"]
     headers += ["ceiling USD", "ceiling / bill"] if bill.rule == "ceiling" else []
     rows = [[*_name_cells(row, names), *_number_cells(row, bill, format)] for row in [*bill.rows, bill.total]]
-    caption = f"bill: {REPEAT}; spent: {SPENT}."
+    caption = SUMS_IN_WORDS
     if bill.rule == "ceiling":
-        caption += " ceiling: the published rule, which assumes that every completion is as long as its limit."
+        caption += " Ceiling: what they would cost by the published rule, with every completion as long as its limit."
     drop = ("reasoning", "cache write", "cached", "bought", "instances", "requests", "output", "input", "runs",
             "judges USD", "models USD")  # fmt: skip
     return render(rows, headers, format=format, caption=caption, drop=drop)
@@ -322,7 +322,7 @@ def left_out(frontier: CostFrontier | None) -> list[str]:
 
 USE = "use: the model's own completions, without judges. seconds: the median of individual requests."
 EFFICIENT = (
-    "efficient: no other model is at least as good by macro average and cheaper to use, or better and no costlier. "
+    "efficient: no other model is both better by macro average and cheaper to use. "
     "probability: of being efficient, given the scores."
 )
 PER_POINT = "USD per point: for 1,000 completions and one point, if the leaderboard separates the two models."

@@ -24,7 +24,7 @@ from medhelm.io.spreadsheets import LONGEST_CELL
 from medhelm.results.comparable import default_tier, left_out_remarks, select_runs
 from medhelm.results.formats.fields import NEVER, columns_of, file_rows, select
 from medhelm.results.formats.tables import render, size_text
-from medhelm.results.leaderboard import leaderboard_of, read_inputs, with_judges_in_verdict
+from medhelm.results.leaderboard import calibrated_inputs, leaderboard_of, read_inputs, with_jury_doubts
 from medhelm.results.leaderboard_view import CSV_FIRST, EMPTY, model_fields
 from medhelm.results.options import USUAL, BoardOptions, read_pricing
 from medhelm.results.runs.remarks import cached_completions_text, counted_runs, jury_remarks, unfinished_remarks
@@ -570,10 +570,10 @@ def folder_size(folder: Path) -> tuple[int, int]:
 
 def export_leaderboard(store: Path, selection: ExportSelection, options: BoardOptions) -> Leaderboard:
     """Return the leaderboard of the selected benchmarks and models, as `medhelm leaderboard` shows it."""
-    whole = BoardOptions(rule=options.rule, tier=selection.tier, pricing=options.pricing)
+    whole = BoardOptions(rule=options.rule, tier=selection.tier, pricing=options.pricing, clinicians=options.clinicians)
     if options.wanted.is_empty:
         return leaderboard_of([store], whole)
-    finished = read_inputs([store], whole)
+    finished = calibrated_inputs(read_inputs([store], whole), whole, [store])
     cells = [cell for cell in finished.cells if (cell.model, cell.benchmark) in selection.counted]
     names = {cell.benchmark for cell in cells}
     board = build_leaderboard(
@@ -583,4 +583,4 @@ def export_leaderboard(store: Path, selection: ExportSelection, options: BoardOp
         tier=selection.tier,
     )
     board = replace(board, left_out=tuple(selection.left_out), remarks=(*board.remarks, *selection.remarks))
-    return with_judges_in_verdict(board, finished.judge_agreement)
+    return with_jury_doubts(board, finished)

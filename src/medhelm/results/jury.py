@@ -28,10 +28,13 @@ from medhelm.errors import UserError, suggestion
 from medhelm.models.model_names import family_of
 from medhelm.results.comparable import SelectedRuns, default_tier, judges_under_test, left_out_remarks, select_runs
 from medhelm.results.formats.fields import (
+    INJECTIONS,
+    STRING,
     Field,
     estimate_json,
     fields_json,
     injection_effects_json,
+    map_of,
     plain_json,
     select,
     select_fields,
@@ -41,22 +44,24 @@ from medhelm.results.formats.tables import (
     Value,
     counts_text,
     data_text,
+    decimal,
     estimate_numbers,
     estimate_text,
     number,
     printable,
     render,
     score_decimals,
+    with_minus,
 )
 from medhelm.results.options import USUAL, BoardOptions, read_pricing
 from medhelm.results.runs.remarks import cached_completions_text, injection_effects, injection_remarks
-from medhelm.results.runs.selection import load_filtered
+from medhelm.results.runs.selection import load_filtered, without_address
 from medhelm.results.spending import repriced
 from medhelm.results.suites import suite_sort_key
-from medhelm.storage.damage import intact_runs
+from medhelm.storage.damage import intact_runs, leave_out
 from medhelm.storage.judgments import mean_grades, read_judgments
 from medhelm.storage.runs import RunScores, load_runs, read_columns, score_column
-from medhelm.storage.store import open_store
+from medhelm.storage.store import DamagedRunError, open_store
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.reliability import RaterAgreement
@@ -114,8 +119,10 @@ def analyze_judges(
     benches = []
     for runs in by_benchmark.values():
         bench, problems = _read_benchmark(runs, rule, groups)
-        benches.append(bench)
+        benches += [bench] if bench else []
         excluded += problems
+    if not benches:
+        raise UserError("\n".join(["no judgments can be read.", *(remark.text for remark in excluded)]))
     effects = injection_effects(choice.runs, rule)
     numbers = tuple(summarize_jury(bench, np.random.default_rng(SEED)) for bench in benches)
     together = summarize_benchmarks(benches, numbers)
@@ -206,8 +213,8 @@ def _self_judging_remarks(runs: Iterable[Run]) -> Iterator[Remark]:
 
 def _read_benchmark(
     runs: Mapping[str, Run], rule: Rule, families: Mapping[str, str]
-) -> tuple[JudgedBenchmark, list[Remark]]:
-    """Read the judgments of several models on one benchmark; return also a remark for each model left out."""
+) -> tuple[JudgedBenchmark | None, list[Remark]]:
+    """Read the judgments of several models on one benchmark, if any can be read, and a remark for each left out."""
     latest = max(runs.values(), key=lambda run: run.started)
     own = {model: run for model, run in runs.items() if run.benchmark_digest == latest.benchmark_digest}
     problems = [
@@ -222,18 +229,28 @@ def _read_benchmark(
     ]
     judged = latest.jury_result
     assert judged is not None, "only runs with judges are looked at"
+    sheets = []
+    for model, run in own.items():
+        try:
+            sheets.append(_read_judged_run(model, run, rule))
+        except DamagedRunError as error:
+            leave_out([error])
+            text = f"{model} on {run.title} is left out: its judgments cannot be read. Use `medhelm runs remove"
+            problems.append(Remark("damaged_judgments", model, f"{text} {run.id[:10]}`, and run it again."))
+    if not sheets:
+        return None, problems
     published = rule == "published" and judged.form == "grades"
     bench = JudgedBenchmark(
         benchmark=latest.benchmark,
         title=latest.title,
         rubric=latest.rubric,
         cells=collect_judgments(
-            [_read_judged_run(model, run, rule) for model, run in own.items()],
+            sheets,
             low=judged.low,
             high=judged.high,
             mirrored=() if published else judged.lower_is_better,
         ),
-        tallies=total_tallies(own.values()),
+        tallies=total_tallies(own[sheet.model] for sheet in sheets),
         at_least=1 if published else judged.jury.min_judges,
         families=families,
     )
@@ -273,6 +290,33 @@ def _read_judged_run(model: str, run: Run, rule: Rule) -> JudgedRun:
     )
 
 
+# --- in words ---------------------------------------------------------------------------------------------------------
+
+
+def judge_sentences(stores: Sequence[Path], runs: Mapping[tuple[str, str], Run], options: BoardOptions) -> list[str]:
+    """Return who judged these runs, and whether they can be relied on, in sentences; none without judges."""
+    judged = {benchmark for (_, benchmark), run in runs.items() if run.jury_result}
+    if not judged:
+        return []
+    found = analyze_judges(stores, sorted(judged), replace(options, clinicians=None))
+    sentences = [*(_judge_sentence(judge) for judge in found.overall.judges), *found.verdict]
+    return [without_address(text) for text in sentences]
+
+
+def _judge_sentence(judge: JudgeSummary) -> str:
+    """Return what one judge did, and how it graded."""
+    tally = judge.tally
+    parts = [f"{judge.judge}: {tally.expected - tally.failed:,} of {tally.expected:,} judgments"]
+    if judge.severity:
+        side = "lower" if judge.severity.value > 0 else "higher"
+        parts.append(f"grades {decimal(abs(judge.severity.value), 2)} {side} than the others")
+    if judge.agreement and judge.agreement.value is not None:
+        parts.append(f"correlation with the others {with_minus(decimal(judge.agreement.value, 2) or '')}")
+    if judge.self_preference and judge.self_preference.low > 0:
+        parts.append(f"favors its own family by {decimal(judge.self_preference.value, 2)}")
+    return f"{', '.join(parts)}."
+
+
 # --- JSON -------------------------------------------------------------------------------------------------------------
 # JSON of `medhelm jury --json`:
 #
@@ -303,12 +347,14 @@ def _read_judged_run(model: str, run: Run, rule: Rule) -> JudgedRun:
 #                  `finding` is guesses, constant or against; agreement before and after as {value, low, high, n}, and
 #                  pairs of models in another order than with all judges, the one that now ranks higher first; null if
 #                  there are no such judges
+#       harms      MODEL -> share of the criteria with negative points that judges found in its completions
 #
 #     a judge's numbers:
 #       family, own_models
 #       judgments  {expected, present, failed, failures: CODE -> count}
 #       tokens     {input, cached_input, output, reasoning, cache_write}; cost_usd
 #       mean, sd, best, worst
+#       by_criterion   CRITERION -> its mean grade; empty where instances have criteria of their own
 #       harshness  mean of the other judges minus its own grade, on the same completions and criteria
 #       self_preference   see `analysis.jury.judges.self_preference`
 #       length     {basis, slope, against_others, spearman}: grades for a doubling of length
@@ -322,18 +368,27 @@ PARTS = "value low high n method"
 """Parts of a number with its interval in JSON."""
 
 
+_NUMBERS = {"type": "object"}
+"""Schema of the numbers of a jury, whose keys are listed above."""
+
+FIELDS: list[Field[JuryAnalysis]] = [
+    Field("verdict", lambda found: found.verdict, kind="texts"),
+    Field("benchmarks", lambda found: {own.benchmark: _summary_json(own) for own in found.benchmarks}, kind="object",
+          schema=map_of(_NUMBERS)),
+    Field("overall", lambda found: _summary_json(found.overall), kind="object", schema=_NUMBERS),
+    Field("families", lambda found: dict(found.families), kind="object", schema=map_of(STRING)),
+    Field("prompt_injection", lambda found: injection_effects_json(found.injection_effects), kind="object",
+          schema=INJECTIONS),
+    Field("warnings", lambda found: [remark.text for remark in found.remarks], kind="texts"),
+    Field("tier", lambda found: found.tier, kind="text"),
+    Field("scoring", lambda found: found.scoring, kind="text"),
+]  # fmt: skip
+"""The judges of some stores."""
+
+
 def as_json(analysis: JuryAnalysis) -> dict[str, Any]:
     """Return the output of `medhelm jury --json`; undefined numbers are None."""
-    return {
-        "verdict": list(analysis.verdict),
-        "benchmarks": {own.benchmark: _summary_json(own) for own in analysis.benchmarks},
-        "overall": _summary_json(analysis.overall),
-        "families": dict(analysis.families),
-        "prompt_injection": injection_effects_json(analysis.injection_effects),
-        "warnings": [remark.text for remark in analysis.remarks],
-        "tier": analysis.tier,
-        "scoring": analysis.scoring,
-    }
+    return fields_json(FIELDS, analysis)
 
 
 def _summary_json(own: JurySummary) -> dict[str, Any]:
@@ -350,7 +405,13 @@ def _summary_json(own: JurySummary) -> dict[str, Any]:
         "length": _length_json(own.length),
         "ranking": _ranking_json(own.ranking) if own.ranking else None,
         "without_named": _without_named_json(own.without_named) if own.without_named else None,
+        "harms": _by_name(own.harms),
     }
+
+
+def _by_name(found: Mapping[str, Estimate]) -> dict[str, Any]:
+    """Return numbers by the name of a model or criterion."""
+    return {name: estimate_json(one, PARTS) for name, one in found.items()}
 
 
 def _length_json(length: LengthBias | None) -> dict[str, Any] | None:
@@ -425,6 +486,7 @@ def _judge_fields(own: JurySummary) -> list[Field[JudgeSummary]]:
         Field("cost_usd", lambda judge: judge.tally.cost_usd, heading="Cost USD", places=4),
         Field("scale", lambda _: _scale_text(own), kind="text", heading="Scale", in_json=False),
         _estimate("mean", "Mean grade", lambda judge: judge.mean, places),
+        Field("by_criterion", lambda judge: _by_name(judge.by_criterion), kind="object"),
         Field("sd", lambda judge: judge.sd, heading="SD", places=2),
         _share("best", "Best grade", lambda judge: judge.best),
         _share("worst", "Worst grade", lambda judge: judge.worst),
@@ -633,12 +695,26 @@ Table = tuple[list[list[Value]], list[str]]
 """Rows and headings."""
 
 COLUMNS = {
+    "page": "judge judgments missing reasons mean harshness agreement_with_others self_preference best worst effect "
+    "cost_usd",
     "judges": "judge agreement_with_others harshness self_preference effect",
     "work": "judge judgments missing reasons input output cost_usd",
     "grades": "judge scale mean sd best worst harsher",
     "family": "judge family own_models self_preference",
 }
 """Table of judges -> its columns."""
+
+
+def page_tables(own: JurySummary) -> dict[str, Table]:
+    """Return the tables of one benchmark, or of all together, that say something: name -> table.
+
+    That of self-preference needs a judge with models of its own family.
+    """
+    names = ["page", "agreement", "family", "length", "ranking"]
+    if not any(judge.own_models for judge in own.judges):
+        names.remove("family")
+    found = {name: _table(name, own) for name in names}
+    return {name: table for name, table in found.items() if table[0]}
 
 
 def _tables(analysis: JuryAnalysis, *, wide: bool) -> Iterator[tuple[str, str, list[str], list[list[Value]]]]:
@@ -700,6 +776,10 @@ def _csv_numbers(own: JurySummary) -> Iterator[tuple[str, str, str, Estimate | N
         for field in numbers:
             yield field.key, judge.judge, judge.family if field.key == "self_preference" else "", field.get(judge)
         yield from _length_numbers(judge.judge, judge.length)
+        for criterion, mean in judge.by_criterion.items():
+            yield "criterion_mean", judge.judge, criterion, mean
+    for model, share in own.harms.items():
+        yield "harms", "", model, share
     yield from _length_numbers("", own.length)
     yield "best", "", "", own.best
     yield "worst", "", "", own.worst

@@ -25,7 +25,6 @@ from medhelm.results.comparable import default_tier, left_out_remarks, select_ru
 from medhelm.results.options import (
     USUAL,
     BoardOptions,
-    CalibrationOptions,
     Pricing,
     by_keywords,
     folders_of,
@@ -99,17 +98,17 @@ def leaderboard_of(
     if options.clinicians and options.resample == "none":
         raise UserError("ratings need single scores, which --resample none does not read. Leave one of them out.")
     finished = finished or read_inputs(stores, options, single_scores=options.resample != "none")
-    if options.clinicians:
-        finished = _calibrated(finished, options.clinicians, stores)
+    finished = calibrated_inputs(finished, options, stores)
     if options.short_names:
         finished = renamed_inputs(finished, finished.short_names)
     return leaderboard_from_inputs(finished, options)
 
 
-def _calibrated(
-    finished: LeaderboardInputs, clinicians: CalibrationOptions, stores: Sequence[Path]
-) -> LeaderboardInputs:
-    """Add what clinicians would give to the jury scores."""
+def calibrated_inputs(finished: LeaderboardInputs, options: BoardOptions, stores: Sequence[Path]) -> LeaderboardInputs:
+    """Add what clinicians would give to the jury scores, if there are ratings."""
+    clinicians = options.clinicians
+    if clinicians is None:
+        return finished
     if len(stores) > 1 or finished.rule != "corrected":
         raise UserError("ratings go with one --store and with corrected scoring: they name models, not stores.")
     from medhelm.results.calibration import calibrate
@@ -146,6 +145,11 @@ def leaderboard_from_inputs(finished: LeaderboardInputs, options: BoardOptions =
     effects = tuple(one for one in finished.injection_effects if one.benchmark in shown)
     remarks += injection_remarks(effects)
     board = replace(board, left_out=left_out, injection_effects=effects, remarks=(*board.remarks, *remarks))
+    return with_jury_doubts(board, finished)
+
+
+def with_jury_doubts(board: Leaderboard, finished: LeaderboardInputs) -> Leaderboard:
+    """Return a leaderboard whose verdict begins with what judges, or clinicians, say against the jury's scores."""
     board = with_judges_in_verdict(board, finished.judge_agreement)
     if finished.calibration is None:
         return board

@@ -10,10 +10,9 @@ from itertools import combinations
 from typing import Any, Literal, get_args
 
 from medhelm.analysis.comparison.pairs import ModelPair
-from medhelm.analysis.frontier import CostFrontier, FrontierStep
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.rows import HeadToHead, head_to_head
-from medhelm.analysis.leaderboard.types import GroupMean, Leaderboard, Row
+from medhelm.analysis.leaderboard.types import GroupMean, Leaderboard, Row, remark_groups
 from medhelm.domain import CompletionCounts, Estimate, Rule, Tier
 from medhelm.domain.text import group_title, listed, plural
 from medhelm.errors import UserError
@@ -47,6 +46,7 @@ from medhelm.results.formats.fields import (
     select,
     table_of,
 )
+from medhelm.results.formats.frontier import FRONTIER_FIELDS, frontier_as_json
 from medhelm.results.formats.tables import (
     MISSING,
     Columns,
@@ -57,12 +57,11 @@ from medhelm.results.formats.tables import (
     decimal,
     escape_markdown,
     estimate_text,
+    money,
     number,
     percent,
     render,
     score_decimals,
-    significant,
-    with_interval,
 )
 
 PUBLISHED = "†"
@@ -77,7 +76,7 @@ CSV_FIRST = (
 )
 """Columns of CSV whose places scripts may know; those of other fields follow."""
 
-PAGE_FIRST = "rank model ranking_value win_rate adjusted_average below_floor"
+PAGE_FIRST = "rank model ranking_value tie_letters win_rate adjusted_average below_floor"
 """First columns of the page; those of other fields follow."""
 
 MOST_CATEGORIES = 8
@@ -117,8 +116,8 @@ def _places(board: Leaderboard) -> list[Field[Row]]:
               page=PageColumn(
                   note="95% confidence set", explanation="rank, and the ranks that the model can have at the 95% level",
                   text=lambda row: MISSING if row.rank is None else str(row.rank),
-                  small=lambda row: "" if row.rank_low is None else f"{row.rank_low} to {row.rank_high}",
-                  sort=lambda row: row.rank, best_first=False, mark="rank",
+                  small=lambda row: "" if row.rank_low in (None, row.rank_high) else f"{row.rank_low}–{row.rank_high}",
+                  sort=lambda row: row.rank, best_first=False,
               )),
         Field("model", lambda row: row.model, kind="text",
               meaning="Name of the model, with the address of its server if it has one.",
@@ -130,6 +129,16 @@ def _places(board: Leaderboard) -> list[Field[Row]]:
               meaning="Worst rank: above all models that are significantly worse."),
         Field("tie_group", lambda row: row.tie_group, kind="whole number", range="1 and above", missing="unknown",
               meaning="Group of neighbors in rank that do not differ significantly from the best of them."),
+        Field("tie_letters", lambda row: row.tie_letters or None, kind="text", missing="not tested, or too many groups",
+              is_present=any(row.tie_letters for row in board.rows) or not board.rows,
+              meaning="Letters of ties: two models share one if and only if they were compared and do not differ "
+              "significantly.",
+              heading="Ties", drop=12,
+              page=PageColumn(
+                  title="Not separated", text=lambda row: row.tie_letters or MISSING, best_first=False,
+                  sort=lambda row: row.rank if row.tie_letters else None,
+                  explanation="two models that share a letter do not differ significantly",
+              )),
         Field("ranking_value", lambda row: row.ranking_value, range=_SHARE, missing=_NO_SCORE,
               meaning="The number that decides the rank.",
               heading=board.ranked_by.capitalize(), text=lambda row: estimate_text(board.ranking_average(row)),
@@ -238,8 +247,10 @@ def _counts(board: Leaderboard) -> list[Field[Row]]:
               range="0 and above", meaning="Benchmarks with a score.",
               heading="Benchmarks", drop=7),
         Field("cost_usd", lambda row: row.cost_usd, unit="US dollars", missing=_NO_PRICE,
-              meaning="Cost of its runs, without judges.",
-              heading="Cost USD", text=lambda row: decimal(row.cost_usd, 2), drop=9),
+              meaning="Cost of its runs, without judges; a ceiling with judges for published models.",
+              heading="Cost USD", text=lambda row: at_most(row, decimal(row.cost_usd, 2)), drop=9),
+        Field("cost_is_ceiling", lambda row: row.cost_is_ceiling, kind="true or false", column="",
+              meaning="True if the cost is a published ceiling: every completion as long as allowed, judges included."),
         Field(
             "completion_dates", _completion_dates, kind="object", missing="unknown",
             schema=record(earliest=STRING, latest=STRING), meaning="First and last day on which completions arrived.",
@@ -255,19 +266,23 @@ def _counts(board: Leaderboard) -> list[Field[Row]]:
 
 def _use(board: Leaderboard) -> list[Field[Row]]:
     """Cost, time and tokens of a completion, without judges; coverage, and failures on pages."""
+    has_bills = not all(row.published for row in board.rows)
+    explained = "US dollars for 1,000 completions, without judges; a dash if a price is unknown"
+    if any(row.cost_is_ceiling for row in board.rows):
+        explained += "; ≤ marks a published ceiling, which includes judges"
     return [
         Field("usd_per_1000", lambda row: row.usd_per_1000, unit="US dollars", missing=_NO_PRICE,
-              meaning="Cost of 1,000 completions, without judges.",
+              meaning="Cost of 1,000 completions, as `cost_usd`.",
               page=PageColumn(
-                  title="Cost", note="US$ per 1,000", text=lambda row: significant(row.usd_per_1000),
-                  small=lambda row: "" if row.cost_usd is None else f"{decimal(row.cost_usd, 2)} in total",
-                  sort=lambda row: row.usd_per_1000, best_first=False,
-                  explanation="US dollars for 1,000 completions, without judges; a dash if a price is unknown",
+                  title="Cost", note="per 1,000", text=lambda row: at_most(row, money(row.usd_per_1000)),
+                  small=lambda row: "" if row.cost_usd is None else f"{at_most(row, money(row.cost_usd))} in total",
+                  sort=lambda row: None if row.cost_is_ceiling and has_bills else row.usd_per_1000, best_first=False,
+                  explanation=explained,
               )),
         Field("seconds_per_completion", _seconds, unit="seconds", range="0 and above",
               missing="times are unknown", meaning="Median time of a request, without waits, retries and batches.",
               page=PageColumn(
-                  title="Seconds", note="median", text=lambda row: significant(_seconds(row)), sort=_seconds,
+                  title="Seconds", note="median", text=lambda row: decimal(_seconds(row), 2) or MISSING, sort=_seconds,
                   best_first=False, explanation="median time of one completion",
               )),
         Field("mean_seconds_per_completion", lambda row: row.use and row.use.mean_seconds, unit="seconds",
@@ -286,7 +301,7 @@ def _use(board: Leaderboard) -> list[Field[Row]]:
               meaning="Share of the leaderboard's benchmarks with a score.",
               heading="Coverage", text=lambda row: f"{row.coverage:.0%}", is_wide=True, drop=3,
               page=PageColumn(
-                  note="benchmarks", text=lambda row: percent(row.coverage), mark="share",
+                  note="benchmarks", text=lambda row: percent(row.coverage),
                   small=lambda row: f"{row.n_benchmarks} of {len(board.columns)}", sort=lambda row: row.coverage,
                   explanation="share of the benchmarks on which the model has a score",
               )),
@@ -344,7 +359,12 @@ def rank_text(row: Row) -> str | None:
     """Return a rank with the ranks that the model can have, such as `2 (1-4)`; None without one."""
     if row.rank is None:
         return None
-    return str(row.rank) if row.rank_low is None else f"{row.rank} ({row.rank_low}-{row.rank_high})"
+    return str(row.rank) if row.rank_low == row.rank_high else f"{row.rank} ({row.rank_low}-{row.rank_high})"
+
+
+def at_most(row: Row, cost: str | None) -> str | None:
+    """Return the cost of a model in words, with a mark if it is a ceiling."""
+    return f"≤ {cost}" if cost and row.cost_is_ceiling else cost
 
 
 def percentages(found: Estimate | None) -> str | None:
@@ -488,53 +508,6 @@ ANY_COLUMN = Column(benchmark="", title="", category="", subcategory="", metric=
 CELL_SCHEMA: JsonSchema = fields_schema(cell_fields(ANY_COLUMN))
 """JSON Schema of a score."""
 
-# --- fields of the efficient frontier ---------------------------------------------------------------------------------
-
-NOT_SEPARATED = "not separated"
-"""Cell for a cost per point where the leaderboard does not separate the two models."""
-
-
-def _cost_per_point(step: FrontierStep) -> str | None:
-    """Return the cost of a point with its interval, or that the two models are not separated."""
-    if step.points_low is None:
-        return decimal(step.usd_per_point, 4)
-    if step.interval is None:
-        return NOT_SEPARATED
-    low, high = step.interval
-    if high is None:
-        return f"{decimal(step.usd_per_point, 4)} [{decimal(low, 4)} or more]"
-    return with_interval(step.usd_per_point, low, high, 4)
-
-
-STEP_FIELDS: list[Field[FrontierStep]] = [
-    Field("from", lambda step: step.cheaper, kind="text", heading="from"),
-    Field("to", lambda step: step.costlier, kind="text", heading="to"),
-    Field("usd_per_1000", lambda step: step.usd_per_1000, heading="USD more per 1,000", places=4),
-    Field("points", lambda step: step.points, heading="points more",
-          text=lambda step: with_interval(step.points, step.points_low, step.points_high, 2)),
-    Field("points_low", lambda step: step.points_low),
-    Field("points_high", lambda step: step.points_high),
-    Field("usd_per_point", lambda step: step.usd_per_point, heading="USD per point", text=_cost_per_point),
-    Field("usd_per_point_low", lambda step: step.interval and step.interval[0]),
-    Field("usd_per_point_high", lambda step: step.interval and step.interval[1]),
-    Field("separated", lambda step: step.is_separated, kind="true or false"),
-]  # fmt: skip
-"""A step along the efficient frontier."""
-
-FRONTIER_FIELDS: list[Field[CostFrontier]] = [
-    Field("efficient", lambda frontier: [one.model for one in frontier.models if one.is_efficient], kind="texts"),
-    list_field("steps", STEP_FIELDS, lambda frontier: frontier.steps),
-    Field("unknown_cost", lambda frontier: frontier.unknown_cost, kind="texts"),
-    Field("other_benchmarks", lambda frontier: frontier.other_benchmarks, kind="texts"),
-]  # fmt: skip
-"""The efficient frontier, and the models that were left out."""
-
-
-def frontier_as_json(frontier: CostFrontier | None) -> dict[str, Any] | None:
-    """Return the frontier as JSON."""
-    return None if frontier is None else fields_json(FRONTIER_FIELDS, frontier)
-
-
 # --- fields of the leaderboard ----------------------------------------------------------------------------------------
 
 MOST_PAIRS = 5_000
@@ -572,6 +545,10 @@ def board_fields(board: Leaderboard, against: HeadToHead) -> list[Field[Leaderbo
         Field("prompt_injection", lambda board: injection_effects_json(board.injection_effects), kind="object",
               schema=INJECTIONS),
         Field("warnings", lambda board: [remark.text for remark in board.remarks], kind="texts"),
+        Field("remark_groups", lambda board: plain_json(remark_groups(board)), kind="object",
+              schema=record(**keys("reading method", TEXTS), models=map_of(TEXTS)),
+              meaning="The texts of `warnings`: those that change how to read the leaderboard, those about one model "
+              "each, and those on the method."),
     ]  # fmt: skip
 
 
@@ -611,7 +588,13 @@ def head_to_head_fields(found: HeadToHead) -> list[Field[tuple[int, int]]]:
         Field("unit", lambda _: found.unit, kind="text"),
         Field("n_benchmarks", lambda pair: int(found.n_benchmarks[pair]), kind="whole number"),
         Field("separated", lambda pair: bool(found.separated[pair]), kind="true or false"),
-    ]
+        *(
+            Field(name, lambda pair, place=place: (found.outcomes(*pair) or (None,) * 3)[place], in_json=False,
+                  range=_SHARE, missing="a benchmark whose number is a ratio",
+                  meaning=f"Share on which the first model is {name}; half of the equal ones count in the win share.")
+            for place, name in enumerate(("better", "equal", "worse"))
+        ),
+    ]  # fmt: skip
 
 
 def shared_pairs(found: HeadToHead) -> list[tuple[int, int]]:

@@ -127,6 +127,31 @@ class BoardOptions(RankingOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentOptions:
+    """Options of a report or a card about itself."""
+
+    title: str = option("--title", "Title of the document.", "", metavar="TEXT")
+    institution: str = option("--institution", "Institution that the document is for.", "", metavar="NAME")
+    author: str = option("--author", "Person or group that made it.", "", metavar="NAME")
+    date: str = option("--date", "Date of the document.  [default: today]", "", metavar="DATE")
+    ratings: Path | None = option(
+        "--ratings",
+        "File of clinicians' ratings, by which the verdict says whether to rely on the jury.",
+        metavar="FILE",
+    )
+    signers: Path | None = option(
+        "--signed-by",
+        "Check the signature of the release that holds these results: a public key, or a file of allowed signers.",
+        metavar="FILE",
+    )
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Return what the document says: name of a field -> its text, empty ones included."""
+        return {name: getattr(self, name) for name in ("title", "institution", "author", "date")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
     """Options that choose other results than those of stores, or beside them."""
 
@@ -223,6 +248,9 @@ class DeletionRequest:
     orphans: bool = False
     """True to delete all completions in the cache that belong to no run."""
 
+
+NO_DOCUMENT = DocumentOptions()
+"""A document that says nothing about itself."""
 
 USUAL_DRAW = DrawOptions()
 """The defaults of a draw."""

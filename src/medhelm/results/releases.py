@@ -29,7 +29,7 @@ from medhelm.domain import Rule, Run
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.option_fields import check_options
 from medhelm.domain.result import HALF, CellProvenance, Release
-from medhelm.domain.text import as_names, as_path
+from medhelm.domain.text import as_names, as_path, listed, plural
 from medhelm.errors import StoreError, UserError
 from medhelm.results.comparable import store_label
 from medhelm.results.formats.fields import Field, fields_json, fields_table, flat_interval, plain_json, select_fields
@@ -40,9 +40,18 @@ from medhelm.results.options import USUAL, BoardOptions
 from medhelm.results.runs.cells import cell_of, column_of
 from medhelm.storage.damage import no_damaged_runs
 from medhelm.storage.json_form import JsonForm, Nested, key_map
-from medhelm.storage.releases import bases_of, board_bytes, file_digest, read_release, release_names, write_release
+from medhelm.storage.releases import (
+    bases_of,
+    board_bytes,
+    file_digest,
+    is_signed,
+    read_release,
+    release_names,
+    release_signer,
+    write_release,
+)
 from medhelm.storage.run_scores import read_all
-from medhelm.storage.store import open_store
+from medhelm.storage.store import open_store, stored_folder
 
 CURRENT = "current"
 """Name of the store's current leaderboard, in place of a release."""
@@ -168,6 +177,74 @@ def releases_table(releases: Sequence[Release], format: str = "table") -> str:
     return fields_table(fields, releases, format=format)
 
 
+# --- release behind a report ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceRelease:
+    """The release that holds the results of a document."""
+
+    name: str
+    """Its name."""
+    created: str
+    """Time of the release, ISO 8601, UTC."""
+    sha256: str
+    """sha256 of its leaderboard."""
+    signature: str
+    """Signer, and whether the signature was checked, as text."""
+    is_part: bool
+    """True if the release holds further runs."""
+
+    def __str__(self) -> str:
+        """Return the release in one line."""
+        kind = "Part of release" if self.is_part else "Release"
+        return f"{kind} {self.name} of {self.created[:10]}, sha256 {self.sha256[:12]}, {self.signature}."
+
+
+NO_RELEASE = "These results are in no release: `medhelm release NAME` freezes them."
+"""Said of results that no release holds."""
+
+Runs = Mapping[tuple[str, str], Run]
+"""Model and benchmark -> the run that counts."""
+
+
+def source_release(store: Path, runs: Runs, options: BoardOptions, signers: Path | None = None) -> SourceRelease | None:
+    """Return the latest release of a store that holds these runs, scored by the same rule; None without one.
+
+    `signers`: a public key, or a file of signers, to check its signature with.
+    Raises: UserError if the release is not signed by one of these; MissingError without ssh-keygen.
+    """
+    for known in reversed(find_releases([store])):
+        release = known.release
+        if release and release.options.get("scoring") == options.rule and _holds(release, runs):
+            return SourceRelease(
+                name=release.name,
+                created=release.created,
+                sha256=release.sha256,
+                signature=_signature(known, signers),
+                is_part=len(release.provenance) > len(runs),
+            )
+    return None
+
+
+def _holds(release: Release, runs: Runs) -> bool:
+    """Return whether these runs are in a release, byte for byte."""
+    frozen = {(one.model, one.benchmark): one for one in release.provenance}
+    return frozen.keys() >= runs.keys() and all(_is_same(frozen[key], run) for key, run in runs.items())
+
+
+def _is_same(frozen: CellProvenance, run: Run) -> bool:
+    is_same_run = (frozen.run_id, frozen.started) == (run.id, run.started)
+    return is_same_run and frozen.records == file_digest(stored_folder(run) / "records.parquet")
+
+
+def _signature(known: KnownRelease, signers: Path | None) -> str:
+    if signers is not None:
+        signer = release_signer(open_store(known.store), known.name, signers)
+        return f"signed by {' with '.join(filter(None, signer))}, verified"
+    return "signed, not checked here" if known.is_signed else "not signed"
+
+
 # --- comparison of releases -------------------------------------------------------------------------------------------
 # Instance by instance where a store still has the runs behind them.
 
@@ -196,6 +273,8 @@ class KnownRelease:
     """The release; None if it cannot be read."""
     problem: str = ""
     """Reason why it cannot be read."""
+    is_signed: bool = False
+    """True if it has a signature, which is not checked here."""
 
 
 def find_releases(stores: Sequence[Path], folders: Sequence[Path] = ()) -> list[KnownRelease]:
@@ -217,7 +296,8 @@ def find_releases(stores: Sequence[Path], folders: Sequence[Path] = ()) -> list[
         while shown == CURRENT or any(one.name == shown for one in found):
             number += 1
             shown = f"{release.name}{label} ({number})"
-        found.append(KnownRelease(name=shown, store=store, release=release))
+        signed = is_signed(open_store(store), name)
+        found.append(KnownRelease(name=shown, store=store, release=release, is_signed=signed))
     return sorted(found, key=lambda one: one.release.created if one.release else "")
 
 
@@ -424,14 +504,48 @@ def difference_to_text(between: LeaderboardDiff, format: str = "table") -> str:
 
 
 def change_sentences(between: LeaderboardDiff) -> list[str]:
-    """Return the models and benchmarks that only one leaderboard has, and the ranks that changed, in sentences."""
-    lines = [
+    """Return why ranks moved, what only one leaderboard has, and the ranks that changed, in sentences."""
+    return [*filter(None, [rank_cause(between)]), *presence_sentences(between), *rank_sentences(between)]
+
+
+def presence_sentences(between: LeaderboardDiff) -> list[str]:
+    """Return the models and benchmarks that only one leaderboard has, in sentences."""
+    return [
         f"{verb} {what}: {', '.join(map(printable, items))}."
         for what, both in (("models", between.models), ("benchmarks", between.benchmarks))
         for verb, items in zip(("Removed", "Added"), both, strict=True)
         if items
     ]
-    return lines + [f"{printable(rank.what)} moved from rank {rank.before} to {rank.now}." for rank in between.ranks]
+
+
+def rank_sentences(between: LeaderboardDiff) -> list[str]:
+    """Return the ranks that changed, in sentences."""
+    return [
+        f"{printable(one.what)} is no longer ranked; it had rank {one.before}."
+        if one.now is None
+        else f"{printable(one.what)} is now ranked: {one.now}."
+        if one.before is None
+        else f"{printable(one.what)} moved from rank {one.before} to {one.now}."
+        for one in between.ranks
+    ]
+
+
+def rank_cause(between: LeaderboardDiff) -> str:
+    """Return why ranks moved, if not only because scores changed; else, and if none moved, an empty text.
+
+    A rank is a place among the models of a leaderboard: models that come or go move the ranks of all others.
+    """
+    causes = [
+        f"{plural(len(items), what)} {'was' if len(items) == 1 else 'were'} {verb}"
+        for what, both in (("model", between.models), ("benchmark", between.benchmarks))
+        for verb, items in zip(("removed", "added"), both, strict=True)
+        if items
+    ]
+    if not between.ranks or not (causes or between.options):
+        return ""
+    because = listed(causes) or "options of the leaderboard changed"
+    is_only_cause = all(one.before == one.now for one in between.cells)
+    return f"Ranks moved because {because}." if is_only_cause else f"Ranks also moved because {because}."
 
 
 def reasons(why: Sequence[ValueDifference]) -> str:
@@ -439,8 +553,18 @@ def reasons(why: Sequence[ValueDifference]) -> str:
     if not why:
         return "none"
     return "; ".join(
-        one.what if one.what in DIGESTS else f"{one.what} ({shown(one.before)} -> {shown(one.now)})" for one in why
+        one.what if one.what in DIGESTS else f"{one.what} ({' -> '.join(map(shown, _changed_parts(one)))})"
+        for one in why
     )
+
+
+def _changed_parts(one: ValueDifference) -> tuple[Any, Any]:
+    """Return both values; of two objects only the keys with another value."""
+    before, now = one.before, one.now
+    if not isinstance(before, Mapping) or not isinstance(now, Mapping):
+        return before, now
+    keys = [key for key in {**before, **now} if before.get(key) != now.get(key)]
+    return tuple({key: value[key] for key in keys if key in value} or None for value in (before, now))  # type: ignore[return-value]
 
 
 def difference_rows(differences: Iterable[ValueDifference]) -> list[list[Value]]:

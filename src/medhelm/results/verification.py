@@ -254,11 +254,11 @@ def _check_inputs(
 def _note_other_data(run: Run, dataset: Dataset, check: RunCheck) -> None:
     """Note that the data is not that of a run; that is no difference if instances of the run were deleted."""
     if run.deletions:
-        check.not_derived = "instances were deleted, and the data is not what it was before"
+        check.not_derived = "instances were deleted, and the data has changed since then"
         check.lacks_data = True
         return
     check.differences.append(ValueDifference(what="data", before=run.data_digest, now=dataset.digest))
-    check.not_derived = "the data is not what it was when the completions were made"
+    check.not_derived = "the data has changed since the completions were made"
 
 
 def _selection(run: Run) -> SampleOptions:
@@ -492,7 +492,7 @@ def verification_to_text(found: Verification, format: str = "table") -> str:
     derived = sum(not run.not_derived for run in found.runs)
     counts = f"{derived} of {len(found.runs)} runs were recomputed from their completions"
     if found.same and derived == len(found.runs):
-        head = f"The leaderboard of {whose} was reproduced byte for byte: {counts}."
+        head = f"The leaderboard of {whose} was reproduced with every number: {counts}."
     elif found.same and not derived:
         head = f"Nothing in {whose} could be recomputed."
     elif found.same:

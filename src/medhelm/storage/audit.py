@@ -21,7 +21,7 @@ import platform
 import re
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -600,10 +600,11 @@ class AuditCheck:
     """Entries after the one with the requested hash; None if there is no such entry, or none was requested."""
 
 
-def check_chain(path: Path, head: str = "") -> AuditCheck:
+def check_chain(path: Path, head: str = "", *, each: Callable[[bytes], object] | None = None) -> AuditCheck:
     """Check that every entry holds the hash of the previous one, and that the last one is not missing.
 
-    `head`: the first digits of a hash that an entry must have. Raises: StoreError if a file cannot be read.
+    Parameters: head, the first digits of a hash that an entry must have; each, called with the line of each entry, in
+    order, up to the first problem. Raises: StoreError if a file cannot be read.
     """
     chain, wanted, problem, n_until = Chain(), head.lower(), "", None
     try:
@@ -617,6 +618,8 @@ def check_chain(path: Path, head: str = "") -> AuditCheck:
             if text := chain.add(whole):
                 problem = f"line {number} {text}"
                 break
+            if each and chain.head is not None and chain.head is not last:
+                each(whole)
             last = chain.head or last
             is_reached = is_reached or (last.n, last.hash) == (known.n, known.hash)
             if wanted and n_until is None and last.hash.startswith(wanted):

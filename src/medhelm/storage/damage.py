@@ -68,14 +68,17 @@ def leave_out(errors: Iterable[DamagedRunError], others: Iterable[Run] = ()) -> 
 
 def intact_runs(runs: Iterable[Run]) -> list[Run]:
     """Return the runs with records; others are left out with a warning. Reads the last bytes of each file."""
-    found, errors = [], []
-    for run in runs:
-        if error := _damage_of_records(run):
-            errors.append(error)
-        else:
-            found.append(run)
+    runs = list(runs)
+    errors = damaged_records(runs)
+    folders = {error.folder for error in errors}
+    found = [run for run in runs if run.folder not in folders] if errors else runs
     leave_out(errors, found)
     return found
+
+
+def damaged_records(runs: Iterable[Run]) -> list[DamagedRunError]:
+    """Return an error for each run without records that can be read. Reads the last bytes of each file."""
+    return [error for run in runs if (error := _damage_of_records(run))]
 
 
 def _damage_of_records(run: Run) -> DamagedRunError | None:

@@ -22,7 +22,7 @@ from medhelm.errors import StoreError, UserError, suggestion
 from medhelm.io.files import error_class, open_file
 from medhelm.io.folders import atomic_folder
 from medhelm.io.parquet import connect, sql_path
-from medhelm.io.ssh_signatures import Signer, check_signature, sign_file
+from medhelm.io.ssh_signatures import SUFFIX, Signer, check_signature, sign_file
 from medhelm.storage.json_form import JsonForm, key_map
 from medhelm.storage.runs import read_messages
 from medhelm.storage.store import ORIGIN, PRICE, Store, stored_folder
@@ -195,6 +195,11 @@ def read_release(store: Store, name: str) -> Release:
             "Restore it from a copy."
         )
     return release
+
+
+def is_signed(store: Store, name: str) -> bool:
+    """Return whether a release has a signature, valid or not."""
+    return (_release_folder(store, name) / (MANIFEST + SUFFIX)).is_file()
 
 
 def release_signer(store: Store, name: str, signers: Path) -> Signer:

@@ -18,6 +18,7 @@ STORE/
 ├── releases/            frozen leaderboards (see `storage.releases`)
 ├── deletions/           statements of deleted instances (see `storage.privacy`)
 ├── annotations.jsonl    notes, tags and stars of people (see `storage.annotations`)
+├── benchmark_folders.json   folders of the user's own benchmarks (see `storage.own_benchmarks`)
 ├── exports.json         places of exports (see `storage.privacy`)
 ├── pseudonyms.key       key of the hashes in place of clusters in exports (see `storage.privacy`)
 ├── fresh/               start of fresh runs that have not finished yet (see `storage.unfinished`)

@@ -141,11 +141,12 @@ def test_ranks_follow_from_the_findings() -> None:
     ("values", "findings", "expected"),
     [
         ({"ab": 1.0, "ac": 1.0, "bc": 0.0}, {"ab", "ac", "bc"},
-         ["With the clinicians' ratings 2 of 3 findings still hold; b and c can no longer be separated."]),
+         ["The clinicians' ratings confirm 2 of the 3 significant differences. "
+          "With them, b and c cannot be separated."]),
         ({"ab": -1.0, "ac": 0.0, "bc": 0.0}, {"ab"},
-         ["With the clinicians' ratings the finding no longer holds; b is better than a."]),
+         ["The clinicians' ratings do not confirm the significant difference. With them, b is better than a."]),
         ({"ab": None, "ac": 1.0, "bc": 0.0}, {"ab", "ac"},
-         ["With the clinicians' ratings the finding still holds. 1 cannot be checked: too few ratings."]),
+         ["The clinicians' ratings confirm the significant difference. For 1 more, there are too few ratings."]),
         ({"ab": None, "ac": None, "bc": None}, {"ab"},
          ["The clinicians' ratings are too few to check the differences between models."]),
         ({"ab": 1.0, "ac": 1.0, "bc": 0.0}, set(), []),

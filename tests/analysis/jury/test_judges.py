@@ -93,6 +93,9 @@ def test_a_judge_is_described_by_all_its_grades() -> None:
         assert judge.sd == pytest.approx(there.std(ddof=1))
         assert value(judge.best) == pytest.approx((there == 5).mean())
         assert value(judge.worst) == pytest.approx((there == 1).mean())
+        by_criterion = {name: np.nanmean(grades[place, ..., at]) for at, name in enumerate(("accuracy", "clarity"))}
+        assert {name: one.value for name, one in judge.by_criterion.items()} == pytest.approx(by_criterion)
+    assert own.harms == {}
     every = grades[~np.isnan(grades)]
     assert (value(own.best), value(own.worst)) == pytest.approx(((every == 5).mean(), (every == 1).mean()))
     # Severities balance each other where nothing is missing.
@@ -108,6 +111,8 @@ def test_points_are_at_the_end_of_the_scale_when_the_whole_score_is() -> None:
     met[:, 0, :, 0] = 1  # earns all points and does no harm
     met[:, 1, :5, 1] = 1  # harm, and nothing earned
     own = numbers_of(benchmark(met, points=(5, -3), low=0, high=1))
+    assert {model: share.value for model, share in own.harms.items()} == {MODELS[0]: 0.0, MODELS[1]: 0.5}
+    assert not any(judge.by_criterion for judge in own.judges)
     assert own.form == "points"
     assert (value(own.best), value(own.worst)) == (0.5, 0.5)
     judge = own.judges[0]

@@ -123,7 +123,11 @@ def families(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("kinds", "said", "absent"),
     [
-        ((GOOD, GOOD, RANDOM), ["llama is not shown to agree with the other judges", "Without llama, "], []),
+        (
+            (GOOD, GOOD, RANDOM),
+            ["Do not rely on llama: its correlation with the", "Without llama, "],
+            [],
+        ),
         (
             (GOOD, REVERSED, GOOD),
             ["claude grades against the other judges", "Do not use the ranking by all judges. Without claude, "],
@@ -171,7 +175,7 @@ def test_the_leaderboard_names_judges_of_one_benchmark_and_sure_findings_of_seve
     )
     assert judges_in_words([("Toy", good), ("None", None)]) == []
     (sentence,) = judges_in_words([("Toy", guesses)])
-    assert sentence.startswith("On Toy, llama is not shown to agree with the other judges (correlation ")
+    assert sentence.startswith("On Toy, do not rely on llama: its correlation with the other judges is ")
     (sentence,) = judges_in_words([("Toy", guesses), ("Other", against)])
     assert sentence.startswith("On Other, llama grades against the other judges (correlation -")
 

@@ -210,8 +210,9 @@ def test_a_worse_model_does_not_hide_behind_benchmarks_that_nobody_else_ran() ->
         ("good-a", 1, 2), ("good-b", 1, 2), ("poor", 3, 3),
     ]  # fmt: skip
     assert found.separated == found.nominally_different == {("good-a", "poor"), ("good-b", "poor")}
-    assert found.verdict[0] == "good-a leads (macro average 0.800), but cannot be separated from good-b."
-    assert "2 of 3 differences between models are larger than chance explains" in " ".join(texts(found.remarks))
+    said = "No winner: good-a ranks first (macro average 0.800), but cannot be separated from good-b."
+    assert found.verdict[0] == said
+    assert "2 of 3 pairs of models differ significantly." in " ".join(texts(found.remarks))
 
 
 @pytest.mark.parametrize(("of_a", "of_b", "worst"), [(40, 160, 0.2), (80, 120, 0.4)])
@@ -250,7 +251,7 @@ def test_only_benchmarks_that_all_have_are_kept_on_demand() -> None:
     columns, shared = [column(b) for b in "abcd"], RankingOptions(shared=True)
     found = board(cells, columns, options=shared)
     assert [c.benchmark for c in found.columns] == ["a", "d"]
-    said = "Only the 2 of 4 benchmarks on which every model has a value are counted. Left out: B, C."
+    said = "Only the 2 of 4 benchmarks on which every model has a value are counted. Left out: B and C."
     assert texts(found.remarks)[0] == said
     with pytest.raises(UserError, match="no benchmark has a value for all 2 models; y has 0 of 2, x has 2 of 2"):
         board(cells, columns, options=shared, benchmarks=["b", "c"])
@@ -311,7 +312,7 @@ def test_what_is_resampled_can_be_chosen() -> None:
     assert (present(row.win_rate).low, present(row.macro_average).low) == (None, None)
     assert present(row.win_rate).sd is not None
     assert (nothing.pairs, nothing.separated, nothing.nominally_different) == (None, frozenset(), frozenset())
-    assert any(text.startswith("Nothing was tested") for text in texts(nothing.remarks))
+    assert any(text.startswith("No intervals and no tests") for text in texts(nothing.remarks))
 
 
 def test_instances_that_are_not_known_cannot_be_resampled() -> None:

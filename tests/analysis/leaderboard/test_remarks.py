@@ -35,7 +35,7 @@ def test_other_benchmarks_get_the_wider_interval() -> None:
     """All benchmarks have the same means, so that their spread alone would say that there is no uncertainty."""
     cells = [cell(model, name, scores) for name in "abcd" for model, scores in (("x", FAIR), ("y", BAD))]
     (said,) = warnings(cells)
-    ((low, high),) = re.findall(r"On similar benchmarks x would probably average between (.*) and (.*?)\. ", said)
+    ((low, high),) = re.findall(r"On similar benchmarks x would probably average between (.*) and (.*?)\.$", said)
     here_low, _, here_high = ends(build_leaderboard(cells, COLUMNS).rows[0].adjusted_average)
     assert float(low) <= here_low + 0.005
     assert float(high) >= here_high - 0.005
@@ -54,7 +54,9 @@ def test_failures_that_the_model_caused_are_told_from_missing_scores() -> None:
 
 def test_a_benchmark_that_only_baselines_have_is_named() -> None:
     cells = [cell("x", "a", GOOD), cell("y", "a", BAD), cell("baseline/majority", "b", GOOD)]
-    assert "Only baselines were run on b, which is not counted. --rank-baselines counts them." in warnings(cells)
+    assert "Only baselines were run on b, which is not counted. `--rank-baselines` ranks baselines, too." in warnings(
+        cells
+    )
 
 
 def test_benchmarks_go_by_their_titles() -> None:
@@ -66,7 +68,12 @@ def test_benchmarks_go_by_their_titles() -> None:
     cells[0] = replace(cells[0], n_failed_by_model=1, failures_by_model={"refusal": 1})
     found = " ".join(warnings(cells, columns=columns))
     assert "id_" not in found
-    words = ("z was not run on B, C.", "x: 1 refusal on A, counted", "left out of its means, on A.", "run on D, which")
+    words = (
+        "z was not run on B and C.",
+        "x: 1 refusal on A, counted",
+        "left out of its means, on A.",
+        "run on D, which",
+    )
     assert [word for word in words if word not in found] == []
 
 

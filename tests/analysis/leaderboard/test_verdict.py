@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from medhelm.analysis.leaderboard.build import build_leaderboard
-from medhelm.analysis.leaderboard.findings import with_doubts
+from medhelm.analysis.leaderboard.findings import verdict, with_doubts
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.planned_cost import RunUse
 from tests.support.leaderboards import plain_columns, score_cell, toy_board
@@ -29,41 +29,47 @@ def board(
     return build_leaderboard(cells, plain_columns(*BENCHMARKS))
 
 
-def test_a_leader_is_better_than_every_other_model_only_if_all_are_separated() -> None:
+def test_there_is_a_winner_only_if_it_is_significantly_better_than_every_other_model() -> None:
     (clear,) = board({"x": 0.9, "y": 0.5, "z": 0.2}).verdict
     assert clear.startswith("x leads (macro average 0.")
     assert clear.endswith("and is significantly better than every other model.")
     (close,) = board({"x": 0.9, "y": 0.9 - 1 / 60, "z": 0.2}).verdict
+    assert close.startswith("No winner: x ranks first (macro average 0.")
     assert close.endswith("but cannot be separated from y.")
 
 
 def test_ties_have_no_superlative() -> None:
     (tied,) = board({"x": 0.5, "y": 0.5, "z": 0.5}).verdict
-    assert tied == "All 3 models share the first rank (macro average 0.500)."
+    assert tied == "No winner: all 3 models share the first rank (macro average 0.500)."
     (close,) = board({"x": 0.5, "y": 0.5 - 1 / 60, "z": 0.5 - 1 / 60}).verdict
-    assert close.startswith("No two of the 3 models differ significantly. x ranks first (macro average 0.5")
+    assert close.startswith("No winner: the 3 models cannot be separated. x ranks first (macro average 0.5")
 
 
 X_DEARER, X_CHEAPEST = {"x": 2.0, "y": 1.0, "z": 3.0}, {"x": 1.0, "y": 2.0, "z": 2.0}
-CHEAPER = "x cost 6.00 US dollars. Of the models that may be as good, y cost least (3.00)"
-CHEAPEST = "x cost 3.00 US dollars. None of the models that may be as good cost less"
+CHEAPER = "Cheapest of the best: y (3.00 US dollars for 180 questions; x 6.00)."
+CHEAPEST = "Cheapest of the best: x (3.00 US dollars for 180 questions)."
+NOT_CLEARLY = "None of the best is clearly cheaper than x (3.00 US dollars for 180 questions)."
+PARTLY = "Cheapest of the best with a comparable cost: y (3.00 US dollars for 180 questions)."
+FASTEST = "Fastest of the best: z (1.2 s per answer, median; x 3.4 s)."
 
 
 @pytest.mark.parametrize(
     ("costs", "seconds", "said"),
     [
-        (X_DEARER, (3.4, 2.0, 1.2), f"{CHEAPER} and z answered fastest (1.2 s, median; x 3.4 s)."),
-        (X_DEARER, (3.4, 1.2, 2.0), f"{CHEAPER} and answered fastest (1.2 s, median; x 3.4 s)."),
-        (X_DEARER, (1.0, 1.2, 2.0), f"{CHEAPER}."),
-        (X_DEARER, (1.2, 1.1, 1.3), f"{CHEAPER}."),
-        (X_CHEAPEST, (3.4, 2.0, 1.2), f"{CHEAPEST}. Of them, z answered fastest (1.2 s, median; x 3.4 s)."),
-        (X_CHEAPEST, (1.0, 2.0, 1.2), f"{CHEAPEST} or answered faster."),
-        (X_CHEAPEST, (1.0, 2.0), f"{CHEAPEST}."),
-        ({}, (3.4, 2.0, 1.2), "Of the models that may be as good as x, z answered fastest (1.2 s, median; x 3.4 s)."),
+        (X_DEARER, (3.4, 2.0, 1.2), f"{CHEAPER} {FASTEST}"),
+        (X_DEARER, (1.0, 1.2, 2.0), CHEAPER),
+        (X_DEARER, (1.2, 1.1, 1.3), CHEAPER),
+        (X_CHEAPEST, (3.4, 2.0, 1.2), f"{CHEAPEST} {FASTEST}"),
+        (X_CHEAPEST, (1.0, 2.0), CHEAPEST),
+        ({"x": 1.0, "y": 0.95, "z": 1.1}, (), NOT_CLEARLY),
+        ({"x": 1.0, "y": 1.05, "z": 1.1}, (), NOT_CLEARLY),
+        ({"y": 1.0, "z": 3.0}, (), PARTLY),
+        ({}, (3.4, 2.0, 1.2), FASTEST),
     ],
-    ids=["two models", "one model", "leader fastest", "hardly faster", "leader cheapest", "both", "unknown", "no cost"],
-)
-def test_the_fastest_model_that_cannot_be_separated_is_named_in_the_same_sentence(
+    ids=["both", "cheaper", "hardly faster", "leader cheapest", "unknown times", "hardly cheaper", "hardly dearer",
+         "unknown cost", "no cost"],
+)  # fmt: skip
+def test_the_cheapest_and_the_fastest_of_the_best_are_named_if_the_difference_is_clear(
     costs: dict[str, float], seconds: tuple[float, ...], said: str
 ) -> None:
     accuracy = {"x": 0.9, "y": 0.9 - 1 / 60, "z": 0.9 - 1 / 60}
@@ -71,10 +77,52 @@ def test_the_fastest_model_that_cannot_be_separated_is_named_in_the_same_sentenc
     assert " ".join(found[1:]) == said
 
 
+def test_the_cost_of_a_winner_has_no_comparison() -> None:
+    won = board({"x": 0.9, "y": 0.5}, costs={"x": 2.0, "y": 1.0})
+    assert won.verdict[1:] == ("x cost 6.00 US dollars for 180 questions.",)
+    judged = replace(won, columns=tuple(replace(column, judges=("lab/judge",)) for column in won.columns))
+    assert verdict(judged)[1:] == ["x cost 6.00 US dollars for 180 questions, judges not included."]
+
+
+def test_published_costs_are_ceilings_and_no_part_of_the_verdict() -> None:
+    close = board({"x": 0.9, "y": 0.9 - 1 / 60, "z": 0.2}, costs={"x": 2.0, "y": 1.0, "z": 0.1})
+    rows = tuple(replace(row, published=row.model == "y") for row in close.rows)
+    assert [row.cost_is_ceiling for row in rows] == [False, True, False]
+    assert "y" not in " ".join(verdict(replace(close, rows=rows))[1:]).split("(")[0]
+    assert verdict(replace(close, rows=tuple(replace(row, published=True) for row in rows)))[1:] == []
+
+
+@pytest.mark.parametrize(
+    ("shares", "why"),
+    [
+        ((0.95, 0.5, 0.5), "but neither model is significantly better."),
+        ((1.0, 0.2, 0.2), "because it counts a small lead on a benchmark like a large one."),
+    ],
+)
+def test_another_order_by_win_rate_is_one_sentence(shares: tuple[float, float, float], why: str) -> None:
+    """x is far ahead on one benchmark, y just ahead on two."""
+    x, y = dict(zip(BENCHMARKS, shares, strict=True)), dict(zip(BENCHMARKS, (0.75, 0.55, 0.55), strict=True))
+    if shares[0] == 1.0:
+        x, y = {"a": 1.0, "b": 0.7, "c": 0.7}, {"a": 0.1, "b": 0.72, "c": 0.72}
+    cells = [
+        score_cell(model, name, (np.arange(60) < round(60 * own[name])).astype(float))
+        for model, own in (("x", x), ("y", y))
+        for name in BENCHMARKS
+    ]
+    made = build_leaderboard(cells, plain_columns(*BENCHMARKS))
+    assert made.rows[0].model == "x"
+    (said,) = [text for text in made.verdict if text.startswith("By win rate")]
+    assert said == f"By win rate, y would come first (0.667; x 0.333), {why}"
+
+
 def test_after_doubts_about_the_jury_ranks_are_what_its_scores_show() -> None:
     board = toy_board(3, 3, n=40)
     judged = tuple(replace(column, judges=("lab/judge",)) for column in board.columns)
     for columns, start in ((judged, "By the jury's scores, "), (board.columns, "By these scores, ")):
         found = with_doubts(replace(board, columns=columns), ["Do not rely on the jury."])
-        assert found == ("Do not rely on the jury.", start + board.verdict[0], *board.verdict[1:])
+        assert found == (
+            "Do not rely on the jury.",
+            start + board.verdict[0].replace("No winner", "no winner"),
+            *board.verdict[1:],
+        )
         assert with_doubts(replace(board, verdict=found), ["More."])[1:] == found

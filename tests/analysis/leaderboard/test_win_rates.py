@@ -7,8 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from numpy.typing import NDArray
 
-from medhelm.analysis.leaderboard.cells import guarded_win_shares, ratio_win_shares, tie_groups, weighted_sd, win_shares
+from medhelm.analysis.leaderboard.cells import (
+    guarded_win_shares,
+    ratio_win_shares,
+    tie_groups,
+    tie_letters,
+    weighted_sd,
+    win_shares,
+)
 from medhelm.analysis.means import Floats, row_means
 
 NAN = float("nan")
@@ -45,6 +53,36 @@ def test_a_tie_group_is_what_cannot_be_told_from_its_best(
     for i, j in apart:
         matrix[i, j] = matrix[j, i] = True
     assert tie_groups(matrix) == expected
+
+
+relations = arrays.arrays(np.bool_, st.integers(0, 9).map(lambda n: (n, n)))
+
+
+@quick
+@given(relations)
+def test_two_models_share_a_letter_if_and_only_if_they_are_not_apart(drawn: NDArray[np.bool_]) -> None:
+    apart = np.triu(drawn, 1) | np.triu(drawn, 1).T
+    letters = list(map(set, tie_letters(apart)))
+    assert [[not one & other for other in letters] for one in letters] == apart.tolist()
+    groups = {letter: {i for i, own in enumerate(letters) if letter in own} for letter in set().union(*letters)}
+    assert not any(one < other for one in groups.values() for other in groups.values())
+
+
+@pytest.mark.parametrize(
+    ("n", "apart", "letters"),
+    [
+        (3, [(0, 2)], ["a", "ab", "b"]),
+        (4, [(0, 2), (0, 3), (1, 3)], ["a", "ab", "bc", "c"]),
+        (2, [(0, 1)], ["a", "b"]),
+        (60, [(i, j) for i in range(60) for j in range(i)], [""] * 60),
+    ],
+    ids=["overlap", "chain", "apart", "too many"],
+)
+def test_letters_of_ties(n: int, apart: list[tuple[int, int]], letters: list[str]) -> None:
+    matrix = np.zeros((n, n), dtype=np.bool_)
+    for i, j in apart:
+        matrix[i, j] = matrix[j, i] = True
+    assert tie_letters(matrix) == letters
 
 
 # --- gaps -------------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medhelm.extensions.local.generation import restored_threads, state_names
+from medhelm.extensions.local.generation import restored_threads, state_names, without_cudnn_attention
 from medhelm.extensions.local.huggingface import RequestSize, next_batch
 
 SIZES = st.lists(st.builds(RequestSize, st.integers(1, 3000), st.integers(1, 1000)), min_size=1, max_size=40)
@@ -50,6 +50,20 @@ def test_the_number_comes_back_whatever_happens() -> None:
     with pytest.raises(MemoryError):
         changed()
     assert torch.get_num_threads() == before
+
+
+def test_the_setting_of_attention_comes_back_whatever_happens() -> None:
+    torch = pytest.importorskip("torch", reason="torch comes with the extra hf")
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+
+    def changed() -> None:
+        with without_cudnn_attention():
+            assert not torch.backends.cuda.cudnn_sdp_enabled()
+            raise MemoryError
+
+    with pytest.raises(MemoryError):
+        changed()
+    assert torch.backends.cuda.cudnn_sdp_enabled() == before
 
 
 class Network:

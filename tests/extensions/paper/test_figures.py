@@ -174,7 +174,7 @@ def test_the_frontier_has_the_efficient_models() -> None:
     # By hand from tables 1 and 3: cheapest first, each better than all before it.
     best = ["GPT-4o mini", "Gemini 2.0 Flash", "GPT-4o", "Claude 3.7 Sonnet", "o3-mini", "DeepSeek R1"]
     assert {name.removesuffix(" †") for name, is_round in symbols(figure) if is_round} == set(best)
-    assert len(symbols(figure)) == 18
+    assert len(symbols(figure)) == 9
     words = " ".join(words_of(figure))
     assert "ceilings" in words and "$1,500" in words and "(13%)" not in words and "13%" in words
 
@@ -183,9 +183,7 @@ def test_models_without_a_price_are_never_on_the_axis() -> None:
     board = toy_board(5, 3)
     figure = figures.figure_5(board, toy_costs(board, unknown=[1], free=[3]))
     shown = [name for name, _ in symbols(figure)]
-    assert {row.model: shown.count(row.model) for row in board.rows} == {
-        row.model: 1 if place == 1 else 2 for place, row in enumerate(board.rows)
-    }
+    assert sorted(shown) == sorted(row.model for row in board.rows)
     assert {"cost unknown", "$0"} <= set(words_of(figure))
     assert figures.figure_5(board, toy_costs(board, unknown=[0, 1], free=[2, 3, 4])) is None
     costs = toy_costs(board)

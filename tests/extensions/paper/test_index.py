@@ -17,6 +17,7 @@ from medhelm.extensions.paper.write import (
     to_html,
     to_markdown,
 )
+from medhelm.results.options import NO_DOCUMENT
 from tests.support.html import HtmlPage
 from tests.support.leaderboards import HOSTILE, published, toy_board, toy_costs
 
@@ -28,7 +29,8 @@ def page_of(board: Leaderboard, **changes: object) -> ReportIndex:
     tables, not_made = compose_tables(found, TABLES)
     figures, not_drawn = compose_figures(found, FIGURES)
     page = ReportIndex(
-        board=board,
+        about=NO_DOCUMENT,
+        inputs=found,
         tables=tables,
         table_formats=["md", "csv", "latex"],
         figures=figures,
@@ -41,12 +43,13 @@ def page_of(board: Leaderboard, **changes: object) -> ReportIndex:
 
 def test_the_published_board_in_words() -> None:
     board = published()
-    first, cost, cheapest, *rest = findings(board)
-    assert first.startswith("DeepSeek R1 leads (win rate 0.662), but cannot be separated from ")
+    first, *rest = findings(board)
+    start = "No winner: DeepSeek R1 ranks first (win rate 0.662), but cannot be separated from "
+    assert first.startswith(start)
     assert all(name in first for name in ("o3-mini", "Claude 3.5 Sonnet", "Claude 3.7 Sonnet", "GPT-4o"))
     assert "Gemini 1.5" not in first
-    assert "cost ceiling" in cost and "has the lowest ceiling" in cheapest
-    assert f"{len(board.separated)} of 36 differences between models are larger than chance explains." in rest
+    assert "US dollars" not in " ".join(rest), "published costs are ceilings"
+    assert f"{len(board.separated)} of 36 pairs of models differ significantly." in rest
     assert "reflect the choice of benchmarks" in rest[-1]
     assert to_markdown(page_of(board)).split("\n## ")[1].startswith("Verdict\n\n- ")
 

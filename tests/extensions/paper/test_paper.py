@@ -23,8 +23,10 @@ from medhelm.extensions.paper.write import (
     known_names,
     make_report,
 )
-from medhelm.results.options import BoardOptions
+from medhelm.results.options import BoardOptions, DocumentOptions, RunFilter
 from medhelm.results.published.boards import ceiling_of, load_results
+from medhelm.results.releases import freeze
+from tests.support.html import HtmlPage
 from tests.support.leaderboards import PUBLISHED_CSV
 from tests.support.stores import make_store
 
@@ -82,7 +84,7 @@ def test_an_own_model_with_a_published_name_keeps_its_costs(tmp_path: Path) -> N
     [
         (ReportRequest(scores=PUBLISHED_CSV, published="only"), "cannot be combined"),
         (ReportRequest(scores=PUBLISHED_CSV, rule="corrected"), "published means"),
-        (ReportRequest(stores=[Path("a"), Path("b")], ratings=Path("r.csv")), "one --store"),
+        (ReportRequest(stores=[Path("a"), Path("b")], about=DocumentOptions(ratings=Path("r.csv"))), "one --store"),
         (ReportRequest(published="only", options=BoardOptions(tier="sample")), "--tier sample"),
     ],
 )
@@ -109,6 +111,38 @@ def test_report_json_has_the_content_of_the_csv_files(store: Path, tmp_path: Pat
         shown = [["" if cell is None else str(cell) for cell in row] for row in table["rows"]]
         assert shown == rows
     assert "reflect the choice of questions" in content["made"]["intervals"]
+
+
+def test_the_first_page_names_people_and_release_and_the_tables_what_was_run(store: Path, tmp_path: Path) -> None:
+    about = DocumentOptions(title="Models <for> the `wards`", institution="St. Mary", author="Board", date="May 2026")
+    request = ReportRequest(stores=[store], about=about)
+    for released in (False, True):
+        if released:
+            freeze(store, "2026-11", BoardOptions())
+        made = make_report(tmp_path / "out", request, ReportContents(formats=["md"]))
+        lines = (made.folder / "README.md").read_text(encoding="utf-8").splitlines()
+        page = HtmlPage((made.folder / "index.html").read_text(encoding="utf-8"))
+        assert lines[0] == r"# Models \<for> the \`wards\`"
+        assert lines[2] == "St. Mary · Board" in page.text
+        assert "Report of May 2026; runs of 2026-01-01." in lines
+        said = "Release 2026-11 of" if released else "These results are in no release"
+        assert any(line.startswith(said) for line in lines) and said in page.text
+    content = json.loads((made.folder / "report.json").read_text(encoding="utf-8"))
+    assert content["about"]["institution"] == "St. Mary"
+    listed = [row[0] for row in content["tables"]["tableC3"]["rows"]]
+    assert sorted(listed) == ["pubmed_qa", "ward_qa"]
+
+
+def test_the_published_formula_is_shown_only_for_benchmarks_that_were_published(store: Path) -> None:
+    both = gather_inputs(ReportRequest(stores=[store]))
+    own = gather_inputs(
+        ReportRequest(stores=[store], options=BoardOptions(wanted=RunFilter(benchmarks=["ward_qa"])))
+    )  # fmt: skip
+    (published,), _ = compose_tables(both, ["tableE4"])
+    (alone,), _ = compose_tables(own, ["tableE4"])
+    assert "Published" in published.headers and "Published" not in alone.headers
+    assert alone.csv_headers == published.csv_headers
+    assert [row[2] is None for row in published.rows] == [row[0] != "PUBMED_QA" for row in published.rows]
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ def store(medhelm: Medhelm, tmp_path: Path, template: Path) -> Path:
     return copy_of_store(medhelm, tmp_path, template)
 
 
-def charts_of(store: Path, benchmark: str, *, with_text: bool = True) -> dict[str, Chart]:
+def charts_of(store: Path, benchmark: str, *, with_text: bool = True) -> dict[str, Any]:
     site = Site(stores=[store], with_text=with_text)
     board = board_of(site, BoardSelection())
     column = next(column for column in board.columns if column.benchmark == benchmark)
@@ -43,12 +44,13 @@ def numbers(cells: Sequence[Value]) -> list[float]:
     return [cell for cell in cells if isinstance(cell, int | float)]
 
 
-def test_failed_completions_are_neither_right_nor_wrong(store: Path) -> None:
+def test_failures_count_in_the_chart_as_in_the_score(store: Path) -> None:
     found = charts_of(store, "toy")
     assert names(found["scores"]) == names(found["distribution"]) == ["a", "b"]
-    right, wrong, failed = numbers(found["distribution"].rows[1][1:])
-    assert (failed, right + wrong + failed) == (1, 9)
-    assert found["distribution"].rows[0][1:] == [9, 0, 0]
+    right, wrong, counted, unscored = numbers(found["distribution"].rows[1][1:])
+    assert (counted, unscored, right + wrong + counted + unscored) == (1, 0, 9)
+    assert right / (right + wrong + counted) == pytest.approx(found["scores"].rows[1][2], abs=1e-6)
+    assert found["distribution"].rows[0][1:] == [9, 0, 0, 0]
     assert [row[1:] for row in found["failures"].rows] == [["refusal", 1, 9, pytest.approx(1 / 9, abs=1e-6)]]
     assert found["failures"].notes[0].startswith("No failures: ")
     assert not found["subgroups"].has_data
@@ -56,6 +58,6 @@ def test_failed_completions_are_neither_right_nor_wrong(store: Path) -> None:
 
 def test_subgroups_of_private_data_are_left_out_with_the_text(store: Path) -> None:
     found = charts_of(store, "grouped")
-    assert len(found["subgroups"].rows) == 2 * 2
+    assert len(found["subgroups"].numbers) == 2 * 2
     private = charts_of(store, "grouped", with_text=False)
     assert (private["subgroups"].has_data, private["distribution"].has_data) == (False, True)

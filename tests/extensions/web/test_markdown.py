@@ -45,10 +45,13 @@ class Reader(HTMLParser):
     def handle_data(self, data: str) -> None:
         self.shown += data
 
-    def unknown_decl(self, data: str) -> None:
+    def handle_comment(self, data: str) -> None:
         raise AssertionError(data)
 
-    handle_comment = handle_decl = handle_pi = unknown_decl
+    def handle_decl(self, decl: str) -> None:
+        raise AssertionError(decl)
+
+    handle_pi = unknown_decl = handle_comment
 
 
 def letters(text: str) -> str:

@@ -24,7 +24,7 @@ from medhelm.extensions.web.benchmark_charts import (
     benchmark_scores_chart,
     distribution_chart,
     failures_chart,
-    subgroups_chart,
+    subgroups_table,
 )
 from medhelm.extensions.web.board_charts import differences_chart
 from medhelm.results.formats.charts import (
@@ -35,7 +35,7 @@ from medhelm.results.formats.charts import (
     cost_points,
     draw_intervals,
 )
-from medhelm.results.formats.drawing import NARROW, WIDE, Chart, cell_text
+from medhelm.results.formats.drawing import NARROW, WIDE, Chart, cell_text, text_width
 from medhelm.results.formats.tables import as_line
 from tests.support.leaderboards import HOSTILE, score_cell, toy_board
 from tests.support.values import present
@@ -142,13 +142,48 @@ def test_cost(models: list[tuple[str, float, float | None, bool, float | None]])
     check_chart(cost_chart(points), [point.model for point in points if readable(point.model)])
 
 
+@given(
+    st.lists(st.tuples(st.floats(0, 1), st.floats(0.01, 100)), min_size=2, max_size=24), st.sampled_from([WIDE, NARROW])
+)
 @FEW
-@given(st.lists(st.tuples(NAMES, SCORES, st.integers(0, 9)), max_size=9), st.sampled_from([COLUMN, JURY_COLUMN]))
-def test_distributions(models: list[tuple[str, list[float], int]], column: Column) -> None:
+def test_no_name_of_a_model_covers_another_name_or_point(models: list[tuple[float, float]], width: int) -> None:
+    points = [
+        PricedPoint(model=f"lab/model-{place}", value=value, usd=usd, is_efficient=place == 1)
+        for place, (value, usd) in enumerate(models)
+    ]
+    root = ET.fromstring(cost_chart(points)._picture(width))
+    boxes = []
+    for node in root.iter(f"{SVG}text"):
+        if str(node.text).startswith("lab/model-") and node.get("font-size") == "11":
+            x, y, room = float(node.attrib["x"]), float(node.attrib["y"]), text_width(str(node.text), 11)
+            left = x - room if node.get("text-anchor") == "end" else x
+            boxes.append((left, y - 10, left + room, y + 2))
+    for place, (left, top, right, bottom) in enumerate(boxes):
+        for a, b, c, d in boxes[:place]:
+            assert left >= c - 0.1 or right <= a + 0.1 or top >= d - 0.1 or bottom <= b + 0.1
+    shown = {str(node.text) for node in root.iter(f"{SVG}text")}
+    assert {one.model for one in points} <= shown, "in the plot or in the key"
+
+
+@FEW
+@given(
+    st.lists(st.tuples(NAMES, SCORES, st.integers(0, 9), st.integers(0, 9)), max_size=9),
+    st.sampled_from([COLUMN, JURY_COLUMN]),
+)
+def test_distributions(models: list[tuple[str, list[float], int, int]], column: Column) -> None:
     """Bars of right and wrong answers, and histograms of grades."""
-    made = [ModelScores(model=name, scores=scores, n_failed=failed) for name, scores, failed in models]
+    made = [
+        ModelScores(model=name, scores=scores, mean=mean_of(scores, worst, column), n_worst=worst, n_failed=failed)
+        for name, scores, worst, failed in models
+    ]
     chart = distribution_chart(column, made)
     check_chart(chart, [one.model for one in made if readable(one.model)] if chart.has_data else [])
+
+
+def mean_of(scores: list[float], worst: int, column: Column) -> float | None:
+    """Return the score of a model, within the scale of the metric; None without a score."""
+    known = [score for score in scores if math.isfinite(score)] + [column.low] * worst
+    return min(max(float(np.mean(known)), column.low), column.high) if known else None
 
 
 @FEW
@@ -181,7 +216,8 @@ def test_a_difference_that_depends_on_missing_scores_is_not_called_significant()
 
 
 def test_a_chart_without_data_says_so() -> None:
-    for chart in (cost_chart([]), failures_chart([]), distribution_chart(COLUMN, []), subgroups_chart(COLUMN, [])):
+    assert not subgroups_table(COLUMN, [], {}).has_data
+    for chart in (cost_chart([]), failures_chart([]), distribution_chart(COLUMN, [])):
         assert (chart.has_data, chart.rows) == (False, [])
         check_chart(chart, [chart.description])
 
@@ -189,8 +225,9 @@ def test_a_chart_without_data_says_so() -> None:
 def test_a_model_of_unknown_cost_is_in_the_key_and_never_on_the_axis() -> None:
     chart = cost_chart([PricedPoint(model="cheap", value=0.5, usd=1.0), PricedPoint(model="secret", value=0.9)])
     symbols = [node for node in ET.fromstring(chart.svg).iter(f"{SVG}g") if node.find(f"{SVG}title") is not None]
-    named = [node[0].text for node in symbols]
-    assert (named.count("cheap"), named.count("secret")) == (2, 1)
+    assert {node[0].text: node[1].tag.removeprefix(SVG) for node in symbols} == {"cheap": "rect", "secret": "rect"}
+    dashed = [node[0].text for node in symbols if node[1].get("stroke-dasharray")]
+    assert dashed == ["secret"], "it is in the key, not on the plot"
     assert chart.rows[1][2] is None
     assert "The cost of 1 model is unknown." in chart.description
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medhelm.extensions.web.app import environment
-from medhelm.extensions.web.benchmark_charts import FailureCount, column_scale, failures_chart, interval_mark, rank_mark
+from medhelm.extensions.web.benchmark_charts import FailureCount, failures_chart
+from medhelm.extensions.web.marks import axis_mark, column_scale, interval_mark, outcome_mark, profile_mark
 from medhelm.results.formats.drawing import (
     LogScale,
     coordinate,
@@ -90,12 +91,26 @@ def test_interval_marks_are_well_formed_for_any_numbers(
     assert "inf" not in mark
 
 
-def test_the_bar_of_ranks_covers_its_point() -> None:
-    root = ET.fromstring(rank_mark(3, 1, 6, 8))
+@given(st.floats(0, 1), st.lists(st.floats(0, 1) | st.none()))
+def test_a_place_among_other_models_is_within_their_range(value: float, others: list[float | None]) -> None:
+    root = ET.fromstring(profile_mark(value, [*others, value]))
     bar, point = present(root.find("rect")), present(root.find("circle"))
     left, width, at = float(bar.attrib["x"]), float(bar.attrib["width"]), float(point.attrib["cx"])
     assert left < at < left + width
-    assert "circle" in rank_mark(1, 1, 1, 1), "one model alone"
+    assert "circle" not in profile_mark(None, others)
+
+
+@given(*[st.integers(0, 400)] * 3)
+def test_the_parts_of_a_bar_of_outcomes_have_their_shares(better: int, equal: int, worse: int) -> None:
+    widths = [float(one.attrib["width"]) for one in ET.fromstring(outcome_mark(better, equal, worse)).iter("rect")]
+    assert len(widths) == sum(n > 0 for n in (better, equal, worse))
+    total = better + equal + worse
+    assert widths == pytest.approx([sum(widths) * n / total for n in (better, equal, worse) if n], abs=0.02)
+
+
+def test_the_heading_of_a_column_has_the_ends_of_its_scale() -> None:
+    texts = [node.text for node in ET.fromstring(axis_mark(column_scale([]))).iter("text")]
+    assert texts == ["0", "1"]
 
 
 def test_the_figure_has_both_pictures_the_table_and_downloads() -> None:

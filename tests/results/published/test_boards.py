@@ -97,7 +97,7 @@ def test_beside_own_runs_only_common_benchmarks_count(store: Path) -> None:
     assert {row.model for row in board.rows} == set(NAMES), "baselines do not compete"
     assert {row.model for row in board.baselines} == {"baseline/majority", "baseline/random"}
     assert (board.scoring, board.tier, board.interval_method) == ("published", "real", "benchmarks")
-    assert "2 of 37 published benchmarks also have results of your own; 35 do not" in told(board, "Rows marked †")
+    assert "2 of 37 published benchmarks also have results of your own; 35 do not" in told(board, "Published models")
     assert told(board, "Left out") == "Left out, because results are not published: toy."
     theirs = row_of(board, "GPT-4o").cells["pubmed_qa"]
     assert (theirs.value, theirs.scores, theirs.n) == (0.701, None, 1000)
@@ -113,7 +113,7 @@ def test_differences_from_published_runs_are_reported_and_equal_conditions_are_n
     assert "med_qa 30 (published: 503) and pubmed_qa 30 (published: 1,000)" in told(board, "Instances differ")
     assert "med_qa and pubmed_qa" in told(board, "The benchmark definition is not the built-in one")
     assert "The limit on completions differs" in told(board, "The limit")
-    assert "do not compare the two" in told(board, "Published costs are ceilings")
+    assert "the two are not compared" in told(board, "Published costs are ceilings")
     change(store, "pubmed_qa/*", settings={"seed": 7})
     change(store, "med_qa/*", settings={"sample": "all"})
     change(store, "pubmed_qa/*majority*", n_failed=2)
@@ -172,7 +172,7 @@ def test_a_benchmark_that_goes_by_another_metric_is_left_out(store: Path) -> Non
     assert [column.benchmark for column in board.columns] == ["pubmed_qa"]
     said = told(board, "Left out, because own")
     assert "MedQA (own: quasi_exact_match on 0 to 1, published: exact_match on 0 to 1)" in said
-    assert "1 of 37 published benchmarks also have results of your own; 35 do not" in told(board, "Rows marked †")
+    assert "1 of 37 published benchmarks also have results of your own; 35 do not" in told(board, "Published models")
 
 
 def test_what_cannot_be_compared_with_published_ones_is_refused(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:

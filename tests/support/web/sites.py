@@ -11,6 +11,13 @@ from medhelm.domain import Taxonomy
 from medhelm.extensions.web.app import create_app
 from medhelm.extensions.web.security import Security
 from medhelm.extensions.web.site import Site
+from medhelm.io.http.hosts import Subject
+from medhelm.results.options import BoardOptions
+from medhelm.results.releases import freeze
+from medhelm.storage.audit import AuditLog
+from medhelm.storage.store import Store
+from tests.support.case_store import add_judged_cases, make_case_store
+from tests.support.running import make_ended
 from tests.support.stores import make_store
 
 HOST = "testserver"
@@ -55,3 +62,22 @@ def make_board_store(folder: Path, *, models: int = 3, **changes: Any) -> Path:
         taxonomy = Taxonomy(category=category, subcategory="some_work")
         make_store(folder, {benchmark: rows}, taxonomy=taxonomy, **changes)
     return folder
+
+
+def make_whole_site(folder: Path) -> Site:
+    """Make a site with a page of every kind: a release, judged and hostile cases, ended evaluations, an audit log.
+
+    It has two stores: a board of models on three benchmarks, and cases of two others.
+    """
+    store = make_board_store(folder / "board")
+    freeze(store, "2026-10", BoardOptions())
+    changed = {"pubmed_qa": {"openai/model-3@http://127.0.0.1:9/v1": [1.0] * 40}}
+    taxonomy = Taxonomy(category="medical_research_assistance", subcategory="some_work")
+    make_store(store, changed, started="2026-02-01T00:00:00+00:00", taxonomy=taxonomy)
+    make_ended(store, id="gone")
+    make_ended(store, id="stopped", pid=2, state="ended", reason="budget", max_cost_usd=5.0)
+    log = AuditLog(Store(store).audit_file)
+    for host in ("http://127.0.0.1:9", "https://models.example"):
+        log.request_all("POST", host, [(Subject(model="openai/model-1", benchmark="medec", digest="a" * 64), 900)])
+    log.close()
+    return Site(stores=[store, add_judged_cases(make_case_store(folder / "cases"))])

@@ -151,16 +151,16 @@ class CalibratedPairs:
         turned = [(b, a) for a, b, pair in tested if pair.better == b]
         lost = [(a, b) for a, b, pair in tested if pair.better is None]
         n = len(tested)
-        finding = f"{len(held)} of {n} findings" if n > 1 else "the finding" if held else "the finding no longer"
-        verb = "hold" if n > 1 and len(held) != 1 else "holds"
-        sentences = [f"With the clinicians' ratings {finding} {'still ' if held else ''}{verb}"]
+        held_of = "all" if len(held) == n else f"{len(held) or 'none'} of the"
+        count = f"{held_of} {n} significant differences" if n > 1 else "the significant difference"
+        sentences = [f"The clinicians' ratings {'confirm' if held or n > 1 else 'do not confirm'} {count}."]
         if lost:
-            sentences.append(f"{_pairs_in_words(lost, 'and')} can no longer be separated")
+            sentences.append(f"With them, {_pairs_in_words(lost, 'and')} cannot be separated.")
         if turned:
-            sentences.append(f"{_pairs_in_words(turned, 'is better than')}")
-        text = "; ".join(sentences) + "."
-        missing = len(known) - n
-        return [text + (f" {missing} cannot be checked: too few ratings." if missing else "")]
+            sentences.append(f"With them, {_pairs_in_words(turned, 'is better than')}.")
+        if missing := len(known) - n:
+            sentences.append(f"For {missing} more, there are too few ratings.")
+        return [" ".join(sentences)]
 
 
 def _pairs_in_words(pairs: Sequence[tuple[str, str]], between: str) -> str:

@@ -297,8 +297,8 @@ def _doubtful_judges(numbers: Sequence[JurySummary], named: Collection[str]) -> 
             found = judge.agreement
             if judge.finding is JudgeFinding.GUESSES and judge.judge not in named and found and found.value is not None:
                 text = (
-                    f"On {own.title}, {judge.judge} is not shown to agree with the other judges (correlation "
-                    f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}])."
+                    f"On {own.title}, the correlation of {judge.judge} with the other judges is {found.value:.2f} "
+                    f"[{found.low:.2f}, {found.high:.2f}], so agreement is not shown."
                 )
                 yield Remark("judge_may_guess", judge.judge, text)
 
@@ -429,7 +429,9 @@ def _finding_sentence(judge: JudgeSummary | JudgeReliability, where: str) -> str
     number = f"(correlation {_with_interval(found)})"
     if judge.finding is JudgeFinding.AGAINST:
         return f"{where}{judge.judge} grades against the other judges {number}."
-    return f"{where}{judge.judge} is not shown to agree with the other judges {number}, who agree with each other."
+    do_not = f"{where}do not" if where else "Do not"
+    shown = f"its correlation with the other judges is {_with_interval(found)}, so agreement is not shown"
+    return f"{do_not} rely on {judge.judge}: {shown}, although the others agree with each other."
 
 
 def _without_sentence(without: JuryWithoutNamed, before: Ranking | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from itertools import combinations
@@ -609,6 +609,8 @@ class JudgeSummary:
     """Judgments expected and missing, tokens, cost."""
     mean: Estimate | None = None
     """Mean grade; None without a judgment."""
+    by_criterion: Mapping[str, Estimate] = field(default_factory=dict)
+    """Criterion -> its mean grade; empty over several benchmarks, and where instances have criteria of their own."""
     sd: float | None = None
     """Sample standard deviation of its grades; None for fewer than two."""
     best: Estimate | None = None
@@ -669,6 +671,9 @@ class JurySummary:
     """True if every judge judged every model; if not, the ranking is by those who did."""
     without_named: JuryWithoutNamed | None = None
     """The jury without judges whose scores say nothing, or the opposite; None if there are none."""
+    harms: Mapping[str, Estimate] = field(default_factory=dict)
+    """Model -> share of harmful criteria, those with negative points, that judges found in its completions; empty for
+    a rubric without any, and over several benchmarks."""
 
     @property
     def named(self) -> tuple[JudgeSummary, ...]:
@@ -735,6 +740,7 @@ def summarize_jury(benchmark: JudgedBenchmark, rng: np.random.Generator) -> Jury
             ranking,
             lambda named: _rank_models(benchmark, scores, [i for i in shared if cells.judges[i] not in named]),
         ),
+        harms=_harms(cells),
     )
 
 
@@ -793,6 +799,7 @@ def _summarize_judges(
                 family=families[judge],
                 tally=benchmark.tallies[judge],
                 mean=estimate(grades, codes, low=cells.low, high=cells.high),
+                by_criterion=_means_by_criterion(cells, i),
                 sd=_sample_sd(grades),
                 best=best,
                 worst=worst,
@@ -809,6 +816,33 @@ def _summarize_judges(
         *found,
         *(JudgeSummary(judge=name, family=families[name], tally=benchmark.tallies[name]) for name in without_judgments),
     )
+
+
+def _means_by_criterion(cells: JudgmentCells, judge: int) -> dict[str, Estimate]:
+    """Return the mean grades of a judge by criterion, where all instances share the criteria."""
+    if cells.points is not None:
+        return {}
+    found = {}
+    for place, criterion in enumerate(cells.criteria):
+        own = (cells.judge == judge) & (cells.criterion == place)
+        mean = estimate(cells.grades[own], cells.clusters[cells.instance[own]], low=cells.low, high=cells.high)
+        if mean is not None:
+            found[criterion] = mean
+    return found
+
+
+def _harms(cells: JudgmentCells) -> dict[str, Estimate]:
+    """Return the share of harmful criteria that judges found in the completions of each model."""
+    if cells.points is None:
+        return {}
+    found = {}
+    for place, model in enumerate(cells.models):
+        own = (cells.model == place) & (cells.points < 0)
+        # A harm that is not there has the good grade, 1.
+        share = estimate(1 - cells.grades[own], cells.clusters[cells.instance[own]], low=0.0, high=1.0)
+        if share is not None:
+            found[model] = share
+    return found
 
 
 def _sample_sd(grades: Floats) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
@@ -309,6 +310,12 @@ def _check_ids(cell: Cell) -> None:
 DECIMALS = 12
 """Decimals to which two means are compared."""
 
+LETTERS = string.ascii_lowercase + string.ascii_uppercase
+"""Letters of ties, in order of rank."""
+
+MOST_GROUPS = 200
+"""Most groups of models that are kept while letters are looked for."""
+
 BLOCK = 100_000
 """Most scores sorted at once: they stay in the processor's cache."""
 
@@ -470,3 +477,43 @@ def tie_groups(apart: NDArray[np.bool_]) -> list[int]:
         else:
             groups.append(groups[-1] if groups else 1)
     return groups
+
+
+def tie_letters(apart: NDArray[np.bool_]) -> list[str]:
+    """Return the letters of each model: two models share one if and only if they are not apart.
+
+    This is a compact letter display, by insertion and absorption (Piepho 2004, J. Comput. Graph. Stat. 13). Empty texts
+    if the letters of `LETTERS` do not suffice.
+
+    Parameters: apart, shape (n_models, n_models), symmetric, in the order of the ranking.
+    """
+    n = len(apart)
+    rivals = [sum(1 << j for j in np.flatnonzero(row[:i]).tolist()) for i, row in enumerate(apart)]
+    groups = [(1 << n) - 1] if n else []  # each group is a set of models, as the bits of a number
+    for i, rival in enumerate(rivals):
+        if not rival:
+            continue
+        split = [group for group in groups if group >> i & 1 and group & rival]
+        kept = [group for group in groups if not (group >> i & 1 and group & rival)]
+        for part in sorted({part for group in split for part in (group & ~(1 << i), group & ~rival)}, reverse=True):
+            if not any(part & group == part for group in kept):
+                kept = [group for group in kept if group & part != group] + [part]
+        groups = kept
+        if len(groups) > MOST_GROUPS:
+            return [""] * n
+    members = sorted([i for i in range(n) if group >> i & 1] for group in _needed_groups(groups))
+    if len(members) > len(LETTERS):
+        return [""] * n
+    return ["".join(LETTERS[place] for place, group in enumerate(members) if i in group) for i in range(n)]
+
+
+def _needed_groups(groups: Sequence[int]) -> list[int]:
+    """Return the groups without those whose pairs of models are all within other groups too."""
+    needed = list(groups)
+    for group in sorted(groups, key=int.bit_count):
+        others = [one for one in needed if one != group]
+        places = [i for i in range(group.bit_length()) if group >> i & 1]
+        within = [[one for one in others if one >> i & 1] for i in places]
+        if all(any(one >> j & 1 for one in own) for place, own in enumerate(within) for j in places[place:]):
+            needed = others
+    return needed

@@ -113,7 +113,7 @@ class Verification:
 
     @property
     def same(self) -> bool:
-        """Return whether the leaderboard and its runs were reproduced byte for byte, as far as possible."""
+        """Return whether the leaderboard and its runs were reproduced with every number, as far as possible."""
         return not self.board and not any(run.differences for run in self.runs)
 
     @property
@@ -186,11 +186,18 @@ def diff_leaderboards(first: Release, second: Release) -> LeaderboardDiff:
 def leaderboard_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[ValueDifference]:
     """Yield every place where two leaderboards differ, models and benchmarks by name.
 
-    Counts of completions are compared where both have them: runs of earlier versions have none.
+    Keys of `ADDED_KEYS` are compared where both have them: leaderboards of earlier versions do not.
     """
     for one in json_differences(_by_name(before), _by_name(now)):
-        if None not in (one.before, one.now) or not one.what.endswith(".completion_counts"):
+        if None not in (one.before, one.now) or not one.what.endswith(ADDED_KEYS):
             yield one
+
+
+ADDED_KEYS = (".completion_counts", ".tie_letters", ".cost_is_ceiling", ".better", ".equal", ".worse")
+"""Keys of a leaderboard's JSON that earlier versions did not write."""
+
+SENTENCES = {"verdict", "warnings", "remark_groups"}
+"""Keys whose texts follow from the numbers, in the words of the version that wrote them."""
 
 
 RANKING_KEYS = {"rank", "rank_low", "rank_high", "tie_group", "told_apart", "told_apart_adjusted"}
@@ -251,11 +258,11 @@ def json_differences(before: Any, now: Any, path: str = "") -> Iterator[ValueDif
 def _by_name(board: Mapping[str, Any]) -> dict[str, Any]:
     """Return a leaderboard with models and benchmarks by name, so that their order makes no difference.
 
-    Remarks are left out: they follow from the numbers, in the words of the version that wrote them.
+    The keys of `SENTENCES` are left out.
     """
     models = {row["model"]: row for row in board["models"]}
     benchmarks = {entry["id"]: entry for entry in board["benchmarks"]}
-    return {key: value for key, value in board.items() if key != "warnings"} | {
+    return {key: value for key, value in board.items() if key not in SENTENCES} | {
         "models": models,
         "benchmarks": benchmarks,
     }

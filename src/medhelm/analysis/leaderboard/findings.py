@@ -21,6 +21,7 @@ from medhelm.analysis.leaderboard.averages import panel_remarks
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.analysis.means import NORMAL, Z95, Floats, wilson_interval
+from medhelm.domain.benchmark import group_by
 from medhelm.domain.result import Remark
 from medhelm.domain.run import worst_answers
 from medhelm.domain.text import group_title, listed, plural
@@ -267,7 +268,7 @@ def all_remarks(board: Leaderboard, context: RemarkContext) -> Iterator[Remark]:
     if context.only_baselines:
         verb = "is" if len(context.only_baselines) == 1 else "are"
         text = f"Only baselines were run on {_names(context.only_baselines)}, which {verb} not counted."
-        yield Remark("only_baselines", "", f"{text} --rank-baselines counts them.")
+        yield Remark("only_baselines", "", f"{text} `--rank-baselines` ranks baselines, too.")
     if context.not_shared:
         count = len(context.not_shared) + len(columns)
         text = f"Only the {len(columns)} of {count} benchmarks on which every model has a value are counted."
@@ -297,13 +298,14 @@ def _coverage(board: Leaderboard) -> Iterator[Remark]:
     """Yield models without a value on some benchmarks, and benchmarks with a value of one model or none."""
     rows, columns = board.rows, board.columns
     having = {c.benchmark: [row.model for row in rows if _has_value(row, c.benchmark)] for c in columns}
-    titles = _titles(columns)
+    titles, lacks = _titles(columns), lacking_benchmarks(board)
     yield from _not_comparable(board)
-    for model, lacking in lacking_benchmarks(board).items():
-        if lacking:
-            text = f"{model} was not run on {_names(lacking)}. Its {board.ranked_by} is estimated from its other "
-            text += "benchmarks and from how hard these were for other models."
-            yield Remark("model_lacks_benchmarks", model, text)
+    for lacking, models in group_by(partly_measured(board), lambda row: tuple(lacks[row.model])).items():
+        its = ("Its", "is", "its") if len(models) == 1 else ("Their", "are", "their")
+        number = board.ranked_by if len(models) == 1 else f"{board.ranked_by}s"
+        text = f"{_model_names(models)} {_were(models)} not run on {_names(lacking)}. {its[0]} {number} {its[1]} "
+        text += f"estimated from {its[2]} other benchmarks and from how hard these were for other models."
+        yield Remark("model_lacks_benchmarks", models[0].model if len(models) == 1 else "", text)
     fewer = [row for row in board.baselines if any(not _has_value(row, name) for name in having if having[name])]
     if fewer:
         counts = sorted({row.n_benchmarks for row in fewer})
@@ -337,6 +339,18 @@ def lacking_benchmarks(board: Leaderboard) -> dict[str, list[str]]:
         for row in board.rows
         if row.rank is not None
     }
+
+
+def partly_measured(board: Leaderboard) -> list[Row]:
+    """Return the ranked models that lack a benchmark; they are ranked with the others, by an estimated number."""
+    lacks = lacking_benchmarks(board)
+    return [row for row in board.rows if lacks.get(row.model)]
+
+
+def measured_on(board: Leaderboard, row: Row) -> str:
+    """Return on how many benchmarks a model was measured, for a mark beside its name; empty for one that lacks none."""
+    lacking = len(lacking_benchmarks(board).get(row.model, ()))
+    return f"measured on {row.n_benchmarks} of {row.n_benchmarks + lacking} benchmarks" if lacking else ""
 
 
 def _not_comparable(board: Leaderboard) -> Iterator[Remark]:
@@ -397,34 +411,20 @@ def _size(board: Leaderboard) -> Iterator[Remark]:
         yield Remark("one_benchmark", board.columns[0].benchmark, text)
 
 
-A_DIFFERENCE = (
-    "A difference counts if swapping the two models' {what} at random would rarely produce one as large. It may still "
-    "be small."
-)
-"""Says when a difference is significant."""
-
-
 def _interval_basis(board: Leaderboard) -> Remark:
     """Return a remark on what the intervals of averages and ranks are about."""
     match board.interval_method:
         case "nothing":
-            text = (
-                "Nothing was tested, so intervals and the significance of ranks are unknown; all failures are left out."
-            )
-        case "benchmarks" if any(cell.scores is None for row in board.rows for cell in row.cells.values()):
-            text = (
-                "Instance scores are not known for all results, so intervals and tests reflect the choice of "
-                "benchmarks, not the choice of questions."
-            )
+            text = "No intervals and no tests were computed. All failures are left out of the means."
         case "benchmarks":
-            text = "Intervals and tests reflect the choice of benchmarks, not the choice of questions."
+            text = "The intervals show how results could change with other benchmarks, not with other questions."
+            if any(cell.scores is None for row in board.rows for cell in row.cells.values()):
+                text += " For that, the scores of single questions would have to be known."
         case "instances within benchmarks":
-            judged = ", not errors of the judges" if any(column.judges for column in board.columns) else ""
-            text = f"Intervals and tests reflect the choice of questions on these benchmarks{judged}."
+            text = "The intervals show how results could change with other questions."
+            if any(column.judges for column in board.columns):
+                text += " They do not cover errors of the judges."
             text += _wider_interval(board)
-    if board.pairs is not None:
-        what = "answers" if board.interval_method == "instances within benchmarks" else "scores on a benchmark"
-        text += f" {A_DIFFERENCE.format(what=what)}"
     return Remark("interval_basis", "", text)
 
 
@@ -482,24 +482,22 @@ def _significance(pairs: AllPairs) -> Iterator[Remark]:
     """Yield how many pairs of models are separated, and what that means."""
     tested = int(pairs.is_tested.sum())
     if tested > 1:
-        text = pairs_sentence(int(pairs.is_separated.sum()), tested)[:-1]
-        yield Remark("significant_pairs", "", f"{text} (all tests together at the 5% level).")
+        yield Remark("significant_pairs", "", pairs_sentence(int(pairs.is_separated.sum()), tested))
 
 
 def pairs_sentence(separated: int, tested: int) -> str:
     """Return how many of the tested pairs of models differ significantly.
 
-    >>> pairs_sentence(1, 3)
-    '1 of 3 differences between models is larger than chance explains.'
+    >>> pairs_sentence(1, 3), pairs_sentence(0, 3)
+    ('1 of 3 pairs of models differs significantly.', 'No pair of models differs significantly.')
     """
-    verb = "is" if separated == 1 else "are"
-    return f"{separated:,} of {tested:,} differences between models {verb} larger than chance explains."
+    count = f"{separated:,} of {tested:,} pairs" if separated else "No pair"
+    return f"{count} of models {'differs' if separated <= 1 else 'differ'} significantly."
 
 
 def _names(names: Sequence[str], most: int = NAMES) -> str:
-    """Join names with commas, cut after `most`."""
-    text = ", ".join(names[:most])
-    return text if len(names) <= most else f"{text} and {len(names) - most} more"
+    """Join names, cut after `most`."""
+    return listed(names, most)
 
 
 # --- verdict ----------------------------------------------------------------------------------------------------------
@@ -511,8 +509,8 @@ SAMPLE_ROWS = "These are invented sample rows, not a measure of real performance
 FEW = 3
 """Most pairs of models that get a sentence of their own."""
 
-FASTER = 0.9
-"""Largest median time, as a share of the leader's, that is worth a sentence: times vary with server load."""
+CLEARLY_LESS = 0.9
+"""Largest cost or median time, as a share of another one, that is worth a sentence."""
 
 NOTICED = 0.5
 """Smallest difference of median times in seconds that is worth a sentence."""
@@ -527,15 +525,15 @@ def verdict(board: Leaderboard) -> list[str]:
     found += [] if len(rows) == 1 else _leaders(board)
     found += constant_answer_sentences(board)
     if len(rows) > 1:
-        found += _costs(board)
+        found += [*_other_order(board), *_costs(board)]
     return found
 
 
 _ON_RANKS = re.compile(r" leads \(| ranks? first | share the first rank ")
 """Found in the sentence on the order of the models."""
 
-_WORD = re.compile(r"(No two|Both|All \d+|The two)\b")
-"""Beginning of a sentence on ranks that is not the name of a model."""
+_NO_WINNER = "No winner: "
+"""Beginning of the sentence on ranks if the first model is not significantly better than every other one."""
 
 
 def with_doubts(board: Leaderboard, doubts: Sequence[str]) -> tuple[str, ...]:
@@ -547,7 +545,7 @@ def with_doubts(board: Leaderboard, doubts: Sequence[str]) -> tuple[str, ...]:
     found = list(board.verdict)
     if place is not None and not found[place].startswith(("By the jury's", "By these")):
         text = found[place]
-        found[place] = source + (text[0].lower() + text[1:] if _WORD.match(text) else text)
+        found[place] = source + (text[0].lower() + text[1:] if text.startswith(_NO_WINNER) else text)
     return (*doubts, *found)
 
 
@@ -612,26 +610,27 @@ def _leaders(board: Leaderboard) -> Iterator[str]:
     known = _relations(first[0].model, board.pairs)
     others = [row for row in ranked if row.model in known.worse]
     if better := [row for row in board.rows if row.model in known.better]:
-        verb = "is" if len(better) == 1 else "are"
-        yield f"{_model_names(first)} ranks first ({number}), but {_model_names(better)} {verb} significantly better."
+        text = f"{_model_names(first)} ranks first ({number}), but {_model_names(better)} {_are(better)}"
+        yield f"{_NO_WINNER}{text} significantly better."
     elif len(first) == len(ranked):
-        yield f"{'Both' if len(first) == 2 else f'All {len(first)}'} models share the first rank ({number})."
+        every = "both models" if len(first) == 2 else f"all {len(first)} models"
+        yield f"{_NO_WINNER}{every} share the first rank ({number})."
     elif not board.pairs.is_separated.any():
-        subject = f"No two of the {len(ranked)} models" if len(ranked) > 2 else "The two models do not"
+        every = "the two models" if len(ranked) == 2 else f"the {len(ranked)} models"
         verb = "ranks" if len(first) == 1 else "rank"
-        yield f"{subject} differ significantly. {_model_names(first)} {verb} first ({number})."
+        yield f"{_NO_WINNER}{every} cannot be separated. {_model_names(first)} {verb} first ({number})."
     elif len(first) > 1:
-        yield f"{_model_names(first)} share the first rank ({number}){_not_separated(rest, 'them')}."
+        yield f"{_NO_WINNER}{_model_names(first)} share the first rank ({number}){_not_separated(rest, 'them')}."
     elif rest:
-        yield f"{first[0].model} leads ({number}), but cannot be separated from {_model_names(rest)}."
+        text = f"{first[0].model} ranks first ({number}), but cannot be separated from {_model_names(rest)}."
+        yield f"{_NO_WINNER}{text}"
     else:
         every = "every other model" if len(ranked) == len(board.rows) else "every other ranked model"
         all_others = "the other model" if len(board.rows) == 2 else every
         worse = all_others if len(others) == len(ranked) - 1 else _model_names(others)
         yield f"{first[0].model} leads ({number}) and is significantly better than {worse}."
     if unknown := [row for row in ranked if row.model in known.unknown]:
-        verb = "was" if len(unknown) == 1 else "were"
-        yield f"{_model_names(unknown)} {verb} not run on the same benchmarks as {first[0].model}."
+        yield f"{_model_names(unknown)} {_were(unknown)} not run on the same benchmarks as {first[0].model}."
     yield from _fragile(board, board.pairs)
     yield from _opposed(board.pairs)
 
@@ -653,10 +652,10 @@ def _fragile(board: Leaderboard, pairs: AllPairs) -> Iterator[str]:
         n = sum(missing[name] for name in lacking)
         scores = f"{plural(n, 'missing score')} of {listed(lacking)} {'is' if n == 1 else 'are'}"
         yield f"{better} is significantly better than {listed(others, NAMES)} only if {scores} ignored."
-    if more := sum(len(others) for _, others in found[FEW:]):
-        yield f"{more:,} more differences depend on missing scores." if more > 1 else "One more depends on them."
+    if len(found) > FEW:
+        yield "Other significant differences depend on missing scores, too."
     if found:
-        yield "Run again to complete the scores."
+        yield "To complete the scores, repeat the command of the run."
 
 
 def _opposed(pairs: AllPairs) -> Iterator[str]:
@@ -668,50 +667,67 @@ def _opposed(pairs: AllPairs) -> Iterator[str]:
         yield f"{len(found) - FEW:,} more pairs differ in the same way."
 
 
+def _other_order(board: Leaderboard) -> Iterator[str]:
+    """Yield which other model the average that does not rank would put first, and why that matters little."""
+    if board.pairs is None or board.rows[0].rank is None or board.ranked_by == "mean score" or board.panel:
+        return
+    name = "macro average" if board.ranked_by == "win rate" else "win rate"
+    averages = {row.model: row.adjusted_average if name == "macro average" else row.win_rate for row in board.rows}
+    complete = [row for row in board.rows if row.coverage == board.rows[0].coverage]
+    values = {row.model: round(found.value, 3) for row in complete if (found := averages[row.model])}
+    first = [row.model for row in leaders(board)]
+    best = max(values, key=lambda model: values[model], default=first[0])
+    if best in first or first[0] not in values or values[best] <= values[first[0]]:
+        return
+    text = f"By {name}, {best} would come first ({values[best]:.3f}; {first[0]} {values[first[0]]:.3f})"
+    if best in _relations(first[0], board.pairs).equal:
+        yield f"{text}, but neither model is significantly better."
+    elif name == "win rate":
+        yield f"{text}, because it counts a small lead on a benchmark like a large one."
+    else:
+        yield f"{text}, because it counts by how much a model is ahead on each benchmark."
+
+
 def _costs(board: Leaderboard) -> Iterator[str]:
-    """Yield what the leader costs, and which models that cannot be separated from it cost least and answer fastest."""
+    """Yield what the winner costs, or which of the models that may be the best costs least and answers fastest."""
     if board.tier == "sample":
         return
-    first = board.rows[0]
-    found = alternatives(board)
-    fast = _faster(first, found)
-    cost, least = "cost", "cost least"
-    if first.published:
-        cost, least = "has a cost ceiling of", "has the lowest ceiling"
-    if not first.cost_usd:
-        if fast:
-            yield f"Of the models that may be as good as {first.model}, {fast}."
+    first, found = board.rows[0], alternatives(board)
+    if found.n_models == 1:
+        if found.cheapest:
+            yield f"{first.model} cost {_cost_in_words(first, board)}."
         return
-    yield f"{first.model} {cost} {first.cost_usd:,.2f} US dollars."
-    if found.cheapest is not None:
-        others = "models" if found.is_complete else "models with a comparable cost"
-        text = f"Of the {others} that may be as good, {found.cheapest.model} {least} "
-        text += f"({found.cheapest.cost_usd or 0.0:,.2f})"
-        is_both = found.fastest is not None and found.fastest.model == found.cheapest.model
-        text += f" and {fast.removeprefix(f'{found.cheapest.model} ') if is_both else fast}" if fast else ""
-        yield f"{text}."
-    elif found.is_complete and found.n_models > 1:
-        no_faster = " or answered faster" if found.is_leader_fastest else ""
-        less = "has a lower one" if first.published else "cost less"
-        yield f"None of the models that may be as good {less}{no_faster}."
-        if fast:
-            yield f"Of them, {fast}."
-    elif fast:
-        yield f"Of the models that may be as good, {fast}."
+    best = "the best" if found.is_complete else "the best with a comparable cost"
+    if found.cheapest is None and found.has_costs:
+        yield f"None of {best} is clearly cheaper than {first.model} ({_cost_in_words(first, board)})."
+    elif found.cheapest is not None:
+        rest = "" if found.cheapest is first or not found.has_costs else f"; {first.model} {first.cost_usd:,.2f}"
+        yield f"Cheapest of {best}: {found.cheapest.model} ({_cost_in_words(found.cheapest, board)}{rest})."
+    if found.fastest is not None:
+        best_s, own_s = (f"{s:.0f}" if s >= 10 else f"{s:.2g}" for s in map(_seconds, (found.fastest, first)))
+        yield f"Fastest of the best: {found.fastest.model} ({best_s} s per answer, median; {first.model} {own_s} s)."
+
+
+def _cost_in_words(row: Row, board: Leaderboard) -> str:
+    """Return the cost of a model, and of what."""
+    counts = [cell.n_completions for cell in row.cells.values()]
+    questions = "" if None in counts else f" for {plural(sum(count or 0 for count in counts), 'question')}"
+    is_judged = any(column.judges and column.benchmark in row.cells for column in board.columns)
+    return f"{row.cost_usd or 0.0:,.2f} US dollars{questions}{', judges not included' if is_judged else ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternatives:
-    """Models that cannot be separated from the leader, by cost and speed."""
+    """The leader and the models that may be as good, by cost and speed."""
 
     cheapest: Row | None
-    """The one that costs least, if it costs less than the leader."""
+    """The one that costs clearly less than the leader, or the leader if it costs clearly less than the others."""
     fastest: Row | None
     """The one that answers fastest, if it takes a tenth and half a second less than the leader."""
+    has_costs: bool
+    """True if the cost of the leader is known, and not a ceiling."""
     is_complete: bool
     """True if the costs of all of them can be compared."""
-    is_leader_fastest: bool
-    """True if the times of all of them are known, and none is shorter than the leader's."""
     n_models: int
     """Number of these models, the leader included."""
 
@@ -719,26 +735,43 @@ class Alternatives:
 def alternatives(board: Leaderboard) -> Alternatives:
     """Return which models that cannot be separated from the leader cost less, or answer faster.
 
-    Published costs are ceilings, so they are not compared with those of own runs; costs and times of models on other
-    benchmarks are not compared either.
+    Published costs are ceilings and count as unknown; costs and times of models on other benchmarks are not compared.
+    A model that is worse by the test of this one pair, though not by the tests of all pairs, is not one of them.
     """
     first = board.rows[0]
     group = [*leaders(board), *inseparable(board)] if board.pairs is not None else leaders(board)
-    alike = [row for row in group if (row.n_benchmarks, row.published) == (first.n_benchmarks, first.published)]
-    priced = [row for row in alike if row.cost_usd is not None]
+    group = [row for row in group if (first.model, row.model) not in board.nominally_different]
+    alike = [row for row in group if row.n_benchmarks == first.n_benchmarks]
+    priced = sorted((row for row in alike if row.cost_usd and not row.published), key=_by_cost)
+    if len(group) > len(priced) == 1:
+        priced = []  # a single cost is no comparison
     timed = [row for row in alike if row.use is not None and row.use.seconds is not None]
-    cheapest = min(priced, key=lambda row: (row.cost_usd or 0.0, row.rank or 0), default=first)
     fastest = min(timed, key=lambda row: (_seconds(row), row.rank or 0), default=first)
-    is_cheaper = bool(cheapest.cost_usd) and first.cost_usd is not None and (cheapest.cost_usd or 0.0) < first.cost_usd
     own, best = _seconds(first), _seconds(fastest)
-    is_faster = own < inf and best <= FASTER * own and own - best >= NOTICED
+    is_faster = own < inf and best <= CLEARLY_LESS * own and own - best >= NOTICED
     return Alternatives(
-        cheapest=cheapest if is_cheaper else None,
+        cheapest=_clearly_cheapest(priced, first),
         fastest=fastest if is_faster else None,
+        has_costs=first in priced,
         is_complete=len(priced) == len(group),
-        is_leader_fastest=len(timed) == len(group) and best >= own,
         n_models=len(group),
     )
+
+
+def _clearly_cheapest(priced: Sequence[Row], first: Row) -> Row | None:
+    """Return the cheapest model if it is clearly cheaper than the leader, or as the leader than the others.
+
+    Parameters: priced, the models with a known cost, cheapest first.
+    """
+    cheapest = priced[0] if priced else None
+    other = priced[1] if cheapest is first and len(priced) > 1 else first
+    if cheapest is None or other is cheapest or other not in priced:
+        return cheapest
+    return cheapest if (cheapest.cost_usd or 0.0) <= CLEARLY_LESS * (other.cost_usd or 0.0) else None
+
+
+def _by_cost(row: Row) -> tuple[float, int]:
+    return row.cost_usd or 0.0, row.rank or 0
 
 
 def _seconds(row: Row) -> float:
@@ -746,15 +779,14 @@ def _seconds(row: Row) -> float:
     return row.use.seconds if row.use is not None and row.use.seconds is not None else inf
 
 
-def _faster(first: Row, found: Alternatives) -> str:
-    """Return which model answers fastest, with both times; empty if it is the leader, or hardly faster."""
-    if found.fastest is None:
-        return ""
-    known = [_seconds(row) for row in (found.fastest, first)]
-    times = [f"{seconds:.0f}" if seconds >= 10 else f"{seconds:.2g}" for seconds in known]
-    return f"{found.fastest.model} answered fastest ({times[0]} s, median; {first.model} {times[1]} s)"
-
-
 def _model_names(rows: Sequence[Row]) -> str:
     """Join the names of models, cut after `NAMES`."""
     return listed([row.model for row in rows], NAMES)
+
+
+def _are(rows: Sequence[Row]) -> str:
+    return "is" if len(rows) == 1 else "are"
+
+
+def _were(rows: Sequence[Row]) -> str:
+    return "was" if len(rows) == 1 else "were"

@@ -49,6 +49,7 @@ from medhelm.analysis.leaderboard.cells import (
     guarded_win_shares,
     has_any_value,
     tie_groups,
+    tie_letters,
     weighted_sd,
     win_rate_sd,
     win_shares,
@@ -273,13 +274,17 @@ def add_ranks(rows: Sequence[Row], pairs: AllPairs | None) -> list[Row]:
     n_worse, n_better = is_better.sum(axis=1), is_better.sum(axis=0)
     n_ranked = sum(row.rank is not None for row in rows)
     is_apart |= is_better
-    groups = tie_groups(is_apart | is_apart.T)
+    is_apart |= is_apart.T
+    groups = tie_groups(is_apart)
+    ranked = [i for i, row in enumerate(rows) if row.rank is not None]
+    letters = dict(zip(ranked, tie_letters(is_apart[np.ix_(ranked, ranked)]), strict=True))
     return [
         replace(
             row,
             rank_low=min(int(1 + n_better[i]), row.rank),
             rank_high=max(int(n_ranked - n_worse[i]), row.rank),
             tie_group=groups[i],
+            tie_letters=letters[i],
         )
         if row.rank is not None
         else row
@@ -561,13 +566,24 @@ class HeadToHead:
     unit: Unit
     """Unit of the shares."""
     win_share: Floats
-    """Share on which the row's model beats the column's, 0..1; nan on the diagonal and where they share nothing."""
+    """Share on which the row's model beats the column's, a tie counting one half, 0..1; nan on the diagonal and where
+    they share nothing."""
+    equal: Floats
+    """Share on which the two are equal, 0..1; nan as for `win_share`, and where a benchmark's number is a ratio, which
+    no single instance wins."""
     n_benchmarks: Ints
     """Benchmarks that both have."""
     separated: NDArray[np.bool_]
     """True where the two models differ significantly on the leaderboard."""
     circles: tuple[Triple, ...]
     """Triples that beat each other in a circle, each significantly."""
+
+    def outcomes(self, i: int, j: int) -> tuple[float, float, float] | None:
+        """Return the shares on which one model is better than another, equal and worse; None if they are undefined."""
+        share, equal = float(self.win_share[i, j]), float(self.equal[i, j])
+        if np.isnan(share) or np.isnan(equal):
+            return None
+        return max(share - equal / 2, 0.0), equal, max(1 - share - equal / 2, 0.0)
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
@@ -591,23 +607,25 @@ def head_to_head(board: Leaderboard) -> HeadToHead:
     models = [row.model for row in board.rows]
     by_instance = board.interval_method == "instances within benchmarks"
     n = len(models)
-    total, weights, within = np.zeros((3, n, n))
+    total, ties, weights, within = np.zeros((4, n, n))
     between = np.zeros((3, n, n))
     n_benchmarks = np.zeros((n, n), dtype=np.intp)
     for column in board.columns:
-        share, counts, variance = _shares(_scores(board, column, models, by_instance))
+        share, equal, counts, variance = _shares(_scores(board, column, models, by_instance))
         here = counts > 0
         total += column.weight * np.where(here, share, 0.0)
+        ties += column.weight * np.where(here, equal, 0.0)
         weights += column.weight * here
         within += column.weight**2 * np.where(here, variance / np.maximum(counts, 1), 0.0)
         between += column.weight**2 * np.where(here, np.stack([np.ones((n, n)), share, share**2]), 0.0)
         n_benchmarks += here
-    mean = np.where(weights > 0, total / np.where(weights > 0, weights, 1.0), np.nan)
+    mean, equal = np.where(weights > 0, np.stack([total, ties]) / np.where(weights > 0, weights, 1.0), np.nan)
     win_share: Floats = np.asarray(np.round(mean, DECIMALS), dtype=np.float64)
     place = {model: i for i, model in enumerate(models)}
     separated = np.zeros((n, n), dtype=np.bool_)
     for first, second in board.separated:
-        separated[place[first], place[second]] = separated[place[second], place[first]] = True
+        if first in place and second in place:  # a page can show some of the models
+            separated[place[first], place[second]] = separated[place[second], place[first]] = True
     lead = np.nan_to_num(win_share - 0.5)
     variance = within if by_instance else between[2] - 2 * win_share * between[1] + win_share**2 * between[0]
     # Leads below two standard errors are not tested: after the correction they would not be significant.
@@ -616,6 +634,7 @@ def head_to_head(board: Leaderboard) -> HeadToHead:
         models=tuple(models),
         unit="instances" if by_instance else "benchmarks",
         win_share=win_share,
+        equal=np.asarray(np.round(equal, DECIMALS), dtype=np.float64),
         n_benchmarks=n_benchmarks,
         separated=separated,
         circles=tuple(_circles(board, wins, models, by_instance)),
@@ -632,27 +651,30 @@ def _scores(board: Leaderboard, column: Column, models: Sequence[str], by_instan
     return AlignedScores(means.reshape(len(models), 1), np.zeros(1, dtype=np.intp), 1, True)
 
 
-def _shares(aligned: AlignedScores) -> tuple[Floats, Ints, Floats]:
-    """Return the share of instances that each model beats each other one on, their number, and the variance of one.
+def _shares(aligned: AlignedScores) -> tuple[Floats, Floats, Ints, Floats]:
+    """Return the shares of instances that each model beats each other one on, and equals it, their number and variance.
 
-    Returns: three arrays of shape (n_models, n_models).
+    Returns: four arrays of shape (n_models, n_models).
     """
     n = len(aligned.scores)
     rounded = np.round(aligned.tested, DECIMALS)
     win = np.sign if aligned.ratio_values is None else np.positive  # see `ratio_win_shares`
-    share, variance = np.full((2, n, n), np.nan)
+    share, equal, variance = np.full((3, n, n), np.nan)
     counts = np.zeros((n, n), dtype=np.intp)
     for i in range(n - 1):
         won = (win(rounded[i] - rounded[i + 1 :]) + 1) / 2
         here = ~np.isnan(won)
         known = here.sum(axis=1)
+        if aligned.ratio_values is None:
+            tied = (won == 0.5).sum(axis=1)
+            equal[i, i + 1 :] = equal[i + 1 :, i] = tied / np.maximum(known, 1)
         won[~here] = 0.0
         mean = np.divide(won.sum(axis=1), known, out=np.full(n - i - 1, np.nan), where=known > 0)
         spread = np.einsum("mn,mn->m", won, won) / np.maximum(known, 1) - np.nan_to_num(mean) ** 2
         share[i, i + 1 :], share[i + 1 :, i] = mean, 1 - mean
         counts[i, i + 1 :] = counts[i + 1 :, i] = known
         variance[i, i + 1 :] = variance[i + 1 :, i] = spread
-    return share, counts, variance
+    return share, equal, counts, variance
 
 
 def _circles(board: Leaderboard, wins: NDArray[np.bool_], models: Sequence[str], by_instance: bool) -> Iterator[Triple]:

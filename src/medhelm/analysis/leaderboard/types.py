@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -84,6 +84,9 @@ class Row:
     """Category id -> mean, for every category of the board."""
     subcategories: Mapping[str, GroupMean]
     """Subcategory id -> mean, for every subcategory of the board."""
+    tie_letters: str = ""
+    """One or more letters; two models share one if and only if they were compared and do not differ significantly.
+    Empty where models were not tested, for a model without a rank, and if there are too many groups."""
     adjusted_average: Average | None = None
     """Macro average adjusted for the benchmarks that it lacks, by least squares on model and benchmark; benchmarks that
     a single model has do not count. Equals `macro_average` if all models have the same benchmarks."""
@@ -117,6 +120,11 @@ class Row:
 
     def __repr__(self) -> str:
         return f"<Row: {self.model}, rank {self.rank}, {self.n_benchmarks} benchmarks>"
+
+    @property
+    def cost_is_ceiling(self) -> bool:
+        """True if the cost is a published one: all completions as long as allowed, and judges included."""
+        return self.published and self.cost_usd is not None
 
     @property
     def usd_per_1000(self) -> float | None:
@@ -216,3 +224,33 @@ class Leaderboard(Displayable):
     def nominally_different(self) -> frozenset[tuple[str, str]]:
         """Pairs of models, better one first, whose unadjusted p-value is below 5%: of 100 equal pairs, about five."""
         return frozenset() if self.pairs is None else self.pairs.nominally_different()
+
+
+METHOD_REMARKS = {
+    *("interval_basis", "significant_pairs", "too_many_models", "weighted_benchmarks", "panel", "extended_rubric"),
+    *("no_verification_codes", "cost_ceilings", "rounded_scores", "reference_prompts"),
+}
+"""Codes of remarks on the method."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemarkGroups:
+    """The texts of a leaderboard's remarks by what they are about."""
+
+    reading: Sequence[str]
+    """Those that change how to read the leaderboard."""
+    models: Mapping[str, Sequence[str]]
+    """Model -> those about it alone, in order of rank."""
+    method: Sequence[str]
+    """Those on the method."""
+
+
+def remark_groups(board: Leaderboard) -> RemarkGroups:
+    """Return the remarks of a leaderboard by what they are about."""
+    models = {row.model: [str(one) for one in board.remarks if one.subject == row.model] for row in board.all_rows}
+    others = [remark for remark in board.remarks if remark.subject not in models]
+    return RemarkGroups(
+        reading=[str(remark) for remark in others if remark.code not in METHOD_REMARKS],
+        models={name: own for name, own in models.items() if own},
+        method=[str(remark) for remark in others if remark.code in METHOD_REMARKS],
+    )

@@ -107,7 +107,7 @@ def generate(
     """
     import torch
 
-    with torch.inference_mode(), restored_threads() as threads:
+    with torch.inference_mode(), without_cudnn_attention(), restored_threads() as threads:
         for rows in [list(batch)] if network.batches else [[one] for one in batch]:
             _generate(_BatchState(network, threads), rows, ended, wanted)
 
@@ -185,6 +185,23 @@ def restored_threads() -> Iterator[int]:
         yield before
     finally:
         torch.set_num_threads(before)
+
+
+@contextmanager
+def without_cudnn_attention() -> Iterator[None]:
+    """Compute attention by the other kernels of torch, and restore its setting at the end.
+
+    cuDNN plans its kernel anew for each number of tokens, so for each token of a completion: on an H100 that took five
+    times as long as the step itself.
+    """
+    import torch
+
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    try:
+        yield
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(before)
 
 
 def _generate(

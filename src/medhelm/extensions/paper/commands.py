@@ -20,7 +20,7 @@ from medhelm.cli.run import find_judges
 from medhelm.domain.option_fields import option
 from medhelm.errors import ErrorCollector
 from medhelm.evaluation.settings import JuryOptions, Settings
-from medhelm.results.options import BoardOptions, SourceOptions
+from medhelm.results.options import BoardOptions, DocumentOptions, SourceOptions
 
 if TYPE_CHECKING:
     from medhelm.domain import Benchmark, Model, Rule
@@ -44,12 +44,12 @@ class ReportOptions:
     formats: Sequence[str] = option(
         "--formats", "Formats: md, csv, latex, svg, png, pdf.  [default: all]", (), metavar="FORMAT,..."
     )
-    ratings: Path | None = option("--ratings", "File of clinicians' ratings, for table 2.", metavar="FILE")
 
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @options_of(ReportOptions, "content")
+@options_of(DocumentOptions, "about")
 @options_of(SourceOptions, "source")
 @options_of(BoardOptions, "options", "suite", "wanted", "tier")
 @click.option(
@@ -67,6 +67,7 @@ def report(
     source: SourceOptions,
     options: BoardOptions,
     content: ReportOptions,
+    about: DocumentOptions,
     rule: Rule | None,
 ) -> int:
     """Write the paper's tables and figures.
@@ -79,6 +80,7 @@ def report(
     Examples:
       medhelm report paper --published-only --suite paper35
       medhelm report ours --ratings ratings.csv
+      medhelm report committee --title "Discharge summaries" --institution "St. Mary" --signed-by committee.pub
       medhelm report slides --only figure5,win_rates --formats svg,png
     """
     from medhelm.extensions.paper.write import ReportContents, ReportRequest, make_report
@@ -92,8 +94,8 @@ def report(
         published="only" if source.published_only else "beside" if source.with_published else "no",
         options=board_options(shared, options),
         rule=rule,
-        ratings=content.ratings,
-        definitions=load(shared, ["open", "additional"]) if content.ratings else (),
+        about=about,
+        definitions=load(shared, ["open", "additional"], of_stores=True) if about.ratings else (),
     )
     contents = ReportContents(
         only=_split_at_commas(content.only),
@@ -157,7 +159,7 @@ def _print_report(made: WrittenReport, *, as_json: bool) -> None:
 def filter_references(
     shared: Shared, /, names: tuple[str, ...], judges: tuple[str, ...], rule: Rule, settings: Settings
 ) -> int:
-    """Mark references the prompt cannot support.
+    """Mark references that contain facts missing from the prompt.
 
     Judges mark references with information that cannot be inferred from the prompt, which no model can reproduce, and
     references that do not make sense with it, as in the paper's appendix D. The output shows

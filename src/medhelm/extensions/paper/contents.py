@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from medhelm.results.agreement import verdict
@@ -149,13 +150,14 @@ def table_2(found: JuryAgreement, board: Leaderboard, titles: Mapping[str, str])
     `titles`: name of a baseline -> its title.
     """
     several = {**found.datasets, **({"Combined": found.combined} if len(found.datasets) > 1 else {})}
-    baselines = list(titles)
+    baselines = [key for key in titles if any(key in one.baselines for one in several.values())]
+    names = {column.benchmark: column.title for column in board.columns}
     rows: list[list[Value]] = []
     csv_rows: list[list[Value]] = []
     for name, one in several.items():
         others = [one.baselines[key].consistency if key in one.baselines else None for key in baselines]
         rows.append([
-            name, one.n_instances, len(one.raters), estimate_text(one.jury.consistency),
+            names.get(name, name), one.n_instances, len(one.raters), estimate_text(one.jury.consistency),
             estimate_text(one.one_clinician.raters.of_mean(2)), _mean_over_pairs(one), *map(estimate_text, others),
         ])  # fmt: skip
         csv_rows += [
@@ -164,8 +166,8 @@ def table_2(found: JuryAgreement, board: Leaderboard, titles: Mapping[str, str])
     return PaperTable(
         key="table2",
         title="Table 2. The jury against clinicians",
-        caption=f"Intraclass correlation ICC(3,k) with 95% intervals. {found.place}; grades of the jury from the "
-        f"{found.jury_from}.{f' {SAMPLE_WARNING}' if board.tier == 'sample' else ''}",
+        caption=f"Intraclass correlation ICC(3,k) with 95% intervals. {Path(found.place).name}; grades of the jury "
+        f"from the {found.jury_from}.{f' {SAMPLE_WARNING}' if board.tier == 'sample' else ''}",
         headers=["Benchmark", "Completions", "Raters", "Jury and clinicians", "Clinicians with each other",
                  "Clinicians, mean over pairs", *(f"{titles[name]} and clinicians" for name in baselines)],
         rows=rows,
@@ -179,7 +181,7 @@ def table_2(found: JuryAgreement, board: Leaderboard, titles: Mapping[str, str])
             *(f"{titles[name]}: a dash where the store has no scores by it." for name in baselines),
             *verdict(found),
             *map(str, found.remarks),
-            *(f"{name}: {remark}" for name, one in found.datasets.items() for remark in one.remarks),
+            *(f"{names.get(name, name)}: {remark}" for name, one in found.datasets.items() for remark in one.remarks),
         ),
     )  # fmt: skip
 

@@ -448,7 +448,8 @@ def figure_5(board: Leaderboard, costs: Sequence[ModelCost]) -> PaperFigure | No
     cost = f"Cost in US dollars, {'ceiling with judges' if as_ceiling else 'without judges'}"
     measure = board.ranked_by.capitalize()
     width = cost_width(points)
-    drawing = draw_cost(in_order(points), CostAxes(cost=cost, performance=measure, least_ticks=3), width)
+    axes = CostAxes(cost=cost, performance=measure, least_ticks=3, with_probability=True)
+    drawing = draw_cost(in_order(points), axes, width)
     words = f"{len(points)} models by cost and {board.ranked_by}; numbers are in tables 1 and 3."
     return _figure(board, "figure5", f"Figure 5. {measure} and cost", words, (width, drawing), notes)
 

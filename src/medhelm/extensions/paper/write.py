@@ -22,7 +22,7 @@ from medhelm.benchmarks.taxonomy import load_taxonomy
 from medhelm.domain import Benchmark, Rule, Run
 from medhelm.domain.benchmark import Suite, SuiteEntry, group_by
 from medhelm.domain.result import Remark
-from medhelm.domain.text import group_title
+from medhelm.domain.text import group_title, listed
 from medhelm.errors import MissingError, UserError, suggestion
 from medhelm.extensions.paper import contents, figures
 from medhelm.extensions.paper.contents import (
@@ -45,6 +45,7 @@ from medhelm.results.formats.drawing import PICTURES, check_installed, render_pi
 from medhelm.results.formats.tables import (
     SAMPLE_WARNING,
     Value,
+    as_texts,
     decimal,
     escape_markdown,
     estimate_text,
@@ -52,28 +53,40 @@ from medhelm.results.formats.tables import (
     p_text,
     render,
 )
+from medhelm.results.jury import judge_sentences
 from medhelm.results.leaderboard import leaderboard_of, leaderboard_of_scores, suite_of
 from medhelm.results.leaderboard_view import (
     BOARD_COLUMNS,
     as_json,
     board_values,
     caption,
+    count_instances,
     has_weights,
     head_to_head_list,
     head_to_head_matrix,
     head_to_head_note,
     shown_name,
 )
-from medhelm.results.options import USUAL, BoardOptions, CalibrationOptions, Pricing, read_pricing
+from medhelm.results.options import (
+    NO_DOCUMENT,
+    USUAL,
+    BoardOptions,
+    CalibrationOptions,
+    DocumentOptions,
+    Pricing,
+    read_pricing,
+)
 from medhelm.results.published.boards import (
     MARK,
     ceiling_of,
     leaderboard_with_published,
     load_results,
-    published_cells,
     published_leaderboard,
     published_names,
 )
+from medhelm.results.releases import NO_RELEASE, source_release
+from medhelm.results.runs.data_use import data_use
+from medhelm.results.runs.data_use import sentences as data_sentences
 from medhelm.results.runs.selection import days_in_words, names_in, refuse_filter, with_names, without_address
 from medhelm.results.spending import UsageItem, read_spending
 from medhelm.storage.store import Store, stored_folder
@@ -104,8 +117,8 @@ class ReportRequest:
     """Options of the leaderboard, without its rule."""
     rule: Rule | None = None
     """Scoring rule; None: `published` for published results, else `corrected`."""
-    ratings: Path | None = None
-    """Clinicians' ratings of some completions."""
+    about: DocumentOptions = NO_DOCUMENT
+    """Title, author and date of the report, clinicians' ratings of some completions, and who may have signed."""
     definitions: Sequence[Benchmark] = ()
     """Benchmarks whose rubrics are known, for the ratings."""
 
@@ -128,6 +141,12 @@ class ReportInputs:
     """Scores on accepted and on flagged references; empty if no references are marked."""
     dates: str = ""
     """Dates of the runs, for people."""
+    release: str = ""
+    """The release that holds the results, or that there is none; empty for results that are not those of one store."""
+    judging: Sequence[str] = ()
+    """Sentences on the judges."""
+    data_use: Sequence[str] = ()
+    """Sentences on where the data went."""
 
 
 def gather_inputs(request: ReportRequest, *, with_costs: bool = True) -> ReportInputs:
@@ -141,41 +160,52 @@ def gather_inputs(request: ReportRequest, *, with_costs: bool = True) -> ReportI
     # The command of a remark may hold the address of a server, which no report shows.
     board = replace(board, remarks=tuple(replace(one, text=without_address(one.text)) for one in board.remarks))
     clinical = None
-    if request.ratings:
+    if request.about.ratings:
         from medhelm.results.agreement import agreement
 
         # Without results of the stores, only the jury's grades in the ratings file count.
         store = Path(os.devnull) if _has_no_runs(request) else request.stores[0]
-        clinical = agreement(request.ratings, store, request.definitions)
-    costs: list[ModelCost] = []
-    flagged: list[FlaggedScores] = []
-    remarks: Sequence[Remark] = ()
+        clinical = agreement(request.about.ratings, store, request.definitions)
+    found = ReportInputs(board=board, suite=_suite_benchmarks(request, board), clinical=clinical)
     dates: list[str] = []
     if not _has_no_runs(request):
-        spending = read_spending(
-            request.stores, read_pricing(request.options.pricing) or Pricing(), request.options.wanted
-        )
-        runs = _labeled_runs(spending.items)
-        counted = _counted_runs(runs, board)
-        dates += _run_dates(counted.values())
-        flagged = _flagged_scores(counted, board)
-        if with_costs:
-            names = names_in(runs)
-            costs += _own_costs(spending.items, {(names[name], b): run for (name, b), run in counted.items()}, board)
-            named = [replace(remark, text=with_names(names, remark.text)) for remark in spending.remarks]
-            remarks = [remark for remark in named if any(cost.model in remark.text for cost in costs)]
+        found, dates = _with_runs(found, request, with_costs=with_costs)
     if request.published != "no":
-        costs += _published_costs(board)
+        found = replace(found, costs=[*found.costs, *_published_costs(board)])
         dates.append(_published_date())
-    return ReportInputs(
-        board=board,
-        suite=_suite_benchmarks(request, board),
-        costs=costs,
-        cost_remarks=remarks,
-        clinical=clinical,
-        flagged=flagged,
-        dates="; ".join(dates) or (f"{request.scores}, means only" if request.scores else "unknown"),
+    words = "; ".join(dates) or (f"{request.scores}, means only" if request.scores else "unknown")
+    return replace(found, dates=words)
+
+
+def _with_runs(found: ReportInputs, request: ReportRequest, *, with_costs: bool) -> tuple[ReportInputs, list[str]]:
+    """Add what the runs of the stores say, and return their dates in words."""
+    board = found.board
+    spending = read_spending(request.stores, read_pricing(request.options.pricing) or Pricing(), request.options.wanted)
+    runs = _labeled_runs(spending.items)
+    counted = _counted_runs(runs, board)
+    options = replace(request.options, rule=board.scoring, tier=board.tier)
+    found = replace(
+        found,
+        flagged=_flagged_scores(counted, board),
+        release=_release_line(request, counted, options),
+        judging=judge_sentences(request.stores, counted, options),
+        data_use=data_sentences(data_use(request.stores)),
     )
+    if with_costs:
+        names = names_in(runs)
+        by_name = {(names[name], benchmark): run for (name, benchmark), run in counted.items()}
+        costs = _own_costs(spending.items, by_name, board)
+        named = [replace(remark, text=with_names(names, remark.text)) for remark in spending.remarks]
+        remarks = [remark for remark in named if any(cost.model in remark.text for cost in costs)]
+        found = replace(found, costs=costs, cost_remarks=remarks)
+    return found, _run_dates(counted.values())
+
+
+def _release_line(request: ReportRequest, counted: Counted, options: BoardOptions) -> str:
+    """Return the release that holds the results of one store; empty where they are not all from one store."""
+    if len(request.stores) != 1 or request.published != "no":
+        return ""
+    return str(source_release(request.stores[0], counted, options, request.about.signers) or NO_RELEASE)
 
 
 def _refuse_contradictions(request: ReportRequest) -> None:
@@ -187,7 +217,7 @@ def _refuse_contradictions(request: ReportRequest) -> None:
         raise UserError("--prices are for runs in a store. Leave it out, or leave out --published-only and --scores.")
     if _has_no_runs(request):
         refuse_filter(request.options.wanted)
-    if request.ratings and len(request.stores) > 1:
+    if request.about.ratings and len(request.stores) > 1:
         raise UserError("--ratings rate the completions of one store. Give one --store.")
 
 
@@ -206,8 +236,8 @@ def read_leaderboard(request: ReportRequest) -> Leaderboard:
     options = replace(request.options, rule=rule, short_names=True)
     if request.published == "beside":
         return leaderboard_with_published(request.stores, options, rule=request.rule)
-    if request.ratings and rule == "corrected" and len(request.stores) == 1:
-        clinicians = CalibrationOptions(ratings=request.ratings, definitions=request.definitions)
+    if request.about.ratings and rule == "corrected" and len(request.stores) == 1:
+        clinicians = CalibrationOptions(ratings=request.about.ratings, definitions=request.definitions)
         options = replace(options, clinicians=clinicians)
     return leaderboard_of(request.stores, options)
 
@@ -402,7 +432,8 @@ def make_report(folder: Path, request: ReportRequest, contents: ReportContents =
         not_made |= {key: str(missing) for key in wanted if key in FIGURES}
     rendered = {figure.key: render_picture(figure.svg, drawn) for figure in pictures}
     page = ReportIndex(
-        board=found.board,
+        about=request.about,
+        inputs=found,
         tables=tables,
         table_formats=[kind for kind in TABLE_FORMATS if kind in formats],
         figures=pictures,
@@ -444,6 +475,7 @@ def _manifest(page: ReportIndex) -> dict[str, Any]:
     """Return the content of report.json."""
     return {
         "made": page.facts,
+        "about": {**page.about.texts, "judges": list(page.inputs.judging), "data_use": list(page.inputs.data_use)},
         "leaderboard": as_json(page.board),
         "tables": {
             table.key: {
@@ -472,7 +504,8 @@ def _facts(request: ReportRequest, contents: ReportContents, found: ReportInputs
         "tier": "real data" if board.tier == "real" else "sample rows, invented",
         "scores from": found.dates,
         "intervals": intervals_in_words(board).removeprefix("Intervals "),
-        **({"ratings": str(request.ratings)} if request.ratings else {}),
+        **({"ratings": request.about.ratings.name} if request.about.ratings else {}),
+        **({"release": found.release} if found.release else {}),
     }
 
 
@@ -510,7 +543,7 @@ def compose_tables(found: ReportInputs, wanted: Collection[str]) -> tuple[list[P
             if found.costs
             else NO_COSTS
         ),
-        "tableC3": lambda: table_c3(suite_listings(board, found.suite), board, titles),
+        "tableC3": lambda: table_c3(found, titles),
         "subcategories": lambda: table_subcategories(board, titles),
         "tableE4": lambda: _detectable_effects(board),
         "head_to_head": lambda: table_head_to_head(head_to_head(board), board) if len(board.rows) > 1 else TWO_MODELS,
@@ -547,27 +580,20 @@ def _detectable_effects(board: Leaderboard) -> PaperTable | str:
     return table_e4(found, board) if found else "needs scores of instances for at least two models"
 
 
-def suite_listings(board: Leaderboard, suite: Sequence[str] | None = None) -> list[SuiteListing]:
-    """Return the benchmarks of a suite, then others of the leaderboard; without a suite all published ones."""
-    columns = {column.benchmark: column for column in board.columns}
+def suite_listings(board: Leaderboard) -> list[SuiteListing]:
+    """Return the benchmarks of a leaderboard with what the published suite says about them."""
     known = {entry.name: entry for entry in load_suite()}
-    names = dict.fromkeys([*(known if suite is None else suite), *columns])
-    published = {column.benchmark: column for column in published_cells()[1]}
-    found = []
-    for name in names:
-        column = columns.get(name)
-        described = column or published.get(name)
-        metric = (described.metric_title or described.metric) if described else ""
-        found.append(SuiteListing(entry=known.get(name) or _new_entry(name, column), metric=metric, column=column))
-    return found
+    return [SuiteListing(entry=known.get(one.benchmark) or _new_entry(one), column=one) for one in board.columns]
 
 
-def _new_entry(name: str, column: Column | None) -> SuiteEntry:
-    """Return an entry for a benchmark outside the suite. `column`: the benchmark on the leaderboard, if it is there."""
-    if column is None:
-        return SuiteEntry(name=name, title=name, category="", subcategory="", in_paper=False)
+def _new_entry(column: Column) -> SuiteEntry:
+    """Return an entry for a benchmark outside the suite."""
     return SuiteEntry(
-        name=name, title=column.title, category=column.category, subcategory=column.subcategory, in_paper=False
+        name=column.benchmark,
+        title=column.title,
+        category=column.category,
+        subcategory=column.subcategory,
+        in_paper=False,
     )
 
 
@@ -595,8 +621,10 @@ MEDIA = {"svg": "image/svg+xml", "png": "image/png"}
 class ReportIndex:
     """Content of the first page of a report."""
 
-    board: Leaderboard
-    """Leaderboard of the report."""
+    about: DocumentOptions
+    """Title, author and date."""
+    inputs: ReportInputs
+    """Leaderboard, judges, release and dates."""
     tables: Sequence[PaperTable]
     """In order of appearance."""
     table_formats: Sequence[str]
@@ -609,6 +637,23 @@ class ReportIndex:
     """Fact about the making of the report -> its value."""
     not_made: Mapping[str, str]
     """Missing table or figure -> the reason."""
+
+    @property
+    def board(self) -> Leaderboard:
+        """Return the leaderboard of the report."""
+        return self.inputs.board
+
+    @property
+    def title(self) -> str:
+        """Return the title."""
+        return self.about.title or "MedHELM report"
+
+    @property
+    def byline(self) -> list[str]:
+        """Return the lines below the title: for whom and by whom, when, on what, and the release."""
+        people = " · ".join(filter(None, (self.about.institution, self.about.author)))
+        made = f"Report of {self.about.date or self.facts.get('made', '')[:10]}; {self.inputs.dates}."
+        return [*filter(None, (people, f"{caption(self.board)}.", made, self.inputs.release))]
 
 
 def findings(board: Leaderboard) -> list[str]:
@@ -648,7 +693,12 @@ Lists = list[tuple[str, Sequence[str]]]
 def _lists(page: ReportIndex) -> tuple[Lists, Lists]:
     """Return the lists above and below the tables and figures, without empty ones."""
     board = page.board
-    above: Lists = [("Verdict", board.verdict), ("Significant differences", differences(board))]
+    above: Lists = [
+        ("Verdict", board.verdict),
+        ("Significant differences", differences(board)),
+        ("Judges", page.inputs.judging),
+        ("Where the data went", page.inputs.data_use),
+    ]
     below: Lists = [
         ("Warnings", list(map(str, board.remarks))),
         ("Not made", [f"{key}: {why}" for key, why in page.not_made.items()]),
@@ -659,7 +709,7 @@ def _lists(page: ReportIndex) -> tuple[Lists, Lists]:
 
 def to_markdown(page: ReportIndex) -> str:
     """Return the page as README.md."""
-    parts = ["# MedHELM report\n", f"{escape_markdown(caption(page.board))}.\n"]
+    parts = [f"# {escape_markdown(page.title)}\n", *(f"{escape_markdown(line)}\n" for line in page.byline)]
     if page.board.tier == "sample":
         parts.append(f"**{escape_markdown(SAMPLE_WARNING)}**\n")
     above, below = ([f"## {heading}\n\n{_bullets(texts)}" for heading, texts in part] for part in _lists(page))
@@ -692,13 +742,41 @@ def to_html(page: ReportIndex) -> str:
     above, below = _lists(page)
     return render_html(
         "report.html",
-        caption=caption(page.board),
+        page=page,
         warning=SAMPLE_WARNING if page.board.tier == "sample" else "",
         above=above,
         below=below,
-        tables=[(one, render(one.rows, one.headers, format="html", caption=one.caption)) for one in page.tables],
+        tables=[(one, _table_in_html(one), _layout(one)) for one in page.tables],
         figures=[(figure, _address(page.pictures.get(figure.key, {}))) for figure in page.figures],
     )
+
+
+def _table_in_html(table: PaperTable) -> str:
+    """Return a table as HTML; the first cell of a grouped row is empty where it repeats the one above."""
+    rows = [list(row) for row in table.rows]
+    if table.grouped:
+        firsts = ["", *(row[0] for row in rows)]
+        for row, before in zip(rows, firsts, strict=False):
+            row[0] = "" if row[0] == before else row[0]
+    return render(rows, table.headers, format="html", caption=table.caption)
+
+
+SHEET = 112
+"""Characters beside each other on an upright sheet."""
+
+LONG_WORD = 24
+"""Characters of a word that is not broken."""
+
+
+def _layout(table: PaperTable) -> str:
+    """Return the classes of a table on paper: `turned` if it needs a turned sheet, `long` if words must be broken."""
+    texts, heads, _ = as_texts(table.rows, table.headers)
+    longest = [
+        [max(map(len, text.split()), default=0) for text in column] for column in zip(heads, *texts, strict=True)
+    ]
+    width = sum(min(max(words), LONG_WORD) + 2 for words in longest)
+    is_long = any(max(words) > LONG_WORD for words in longest)
+    return " ".join([*(["turned"] if width > SHEET else []), *(["long"] if is_long else [])])
 
 
 def _address(pictures: Mapping[str, bytes]) -> str:
@@ -713,49 +791,52 @@ def _address(pictures: Mapping[str, bytes]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteListing:
-    """A benchmark of the suite, with or without runs."""
+    """A benchmark with results."""
 
     entry: SuiteEntry
     """Names and category of the benchmark."""
-    metric: str
-    """Title of its main metric; empty if unknown."""
-    column: Column | None
-    """Its column of the leaderboard; None without runs."""
+    column: Column
+    """Its column of the leaderboard."""
 
 
-def table_c3(listed: Sequence[SuiteListing], board: Leaderboard, titles: Mapping[str, str]) -> PaperTable:
-    """Return the table of benchmarks. `titles`: id of a category or subcategory -> its title."""
+def table_c3(found: ReportInputs, titles: Mapping[str, str]) -> PaperTable:
+    """Return the table of benchmarks with results. `titles`: id of a category or subcategory -> its title."""
+    board = found.board
     weighted = has_weights(board)
     rows: list[list[Value]] = []
     csv_rows: list[list[Value]] = []
-    for one in listed:
-        entry = one.entry
+    for one in suite_listings(board):
+        entry, column = one.entry, one.column
         cells = [row.cells[entry.name] for row in board.rows if entry.name in row.cells]
-        asked = [cell.estimate.n + (cell.n_failed or 0) if cell.estimate else cell.n for cell in cells]
-        counts = sorted({count for count in asked if count is not None})
+        counts = sorted({count for count in map(count_instances, cells) if count})
         shown = None if not counts else f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
         places = [titles.get(name) or group_title(name) or None for name in (entry.category, entry.subcategory)]
-        facts: list[Value] = [entry.access or None, entry.construction or None, one.metric or None]
-        weight = one.column.weight if one.column else None
-        weights: list[Value] = [None if weight is None else f"{weight:g}"] if weighted else []
-        models = f"{len(cells)} of {len(board.rows)}" if cells else "no"
+        metric = column.metric_title or column.metric
+        facts: list[Value] = [entry.access or None, entry.construction or None, metric or None]
+        weights: list[Value] = [f"{column.weight:g}"] if weighted else []
+        models = f"{len(cells)} of {len(board.rows)}"
         rows.append([places[0], entry.title, places[1], *facts, *weights, shown, models])
         ends: list[Value] = [counts[0], counts[-1]] if counts else [None, None]
-        csv_rows.append([entry.name, entry.title, entry.category, entry.subcategory, *facts, weight, *ends, len(cells),
+        csv_rows.append([entry.name, entry.title, entry.category, entry.subcategory, *facts, column.weight, *ends,
+                         len(cells),
                          *board_values(board)])  # fmt: skip
-    run = sum(one.column is not None for one in listed)
+    shown_names = {column.benchmark for column in board.columns}
+    lacking = [entry.title for entry in load_suite() if entry.name in set(found.suite or ()) - shown_names]
     weighing = ["Weight"] if weighted else []
     return PaperTable(
         key="tableC3",
-        title="Table C3. The suite",
-        caption=f"{run} of {len(listed)} benchmarks with results; {caption(board)}",
+        title="Table C3. The benchmarks",
+        caption=caption(board),
         headers=["Category", "Benchmark", "Subcategory", "Access", "Source", "Metric", *weighing, "Instances",
                  "Models"],
         rows=rows,
         csv_headers=["benchmark", "title", "category", "subcategory", "access", "source", "metric", "weight",
                      "instances_low", "instances_high", "n_models", *BOARD_COLUMNS],
         csv_rows=csv_rows,
-        notes=("Instances: evaluated instances; a range if models differ.",),
+        notes=[
+            "Instances: evaluated instances; a range if models differ.",
+            *([f"Benchmarks of the suite without results: {listed(lacking)}."] if lacking else []),
+        ],
         grouped=True,
     )  # fmt: skip
 
@@ -801,37 +882,43 @@ def table_subcategories(board: Leaderboard, titles: Mapping[str, str]) -> PaperT
 
 
 def table_e4(effects: Mapping[str, BenchmarkEffects], board: Leaderboard) -> PaperTable:
-    """Return the table of minimum detectable effects."""
+    """Return the table of minimum detectable effects; by the published formula where benchmarks were ever published."""
+    published = {column.benchmark for column in board.columns} & load_results().benchmarks.keys()
     rows: list[list[Value]] = []
     csv_rows: list[list[Value]] = []
     for column in board.columns:
-        found = effects.get(column.benchmark)
-        published, corrected = (found.published, found.corrected) if found else (None, None)
-        rows.append([column.title, found.n if found else None, *_effect(published), *_effect(corrected),
+        own = effects.get(column.benchmark)
+        by_paper, corrected = (own.published, own.corrected) if own else (None, None)
+        shown_by_paper = _effect(by_paper if column.benchmark in published else None) if published else []
+        rows.append([column.title, own.n if own else None, *shown_by_paper, *_effect(corrected),
                      corrected.n_pairs if corrected else None])  # fmt: skip
-        csv_rows.append([column.benchmark, found.n if found else None, *_effect_numbers(published),
+        csv_rows.append([column.benchmark, own.n if own else None, *_effect_numbers(by_paper),
                          *_effect_numbers(corrected), *board_values(board)])  # fmt: skip
     names = [f"{rule}_{part}" for rule in ("published", "corrected") for part in ("mde", "sd", "pairs")]
     notes = [
         "The smallest true difference between two models that is detected with a power of 0.8 at the 5% level, on a "
         "scale of 0 to 1: mean and SD over pairs of models.",
-        "Published: the paper's formula as implemented, which divides scores above 1 by 5 and treats all instances as "
-        "independent. Corrected: scores on the scale of their metric, with clustered instances.",
     ]
+    if published:
+        notes.append(
+            "Published: the paper's formula as implemented, which divides scores above 1 by 5 and treats all instances "
+            "as independent. Corrected: scores on the scale of their metric, with clustered instances."
+        )
     if not effects:
         notes.append("The table needs scores of instances for at least two models; here only means are known.")
-    elif board.scoring != "published":
+    elif published and board.scoring != "published":
         notes.append("Both columns use corrected scores; --scoring published gives the numbers of the paper.")
     return PaperTable(
         key="tableE4",
         title="Table E4. Minimum detectable effect",
         caption=caption(board),
-        headers=["Benchmark", "Instances", "Published", "SD", "Corrected", "SD", "Pairs"],
+        headers=["Benchmark", "Instances", *(["Published", "SD", "Corrected"] if published else ["Effect"]), "SD",
+                 "Pairs"],
         rows=rows,
         csv_headers=["benchmark", "n", *names, *BOARD_COLUMNS],
         csv_rows=csv_rows,
         notes=notes,
-    )
+    )  # fmt: skip
 
 
 def table_head_to_head(found: HeadToHead, board: Leaderboard) -> PaperTable:

@@ -21,8 +21,8 @@ from medhelm.extensions.web.page import BY_NAME, MOST_CHARACTERS, MOST_PAGES, Ba
 from medhelm.extensions.web.pages import errors, search
 from medhelm.extensions.web.pages.benchmarks import entry_fields
 from medhelm.extensions.web.pages.case_list import CONDITIONS, ITEM
-from medhelm.extensions.web.site import Site
-from medhelm.results import comparison
+from medhelm.extensions.web.site import DAMAGED_FIELDS, Site
+from medhelm.results import comparison, jury
 from medhelm.results.formats.fields import (
     BOOLEAN,
     INTEGER,
@@ -40,6 +40,7 @@ from medhelm.results.formats.fields import (
 )
 from medhelm.results.leaderboard_view import EMPTY, board_fields
 from medhelm.results.releases import CASE_FIELDS, RELEASE_FIELDS
+from medhelm.results.runs import data_use
 from medhelm.storage.live_status import EvaluationStatus
 
 # --- OpenAPI document -------------------------------------------------------------------------------------------------
@@ -271,6 +272,15 @@ OPERATIONS: Mapping[str, Operation] = {
     "running_json": Operation(
         summary="Evaluations that are running, or that ended early, with their progress.", returns="Evaluations"
     ),
+    "api_judges": Operation(
+        summary="The judges, as `medhelm jury --json` prints them; without a benchmark that was judged, an error.",
+        returns="Judges",
+        parameters=(Parameter(name="benchmark", description="Only this benchmark.", schema=NAME),),
+    ),
+    "api_data": Operation(
+        summary="Where the data of the stores was sent, by host and benchmark, from their audit logs.",
+        returns="DataUse",
+    ),
     "api_openapi": Operation(summary="This document.", returns="Document"),
 }
 """Name of a route -> its operation."""
@@ -324,6 +334,9 @@ def error_response(status: int, message: str, **headers: str) -> Response:
 # --- results ----------------------------------------------------------------------------------------------------------
 # JSON Schemas of everything that the JSON interface returns.
 
+DAMAGED = list_of(fields_schema(DAMAGED_FIELDS))
+"""Runs that cannot be read and are left out."""
+
 BENCHMARK_ENTRY = fields_schema(entry_fields(str, {}))
 
 BENCHMARK = record(
@@ -331,8 +344,13 @@ BENCHMARK = record(
     **keys("description license metric", STRING),
     problems=list_of(STRING),
     leaderboard={**nullable(ref("Leaderboard")), "description": "the models on it; null if none was run"},
+    damaged=DAMAGED,
 )
 
+
+BOARD = fields_schema(board_fields(EMPTY, head_to_head(EMPTY)))
+
+JUDGES = fields_schema(jury.FIELDS)
 
 MEASURED = fields_schema(CONDITIONS)["properties"]
 
@@ -378,8 +396,8 @@ EVALUATION = record(
 ERROR = record(error=record(status=INTEGER, code=STRING, message=STRING))
 
 SCHEMAS: Mapping[str, JsonSchema] = {
-    "Leaderboard": fields_schema(board_fields(EMPTY, head_to_head(EMPTY))),
-    "Benchmarks": record(benchmarks=list_of(BENCHMARK_ENTRY)),
+    "Leaderboard": {**BOARD, "properties": {**BOARD["properties"], "damaged": DAMAGED}},
+    "Benchmarks": record(benchmarks=list_of(BENCHMARK_ENTRY), damaged=DAMAGED),
     "Benchmark": BENCHMARK,
     "Cases": CASES,
     "Case": _case(),
@@ -389,6 +407,8 @@ SCHEMAS: Mapping[str, JsonSchema] = {
     "Releases": record(releases=list_of(fields_schema(RELEASE_FIELDS))),
     "ReleaseComparison": _release_comparison(),
     "Evaluations": record(evaluations=list_of(EVALUATION)),
+    "Judges": {**JUDGES, "properties": {**JUDGES["properties"], "clinicians": {"type": "object"}}},
+    "DataUse": fields_schema(data_use.FIELDS),
     "Document": {"type": "object", "required": ["openapi", "paths"]},
     "Error": ERROR,
 }

@@ -24,7 +24,9 @@ from medhelm import __version__
 from medhelm.domain.text import duration, group_title, listed, plural, short_count
 from medhelm.errors import MedHelmError, StoreError, UserError
 from medhelm.extensions.web.api import JSON, OPERATIONS, check_parameters, error_content, error_response, is_json_path
+from medhelm.extensions.web.case_search import url_key
 from medhelm.extensions.web.markdown import rendered, with_code
+from medhelm.extensions.web.marks import axis_mark
 from medhelm.extensions.web.page import (
     ACTIONS,
     BY_NAME,
@@ -42,6 +44,7 @@ from medhelm.extensions.web.page import (
     function_of,
     handler_of,
 )
+from medhelm.extensions.web.pages.reference import anchor, explain, terms_in
 from medhelm.extensions.web.security import (
     FAILURE_WINDOW_S,
     Security,
@@ -52,7 +55,17 @@ from medhelm.extensions.web.security import (
     static_file,
 )
 from medhelm.extensions.web.site import Site
-from medhelm.results.formats.tables import MISSING, decimal, p_text, percent, printable, significant
+from medhelm.results.formats.tables import (
+    MISSING,
+    decimal,
+    money,
+    p_text,
+    percent,
+    printable,
+    signed,
+    significant,
+    with_minus,
+)
 
 # --- templating -------------------------------------------------------------------------------------------------------
 
@@ -69,7 +82,11 @@ def environment() -> Environment:
         auto_reload=False,
     )
     made.filters.update(
-        decimal=lambda value, places=3: MISSING if value is None else decimal(value, places),
+        decimal=lambda value, places=3: MISSING if value is None else with_minus(decimal(value, places) or MISSING),
+        signed=signed,
+        money=money,
+        minus=with_minus,
+        url_key=url_key,
         p_value=lambda p: p_text(p) or "",
         group_title=group_title,
         plural=plural,
@@ -81,8 +98,16 @@ def environment() -> Environment:
         significant=significant,
         rendered=rendered,
         with_code=with_code,
+        terms_in=terms_in,
     )
-    made.globals.update(missing=MISSING, version=__version__, has_route=lambda name: name in BY_NAME)
+    made.globals.update(
+        missing=MISSING,
+        version=__version__,
+        axis_mark=axis_mark,
+        has_route=lambda name: name in BY_NAME,
+        explain=explain,
+        anchor=anchor,
+    )
     return made
 
 

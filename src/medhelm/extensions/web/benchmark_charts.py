@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Literal
@@ -16,6 +16,7 @@ from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.domain import Estimate, Run
 from medhelm.domain.text import listed, plural
+from medhelm.extensions.web.board_charts import SHARE_EDGES, ShadedCell, ShadedTable, shaded_name, step
 from medhelm.extensions.web.site import Site
 from medhelm.results.formats.charts import (
     MARGIN,
@@ -35,21 +36,29 @@ from medhelm.results.formats.drawing import (
     Drawing,
     LinearScale,
     box_paint,
-    circle,
     coordinate,
-    domain,
     element,
     frame_paint,
     group,
-    hollow_paint,
     known,
     label,
     line,
     paint,
     rect,
     short,
+    text_width,
 )
-from medhelm.results.formats.tables import HasInterval, Value, decimal, estimate_numbers, number
+from medhelm.results.formats.tables import (
+    MISSING,
+    Value,
+    as_line,
+    decimal,
+    estimate_numbers,
+    estimate_text,
+    number,
+    score_decimals,
+    signed,
+)
 from medhelm.results.leaderboard_view import shown_name
 from medhelm.results.runs.cells import ScoreDetails, score_details
 
@@ -58,19 +67,16 @@ from medhelm.results.runs.cells import ScoreDetails, score_details
 MOST_DISTRIBUTIONS = 60
 """Most models in the charts of single scores, best first; the leaderboard has all."""
 
-MOST_SUBGROUP_ROWS = 120
-"""Most rows in the chart of subgroups."""
 
-
-def benchmark_charts(site: Site, board: Leaderboard, column: Column) -> Mapping[str, Callable[[], Chart]]:
+def benchmark_charts(site: Site, board: Leaderboard, column: Column) -> Mapping[str, Callable[[], Chart | ShadedTable]]:
     """Return the charts of a benchmark, each made when it is called: name -> chart.
 
     Parameters: board, a leaderboard that holds the benchmark. All charts have its models in the order of their scores.
     Names of subgroups are data: they are read only where the site shows the text of the benchmark.
     """
     runs = site.inputs().runs
-    models = [row.model for row, _ in best_first(board, column)]
-    with_runs = [model for model in models if (model, column.benchmark) in runs]
+    cells = {row.model: cell for row, cell in best_first(board, column)}
+    with_runs = [model for model in cells if (model, column.benchmark) in runs]
     shown = {model: runs[model, column.benchmark] for model in with_runs[:MOST_DISTRIBUTIONS]}
 
     def details() -> Mapping[str, ScoreDetails]:
@@ -80,15 +86,20 @@ def benchmark_charts(site: Site, board: Leaderboard, column: Column) -> Mapping[
     return {
         "scores": lambda: benchmark_scores_chart(board, column),
         "distribution": lambda: distribution_chart(
-            column,
-            [
-                ModelScores(model=model, scores=found.values.tolist(), n_failed=int((~np.isfinite(found.values)).sum()))
-                for model, found in details().items()
-            ],
+            column, [_model_scores(cells[model], found) for model, found in details().items()]
         ),
         "failures": lambda: _failures(shown),
-        "subgroups": lambda: subgroups_chart(column, _means(details())),
+        "subgroups": lambda: subgroups_table(column, _means(details()), {model: cells[model].value for model in shown}),
     }
+
+
+def _model_scores(cell: Cell, found: ScoreDetails) -> ModelScores:
+    """Return the scores of one model with its failures, as its score counts them."""
+    missing = int((~np.isfinite(found.values)).sum())
+    return ModelScores(
+        model=cell.model, scores=found.values.tolist(), mean=cell.value, n_worst=cell.n_failed_by_model,
+        n_failed=missing - cell.n_failed_by_model,
+    )  # fmt: skip
 
 
 def _details(site: Site, runs: Mapping[str, Run], column: Column) -> dict[str, ScoreDetails]:
@@ -110,13 +121,12 @@ def _failures(runs: Mapping[str, Run]) -> Chart:
 
 
 def _means(details: Mapping[str, ScoreDetails]) -> list[SubgroupMean]:
-    """Return the subgroups of as many models as the chart has room for, best model first."""
-    means: list[SubgroupMean] = []
-    for model, found in details.items():
-        if means and len(means) + len(found.subgroups) > MOST_SUBGROUP_ROWS:
-            break
-        means += [SubgroupMean(subgroup=name, model=model, estimate=one) for name, one in found.subgroups.items()]
-    return means
+    """Return the subgroups of all models, best model first."""
+    return [
+        SubgroupMean(subgroup=name, model=model, estimate=one)
+        for model, found in details.items()
+        for name, one in found.subgroups.items()
+    ]
 
 
 # --- models and subgroups ---------------------------------------------------------------------------------------------
@@ -204,33 +214,80 @@ def _description(rows: Sequence[IntervalRow], column: Column) -> str:
     return f"{plural(len(models), 'model')}. {end}: {names}, {IntervalPlot(rows=(), axis='').text(best[0])}."
 
 
-def subgroups_chart(column: Column, means: Sequence[SubgroupMean]) -> Chart:
-    """Return the means of subgroups, grouped by model, on one scale."""
-    rows = [_subgroup_row(one, is_grouped=len({mean.model for mean in means}) > 1) for one in means]
-    names = {one.subgroup for one in means}
-    description = f"Mean scores on {plural(len(names), 'subgroup')} of the instances."
-    if not rows:
-        description = "The data of this benchmark has no subgroups."
-    plot = IntervalPlot(rows=rows, axis=axis_title(column), low=column.low, high=column.high)
-    table: list[list[Value]] = [
-        [one.model, one.subgroup, *estimate_numbers(one.estimate), one.estimate.n if one.estimate else 0]
-        for one in means
+MOST_SUBGROUP_MODELS = 24
+"""Most models in the table of subgroups, best first; its CSV file has all."""
+
+FULL_SHADE = 0.4
+"""Difference to a model's mean, on the scale from 0 to 1, from which on a subgroup has the strongest shade."""
+
+
+def subgroups_table(
+    column: Column, means: Sequence[SubgroupMean], of_model: Mapping[str, float | None]
+) -> ShadedTable:  # fmt: skip
+    """Return subgroups by models: the difference of each mean to that of the model, the largest loss first.
+
+    Parameters: of_model, model -> its mean on all instances, best model first.
+    """
+    found = {(one.subgroup, one.model): one.estimate for one in means}
+    gaps = {key: _gap(column, one, of_model[key[1]]) for key, one in found.items()}
+    subgroups = sorted({name for name, _ in found}, key=lambda name: (_mean_gap(gaps, name), name))
+    models = [model for model in of_model if any((name, model) in found for name in subgroups)]
+    shown = models[:MOST_SUBGROUP_MODELS]
+    rows = [
+        (
+            shaded_name(f"{name} (n = {_most_instances(found, name):,})", name),
+            [_gap_cell(name, model, found.get((name, model)), gaps.get((name, model))) for model in shown],
+        )
+        for name in subgroups
     ]
-    return Chart(
-        name="subgroups", title=f"Subgroups of {short(column.title)}", description=description,
-        draw=partial(draw_intervals, plot),
-        headers=("model", "subgroup", "score", "low", "high", "n"), rows=table, has_data=bool(rows),
-        notes=["Subgroups are not adjusted for how many of them are shown."] if len(names) > 1 else [],
+    notes = ["Intervals and differences are not adjusted for how many subgroups are shown."] if len(rows) > 1 else []
+    if len(models) > len(shown):
+        notes.append(f"Shown: the best {len(shown)} of {len(models)} models; the CSV file has all.")
+    return ShadedTable(
+        name="subgroups",
+        title="Subgroups",
+        description="Mean of a subgroup minus the mean of the model on all instances, on a scale from 0 (worst) to 1 "
+        "(best). Negative: worse than its average.",
+        css="shares",
+        columns=[shaded_name(model, model) for model in shown],
+        rows=rows,
+        legend=[],
+        headers=("model", "subgroup", "score", "low", "high", "n", "difference"),
+        numbers=[
+            [one.model, one.subgroup, *estimate_numbers(one.estimate), one.estimate.n if one.estimate else 0,
+             number(gaps[one.subgroup, one.model])]
+            for one in means
+        ],
+        notes=notes,
+        corner="Subgroup",
     )  # fmt: skip
 
 
-def _subgroup_row(one: SubgroupMean, *, is_grouped: bool) -> IntervalRow:
-    """Return one subgroup, under the name of its model if there are several."""
-    found = one.estimate
-    return IntervalRow(
-        name=one.subgroup, group=one.model if is_grouped else "", value=found.value if found else None,
-        low=found.low if found else None, high=found.high if found else None, note=f"n = {found.n}" if found else "",
-    )  # fmt: skip
+def _gap(column: Column, found: Estimate | None, whole: float | None) -> float | None:
+    """Return how much better a subgroup is than all instances, on the scale from 0 to 1."""
+    if found is None or whole is None:
+        return None
+    return float(column.normalize(found.value) - column.normalize(whole))
+
+
+def _mean_gap(gaps: Mapping[tuple[str, str], float | None], subgroup: str) -> float:
+    """Return the mean difference of a subgroup over all models; infinity if there is none."""
+    values = [gap for (name, _), gap in gaps.items() if name == subgroup and gap is not None]
+    return sum(values) / len(values) if values else math.inf
+
+
+def _most_instances(found: Mapping[tuple[str, str], Estimate | None], subgroup: str) -> int:
+    return max((one.n for (name, _), one in found.items() if name == subgroup and one), default=0)
+
+
+def _gap_cell(subgroup: str, model: str, found: Estimate | None, gap: float | None) -> ShadedCell:
+    """Return the difference of one subgroup and model, with its mean in words."""
+    where = f"{as_line(model)}, {as_line(subgroup)}"
+    if found is None or gap is None:
+        return ShadedCell(text=MISSING, css="missing", tip=f"{where}: no score")
+    text = signed(gap, 2)
+    tip = f"{where}: {estimate_text(found)}, {text} against all its instances; n = {found.n:,}"
+    return ShadedCell(text=text, css=f"step-{step(0.5 + gap / (2 * FULL_SHADE), SHARE_EDGES)}", tip=tip)
 
 
 # --- distribution -----------------------------------------------------------------------------------------------------
@@ -254,8 +311,23 @@ class ModelScores:
     """Name, which can be any text."""
     scores: Sequence[float]
     """Score of each instance in the metric's own unit; nan and infinity do not count."""
+    mean: float | None = None
+    """The score of the model, which counts `n_worst` instances as the worst ones; None if there is none."""
+    n_worst: int = 0
+    """Failures that count as the worst score."""
     n_failed: int = 0
-    """Instances without a score."""
+    """Failures without a score, which do not count."""
+
+    @property
+    def n(self) -> int:
+        """Number of instances that count in the score."""
+        return len(self.scores) + self.n_worst
+
+    @property
+    def failures(self) -> str:
+        """The failures in words; empty if there are none."""
+        counted = f"; {self.n_worst:,} failed, counted as wrong" if self.n_worst else ""
+        return f"{counted}; {self.n_failed:,} without a score" if self.n_failed else counted
 
 
 def distribution_chart(column: Column, models: Sequence[ModelScores]) -> Chart:
@@ -268,19 +340,18 @@ def distribution_chart(column: Column, models: Sequence[ModelScores]) -> Chart:
 
 
 def _finite(one: ModelScores) -> ModelScores:
-    scores = [float(score) for score in one.scores if math.isfinite(score)]
-    return ModelScores(model=one.model, scores=scores, n_failed=one.n_failed)
+    return replace(one, scores=[float(score) for score in one.scores if math.isfinite(score)])
 
 
 def _shares_chart(column: Column, models: Sequence[ModelScores]) -> Chart:
     """Return the chart of right, wrong and failed completions."""
     best = column.high if column.higher_is_better else column.low
-    counts = [
-        (sum(score == best for score in one.scores), sum(score != best for score in one.scores), one.n_failed)
-        for one in models
-    ]
+    counts: list[Counts] = []
+    for one in models:
+        right = sum(score == best for score in one.scores)
+        counts.append((right, len(one.scores) - right, one.n_worst, one.n_failed))
     total = sum(map(sum, counts))
-    failed = sum(count[2] for count in counts)
+    failed = sum(one.n_worst + one.n_failed for one in models)
     how_many = f"{failed:,}" if failed else "none"
     description = f"{plural(len(models), 'model')}, {plural(total, 'completion')}, {how_many} of them failed."
     if not total:
@@ -288,33 +359,50 @@ def _shares_chart(column: Column, models: Sequence[ModelScores]) -> Chart:
     table: list[list[Value]] = [[one.model, *count] for one, count in zip(models, counts, strict=True)]
     return Chart(
         name="distribution", title=f"Right, wrong and failed on {short(column.title)}", description=description,
-        draw=partial(_draw_shares, models, counts), headers=("model", "right", "wrong", "failed"), rows=table,
-        has_data=total > 0,
+        draw=partial(_draw_shares, models, counts), headers=("model", *KINDS), rows=table, has_data=total > 0,
     )  # fmt: skip
 
 
-Counts = tuple[int, int, int]
-"""Right, wrong and failed completions."""
+Counts = tuple[int, int, int, int]
+"""Number of completions of each of `KINDS`."""
 
-KINDS = ("right", "wrong", "failed")
+KINDS = ("right", "wrong", "failed, counted as wrong", "no score")
 """Segments of a bar, in order."""
 
+HATCH = 5.0
+"""Pixels between the lines of a hatched segment."""
 
-def _segment_paint(kind: str) -> dict[str, str]:
-    """Return the paint of a segment: filled, pale with an outline, or a dashed outline."""
+
+def _segment(kind: str, x: float, y: float, width: float, height: float) -> Markup:
+    """Return a segment: filled, pale with an outline, the same hatched, or a dotted outline."""
     if kind == "right":
-        return {**paint("mark"), "stroke": "none"}
-    return box_paint() if kind == "wrong" else {**frame_paint(), "stroke_dasharray": "3 2"}
+        return rect(x, y, width, height, **paint("mark"))
+    if kind == "no score":
+        return rect(x, y, width, height, stroke_dasharray="2 2", **frame_paint())
+    box = rect(x, y, width, height, **box_paint())
+    return box if kind == "wrong" else box + group("axis", [_hatching(x, y, width, height)])
+
+
+def _hatching(x: float, y: float, width: float, height: float) -> Markup:
+    """Return diagonal lines inside a rectangle."""
+    path = []
+    for start in np.arange(HATCH - height, width, HATCH).tolist():  # where a line is at the bottom
+        left, right = max(start, 0.0), min(start + height, width)
+        if right > left:
+            ends = (x + left, y + height - (left - start), x + right, y + height - (right - start))
+            a, b, c, d = map(coordinate, ends)
+            path.append(f"M{a} {b}L{c} {d}")
+    return element("path", d="".join(path), fill="none")
 
 
 def _draw_shares(models: Sequence[ModelScores], counts: Sequence[Counts], width: int) -> Drawing:
     """Draw one stacked bar per model, with a legend above."""
     words = []
-    for one, (right, wrong, failed) in zip(models, counts, strict=True):
-        scored = right + wrong
-        text = f"{right:,} of {scored:,} right ({right / scored:.0%})" if scored else "none scored"
-        words.append(RowText(name=one.model, text=f"{text}; {failed:,} failed" if failed else text))
-    layout = lay_out(words, width, top=32.0)
+    for one, (right, *_) in zip(models, counts, strict=True):
+        text = f"{right:,} of {one.n:,} right ({right / one.n:.0%})" if one.n else "none scored"
+        words.append(RowText(name=one.model, text=text))
+    kinds = [kind for kind, n in zip(KINDS, map(sum, zip(*counts, strict=True)), strict=True) if n]
+    layout = lay_out(words, width, top=32.0 if width >= COMPACT else 14.0 + KEY * -(-len(kinds) // 2))
     scale = layout.scale((0.0, 1.0))
     margin = 1 if layout.is_compact else 3
     bars = [
@@ -323,20 +411,27 @@ def _draw_shares(models: Sequence[ModelScores], counts: Sequence[Counts], width:
         if sum(count)
     ]
     return layout.height, [
-        _legend(layout),
+        _legend(layout, kinds),
         axis_below(layout, scale, "Share of instances"),
         row_texts(words, layout),
         *bars,
     ]
 
 
-def _legend(layout: RowLayout) -> Markup:
-    """Return the meaning of the segments."""
-    x = float(MARGIN if layout.is_compact else layout.left + 6)
+KEY = 18.0
+"""Pixels of a line of the legend."""
+
+
+def _legend(layout: RowLayout, kinds: Sequence[str]) -> Markup:
+    """Return the meaning of the segments, in two columns on narrow pictures."""
+    x, y = float(MARGIN), 8.5
     parts = []
-    for kind in KINDS:
-        parts += [rect(x, 8.5, 18, 11, **_segment_paint(kind)), group("ink", [label(x + 23, 18, kind, size=SMALL)])]
-        x += 80
+    for place, kind in enumerate(kinds):
+        parts += [_segment(kind, x, y, 18, 11), group("ink", [label(x + 23, y + 9.5, kind, size=SMALL)])]
+        if layout.is_compact:
+            x, y = (MARGIN, y + KEY) if place % 2 else (MARGIN + 76, y)
+        else:
+            x += 40 + text_width(kind, SMALL)
     return Markup("").join(parts)
 
 
@@ -347,8 +442,8 @@ def _stacked(counts: Counts, scale: LinearScale, top: float, height: float) -> M
         if not count:
             continue
         start, end = scale(done / total), scale((done + count) / total)
-        parts.append(rect(start + 0.5, top, end - start - 1, height, **_segment_paint(kind)))
-        if end - start > 8 + 7 * len(str(count)):
+        parts.append(_segment(kind, start + 0.5, top, max(end - start - 1, 0.5), height))
+        if end - start > 8 + 7 * len(str(count)) and not kind.startswith("failed"):
             ink = "on-mark" if kind == "right" else "ink"
             y = top + height / 2 + 4
             parts.append(group(ink, [label((start + end) / 2, y, str(count), anchor="middle", size=SMALL)]))
@@ -398,41 +493,49 @@ def _bins(column: Column, distinct: Sequence[float]) -> _Bins:
 def _histogram_chart(column: Column, models: Sequence[ModelScores], distinct: Sequence[float]) -> Chart:
     """Return the chart of histograms."""
     bins = _bins(column, distinct)
-    counts = [bins.count(one.scores) for one in models]
+    worst = column.low if column.higher_is_better else column.high
+    counts = [bins.count([*one.scores, *[worst] * one.n_worst]) for one in models]
     name = column.metric_title or column.metric
     description = (
         f"{plural(len(models), 'model')}, {name} of each instance from {distinct[0]:.3g} to {distinct[-1]:.3g}."
     )
     axis = f"{name} of an instance; {'higher' if column.higher_is_better else 'lower'} is better"
     table: list[list[Value]] = [
-        [one.model, number(float(np.mean(one.scores))) if one.scores else None, len(one.scores), one.n_failed, *count]
+        [one.model, number(one.mean), one.n, one.n_worst, one.n_failed, *count]
         for one, count in zip(models, counts, strict=True)
     ]
     return Chart(
         name="distribution", title=f"Distribution of scores on {short(column.title)}", description=description,
-        draw=partial(_draw_histograms, models, counts, bins, axis),
-        headers=("model", "mean", "n", "failed", *bins.names), rows=table,
-        notes=["Heights are shares of a model's scored instances, on one scale. The vertical line is the mean."],
+        draw=partial(_draw_histograms, models, counts, bins, axis, score_decimals(column)),
+        headers=("model", "mean", "n", "counted_as_worst", "no_score", *bins.names), rows=table,
+        notes=[
+            "Heights are shares of the instances that count in a model's score, on one scale. The vertical line is the "
+            "score: failures that the model caused count as the worst one."
+        ],
     )  # fmt: skip
 
 
 def _draw_histograms(
-    models: Sequence[ModelScores], counts: Sequence[Sequence[int]], bins: _Bins, axis: str, width: int
+    models: Sequence[ModelScores], counts: Sequence[Sequence[int]], bins: _Bins, axis: str, places: int, width: int
 ) -> Drawing:
     """Draw one histogram per model below each other."""
     words = []
     for one in models:
-        mean = f"mean {decimal(float(np.mean(one.scores)))}, n = {len(one.scores):,}" if one.scores else "none scored"
-        words.append(RowText(name=one.model, text=f"{mean}; {one.n_failed:,} failed" if one.n_failed else mean))
+        is_scored = one.n and one.mean is not None
+        words.append(
+            RowText(
+                name=one.model, text=f"mean {decimal(one.mean, places)}, n = {one.n:,}" if is_scored else "none scored"
+            )
+        )
     layout = lay_out(words, width, mark_height=TALL)
     scale = layout.scale(bins.ends)
     highest = max(max(count) / max(sum(count), 1) for count in counts)
     parts = []
     for one, count, top in zip(models, counts, layout.tops, strict=True):
-        if one.scores:
+        if one.n and one.mean is not None:
             base = top + layout.mark_height - 2
             parts.append(_histogram(count, bins, scale, base, (layout.mark_height - 8) / highest))
-            x = scale(float(np.mean(one.scores)))
+            x = scale(one.mean)
             parts.append(group("other-line", [line(x, top + 2, x, base, stroke_width=2)]))
     ticks = bins.levels if 0 < len(bins.levels) <= (6 if width < COMPACT else MOST_LEVELS) else ()
     below = axis_below(layout, scale, axis, ticks=ticks)
@@ -546,72 +649,3 @@ def _draw(counts: Sequence[FailureCount], is_by_reason: bool, width: int) -> Dra
     ]
     axis = axis_below(layout, scale, "Failed instances", ticks=ticks)
     return layout.height, [axis, row_texts(words, layout), group("other", bars)]
-
-
-# --- pictures in table cells ------------------------------------------------------------------------------------------
-# Small pictures in table cells: an interval, the ranks a model can have, a share.
-#
-# The number is in the cell beside it, so that screen readers skip the picture.
-
-WIDTH, HEIGHT = 104, 16
-"""Pixels of a mark."""
-
-EDGE = 5
-"""Pixels between the ends of the scale and of the picture, for the radius of a point."""
-
-
-def column_scale(found: Iterable[HasInterval | None]) -> LinearScale:
-    """Return the common scale of a column of numbers from 0 to 1, with room for all values and intervals."""
-    values = [end for one in found if one is not None for end in (one.value, one.low, one.high)]
-    return LinearScale(*domain(values, low=0.0, high=1.0), EDGE, WIDTH - EDGE)
-
-
-def interval_mark(
-    value: float | None, low: float | None, high: float | None, scale: LinearScale, *, hollow: bool
-) -> Markup:
-    """Return a point with its 95% interval; an empty scale without a value.
-
-    `hollow`: for values that were not measured here, such as published ones.
-    """
-    value, low, high = known(value), known(low), known(high)
-    middle = HEIGHT / 2
-    parts = [line(scale.start, middle, scale.end, middle, **paint("grid"))]
-    if value is not None:
-        if low is not None and high is not None:
-            parts.append(line(scale(low), middle, scale(high), middle, stroke_width=3, **paint("line")))
-        if hollow:
-            parts.append(circle(scale(value), middle, 3.5, stroke_width=2, **hollow_paint()))
-        else:
-            parts.append(circle(scale(value), middle, 4, **paint("mark")))
-    return _mark(*parts)
-
-
-def rank_mark(rank: int | None, low: int | None, high: int | None, n_models: int) -> Markup:
-    """Return the ranks that a model can have as a bar on the ranks 1 to `n_models`, its own rank as a point."""
-    scale = LinearScale(1, max(n_models, 2), EDGE, WIDTH - EDGE)
-    middle = HEIGHT / 2
-    parts = [line(scale.start, middle, scale.end, middle, **paint("grid"))]
-    if rank is not None:
-        first, last = (rank if low is None else low), (rank if high is None else high)
-        left, right = scale(first) - 3, scale(last) + 3
-        parts.append(rect(left, middle - 3, right - left, 6, rx=3, **paint("pale")))
-        parts.append(circle(scale(rank), middle, 4, **paint("mark")))
-    return _mark(*parts)
-
-
-def coverage_bar(share: float | None) -> Markup:
-    """Return a bar that is filled by a share, 0 to 1."""
-    share = known(share)
-    parts = [rect(0.5, 4.5, 47, 7, rx=1.5, **frame_paint())]
-    if share is not None:
-        parts.append(rect(1, 5, 46 * min(max(share, 0.0), 1.0), 6, **paint("mark")))
-    return _mark(*parts, width=48)
-
-
-def _mark(*parts: Markup, width: int = WIDTH) -> Markup:
-    """Return a picture that screen readers skip and that cannot be focused."""
-    box = f"0 0 {coordinate(width)} {coordinate(HEIGHT)}"
-    return element(
-        "svg", *parts, class_="chart-mark", viewBox=box, width=width, height=HEIGHT, aria_hidden="true",
-        focusable="false",
-    )  # fmt: skip

@@ -56,6 +56,11 @@ class ShadedCell:
     tip: str = ""
     """Content in words, as the tooltip."""
 
+    @property
+    def is_linked(self) -> bool:
+        """True if there is something behind the cell."""
+        return self.css not in ("missing", "self")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShadedName:
@@ -91,8 +96,17 @@ class ShadedTable:
     """Headings of the CSV file."""
     numbers: Sequence[Sequence[Value]]
     """Rows of the CSV file."""
-    is_numbered: bool = False
-    """True if columns are headed by the numbers of the rows, because they are the same models."""
+    notes: Sequence[str] = ()
+    """Sentences below the table."""
+    corner: str = "Model"
+    """Heading of the names of rows."""
+    is_square: bool = False
+    """True if rows and columns are the same models."""
+
+    @property
+    def has_data(self) -> bool:
+        """True if there is a row to show."""
+        return bool(self.rows)
 
     @property
     def csv(self) -> str:
@@ -109,7 +123,8 @@ def step(value: float, edges: Sequence[float] = SCORE_EDGES) -> int:
     return 1 + bisect_right(edges, value)
 
 
-def _name(full: str, key: str) -> ShadedName:
+def shaded_name(full: str, key: str) -> ShadedName:
+    """Return a heading of a shaded table."""
     clean = as_line(full) or "(no name)"
     return ShadedName(text=shorten(clean, LONGEST_NAME), full=clean, key=key)
 
@@ -117,7 +132,7 @@ def _name(full: str, key: str) -> ShadedName:
 def heat_map(board: Leaderboard) -> ShadedTable:
     """Return models by benchmarks: each mean on the scale of its metric from 0 (worst) to 1 (best)."""
     rows = [
-        (_name(shown_name(row), row.model), [_score_cell(row, column) for column in board.columns])
+        (shaded_name(shown_name(row), row.model), [_score_cell(row, column) for column in board.columns])
         for row in board.all_rows
     ]
     used = {cell.css for _, cells in rows for cell in cells}
@@ -126,7 +141,7 @@ def heat_map(board: Leaderboard) -> ShadedTable:
         title="Scores by benchmark",
         description="Mean scores from 0 (worst) to 1 (best), each on the scale of its metric.",
         css="scores",
-        columns=[_name(column.title, column.benchmark) for column in board.columns],
+        columns=[shaded_name(column.title, column.benchmark) for column in board.columns],
         rows=rows,
         legend=[(css, text) for css, text in _legend(SCORE_EDGES) if css in used or css.startswith("step")],
         headers=["model", *(column.benchmark for column in board.columns)],
@@ -167,7 +182,7 @@ def _legend(edges: Sequence[float]) -> list[tuple[str, str]]:
 def head_to_head_table(board: Leaderboard, found: HeadToHead) -> ShadedTable:
     """Return the share on which each row's model beats each column's, significant differences marked."""
     by_name = {row.model: shown_name(row) for row in board.rows}
-    names = [_name(by_name.get(model, model), model) for model in found.models]
+    names = [shaded_name(by_name.get(model, model), model) for model in found.models]
     n = len(names)
     rows = [(names[i], [_share_cell(found, i, j) for j in range(n)]) for i in range(n)]
     used = {css for _, cells in rows for cell in cells for css in cell.css.split()}
@@ -183,7 +198,7 @@ def head_to_head_table(board: Leaderboard, found: HeadToHead) -> ShadedTable:
         legend=[(css, text) for css, text in kinds if css in used or css.startswith("step")],
         headers=headers,
         numbers=numbers,
-        is_numbered=True,
+        is_square=True,
     )
 
 
@@ -199,7 +214,16 @@ def _share_cell(found: HeadToHead, i: int, j: int) -> ShadedCell:
     text = f"{decimal(share, 2)}{SEPARATED if is_separated else ''}"
     css = f"step-{step(share, SHARE_EDGES)}{' separated' if is_separated else ''}"
     verdict = "significantly different" if is_separated else "not significantly different"
-    return ShadedCell(text=text, css=css, tip=f"{pair}: beats it on {decimal(share, 2)} of {found.unit}; {verdict}")
+    return ShadedCell(text=text, css=css, tip=f"{pair}: {share_text(found, i, j)}; {verdict}")
+
+
+def share_text(found: HeadToHead, i: int, j: int) -> str:
+    """Return how often one model is better, equal and worse than another; the share alone if that is not defined."""
+    share, shares = decimal(float(found.win_share[i, j]), 2), found.outcomes(i, j)
+    if shares is None:
+        return f"win share {share}"
+    better, equal, worse = (f"{one:.0%}" for one in shares)
+    return f"{better} better, {equal} equal, {worse} worse (win share {share}: better and half of equal)"
 
 
 # --- differences ------------------------------------------------------------------------------------------------------
@@ -228,7 +252,11 @@ def differences_chart(comparison: Comparison) -> Chart:
     overall = (("Macro average", comparison.macro_average), ("Win share", comparison.win_share))
     for name, test in overall if rows else ():
         found = test.difference
-        rows.append(IntervalRow(name=name, value=found.value, low=found.low, high=found.high, is_strong=True))
+        rows.append(
+            IntervalRow(
+                name=name, value=found.value, low=found.low, high=found.high, is_strong=True, is_filled=is_found
+            )
+        )
         p = number(test.p_adjusted(comparison.adjustment))
         table.append([name, "", *estimate_numbers(found), found.n, p, "yes" if is_found else "no"])
     title = f"{short(comparison.first)} compared with {short(comparison.second)}"
@@ -237,10 +265,12 @@ def differences_chart(comparison: Comparison) -> Chart:
         ends=(f"{fit(short(comparison.second), 170)} better", f"{fit(short(comparison.first), 170)} better"),
     )  # fmt: skip
     notes = [
-        f"{short(comparison.first)} minus {short(comparison.second)} on the instances that both have, with 95% "
-        "intervals. Filled points differ significantly at the 5% level, adjusted for all pairs and benchmarks "
-        f"({ADJUSTED[comparison.adjustment]}). Diamonds are averages. The models are separated only if both differ in "
-        "the same direction."
+        f"{short(comparison.first)} minus {short(comparison.second)} on the instances that both have. Filled points "
+        "differ significantly at the 5% level, adjusted for all pairs and benchmarks "
+        f"({ADJUSTED[comparison.adjustment]}). Diamonds are averages: filled if the models are separated, which needs "
+        "both to differ in the same direction.",
+        "The 95% intervals are not adjusted: an interval that leaves out 0 can belong to a difference that is not "
+        "significant after the adjustment.",
     ]
     return Chart(
         name="differences", title=title, description=_differences_description(comparison),

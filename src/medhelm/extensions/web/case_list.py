@@ -20,11 +20,11 @@ from medhelm.extensions.web.case_search import (
     counted_models,
     read_case_rows,
     read_choices,
-    read_prompts,
     read_texts,
     search_cases,
     url_key,
 )
+from medhelm.extensions.web.case_texts import read_prompts
 from medhelm.extensions.web.cases import BenchmarkCases
 from medhelm.results.formats.tables import decimal
 
@@ -267,9 +267,10 @@ def mark_hits(text: str, sought: str, length: int = EXCERPT) -> list[Fragment]:
     if not first:
         return []
     start = max(0, first.start() - length // 3)
-    start = max(start, text.find(" ", start, first.start()) + 1)
+    start = max(start, text.find(" ", start, first.start()) + 1) if start else 0
     end = max(start + length, min(first.end(), first.start() + length))
-    end = max(first.end(), text.rfind(" ", 0, end)) if end < len(text) else end
+    if end < len(text):
+        end = max(text.rfind(" ", first.end(), end), first.end()) if " " in text[first.end() : end] else end
     found, at = [Fragment("... ")] if start else [], start
     for hit in pattern.finditer(text, first.start(), max(end, first.end())):
         found += [Fragment(text[at : hit.start()]), Fragment(text[hit.start() : hit.end()][:length], True)]
@@ -346,7 +347,9 @@ def outcome_mark(item: CaseListItem, model: str, *, is_binary: bool) -> OutcomeM
         shown = f"{label[: MOST_MARK - 1]}…" if len(label) > MOST_MARK else label
         return OutcomeMark(shown or "?", outcome, f"chose {label}: {said}" if label else f"no readable answer: {said}")
     if share is None or score is None:
-        return OutcomeMark("–" if score is None else decimal(score, 2), "none", "no score")
+        return OutcomeMark(decimal(score, 2) or "–", "none", "no score")
     if is_binary:
         return OutcomeMark("✓" if outcome == "right" else "✗", outcome, outcome)
-    return OutcomeMark(decimal(score, 2), f"grade-{min(4, int(max(share, 0) * 5)) + 1}", f"score {decimal(score, 3)}")
+    return OutcomeMark(
+        decimal(score, 2) or "–", f"grade-{min(4, int(max(share, 0) * 5)) + 1}", f"score {decimal(score, 3)}"
+    )

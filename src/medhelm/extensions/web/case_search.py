@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -23,14 +23,15 @@ from medhelm.domain.result import HALF
 from medhelm.errors import StoreError
 from medhelm.extensions.web.case_answers import Options, read_answers, read_options
 from medhelm.extensions.web.case_tables import Tables
+from medhelm.extensions.web.case_texts import ids_with_prompt_text
 from medhelm.io.files import address, reason
-from medhelm.io.parquet import connect, sql_name, sql_path, sql_text
+from medhelm.io.parquet import sql_name, sql_path, sql_text
 from medhelm.results.comparable import BASELINE
 from medhelm.storage.damage import damaged, run_tables
 from medhelm.storage.store import stored_folder
 
 if TYPE_CHECKING:
-    import duckdb
+    pass
 
 CaseFilter = Literal[
     "all",
@@ -295,8 +296,8 @@ def read_case_rows(searched: SearchedRuns, instance_ids: Sequence[str]) -> list[
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeFinding:
-    """What the judges of one completion show."""
+class CompletionGrades:
+    """Judgments of one completion: the largest difference, and the low grades."""
 
     spread: float
     """Largest difference between them on a criterion, as a share of the scale."""
@@ -304,11 +305,11 @@ class JudgeFinding:
     """Criteria that one of them graded low, sorted."""
 
 
-def read_judge_findings(searched: SearchedRuns, instance_ids: Sequence[str]) -> dict[tuple[str, str], JudgeFinding]:
-    """Return model and instance -> what the judges of the completion show."""
+def read_judge_findings(searched: SearchedRuns, instance_ids: Sequence[str]) -> dict[tuple[str, str], CompletionGrades]:
+    """Return model and instance -> the judgments of the completion."""
     with _Records(searched) as records:
         rows = records.judge_findings(instance_ids)
-    return {(model, name): JudgeFinding(spread or 0.0, sorted(low)) for model, name, spread, low in rows}
+    return {(model, name): CompletionGrades(spread or 0.0, sorted(low)) for model, name, spread, low in rows}
 
 
 Texts: TypeAlias = Mapping[str, Sequence[tuple[str, str]]]
@@ -781,60 +782,6 @@ class _Records:
         """Return the files with the judgments of these models."""
         files = [stored_folder(run) / "judgments.parquet" for run in self._runs(models).values()]
         return [path for path in files if path.is_file()]
-
-
-def ids_with_prompt_text(connection: duckdb.DuckDBPyConnection, files: Sequence[Path], text: str) -> Iterator[str]:
-    """Yield the ids of instances whose prompt, choices or references contain a text in any case.
-
-    Prompts are stored as JSON, whose keys must not match. A part of the text that JSON never escapes selects the rows
-    that are parsed. DuckDB refuses a lone surrogate, which JSON of Python can hold: such rows are parsed here.
-    """
-    pattern = re.escape(text)
-    plain = max(re.findall(r"[ !#-\[\]-~]+", text), key=len, default="")
-    for path in files:
-        if not path.is_file():
-            continue
-        cursor = connection.execute(
-            f'SELECT instance_id, texts IS NULL, messages, choices, "references" FROM ('  # noqa: S608 - our own file
-            f"SELECT *, {_PROMPT_TEXTS} AS texts FROM read_parquet({sql_path(path)}) "
-            "WHERE regexp_matches(concat(messages, choices, \"references\"), ?, 'i')) "
-            "WHERE texts IS NULL OR regexp_matches(texts, ?, 'i')",
-            [re.escape(plain), pattern],
-        )
-        while rows := cursor.fetchmany(1000):
-            for instance_id, is_unread, *columns in rows:
-                if not is_unread or re.search(pattern, "\0".join(_texts(*columns)), re.IGNORECASE):
-                    yield instance_id
-
-
-_PROMPT_TEXTS = """
-CASE WHEN json_valid(messages) AND json_valid(choices) AND json_valid("references") THEN concat_ws(chr(0),
-    array_to_string(json_extract_string(messages, '$[*].content'), chr(0)),
-    array_to_string(json_extract_string(choices, '$[*]'), chr(0)),
-    array_to_string(json_extract_string("references", '$[*].text'), chr(0))) END
-"""
-"""SQL of all texts of a prompt, separated by NUL; NULL if DuckDB cannot parse them."""
-
-
-def _texts(messages: str, choices: str, references: str) -> list[str]:
-    """Parse all texts of a prompt."""
-    contents = [one["content"] for one in json.loads(messages)]
-    return [*contents, *json.loads(choices), *(one["text"] for one in json.loads(references))]
-
-
-def read_prompts(files: Sequence[Path], instance_ids: Sequence[str]) -> dict[str, list[dict[str, str]]]:
-    """Read the messages of these instances and of the first two in each file, by id; others are left out."""
-    found: dict[str, list[dict[str, str]]] = {}
-    with connect() as connection:
-        for path in files:
-            if path.is_file():
-                rows = connection.execute(
-                    f"SELECT instance_id, messages FROM read_parquet({sql_path(path)}) "  # noqa: S608 - our own file
-                    "WHERE instance_id IN (SELECT unnest(?::VARCHAR[])) OR position < 2",
-                    [list(instance_ids)],
-                ).fetchall()
-                found = {instance_id: json.loads(messages) for instance_id, messages in rows} | found
-    return found
 
 
 def _unreadable(searched: SearchedRuns, error: Exception) -> StoreError:

@@ -23,7 +23,7 @@ from medhelm.results.comparable import BASELINE, default_tier, select_runs, stor
 from medhelm.results.options import Pricing
 from medhelm.results.runs.cells import column_of
 from medhelm.results.spending import is_local, run_day
-from medhelm.storage.annotations import Annotation, annotations
+from medhelm.storage.annotations import Annotation, annotations_of
 from medhelm.storage.damage import intact_runs
 from medhelm.storage.judgments import completion_of
 from medhelm.storage.privacy import Pseudonyms
@@ -252,7 +252,7 @@ def read_annotations_of(cases: BenchmarkCases, instance_id: str) -> list[Annotat
     return [
         replace(one, model=names.get(one.model, one.model))
         for folder, names in by_store.items()
-        for one in annotations(Store(folder), cases.benchmark).get(instance_id, ())
+        for one in annotations_of(Store(folder), cases.benchmark).get(instance_id, ())
     ]
 
 

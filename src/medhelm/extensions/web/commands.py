@@ -38,6 +38,12 @@ site_options = add_options(
         metavar="DIR",
         help="Folder of a release in another store to offer for comparison; repeatable.",
     ),
+    click.option(
+        "--ratings",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="File of clinicians' ratings to compare the judges with; the verdict says what they show.",
+    ),
     options_of(BoardOptions, "options", "wanted", "tier", "rule"),
 )
 """The options of `make_site`."""
@@ -122,8 +128,8 @@ def serve(
     type=click.IntRange(min=0),
     default=100,
     show_default=True,
-    help="Cases per benchmark to write, with ids, prompts, references, completions and judgments. Nothing of other "
-    "cases is written, not even in lists.",
+    help="Cases per benchmark to write, with ids, prompts, references, completions and judgments: the most "
+    "instructive ones, such as those that all models have wrong. Nothing of other cases is written, not even in lists.",
 )
 @site_options
 @shared_options("store", "data", "benchmarks", "trust", "json")
@@ -150,6 +156,7 @@ def make_site(
     suites: tuple[Path, ...],
     with_published: bool,
     releases: tuple[Path, ...],
+    ratings: Path | None,
     options: BoardOptions,
     with_text: bool = True,
 ) -> Site:
@@ -174,6 +181,7 @@ def make_site(
         wanted=options.wanted,
         benchmark_folders=shared.benchmark_folders,
         data=shared.data,
+        ratings=ratings,
         suites={path.stem: path for path in suites},
         with_published=with_published,
         release_folders=[_release_folder(shared, path) for path in releases],
@@ -186,6 +194,7 @@ def make_site(
         if not path.is_file():
             raise UserError(f"--suite {path}: the file does not exist.")
         read_suite(path, known)
+    site.clinicians()
     return site
 
 

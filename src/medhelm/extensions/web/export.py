@@ -175,7 +175,7 @@ def _export(site: Site, folder: Path, most_cases: int) -> ExportResult:
     with new_export(folder, KIND, {"scoring": site.rule, "with_text": site.with_text}) as new:
         for name, content in static_files().items():
             size += _write(new / static[name], content)
-        size += _write(new / NOT_EXPORTED, _not_exported(site, crawl, static))
+        size += _write(new / NOT_EXPORTED, _not_exported(site, crawl, static, most_cases))
         while crawl.waiting:
             target = crawl.waiting.popleft()
             file = crawl.files[target]
@@ -224,11 +224,13 @@ def _page_content(
     return _without_addresses(content, media_type, site), status
 
 
-def _not_exported(site: Site, crawl: Crawl, static: Mapping[str, str]) -> bytes:
+def _not_exported(site: Site, crawl: Crawl, static: Mapping[str, str], most_cases: int) -> bytes:
     """Return the page that says where to find the pages that the export leaves out."""
     links = StaticLinks(crawl=crawl, file=NOT_EXPORTED, static_names=static)
     request = PageRequest(route=NOTICE, links=links, is_static=True)
-    page = Page(template="not_exported.html", title="Not in this export")
+    closed = sorted({run.title for run in site.runs() if not site.shows_text_of(run.benchmark)})
+    values = {"most_cases": most_cases, "closed": closed}
+    page = Page(template="not_exported.html", title="Not in this export", values=values)
     return render(site, request, page).encode("utf-8", "replace")
 
 

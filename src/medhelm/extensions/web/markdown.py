@@ -110,9 +110,9 @@ def _times(state: StateInline, silent: bool) -> bool:
 
 def _math(state: StateInline, silent: bool) -> bool:
     r"""Read a formula between `\(` and `\)`, `\[` and `\]` or `$$` and `$$`, which stays as it is written."""
-    end = _MATH_END.get(state.src[state.pos : state.pos + 2])
+    end = _MATH_END.get(state.src[state.pos : state.pos + 2], "")
     searched, without_end = state.env.get(end, ("", 0))
-    if end is None or (searched is state.src and state.pos >= without_end):
+    if not end or (searched is state.src and state.pos >= without_end):
         return False
     found = state.src.find(end, state.pos + 2, state.posMax)
     if found < 0:

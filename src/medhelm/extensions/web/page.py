@@ -178,6 +178,12 @@ class Page:
     """HTTP status."""
 
 
+def missing_page(message: str, known: Sequence[tuple[str, str]] = ()) -> Page:
+    """Return the page of something that does not exist, with links to what does: titles and addresses."""
+    values = {"message": message, "code": 404, "known": known}
+    return Page(template="error.html", title="Nothing to show", values=values, status=404)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Download:
     """A file to save."""
@@ -268,9 +274,11 @@ ROUTES: tuple[Route, ...] = (
     Route(name="benchmarks", path="/benchmarks", handler="pages.benchmarks:page", menu="Benchmarks"),
     Route(name="benchmark", path=BENCHMARK, handler="pages.benchmarks:benchmark_page"),
     Route(name="benchmark_chart", path=f"{BENCHMARK}/charts/{{chart}}", handler="pages.benchmarks:chart"),
+    Route(name="benchmark_card", path=f"{BENCHMARK}/card", handler="pages.cards:page"),
+    Route(name="benchmark_card_json", path=f"{BENCHMARK}/card.json", handler="pages.cards:json_"),
     Route(name="cases", path=CASES, handler="pages.case_list:page", exported_with=("page",)),
-    Route(name="case", path=f"{CASES}/{{case}}", handler="pages.case_list:case_or_list"),
-    Route(name="case_index", path=f"{CASES}/index/{{part}}", handler="pages.case_index:script"),
+    Route(name="case", path=f"{CASES}/{{case}}", handler="pages.cases:case_or_list"),
+    Route(name="case_index", path=f"{BENCHMARK}/case-index/{{part}}", handler="pages.case_index:script"),
     Route(name="errors", path=f"{BENCHMARK}/errors", handler="pages.errors:page", exported_with=("model",)),
     Route(name="errors_json", path=f"/api{BENCHMARK}/errors", handler="pages.errors:json_", only_served=True),
     Route(name="search", path="/search", handler="pages.search:page", menu="Search", only_served=True),
@@ -278,16 +286,25 @@ ROUTES: tuple[Route, ...] = (
     Route(name="prompt_text", path=f"{CASES}/{{case}}/prompt", handler="pages.cases:prompt_text"),
     Route(name="completion_text", path=f"{CASES}/{{case}}/completions/{{model}}",
           handler="pages.cases:completion_text"),
+    Route(name="model", path="/models/{model}", handler="pages.models:page"),
     Route(name="compare", path="/compare", handler="pages.leaderboard:compare_page",
           menu="Compare", exported_with=_PAIR),
     Route(name="compare_csv", path="/compare.csv", handler="pages.leaderboard:compare_csv", exported_with=_PAIR),
     Route(name="compare_chart", path="/compare/charts/{chart}", handler="pages.leaderboard:compare_chart",
           exported_with=_PAIR),
-    Route(name="running", path="/running", handler="pages.releases:running_page", menu="Running", only_served=True),
-    Route(name="running_live", path="/running/live", handler="pages.releases:live", only_served=True),
-    Route(name="running_json", path="/api/running", handler="pages.releases:running_json", only_served=True),
+    Route(name="judges", path="/judges", handler="pages.judges:page", menu="Judges"),
+    Route(name="benchmark_judges", path=f"{BENCHMARK}/judges", handler="pages.judges:benchmark_page"),
+    Route(name="data", path="/data", handler="pages.data_use:page", menu="Where data went"),
+    Route(name="running", path="/running", handler="pages.running:running_page", menu="Running", only_served=True),
+    Route(name="running_live", path="/running/live", handler="pages.running:live", only_served=True),
+    Route(name="stop", path="/running/{evaluation}", handler="pages.running:stop_page", only_served=True),
+    Route(name="running_json", path="/api/running", handler="pages.running:running_json", only_served=True),
+    Route(name="glossary", path="/glossary", handler="pages.reference:glossary_page"),
+    Route(name="method", path="/method", handler="pages.reference:method_page"),
     Route(name="releases", path="/compare/releases", handler="pages.releases:page", exported_with=_RELEASES),
     Route(name="releases_csv", path="/compare/releases.csv", handler="pages.releases:csv", exported_with=_RELEASES),
+    Route(name="releases_chart", path="/compare/releases/charts/{chart}", handler="pages.releases:chart",
+          exported_with=_RELEASES),
     Route(name="api_leaderboard", path="/api/leaderboard", handler="pages.leaderboard:json_", only_served=True),
     Route(name="api_benchmarks", path="/api/benchmarks", handler="pages.benchmarks:json_list", only_served=True),
     Route(name="api_benchmark", path=f"/api{BENCHMARK}", handler="pages.benchmarks:json_", only_served=True),
@@ -295,6 +312,8 @@ ROUTES: tuple[Route, ...] = (
     Route(name="api_releases", path="/api/releases", handler="pages.releases:json_list", only_served=True),
     Route(name="api_release_comparison", path="/api/releases/compare", handler="pages.releases:json_",
           only_served=True),
+    Route(name="api_judges", path="/api/judges", handler="pages.judges:json_", only_served=True),
+    Route(name="api_data", path="/api/data", handler="pages.data_use:json_", only_served=True),
     Route(name="api_openapi", path="/api/openapi.json", handler="api:document", only_served=True),
     Route(name="cases_json", path=f"/api{CASES}", handler="pages.case_list:json_list", only_served=True),
     Route(name="case_json", path=f"/api{CASES}/{{case}}", handler="pages.cases:json_case"),
@@ -303,8 +322,8 @@ ROUTES: tuple[Route, ...] = (
 """Every page, in the order of the navigation. A handler takes the `Site` and a `PageRequest`."""
 
 ACTIONS: Mapping[str, str] = {
-    "/running/{evaluation}/stop": "pages.releases:stop",
-    "/running/{evaluation}/remove": "pages.releases:remove",
+    "/running/{evaluation}/stop": "pages.running:stop",
+    "/running/{evaluation}/remove": "pages.running:remove",
     f"{CASES}/{{case}}/annotations": "pages.annotations:add",
     f"{CASES}/{{case}}/annotations/{{annotation}}/remove": "pages.annotations:remove",
 }

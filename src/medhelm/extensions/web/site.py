@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -12,22 +13,33 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
+from medhelm.analysis.agreement.jury_vs_clinicians import JuryAgreement
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.benchmarks.catalog import all_names, load_benchmarks
+from medhelm.benchmarks.catalog import RememberedBenchmarks, all_names, load_benchmarks, remembered_benchmarks
+from medhelm.benchmarks.definition import FILE_NAME
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import Benchmark, Rule, Run, Tier
 from medhelm.domain.text import group_title
 from medhelm.errors import MedHelmError, UserError
 from medhelm.extensions.web.page import PageRequest, Values
-from medhelm.results.leaderboard import LeaderboardInputs, leaderboard_from_inputs, read_inputs, renamed_inputs
-from medhelm.results.options import EVERY_RUN, BoardOptions, RunFilter
+from medhelm.results.agreement import agreement
+from medhelm.results.formats.fields import Field, fields_json
+from medhelm.results.leaderboard import (
+    LeaderboardInputs,
+    calibrated_inputs,
+    leaderboard_from_inputs,
+    read_inputs,
+    renamed_inputs,
+)
+from medhelm.results.options import EVERY_RUN, BoardOptions, CalibrationOptions, RunFilter
 from medhelm.results.published.boards import board_of_own_and_published, published_cells, published_leaderboard
 from medhelm.results.releases import KnownRelease, find_releases, released_models
-from medhelm.results.runs.selection import ADDRESS, load_filtered, short_names, with_names
+from medhelm.results.runs.selection import ADDRESS, load_filtered, short_names, with_names, without_address
 from medhelm.scoring.metrics import METRIC_NAMES
+from medhelm.storage.damage import damaged_records, runs_left_out
 from medhelm.storage.releases import MANIFEST
-from medhelm.storage.store import NAME, open_store
+from medhelm.storage.store import NAME, DamagedRunError, file_name, open_store
 
 T = TypeVar("T")
 
@@ -97,6 +109,37 @@ def _folders_in(folder: str) -> list[str]:
         return []
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DamagedRun:
+    """A run with a file that cannot be read."""
+
+    benchmark: str
+    """Name of the benchmark."""
+    title: str
+    """Its title."""
+    model: str
+    """Name of the model on the site, or as the folder of the run spells it, without an address."""
+    run: str
+    """Beginning of the id of the run, as commands take it."""
+
+    @property
+    def command(self) -> str:
+        """Return the command that removes it, so that the same evaluation makes it again."""
+        return f"medhelm runs remove {self.run}"
+
+
+DAMAGED_FIELDS: list[Field[DamagedRun]] = [
+    Field("benchmark", lambda one: one.benchmark, kind="text"),
+    Field("model", lambda one: one.model, kind="text"),
+    Field("run", lambda one: one.run, kind="text"),
+    Field("command", lambda one: one.command, kind="text"),
+]
+"""A damaged run in JSON."""
+
+SPELLED_ADDRESS = re.compile(r"_https?_.*")
+"""Address of a server in the name of a folder."""
+
+
 @dataclass(kw_only=True)
 class Site:
     """The stores and settings of one site."""
@@ -117,6 +160,8 @@ class Site:
     """Releases of other stores to compare with."""
     wanted: RunFilter = EVERY_RUN
     """Runs of the stores that are shown."""
+    ratings: Path | None = None
+    """File of clinicians' ratings, with which judges and leaderboard are compared; needs a single store."""
     with_published: bool = False
     """True if the leaderboard also offers the published models."""
     with_text: bool = True
@@ -169,7 +214,16 @@ class Site:
 
     def _found(self) -> Sequence[tuple[str, Run]]:
         """Return the runs of the stores that are shown, each with the label of its store."""
-        return self.keep("found", lambda: load_filtered(self.stores, self.wanted))
+        return self._read_runs()[0]
+
+    def _read_runs(self) -> tuple[Sequence[tuple[str, Run]], Sequence[DamagedRunError]]:
+        """Return these runs, and those whose `run.json` cannot be read."""
+
+        def read() -> tuple[Sequence[tuple[str, Run]], Sequence[DamagedRunError]]:
+            with runs_left_out() as damaged:
+                return load_filtered(self.stores, self.wanted), damaged
+
+        return self.keep("found", read)
 
     @property
     def n_runs(self) -> int:
@@ -179,6 +233,53 @@ class Site:
     def runs(self) -> Sequence[Run]:
         """Return the runs of the stores that are shown."""
         return [run for _, run in self._found()]
+
+    def damaged(self) -> Sequence[DamagedRun]:
+        """Return the runs that cannot be read and are left out of everything; none if the stores cannot be read."""
+
+        def find() -> Sequence[DamagedRun]:
+            runs, (_, errors) = self.runs(), self._read_runs()
+            titles = {run.benchmark: run.title for run in runs}
+            names = {file_name(run.model): without_address(run.model) for run in runs}
+            return [
+                DamagedRun(
+                    benchmark=error.benchmark,
+                    title=titles.get(error.benchmark, error.benchmark),
+                    model=names.get(error.model) or SPELLED_ADDRESS.sub("", error.model),
+                    run=error.folder.name.rpartition("-")[2],
+                )
+                for error in {one.folder: one for one in [*errors, *damaged_records(runs)]}.values()
+            ]
+
+        try:
+            return self.keep("damaged", find)
+        except MedHelmError:
+            return ()
+
+    @property
+    def has_results(self) -> bool:
+        """Return False if no run of the stores is complete."""
+        with suppress(UserError):
+            self.inputs()
+            return True
+        return False
+
+    def clinicians(self) -> JuryAgreement | None:
+        """Return the agreement of the judges with clinicians; None without ratings.
+
+        Raises: UserError if there are several stores; ConfigError with all problems of the file.
+        """
+        file = self.ratings
+        if file is None:
+            return None
+        if len(self.stores) > 1:
+            raise UserError("--ratings goes with one --store: a file of ratings names models, not stores.")
+
+        def compare() -> JuryAgreement:
+            judged = [one for one in self.definitions.values() if one.rubric]
+            return agreement(file, self.stores[0], judged, wanted=self.wanted)
+
+        return self.keep("clinicians", compare)
 
     def releases(self) -> Mapping[str, KnownRelease]:
         """Return the releases of the stores and of further folders: name -> release, by time."""
@@ -200,6 +301,13 @@ class Site:
         def read() -> LeaderboardInputs:
             options = BoardOptions(rule=rule, tier=self.tier, wanted=self.wanted)
             found = read_inputs(self.stores, options, found=self._found())
+            if rule == "corrected" and self.ratings:
+                judged = [one for one in self.definitions.values() if one.rubric]
+                clinicians = CalibrationOptions(ratings=self.ratings, definitions=judged)
+                found = calibrated_inputs(found, replace(options, clinicians=clinicians), self.stores)
+            if self.ratings and rule == "corrected":
+                rated = CalibrationOptions(ratings=self.ratings, definitions=tuple(self.definitions.values()))
+                found = calibrated_inputs(found, replace(options, clinicians=rated), self.stores)
             columns = [
                 column if self.shows_text_of(column.benchmark) else replace(column, constant_answer="")
                 for column in found.columns
@@ -254,14 +362,32 @@ class Site:
         except MedHelmError:
             return None
 
-    @cached_property
+    @property
     def definitions(self) -> Mapping[str, Benchmark]:
-        """Benchmark id -> its definition, for all benchmarks that are known here."""
-        names = all_names(self.benchmark_folders)
-        return {
-            one.name: one
-            for one in load_benchmarks(names, metrics=METRIC_NAMES, extra=self.benchmark_folders, note=lambda _: None)
-        }
+        """Benchmark id -> its definition, for all benchmarks that are known here or that the stores remember."""
+        return self.keep("definitions", lambda: {**self._given_definitions, **self._load(self._remembered.folders)})
+
+    @property
+    def folders(self) -> Sequence[Path]:
+        """Folders with the user's own benchmarks: those given, and those that the stores remember."""
+        return [*self.benchmark_folders, *self._remembered.folders]
+
+    @property
+    def _remembered(self) -> RememberedBenchmarks:
+        def find() -> RememberedBenchmarks:
+            return remembered_benchmarks(self.stores, self.benchmark_folders, metrics=METRIC_NAMES)
+
+        return self.keep("remembered", find)
+
+    @cached_property
+    def _given_definitions(self) -> Mapping[str, Benchmark]:
+        return self._load(self.benchmark_folders, all_names(self.benchmark_folders))
+
+    def _load(self, folders: Sequence[Path], names: Sequence[str] = ()) -> Mapping[str, Benchmark]:
+        """Load benchmarks by their names, or those of some folders."""
+        wanted = names or [str(folder / FILE_NAME) for folder in folders]
+        found = load_benchmarks(wanted, metrics=METRIC_NAMES, extra=folders if names else (), note=lambda _: None)
+        return {one.name: one for one in found}
 
     def access_of(self, benchmark: str) -> str:
         """Return the access to the data of a benchmark; one without a definition counts as private."""
@@ -278,8 +404,16 @@ class Site:
         return self.keep("addresses", addresses).get(model, "")
 
     def shows_text_of(self, benchmark: str) -> bool:
-        """Return True if prompts, completions and explanations of a benchmark may be shown."""
-        return self.with_text or self.access_of(benchmark) == "public"
+        """Return True if prompts, completions and explanations of a benchmark may be shown.
+
+        A folder that only a store names makes no text public: the store may come from someone else.
+        """
+        return self.with_text or (self.access_of(benchmark) == "public" and benchmark in self._given_definitions)
+
+
+def damaged_json(site: Site) -> dict[str, Any]:
+    """Return the damaged runs as a key of JSON."""
+    return {"damaged": [fields_json(DAMAGED_FIELDS, one) for one in site.damaged()]}
 
 
 # --- selection --------------------------------------------------------------------------------------------------------
@@ -326,6 +460,11 @@ class BoardSelection:
         found: dict[str, Values] = {name: getattr(self, name) or None for name in PARAMETERS}
         return {**found, "results": self.results_in_url or None}
 
+    @property
+    def is_narrowed(self) -> bool:
+        """True if it leaves out benchmarks."""
+        return any(getattr(self, name) for name in PARAMETERS)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
@@ -341,6 +480,11 @@ class Choice:
     """Values and their titles, without that for all."""
     every: str = "All"
     """Title of the option that selects everything; empty if there is none."""
+
+    @property
+    def title(self) -> str:
+        """Title of the chosen value."""
+        return dict(self.options).get(self.value, self.value)
 
 
 def selection_of(site: Site, request: PageRequest, results: Results | None = None) -> BoardSelection:
@@ -397,8 +541,13 @@ def choices_of(site: Site, selection: BoardSelection) -> list[Choice]:
         default = _default_results(site)[0]
         options = [("" if one == default else one, title) for one, title in RESULTS.items()]
         found.append(Choice(name="results", label="Results", value=selection.results_in_url, options=options, every=""))
+    below = {
+        column.subcategory for column in _columns(site, selection.results) if column.category == selection.category
+    }
     for name, values in _select_options(site, selection.results).items():
         value = getattr(selection, name)
+        if name == "subcategory":  # only those below the chosen category
+            values = [one for one in values if one[0] in below or one[0] == value]
         if len(values) > 1 or value:
             found.append(Choice(name=name, label=labels[name], value=value, options=values))
     return found
@@ -464,7 +613,7 @@ def board_of(site: Site, selection: BoardSelection) -> Leaderboard:
             only = _selected_benchmarks(site, selection, published_cells()[1])
             return published_leaderboard(suite=str(suite), only=only)
         inputs = selected_inputs(site, selection)
-        options = BoardOptions(suite=suite, benchmark_folders=site.benchmark_folders)
+        options = BoardOptions(suite=suite, benchmark_folders=site.folders)
         if selection.results == "all":
             board = board_of_own_and_published(inputs, options)
             return replace(board, remarks=tuple(replace(one, text=site.shortened(one.text)) for one in board.remarks))

@@ -20,7 +20,6 @@ from medhelm.results.formats.drawing import (
     EDGE,
     FONT_SIZE,
     SMALL,
-    WIDE,
     Chart,
     Drawing,
     LinearScale,
@@ -44,7 +43,7 @@ from medhelm.results.formats.drawing import (
     text_width,
     tick_text,
 )
-from medhelm.results.formats.tables import Value, number, with_interval
+from medhelm.results.formats.tables import Value, as_line, number, with_interval
 from medhelm.results.leaderboard_view import shown_name
 
 # --- rows -------------------------------------------------------------------------------------------------------------
@@ -321,7 +320,8 @@ def _point(row: IntervalRow, scale: LinearScale, y: float) -> Markup:
     if row.is_strong:
         corners = [(x - 6, y), (x, y - 6), (x + 6, y), (x, y + 6)]
         points = " ".join(f"{coordinate(a)},{coordinate(b)}" for a, b in corners)
-        parts.append(element("polygon", points=points, **paint("mark")))
+        look = paint("mark") if row.is_filled else {"stroke_width": 2, **hollow_paint()}
+        parts.append(element("polygon", points=points, **look))
     elif row.is_filled:
         parts.append(circle(x, y, 4.5, **paint("mark")))
     else:
@@ -330,10 +330,10 @@ def _point(row: IntervalRow, scale: LinearScale, y: float) -> Markup:
 
 
 # --- cost and performance ---------------------------------------------------------------------------------------------
-# Numbered models on a logarithmic axis of cost, joined by the efficient frontier.
+# Models on a logarithmic axis of cost, joined by the efficient frontier, with their names beside them.
 #
-# A key gives the names, so that names of any length fit and none covers a point. A model whose cost is unknown is
-# listed in the key and never drawn at zero.
+# A name for which there is no room is in a key below, by number. A model whose cost is unknown is in the key too, and
+# never drawn at zero.
 
 HEADERS = ("no", "model", "usd_per_1000", "macro_average", "low", "high", "efficient", "probability", "note")
 """Columns of the table."""
@@ -348,10 +348,19 @@ LEFT = 60.0
 """Pixels for the ticks and the title of the vertical axis."""
 
 RADIUS = 9
-"""Pixels of a point, large enough for two digits."""
+"""Pixels of a numbered point, large enough for two digits."""
 
-BESIDE = 600
-"""Pixels of a picture from which on the key is beside the plot."""
+DOT = 5.0
+"""Pixels of a point with its name beside it."""
+
+LINE = 13.0
+"""Pixels of a line of names."""
+
+NAME_STEPS = (0, -1, 1, -2, 2, -3, 3, -4, 4, -5, 5, -6, 6)
+"""Lines between a point and its name, in the order in which they are tried."""
+
+SEVERAL = 480
+"""Pixels of a picture from which on the key has two columns."""
 
 ROUND_POINTS = "Round points are on the efficient frontier by point estimates: no model is at least as good for less."
 """Meaning of the two kinds of points."""
@@ -362,8 +371,17 @@ AROUND = sorted(((i, j) for i in range(-4, 5) for j in range(-4, 5)), key=lambda
 LEAST_APART = 13.0
 """Pixels between the middles of symbols, whose numbers stay readable."""
 
-MOST_BESIDE = 18
-"""Most models with the key beside the plot; more are listed below it in columns."""
+OTHER = "other benchmarks"
+"""Note of a model that was not run on the benchmarks of the frontier."""
+
+CEILING = "ceiling only"
+"""Note of a model whose published cost is not drawn beside measured ones."""
+
+FULL_WIDTH = 760
+"""Pixels of a figure over the whole width of a printed page."""
+
+MOST_IN_COLUMN = 18
+"""Most models in a figure for one column of a page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -386,6 +404,8 @@ class PricedPoint:
     """Probability that it is on the frontier; None if unknown."""
     note: str = ""
     """Reason why it is not part of the frontier, such as `other benchmarks`; empty for none."""
+    is_ceiling: bool = False
+    """True if the cost is a published ceiling."""
 
     @property
     def cost(self) -> float | None:
@@ -403,6 +423,13 @@ class CostAxes:
     """Title of the other one."""
     least_ticks: int = 2
     """Powers of ten and simple multiples on the axis of cost, below which it has evenly spaced ticks."""
+    with_probability: bool = False
+    """True to write the probability of being on the frontier after each name."""
+
+    def note(self, one: PricedPoint) -> str:
+        """Return what is written after a name; empty for nothing."""
+        is_shown = self.with_probability and one.probability is not None
+        return _note(one) or (percent(one.probability or 0.0) if is_shown else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -422,21 +449,27 @@ class _Plot:
 
 
 def cost_points(board: Leaderboard) -> list[PricedPoint]:
-    """Return the models of a leaderboard by cost, cheapest first, then those without a known cost."""
+    """Return the models of a leaderboard by cost, cheapest first, then those without a known cost.
+
+    Published costs are ceilings, which have a place only where all costs are.
+    """
     found = []
+    has_bills = not all(row.published for row in board.rows)
     for row in board.rows:
         average = row.adjusted_average
         if average is None:
             continue
         on_frontier = board.frontier.by_model.get(row.model) if board.frontier else None
-        priced = row.usd_per_1000 is not None
+        is_left_out = row.cost_is_ceiling and has_bills
+        priced = row.usd_per_1000 is not None and not is_left_out
         found.append(
             PricedPoint(
                 model=shown_name(row), value=average.value, low=average.low, high=average.high,
-                usd=row.usd_per_1000,
+                usd=row.usd_per_1000 if priced else None,
+                is_ceiling=row.cost_is_ceiling,
                 is_efficient=on_frontier.is_efficient if on_frontier else False,
                 probability=on_frontier.probability if on_frontier else None,
-                note="other benchmarks" if priced and board.frontier and not on_frontier else "",
+                note=CEILING if is_left_out else OTHER if priced and board.frontier and not on_frontier else "",
             )
         )  # fmt: skip
     return in_order(found)
@@ -461,9 +494,17 @@ def cost_chart(points: Sequence[PricedPoint]) -> Chart:
         ]
         for place, one in enumerate(shown, start=1)
     ]  # fmt: skip
-    notes = [f"Cost of 1,000 completions without judges, on a logarithmic axis; bars are 95% intervals. {ROUND_POINTS}"]
+    drawn = [one for one in shown if one.cost is not None]
+    what = (
+        "Ceiling of the cost, judges included,"
+        if any(one.is_ceiling for one in drawn)
+        else "Cost, judges not included,"
+    )
+    notes = [f"{what} for 1,000 completions, on a logarithmic axis; bars are 95% intervals. {ROUND_POINTS}"]
+    if len(drawn) < len(shown) and any(one.note == CEILING for one in shown):
+        notes.append("Published costs are ceilings that include judges, so they are not drawn beside measured costs.")
     if any(one.probability is not None for one in shown):
-        notes.append("Percentages in the key are the probability of being on the frontier.")
+        notes.append("The table has the probability of each model to be on the frontier.")
     return Chart(
         name="cost", title="Cost and performance", description=_description(shown),
         draw=partial(draw_cost, shown, CostAxes()), headers=HEADERS, rows=table, notes=notes if shown else [],
@@ -473,7 +514,7 @@ def cost_chart(points: Sequence[PricedPoint]) -> Chart:
 
 def _note(one: PricedPoint) -> str:
     """Return why a model is not on the plot or the frontier."""
-    return "cost unknown" if one.cost is None else one.note
+    return one.note or ("cost unknown" if one.cost is None else "")
 
 
 def _description(points: Sequence[PricedPoint]) -> str:
@@ -481,7 +522,7 @@ def _description(points: Sequence[PricedPoint]) -> str:
     if not points:
         return "No model has a macro average."
     priced = [one for one in points if one.cost is not None]
-    unknown = len(points) - len(priced)
+    unknown = len([one for one in points if one.cost is None and one.note != CEILING])
     rest = f" The cost of {plural(unknown, 'model')} is unknown." if unknown else ""
     if not priced:
         return "The cost of every model is unknown."
@@ -503,39 +544,82 @@ def percent(probability: float) -> str:
 
 
 def draw_cost(points: Sequence[PricedPoint], axes: CostAxes, width: int) -> Drawing:
-    """Draw the plot of one or more models `in_order`, with the key beside or below it."""
-    is_beside = width >= BESIDE and len(points) <= MOST_BESIDE
-    room = width * 0.36 if is_beside else 0.0
-    plot = _plot_area(points, width - room, 300.0 if width < COMPACT else 380.0)
-    body = [_axes(plot, axes, width - room), _frontier(plot, points)] if plot else []
+    """Draw the plot of one or more models `in_order`, with the key of those without a name in it."""
+    plot = _plot_area(points, width, 300.0 if width < COMPACT else 380.0)
+    body, named = [], set()
     if plot:
         drawn = [(place, one) for place, one in enumerate(points, start=1) if one.cost is not None]
         drawn.sort(key=lambda pair: (pair[1].is_efficient, pair[1].value))  # efficient models cover the others
-        body += [_whisker(plot, one) for _, one in drawn]
-        body += _symbols(plot, drawn, width - room)
-    below = plot.bottom + 52 if plot else 8.0
-    x, top = (width - room + 12, 16.0) if is_beside else (8.0, below)
-    n_columns = 2 if not is_beside and _has_two_columns(points, width) else 1
-    key, bottom = _key(points, x, top, width - 8, n_columns)
-    return max(bottom, plot.bottom + 44 if plot else 0.0) + 4, [*body, key]
+        names, named = _names(plot, [(place, one, axes.note(one)) for place, one in drawn], width)
+        numbered = [(place, one) for place, one in drawn if place not in named]
+        body += [_axes(plot, axes, width), _frontier(plot, points), *(_whisker(plot, one) for _, one in drawn)]
+        body += [_dot(plot, one) for place, one in drawn if place in named]
+        body += [*_symbols(plot, numbered, width), names]
+    keyed = [(place, one, axes.note(one)) for place, one in enumerate(points, start=1) if place not in named]
+    top = plot.bottom + 52 if plot else 8.0
+    n_columns = 2 if len(keyed) > 2 and (width >= SEVERAL or 2 * (_key_width(points) + EDGE) <= width) else 1
+    key, bottom = _key(keyed, 8.0, top, width - 8, n_columns)
+    return max(bottom if keyed else 0.0, plot.bottom + 44 if plot else 0.0) + 4, [*body, key]
 
 
 def cost_width(points: Sequence[PricedPoint]) -> int:
     """Return the pixels of a picture with all names in full: for one column of a page, or for its width."""
-    if len(points) <= MOST_BESIDE:
-        return max(COLUMN, _key_width(points) + 2 * EDGE)
-    return max(WIDE, 2 * _key_width(points) + 2 * EDGE)
+    return max(COLUMN if len(points) <= MOST_IN_COLUMN else FULL_WIDTH, 2 * (_key_width(points) + 2 * EDGE))
 
 
 def _key_width(points: Sequence[PricedPoint]) -> int:
     """Return the pixels of a column of the key with all names in full."""
-    return math.ceil(42 + max(text_width(one.model) + text_width(_key_note(one), SMALL) for one in points))
+    return math.ceil(42 + max(text_width(one.model) + text_width(_note(one) or ">99%", SMALL) for one in points))
 
 
-def _has_two_columns(points: Sequence[PricedPoint], width: int) -> bool:
-    """Tell whether a key below the plot has two columns."""
-    is_wide = width >= BESIDE or (width >= COMPACT and 2 * (_key_width(points) + EDGE) <= width)
-    return is_wide and len(points) > 5
+Box = tuple[float, float, float, float]
+"""Left, top, right and bottom of what no name may cover."""
+
+
+def _names(plot: _Plot, drawn: Sequence[tuple[int, PricedPoint, str]], width: float) -> tuple[Markup, set[int]]:
+    """Return names beside their points, none over another one, and the places of the models that have one."""
+    points = {place: (plot.x_of(one), plot.y(one.value)) for place, one, _ in drawn}
+    taken: list[Box] = [(x - DOT - 1, y - DOT - 1, x + DOT + 1, y + DOT + 1) for x, y in points.values()]
+    parts, notes, leads, named = [], [], [], set()
+    for place, one, note in reversed(drawn):
+        x, y = points[place]
+        own = text_width(as_line(one.model), SMALL)
+        room = own + (text_width(note, SMALL) + 4 if note else 0.0)
+        for step in NAME_STEPS:
+            sides = ((x + DOT + 4, x + DOT + 4 + room), (x - DOT - 4 - room, x - DOT - 4))
+            base = y + 4 + step * LINE
+            boxes = [(left, base - 10, right, base + 2.5) for left, right in sides]
+            free = next((box for box in boxes if _is_free(box, taken, plot, width)), None)
+            if free is not None:
+                is_right = free[0] > x
+                taken.append(free)
+                named.add(place)
+                at = free[0] if is_right else free[2]
+                is_end = not is_right and not note
+                parts.append(
+                    label(at if is_end else free[0], base, one.model, anchor="end" if is_end else "start", size=SMALL)
+                )
+                if note:
+                    notes.append(label(free[0] + own + 4, base, note, size=SMALL))
+                if step:
+                    leads.append(line(x, y, at + (-2 if is_right else 2), base - 4, stroke_width=0.8))
+                break
+    return group("axis", leads) + halo(group("ink", parts) + group("soft", notes)), named
+
+
+def _is_free(box: Box, taken: Sequence[Box], plot: _Plot, width: float) -> bool:
+    """Tell whether a name is inside the plot and covers nothing."""
+    left, top, right, bottom = box
+    is_inside = left >= LEFT + 2 and right <= width - 8 and top >= 10 and bottom <= plot.bottom - 2
+    return is_inside and all(left >= c or right <= a or top >= d or bottom <= b for a, b, c, d in taken)
+
+
+def _dot(plot: _Plot, one: PricedPoint) -> Markup:
+    """Return the symbol of a model with its name beside it: a disk on the frontier, else a square."""
+    x, y, full = plot.x_of(one), plot.y(one.value), element("title", one.model)
+    if one.is_efficient:
+        return element("g", full, circle(x, y, DOT, **paint("mark")))
+    return element("g", full, rect(x - DOT + 0.5, y - DOT + 0.5, 9, 9, stroke_width=1.2, **box_paint()))
 
 
 def _plot_area(points: Sequence[PricedPoint], width: float, height: float) -> _Plot | None:
@@ -642,22 +726,18 @@ def symbol(x: float, y: float, place: int, one: PricedPoint) -> Markup:
     return element("g", full, shape, group("ink", [words]))
 
 
-def _key_note(one: PricedPoint) -> str:
-    """Return what the key says after a name."""
-    return _note(one) or ("" if one.probability is None else percent(one.probability))
-
-
-def _key(points: Sequence[PricedPoint], x: float, top: float, right: float, n_columns: int) -> tuple[Markup, float]:
-    """Return the names of the models beside their symbols, and the bottom of the last line."""
+def _key(
+    points: Sequence[tuple[int, PricedPoint, str]], x: float, top: float, right: float, n_columns: int
+) -> tuple[Markup, float]:
+    """Return the names of models beside their symbols, and the bottom of the last line."""
     per_column = -(-len(points) // n_columns)
     column_width = (right - x) / n_columns
     parts, names = [], []
-    for index, one in enumerate(points):
+    for index, (place, one, note) in enumerate(points):
         column, at = divmod(index, per_column)
         left, y = x + column * column_width, top + at * KEY_ROW + 6
-        note = _key_note(one)
         room = column_width - 32 - (text_width(note, SMALL) + 10 if note else 0)
-        parts.append(symbol(left + 9, y, index + 1, one))
+        parts.append(symbol(left + 9, y, place, one))
         names.append(label(left + 24, y + 4, one.model, width=room, size=FONT_SIZE))
         if note:
             parts.append(group("soft", [label(left + column_width - 6, y + 4, note, anchor="end", size=SMALL)]))

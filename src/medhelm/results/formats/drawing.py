@@ -430,8 +430,9 @@ def dollars(value: float) -> str:
 # --- charts -----------------------------------------------------------------------------------------------------------
 # A chart with its numbers: pictures for wide and narrow screens, a table and CSV.
 
-WIDE, NARROW = 760, 340
-"""Pixels of the pictures for large and small screens; texts have the same size in both."""
+WIDE, NARROW = 560, 280
+"""Pixels of the pictures for large and small screens; pages enlarge them and never shrink them, so that no text has
+fewer than 11 pixels."""
 
 COLUMN = 480
 """Pixels of a figure for one column of a page, in which letters of 12 pixels are about 6 points high."""
@@ -507,8 +508,8 @@ class Chart:
 def cell_text(value: Value) -> str:
     """Return a cell for people: three decimals, or three significant digits of small numbers.
 
-    >>> cell_text(0.6617), cell_text(0.00123), cell_text(12), cell_text(None)
-    ('0.662', '0.00123', '12', '–')
+    >>> cell_text(0.6617), cell_text(-0.00123), cell_text(12), cell_text(None)
+    ('0.662', '−0.00123', '12', '–')
     """
     if value is None:
         return MISSING
@@ -516,7 +517,8 @@ def cell_text(value: Value) -> str:
         return as_line(value)
     if isinstance(value, int):
         return str(value)
-    return f"{value:.3g}" if 0 < abs(value) < 0.1 else decimal(value) or MISSING
+    text = f"{value:.3g}" if 0 < abs(value) < 0.1 else decimal(value) or MISSING
+    return text.replace("-", "−")
 
 
 def headed(width: int, drawing: Drawing, *, title: str, description: str, note: str, warning: str = "") -> Markup:

@@ -253,7 +253,7 @@ class PageColumn(Generic[T]):
     """True if the first click shows high values on top."""
     interval: Callable[[T], HasInterval | None] | None = None
     """Number with its interval, for the picture."""
-    mark: Literal["", "rank", "interval", "share"] = ""
+    mark: Literal["", "interval"] = ""
     """Picture beside the text."""
 
 

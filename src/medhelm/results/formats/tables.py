@@ -39,7 +39,7 @@ Value = str | float | int | None
 GAP = "  "
 """Space between the columns of a text table."""
 
-NUMERIC = re.compile(r"[-+<]?\d[\d.,]*%?( |$)")
+NUMERIC = re.compile(r"[-+<>]?\d[\d.,]*%?( |$)")
 """Start of a text that counts as a number: the number or percentage, then a space or the end."""
 
 MISSING = "–"
@@ -163,6 +163,21 @@ def decimal(value: float | None, places: int = 3) -> str | None:
         return None
     text = f"{value:.{places}f}"
     return text.removeprefix("-") if float(text) == 0 else text
+
+
+def with_minus(text: str) -> str:
+    """Return numbers with the minus sign of print instead of a hyphen, for pages."""
+    return text.replace("-", "−")
+
+
+def signed(value: float | None, places: int = 3) -> str:
+    """Return a difference with its sign, for people.
+
+    >>> signed(0.0462), signed(-0.0462), signed(0.0), signed(None)
+    ('+0.046', '−0.046', '0.000', '–')
+    """
+    text = MISSING if value is None else decimal(value, places) or MISSING
+    return f"+{text}" if value is not None and value > 0 and float(text) else with_minus(text)
 
 
 def number(value: float | None) -> float | None:
@@ -604,13 +619,32 @@ SMALLEST = 0.0001
 """P-values below this are shown as `<0.0001`."""
 
 
+LARGEST = 0.99
+"""P-values above this are shown as `>0.99`: a test proves no equality."""
+
+
 def p_text(p: float | None) -> str | None:
     """Return a p-value for people: four decimals.
 
-    >>> p_text(0.04), p_text(1e-9)
-    ('0.0400', '<0.0001')
+    >>> p_text(0.04), p_text(1e-9), p_text(1.0)
+    ('0.0400', '<0.0001', '>0.99')
     """
-    return f"<{SMALLEST}" if p is not None and p < SMALLEST else decimal(p, 4)
+    if p is None:
+        return None
+    return f"<{SMALLEST}" if p < SMALLEST else f">{LARGEST}" if p > LARGEST else decimal(p, 4)
+
+
+def money(usd: float | None) -> str:
+    """Return an amount of US dollars with cents, so that the amounts of a column are aligned.
+
+    >>> money(0.4567), money(1234.6), money(0.002), money(0.0), money(None)
+    ('$0.46', '$1,235', '<$0.01', '$0.00', '–')
+    """
+    if usd is None:
+        return MISSING
+    if 0 < usd < 0.005:
+        return "<$0.01"
+    return f"${usd:,.0f}" if usd >= 1000 else f"${usd:,.2f}"
 
 
 # --- LaTeX ------------------------------------------------------------------------------------------------------------

@@ -631,7 +631,7 @@ def cost_remarks(*, beside_bills: bool = False) -> Iterator[Remark]:
         "Published costs are ceilings, not bills: every completion and every judge's response counts as if it had "
         f"used its full limit, at prices of {PRICES_DATE.isoformat()}."
     )
-    own = " Costs of your own runs are for the tokens that were used: do not compare the two." if beside_bills else ""
+    own = " Costs of your own runs are for the tokens used, so the two are not compared." if beside_bills else ""
     yield Remark("cost_ceilings", "", text + own)
 
 
@@ -646,9 +646,9 @@ def benchmark_remarks(
     """
     n_published = n_common + len(without_own) + len(different_metric)
     text = (
-        f"Rows marked † are published and were not measured here. {n_common} of {n_published} published benchmarks "
-        f"also have results of your own; {len(without_own)} do not and are left out. Win rates and averages cover the "
-        f"{n_common}, so they differ from the published ones."
+        f"Published models were not measured here. {n_common} of {n_published} published benchmarks also have results "
+        f"of your own; {len(without_own)} do not and are left out. Win rates and averages cover the {n_common}, so "
+        "they differ from the published ones."
     )
     yield Remark("published_rows", "", text)
     if different_metric:

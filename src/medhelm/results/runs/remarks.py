@@ -179,16 +179,16 @@ def unknown_metric_remarks(columns: Iterable[Column], cells: Sequence[Cell]) -> 
     unknown = [c for c in unknown if not compares_with_target(c.metric)]
     if not unknown:
         return []
-    names = {c.benchmark for c in unknown}
-    values = [(cell.benchmark, cell.value) for cell in cells if cell.benchmark in names and cell.value is not None]
-    outside = sorted({benchmark for benchmark, value in values if not 0 <= value <= 1})
+    titles = {c.benchmark: c.title for c in unknown}
+    values = [(titles[cell.benchmark], cell.value) for cell in cells if cell.benchmark in titles]
+    outside = sorted({title for title, value in values if value is not None and not 0 <= value <= 1})
     scales = ", ".join(f"{c.metric} ({c.title})" for c in unknown)
     text = f"The scale of these metrics is unknown; it is assumed to be 0 to 1, with high values good: {scales}."
     remarks = [Remark("unknown_scale", "", text)]
     reasons = dict.fromkeys(filter(None, (METRICS.why_not(c.metric) for c in unknown)))
     remarks += [Remark("metric_not_usable", "", reason) for reason in reasons]
     if outside:
-        text = f"That is wrong for {', '.join(outside)}: leave them out of averages with --suite FILE."
+        text = f"That is wrong for {listed(outside)}: leave them out of averages with `--suite FILE`."
         remarks.append(Remark("outside_assumed_scale", "", text))
     return remarks
 
@@ -281,7 +281,7 @@ def injection_remarks(effects: Iterable[InjectionEffect]) -> list[Remark]:
         Remark(
             "prompt_injection",
             own[0].benchmark,
-            f"{title}: completions with signs of a prompt injection aimed at judges: "
+            f"On {title}, completions show signs of a prompt injection aimed at judges: "
             f"{listed([_short_effect(one) for one in own], _NAMED_EFFECTS)}. They count like all others.",
         )
         for title, own in group_by(effects, lambda one: one.title).items()

@@ -147,7 +147,7 @@ _YES_OR_NO = lazy_regex(
 _PARENTHESIS = lazy_regex(r"(?<=[^\s,;])\s[(\[]([^()\[\]]*)[)\]]")
 _ONLY_REJECTED = lazy_regex(rf"{REJECTED}\W*", re.IGNORECASE)
 _REMARK = lazy_regex(r"\s?:\s|\s(?:--|[-–—→]|->|=>)\s")
-_RANKING = lazy_regex(r"[^\W\d]\S*\s(?:>>?|≫)\s[^\W\d]")
+_RANKING = lazy_regex(r"(?<!\S)(?:(?![^\W\d])\S)*+[^\W\d]\S*+\s(?:>>?|≫)\s[^\W\d]")
 """Labels in an order: which of them apply is not said."""
 _CHAIN = lazy_regex(r"\s(--|->|→|=>|/|\+|\|\||~|@|:|[-–—])\s?(?=\S)|(\t)|(\\)")
 _CUT = lazy_regex(

@@ -12,8 +12,11 @@ from starlette.testclient import TestClient
 
 from medhelm.storage.live_status import JudgeProgress, known_evaluations
 from medhelm.storage.store import Store, create
+from tests.support.html import HtmlPage
 from tests.support.running import make_ended, make_run, make_status, written
-from tests.support.web.sites import XSS, make_client
+from tests.support.stores import make_run as stored_run
+from tests.support.stores import write_run
+from tests.support.web.sites import XSS, make_board_store, make_client
 
 RUNNING = make_status(
     id="alive",
@@ -57,6 +60,47 @@ def test_the_page_shows_progress_failures_cost_and_how_to_resume(client: TestCli
     live = client.get("/running/live").text.strip()
     assert re.sub(r"\d", "", live) in re.sub(r"\d", "", text)  # the second request may see a later second
     assert '<span class="model">openai/m</span>' in text
+
+
+def test_stopping_asks_first_and_names_the_evaluation(client: TestClient, store: Store) -> None:
+    assert 'href="/running/alive"' in client.get("/running").text
+    question = client.get("/running/alive")
+    page = HtmlPage(question.text)
+    assert "Stop openai/m on 2 benchmarks" in page.text
+    assert "50 of 200 instances done" in page.text
+    assert [one["action"] for tag, one in page.elements if tag == "form"] == ["/logout", "/running/alive/stop"]
+    assert not any(one.is_asked_to_stop for one in known_evaluations(store))
+    for gone in ("gone", "unknown", "../alive"):
+        assert client.get(f"/running/{quote(gone, safe='')}").status_code == 404
+
+
+def test_landmarks_have_names_of_their_own(client: TestClient) -> None:
+    for path in ("/", "/running"):
+        page = HtmlPage(client.get(path).text)
+        names = [one["aria-label"] for tag, one in page.elements if tag == "nav" or one.get("role") == "region"]
+        assert len(names) == len(set(names)), path
+        assert not any("aria-labelledby" in one for tag, one in page.elements if tag == "section"), path
+
+
+def test_the_first_page_of_an_empty_store_shows_what_goes_on(client: TestClient, tmp_path: Path) -> None:
+    running = client.get("/")
+    assert running.status_code == 200
+    text = HtmlPage(running.text).text
+    for words in ("No results yet", "50 of 200", "Evaluations: 1 running, 1 ended without a record."):
+        assert words in text, words
+    assert 'href="/running"' in running.text
+    empty = make_client(create(tmp_path / "empty").folder).get("/")
+    assert empty.status_code == 200
+    assert "medhelm run pubmed_qa --data DIR --model MODEL --store empty" in HtmlPage(empty.text).text
+    write_run(tmp_path / "empty", stored_run(status="partial", message="interrupt"), [])
+    stopped = make_client(tmp_path / "empty")
+    assert "1 run of this store was stopped before it was complete" in HtmlPage(stopped.get("/").text).text
+    assert "incomplete" not in stopped.get("/running").text
+    assert stopped.get("/api/leaderboard").status_code == 404
+    invented = make_board_store(tmp_path / "invented", tier="sample")
+    assert (
+        "12 complete runs of this store do not match" in HtmlPage(make_client(invented, tier="real").get("/").text).text
+    )
 
 
 def test_stop_leaves_a_request_and_leads_back_to_the_page(client: TestClient, store: Store) -> None:

@@ -278,7 +278,7 @@ def _dataset(
     imported = one.imported
     metrics = tuple(metric for metric in one.benchmark.metrics if is_known(metric))
     if not metrics:
-        raise UserError(f"{one.origin.run}: MedHELM can compute none of its metrics. Nothing was sent.")
+        raise UserError(f"{one.origin.run}: MedHELM cannot compute any of its metrics. Nothing was sent.")
     benchmark = replace(one.benchmark, metrics=metrics)
     with closing(ColumnWriter()) as writer:
         write_instances(

@@ -4,49 +4,104 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-from medhelm.analysis.leaderboard.cells import Column
-from medhelm.analysis.leaderboard.types import Leaderboard
+from markupsafe import Markup
+
+from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.leaderboard.types import Leaderboard, Row, remark_groups
+from medhelm.benchmarks.catalog import own_folders
 from medhelm.domain import Access, Benchmark, Run, Taxonomy
+from medhelm.domain.benchmark import Subcategory
 from medhelm.domain.run import no_answer_text
+from medhelm.domain.text import metric_title
 from medhelm.errors import UserError
 from medhelm.extensions.web.benchmark_charts import benchmark_charts
-from medhelm.extensions.web.board_charts import chart_file, chart_links
-from medhelm.extensions.web.page import Download, Page, PageNotFound, PageRequest, json_download
-from medhelm.extensions.web.pages.leaderboard import marks_of
-from medhelm.extensions.web.site import BoardSelection, Site, board_of
-from medhelm.results.catalog import BenchmarkCoverage, coverage, evaluated, evaluated_in_words
-from medhelm.results.formats.drawing import Chart
+from medhelm.extensions.web.board_charts import ShadedTable, chart_file, chart_links
+from medhelm.extensions.web.marks import column_scale, interval_mark
+from medhelm.extensions.web.page import Download, Page, PageNotFound, PageRequest, json_download, missing_page
+from medhelm.extensions.web.pages.leaderboard import Mark, marks_of
+from medhelm.extensions.web.site import BoardSelection, Site, board_of, damaged_json
+from medhelm.extensions.web.sorting import Heading, sorted_table
+from medhelm.results.catalog import BenchmarkCoverage, coverage, data_in_words, evaluated, evaluated_in_words
+from medhelm.results.comparable import BASELINE
+from medhelm.results.formats.drawing import Chart, LinearScale
 from medhelm.results.formats.fields import Field, fields_json, schema_of
-from medhelm.results.formats.tables import score_decimals
+from medhelm.results.formats.tables import decimal, score_decimals, with_minus
 from medhelm.results.leaderboard import LeaderboardInputs
 from medhelm.results.leaderboard_view import as_json, count_instances
 from medhelm.results.published.boards import known_error_remarks
 from medhelm.scoring.metrics import METRICS
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkWithRuns:
+    """A benchmark of the list that has runs."""
+
+    column: Column
+    """Its name, title and category."""
+    task: str
+    """The task of the model; empty without a definition."""
+    access: str
+    """Access to its data."""
+    n: int
+    """Cases of its largest run."""
+    n_models: int
+    """Models with a run that counts, without baselines."""
+    is_own: bool
+    """True for a benchmark of the user's own."""
+    has_definition: bool
+    """True if its definition was found."""
+
+
 def page(site: Site, request: PageRequest) -> Page:
-    """Return all benchmarks, those of the store that have no definition included."""
+    """Return all benchmarks: those with runs, the user's own first; then the others by category."""
     del request
     inputs = _inputs(site)
     models = _count_models(inputs)
-    taxonomy = coverage(list(site.definitions.values()), site.data)
+    definitions = list(site.definitions.values())
+    taxonomy = coverage(definitions, site.data)
     places = [benchmarks for _, benchmarks in taxonomy.places]
-    unknown = _undefined(site, inputs)
+    with_runs = [_with_runs(site, inputs, column) for column in inputs.columns] if inputs else []
+    n_run, n_all = _count_run(places, models)
     values = {
+        "with_runs": sorted(with_runs, key=lambda one: not one.is_own),
         "categories": [
-            (category, own, _count_run([benchmarks for _, benchmarks in own], models))
+            (category, rest)
             for category in taxonomy.categories
-            for own in [taxonomy.places_of(category)]
+            if (rest := _not_run(taxonomy.places_of(category), models))
         ],
         "instances": evaluated_in_words,
-        "models": models,
-        "unknown": [(column, models[column.benchmark]) for column in unknown],
+        "n_without": n_all - n_run,
         "n_subcategories": len(places),
         "n_covered": sum(any(models[one.benchmark.name] for one in place) for place in places),
-        "total": _count_run(places, models),
     }
     return Page(template="benchmarks.html", title="Benchmarks", values=values)
+
+
+def _with_runs(site: Site, inputs: LeaderboardInputs, column: Column) -> BenchmarkWithRuns:
+    name = column.benchmark
+    known = site.definitions.get(name)
+    runs = [run for (_, benchmark), run in inputs.runs.items() if benchmark == name]
+    return BenchmarkWithRuns(
+        column=column,
+        task=known.taxonomy.task or known.description if known else "",
+        access=site.access_of(name),
+        n=max((run.n for run in runs), default=0),
+        n_models=sum(not run.model.startswith(BASELINE) for run in runs),
+        is_own=known is None or bool(own_folders([known])),
+        has_definition=known is not None,
+    )
+
+
+Places = Sequence[tuple[Subcategory, Sequence[BenchmarkCoverage]]]
+"""Subcategories with their benchmarks."""
+
+
+def _not_run(places: Places, models: Counter[str]) -> Places:
+    """Return the benchmarks without a run; subcategories whose benchmarks all have runs are left out."""
+    found = [(place, [one for one in own if not models[one.benchmark.name]]) for place, own in places]
+    return [(place, rest) for (place, rest), (_, own) in zip(found, places, strict=True) if rest or not own]
 
 
 def _count_run(places: Sequence[Sequence[BenchmarkCoverage]], models: Counter[str]) -> tuple[int, int]:
@@ -55,13 +110,20 @@ def _count_run(places: Sequence[Sequence[BenchmarkCoverage]], models: Counter[st
     return sum(models[name] > 0 for name in names), len(names)
 
 
+def _whole_size(site: Site, name: str) -> int | None:
+    """Return the number of cases of a run without a limit; None if there is none."""
+    return max((run.n for run in _runs(site, name).values() if not run.settings.get("limit")), default=None)
+
+
 def json_list(site: Site, request: PageRequest) -> Download:
     """Return the same benchmarks as JSON."""
     del request
     inputs = _inputs(site)
     fields = entry_fields(site.access_of, _count_models(inputs))
     known: list[Benchmark | Column] = [*site.definitions.values(), *_undefined(site, inputs)]
-    return json_download({"benchmarks": [fields_json(fields, one) for one in known]}, "benchmarks")
+    return json_download(
+        {"benchmarks": [fields_json(fields, one) for one in known], **damaged_json(site)}, "benchmarks"
+    )
 
 
 def entry_fields(access_of: Callable[[str], str], models: Mapping[str, int]) -> list[Field[Benchmark | Column]]:
@@ -115,25 +177,33 @@ def benchmark_page(site: Site, request: PageRequest) -> Page:
     definition = site.definitions.get(name)
     board = _board(site, name)
     if board is None and definition is None:
-        raise PageNotFound(f"The benchmark `{name[:80]}` does not exist. The page Benchmarks lists all.")
+        known = [(one.title, request.links.to("benchmark", {"benchmark": one.benchmark})) for one in _columns(site)]
+        return missing_page(f"The benchmark `{name[:80]}` does not exist. The page Benchmarks lists all.", known)
     column = board.columns[0] if board else None
     shows_text = site.shows_text_of(name)
+    scores = _scores(site, board, column) if board and column else []
     values = {
         "name": name,
         "definition": definition,
         "column": column,
         "shows_text": shows_text,
         "access": site.access_of(name),
-        "instances": evaluated_in_words(definition) if definition else "",
+        "instances": data_in_words(definition, _whole_size(site, name)) if definition else "",
         "metric": _metric_description(column, definition),
         "problems": _problems(name, definition),
-        "rows": _rows(site, board, column) if board and column else (),
+        "table": sorted_table(request, HEADINGS, [one for one in scores if not one.is_baseline], default="rank"),
+        "baselines": [one for one in scores if one.is_baseline],
+        "scale": _scale(board, column) if board and column else None,
+        "verdict": board.verdict if board else (),
+        "reasons": sum((Counter(one.run.failures) for one in scores if one.run), Counter()),
+        "metrics": [_metric_title(one) for one in definition.metrics] if definition else [],
+        "data_address": data_address(definition) if definition else "",
         "places": score_decimals(column) if column else 3,
         "mde": board.mde.get(name) if board else None,
-        "charts": [make() for make in _charts(site, board).values()],
+        "charts": {name: make() for name, make in _charts(site, board).items() if name != "scores"},
         "links": lambda chart: chart_links(request, "benchmark_chart", chart, {"benchmark": name}),
         "left_out": board.left_out if board else (),
-        "remarks": board.remarks if board else (),
+        "remark_groups": remark_groups(board) if board else None,
     }
     title = column.title if column else definition.title if definition else name
     return Page(template="benchmark.html", title=title, values=values)
@@ -155,6 +225,7 @@ def json_(site: Site, request: PageRequest) -> Download:
         "metric": column.metric if column else definition.main_metric if definition else "",
         "problems": _problems(name, definition),
         "leaderboard": as_json(board) if board else None,
+        **damaged_json(site),
     }
     return json_download(content, name)
 
@@ -173,6 +244,12 @@ def _board(site: Site, name: str) -> Leaderboard | None:
         return None
 
 
+def _columns(site: Site) -> Sequence[Column]:
+    """Return the benchmarks of the store."""
+    found = _inputs(site)
+    return found.columns if found else ()
+
+
 def _runs(site: Site, name: str) -> dict[str, Run]:
     """Return the runs that count: model -> run."""
     try:
@@ -181,21 +258,98 @@ def _runs(site: Site, name: str) -> dict[str, Run]:
         return {}
 
 
-def _rows(site: Site, board: Leaderboard, column: Column) -> list[dict[str, object]]:
-    runs = _runs(site, column.benchmark)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelScore:
+    """One model in the table of a benchmark."""
+
+    row: Row
+    """Its row on the leaderboard of the benchmark."""
+    cell: Cell
+    """Its score."""
+    column: Column
+    """The benchmark."""
+    run: Run | None
+    """The run behind it; None for published scores."""
+    is_baseline: bool
+    """True for a baseline that is not ranked."""
+
+    @property
+    def marks(self) -> list[Mark]:
+        """Labels that say where the score comes from."""
+        return marks_of(self.row, [self.run] if self.run else [])
+
+    @property
+    def n(self) -> int:
+        """Instances, with and without a score."""
+        return count_instances(self.cell)
+
+    @property
+    def no_answer(self) -> str:
+        """Completions without a readable answer, in words; empty if there are none."""
+        return (no_answer_text(self.run) if self.run else None) or ""
+
+    def end(self, which: str) -> str:
+        """Return an end of the interval; empty without one. `which`: `low` or `high`."""
+        found = self.cell.estimate
+        return with_minus(decimal(getattr(found, which), score_decimals(self.column)) or "") if found else ""
+
+    def picture(self, scale: LinearScale) -> Markup:
+        """Return the interval on the scale of the table."""
+        found, is_hollow = self.cell.estimate, self.row.published or self.is_baseline
+        low, high = (found.low, found.high) if found else (None, None)
+        return interval_mark(self.cell.value, low, high, scale, hollow=is_hollow)
+
+
+HEADINGS: list[Heading[ModelScore]] = [
+    Heading(key="rank", title="Rank", note="95% confidence set", sort=lambda one: one.row.rank, best_first=False,
+            explanation="Place by the mean, and the places that the model can have at the 95% level."),
+    Heading(key="model", title="Model", sort=lambda one: one.row.model.lower(), best_first=False, is_number=False),
+    Heading(key="score", title="Score", note="95% interval", sort=lambda one: one.cell.value),
+    Heading(key="instances", title="Cases", sort=lambda one: one.n),
+    Heading(key="failures", title="Failures", sort=lambda one: one.cell.n_failed,
+            explanation="Cases without a completion or score. Those that the model caused count as the worst answer."),
+    Heading(key="no_answer", title="No answer read", is_number=False,
+            explanation="Completions that are blank, or in which no answer was found, or that were cut by the limit."),
+    Heading(key="cost", title="Cost", note="judges not included", sort=lambda one: one.cell.cost_usd, best_first=False),
+    Heading(key="run", title="Run", sort=lambda one: one.run.started if one.run else None, is_number=False),
+]  # fmt: skip
+"""Columns of the models on a benchmark."""
+
+
+def _scores(site: Site, board: Leaderboard, column: Column) -> list[ModelScore]:
+    """Return the models on a benchmark in order of rank, then baselines."""
+    runs, baselines = _runs(site, column.benchmark), {row.model for row in board.baselines}
     return [
-        {
-            "row": row,
-            "cell": cell,
-            "marks": marks_of(row, [run] if run else []),
-            "run": run,
-            "n": count_instances(cell),
-            "no_answer": no_answer_text(run) if run else None,
-        }
+        ModelScore(row=row, cell=cell, column=column, run=runs.get(row.model), is_baseline=row.model in baselines)
         for row in board.all_rows
         if (cell := row.cells.get(column.benchmark)) is not None
-        for run in [runs.get(row.model)]
     ]
+
+
+def _scale(board: Leaderboard, column: Column) -> LinearScale:
+    """Return the common scale of the scores, in the unit of the metric."""
+    cells = [row.cells[column.benchmark] for row in board.all_rows if column.benchmark in row.cells]
+    return column_scale((cell.estimate for cell in cells), column.low, column.high)
+
+
+def _metric_title(name: str) -> str:
+    """Return the title of a metric."""
+    known = METRICS.if_usable(name)
+    return known.title if known else metric_title(name)
+
+
+def data_address(definition: Benchmark) -> str:
+    """Return the address of the data for people: a page, not a pattern of files; empty if there is none."""
+    location = definition.source.location.replace("{revision}", definition.source.revision)
+    folder = location.partition("{")[0].rpartition("/")[0] if "{" in location else location
+    if folder.startswith(RAW):
+        owner, name, revision, *path = folder.removeprefix(RAW).split("/")
+        return "/".join(["https://github.com", owner, name, "tree", revision, *path])
+    return folder if folder.startswith("https://") else ""
+
+
+RAW = "https://raw.githubusercontent.com/"
+"""Start of the addresses of files on GitHub, which has no pages for their folders there."""
 
 
 def _metric_description(column: Column | None, definition: Benchmark | None) -> str:
@@ -211,7 +365,7 @@ def _problems(name: str, definition: Benchmark | None) -> list[str]:
     return found + [remark.text for remark in known_error_remarks([name]) if remark.code == "known_error"]
 
 
-def _charts(site: Site, board: Leaderboard | None) -> Mapping[str, Callable[[], Chart]]:
+def _charts(site: Site, board: Leaderboard | None) -> Mapping[str, Callable[[], Chart | ShadedTable]]:
     """Return the charts of a benchmark that have something to show; each is made when it is asked for.
 
     Names of subgroups are texts of the data.

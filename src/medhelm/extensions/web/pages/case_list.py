@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 from medhelm.domain import Rule, Tier
@@ -17,6 +17,7 @@ from medhelm.extensions.web.case_list import (
     OutcomeMark,
     case_items,
     compare_outcomes,
+    cut_text,
     find_cases,
     instructive_cases,
     list_choices,
@@ -47,7 +48,7 @@ SHOWN = {
     "only_wrong": "only one model wrong",
     "split": "models split",
     "different": "models differ",
-    "changed": "changed between two models",
+    "changed": "changed (two models)",
     "refused": "refused",
     "unreadable": "no readable answer",
     "blank": "blank",
@@ -111,7 +112,8 @@ def page(site: Site, request: PageRequest) -> Page:
     search = read_search(cases, request, choices, problems)
     reasons = [str(one) for one in problems] or why_impossible(cases, search, choices)
     found = CaseList(items=[], page=1, pages=1, total=0) if reasons else _find_page(site, cases, search, request)
-    parameters = search_parameters(search)
+    parameters, shown = search_parameters(search), shown_filters(cases)
+    chips = _chips(request, parameters, shown)
     is_pair = bool(search.got and search.missed) and not reasons
     columns = some_models(cases, [search.model, search.got, search.missed], MOST_COLUMNS)
     index = [f"{part + 1}.js" for part in range(-(-found.total // CHUNK))] if request.is_static else []
@@ -128,11 +130,11 @@ def page(site: Site, request: PageRequest) -> Page:
             "found": found,
             "reasons": reasons,
             "parameters": parameters,
-            "has_more": bool(parameters.keys() - {"text", "show", "model", "sort"}) or bool(problems),
-            "chips": _chips(parameters),
-            "easier": [] if reasons or found.total else _easier(cases, search),
+            "has_more": bool(parameters.keys() - {"text", "show", "model", "sort"}),
+            "chips": chips,
+            "easier": [] if reasons or found.total else _easier(cases, search, chips),
             "compared": compare_outcomes(cases, search.got, search.missed) if is_pair else None,
-            "options": {"shown": shown_filters(cases), "sorted": SORTED, "within": WITHIN},
+            "options": {"shown": shown, "sorted": SORTED, "within": WITHIN},
             "choices": choices,
             "n_cases": max(run.n for run in cases.runs.values()),
             "columns": columns,
@@ -157,7 +159,10 @@ def shown_filters(cases: BenchmarkCases) -> dict[str, str]:
         left_out |= {"all_wrong", "only_wrong", "split", "different", "changed"}
     if not any(run.judges for run in cases.runs.values()):
         left_out |= {"criterion", "judges"}
-    return {name: title for name, title in SHOWN.items() if name not in left_out}
+    found = {name: title for name, title in SHOWN.items() if name not in left_out}
+    if len(cases.searched.strong) < len(cases.searched.contestants):
+        found["all_wrong"] = "all strong models wrong"
+    return found
 
 
 def why_impossible(cases: BenchmarkCases, search: CaseSearch, choices: SearchChoices) -> list[str]:
@@ -188,50 +193,46 @@ def why_impossible(cases: BenchmarkCases, search: CaseSearch, choices: SearchCho
     return [reason for reason, holds in reasons.items() if holds]
 
 
-def _chips(parameters: Mapping[str, str]) -> list[tuple[str, dict[str, str]]]:
-    """Return each condition in words, with the parameters without it."""
-    words = {**parameters, "show": SHOWN.get(parameters.get("show", ""), "")}
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """One condition of a search."""
+
+    text: str
+    """The condition in words."""
+    name: str
+    """Parameter of the URL."""
+    without: str
+    """URL of the same search without it."""
+
+
+def _chips(request: PageRequest, parameters: Mapping[str, str], shown: Mapping[str, str]) -> list[Chip]:
+    """Return the conditions of a search. `shown`: names of the filters."""
+    words = {**parameters, "show": {**SHOWN, **shown}.get(parameters.get("show", ""), "")}
+    rest = {one: {key: value for key, value in parameters.items() if key != one} for one in parameters}
     return [
-        (text.format(words[name]), {key: value for key, value in parameters.items() if key != name})
+        Chip(cut_text(text.format(words[name]), 80), name, request.links.to("cases", {**request.parts, **rest[name]}))
         for name, text in CHIPS.items()
         if name in parameters
     ]
 
 
-def _easier(cases: BenchmarkCases, search: CaseSearch) -> list[tuple[str, dict[str, str], int]]:
-    """Return for each condition of a search that found nothing: its words, the others, and what those find."""
-    default = CaseSearch()
+def _easier(cases: BenchmarkCases, search: CaseSearch, chips: Sequence[Chip]) -> list[tuple[Chip, int]]:
+    """Return the conditions of a search that found nothing, and what the others find without one of them."""
     found = []
-    for text, others in _chips(search_parameters(search)):
-        kept = {one.name: getattr(search if one.name in others else default, one.name) for one in fields(search)}
+    for chip in chips if len(chips) > 1 else ():
+        default = getattr(CaseSearch(), chip.name)
         try:
-            total = find_cases(cases, CaseSearch(**kept), size=1).total
+            total = find_cases(cases, replace(search, **{chip.name: default}), size=1).total
         except UserError:
-            total = 0
-        if total and others:
-            found.append((text, others, total))
+            continue
+        if total:
+            found.append((chip, total))
     return found
 
 
 def some_models(cases: BenchmarkCases, wanted: Sequence[str], most: int) -> list[str]:
     """Return at most so many models in the order of rank, with those that are wanted first."""
     return list(dict.fromkeys(model for model in [*wanted, *cases.models] if model))[:most]
-
-
-def case_or_list(site: Site, request: PageRequest) -> Page:
-    """Return the page of one case; for a case that does not exist, a page that leads to the list."""
-    from medhelm.extensions.web.pages.cases import case_page
-
-    try:
-        return case_page(site, request)
-    except BadParameter:
-        raise
-    except UserError as error:
-        benchmark = request.text("benchmark")
-        if request.is_static or not any(run.benchmark == benchmark for run in site.runs()):
-            raise
-        values = {"benchmark": benchmark, "message": str(error)}
-        return Page(template="case_gone.html", title="This case is not in the store", values=values, status=404)
 
 
 def json_list(site: Site, request: PageRequest) -> Download:

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from medhelm.domain import Benchmark
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.text import listed
+from medhelm.errors import UserError
 from medhelm.extensions.web.case_search import CaseSearch, url_key
 from medhelm.extensions.web.case_view import (
     ShownCompletion,
@@ -22,7 +23,15 @@ from medhelm.extensions.web.case_view import (
     without_option,
 )
 from medhelm.extensions.web.cases import Case, case_models, find_case, without_addresses
-from medhelm.extensions.web.page import Download, Page, PageNotFound, PageRequest, json_download, text_download
+from medhelm.extensions.web.page import (
+    BadParameter,
+    Download,
+    Page,
+    PageNotFound,
+    PageRequest,
+    json_download,
+    text_download,
+)
 from medhelm.extensions.web.pages.case_list import (
     CONDITIONS,
     SHOWN,
@@ -41,6 +50,12 @@ from medhelm.storage.annotations import Annotation
 
 MOST_COMPLETIONS = 60
 """Most completions on the page."""
+
+QUESTION = "Question"
+"""Title of the field with the question."""
+
+MOST_OF_LINES = 400
+"""Most characters of completions that are shown in the rows of a table."""
 
 REFERENCE = "reference"
 """Value of the parameter `b` that compares a completion with the reference."""
@@ -78,7 +93,8 @@ def case_page(site: Site, request: PageRequest) -> Page:
             "options": option_rows(case, found),
             "no_option": without_option(found),
             "pair": _compared(case, found, first, second, find or search.text),
-            "as_lines": bool(case.choices) or all(one.text.is_line and not one.criteria for one in found),
+            "as_lines": bool(case.choices)
+            or all(one.text.length <= MOST_OF_LINES and not one.criteria for one in found if not one.found.is_baseline),
             "not_computed": common_failures(case.completions),
             "names": site.names,
             "position": position_of(site, request, cases, search, case.instance_id),
@@ -131,7 +147,7 @@ def _references(case: Case, *, is_rendered: bool, needle: str) -> list[tuple[Sho
 
 
 def _given(case: Case, definition: Benchmark | None, needle: str) -> list[tuple[PromptPart, TextBox]]:
-    """Return the parts of the prompt: short ones first, then the instruction, then long ones."""
+    """Return the parts of the prompt: the instruction, the question, then the others, long ones last."""
     parts = prompt_parts(case.messages, case.choices, case.labels, definition) if case.messages else []
     longest = max((len(part.text) for part in parts), default=0)
     by_cut = group_by(case.completions, lambda one: one.truncated_characters)
@@ -145,7 +161,14 @@ def _given(case: Case, definition: Benchmark | None, needle: str) -> list[tuple[
         is_cut = len(part.text) == longest and not part.is_instruction
         found.append((part, make_box(part.title, part.text, needle=needle, notes=cuts if is_cut else None)))
     is_conversation = any(one["role"] == "assistant" for one in case.messages)
-    return found if is_conversation else sorted(found, key=lambda pair: len(pair[0].text) >= LEAST_LONG)
+    if is_conversation:
+        return found
+
+    def place(pair: tuple[PromptPart, TextBox]) -> int:
+        part = pair[0]
+        return 0 if part.is_instruction else 1 if part.title == QUESTION else 2 + (len(part.text) >= LEAST_LONG)
+
+    return sorted(found, key=place)
 
 
 def _compared(
@@ -160,6 +183,20 @@ def _compared(
     texts = [by_model[first].found.completion.text or "", (other.found.completion.text or "") if other else right or ""]
     left_text, right_text, is_whole = compared_texts(texts[0], texts[1], needle)
     return {"sides": [(by_model[first], left_text), (other, right_text)], "is_whole": is_whole}
+
+
+def case_or_list(site: Site, request: PageRequest) -> Page:
+    """Return the page of one case; for a case that does not exist, a page that leads to the list."""
+    try:
+        return case_page(site, request)
+    except BadParameter:
+        raise
+    except UserError as error:
+        benchmark = request.text("benchmark")
+        if request.is_static or not any(run.benchmark == benchmark for run in site.runs()):
+            raise
+        values = {"benchmark": benchmark, "message": str(error)}
+        return Page(template="case_gone.html", title="This case is not in the store", values=values, status=404)
 
 
 def json_case(site: Site, request: PageRequest) -> Download:

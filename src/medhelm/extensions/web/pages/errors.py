@@ -68,7 +68,7 @@ def page(site: Site, request: PageRequest) -> Page:
             "cases": cases,
             "errors": errors,
             "model": model,
-            "confusions": confusions[:MOST_STATIC] if shows_text else [],
+            "confusions": confusions[:MOST_STATIC] if shows_text and request.most_cases != 0 else [],
             "shows_text": shows_text,
             "n_exported": n_exported,
             "has_cases": shows_text and request.most_cases != 0,
@@ -133,4 +133,4 @@ FIELDS: list[Field[BenchmarkErrors]] = [
     Field("criteria", lambda found: plain_json(found.criteria), kind="object",
           schema=list_of(schema_of(CriterionGrades))),
 ]  # fmt: skip
-"""What went wrong on a benchmark."""
+"""The errors on a benchmark."""

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 
+import numpy as np
 from markupsafe import Markup
 
 from medhelm.analysis.comparison.paired_differences import PairedDifference
-from medhelm.analysis.comparison.pairs import Comparison
+from medhelm.analysis.comparison.pairs import ComparedBenchmark, Comparison
 from medhelm.analysis.comparison.significance import LEVEL
+from medhelm.analysis.leaderboard.cells import DECIMALS, Cell, align
 from medhelm.analysis.leaderboard.rows import head_to_head
-from medhelm.analysis.leaderboard.types import Leaderboard, Row
+from medhelm.analysis.leaderboard.types import Leaderboard, Row, remark_groups
 from medhelm.domain import Run
-from medhelm.extensions.web.benchmark_charts import column_scale, coverage_bar, interval_mark, rank_mark
+from medhelm.domain.result import HALF
+from medhelm.domain.text import plural
+from medhelm.errors import UserError
 from medhelm.extensions.web.board_charts import (
     ShadedTable,
     chart_file,
@@ -25,24 +29,32 @@ from medhelm.extensions.web.board_charts import (
     head_to_head_table,
     heat_map,
 )
+from medhelm.extensions.web.marks import axis_mark, column_scale, interval_mark, outcome_mark, profile_mark
 from medhelm.extensions.web.page import Download, Page, PageNotFound, PageRequest, json_download, text_download
+from medhelm.extensions.web.pages.running import start_page
 from medhelm.extensions.web.site import (
+    PARAMETERS,
     BoardSelection,
+    Choice,
     Site,
     board_of,
     choices_of,
+    damaged_json,
     results_of,
     selected_inputs,
     selection_of,
 )
+from medhelm.extensions.web.sorting import Heading, sorted_table
 from medhelm.results import comparison as comparison_report
 from medhelm.results import leaderboard_view as report
+from medhelm.results.comparable import BASELINE as BASELINES
 from medhelm.results.comparison import compare_inputs
 from medhelm.results.formats.charts import cost_chart, cost_points
-from medhelm.results.formats.drawing import Chart
+from medhelm.results.formats.drawing import Chart, LinearScale
 from medhelm.results.formats.fields import Field, PageColumn
-from medhelm.results.formats.tables import score_decimals
-from medhelm.results.leaderboard_view import page_categories, page_columns
+from medhelm.results.formats.tables import data_text, decimal, score_decimals
+from medhelm.results.leaderboard_view import count_instances, page_columns
+from medhelm.results.published.boards import published_cells
 
 ROWS_PER_PAGE = 200
 """Models on one page of the table."""
@@ -55,41 +67,11 @@ SORT_KEYS = {
 }
 """Field -> value of the parameter `sort`, where it is another name."""
 
-MOST_SHADED = 100
-"""Most models in the heat map and in the chart of costs; the CSV file has all."""
+MOST_CHARTED = 30
+"""Most models in the charts, the best ones; the CSV files have all."""
 
-MOST_HEAD_TO_HEAD = 30
-"""Most models in the head-to-head matrix; the CSV file has all."""
-
-
-class Pictures:
-    """Pictures in the cells of the table, on one scale for each column."""
-
-    def __init__(self, board: Leaderboard, columns: Sequence[Field[Row]]) -> None:
-        """Compute the scales."""
-        self._n_models = len(board.rows)
-        self._scales = {
-            field.key: column_scale(map(field.page.interval, board.all_rows))
-            for field in columns
-            if field.page and field.page.mark == "interval" and field.page.interval
-        }
-
-    def of(self, field: Field[Row], row: Row) -> Markup:
-        """Return the picture of a cell; empty without one."""
-        page = field.page
-        if page is None or not page.mark:
-            return Markup("")
-        if page.mark == "rank":
-            return (
-                Markup("") if row.rank_low is None else rank_mark(row.rank, row.rank_low, row.rank_high, self._n_models)
-            )
-        if page.mark == "share":
-            return coverage_bar(field.get(row))
-        found = page.interval(row) if page.interval else None
-        if found is None:
-            return Markup("")
-        hollow = row.published or row.rank is None
-        return interval_mark(found.value, found.low, found.high, self._scales[field.key], hollow=hollow)
+CATEGORY = "category-"
+"""Start of the keys of fields that hold the mean of a category."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,92 +84,217 @@ class Mark:
     """Its meaning."""
 
 
-PUBLISHED = Mark(text="published", title="Published scores, not measured here.")
+PUBLISHED = Mark(text=f"{report.PUBLISHED} published", title="Published scores, not measured here.")
 IMPORTED = Mark(text="imported", title="Some runs come from files of another harness.")
 BASELINE = Mark(text="baseline", title="For comparison only, not ranked.")
 """Labels of models."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoardRow:
-    """One model in the table."""
+class BoardColumn:
+    """A column of the table: a field of the models with its heading and pictures."""
 
-    row: Row
-    """Its numbers."""
-    marks: Sequence[Mark]
-    """Labels such as `published`."""
+    field: Field[Row]
+    """The field."""
+    page: PageColumn[Row]
+    """Its column on the page."""
+    heading: Heading[Row]
+    """Its heading."""
+    category: str = ""
+    """The category whose mean it holds; empty for other columns."""
+    scale: LinearScale | None = None
+    """Scale of its intervals; None without pictures."""
+    others: Sequence[float | None] = ()
+    """The means of all models in a category."""
+
+    @property
+    def axis(self) -> Markup:
+        """The ends of the scale, for the heading."""
+        return axis_mark(self.scale) if self.scale else Markup("")
+
+    def picture(self, row: Row) -> Markup:
+        """Return the picture of a cell; empty without one."""
+        if self.category:
+            return profile_mark(self.field.get(row), self.others)
+        found = self.page.interval(row) if self.scale and self.page.interval else None
+        if self.scale is None or found is None:
+            return Markup("")
+        return interval_mark(found.value, found.low, found.high, self.scale, hollow=row.published or row.rank is None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chip:
+    """An active filter."""
+
+    text: str
+    """Its meaning."""
+    without: str
+    """Address of the page without it."""
 
 
 def page(site: Site, request: PageRequest) -> Page:
-    """Return the leaderboard of the selected benchmarks."""
+    """Return the leaderboard of the selected benchmarks; without a complete run, evaluations in progress."""
+    if not (site.has_results or site.with_published):
+        return start_page(site)
     results, why_not = results_of(site, request)
     selection = selection_of(site, request, results)
-    board = board_of(site, selection)
-    columns = {SORT_KEYS.get(field.key, field.key): (field, shown) for field, shown in page_columns(board)}
-    sort = request.choice("sort", columns, "rank")
-    _, sorted_by = columns[sort]
-    order = request.choice("order", ("ascending", "descending"), "descending" if sorted_by.best_first else "ascending")
-    models = [_row(site, row) for row in board.rows]
-    floor = [_row(site, row) for row in board.baselines]
     name = request.text("model").strip()
-    shown = [one for one in models if name.lower() in one.row.model.lower()]
-    shown = _sorted(shown, sorted_by, descending=order == "descending")
-    n_pages = max(1, math.ceil(len(shown) / ROWS_PER_PAGE))
-    number = request.number("page", 1, low=1, high=n_pages)
-    start = 0 if request.is_static else (number - 1) * ROWS_PER_PAGE
-    on_page = shown if request.is_static else shown[start : start + ROWS_PER_PAGE]
-    values = {
-        "board": board,
-        "verdict": board.verdict or [_why_no_verdict(board)],
-        "site_tier": board.tier,
-        "scoring": board.scoring,
-        "why_not_published": why_not,
-        "caption": report.caption(board),
-        "choices": [
-            one
-            for one in choices_of(site, selection)
-            if not request.is_static or one.name in request.route.exported_with
-        ],
+    choices = [
+        one for one in choices_of(site, selection) if not request.is_static or one.name in request.route.exported_with
+    ]
+    common = {
+        "choices": choices,
+        "chips": _chips(request, choices, name),
         "results": results,
         "selection": selection.parameters,
         "model": name,
+        "why_not_published": why_not,
+    }
+    try:
+        board = board_of(site, selection)
+    except UserError:
+        if not selection.is_narrowed:
+            raise
+        return _nothing_selected(site, selection, common)
+    columns = board_columns(board)
+    headings = [column.heading for column in columns]
+    table = sorted_table(request, headings, named(board.rows, name), default="rank")
+    n_pages = max(1, math.ceil(len(table.rows) / ROWS_PER_PAGE))
+    number = request.number("page", 1, low=1, high=n_pages)
+    start = 0 if request.is_static else (number - 1) * ROWS_PER_PAGE
+    title = heading_of(board, choices)
+    charted = replace(board, rows=board.rows[:MOST_CHARTED])
+    values = {
+        **common,
+        "board": board,
+        "site_tier": board.tier,
+        "scoring": board.scoring,
+        "verdict": board.verdict or [_why_no_verdict(board)],
+        "facts": _facts(board),
         "columns": columns,
-        "categories": page_categories(board),
-        "sort": sort,
-        "order": order,
-        "rows": on_page,
-        "floor": floor
-        if sort == "rank" or not name
-        else [one for one in floor if name.lower() in one.row.model.lower()],
-        "n_shown": len(shown),
-        "first": start + 1,
+        "table": table,
+        "rows": table.rows if request.is_static else table.rows[start : start + ROWS_PER_PAGE],
+        "baselines": board.baselines,
+        "remark_groups": remark_groups(board),
+        "best_baseline": _best_baseline(board),
+        "marks": lambda row: marks_of(row, () if row.published else site.runs_of(row.model)),
         "page": number,
         "n_pages": n_pages,
-        "pictures": Pictures(board, [field for field, _ in columns.values()]),
-        "matrix": matrix_of(site, board, selection) if len(board.rows) <= MOST_HEAD_TO_HEAD else None,
-        "heat_map": heat_map(board) if len(board.all_rows) <= MOST_SHADED else None,
-        "cost": cost_of(board) if len(board.rows) <= MOST_SHADED else None,
-        "links": lambda chart, kinds=(): chart_links(request, "leaderboard_chart", chart, selection.parameters, kinds),
-        "benchmark_links": {
-            column.benchmark: request.links.to("benchmark", {"benchmark": column.benchmark})
-            for column in board.columns
-            if column.benchmark in site.definitions or results == "own"
+        "n_charted": len(charted.rows) if len(board.rows) > MOST_CHARTED else 0,
+        "matrix": matrix_of(site, charted, selection, is_charted=True),
+        "heat_map": heat_map(charted) if len(board.columns) > 1 else None,
+        "cost": cost_of(charted),
+        "has_cases": {row.model for row in board.all_rows if not row.published},
+        "own_benchmarks": {
+            column.benchmark for column in board.columns if column.benchmark in site.definitions or results == "own"
         },
+        "links": lambda chart, kinds=(): chart_links(request, "leaderboard_chart", chart, selection.parameters, kinds),
     }
-    return Page(template="leaderboard.html", title="Leaderboard", values=values)
+    return Page(template="leaderboard.html", title=title, values=values)
+
+
+def board_columns(board: Leaderboard) -> list[BoardColumn]:
+    """Return the columns of the table: one number that ranks, and coverage only if a model lacks a benchmark."""
+    found = []
+    for field, shown in page_columns(board):
+        if field.key == "win_rate" or (field.key == "coverage" and all(row.coverage == 1 for row in board.rows)):
+            continue
+        category = field.key.removeprefix(CATEGORY) if field.key.startswith(CATEGORY) else ""
+        is_pictured = shown.mark == "interval" and shown.interval is not None
+        heading = Heading(
+            key=SORT_KEYS.get(field.key, field.key),
+            title=shown.title or field.heading,
+            note=shown.note,
+            explanation=shown.explanation,
+            sort=shown.sort,
+            best_first=shown.best_first,
+            is_number=field.key != "model",
+        )
+        found.append(
+            BoardColumn(
+                field=field,
+                page=shown,
+                heading=heading,
+                category=category,
+                scale=column_scale(map(shown.interval, board.all_rows)) if is_pictured and shown.interval else None,
+                others=[field.get(row) for row in board.rows] if category else (),
+            )
+        )
+    return found
+
+
+def _best_baseline(board: Leaderboard) -> tuple[str, float] | None:
+    """Return the best baseline and its number; None if there is none."""
+    known = [(row.model, found.value) for row in board.baselines if (found := board.ranking_average(row))]
+    return max(known, key=lambda pair: pair[1], default=None)
+
+
+def heading_of(board: Leaderboard, choices: Sequence[Choice]) -> str:
+    """Return what a leaderboard shows: its filters, models and benchmarks."""
+    chosen = [one.title for one in choices if one.value and one.name != "results"]
+    counts = f"{plural(len(board.rows), 'model')} on {plural(len(board.columns), 'benchmark')}"
+    return f"{', '.join(chosen) or 'Leaderboard'}: {counts}"
+
+
+def named(rows: Sequence[Row], name: str) -> list[Row]:
+    """Return the models with a text in their name, in any case."""
+    return [row for row in rows if name.lower() in row.model.lower()]
+
+
+def _chips(request: PageRequest, choices: Sequence[Choice], name: str) -> list[Chip]:
+    """Return the active filters. Without a choice of results all others are removed too: they may not apply there."""
+    chips = []
+    for one in choices:
+        if one.value:
+            removed = [*PARAMETERS, one.name] if one.name == "results" else [one.name]
+            without = request.here(**dict.fromkeys([*removed, "page"]))
+            chips.append(Chip(text=f"{one.label}: {one.title}", without=without))
+    if name:
+        chips.append(Chip(text=f"Model name contains “{name}”", without=request.here(model=None, page=None)))
+    return chips
+
+
+def _facts(board: Leaderboard) -> list[str]:
+    """Return size, rule, data and date of a leaderboard."""
+    counts = [
+        max((count_instances(row.cells[one.benchmark]) for row in board.rows if one.benchmark in row.cells), default=0)
+        for one in board.columns
+    ]
+    days = [cell.dates[1] for row in board.rows for cell in row.cells.values() if cell.dates]
+    return [
+        *([plural(sum(counts), "question")] if sum(counts) else []),
+        f"{board.scoring} scoring",
+        *([f"suite {board.suite}"] if board.suite != "all" else []),
+        data_text(board.tier),
+        *([f"completions up to {max(days)}"] if days else []),
+    ]
+
+
+def _nothing_selected(site: Site, selection: BoardSelection, common: Mapping[str, object]) -> Page:
+    """Return the page of filters that no run meets, with the form."""
+    found = published_cells()[0] if selection.results == "published" else site.inputs().cells
+    values = {**common, "n_outside": len(found)}
+    return Page(template="nothing_selected.html", title="No run matches the filters", values=values)
 
 
 def csv(site: Site, request: PageRequest) -> Download:
     """Return the leaderboard as CSV: one row per model, or with `by=benchmark` per benchmark and model."""
     by = request.choice("by", ("overall", "category", "subcategory", "benchmark", "head-to-head"), "overall")
-    text = report.to_table(board_of(site, _selection(site, request)), by=by, format="csv")
-    return text_download(text, f"leaderboard-{by}", "csv")
+    return text_download(report.to_table(_shown_board(site, request), by=by, format="csv"), f"leaderboard-{by}", "csv")
 
 
 def json_(site: Site, request: PageRequest) -> Download:
-    """Return the leaderboard as JSON, with the keys of `medhelm leaderboard --format json`."""
-    content = report.as_json(board_of(site, _selection(site, request)))
+    """Return the leaderboard as JSON, with the keys of `medhelm leaderboard --format json`, and damaged runs."""
+    content = report.as_json(_shown_board(site, request)) | damaged_json(site)
     return text_download(json.dumps(content, indent=1, ensure_ascii=False), "leaderboard", "json")
+
+
+def _shown_board(site: Site, request: PageRequest) -> Leaderboard:
+    """Return the leaderboard with the models and in the order of the page with this address. Raises: BadParameter."""
+    board = board_of(site, _selection(site, request))
+    headings = [column.heading for column in board_columns(board)]
+    table = sorted_table(request, headings, named(board.rows, request.text("model").strip()), default="rank")
+    return board if list(table.rows) == list(board.rows) else replace(board, rows=tuple(table.rows))
 
 
 def _selection(site: Site, request: PageRequest) -> BoardSelection:
@@ -209,10 +316,6 @@ def _why_no_verdict(board: Leaderboard) -> str:
     return f"The {len(board.rows):,} models are not tested against each other."
 
 
-def _row(site: Site, row: Row) -> BoardRow:
-    return BoardRow(row=row, marks=marks_of(row, () if row.published else site.runs_of(row.model)))
-
-
 def marks_of(row: Row, runs: Sequence[Run]) -> list[Mark]:
     """Return the labels that say where the scores of a model come from."""
     found = []
@@ -220,16 +323,9 @@ def marks_of(row: Row, runs: Sequence[Run]) -> list[Mark]:
         found.append(PUBLISHED)
     if any(run.has_imported_prompts for run in runs):
         found.append(IMPORTED)
-    if row.rank is None and row.model.startswith("baseline/"):
+    if row.rank is None and row.model.startswith(BASELINES):
         found.append(BASELINE)
     return found
-
-
-def _sorted(rows: Sequence[BoardRow], column: PageColumn[Row], *, descending: bool) -> list[BoardRow]:
-    """Return the rows in order; those without a value last. Equal values keep the order of rank."""
-    known = [(value, one) for one in rows if (value := column.sort(one.row)) is not None]
-    known.sort(key=lambda pair: pair[0], reverse=descending)
-    return [one for _, one in known] + [one for one in rows if column.sort(one.row) is None]
 
 
 # --- charts -----------------------------------------------------------------------------------------------------------
@@ -241,11 +337,13 @@ def cost_of(board: Leaderboard) -> Chart | None:
     return cost_chart(points) if any(point.usd is not None for point in points) else None
 
 
-def matrix_of(site: Site, board: Leaderboard, selection: BoardSelection) -> ShadedTable | None:
-    """Return the models head to head; None for fewer than two."""
+def matrix_of(
+    site: Site, board: Leaderboard, selection: BoardSelection, *, is_charted: bool = False
+) -> ShadedTable | None:
+    """Return the models head to head; None for fewer than two. `is_charted`: those of the page only."""
     if len(board.rows) < 2:
         return None
-    return site.keep(("head-to-head", selection), lambda: head_to_head_table(board, head_to_head(board)))
+    return site.keep(("head-to-head", selection, is_charted), lambda: head_to_head_table(board, head_to_head(board)))
 
 
 def chart(site: Site, request: PageRequest) -> Download:
@@ -264,6 +362,32 @@ def chart(site: Site, request: PageRequest) -> Download:
 # Two models compared, benchmark by benchmark and overall.
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedRow:
+    """Two models on one benchmark."""
+
+    one: ComparedBenchmark
+    """The benchmark with the tested difference."""
+    cells: tuple[Cell, Cell]
+    """The scores of both models."""
+    outcomes: tuple[int, int, int] | None
+    """Instances on which the first is better, equal and worse; None where no single instance is won."""
+    only_right: tuple[int, int]
+    """Instances that only the first, and only the second model got right."""
+
+    def share(self, place: int) -> float | None:
+        """Return the score of a model on the scale of the difference, from 0 (worst) to 1 (best)."""
+        value = self.cells[place].value
+        return None if value is None else float(self.one.column.normalize(value))
+
+    def own(self, place: int) -> str:
+        """Return the score of a model in the metric's own unit; empty if that is the same number."""
+        column, value = self.one.column, self.cells[place].value
+        if value is None or (column.low, column.high, column.higher_is_better) == (0.0, 1.0, True):
+            return ""
+        return f"{decimal(value, score_decimals(column))} of {column.high:g}"
+
+
 def compare_page(site: Site, request: PageRequest) -> Page:
     """Return the comparison of two models; without names that of the two best."""
     selection = selection_of(site, request)
@@ -273,9 +397,12 @@ def compare_page(site: Site, request: PageRequest) -> Page:
     first, second = request.text("a") or best[0], request.text("b") or best[1]
     if first == second and len(models) > 1:
         second = next(model for model in models if model != first)
-    found = _comparison(site, request, first, second) if len(models) > 1 else None
+    found, why_not = _compared_or_reason(site, request, first, second) if len(models) > 1 else (None, "")
+    choices = choices_of(site, selection)
+    parameters = {"a": first, "b": second, **selection.parameters}
     values = {
-        "choices": choices_of(site, selection),
+        "choices": choices,
+        "chips": _chips(request, choices, ""),
         "selection": selection.parameters,
         "models": models,
         "pairs": _compared(board) if request.is_static else (),
@@ -283,18 +410,70 @@ def compare_page(site: Site, request: PageRequest) -> Page:
         "first": first,
         "second": second,
         "found": found,
+        "why_not": why_not or "A comparison needs two models with runs on the same benchmark.",
         "verdict": comparison_report.verdict(found) if found else (),
-        "cells": {(cell.model, cell.benchmark): cell for cell in site.inputs().cells},
-        "decimals": score_decimals,
         "level": LEVEL,
-        "chart": differences_chart(found) if found else None,
-        "overall": _overall(found) if found else (),
-        "finding": comparison_report.finding(found) if found else "",
-        "links": chart_links(
-            request, "compare_chart", "differences", {"a": first, "b": second, **selection.parameters}
-        ),
+        "outcome_mark": outcome_mark,
+        "links": chart_links(request, "compare_chart", "differences", parameters),
     }
-    return Page(template="compare.html", title="Compare two models", values=values)
+    if found is None:
+        return Page(template="compare.html", title="Compare two models", values=values)
+    values |= {
+        "table": sorted_table(request, COMPARED, _compared_rows(site, found), default="benchmark"),
+        "chart": differences_chart(found),
+        "overall": _overall(found),
+        "outcomes": _outcomes(board, first, second),
+        "finding": comparison_report.finding(found),
+    }
+    return Page(template="compare.html", title=f"{first} and {second}", values=values)
+
+
+COMPARED: list[Heading[ComparedRow]] = [
+    Heading(key="benchmark", title="Benchmark", sort=lambda row: row.one.column.title.lower(), best_first=False,
+            is_number=False),
+    Heading(key="first", title="First", sort=lambda row: row.share(0)),
+    Heading(key="second", title="Second", sort=lambda row: row.share(1)),
+    Heading(key="difference", title="Difference", note="95% interval", sort=lambda row: row.one.difference.value),
+    Heading(key="instances", title="Instances", sort=lambda row: row.one.difference.n),
+    Heading(key="p", title="p", note="adjusted", sort=lambda row: row.one.p_adjusted, best_first=False,
+            explanation="How often chance alone would make a difference as large, adjusted for all pairs of models and "
+            "all benchmarks. Below 0.05 the two models differ significantly."),
+    Heading(key="verdict", title="Verdict", is_number=False),
+    Heading(key="outcomes", title="Better, equal, worse", note="first against second", is_number=False,
+            sort=lambda row: None if row.outcomes is None else row.outcomes[0] - row.outcomes[2]),
+    Heading(key="cases", title="Cases", note="only one right"),
+]  # fmt: skip
+"""Columns of the comparison."""
+
+
+def _compared_rows(site: Site, found: Comparison) -> list[ComparedRow]:
+    """Return the benchmarks that two models share, with what happened on their instances."""
+    cells = {(cell.model, cell.benchmark): cell for cell in site.inputs().cells}
+    rows = []
+    for one in found.benchmarks:
+        pair = tuple(cells[model, one.column.benchmark] for model in (found.first, found.second))
+        aligned = align({cell.model: cell for cell in pair}, one.column, [found.first, found.second])
+        both = aligned.scores[:, ~np.isnan(aligned.scores).any(axis=0)]
+        lead = np.round(both[0] - both[1], DECIMALS)
+        is_right = both >= HALF
+        rows.append(
+            ComparedRow(
+                one=one,
+                cells=(pair[0], pair[1]),
+                outcomes=None
+                if aligned.ratio_values is not None
+                else (int((lead > 0).sum()), int((lead == 0).sum()), int((lead < 0).sum())),
+                only_right=(int((is_right[0] & ~is_right[1]).sum()), int((is_right[1] & ~is_right[0]).sum())),
+            )
+        )
+    return rows
+
+
+def _outcomes(board: Leaderboard, first: str, second: str) -> tuple[float, float, float] | None:
+    """Return the shares on which the first model is better, equal and worse, as head to head; None if undefined."""
+    rows = {row.model: row for row in board.all_rows if row.model in (first, second)}
+    pair = replace(board, rows=(rows[first], rows[second]), baselines=())
+    return head_to_head(pair).outcomes(0, 1)
 
 
 def _compared(board: Leaderboard) -> Iterator[tuple[str, str]]:
@@ -320,6 +499,16 @@ def compare_chart(site: Site, request: PageRequest) -> Download:
     """Return the chart of the differences as a file."""
     found = _comparison(site, request, request.text("a"), request.text("b"))
     return chart_file(request.text("chart"), {"differences": lambda: differences_chart(found)})
+
+
+def _compared_or_reason(site: Site, request: PageRequest, first: str, second: str) -> tuple[Comparison | None, str]:
+    """Return the comparison, or the reason why two models of the store cannot be compared. Raises: PageNotFound."""
+    try:
+        return _comparison(site, request, first, second), ""
+    except PageNotFound:
+        raise
+    except UserError as error:
+        return None, str(error)
 
 
 def _comparison(site: Site, request: PageRequest, first: str, second: str) -> Comparison:

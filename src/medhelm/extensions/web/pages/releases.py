@@ -1,30 +1,20 @@
-"""Releases and evaluations in progress: their pages and JSON."""
+"""Releases: the page that compares two, and their JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from medhelm.analysis.comparison.significance import LEVEL
 from medhelm.analysis.leaderboard.diff import CellChange, ChangedCases, ReleaseComparison
-from medhelm.domain import Run
 from medhelm.domain.result import CellProvenance, Release
 from medhelm.domain.text import listed, plural
-from medhelm.extensions.web import live_status
+from medhelm.extensions.web.board_charts import chart_file, chart_links
 from medhelm.extensions.web.case_search import url_key
-from medhelm.extensions.web.live_status import EvaluationProgress, ModelProgress
-from medhelm.extensions.web.page import (
-    Destination,
-    Download,
-    Page,
-    PageNotFound,
-    PageRequest,
-    json_download,
-    text_download,
-)
+from medhelm.extensions.web.page import Download, Page, PageNotFound, PageRequest, json_download, text_download
 from medhelm.extensions.web.pages.leaderboard import IMPORTED, Mark
+from medhelm.extensions.web.release_charts import is_comparable, trend_chart
 from medhelm.extensions.web.site import Site
 from medhelm.results.formats.fields import fields_json, select_fields
 from medhelm.results.formats.tables import render
@@ -33,14 +23,16 @@ from medhelm.results.releases import (
     CURRENT,
     RELEASE_FIELDS,
     SHOWN,
-    change_sentences,
     compare_releases,
     comparison_as_json,
     current_like,
     difference_rows,
+    presence_sentences,
+    rank_cause,
+    rank_sentences,
     reasons,
 )
-from medhelm.results.runs.selection import short_names, without_address
+from medhelm.results.runs.selection import with_names, without_address
 from medhelm.storage.releases import RELEASE
 
 MOST_IDS = 100
@@ -93,6 +85,7 @@ def page(site: Site, request: PageRequest) -> Page:
     changed = [row for row in rows if row.is_changed]
     known = [name for name, one in site.releases().items() if one.release]
     titles = _titles(found)
+    trend = trend_chart(_trend_releases(site, found))
     values = {
         "first": first,
         "second": second,
@@ -101,10 +94,16 @@ def page(site: Site, request: PageRequest) -> Page:
         "pairs": [(a, b) for at, a in enumerate(known) for b in [*known[at + 1 :], CURRENT]][:MOST_PAIRS],
         "names": {CURRENT: THE_STORE},
         "problems": [one.problem for one in site.releases().values() if one.problem],
-        "facts": [fields_json(RELEASE_FIELDS, one) for one in (found.first, found.second)],
+        "facts": [
+            {**fields_json(RELEASE_FIELDS, one), "signature": _signature(site, name)}
+            for one, name in ((found.first, first), (found.second, second))
+        ],
         "same": not found.diff.board and not found.diff.cells,
-        "verdict": verdict(found, changed),
-        "sentences": change_sentences(found.diff),
+        "verdict": [*filter(None, (verdict(found, changed), rank_cause(found.diff)))],
+        "trend": trend if trend.has_data else None,
+        "trend_links": chart_links(request, "releases_chart", trend.name, {"before": first, "now": second}),
+        "added": presence_sentences(found.diff),
+        "ranks": rank_sentences(found.diff),
         "options": difference_rows(found.diff.options),
         "most_ids": MOST_IDS,
         "changed": changed,
@@ -115,6 +114,33 @@ def page(site: Site, request: PageRequest) -> Page:
         "site_tier": "sample" if "sample" in (_tier(found.first), _tier(found.second)) else site.known_tier,
     }
     return Page(template="releases.html", title="Compare two releases", values=values)
+
+
+def chart(site: Site, request: PageRequest) -> Download:
+    """Return the chart of the models over releases as a file."""
+    found = comparison_of(site, *compared_releases(site, request))
+    return chart_file(request.text("chart"), {"trend": lambda: trend_chart(_trend_releases(site, found))})
+
+
+def _trend_releases(site: Site, found: ReleaseComparison) -> list[Release]:
+    """Return the releases of the site that rank by the same number as the later one, in the order of time.
+
+    The present state of the store is among them if it is compared and differs from the latest release.
+    """
+    known = [_shown(site, replace(one.release, name=name)) for name, one in site.releases().items() if one.release]
+    if found.second.name == THE_STORE and known[-1].leaderboard["models"] != found.second.leaderboard["models"]:
+        known.append(replace(found.second, name="now"))
+    return [one for one in known if is_comparable(one, found.second)]
+
+
+def _signature(site: Site, name: str) -> str:
+    """Return whether a release is signed, and how to check it."""
+    known = site.releases().get(name)
+    if known is None or known.release is None:
+        return ""
+    if not known.is_signed:
+        return "not signed"
+    return f"signed; `medhelm verify {known.release.name} --signed-by KEY` checks it"
 
 
 def csv(site: Site, request: PageRequest) -> Download:
@@ -260,7 +286,7 @@ def comparison_of(site: Site, first: str, second: str) -> ReleaseComparison:
     def compare() -> ReleaseComparison:
         earlier = site.releases()[first]
         later = None if second == CURRENT else site.releases()[second].release
-        release = later or current_like(earlier, site.benchmark_folders)
+        release = later or current_like(earlier, site.folders)
         assert earlier.release is not None, "the name was checked"
         pair = [_shown(site, one) for one in (earlier.release, release)]
         found = compare_releases(
@@ -280,177 +306,20 @@ def _shown(site: Site, release: Release) -> Release:
             for one in release.leaderboard["benchmarks"]
         ],
     }
-    return RELEASE.read(_renamed(site, RELEASE.write(release)), leaderboard=_renamed(site, board))
+    names = site.names
+    return RELEASE.read(_renamed(names, RELEASE.write(release)), leaderboard=_renamed(names, board))
 
 
-def _renamed(site: Site, value: Any) -> Any:
+def _renamed(names: Mapping[str, str], value: Any) -> Any:
     """Return JSON with the names of the site for models, and without any other address."""
     if isinstance(value, str):
-        return without_address(site.shortened(value))
+        return without_address(with_names(names, value))
     if isinstance(value, Mapping):
-        return {_renamed(site, key): _renamed(site, one) for key, one in value.items()}
-    return [_renamed(site, one) for one in value] if isinstance(value, (list, tuple)) else value
+        return {_renamed(names, key): _renamed(names, one) for key, one in value.items()}
+    return [_renamed(names, one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
 def _without_texts(site: Site, found: ReleaseComparison) -> ReleaseComparison:
     """Return the comparison without ids of instances of benchmarks whose texts may not be shown."""
     cases = [one if site.shows_text_of(one.benchmark) else replace(one, gained=None, lost=None) for one in found.cases]
     return replace(found, cases=cases)
-
-
-# --- evaluations in progress ------------------------------------------------------------------------------------------
-# Other processes run them. The page also shows the runs that were stored last.
-
-MOST_ROWS = 150
-"""Most runs of one evaluation with a row of their own."""
-
-MOST_STORED = 8
-"""Most stored runs that are listed."""
-
-REASONS: Mapping[str, str] = {
-    "interrupt": "Stopped by Ctrl-C.",
-    "site": "Stopped from the site.",
-    "budget": "Stopped by the budget.",
-    "error": "Ended by an error, which its terminal shows.",
-}
-"""Reason for an early end -> a sentence."""
-
-OUTCOMES: Mapping[str, str] = {"interrupt": "stopped", "budget": "stopped by the budget", "": "incomplete"}
-"""Message of a run that is not complete -> its state in words."""
-
-
-def running_page(site: Site, request: PageRequest) -> Page:
-    """Return the page; its middle part is the same as `live`."""
-    del request
-    return Page(template="running.html", title="Running evaluations", values=_values(site))
-
-
-def live(site: Site, request: PageRequest) -> Page:
-    """Return the part of the page that a script replaces while evaluations run."""
-    del request
-    return Page(template="running_live.html", title="", values=_values(site))
-
-
-def running_json(site: Site, request: PageRequest) -> Download:
-    """Return the evaluations as JSON."""
-    del request
-    found = live_status.evaluations(site.stores)
-    return json_download(live_status.as_json(found, _names(site, found)), "running")
-
-
-def stop(site: Site, parts: Mapping[str, str], _: Mapping[str, Sequence[str]]) -> Destination:
-    """Ask an evaluation to stop. Raises: PageNotFound if it is not running."""
-    if not live_status.stop(site.stores, parts["evaluation"]):
-        raise PageNotFound("No evaluation of this name is running. It may have ended in the meantime.")
-    return Destination(route="running")
-
-
-def remove(site: Site, parts: Mapping[str, str], _: Mapping[str, Sequence[str]]) -> Destination:
-    """Remove an evaluation that ended from the list. Raises: PageNotFound if there is none."""
-    if not live_status.remove(site.stores, parts["evaluation"]):
-        raise PageNotFound("No evaluation of this name has ended.")
-    return Destination(route="running")
-
-
-def _values(site: Site) -> dict[str, object]:
-    found = live_status.evaluations(site.stores)
-    names = _names(site, found)
-    return {
-        "evaluations": [_evaluation_view(site, one, names) for one in found],
-        "summary": _summary(found),
-        "stored": _latest_runs(site, names),
-        "now": _local_time(datetime.now(UTC)),
-    }
-
-
-def _names(site: Site, found: Sequence[EvaluationProgress]) -> Mapping[str, str]:
-    """Return the names of models and judges on the site, which hold no addresses of servers."""
-    known = {run.model for run in site.runs()}
-    for one in found:
-        known.update(run.model for run in one.status.runs)
-        known.update(judge for run in one.status.runs for judge in run.judges)
-        known.update(server.model for server in one.status.servers)
-    return short_names(known)
-
-
-def _summary(found: Sequence[EvaluationProgress]) -> str:
-    """Return the states of all evaluations in a sentence; it changes only when a state does."""
-    words = {"running": "running", "stopping": "stopping", "stopped": "stopped early", "lost": "ended without a record"}
-    counts = {phase: sum(one.phase == phase for one in found) for phase in words}
-    if not found:
-        return "No evaluation is running."
-    parts = [f"{counts[phase]} {text}" for phase, text in words.items() if counts[phase]]
-    return f"Evaluations: {', '.join(parts)}."
-
-
-def _evaluation_view(site: Site, one: EvaluationProgress, names: Mapping[str, str]) -> dict[str, object]:
-    """Return an evaluation with the texts that the page shows."""
-    titles = {run.benchmark: _title(site, run.benchmark) for run in one.status.runs}
-    models = [names[model.model] for model in one.models]
-    what = next(iter(titles.values())) if len(titles) == 1 else f"{len(titles)} benchmarks"
-    who = models[0] if len(models) == 1 else f"{len(models)} models"
-    most = max(MOST_ROWS // max(len(models), 1), 1)
-    return {
-        "progress": one,
-        "title": f"{who} on {what}",
-        "models": [_model_rows(model, names[model.model], titles, most) for model in one.models],
-        "started": _time_text(one.status.started),
-        "updated": _time_text(one.status.updated),
-        "reason": REASONS.get(one.status.reason, "") if one.phase == "stopped" else "",
-        "has_judges": any(run.judges for run in one.status.runs),
-        "servers": [(names[server.model], server) for server in one.status.servers],
-    }
-
-
-def _model_rows(model: ModelProgress, name: str, titles: Mapping[str, str], most: int) -> dict[str, object]:
-    """Return the rows of a model: of very many runs those in progress, then those with failures."""
-    begun = [run for run in model.runs if run.state != "waiting"]
-    by_interest = sorted(range(len(begun)), key=lambda i: (begun[i].state != "running", not begun[i].n_failed, i))
-    shown = [begun[i] for i in sorted(by_interest[:most])]
-    return {
-        "name": name,
-        "progress": model,
-        "rows": [
-            (titles[run.benchmark], run, live_status.total_progress([run]), live_status.seconds_left([run]))
-            for run in shown
-        ],
-        "waiting": [titles[run.benchmark] for run in model.runs if run.state == "waiting"],
-        "n_without_row": len(begun) - len(shown),
-    }
-
-
-def _latest_runs(site: Site, names: Mapping[str, str]) -> list[dict[str, object]]:
-    """Return the runs that were stored last, with the texts that the page shows."""
-    ends = [(_end_time(run), run) for run in site.runs()]
-    latest = sorted(ends, key=lambda pair: pair[0], reverse=True)[:MOST_STORED]
-    return [
-        {
-            "run": run,
-            "title": _title(site, run.benchmark),
-            "model": names[run.model],
-            "ended": _local_time(end),
-            "state": "complete" if run.status == "complete" else OUTCOMES.get(run.message, "model cannot be used"),
-        }
-        for end, run in latest
-    ]
-
-
-def _title(site: Site, benchmark: str) -> str:
-    known = site.definitions.get(benchmark)
-    return known.title if known else benchmark
-
-
-def _end_time(run: Run) -> datetime:
-    return datetime.fromisoformat(run.started).astimezone(UTC) + timedelta(seconds=run.seconds)
-
-
-def _time_text(text: str) -> str:
-    try:
-        return _local_time(datetime.fromisoformat(text))
-    except ValueError:
-        return text
-
-
-def _local_time(moment: datetime) -> str:
-    """Return a time in the time zone of the server."""
-    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")

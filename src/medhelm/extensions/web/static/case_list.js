@@ -188,7 +188,7 @@
     add(row, 'td', '', 'rest');
     var line = add(body, 'tr', '', 'excerpt-line');
     var cell = add(line, 'td', '');
-    cell.colSpan = row.cells.length - 1;
+    cell.colSpan = row.cells.length;
     addExcerpt(cell, around(one, state.text), state.text);
   }
 

@@ -2,13 +2,6 @@
 (function () {
   'use strict';
 
-  // Forms with [data-auto] apply a changed choice at once; without scripts their button does.
-  document.querySelectorAll('form[data-auto]').forEach(function (form) {
-    form.addEventListener('change', function (event) {
-      if (event.target instanceof HTMLSelectElement) { form.requestSubmit(); }
-    });
-  });
-
   // A form sends only the fields that are filled in, so that addresses stay short.
   document.querySelectorAll('form[method="get"]').forEach(function (form) {
     form.addEventListener('submit', function () {
@@ -22,15 +15,36 @@
   });
 }());
 
-/* Tables of the static site are sorted here; the server sorts by links. */
+/* Pointing at a model, or going to it by keyboard, shades the models that it cannot be separated from: they share a letter. */
+(function () {
+  'use strict';
+
+  function shade(body, letters) {
+    Array.prototype.forEach.call(body.rows, function (row) {
+      var own = row.getAttribute('data-letters') || '';
+      row.classList.toggle('tied', letters.split('').some(function (letter) { return own.indexOf(letter) >= 0; }));
+    });
+  }
+
+  document.querySelectorAll('tr[data-letters]').forEach(function (row) {
+    var letters = row.getAttribute('data-letters');
+    ['pointerenter', 'focusin'].forEach(function (name) {
+      row.addEventListener(name, function () { shade(row.parentNode, letters); });
+    });
+    ['pointerleave', 'focusout'].forEach(function (name) {
+      row.addEventListener(name, function () { shade(row.parentNode, ''); });
+    });
+  });
+}());
+
+/* Tables of the static site are sorted here, and their order is in the address; the server sorts by links. */
 (function () {
   'use strict';
 
   function value(row, column) {
     var cell = row.cells[column];
-    var text = cell.firstChild ? cell.firstChild.textContent : '';
-    text = (text.trim() || cell.textContent.trim()).replace(/,/g, '');
-    var number = parseFloat(text);
+    var text = cell.hasAttribute('data-sort') ? cell.getAttribute('data-sort') : cell.textContent.trim();
+    var number = Number(text);
     return text === '' || text === '\u2013' ? null : isNaN(number) ? text.toLowerCase() : number;
   }
 
@@ -45,21 +59,33 @@
     rows.forEach(function (row) { body.appendChild(row); });
   }
 
+  function arrange(table, cell, order) {
+    table.querySelectorAll('th[aria-sort]').forEach(function (other) { other.removeAttribute('aria-sort'); });
+    cell.setAttribute('aria-sort', order);
+    sort(table.tBodies[0], cell.cellIndex, order === 'ascending' ? 1 : -1);
+  }
+
   document.querySelectorAll('table[data-sortable]').forEach(function (table) {
-    Array.prototype.forEach.call(table.tHead.rows[0].cells, function (cell, column) {
-      if (cell.querySelector('a')) { return; }
-      var title = cell.firstChild;
+    var state = new URLSearchParams(location.hash.slice(1));
+    Array.prototype.forEach.call(table.tHead.rows[0].cells, function (cell) {
+      var title = cell.querySelector('.sort-title');
+      var first = cell.getAttribute('data-first');
+      if (!title || !first) { return; }
       var button = document.createElement('button');
       button.type = 'button';
       button.className = 'plain sort';
       button.textContent = title.textContent.trim();
-      cell.replaceChild(button, title);
+      title.parentNode.replaceChild(button, title);
       button.addEventListener('click', function () {
-        var direction = cell.getAttribute('aria-sort') === 'ascending' ? -1 : 1;
-        table.querySelectorAll('th[aria-sort]').forEach(function (other) { other.removeAttribute('aria-sort'); });
-        cell.setAttribute('aria-sort', direction > 0 ? 'ascending' : 'descending');
-        sort(table.tBodies[0], column, direction);
+        var turned = cell.getAttribute('aria-sort') === 'ascending' ? 'descending' : 'ascending';
+        var order = cell.hasAttribute('aria-sort') ? turned : first;
+        arrange(table, cell, order);
+        var wanted = new URLSearchParams({ table: table.id, sort: cell.getAttribute('data-key'), order: order });
+        history.replaceState(null, '', '#' + wanted);
       });
+      if (state.get('table') === table.id && state.get('sort') === cell.getAttribute('data-key')) {
+        arrange(table, cell, state.get('order') === 'ascending' ? 'ascending' : 'descending');
+      }
     });
   });
 }());

@@ -1,0 +1,116 @@
+"""Small pictures in table cells: an interval, a place among other models, and better, equal and worse.
+
+The numbers are in the cell too, so that screen readers skip the picture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from markupsafe import Markup
+
+from medhelm.results.formats.drawing import (
+    SMALL,
+    LinearScale,
+    box_paint,
+    circle,
+    coordinate,
+    domain,
+    element,
+    group,
+    hollow_paint,
+    known,
+    label,
+    line,
+    paint,
+    rect,
+    tick_text,
+)
+from medhelm.results.formats.tables import HasInterval
+
+WIDTH, HEIGHT = 128, 16
+"""Pixels of a mark."""
+
+EDGE = 5
+"""Pixels between the ends of the scale and of the picture, for the radius of a point."""
+
+PROFILE = 44
+"""Pixels of a place among other models."""
+
+
+def column_scale(found: Iterable[HasInterval | None], low: float | None = 0.0, high: float | None = 1.0) -> LinearScale:
+    """Return the common scale of a column of numbers, with room for all values and intervals.
+
+    Parameters: low, high, ends of the metric's scale; None for no end.
+    """
+    values = [end for one in found if one is not None for end in (one.value, one.low, one.high)]
+    return LinearScale(*domain(values, low=low, high=high), EDGE, WIDTH - EDGE)
+
+
+def axis_mark(scale: LinearScale) -> Markup:
+    """Return the ends of the scale of a column, for its heading."""
+    ticks = (scale.low, scale.high)
+    texts = [
+        label(scale.start - EDGE, 11, tick_text(scale.low, ticks), size=SMALL),
+        label(scale.end + EDGE, 11, tick_text(scale.high, ticks), size=SMALL, anchor="end"),
+    ]
+    ends = [line(end, 13, end, HEIGHT) for end in (scale.start, scale.end)]
+    return _mark(group("soft", texts), group("axis", ends))
+
+
+def interval_mark(
+    value: float | None, low: float | None, high: float | None, scale: LinearScale, *, hollow: bool = False
+) -> Markup:
+    """Return a point with its 95% interval; an empty scale without a value.
+
+    `hollow`: for values that were not measured here, such as published ones.
+    """
+    value, low, high = known(value), known(low), known(high)
+    middle = HEIGHT / 2
+    parts = [line(scale.start, middle, scale.end, middle, **paint("grid"))]
+    if value is not None:
+        if low is not None and high is not None:
+            parts.append(line(scale(low), middle, scale(high), middle, stroke_width=3, **paint("line")))
+        if hollow:
+            parts.append(circle(scale(value), middle, 3.5, stroke_width=2, **hollow_paint()))
+        else:
+            parts.append(circle(scale(value), middle, 4, **paint("mark")))
+    return _mark(*parts)
+
+
+def profile_mark(value: float | None, others: Iterable[float | None]) -> Markup:
+    """Return a point between 0 and 1, and the range of the numbers of all models behind it."""
+    scale, middle = LinearScale(0.0, 1.0, EDGE, PROFILE - EDGE), HEIGHT / 2
+    parts = [line(scale.start, middle, scale.end, middle, **paint("grid"))]
+    if (found := known(value)) is not None:
+        ends = [one for one in (found, *others) if one is not None]
+        left, right = scale(min(ends)), scale(max(ends))
+        parts.append(rect(left - 3, middle - 3, right - left + 6, 6, rx=3, **paint("pale")))
+        parts.append(circle(scale(found), middle, 3.5, **paint("mark")))
+    return _mark(*parts, width=PROFILE)
+
+
+OUTCOMES = 96
+"""Pixels of a bar of better, equal and worse."""
+
+
+def outcome_mark(better: float, equal: float, worse: float) -> Markup:
+    """Return a bar of three parts: the shares of instances on which the first model is better, equal and worse."""
+    total = better + equal + worse
+    parts, start = [], 0.5
+    looks = ({**paint("mark"), "stroke": "none"}, box_paint(), {**paint("other"), "stroke": "none"})
+    for share, look in zip((better, equal, worse), looks, strict=True):
+        width = (OUTCOMES - 1) * share / total if total else 0.0
+        if width:
+            parts.append(rect(start, 3.5, width, 9, **look))
+        start += width
+    return _mark(*parts, width=OUTCOMES)
+
+
+def _mark(*parts: Markup, width: int = WIDTH) -> Markup:
+    """Return a picture that screen readers skip and that cannot be focused."""
+    box = f"0 0 {coordinate(width)} {coordinate(HEIGHT)}"
+    return element(
+        "svg", *parts, class_="chart-mark", viewBox=box, width=width, height=HEIGHT, aria_hidden="true",
+        focusable="false",
+    )  # fmt: skip

@@ -1,0 +1,59 @@
+"""Folders of benchmarks that a store remembers: after moves, and for files that are damaged or hostile."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from medhelm.storage.own_benchmarks import FOLDERS_FILE, remember_folders, remembered_folders
+from medhelm.storage.store import Store, create
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    (tmp_path / "a" / "benchmarks" / "ward").mkdir(parents=True)
+    return create(tmp_path / "a" / "store")
+
+
+def test_a_folder_is_found_where_it_was_and_after_moves(store: Store, tmp_path: Path) -> None:
+    ward, lost = tmp_path / "a" / "benchmarks" / "ward", tmp_path / "lost"
+    remember_folders(store, {"ward": ward, "lost": lost})
+    remember_folders(store, {"ward": ward})
+    assert remembered_folders(store.folder) == {"ward": ward, "lost": lost}
+    alone = shutil.copytree(store.folder, tmp_path / "elsewhere" / "store")
+    assert remembered_folders(alone)["ward"] == ward  # by its absolute path
+    both = shutil.move(tmp_path / "a", tmp_path / "b")
+    assert remembered_folders(Path(both) / "store")["ward"] == tmp_path / "b" / "benchmarks" / "ward"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        '{"benchmarks": []}',
+        '{"benchmarks": {"ward": "x"}}',
+        '{"benchmarks": {"ward": {}}}',
+        "[" * 9999,
+    ],
+    ids=range(8),
+)
+def test_a_damaged_file_remembers_nothing_and_is_replaced(store: Store, content: str) -> None:
+    file = store.folder / FOLDERS_FILE
+    file.write_text(content, encoding="utf-8")
+    assert remembered_folders(store.folder) == {}
+    remember_folders(store, {"ward": Path("/wards/ward")})
+    assert json.loads(file.read_text(encoding="utf-8"))["benchmarks"].keys() == {"ward"}
+    assert remembered_folders(store.folder) == {"ward": Path("/wards/ward")}
+    assert file.stat().st_mode & 0o077 == 0
+
+
+def test_a_store_that_cannot_be_written_is_left_alone(store: Store) -> None:
+    (store.folder / FOLDERS_FILE).mkdir()
+    remember_folders(store, {"ward": Path("/wards/ward")})
+    assert remembered_folders(store.folder) == {}
