@@ -397,7 +397,7 @@ def compare_page(site: Site, request: PageRequest) -> Page:
     first, second = request.text("a") or best[0], request.text("b") or best[1]
     if first == second and len(models) > 1:
         second = next(model for model in models if model != first)
-    found = _comparison(site, request, first, second) if len(models) > 1 else None
+    found, problem = _comparison_or_problem(site, request, first, second) if len(models) > 1 else (None, "")
     choices = choices_of(site, selection)
     parameters = {"a": first, "b": second, **selection.parameters}
     values = {
@@ -410,6 +410,7 @@ def compare_page(site: Site, request: PageRequest) -> Page:
         "first": first,
         "second": second,
         "found": found,
+        "problem": problem,
         "verdict": comparison_report.verdict(found) if found else (),
         "level": LEVEL,
         "outcome_mark": outcome_mark,
@@ -498,6 +499,19 @@ def compare_chart(site: Site, request: PageRequest) -> Download:
     """Return the chart of the differences as a file."""
     found = _comparison(site, request, request.text("a"), request.text("b"))
     return chart_file(request.text("chart"), {"differences": lambda: differences_chart(found)})
+
+
+def _comparison_or_problem(site: Site, request: PageRequest, first: str, second: str) -> tuple[Comparison | None, str]:
+    """Return the comparison of two models of the store; the reason if they have nothing in common.
+
+    Raises: as `_comparison`.
+    """
+    try:
+        return _comparison(site, request, first, second), ""
+    except PageNotFound:
+        raise
+    except UserError as error:
+        return None, str(error)
 
 
 def _comparison(site: Site, request: PageRequest, first: str, second: str) -> Comparison:
