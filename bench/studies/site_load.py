@@ -1,11 +1,13 @@
 """Load times of the local site in a browser, beside Inspect's viewer on the same cases.
 
-    .venv/bin/python -m bench.studies.site_load [--keep DIR] [--benchmark NAME] [--rounds N]
+    .venv/bin/python -m bench.studies.site_load [--keep DIR] [--benchmark NAME] [--rounds N] [--only-ours]
 
 A round starts `medhelm serve` on a store of 333,000 synthetic records and a browser without a cache, opens every page
 twice, and measures from the start of the navigation to the first row of the page in the DOM. `inspect view` then shows
 the prompts, completions and scores of one benchmark, in a log that `bench/tools/inspect_log.py` writes. Both servers
-run in alternation on the same machine. The best of the rounds counts. Needs Chromium, playwright and inspect-ai.
+run in alternation on the same machine. Then the pages of a store of many models are opened, and the first store is
+exported as a static site. The best of the rounds counts. Needs Chromium, playwright and inspect-ai, except with
+`--only-ours`, which leaves Inspect's viewer out.
 """
 
 from __future__ import annotations
@@ -32,8 +34,9 @@ from bench.measure import output_of
 from bench.studies.case_search import add_prompts
 from bench.table import table
 from bench.tools.leaderboard_store import Size, write
+from medhelm.extensions.web.case_list import find_cases
 from medhelm.extensions.web.case_search import CaseSearch
-from medhelm.extensions.web.cases import find_cases, open_cases
+from medhelm.extensions.web.cases import open_cases
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -47,7 +50,13 @@ TEXT = "Note 12"
 SIZE = Size()
 """Size of the store."""
 
-LIMIT_S = 60.0
+MANY = Size(models=300, instances=10, is_short=True)
+"""Size of the store of many models."""
+
+EXPORTED_CASES = 20
+"""Cases of each benchmark in the exported site."""
+
+LIMIT_S = 300.0
 """Time limit of one page, and of the start of a server."""
 
 OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
@@ -78,6 +87,10 @@ TRANSFERRED = "performance.getEntries().reduce((sum, one) => sum + (one.transfer
 """Bytes of the page and of everything that it loaded; 0 for what the browser had in its cache."""
 
 
+STARTED = "performance.timeOrigin"
+"""Time of the start of the navigation to a document, in milliseconds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """One page or action in the browser."""
@@ -86,6 +99,8 @@ class Loaded:
     """Milliseconds until the element was in the DOM."""
     n_bytes: int = 0
     """Bytes transferred, headers included."""
+    visible_ms: float = 0.0
+    """Milliseconds until there was a heading: of the page, or of one that says that the page is being made."""
 
 
 @dataclass(slots=True)
@@ -150,13 +165,21 @@ def chromium() -> Iterator[Browser]:
 
 
 def load(context: BrowserContext, address: str, selector: str, text: str = "") -> tuple[Page, Loaded]:
-    """Open an address in a new tab and wait until an element with a text is in the DOM."""
+    """Open an address in a new tab and wait until an element with a text is in the DOM.
+
+    The time includes that of pages that lead to this one by themselves.
+    """
     page = context.new_page()
     page.add_init_script(WATCH % json.dumps([None, selector, text]))
+    before = time.perf_counter()
     page.goto(address, wait_until="commit", timeout=1000 * LIMIT_S)
+    start = page.evaluate(STARTED)
+    page.wait_for_selector("h1", state="attached", timeout=1000 * LIMIT_S)
+    visible = 1000 * (time.perf_counter() - before)
     ms = _measured(page)
     page.wait_for_load_state("load")
-    return page, Loaded(ms, int(page.evaluate(TRANSFERRED)))
+    ms += page.evaluate(STARTED) - start
+    return page, Loaded(ms, int(page.evaluate(TRANSFERRED)), min(visible, ms))
 
 
 def act(page: Page, event: str, selector: str, text: str, action: Callable[[Page], object]) -> Loaded:
@@ -172,11 +195,22 @@ def _measured(page: Page) -> float:
     `wait_for_function` compiles text, which the policies of both sites forbid.
     """
     end = time.monotonic() + LIMIT_S
-    while (found := page.evaluate("window.measuredMs ?? null")) is None:
+    while (found := _now(page)) is None:
         if time.monotonic() > end:
             raise SystemExit(f"site_load: {page.url} did not show what it should within {LIMIT_S:.0f} s")
         page.wait_for_timeout(20)
     return float(found)
+
+
+def _now(page: Page) -> float | None:
+    """Return the time that `WATCH` wrote; None if it is missing, or the page is just making room for another one."""
+    from playwright.sync_api import Error
+
+    try:
+        found: float | None = page.evaluate("window.measuredMs ?? null")
+    except Error:
+        return None
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,13 +235,13 @@ class Cases:
     """Records with a wrong completion."""
 
 
-def prepare(size: Size, benchmark: str, work: Path) -> Cases:
+def prepare(size: Size, benchmark: str, work: Path, *, with_log: bool = True) -> Cases:
     """Write the store, the prompts of the benchmark and the log into a folder, unless it holds them."""
     store, logs = work / "store", work / "logs"
     if not store.exists():
         write(store, size)
     add_prompts(store, benchmark)
-    if not logs.exists():
+    if with_log and not logs.exists():
         output_of([sys.executable, str(TOOLS / "inspect_log.py"), str(store), benchmark, str(logs)])
     cases = open_cases([store], benchmark)
     total = find_cases(cases, CaseSearch()).total
@@ -272,6 +306,31 @@ def measure_site(browser: Browser, cases: Cases, work: Path) -> tuple[dict[str, 
             found["cases, new browser"] = load(context, root + shown.path, shown.row)[1]
         facts["MiB"] = server.peak_mib()
     return found, facts
+
+
+def measure_many(browser: Browser, store: Path, work: Path) -> dict[str, Loaded]:
+    """Open pages of a store of many models twice, each as soon as the one before is there."""
+    command = [sys.executable, "-m", "medhelm", "serve", "--port", "0", "--store", str(store)]
+    pages = {name: pages_of(BENCHMARK, "")[name] for name in ("leaderboard", "benchmark", "cases", "two models")}
+    found: dict[str, Loaded] = {}
+    with started(command, work, _printed_address) as server, signed_in(browser, server.address) as (context, root):
+        for name, shown in pages.items():
+            for turn in ("first", "again"):
+                page, found[f"{name}, {turn}"] = load(context, root + shown.path, shown.row)
+                page.close()
+    return found
+
+
+def measure_export(store: Path, work: Path) -> tuple[float, int, int]:
+    """Export the site of a store; return the CPU time in seconds, and the numbers of pages and bytes."""
+    folder = work / "site"
+    shutil.rmtree(folder, ignore_errors=True)
+    before = os.times()
+    words = ["export", "site", str(folder), "--store", str(store), "--cases", str(EXPORTED_CASES), "--json"]
+    result = json.loads(output_of([sys.executable, "-m", "medhelm", *words]))
+    after = os.times()
+    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    return cpu, result["counts"]["pages"], result["bytes"]
 
 
 def _printed_address(line: str) -> str | None:
@@ -359,9 +418,12 @@ def site_table(pages: Mapping[str, Loaded]) -> str:
     """Format the pages of our site."""
     lines = []
     for name in pages_of("", ""):
+        if f"{name}, first" not in pages:
+            continue
         first, again = pages[f"{name}, first"], pages[f"{name}, again"]
-        lines.append([name, _time(first.ms), _time(again.ms), f"{first.n_bytes / 1000:,.0f} kB"])
-    return table(["page of the site", "first", "again", "transferred"], lines)
+        transferred = f"{first.n_bytes / 1000:,.0f} kB"
+        lines.append([name, _time(first.visible_ms), _time(first.ms), _time(again.ms), transferred])
+    return table(["page of the site", "visible", "first", "again", "transferred"], lines)
 
 
 def ratio_table(site: Round, viewer: Round) -> str:
@@ -396,16 +458,28 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--keep", type=Path, metavar="DIR", help="folder for the store and the log, which are kept")
     parser.add_argument("--benchmark", default=BENCHMARK, help=f"benchmark with a right-or-wrong metric ({BENCHMARK})")
     parser.add_argument("--rounds", type=int, default=3, help="rounds, of which the best counts (default 3)")
+    parser.add_argument("--only-ours", action="store_true", help="leave Inspect's viewer out")
     chosen = parser.parse_args(words)
-    rounds: list[tuple[Round, Round]] = []
+    sites, viewers, many, exports = [], [], [], []
     with tempfile.TemporaryDirectory(prefix="medhelm-site-load-") as temporary, chromium() as browser:
-        cases = prepare(SIZE, chosen.benchmark, (chosen.keep or Path(temporary)).absolute())
+        work, kept = Path(temporary), (chosen.keep or Path(temporary)).absolute()
+        cases = prepare(SIZE, chosen.benchmark, kept, with_log=not chosen.only_ours)
+        if not (kept / "many").exists():
+            write(kept / "many", MANY)
         for _ in range(chosen.rounds):
-            site = measure_site(browser, cases, Path(temporary))
-            rounds.append((site, measure_viewer(browser, cases, Path(temporary))))
-    site, viewer = best([site for site, _ in rounds]), best([viewer for _, viewer in rounds])
-    print(site_table(site[0]), ratio_table(site, viewer), sep="\n\n")
+            sites.append(measure_site(browser, cases, work))
+            if not chosen.only_ours:
+                viewers.append(measure_viewer(browser, cases, work))
+            many.append((measure_many(browser, kept / "many", work), {}))
+            exports.append(measure_export(cases.store, work))
+    site = best(sites)
+    print(site_table(site[0]), *([ratio_table(site, best(viewers))] if viewers else []), sep="\n\n")
     print(f"\nMemory of our server: {site[1]['MiB at start']:,.0f} MiB at the start, {site[1]['MiB']:,.0f} MiB at most")
+    print(f"\n{MANY.models} models, {MANY.models * MANY.benchmarks:,} runs:\n\n{site_table(best(many)[0])}")
+    cpu, pages, n_bytes = min(exports)
+    print(
+        f"\nExport of {pages:,} pages: {cpu:.1f} s of CPU, {1000 * cpu / pages:.0f} ms a page, {n_bytes / 1e6:.0f} MB"
+    )
     return 0
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medhelm.benchmarks.prompts import LETTERS, fields_of, option_lines, placeholders, render, stray_braces
+from medhelm.benchmarks.prompts import LETTERS, option_lines, placeholders, render, stray_braces
 from medhelm.domain import Instance, Message, Reference
 from medhelm.errors import UserError
 from tests.support.benchmarks.judge_prompts import BENCHMARK as CALLS
@@ -86,20 +86,3 @@ def test_every_option_has_its_letter(choices: list[str]) -> None:
     instance = replace(INSTANCE, choices=tuple(choices), labels=LETTERS[: len(choices)])
     lines = option_lines(BENCHMARK, instance)
     assert lines == "\n".join(f"{string.ascii_uppercase[i]}. {text}" for i, text in enumerate(choices))
-
-
-TEMPLATES = ("{note}", "Read.\n\nNote: {note}\n\nQuestion: {question}\n{options}\nAnswer:", "{question} -- {note}\n")
-
-
-@given(st.sampled_from(TEMPLATES), st.text(max_size=30).filter(str.strip), st.text(alphabet="why? ", max_size=9))
-def test_a_prompt_can_be_split_into_its_fields_again(template: str, note: str, question: str) -> None:
-    instance = replace(CHOICE, fields={"note": note, "question": question})
-    text = user_text(template, instance)
-    found = fields_of(template, text, option_lines(BENCHMARK, instance))
-    assert found is not None
-    assert user_text(template, replace(instance, fields=found)) == text
-
-
-@pytest.mark.parametrize("text", ["", "Note: a", "Read.\n\nNote: a", "Read.\n\nNote: a\n\nQuestion: b\nAnswer:"])
-def test_a_prompt_of_another_template_has_no_fields(text: str) -> None:
-    assert fields_of(TEMPLATES[1], text, "A. yes\nB. no\nC. maybe") is None

@@ -56,7 +56,7 @@ def placeholders(template: str) -> set[str]:
     >>> sorted(placeholders("{note} and {{this}} and {options}"))
     ['note', 'options']
     """
-    return {name for _, name in _parts(template) if name}
+    return {name for _, name in template_parts(template) if name}
 
 
 def stray_braces(template: str) -> list[str]:
@@ -77,7 +77,7 @@ def fill(template: str, benchmark: Benchmark, instance: Instance) -> str:
     Raises UserError if it names a field that `instance` lacks.
     """
     pieces: list[str] = []
-    for literal, name in _parts(template):
+    for literal, name in template_parts(template):
         pieces.append(literal)
         if name == OPTIONS and instance.choices:
             pieces.append(option_lines(benchmark, instance))
@@ -91,37 +91,8 @@ def fill(template: str, benchmark: Benchmark, instance: Instance) -> str:
     return "".join(pieces).rstrip()
 
 
-def fields_of(template: str, text: str, options: str = "") -> dict[str, str] | None:
-    """Find the text of each placeholder in a prompt that `fill` made from a template; None if it made another one.
-
-    `options`: the lines of the options. Where a field holds the words that follow it in the template, it ends at the
-    last of these.
-
-    >>> fields_of("Note: {note} Question: {question}", "Note: Question: none Question: Why?")
-    {'note': 'Question: none', 'question': 'Why?'}
-    """
-    *parts, (last, _) = _parts(template)
-    start, end = len(parts[0][0]) if parts else 0, len(text) - len(last.rstrip())
-    if not parts or start > end or not text.startswith(parts[0][0]) or not text.endswith(last.rstrip()):
-        return None
-    found: dict[str, str] = {}
-    for place, (literal, name) in reversed([*enumerate(parts)]):
-        if name == OPTIONS and options:
-            begin = end - len(options) if text.endswith(options, start, end) else -1
-        elif place == 0:
-            begin = start
-        else:
-            at = text.rfind(literal, start, end) if literal else -1
-            begin = -1 if at < 0 else at + len(literal)
-        before = begin - len(literal) if place else begin
-        if before < start or text[before:begin] != (literal if place else ""):
-            return None
-        found[name], end = text[begin:end], before
-    return dict(reversed(found.items())) if end == start else None
-
-
 @lru_cache(maxsize=256)
-def _parts(template: str) -> tuple[tuple[str, str], ...]:
+def template_parts(template: str) -> tuple[tuple[str, str], ...]:
     """Split a template into pairs of literal text and the following placeholder ("" at the end)."""
     parts: list[tuple[str, str]] = []
     literal, end = "", 0

@@ -318,7 +318,8 @@ def _jury_warnings(agreement: Mapping[str, JuryAndRaters], titles: Mapping[str, 
         conclusion, title = conclude(one), titles.get(benchmark, benchmark)
         number = f"{one.jury.value:.2f} [{one.jury.low:.2f}, {one.jury.high:.2f}]" if one.jury.low is not None else ""
         if conclusion is Conclusion.NO_AGREEMENT:
-            found.append(f"Do not rely on the jury on {title}: its agreement with a clinician is not shown ({number}).")
+            shown = f"its correlation with a clinician is {number or 'unknown'}, so agreement is not shown"
+            found.append(f"Do not rely on the jury on {title}: {shown}.")
         if conclusion is Conclusion.WORSE:
             found.append(
                 f"On {title}, the jury agrees with a clinician less than two clinicians do ({number} against "

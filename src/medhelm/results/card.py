@@ -52,6 +52,8 @@ from medhelm.results.jury import judge_sentences, total_tallies
 from medhelm.results.options import NO_DOCUMENT, USUAL, BoardOptions, DocumentOptions
 from medhelm.results.published.boards import load_results
 from medhelm.results.releases import source_release
+from medhelm.results.runs.data_use import DataUse, data_use
+from medhelm.results.runs.data_use import sentences as data_sentences
 from medhelm.results.runs.remarks import effect_sentence, injection_effects
 from medhelm.results.runs.selection import renamed, short_names, with_names
 from medhelm.scoring.metrics import METRICS
@@ -96,7 +98,9 @@ def export_card(
         raise UserError("\n".join(["No finished run to report.", *map(str, selection.remarks)]))
     board = export_leaderboard(store, selection, options)
     day = (today or datetime.datetime.now(datetime.UTC).date()).isoformat()
-    card = card_of(selection, board, definitions or {}, options, replace(about, date=about.date or day))
+    card = card_of(
+        selection, board, definitions or {}, options, replace(about, date=about.date or day), data_use([store])
+    )
     texts = {
         ".md": to_markdown(card),
         ".html": to_html(card),
@@ -139,8 +143,9 @@ def card_of(
     definitions: Mapping[str, Benchmark],
     options: BoardOptions,
     about: DocumentOptions,
+    found: DataUse,
 ) -> Card:
-    """Return the card of the selected runs and their leaderboard."""
+    """Return the card of the selected runs and their leaderboard. `found`: where the data of the store went."""
     runs = list(selection.counted.values())
     days = sorted(run.started[:10] for run in runs)
     names = short_names(model for model, _ in selection.counted)
@@ -165,7 +170,7 @@ def card_of(
         benchmarks=_card_benchmarks(selection, board, definitions, names),
         judges=_card_judges(runs),
         judging=judge_sentences([folder], shown, replace(options, tier=selection.tier)),
-        data_use=data_sentences([folder]),
+        data_use=data_sentences(found),
         settings=_settings_in_words(runs),
         findings=findings(named),
         limits=limits(selection, board, names),
@@ -340,12 +345,6 @@ def _card_judges(runs: Iterable[Run]) -> list[CardJudge]:
         CardJudge(name=name.partition("@")[0], expected=tally.expected, missing=tally.failed)
         for name, tally in total_tallies(runs).items()
     ]
-
-
-def data_sentences(stores: Sequence[Path]) -> list[str]:
-    """Return where the data of stores went, in sentences; none where nothing is known about it."""
-    del stores
-    return []
 
 
 def _settings_in_words(runs: Sequence[Run]) -> dict[str, str]:

@@ -319,8 +319,8 @@ def has_rule(card: Card) -> bool:
     return card.was_published or card.scoring == "published"
 
 
-FIRST_ROWS = 15
-"""Most models in the results on the first page."""
+MOST_ROWS, FIRST_ROWS = 14, 8
+"""Most models in the results on the first page; of more, the first ones are there, and all on the next page."""
 
 FIRST_LIMITS = 14
 """Most limitations on the first page: the last one, which holds for every card, is always there."""
@@ -328,10 +328,12 @@ FIRST_LIMITS = 14
 
 def tables(card: Card) -> list[Table]:
     """Return the tables of the card; the first one belongs to its first page."""
-    every = [("Results of all models", *_results(card.models))] if len(card.models) > FIRST_ROWS else []
+    n, first = len(card.models), ("Results", *_results(card.models))
+    if n > MOST_ROWS:
+        first = (f"Results, the first {FIRST_ROWS} of {n}", *_results(card.models[:FIRST_ROWS]))
     return [
-        ("Results", *_results(card.models[:FIRST_ROWS])),
-        *every,
+        first,
+        *([("Results of all models", *_results(card.models))] if n > MOST_ROWS else []),
         *_scores_tables(card),
         _models_table(card),
         _data_table(card),

@@ -311,7 +311,7 @@ ADJUSTED: dict[Adjustment, str] = {"holm": "Holm", "bh": "Benjamini and Hochberg
 """Adjustment -> its name for people."""
 
 WHAT_COUNTS = "A significant difference is unlikely to be chance. It may still be small."
-"""What a significant difference is, for the foot of tables."""
+"""Sentence on significant differences, for the foot of tables."""
 
 
 def finding(comparison: Comparison) -> str:

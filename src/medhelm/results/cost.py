@@ -31,8 +31,8 @@ from medhelm.domain.result import Remark
 from medhelm.domain.text import plural
 from medhelm.errors import UserError
 from medhelm.results.formats.fields import fields_table, plain_json, select
+from medhelm.results.formats.frontier import STEP_FIELDS, frontier_as_json
 from medhelm.results.formats.tables import Value, decimal, render, tabulate
-from medhelm.results.frontier_view import STEP_FIELDS, frontier_as_json
 from medhelm.results.leaderboard import leaderboard
 from medhelm.results.options import EVERY_RUN, Pricing, RunFilter
 from medhelm.results.runs.cells import column_of

@@ -51,6 +51,7 @@ from medhelm.results.formats.tables import (
     printable,
     render,
     score_decimals,
+    with_minus,
 )
 from medhelm.results.options import USUAL, BoardOptions, read_pricing
 from medhelm.results.runs.remarks import cached_completions_text, injection_effects, injection_remarks
@@ -310,7 +311,7 @@ def _judge_sentence(judge: JudgeSummary) -> str:
         side = "lower" if judge.severity.value > 0 else "higher"
         parts.append(f"grades {decimal(abs(judge.severity.value), 2)} {side} than the others")
     if judge.agreement and judge.agreement.value is not None:
-        parts.append(f"correlation with the others {decimal(judge.agreement.value, 2)}")
+        parts.append(f"correlation with the others {with_minus(decimal(judge.agreement.value, 2) or '')}")
     if judge.self_preference and judge.self_preference.low > 0:
         parts.append(f"favors its own family by {decimal(judge.self_preference.value, 2)}")
     return f"{', '.join(parts)}."

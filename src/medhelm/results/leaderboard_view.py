@@ -46,6 +46,7 @@ from medhelm.results.formats.fields import (
     select,
     table_of,
 )
+from medhelm.results.formats.frontier import FRONTIER_FIELDS, frontier_as_json
 from medhelm.results.formats.tables import (
     MISSING,
     Columns,
@@ -62,7 +63,6 @@ from medhelm.results.formats.tables import (
     render,
     score_decimals,
 )
-from medhelm.results.frontier_view import FRONTIER_FIELDS, frontier_as_json
 
 PUBLISHED = "†"
 """Mark after the name of a model with published scores."""

@@ -121,18 +121,21 @@ def remove_annotations(store: Store, is_removed: Callable[[Annotation], bool]) -
     return len(lines) - len(kept)
 
 
-def _path(store: Store) -> Path:
+def annotations_file(store: Store) -> Path:
+    """Return the path of the file; it may be missing."""
     return store.folder / NAME
 
 
 def _lines(store: Store) -> Iterator[tuple[str, Annotation | None]]:
     """Yield the lines of the file, each with its annotation; None for a line that cannot be read."""
     try:
-        text = read_confidential(_path(store))
+        text = read_confidential(annotations_file(store))
     except FileNotFoundError:
         return
     except (OSError, ValueError) as error:
-        raise StoreError(f"{_path(store)} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
+        raise StoreError(
+            f"{annotations_file(store)} cannot be read: {getattr(error, 'strerror', None) or error}."
+        ) from error
     for line in text.split("\n"):
         if line:
             yield line, _parsed(line)
@@ -167,9 +170,9 @@ def _written(one: Annotation) -> Mapping[str, Any]:
 def _write(store: Store, lines: Collection[str]) -> None:
     """Replace the file; without lines, remove it."""
     if not lines:
-        _path(store).unlink(missing_ok=True)
+        annotations_file(store).unlink(missing_ok=True)
         return
-    with atomic_file(_path(store), durable=True) as new:
+    with atomic_file(annotations_file(store), durable=True) as new:
         with open_file(new, "wb") as file:
             file.write("".join(f"{line}\n" for line in lines).encode())
         new.chmod(0o660 & ~file_mask(store.folder))
@@ -185,7 +188,7 @@ def _locked(store: Store) -> Iterator[None]:
         with FileLock(store.folder / "locks" / "annotations.lock", timeout=WAIT_S):
             yield
     except Timeout as error:
-        raise StoreError(f"{_path(store)} is being written by another process. Try again.") from error
+        raise StoreError(f"{annotations_file(store)} is being written by another process. Try again.") from error
     except OSError as error:
-        text = f"{_path(store)} cannot be written: {error.strerror or error}. Nothing was saved."
+        text = f"{annotations_file(store)} cannot be written: {error.strerror or error}. Nothing was saved."
         raise error_class(error, StoreError)(text) from error

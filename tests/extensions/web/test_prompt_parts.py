@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medhelm.benchmarks.prompts import LETTERS, render
+from medhelm.benchmarks.prompts import LETTERS, option_lines, render
 from medhelm.domain import Instance
-from medhelm.extensions.web.prompt_parts import PromptPart, prompt_parts
+from medhelm.extensions.web.prompt_parts import PromptPart, fields_of, prompt_parts
 from tests.support.benchmarks.judge_prompts import BENCHMARK as ANY
 
 BENCHMARK = replace(ANY, system="", prompt="Read it.\n\nNote: {note}\n\nQuestion: {question}\n{options}\nAnswer:")
@@ -75,3 +75,26 @@ def test_a_conversation_has_one_part_for_each_message() -> None:
         ("Last message", "Why?"),
     ]
     assert [part.is_instruction for part in found] == [True, False, False, False]
+
+
+def filled(template: str, instance: Instance) -> str:
+    return render(replace(BENCHMARK, prompt=template), instance).messages[-1].text
+
+
+TEMPLATES = ("{note}", "Read.\n\nNote: {note}\n\nQuestion: {question}\n{options}\nAnswer:", "{question} -- {note}\n")
+
+
+@given(st.sampled_from(TEMPLATES), st.text(max_size=30).filter(str.strip), st.text(alphabet="why? ", max_size=9))
+def test_a_prompt_can_be_split_into_its_fields_again(template: str, note: str, question: str) -> None:
+    instance = Instance(
+        id="1", fields={"note": note, "question": question}, references=(), choices=CHOICES, labels=("A", "B")
+    )
+    text = filled(template, instance)
+    found = fields_of(template, text, option_lines(BENCHMARK, instance))
+    assert found is not None
+    assert filled(template, replace(instance, fields=found)) == text
+
+
+@pytest.mark.parametrize("text", ["", "Note: a", "Read.\n\nNote: a", "Read.\n\nNote: a\n\nQuestion: b\nAnswer:"])
+def test_a_prompt_of_another_template_has_no_fields(text: str) -> None:
+    assert fields_of(TEMPLATES[1], text, "A. yes\nB. no") is None

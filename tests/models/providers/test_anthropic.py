@@ -85,7 +85,7 @@ def test_a_reply_without_a_text_is_a_blank_completion_but_not_one_without_conten
 
 def test_text_blocks_are_joined_and_redacted_thought_is_thought() -> None:
     content = [{"type": "redacted_thinking", "data": "x"}, {"type": "text", "text": "A"}, {"type": "text", "text": "B"}]
-    assert read(content=content).text == "AB"
+    assert (read(content=content).text, read(content=content).reasoning) == ("AB", "")
     assert read(content=content[:1], stop_reason="max_tokens").failure is not None
 
 

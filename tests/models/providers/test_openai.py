@@ -151,7 +151,10 @@ def test_a_blank_reply_with_reasoning_shows_that_it_had_some(field: str) -> None
     for content in contents:
         completion = read_completion(reply(content, **{field: "The answer is B."}))
         assert (completion.text, completion.usage.reasoning, completion.usage.output) == ("", 3, 3)
-    assert read_completion(reply("A", **{field: "Or B, or C?"})).usage.reasoning == 2
+    thought = read_completion(reply("A", **{field: "Or B, or C?"}))
+    assert (thought.usage.reasoning, thought.reasoning, thought.text) == (2, "Or B, or C?", "A")
+    assert read_completion(reply("A", reasoning_details=[{"text": "hm", "signature": "x"}])).reasoning == "hm"
+    assert read_completion(reply([THINKING, {"type": "text", "text": "A"}])).reasoning == "hm"
     assert read_completion({"choices": reply("", **{field: "B"})["choices"]}).usage.reasoning == 1
 
 

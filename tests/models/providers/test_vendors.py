@@ -92,6 +92,8 @@ def test_thought_is_no_part_of_the_answer_and_is_counted(vendor: Vendor, server:
     server.script(vendor.answer("A", thought=3))
     completion = ask(vendor.model(server.url, reasoning=True, reasoning_effort="low"))
     assert completion.text == "A"
+    shows_thought = "Hm." in json.dumps(vendor.said("A", thought=3))
+    assert completion.reasoning == ("Hm." if shows_thought else "")
     reasoning = 3 if vendor.counts_thought else completion.usage.reasoning
     assert 0 < reasoning < 5, "estimated by its share of the text, if the service does not count it"
     assert completion.usage == Usage(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Collection, Iterator
@@ -19,6 +20,9 @@ PAPERS = (("Letter", False), ("Letter", True), ("A4", False), ("A4", True))
 TOLERANCE = (3.0, 1.5)
 """Points by which the boxes of two texts may overlap across and down: letters are kerned, and lines set solid."""
 
+OUTLINED = 16
+"""Most characters of a piece of outlined text, which a reader of the file finds twice."""
+
 
 @dataclass(frozen=True, slots=True)
 class TextBox:
@@ -34,7 +38,12 @@ class TextBox:
         """Return True if another text is printed over this one."""
         wide = min(self.right, other.right) - max(self.left, other.left)
         high = min(self.top, other.top) - max(self.bottom, other.bottom)
-        return wide > TOLERANCE[0] and high > TOLERANCE[1]
+        return wide > TOLERANCE[0] and high > TOLERANCE[1] and not self._is_outline_of(other)
+
+    def _is_outline_of(self, other: TextBox) -> bool:
+        """Return True for pieces of one word whose letters are drawn twice, with a wide outline behind them."""
+        mine, others = set("".join(self.text.split())), set("".join(other.text.split()))
+        return max(len(self.text), len(other.text)) <= OUTLINED and not mine.isdisjoint(others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +83,20 @@ def sheets_of(pdf: bytes) -> list[Sheet]:
         for index in range(text.count_rects()):
             place = text.get_rect(index)
             said = text.get_text_bounded(*place).strip()
-            if said:
+            if said and not _is_slanted(pdfium.raw, text, place):
                 boxes.append(TextBox(*place, said))
         boxes.sort(key=lambda box: -box.top)
         found.append(Sheet(*page.get_size(), tuple(boxes), text.get_text_range()))
     document.close()
     return found
+
+
+def _is_slanted(raw: Any, text: Any, place: tuple[float, float, float, float]) -> bool:
+    """Return True for a text whose line is neither level nor upright: its box holds more than the text."""
+    left, bottom, right, top = place
+    at = raw.FPDFText_GetCharIndexAtPos(text.raw, (left + right) / 2, (bottom + top) / 2, right - left, top - bottom)
+    angle = raw.FPDFText_GetCharAngle(text.raw, at) if at >= 0 else 0.0
+    return abs(math.sin(2 * angle)) > 0.01
 
 
 def print_page(page: Page, paper: str, *, landscape: bool) -> list[Sheet]:

@@ -681,7 +681,7 @@ def _other_order(board: Leaderboard) -> Iterator[str]:
         return
     text = f"By {name}, {best} would come first ({values[best]:.3f}; {first[0]} {values[first[0]]:.3f})"
     if best in _relations(first[0], board.pairs).equal:
-        yield f"{text}, which is no contradiction: neither model is significantly better."
+        yield f"{text}, but neither model is significantly better."
     elif name == "win rate":
         yield f"{text}, because it counts a small lead on a benchmark like a large one."
     else:

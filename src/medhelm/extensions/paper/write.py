@@ -39,7 +39,6 @@ from medhelm.extensions.paper.reference_filter.report import read_marks
 from medhelm.extensions.paper.reference_filter.scores import split_score
 from medhelm.io.folders import REPORT_MANIFEST, check_report, write_report
 from medhelm.results.agreement import BASELINES
-from medhelm.results.card import data_sentences
 from medhelm.results.card_view import render_html
 from medhelm.results.comparable import BASELINE, select_runs
 from medhelm.results.formats.drawing import PICTURES, check_installed, render_picture
@@ -86,6 +85,8 @@ from medhelm.results.published.boards import (
     published_names,
 )
 from medhelm.results.releases import NO_RELEASE, source_release
+from medhelm.results.runs.data_use import data_use
+from medhelm.results.runs.data_use import sentences as data_sentences
 from medhelm.results.runs.selection import days_in_words, names_in, refuse_filter, with_names, without_address
 from medhelm.results.spending import UsageItem, read_spending
 from medhelm.storage.store import Store, stored_folder
@@ -188,7 +189,7 @@ def _with_runs(found: ReportInputs, request: ReportRequest, *, with_costs: bool)
         flagged=_flagged_scores(counted, board),
         release=_release_line(request, counted, options),
         judging=judge_sentences(request.stores, counted, options),
-        data_use=data_sentences(request.stores),
+        data_use=data_sentences(data_use(request.stores)),
     )
     if with_costs:
         names = names_in(runs)

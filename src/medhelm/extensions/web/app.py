@@ -44,7 +44,7 @@ from medhelm.extensions.web.page import (
     function_of,
     handler_of,
 )
-from medhelm.extensions.web.pages.reference import anchor, explain
+from medhelm.extensions.web.pages.reference import anchor, explain, terms_in
 from medhelm.extensions.web.security import (
     FAILURE_WINDOW_S,
     Security,
@@ -98,6 +98,7 @@ def environment() -> Environment:
         significant=significant,
         rendered=rendered,
         with_code=with_code,
+        terms_in=terms_in,
     )
     made.globals.update(
         missing=MISSING,

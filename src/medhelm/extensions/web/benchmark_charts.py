@@ -56,6 +56,7 @@ from medhelm.results.formats.tables import (
     estimate_numbers,
     estimate_text,
     number,
+    score_decimals,
     signed,
 )
 from medhelm.results.leaderboard_view import shown_name
@@ -505,7 +506,7 @@ def _histogram_chart(column: Column, models: Sequence[ModelScores], distinct: Se
     ]
     return Chart(
         name="distribution", title=f"Distribution of scores on {short(column.title)}", description=description,
-        draw=partial(_draw_histograms, models, counts, bins, axis),
+        draw=partial(_draw_histograms, models, counts, bins, axis, score_decimals(column)),
         headers=("model", "mean", "n", "counted_as_worst", "no_score", *bins.names), rows=table,
         notes=[
             "Heights are shares of the instances that count in a model's score, on one scale. The vertical line is the "
@@ -515,14 +516,16 @@ def _histogram_chart(column: Column, models: Sequence[ModelScores], distinct: Se
 
 
 def _draw_histograms(
-    models: Sequence[ModelScores], counts: Sequence[Sequence[int]], bins: _Bins, axis: str, width: int
+    models: Sequence[ModelScores], counts: Sequence[Sequence[int]], bins: _Bins, axis: str, places: int, width: int
 ) -> Drawing:
     """Draw one histogram per model below each other."""
     words = []
     for one in models:
         is_scored = one.n and one.mean is not None
         words.append(
-            RowText(name=one.model, text=f"mean {decimal(one.mean)}, n = {one.n:,}" if is_scored else "none scored")
+            RowText(
+                name=one.model, text=f"mean {decimal(one.mean, places)}, n = {one.n:,}" if is_scored else "none scored"
+            )
         )
     layout = lay_out(words, width, mark_height=TALL)
     scale = layout.scale(bins.ends)

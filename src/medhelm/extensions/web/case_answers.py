@@ -83,7 +83,7 @@ def _made(texts: Sequence[str], references: Sequence[Mapping[str, Any]], form: s
 def option_labels(definition: Benchmark | None, prompt: Mapping[str, Any]) -> list[str]:
     """Return the names of the options of a stored prompt: letters, or their texts; none for an open question.
 
-    Without a definition, texts are the names if each is a line of the prompt and no letter stands before it.
+    Without a definition, texts are the names if each is a line of the prompt, without a letter before it.
     """
     choices: list[str] = prompt.get("choices", [])
     letters = list(LETTERS[: len(choices)])

@@ -56,7 +56,7 @@ class Confusion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelCount:
-    """How often an option is correct, and how often each model chose it."""
+    """Number of times that an option is correct, and that each model chose it."""
 
     label: str
     """Label of the option."""
@@ -82,7 +82,7 @@ class SuspectKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkErrors:
-    """What went wrong on one benchmark. Baselines do not count, unless there is nothing else."""
+    """The errors of all models on one benchmark. Baselines do not count, unless there is nothing else."""
 
     n: int
     """Instances."""
@@ -109,7 +109,7 @@ class BenchmarkErrors:
 
 
 def find_errors(cases: BenchmarkCases) -> BenchmarkErrors:
-    """Collect what went wrong on a benchmark. Raises: StoreError."""
+    """Collect the errors on a benchmark. Raises: StoreError."""
     models = cases.searched.contestants[:MOST_MODELS]
     rows = read_case_rows(cases.searched, search_cases(cases.searched, CaseSearch()))
     options = cases.searched.options

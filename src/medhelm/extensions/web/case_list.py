@@ -267,7 +267,7 @@ def mark_hits(text: str, sought: str, length: int = EXCERPT) -> list[Fragment]:
     if not first:
         return []
     start = max(0, first.start() - length // 3)
-    start = max(start, text.find(" ", start, first.start()) + 1)
+    start = max(start, text.find(" ", start, first.start()) + 1) if start else 0
     end = max(start + length, min(first.end(), first.start() + length))
     if end < len(text):
         end = max(text.rfind(" ", first.end(), end), first.end()) if " " in text[first.end() : end] else end
@@ -347,7 +347,9 @@ def outcome_mark(item: CaseListItem, model: str, *, is_binary: bool) -> OutcomeM
         shown = f"{label[: MOST_MARK - 1]}…" if len(label) > MOST_MARK else label
         return OutcomeMark(shown or "?", outcome, f"chose {label}: {said}" if label else f"no readable answer: {said}")
     if share is None or score is None:
-        return OutcomeMark("–" if score is None else decimal(score, 2), "none", "no score")
+        return OutcomeMark(decimal(score, 2) or "–", "none", "no score")
     if is_binary:
         return OutcomeMark("✓" if outcome == "right" else "✗", outcome, outcome)
-    return OutcomeMark(decimal(score, 2), f"grade-{min(4, int(max(share, 0) * 5)) + 1}", f"score {decimal(score, 3)}")
+    return OutcomeMark(
+        decimal(score, 2) or "–", f"grade-{min(4, int(max(share, 0) * 5)) + 1}", f"score {decimal(score, 3)}"
+    )

@@ -296,8 +296,8 @@ def read_case_rows(searched: SearchedRuns, instance_ids: Sequence[str]) -> list[
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeFinding:
-    """What the judges of one completion show."""
+class CompletionGrades:
+    """Judgments of one completion: the largest difference, and the low grades."""
 
     spread: float
     """Largest difference between them on a criterion, as a share of the scale."""
@@ -305,11 +305,11 @@ class JudgeFinding:
     """Criteria that one of them graded low, sorted."""
 
 
-def read_judge_findings(searched: SearchedRuns, instance_ids: Sequence[str]) -> dict[tuple[str, str], JudgeFinding]:
-    """Return model and instance -> what the judges of the completion show."""
+def read_judge_findings(searched: SearchedRuns, instance_ids: Sequence[str]) -> dict[tuple[str, str], CompletionGrades]:
+    """Return model and instance -> the judgments of the completion."""
     with _Records(searched) as records:
         rows = records.judge_findings(instance_ids)
-    return {(model, name): JudgeFinding(spread or 0.0, sorted(low)) for model, name, spread, low in rows}
+    return {(model, name): CompletionGrades(spread or 0.0, sorted(low)) for model, name, spread, low in rows}
 
 
 Texts: TypeAlias = Mapping[str, Sequence[tuple[str, str]]]
@@ -493,6 +493,9 @@ class _Records:
     def judgments(self, instance_id: str, models: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
         """Return model -> judgments of its completion of an instance, in the order written."""
         files = {address(path): model for model in models for path in self._judged_files([model])}
+        lacking = [run for model, run in self._runs(models).items() if run.jury_result and model not in files.values()]
+        if lacking:
+            raise _unreadable(self._searched, FileNotFoundError(f"no judgments of {lacking[0].model}"))
         found: dict[str, list[dict[str, Any]]] = {}
         for row in self._rows_of(self._tables.judgments, instance_id, files) if files else ():
             found.setdefault(files[row["filename"]], []).append(row)

@@ -50,7 +50,7 @@ class Tables:
 
 Files = tuple[tuple[Path, Identity], ...]
 
-_kept: OrderedDict[tuple[Files, Files], duckdb.DuckDBPyConnection] = OrderedDict()
+_kept: OrderedDict[Files, duckdb.DuckDBPyConnection] = OrderedDict()
 _lock = Lock()
 
 
@@ -59,25 +59,20 @@ def _engine_of(records: Sequence[Path], judgments: Sequence[Path]) -> duckdb.Duc
 
     Content that is no longer used is freed with its last connection.
     """
-    key = _identified(records), _identified(judgments)
-    if key[0] is None or key[1] is None or sum(identity[0] for own in key for _, identity in own) > MOST_BYTES:
+    paths = sorted([*records, *judgments])  # in any order of the models
+    files = tuple((path, identity) for path in paths if (identity := identity_of(str(path))))
+    if len(files) < len(paths) or sum(identity[0] for _, identity in files) > MOST_BYTES:
         return None
     with _lock:
-        if found := _kept.pop(key, None):
-            _kept[key] = found
+        if found := _kept.pop(files, None):
+            _kept[files] = found
             return found
     made = open_engine(memory_mb=MEMORY_MB)
     made.execute(f"CREATE TABLE kept_records AS SELECT * FROM {records_table(records)}")  # noqa: S608 - our own files
     if judgments:
         made.execute(f"CREATE TABLE kept_judgments AS SELECT * FROM {judgments_table(judgments)}")  # noqa: S608
     with _lock:
-        _kept[key] = made
+        _kept[files] = made
         while len(_kept) > MOST_TABLES:
             _kept.popitem(last=False)
     return made
-
-
-def _identified(paths: Iterable[Path]) -> Files | None:
-    """Return the files with what changes if they are written again; None if one is missing."""
-    found = tuple((path, identity) for path in paths if (identity := identity_of(str(path))))
-    return found if len(found) == len(tuple(paths)) else None

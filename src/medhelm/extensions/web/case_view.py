@@ -1,4 +1,4 @@
-"""What the page of a case shows: options and who chose them, completions, and the grades of the judges."""
+"""The parts of the page of a case: options and who chose them, completions, and the grades of the judges."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class ShownCompletion:
     facts: Sequence[str]
     """Tokens, cost, latency."""
     warnings: Sequence[str]
-    """What is unusual about it."""
+    """Sentences about what is unusual."""
     criteria: Sequence[ShownCriterion]
     """The judges' criteria."""
 
@@ -158,7 +158,7 @@ def shown_completion(
 ) -> ShownCompletion:
     """Return a completion for the page.
 
-    Parameters: texts, criterion -> its sentence; common, reasons for missing scores that the page tells once.
+    Parameters: texts, criterion -> its sentence; common, reasons for missing scores that the page shows once.
     """
     by_criterion = group_by(found.judgments, lambda one: one.criterion)
     return ShownCompletion(

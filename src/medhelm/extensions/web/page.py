@@ -277,7 +277,7 @@ ROUTES: tuple[Route, ...] = (
     Route(name="benchmark_card", path=f"{BENCHMARK}/card", handler="pages.cards:page"),
     Route(name="benchmark_card_json", path=f"{BENCHMARK}/card.json", handler="pages.cards:json_"),
     Route(name="cases", path=CASES, handler="pages.case_list:page", exported_with=("page",)),
-    Route(name="case", path=f"{CASES}/{{case}}", handler="pages.case_list:case_or_list"),
+    Route(name="case", path=f"{CASES}/{{case}}", handler="pages.cases:case_or_list"),
     Route(name="case_index", path=f"{BENCHMARK}/case-index/{{part}}", handler="pages.case_index:script"),
     Route(name="errors", path=f"{BENCHMARK}/errors", handler="pages.errors:page", exported_with=("model",)),
     Route(name="errors_json", path=f"/api{BENCHMARK}/errors", handler="pages.errors:json_", only_served=True),

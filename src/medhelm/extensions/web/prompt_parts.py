@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from medhelm.benchmarks.prompts import OPTIONS, fields_of, placeholders
+from medhelm.benchmarks.prompts import OPTIONS, placeholders, template_parts
 from medhelm.domain import Benchmark
 from medhelm.domain.text import group_title
 
@@ -85,3 +85,32 @@ def _split_by_length(text: str) -> list[PromptPart]:
         PromptPart("End of the prompt", text[end:].strip()),
     ]
     return [part for part in parts if part.text]
+
+
+def fields_of(template: str, text: str, options: str = "") -> dict[str, str] | None:
+    """Find the text of each placeholder in a prompt that `fill` made from a template; None if it made another one.
+
+    `options`: the lines of the options. Where a field holds the words that follow it in the template, it ends at the
+    last of these.
+
+    >>> fields_of("Note: {note} Question: {question}", "Note: Question: none Question: Why?")
+    {'note': 'Question: none', 'question': 'Why?'}
+    """
+    *parts, (last, _) = template_parts(template)
+    start, end = len(parts[0][0]) if parts else 0, len(text) - len(last.rstrip())
+    if not parts or start > end or not text.startswith(parts[0][0]) or not text.endswith(last.rstrip()):
+        return None
+    found: dict[str, str] = {}
+    for place, (literal, name) in reversed([*enumerate(parts)]):
+        if name == OPTIONS and options:
+            begin = end - len(options) if text.endswith(options, start, end) else -1
+        elif place == 0:
+            begin = start
+        else:
+            at = text.rfind(literal, start, end) if literal else -1
+            begin = -1 if at < 0 else at + len(literal)
+        before = begin - len(literal) if place else begin
+        if before < start or text[before:begin] != (literal if place else ""):
+            return None
+        found[name], end = text[begin:end], before
+    return dict(reversed(found.items())) if end == start else None

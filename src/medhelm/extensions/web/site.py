@@ -301,6 +301,10 @@ class Site:
         def read() -> LeaderboardInputs:
             options = BoardOptions(rule=rule, tier=self.tier, wanted=self.wanted)
             found = read_inputs(self.stores, options, found=self._found())
+            if rule == "corrected" and self.ratings:
+                judged = [one for one in self.definitions.values() if one.rubric]
+                clinicians = CalibrationOptions(ratings=self.ratings, definitions=judged)
+                found = calibrated_inputs(found, replace(options, clinicians=clinicians), self.stores)
             if self.ratings and rule == "corrected":
                 rated = CalibrationOptions(ratings=self.ratings, definitions=tuple(self.definitions.values()))
                 found = calibrated_inputs(found, replace(options, clinicians=rated), self.stores)

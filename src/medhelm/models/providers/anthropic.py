@@ -19,7 +19,6 @@ from medhelm.models.providers.errors import (
     mapping,
     no_completion,
     objects,
-    reasoning_in,
     texts_in,
     word,
 )
@@ -28,6 +27,7 @@ from medhelm.models.providers.hosted import (
     HttpProvider,
     add_parameters,
     common_optional_parameters,
+    reasoning_in,
     split_at_shared,
 )
 

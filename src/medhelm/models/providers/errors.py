@@ -741,23 +741,6 @@ def length_of(value: object) -> int:
     return max(1, sum(map(length_of, value))) if isinstance(value, list) and value else 0
 
 
-_REASONING_KEYS = ("text", "thinking", "reasoning", "reasoningText", "summary", "content")
-"""Keys of readable reasoning in a part of a reply; others hold signatures and encrypted parts."""
-
-
-def reasoning_in(value: object) -> str:
-    """Return the readable reasoning in a part of a reply; "" if there is none.
-
-    >>> reasoning_in([{"type": "thinking", "thinking": "A or B?", "signature": "x1"}, {"text": "B."}])
-    'A or B?\\n\\nB.'
-    """
-    if isinstance(value, Mapping):
-        value = [value.get(key) for key in _REASONING_KEYS]
-    if isinstance(value, list):
-        return "\n\n".join(filter(None, map(reasoning_in, value)))
-    return value if isinstance(value, str) else ""
-
-
 def word(value: object) -> str:
     """Return a short text of a service, safe to show; "" for anything else."""
     if not isinstance(value, str):

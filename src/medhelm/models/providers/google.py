@@ -25,11 +25,16 @@ from medhelm.models.providers.errors import (
     names_in,
     no_completion,
     objects,
-    reasoning_in,
     texts_in,
     word,
 )
-from medhelm.models.providers.hosted import Dialect, HttpProvider, add_parameters, common_optional_parameters
+from medhelm.models.providers.hosted import (
+    Dialect,
+    HttpProvider,
+    add_parameters,
+    common_optional_parameters,
+    reasoning_in,
+)
 
 _SCHEMA_FIELDS = ("responseMimeType", "responseSchema", "responseJsonSchema", "responseFormat")
 _BESIDE = {"safetySettings", "tools", "toolConfig", "cachedContent", "labels", "serviceTier", "modelArmorConfig"}

@@ -184,6 +184,7 @@ class HttpProvider(Provider):
             finish_reason=clean(completion.finish_reason),
             reported_model=clean(completion.reported_model),
             fingerprint=clean(completion.fingerprint),
+            reasoning=clean(completion.reasoning),
         )
 
     def _read(self, reply: HttpResponse, request: Request) -> tuple[Completion | None, object]:
@@ -368,3 +369,20 @@ def endpoint_of(base_url: str) -> str:
     host = parts.hostname or ""
     port = parts.port or (443 if parts.scheme == "https" else 80)
     return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+_REASONING_KEYS = ("text", "thinking", "reasoning", "reasoningText", "summary", "content")
+"""Keys of readable reasoning in a part of a reply; others hold signatures and encrypted parts."""
+
+
+def reasoning_in(value: object) -> str:
+    """Return the readable reasoning in a part of a reply; "" if there is none.
+
+    >>> reasoning_in([{"type": "thinking", "thinking": "A or B?", "signature": "x1"}, {"text": "B."}])
+    'A or B?\\n\\nB.'
+    """
+    if isinstance(value, Mapping):
+        value = [value.get(key) for key in _REASONING_KEYS]
+    if isinstance(value, list):
+        return "\n\n".join(filter(None, map(reasoning_in, value)))
+    return value if isinstance(value, str) else ""

@@ -22,7 +22,6 @@ from medhelm.models.providers.errors import (
     mapping,
     no_completion,
     objects,
-    reasoning_in,
     shown,
     texts_in,
     word,
@@ -32,6 +31,7 @@ from medhelm.models.providers.hosted import (
     HttpProvider,
     add_parameters,
     common_optional_parameters,
+    reasoning_in,
     split_at_shared,
 )
 

@@ -44,6 +44,9 @@ CONTENTS: Mapping[SentContent, str] = {
 MOST_NAMED = 6
 """Most names in a sentence."""
 
+SUBJECT = ("destination", "model", "benchmark", "user")
+"""Fields of an entry of the log that say which sum it belongs to."""
+
 
 @dataclass(slots=True, kw_only=True)
 class SentRequests:
@@ -225,28 +228,20 @@ class _Reader:
         if entry.get("action") != "request":
             return
         size = entry.get("bytes", 0)
-        subject = [entry.get(name, "") for name in ("destination", "model", "benchmark", "user")]
-        key = *subject, bool(size)
+        key = (*(entry.get(name, "") for name in SUBJECT), bool(size))
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = self._sum_of(*subject, judges, is_empty=not size)
+            found = self._known[key] = self._sum_of(entry, judges)
         found.requests += 1
         found.model_requests += entry.get("requests", 0)
         found.bytes += size
         found.last = entry.get("time", "")
         found.first = found.first or found.last
 
-    def _sum_of(
-        self,
-        destination: str,
-        model: str,
-        benchmark: str,
-        user: str,
-        judges: Collection[tuple[str, str]],
-        *,
-        is_empty: bool,
-    ) -> SentRequests:
-        """Return the sum that requests belong to, with their model and user."""
+    def _sum_of(self, entry: Mapping[str, Any], judges: Collection[tuple[str, str]]) -> SentRequests:
+        """Return the sum that a request belongs to, with its model and user."""
+        destination, model, benchmark, user = (entry.get(name, "") for name in SUBJECT)
+        is_empty = not entry.get("bytes", 0)
         host, place = place_of(destination)
         content: SentContent = "nothing" if is_empty else "prompts" if model else "files"
         shown = host if self.with_names or place == "internet" else ""

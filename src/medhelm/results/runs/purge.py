@@ -32,8 +32,7 @@ from medhelm.models.cache_reader import CacheReader
 from medhelm.results.options import DeletionRequest, PurgeFilter
 from medhelm.results.runs.recount import recounted
 from medhelm.results.runs.stored import request_digests
-from medhelm.storage.annotations import NAME as ANNOTATIONS
-from medhelm.storage.annotations import Annotation, read_annotations, remove_annotations
+from medhelm.storage.annotations import Annotation, annotations_file, read_annotations, remove_annotations
 from medhelm.storage.derived_files import FOLDER as DERIVED
 from medhelm.storage.live_status import known_evaluations
 from medhelm.storage.privacy import (
@@ -300,7 +299,7 @@ def _find_rows(plan: PlannedDeletion) -> None:
         if n:
             plan.marks[path] = n
     if n := sum(_is_planned(plan, one) for one in read_annotations(plan.store)):
-        plan.marks[plan.store.folder / ANNOTATIONS] = n
+        plan.marks[annotations_file(plan.store)] = n
 
 
 def _is_planned(plan: PlannedDeletion, annotation: Annotation) -> bool:
@@ -391,7 +390,7 @@ def delete_instances(plan: PlannedDeletion, *, command: str) -> Deletion:
         for path in [path for path in plan.tables if path.name not in RUN_TABLES]:
             _rewrite_shared(plan, path)
         for path in plan.marks:
-            if path.name == ANNOTATIONS:
+            if path == annotations_file(store):
                 remove_annotations(store, lambda one: _is_planned(plan, one))
             else:
                 _rewrite_marks(plan, path)
@@ -781,13 +780,10 @@ def plan_purge(store: Store, wanted: PurgeFilter) -> Purge:
 
 def _is_unneeded(one: Annotation, wanted: PurgeFilter, kept: Sequence[RunOnDisk]) -> bool:
     """Return True for an annotation that meets the conditions and is about none of the runs that remain."""
-    is_chosen = (
-        not wanted.only_orphans
-        and one.benchmark in (wanted.benchmarks or [one.benchmark])
-        and one.model in (wanted.models or [one.model])
-        and (wanted.before is None or datetime.fromisoformat(one.time) < wanted.before)
-    )
-    return is_chosen and not any(run.benchmark == one.benchmark and one.model in ("", run.model) for run in kept)
+    is_old = wanted.before is None or datetime.fromisoformat(one.time) < wanted.before
+    is_named = one.benchmark in (wanted.benchmarks or [one.benchmark]) and one.model in (wanted.models or [one.model])
+    is_needed = any(run.benchmark == one.benchmark and one.model in ("", run.model) for run in kept)
+    return is_old and is_named and not (is_needed or wanted.only_orphans)
 
 
 def purge(store: Store, found: Purge) -> None:

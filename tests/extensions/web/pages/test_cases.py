@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import pytest
@@ -293,7 +294,12 @@ NOTED = "/benchmarks/toy/cases/plain"
 
 
 def test_notes_tags_and_stars_are_added_shown_and_removed(noted: TestClient, tmp_path: Path) -> None:
-    note = {"note": f"Wrong key? {XSS}", "tag": ["wrong key", "unsafe"], "tags": "dose, unsafe", "author": f"Ada {XSS}"}
+    note: dict[str, Any] = {
+        "note": f"Wrong key? {XSS}",
+        "tag": ["wrong key", "unsafe"],
+        "tags": "dose, unsafe",
+        "author": f"Ada {XSS}",
+    }
     added = noted.post(f"{NOTED}/annotations", data={**note, "query": "show=wrong&case=other&view=source"})
     assert added.status_code == 200
     assert (added.url.path, added.url.fragment) == (NOTED, "notes")

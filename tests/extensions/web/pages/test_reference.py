@@ -70,3 +70,10 @@ def test_a_word_is_explained_where_it_stands() -> None:
     assert explain("Win share") in page and explain("unheard of") == ""
     (button,) = re.findall(r'popovertarget="([^"]+)"', page)
     assert f'popover id="{button}"' in page and page.endswith("&lt;i&gt;")
+
+
+def test_the_words_of_a_verdict_are_explained_below_it(client: TestClient) -> None:
+    page = client.get("/").text.partition("</section>")[2].partition("</p>")[0]
+    assert "macro average" in client.get("/").text.partition("</section>")[0]
+    assert page.count("popovertarget") == page.count(" popover ") > 0
+    assert explain("macro average") in unescape(page)

@@ -195,6 +195,7 @@ def benchmark_page(site: Site, request: PageRequest) -> Page:
         "baselines": [one for one in scores if one.is_baseline],
         "scale": _scale(board, column) if board and column else None,
         "verdict": board.verdict if board else (),
+        "reasons": sum((Counter(one.run.failures) for one in scores if one.run), Counter()),
         "metrics": [_metric_title(one) for one in definition.metrics] if definition else [],
         "data_address": data_address(definition) if definition else "",
         "places": score_decimals(column) if column else 3,

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.errors import UserError
 from medhelm.extensions.web.page import Download, Page, PageNotFound, PageRequest, json_download
+from medhelm.extensions.web.pages.benchmarks import data_address
+from medhelm.extensions.web.pages.data_use import use_of
 from medhelm.extensions.web.site import BoardSelection, Site, board_of
 from medhelm.results.card import card_of
 from medhelm.results.card_view import Card, as_json, byline, front_sections, places, sections, tables
@@ -28,6 +30,7 @@ def page(site: Site, request: PageRequest) -> Page:
         "name": name,
         "heading": title,
         "definition": definition,
+        "data_address": data_address(definition) if definition else "",
         "problems": [*known, *front.pop("Limitations", ())],
         "card": card,
         "byline": byline(card),
@@ -70,6 +73,6 @@ def benchmark_card(site: Site, name: str) -> tuple[Leaderboard, Card]:
         )
         options = BoardOptions(rule=site.rule, tier=finished.tier, wanted=site.wanted)
         about = DocumentOptions(date=datetime.now(UTC).date().isoformat())
-        return board, card_of(selection, board, site.definitions, options, about)
+        return board, card_of(selection, board, site.definitions, options, about, use_of(site, with_names=False))
 
     return site.keep(("card", name), make)

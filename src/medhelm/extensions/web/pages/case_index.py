@@ -13,7 +13,7 @@ from typing import Any
 from medhelm.extensions.web.case_list import CaseListItem, case_items
 from medhelm.extensions.web.case_search import (
     CaseSearch,
-    JudgeFinding,
+    CompletionGrades,
     read_judge_findings,
     read_texts,
 )
@@ -68,7 +68,7 @@ def _entry(
     cases: BenchmarkCases,
     item: CaseListItem,
     models: Sequence[str],
-    findings: dict[tuple[str, str], JudgeFinding],
+    findings: dict[tuple[str, str], CompletionGrades],
 ) -> dict[str, Any]:
     """Return what the script needs of one case: values by model are in the order of the models."""
     row, name = item.row, item.row.instance_id

@@ -235,22 +235,6 @@ def some_models(cases: BenchmarkCases, wanted: Sequence[str], most: int) -> list
     return list(dict.fromkeys(model for model in [*wanted, *cases.models] if model))[:most]
 
 
-def case_or_list(site: Site, request: PageRequest) -> Page:
-    """Return the page of one case; for a case that does not exist, a page that leads to the list."""
-    from medhelm.extensions.web.pages.cases import case_page
-
-    try:
-        return case_page(site, request)
-    except BadParameter:
-        raise
-    except UserError as error:
-        benchmark = request.text("benchmark")
-        if request.is_static or not any(run.benchmark == benchmark for run in site.runs()):
-            raise
-        values = {"benchmark": benchmark, "message": str(error)}
-        return Page(template="case_gone.html", title="This case is not in the store", values=values, status=404)
-
-
 def json_list(site: Site, request: PageRequest) -> Download:
     """Return the same page of the list as JSON."""
     cases = open_text(site, request)

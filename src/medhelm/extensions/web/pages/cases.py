@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from medhelm.domain import Benchmark
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.text import listed
+from medhelm.errors import UserError
 from medhelm.extensions.web.case_search import CaseSearch, url_key
 from medhelm.extensions.web.case_view import (
     ShownCompletion,
@@ -22,7 +23,15 @@ from medhelm.extensions.web.case_view import (
     without_option,
 )
 from medhelm.extensions.web.cases import Case, case_models, find_case, without_addresses
-from medhelm.extensions.web.page import Download, Page, PageNotFound, PageRequest, json_download, text_download
+from medhelm.extensions.web.page import (
+    BadParameter,
+    Download,
+    Page,
+    PageNotFound,
+    PageRequest,
+    json_download,
+    text_download,
+)
 from medhelm.extensions.web.pages.case_list import (
     CONDITIONS,
     SHOWN,
@@ -174,6 +183,20 @@ def _compared(
     texts = [by_model[first].found.completion.text or "", (other.found.completion.text or "") if other else right or ""]
     left_text, right_text, is_whole = compared_texts(texts[0], texts[1], needle)
     return {"sides": [(by_model[first], left_text), (other, right_text)], "is_whole": is_whole}
+
+
+def case_or_list(site: Site, request: PageRequest) -> Page:
+    """Return the page of one case; for a case that does not exist, a page that leads to the list."""
+    try:
+        return case_page(site, request)
+    except BadParameter:
+        raise
+    except UserError as error:
+        benchmark = request.text("benchmark")
+        if request.is_static or not any(run.benchmark == benchmark for run in site.runs()):
+            raise
+        values = {"benchmark": benchmark, "message": str(error)}
+        return Page(template="case_gone.html", title="This case is not in the store", values=values, status=404)
 
 
 def json_case(site: Site, request: PageRequest) -> Download:

@@ -133,4 +133,4 @@ FIELDS: list[Field[BenchmarkErrors]] = [
     Field("criteria", lambda found: plain_json(found.criteria), kind="object",
           schema=list_of(schema_of(CriterionGrades))),
 ]  # fmt: skip
-"""What went wrong on a benchmark."""
+"""The errors on a benchmark."""

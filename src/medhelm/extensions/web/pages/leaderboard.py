@@ -397,7 +397,7 @@ def compare_page(site: Site, request: PageRequest) -> Page:
     first, second = request.text("a") or best[0], request.text("b") or best[1]
     if first == second and len(models) > 1:
         second = next(model for model in models if model != first)
-    found, problem = _comparison_or_problem(site, request, first, second) if len(models) > 1 else (None, "")
+    found, why_not = _compared_or_reason(site, request, first, second) if len(models) > 1 else (None, "")
     choices = choices_of(site, selection)
     parameters = {"a": first, "b": second, **selection.parameters}
     values = {
@@ -410,7 +410,7 @@ def compare_page(site: Site, request: PageRequest) -> Page:
         "first": first,
         "second": second,
         "found": found,
-        "problem": problem,
+        "why_not": why_not or "A comparison needs two models with runs on the same benchmark.",
         "verdict": comparison_report.verdict(found) if found else (),
         "level": LEVEL,
         "outcome_mark": outcome_mark,
@@ -501,11 +501,8 @@ def compare_chart(site: Site, request: PageRequest) -> Download:
     return chart_file(request.text("chart"), {"differences": lambda: differences_chart(found)})
 
 
-def _comparison_or_problem(site: Site, request: PageRequest, first: str, second: str) -> tuple[Comparison | None, str]:
-    """Return the comparison of two models of the store; the reason if they have nothing in common.
-
-    Raises: as `_comparison`.
-    """
+def _compared_or_reason(site: Site, request: PageRequest, first: str, second: str) -> tuple[Comparison | None, str]:
+    """Return the comparison, or the reason why two models of the store cannot be compared. Raises: PageNotFound."""
     try:
         return _comparison(site, request, first, second), ""
     except PageNotFound:

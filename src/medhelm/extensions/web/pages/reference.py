@@ -43,6 +43,30 @@ def _by_lower_case() -> Mapping[str, str]:
     return {term.lower(): meaning for term, meaning in glossary().items()}
 
 
+PHRASES: Mapping[str, str] = {
+    "macro average": "macro average",
+    "win rate": "win rate",
+    "mean score": "mean score",
+    "significant": "significant",
+    "cannot be separated": "not separated",
+    "giving the same answer": "constant answer",
+    "judge": "judge",
+    "jury": "jury",
+    "ratings": "calibrated",
+}
+"""Words of verdicts -> the term that explains them."""
+
+
+def terms_in(sentences: Sequence[str]) -> list[str]:
+    """Return the terms that explain the words of a verdict.
+
+    >>> terms_in(["No winner: x ranks first (macro average 0.700), but cannot be separated from z."])
+    ['macro average', 'not separated']
+    """
+    text = " ".join(sentences)
+    return [term for phrase, term in PHRASES.items() if phrase in text and explain(term)]
+
+
 def anchor(term: str) -> str:
     """Return the anchor of a term or heading on its page.
 

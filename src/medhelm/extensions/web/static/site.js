@@ -75,7 +75,7 @@
       button.type = 'button';
       button.className = 'plain sort';
       button.textContent = title.textContent.trim();
-      cell.replaceChild(button, title);
+      title.parentNode.replaceChild(button, title);
       button.addEventListener('click', function () {
         var turned = cell.getAttribute('aria-sort') === 'ascending' ? 'descending' : 'ascending';
         var order = cell.hasAttribute('aria-sort') ? turned : first;
