@@ -546,7 +546,8 @@ def percent(probability: float) -> str:
 def draw_cost(points: Sequence[PricedPoint], axes: CostAxes, width: int) -> Drawing:
     """Draw the plot of one or more models `in_order`, with the key of those without a name in it."""
     plot = _plot_area(points, width, 300.0 if width < COMPACT else 380.0)
-    body, named = [], set()
+    body: list[Markup] = []
+    named: set[int] = set()
     if plot:
         drawn = [(place, one) for place, one in enumerate(points, start=1) if one.cost is not None]
         drawn.sort(key=lambda pair: (pair[1].is_efficient, pair[1].value))  # efficient models cover the others
