@@ -545,7 +545,7 @@ def compose_tables(found: ReportInputs, wanted: Collection[str]) -> tuple[list[P
             if found.costs
             else NO_COSTS
         ),
-        "tableC3": lambda: table_c3(found, titles),
+        "tableC3": lambda: table_c3(board, found.suite or (), titles),
         "subcategories": lambda: table_subcategories(board, titles),
         "tableE4": lambda: _detectable_effects(board),
         "head_to_head": lambda: table_head_to_head(head_to_head(board), board) if len(board.rows) > 1 else TWO_MODELS,
@@ -803,9 +803,11 @@ class SuiteListing:
     """Its column of the leaderboard."""
 
 
-def table_c3(found: ReportInputs, titles: Mapping[str, str]) -> PaperTable:
-    """Return the table of benchmarks with results. `titles`: id of a category or subcategory -> its title."""
-    board = found.board
+def table_c3(board: Leaderboard, suite: Collection[str], titles: Mapping[str, str]) -> PaperTable:
+    """Return the table of benchmarks with results.
+
+    Parameters: suite, benchmarks that were wanted; titles, id of a category or subcategory -> its title.
+    """
     weighted = has_weights(board)
     rows: list[list[Value]] = []
     csv_rows: list[list[Value]] = []
@@ -825,7 +827,7 @@ def table_c3(found: ReportInputs, titles: Mapping[str, str]) -> PaperTable:
                          len(cells),
                          *board_values(board)])  # fmt: skip
     shown_names = {column.benchmark for column in board.columns}
-    lacking = [entry.title for entry in load_suite() if entry.name in set(found.suite or ()) - shown_names]
+    lacking = [entry.title for entry in load_suite() if entry.name in set(suite) - shown_names]
     weighing = ["Weight"] if weighted else []
     return PaperTable(
         key="tableC3",
