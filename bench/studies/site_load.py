@@ -460,7 +460,10 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=3, help="rounds, of which the best counts (default 3)")
     parser.add_argument("--only-ours", action="store_true", help="leave Inspect's viewer out")
     chosen = parser.parse_args(words)
-    sites, viewers, many, exports = [], [], [], []
+    sites: list[Round] = []
+    viewers: list[Round] = []
+    many: list[Round] = []
+    exports: list[tuple[float, int, int]] = []
     with tempfile.TemporaryDirectory(prefix="medhelm-site-load-") as temporary, chromium() as browser:
         work, kept = Path(temporary), (chosen.keep or Path(temporary)).absolute()
         cases = prepare(SIZE, chosen.benchmark, kept, with_log=not chosen.only_ours)

@@ -17,6 +17,7 @@ from medhelm.extensions.web import site as sites
 from medhelm.extensions.web.app import LINKS, answer
 from medhelm.extensions.web.page import BY_NAME, PageRequest
 from medhelm.extensions.web.site import Site
+from medhelm.results.leaderboard import leaderboard_from_inputs
 from tests.support.stores import make_store
 from tests.support.web.sites import make_board_store, make_client
 
@@ -80,7 +81,7 @@ def test_after_an_error_the_next_page_tries_again(site: Site) -> None:
 def test_other_pages_are_made_while_a_leaderboard_is_computed(
     site: Site, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate = Gate(sites.leaderboard_from_inputs)
+    gate = Gate(leaderboard_from_inputs)
     monkeypatch.setattr(sites, "leaderboard_from_inputs", gate)
     tabs: list[Future[str]] = [pool.submit(content_of, site) for _ in range(2)]
     assert gate.entered.wait(WAIT_S)
@@ -95,7 +96,7 @@ def test_other_pages_are_made_while_a_leaderboard_is_computed(
 
 def test_a_browser_sees_at_once_that_a_large_store_is_read(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "MANY_RUNS", 1)
-    gate = Gate(sites.leaderboard_from_inputs)
+    gate = Gate(leaderboard_from_inputs)
     monkeypatch.setattr(sites, "leaderboard_from_inputs", gate)
     as_browser, as_program = {"accept": "text/html,*/*;q=0.8"}, {"accept": "application/json"}
     with make_client(*site.stores) as client, ThreadPoolExecutor() as pool:
@@ -118,7 +119,7 @@ def test_a_run_that_finishes_while_a_page_is_made_is_on_the_next_page(
 ) -> None:
     before = content_of(site)
     site = Site(stores=site.stores)
-    gate = Gate(sites.leaderboard_from_inputs)
+    gate = Gate(leaderboard_from_inputs)
     monkeypatch.setattr(sites, "leaderboard_from_inputs", gate)
     page = pool.submit(content_of, site)
     assert gate.entered.wait(WAIT_S)

@@ -55,7 +55,7 @@ class _Result:
     """One result in memory."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
-    """Held by the page that computes it; others that need it wait, and no one else does."""
+    """Held by the page that computes it, while others that need it wait."""
     value: Any = None
     """The result."""
     is_known: bool = False

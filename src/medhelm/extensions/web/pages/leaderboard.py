@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -104,8 +104,8 @@ class BoardColumn:
     """The category whose mean it holds; empty for other columns."""
     scale: LinearScale | None = None
     """Scale of its intervals; None without pictures."""
-    others: Sequence[float | None] = ()
-    """The means of all models in a category."""
+    ends: Sequence[float] = ()
+    """The lowest and the highest mean of all models in a category; empty without one."""
 
     @property
     def axis(self) -> Markup:
@@ -115,11 +115,17 @@ class BoardColumn:
     def picture(self, row: Row) -> Markup:
         """Return the picture of a cell; empty without one."""
         if self.category:
-            return profile_mark(self.field.get(row), self.others)
+            return profile_mark(self.field.get(row), self.ends)
         found = self.page.interval(row) if self.scale and self.page.interval else None
         if self.scale is None or found is None:
             return Markup("")
         return interval_mark(found.value, found.low, found.high, self.scale, hollow=row.published or row.rank is None)
+
+
+def _ends(values: Iterable[float | None]) -> Sequence[float]:
+    """Return the lowest and the highest of the values that are known."""
+    known = [one for one in values if one is not None]
+    return [min(known), max(known)] if known else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +223,7 @@ def board_columns(board: Leaderboard) -> list[BoardColumn]:
                 heading=heading,
                 category=category,
                 scale=column_scale(map(shown.interval, board.all_rows)) if is_pictured and shown.interval else None,
-                others=[field.get(row) for row in board.rows] if category else (),
+                ends=_ends(map(field.get, board.rows)) if category else (),
             )
         )
     return found
