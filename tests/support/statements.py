@@ -138,7 +138,7 @@ def _read_parts(text: str, models: list[str], found: Statements) -> bool:
     return is_read
 
 
-RANK = r"(\d+) ?\(?(?:(\d+)(?:-| to )(\d+)\)?)?"
+RANK = r"(\d+)(?: or)? ?\(?(?:(\d+)(?:-|–| to )(\d+)\)?)?"
 """A rank and the possible ones, such as `2 (1-3)`, `2 (1 to 3)` or `2 1 to 3`."""
 
 

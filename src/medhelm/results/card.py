@@ -59,7 +59,7 @@ from medhelm.results.runs.selection import renamed, short_names, with_names
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.releases import prompts_digest
 from medhelm.storage.runs import completions_by_snapshot, read_messages, read_prompt_digests
-from medhelm.storage.store import Store
+from medhelm.storage.store import Store, stored_folder
 
 SUFFIXES = (".md", ".html", ".json")
 """Endings of a card in one file."""
@@ -155,10 +155,11 @@ def card_of(
     digests = digests_by_model(selection.store, shown)
     versions = {"medhelm": sorted({run.versions.get("medhelm", "") for run in runs} - {""})}
     versions["Python"] = sorted({run.versions.get("python", "") for run in runs} - {""})
-    folder = selection.store.folder
+    folders = list(dict.fromkeys(stored_folder(run).parents[2] for run in runs))
+    in_store = {(run.model, run.benchmark): run for run in runs}
     return Card(
         **about.texts,
-        release=source_release(folder, {(run.model, run.benchmark): run for run in runs}, options, about.signers),
+        release=source_release(folders[0], in_store, options, about.signers) if len(folders) == 1 else None,
         first_run=days[0],
         last_run=days[-1],
         scoring=board.scoring,
@@ -169,7 +170,7 @@ def card_of(
         models=[_card_model(row, selection, names, digests.get(row.model, {})) for row in board.all_rows],
         benchmarks=_card_benchmarks(selection, board, definitions, names),
         judges=_card_judges(runs),
-        judging=judge_sentences([folder], shown, replace(options, tier=selection.tier)),
+        judging=judge_sentences(folders, shown, replace(options, tier=selection.tier)),
         data_use=data_sentences(found),
         settings=_settings_in_words(runs),
         findings=findings(named),

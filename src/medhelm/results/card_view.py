@@ -22,6 +22,7 @@ from medhelm.results.formats.tables import (
     decimal,
     escape_markdown,
     estimate_text,
+    markdown_sentence,
     printable,
     render,
     score_decimals,
@@ -251,9 +252,9 @@ def as_json(card: Card) -> dict[str, Any]:
 def to_markdown(card: Card) -> str:
     """Return the card as Markdown."""
     lines = [f"# {escape_markdown(card.title or title(card))}", ""]
-    lines += [f"{escape_markdown(line)}  " for line in byline(card)] + [""]
+    lines += [f"{markdown_sentence(line)}  " for line in byline(card)] + [""]
     lines += [f"**{INVENTED}**", ""] if card.tier == "sample" else []
-    lines += [escape_markdown(" ".join(card.verdict)), ""] if card.verdict else []
+    lines += [" ".join(map(markdown_sentence, card.verdict)), ""] if card.verdict else []
     lines += _sections_in_markdown(front_sections(card))
     for heading, rows, headers in tables(card):
         lines += [f"## {heading}", "", render(rows, headers, format="md")]
@@ -267,7 +268,7 @@ def _sections_in_markdown(found: Iterable[Section]) -> list[str]:
     return [
         line
         for heading, sentences in found
-        for line in (f"## {heading}", "", *(f"- {escape_markdown(text)}" for text in sentences), "")
+        for line in (f"## {heading}", "", *(f"- {markdown_sentence(text)}" for text in sentences), "")
     ]
 
 

@@ -274,7 +274,7 @@ def _use(board: Leaderboard) -> list[Field[Row]]:
         Field("usd_per_1000", lambda row: row.usd_per_1000, unit="US dollars", missing=_NO_PRICE,
               meaning="Cost of 1,000 completions, as `cost_usd`.",
               page=PageColumn(
-                  title="Cost", note="per 1,000", text=lambda row: at_most(row, money(row.usd_per_1000)),
+                  title="Cost", note="per 1,000", text=lambda row: at_most(row, money(row.usd_per_1000)) or MISSING,
                   small=lambda row: "" if row.cost_usd is None else f"{at_most(row, money(row.cost_usd))} in total",
                   sort=lambda row: None if row.cost_is_ceiling and has_bills else row.usd_per_1000, best_first=False,
                   explanation=explained,

@@ -102,7 +102,7 @@ def test_a_test_against_the_ranks_is_reported() -> None:
     options = RankingOptions(panel=["P"])
     board = build_leaderboard(cells, plain_columns("a", "b", "c"), options=options, scoring="published")
     assert ("X", "Y") in overtaken(board)
-    said = "Y ranks first (win rate against the panel 0.667), but P and X are significantly better."
+    said = "No winner: Y ranks first (win rate against the panel 0.667), but P and X are significantly better."
     assert board.verdict[0] == said
     assert any(
         text.startswith("X is significantly better than Y, but ranks lower by win rate against the panel")

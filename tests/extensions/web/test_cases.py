@@ -13,8 +13,8 @@ import pytest
 from medhelm.domain import Instance, Message, Prompt, Reference
 from medhelm.domain.completion import strip_reasoning
 from medhelm.errors import UserError
-from medhelm.extensions.web.case_answers import option_labels, option_reader
 from medhelm.extensions.web.case_list import find_cases, locate_case
+from medhelm.extensions.web.case_prompts import option_labels, option_reader
 from medhelm.extensions.web.case_search import CaseSearch, url_key
 from medhelm.extensions.web.cases import NO_PROMPT, BenchmarkCases, find_case, open_cases
 from medhelm.scoring.metrics import METRICS

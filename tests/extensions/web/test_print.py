@@ -41,6 +41,9 @@ PAGES = (
     "/benchmarks/toy/cases?show=failed",
     "/benchmarks/toy/cases/plain",
     "/benchmarks/notes/cases/i0",
+    "/benchmarks/toy/errors",
+    "/judges",
+    "/data",
     "/compare",
     "/compare/releases?before=2026-10",
 )

@@ -98,9 +98,11 @@ _FOCUS = (
     if (!hasRing && style.boxShadow === 'none') { found.push(`no ring: ${describe(element)}`); }
     const box = element.getClientRects()[0];
     if (!box) { found.push(`no box: ${describe(element)}`); continue; }
+    const [left, right] = [Math.max(box.left, 0), Math.min(box.right, innerWidth)];
+    const [top, bottom] = [Math.max(box.top, 0), Math.min(box.bottom, innerHeight)];
     const isSeen = [0.1, 0.5, 0.9].some(x => [0.2, 0.5, 0.8].some(y => {
-      const top = document.elementFromPoint(box.left + x * box.width, box.top + y * box.height);
-      return top && (element.contains(top) || top.contains(element));
+      const seen = document.elementFromPoint(left + x * (right - left), top + y * (bottom - top));
+      return seen && (element.contains(seen) || seen.contains(element));
     }));
     if (!isSeen) { found.push(`covered or out of the window: ${describe(element)}`); }
   }

@@ -17,6 +17,7 @@ from medhelm.analysis.comparison.power import detectable_effects
 from medhelm.analysis.cost import sum_costs
 from medhelm.analysis.leaderboard.findings import pairs_sentence
 from medhelm.analysis.leaderboard.rows import head_to_head
+from medhelm.analysis.leaderboard.types import remark_groups
 from medhelm.benchmarks.suites import load_suite
 from medhelm.benchmarks.taxonomy import load_taxonomy
 from medhelm.domain import Benchmark, Rule, Run
@@ -49,6 +50,7 @@ from medhelm.results.formats.tables import (
     decimal,
     escape_markdown,
     estimate_text,
+    markdown_sentence,
     number,
     p_text,
     render,
@@ -692,15 +694,17 @@ Lists = list[tuple[str, Sequence[str]]]
 
 def _lists(page: ReportIndex) -> tuple[Lists, Lists]:
     """Return the lists above and below the tables and figures, without empty ones."""
-    board = page.board
+    board, remarks = page.board, remark_groups(page.board)
     above: Lists = [
         ("Verdict", board.verdict),
+        ("What changes the reading", remarks.reading),
         ("Significant differences", differences(board)),
         ("Judges", page.inputs.judging),
         ("Where the data went", page.inputs.data_use),
     ]
     below: Lists = [
-        ("Warnings", list(map(str, board.remarks))),
+        ("About single models", [text for own in remarks.models.values() for text in own]),
+        ("About the method", remarks.method),
         ("Not made", [f"{key}: {why}" for key, why in page.not_made.items()]),
         ("Methods", [f"{name}: {text}" for name, text in page.facts.items()]),
     ]
@@ -709,7 +713,7 @@ def _lists(page: ReportIndex) -> tuple[Lists, Lists]:
 
 def to_markdown(page: ReportIndex) -> str:
     """Return the page as README.md."""
-    parts = [f"# {escape_markdown(page.title)}\n", *(f"{escape_markdown(line)}\n" for line in page.byline)]
+    parts = [f"# {escape_markdown(page.title)}\n", *(f"{markdown_sentence(line)}\n" for line in page.byline)]
     if page.board.tier == "sample":
         parts.append(f"**{escape_markdown(SAMPLE_WARNING)}**\n")
     above, below = ([f"## {heading}\n\n{_bullets(texts)}" for heading, texts in part] for part in _lists(page))
@@ -720,7 +724,7 @@ def to_markdown(page: ReportIndex) -> str:
 
 
 def _bullets(texts: Sequence[str]) -> str:
-    return "".join(f"- {escape_markdown(' '.join(text.split()))}\n" for text in texts)
+    return "".join(f"- {markdown_sentence(text)}\n" for text in texts)
 
 
 def _links_of_table(table: PaperTable, formats: Sequence[str]) -> str:

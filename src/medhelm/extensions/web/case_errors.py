@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from medhelm.extensions.web.case_answers import Options, read_answers
 from medhelm.extensions.web.case_list import CaseListItem, case_items
+from medhelm.extensions.web.case_prompts import Options, read_answers
 from medhelm.extensions.web.case_search import (
     FLAGS,
     MOST_LABELS,

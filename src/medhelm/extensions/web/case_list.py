@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from medhelm.domain.result import HALF
 from medhelm.errors import UserError, suggestion
-from medhelm.extensions.web.case_answers import read_answers
+from medhelm.extensions.web.case_prompts import read_answers, read_prompts
 from medhelm.extensions.web.case_search import (
     CaseRow,
     CaseSearch,
@@ -24,7 +24,6 @@ from medhelm.extensions.web.case_search import (
     search_cases,
     url_key,
 )
-from medhelm.extensions.web.case_texts import read_prompts
 from medhelm.extensions.web.cases import BenchmarkCases
 from medhelm.results.formats.tables import decimal
 

@@ -422,6 +422,18 @@ def _markdown(texts: list[list[str]], heads: list[str], numeric: list[bool], cap
     return (escape_markdown(caption) + "\n\n" if caption else "") + "\n".join(lines) + "\n"
 
 
+def markdown_sentence(text: str) -> str:
+    """Return a sentence for Markdown in one line, with code between backticks as code.
+
+    >>> markdown_sentence("`medhelm run` asks <again>")
+    '`medhelm run` asks \\\\<again>'
+    """
+    parts = as_line(text).split("`")
+    if len(parts) % 2 == 0 or "" in parts[1::2]:
+        return escape_markdown(text)
+    return "".join(f"`{part}`" if at % 2 else _escaped(part) for at, part in enumerate(parts))
+
+
 def escape_markdown(text: str) -> str:
     """Escape a text for Markdown, without control characters: no HTML, no link and no image remains.
 
@@ -430,7 +442,11 @@ def escape_markdown(text: str) -> str:
     >>> escape_markdown("![x](http://a/b.png) [0.1, 0.2]")
     '![x\\\\](http://a/b.png) [0.1, 0.2]'
     """
-    text = re.sub(r"([\\`*|<~])", r"\\\1", as_line(text))
+    return _escaped(as_line(text))
+
+
+def _escaped(text: str) -> str:
+    text = re.sub(r"([\\`*|<~])", r"\\\1", text)
     text = re.sub(r"\](?=[\[(:])", r"\\]", text)
     return re.sub(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\_", text)
 

@@ -50,3 +50,12 @@ def test_without_a_run_there_is_no_card_and_no_card_has_the_address_of_a_server(
         assert client.get("/benchmarks/med_qa/card").status_code == 404
         for path in ("card", "card.json"):
             assert "127.0.0.1" not in client.get(f"/benchmarks/medec/{path}").text
+
+
+def test_two_stores_share_a_card(store: Path, tmp_path: Path) -> None:
+    models = ("lab/other", "lab/another")
+    add_judged_runs(tmp_path / "second", "letters", grades(2, 20)[:, :2], models=models)
+    with make_client(store, tmp_path / "second") as client:
+        found = client.get("/benchmarks/letters/card.json").json()
+    assert {model["name"] for model in found["models"]} >= {"lab/other [second]", "lab/another [second]"}
+    assert found["release"] is None and found["judging"]

@@ -1,4 +1,4 @@
-"""Options of choice questions, and the option that each completion names.
+"""Stored prompts: options of choice questions, the option that each completion names, and texts.
 
 The store keeps texts and scores; the option is read from the text by the reader of the metrics. What was read is kept
 in memory for each file of records.
@@ -7,11 +7,12 @@ in memory for each file of records.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medhelm.benchmarks.prompts import LETTERS
 from medhelm.domain import Benchmark, Instance, Reference, Run
@@ -22,6 +23,9 @@ from medhelm.scoring.metric import too_long
 from medhelm.scoring.metrics import METRICS
 from medhelm.scoring.metrics.matching import READS_OPTION
 from medhelm.storage.store import stored_folder
+
+if TYPE_CHECKING:
+    import duckdb
 
 MOST_FILES = 2_000
 """Files of records whose answers are kept in memory; then all are dropped."""
@@ -138,7 +142,7 @@ def read_answers(
     kept = {model: _known.setdefault((str(path), path.stat().st_mtime_ns), {}) for model, path in files.items()}
     missing = {model: path for model, path in files.items() if not wanted <= kept[model].keys()}
     readers: dict[str, Callable[[str], str | None]] = {}
-    for model, instance_id, text in _texts(missing, wanted, ids is None):
+    for model, instance_id, text in _completions(missing, wanted, ids is None):
         if instance_id in options and instance_id not in kept[model]:
             if instance_id not in readers:
                 own = options[instance_id]
@@ -150,7 +154,7 @@ def read_answers(
     return {model: {name: answer for name, answer in own.items() if answer is not None} for model, own in found.items()}
 
 
-def _texts(files: Mapping[str, Path], ids: Collection[str], every: bool) -> Iterable[tuple[str, str, str]]:
+def _completions(files: Mapping[str, Path], ids: Collection[str], every: bool) -> Iterable[tuple[str, str, str]]:
     """Yield model, instance and completion."""
     models = {address(path): model for model, path in files.items()}
     if not models:
@@ -165,3 +169,60 @@ def _texts(files: Mapping[str, Path], ids: Collection[str], every: bool) -> Iter
         while rows := cursor.fetchmany(1000):
             for file, instance_id, text in rows:
                 yield models[file], instance_id, text
+
+
+# --- texts of prompts -------------------------------------------------------------------------------------------------
+
+
+def ids_with_prompt_text(connection: duckdb.DuckDBPyConnection, files: Sequence[Path], text: str) -> Iterator[str]:
+    """Yield the ids of instances whose prompt, choices or references contain a text in any case.
+
+    Prompts are stored as JSON, whose keys must not match. A part of the text that JSON never escapes selects the rows
+    that are parsed. DuckDB refuses a lone surrogate, which JSON of Python can hold: such rows are parsed here.
+    """
+    pattern = re.escape(text)
+    plain = max(re.findall(r"[ !#-\[\]-~]+", text), key=len, default="")
+    for path in files:
+        if not path.is_file():
+            continue
+        cursor = connection.execute(
+            f'SELECT instance_id, texts IS NULL, messages, choices, "references" FROM ('  # noqa: S608 - our own file
+            f"SELECT *, {_PROMPT_TEXTS} AS texts FROM read_parquet({sql_path(path)}) "
+            "WHERE regexp_matches(concat(messages, choices, \"references\"), ?, 'i')) "
+            "WHERE texts IS NULL OR regexp_matches(texts, ?, 'i')",
+            [re.escape(plain), pattern],
+        )
+        while rows := cursor.fetchmany(1000):
+            for instance_id, is_unread, *columns in rows:
+                if not is_unread or re.search(pattern, "\0".join(_texts(*columns)), re.IGNORECASE):
+                    yield instance_id
+
+
+_PROMPT_TEXTS = """
+CASE WHEN json_valid(messages) AND json_valid(choices) AND json_valid("references") THEN concat_ws(chr(0),
+    array_to_string(json_extract_string(messages, '$[*].content'), chr(0)),
+    array_to_string(json_extract_string(choices, '$[*]'), chr(0)),
+    array_to_string(json_extract_string("references", '$[*].text'), chr(0))) END
+"""
+"""SQL of all texts of a prompt, separated by NUL; NULL if DuckDB cannot parse them."""
+
+
+def _texts(messages: str, choices: str, references: str) -> list[str]:
+    """Parse all texts of a prompt."""
+    contents = [one["content"] for one in json.loads(messages)]
+    return [*contents, *json.loads(choices), *(one["text"] for one in json.loads(references))]
+
+
+def read_prompts(files: Sequence[Path], instance_ids: Sequence[str]) -> dict[str, list[dict[str, str]]]:
+    """Read the messages of these instances and of the first two in each file, by id; others are left out."""
+    found: dict[str, list[dict[str, str]]] = {}
+    with connect() as connection:
+        for path in files:
+            if path.is_file():
+                rows = connection.execute(
+                    f"SELECT instance_id, messages FROM read_parquet({sql_path(path)}) "  # noqa: S608 - our own file
+                    "WHERE instance_id IN (SELECT unnest(?::VARCHAR[])) OR position < 2",
+                    [list(instance_ids)],
+                ).fetchall()
+                found = {instance_id: json.loads(messages) for instance_id, messages in rows} | found
+    return found
