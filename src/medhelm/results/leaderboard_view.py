@@ -579,6 +579,15 @@ def _tested_pairs(board: Leaderboard) -> list[ModelPair]:
     return [pair for pair in board.pairs.pairs if pair.win_share]
 
 
+def _outcome_field(found: HeadToHead, place: int, name: str) -> Field[tuple[int, int]]:
+    """Return the share of instances on which the first of two models is better, equal or worse."""
+    return Field(
+        name, lambda pair: (found.outcomes(*pair) or (None,) * 3)[place], in_json=False, range=_SHARE,
+        missing="a benchmark whose number is a ratio",
+        meaning=f"Share on which the first model is {name}; half of the equal ones count in the win share.",
+    )  # fmt: skip
+
+
 def head_to_head_fields(found: HeadToHead) -> list[Field[tuple[int, int]]]:
     """Return the fields of two models by their places."""
     return [
@@ -588,12 +597,7 @@ def head_to_head_fields(found: HeadToHead) -> list[Field[tuple[int, int]]]:
         Field("unit", lambda _: found.unit, kind="text"),
         Field("n_benchmarks", lambda pair: int(found.n_benchmarks[pair]), kind="whole number"),
         Field("separated", lambda pair: bool(found.separated[pair]), kind="true or false"),
-        *(
-            Field(name, lambda pair, place=place: (found.outcomes(*pair) or (None,) * 3)[place], in_json=False,
-                  range=_SHARE, missing="a benchmark whose number is a ratio",
-                  meaning=f"Share on which the first model is {name}; half of the equal ones count in the win share.")
-            for place, name in enumerate(("better", "equal", "worse"))
-        ),
+        *(_outcome_field(found, place, name) for place, name in enumerate(("better", "equal", "worse"))),
     ]  # fmt: skip
 
 

@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from medhelm.analysis.leaderboard.diff import ASPECTS, ValueDifference, diff_leaderboards, provenance_differences
+from medhelm.analysis.leaderboard.diff import (
+    ASPECTS,
+    ValueDifference,
+    diff_leaderboards,
+    leaderboard_differences,
+    provenance_differences,
+)
 from medhelm.domain.result import CellProvenance, Release
 
 BASIS = CellProvenance(
@@ -79,3 +85,12 @@ def test_what_came_went_and_changed_is_told_with_its_reason() -> None:
     (cell,) = found.cells
     assert (cell.model, cell.benchmark, cell.before, cell.now) == ("m", "b", 0.5, 0.6)
     assert [one.what for one in cell.why] == ["data", "snapshot"]
+
+
+def test_the_words_and_added_keys_of_another_version_are_no_difference() -> None:
+    before = {"models": [{"model": "m", "rank": 1}], "benchmarks": [], "verdict": ["m leads."], "warnings": ["Few."]}
+    model = {"model": "m", "rank": 1, "tie_letters": "a", "cost_is_ceiling": False}
+    now = {"models": [model], "benchmarks": [], "verdict": ["m wins."], "warnings": [], "remark_groups": {"method": []}}
+    assert list(leaderboard_differences(before, now)) == []
+    (found,) = leaderboard_differences(before, now | {"models": [model | {"rank": 2}]})
+    assert (found.what, found.before, found.now) == ("models.m.rank", 1, 2)

@@ -14,6 +14,7 @@ import pytest
 
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.extensions.paper import figures
+from medhelm.extensions.paper.appendix import taxonomy_titles
 from medhelm.extensions.paper.contents import ModelCost
 from medhelm.extensions.paper.figures import BETTER, TIED, WORSE, PaperFigure, score_cell
 from medhelm.extensions.paper.write import (
@@ -22,7 +23,6 @@ from medhelm.extensions.paper.write import (
     ReportRequest,
     compose_figures,
     gather_inputs,
-    taxonomy_titles,
 )
 from medhelm.results.formats.drawing import names, text_width
 from medhelm.results.formats.tables import SAMPLE_WARNING

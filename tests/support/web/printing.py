@@ -84,9 +84,11 @@ def sheets_of(pdf: bytes) -> list[Sheet]:
             place = text.get_rect(index)
             said = text.get_text_bounded(*place).strip()
             if said and not _is_slanted(pdfium.raw, text, place):
-                boxes.append(TextBox(*place, said))
+                left, bottom, right, top = place
+                boxes.append(TextBox(left, bottom, right, top, said))
         boxes.sort(key=lambda box: -box.top)
-        found.append(Sheet(*page.get_size(), tuple(boxes), text.get_text_range()))
+        width, height = page.get_size()
+        found.append(Sheet(width, height, tuple(boxes), text.get_text_range()))
     document.close()
     return found
 

@@ -546,7 +546,8 @@ def percent(probability: float) -> str:
 def draw_cost(points: Sequence[PricedPoint], axes: CostAxes, width: int) -> Drawing:
     """Draw the plot of one or more models `in_order`, with the key of those without a name in it."""
     plot = _plot_area(points, width, 300.0 if width < COMPACT else 380.0)
-    body, named = [], set()
+    body: list[Markup] = []
+    named: set[int] = set()
     if plot:
         drawn = [(place, one) for place, one in enumerate(points, start=1) if one.cost is not None]
         drawn.sort(key=lambda pair: (pair[1].is_efficient, pair[1].value))  # efficient models cover the others
@@ -714,8 +715,7 @@ def _free_place(
 
 def symbol(x: float, y: float, place: int, one: PricedPoint) -> Markup:
     """Return the numbered symbol of a model: a disk on the frontier, else a square; dashed if its cost is unknown."""
-    size = SMALL if place < 100 else SMALL - 2
-    words = element("text", str(place), x=x, y=y + 3.6, text_anchor="middle", font_size=size, font_weight="600")
+    words = element("text", str(place), x=x, y=y + 3.6, text_anchor="middle", font_size=SMALL, font_weight="600")
     full = element("title", one.model)
     if one.cost is None:
         shape = rect(x - 8, y - 8, 16, 16, rx=3, stroke_dasharray="3 2", **frame_paint())

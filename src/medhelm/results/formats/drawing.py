@@ -430,7 +430,7 @@ def dollars(value: float) -> str:
 # --- charts -----------------------------------------------------------------------------------------------------------
 # A chart with its numbers: pictures for wide and narrow screens, a table and CSV.
 
-WIDE, NARROW = 560, 280
+WIDE, NARROW = 560, 276
 """Pixels of the pictures for large and small screens; pages enlarge them and never shrink them, so that no text has
 fewer than 11 pixels."""
 

@@ -194,7 +194,7 @@ def why_impossible(cases: BenchmarkCases, search: CaseSearch, choices: SearchCho
 
 
 @dataclass(frozen=True, slots=True)
-class Chip:
+class SearchCondition:
     """One condition of a search."""
 
     text: str
@@ -205,18 +205,22 @@ class Chip:
     """URL of the same search without it."""
 
 
-def _chips(request: PageRequest, parameters: Mapping[str, str], shown: Mapping[str, str]) -> list[Chip]:
+def _chips(request: PageRequest, parameters: Mapping[str, str], shown: Mapping[str, str]) -> list[SearchCondition]:
     """Return the conditions of a search. `shown`: names of the filters."""
     words = {**parameters, "show": {**SHOWN, **shown}.get(parameters.get("show", ""), "")}
     rest = {one: {key: value for key, value in parameters.items() if key != one} for one in parameters}
     return [
-        Chip(cut_text(text.format(words[name]), 80), name, request.links.to("cases", {**request.parts, **rest[name]}))
+        SearchCondition(
+            cut_text(text.format(words[name]), 80), name, request.links.to("cases", {**request.parts, **rest[name]})
+        )
         for name, text in CHIPS.items()
         if name in parameters
     ]
 
 
-def _easier(cases: BenchmarkCases, search: CaseSearch, chips: Sequence[Chip]) -> list[tuple[Chip, int]]:
+def _easier(
+    cases: BenchmarkCases, search: CaseSearch, chips: Sequence[SearchCondition]
+) -> list[tuple[SearchCondition, int]]:
     """Return the conditions of a search that found nothing, and what the others find without one of them."""
     found = []
     for chip in chips if len(chips) > 1 else ():

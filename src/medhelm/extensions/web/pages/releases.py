@@ -14,7 +14,7 @@ from medhelm.extensions.web.board_charts import chart_file, chart_links
 from medhelm.extensions.web.case_search import url_key
 from medhelm.extensions.web.page import Download, Page, PageNotFound, PageRequest, json_download, text_download
 from medhelm.extensions.web.pages.leaderboard import IMPORTED, Mark
-from medhelm.extensions.web.release_charts import is_comparable, trend_chart
+from medhelm.extensions.web.pages.release_charts import is_comparable, trend_chart
 from medhelm.extensions.web.site import Site
 from medhelm.results.formats.fields import fields_json, select_fields
 from medhelm.results.formats.tables import render

@@ -224,7 +224,8 @@ def _history(one: ModelHistory, across: Sequence[float], scale: LinearScale) -> 
     known = [(x, scale(point.value)) if point else None for x, point in zip(across, one.points, strict=True)]
     name = "line" if one.is_changed else "pale-line"
     parts = [line(*a, *b, stroke_width=2 if one.is_changed else 1.2) for a, b in pairwise(known) if a and b]
-    dots = [circle(*at, 3.5 if one.is_changed else 2.5, **paint("mark")) for at in known if at]
+    radius = 3.5 if one.is_changed else 2.5
+    dots = [circle(at[0], at[1], radius, **paint("mark")) for at in known if at]
     ranks = ", ".join(
         f"rank {point.rank} ({decimal(point.value)})" if point else MISSING for point in one.points
     )  # fmt: skip
