@@ -213,7 +213,7 @@ def test_a_model_page_shows_the_numbers_of_the_json(client: TestClient) -> None:
         if one["rank"] is not None:
             place = page.all("section", class_="verdict")[0].text
             assert f"Rank {one['rank']} of " in place
-            assert decimal(one["ranking_value"]) in place
+            assert str(decimal(one["ranking_value"])) in place
         assert one["usd_per_1000"] is None or money(one["cost_usd"]) in page.all("dl")[0].text
         for name, score in one["benchmarks"].items():
             cells, places = rows[titles[name]], 2 if name == "aci_bench" else 3

@@ -129,7 +129,7 @@ def _ends(values: Iterable[float | None]) -> Sequence[float]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chip:
+class ActiveFilter:
     """An active filter."""
 
     text: str
@@ -247,16 +247,16 @@ def named(rows: Sequence[Row], name: str) -> list[Row]:
     return [row for row in rows if name.lower() in row.model.lower()]
 
 
-def _chips(request: PageRequest, choices: Sequence[Choice], name: str) -> list[Chip]:
+def _chips(request: PageRequest, choices: Sequence[Choice], name: str) -> list[ActiveFilter]:
     """Return the active filters. Without a choice of results all others are removed too: they may not apply there."""
     chips = []
     for one in choices:
         if one.value:
             removed = [*PARAMETERS, one.name] if one.name == "results" else [one.name]
             without = request.here(**dict.fromkeys([*removed, "page"]))
-            chips.append(Chip(text=f"{one.label}: {one.title}", without=without))
+            chips.append(ActiveFilter(text=f"{one.label}: {one.title}", without=without))
     if name:
-        chips.append(Chip(text=f"Model name contains “{name}”", without=request.here(model=None, page=None)))
+        chips.append(ActiveFilter(text=f"Model name contains “{name}”", without=request.here(model=None, page=None)))
     return chips
 
 
