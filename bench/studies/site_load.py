@@ -281,7 +281,7 @@ def pages_of(benchmark: str, case: str) -> dict[str, Shown]:
         "cases": Shown(f"{about}/cases", "table.case-list tbody tr"),
         "text in prompts": Shown(f"{about}/cases?{search}", "table.case-list tbody tr"),
         "wrong completions": Shown(f"{about}/cases?show=wrong", "table.case-list tbody tr"),
-        "one case": Shown(f"{about}/cases/{case}", "article.completion"),
+        "one case": Shown(f"{about}/cases/{case}", "main [id^='m-']"),
         "two models": Shown("/compare", "main table tbody tr"),
     }
 
