@@ -89,11 +89,11 @@ FORMATS = {
 """Format of data files -> its name for people."""
 
 
-def data_in_words(benchmark: Benchmark, n_run: int | None = None) -> str:
+def data_in_words(benchmark: Benchmark, n_run: int | None = None, n_most: int | None = None) -> str:
     """Return the format of the data, its number of cases, and how many are evaluated.
 
-    Parameters: n_run, cases of a run without a limit; None if there is none. Returns: a text such as `Excel workbook,
-    147 cases, all evaluated`.
+    Parameters: n_run, cases of a run without a limit; None if there is none; n_most, cases of the largest run; None if
+    there is no run. Returns: a text such as `Excel workbook, 147 cases, all evaluated`.
     """
     count, total = evaluated(benchmark), benchmark.source.expected_count
     kind = FORMATS.get(benchmark.source.kind, benchmark.source.kind)
@@ -102,6 +102,8 @@ def data_in_words(benchmark: Benchmark, n_run: int | None = None) -> str:
     if total is None:
         return f"{kind}, {evaluated_in_words(benchmark)} cases evaluated"
     part = "all" if benchmark.sample.size is None or count == total else evaluated_in_words(benchmark)
+    if n_most is not None and n_most < (count or total):
+        part = f"{n_most:,}"
     return f"{kind}, {plural(total, 'case')}, {part} evaluated"
 
 

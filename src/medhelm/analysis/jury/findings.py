@@ -518,7 +518,9 @@ def _separated(own: JurySummary) -> Iterator[str]:
     if ranking.n_pairs == 1:
         found = "separates the two models" if ranking.n_significant else "does not separate the two models"
     else:
-        found = f"separates {ranking.n_significant} of {ranking.n_pairs} pairs of models"
+        with_baselines = any(model.split("/")[0] == "baseline" for model in own.models)
+        kinds = "models and baselines" if with_baselines else "models"
+        found = f"separates {ranking.n_significant} of {ranking.n_pairs} pairs of {kinds}"
     turned = [
         panel.name.removeprefix("without ")
         for panel in ranking.panels

@@ -208,7 +208,7 @@ def _warnings(found: CaseCompletion, common: Iterable[str]) -> Iterable[str]:
     if found.injection_signs:
         yield f"Signs of a prompt injection aimed at judges: {found.injection_signs}."
     if found.jury_coverage is not None and found.jury_coverage < 1:
-        yield f"Only {found.jury_coverage:.0%} of the judgments are there."
+        yield f"{1 - found.jury_coverage:.0%} of its judgments are missing."
     if found.score_failure and found.score_failure not in common:
         yield f"Not scored: {found.score_failure}"
 

@@ -115,6 +115,11 @@ def _whole_size(site: Site, name: str) -> int | None:
     return max((run.n for run in _runs(site, name).values() if not run.settings.get("limit")), default=None)
 
 
+def _most_cases(site: Site, name: str) -> int | None:
+    """Return the number of cases of the largest run; None if there is no run."""
+    return max((run.n for run in _runs(site, name).values()), default=None)
+
+
 def json_list(site: Site, request: PageRequest) -> Download:
     """Return the same benchmarks as JSON."""
     del request
@@ -188,7 +193,7 @@ def benchmark_page(site: Site, request: PageRequest) -> Page:
         "column": column,
         "shows_text": shows_text,
         "access": site.access_of(name),
-        "instances": data_in_words(definition, _whole_size(site, name)) if definition else "",
+        "instances": data_in_words(definition, _whole_size(site, name), _most_cases(site, name)) if definition else "",
         "metric": _metric_description(column, definition),
         "problems": _problems(name, definition),
         "table": sorted_table(request, HEADINGS, [one for one in scores if not one.is_baseline], default="rank"),

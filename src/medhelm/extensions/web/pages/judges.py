@@ -14,6 +14,7 @@ from medhelm.extensions.web.page import Download, Page, PageNotFound, PageReques
 from medhelm.extensions.web.site import Site
 from medhelm.results.agreement import MEANING, details_table, overview_table, verdict
 from medhelm.results.agreement import as_json as agreement_json
+from medhelm.results.comparable import BASELINE
 from medhelm.results.formats.charts import IntervalPlot, IntervalRow, draw_intervals
 from medhelm.results.formats.drawing import Chart
 from medhelm.results.formats.tables import MISSING, Value, as_texts, estimate_numbers
@@ -120,8 +121,11 @@ def _numbers(own: JurySummary) -> dict[str, object]:
     tables = page_tables(own)
     if own.ranking and not any(panel.swaps for panel in own.ranking.panels):
         del tables["ranking"]  # a sentence says so
+    n_baselines = sum(model.startswith(BASELINE) for model in own.models)
     return {
         "summary": own,
+        "n_models": len(own.models) - n_baselines,
+        "n_baselines": n_baselines,
         "n_judgments": sum(tally.expected - tally.failed for tally in tallies),
         "n_missing": sum(tally.failed for tally in tallies),
         "tables": {name: _cells(table) for name, table in tables.items()},
