@@ -34,9 +34,9 @@ from bench.measure import output_of
 from bench.studies.case_search import add_prompts
 from bench.table import table
 from bench.tools.leaderboard_store import Size, write
-from medhelm.extensions.web.case_list import find_cases
-from medhelm.extensions.web.case_search import CaseSearch
-from medhelm.extensions.web.cases import open_cases
+from medhelm.extensions.web.cases.case import open_cases
+from medhelm.extensions.web.cases.listing import find_cases
+from medhelm.extensions.web.cases.search import CaseSearch
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
