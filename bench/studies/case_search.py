@@ -18,9 +18,9 @@ from time import process_time
 
 from bench.tools.leaderboard_store import SENTENCES, Size, list_runs, write
 from medhelm.domain import Instance, Message, Prompt, Reference
-from medhelm.extensions.web.case_list import CaseList, compare_outcomes, find_cases, locate_case
-from medhelm.extensions.web.case_search import CaseSearch
-from medhelm.extensions.web.cases import BenchmarkCases, find_case, open_cases
+from medhelm.extensions.web.cases.case import BenchmarkCases, find_case, open_cases
+from medhelm.extensions.web.cases.listing import CaseList, compare_outcomes, find_cases, locate_case
+from medhelm.extensions.web.cases.search import CaseSearch
 from medhelm.storage.runs import read_columns, write_prompts
 from medhelm.storage.store import Store
 

@@ -34,9 +34,9 @@ from bench.measure import output_of
 from bench.studies.case_search import add_prompts
 from bench.table import table
 from bench.tools.leaderboard_store import Size, write
-from medhelm.extensions.web.case_list import find_cases
-from medhelm.extensions.web.case_search import CaseSearch
-from medhelm.extensions.web.cases import open_cases
+from medhelm.extensions.web.cases.case import open_cases
+from medhelm.extensions.web.cases.listing import find_cases
+from medhelm.extensions.web.cases.search import CaseSearch
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -281,7 +281,7 @@ def pages_of(benchmark: str, case: str) -> dict[str, Shown]:
         "cases": Shown(f"{about}/cases", "table.case-list tbody tr"),
         "text in prompts": Shown(f"{about}/cases?{search}", "table.case-list tbody tr"),
         "wrong completions": Shown(f"{about}/cases?show=wrong", "table.case-list tbody tr"),
-        "one case": Shown(f"{about}/cases/{case}", "article.completion"),
+        "one case": Shown(f"{about}/cases/{case}", "main [id^='m-']"),
         "two models": Shown("/compare", "main table tbody tr"),
     }
 

@@ -12,9 +12,9 @@ import pytest
 from bench.studies import capacity, case_search, cold_start, leaderboard_size, prefixes, site_load, token_bounds
 from bench.tools.leaderboard_store import Size, list_runs
 from medhelm.extensions.exchange.inspect.logs import read_inspect_log
-from medhelm.extensions.web.case_list import find_cases
-from medhelm.extensions.web.case_search import CaseSearch
-from medhelm.extensions.web.cases import open_cases
+from medhelm.extensions.web.cases.case import open_cases
+from medhelm.extensions.web.cases.listing import find_cases
+from medhelm.extensions.web.cases.search import CaseSearch
 from medhelm.storage.runs import read_records
 
 

@@ -24,7 +24,7 @@ from medhelm.domain import (
     Score,
 )
 from medhelm.domain.completion import CAUSED_BY_MODEL
-from medhelm.extensions.web.case_search import CaseSearch
+from medhelm.extensions.web.cases.search import CaseSearch
 from medhelm.scoring.metric import apply, is_unreadable
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.runs import write_prompts

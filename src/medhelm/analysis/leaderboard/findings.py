@@ -347,10 +347,11 @@ def partly_measured(board: Leaderboard) -> list[Row]:
     return [row for row in board.rows if lacks.get(row.model)]
 
 
-def measured_on(board: Leaderboard, row: Row) -> str:
-    """Return on how many benchmarks a model was measured, for a mark beside its name; empty for one that lacks none."""
-    lacking = len(lacking_benchmarks(board).get(row.model, ()))
-    return f"measured on {row.n_benchmarks} of {row.n_benchmarks + lacking} benchmarks" if lacking else ""
+def measured_on(board: Leaderboard) -> dict[str, tuple[int, int]]:
+    """Return the ranked models that lack a benchmark, each with the number of its benchmarks and of all."""
+    lacks = lacking_benchmarks(board)
+    rows = partly_measured(board)
+    return {row.model: (row.n_benchmarks, row.n_benchmarks + len(lacks[row.model])) for row in rows}
 
 
 def _not_comparable(board: Leaderboard) -> Iterator[Remark]:

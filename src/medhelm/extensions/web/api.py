@@ -14,8 +14,8 @@ from starlette.responses import Response
 from medhelm import __version__
 from medhelm.analysis.leaderboard.diff import LeaderboardDiff
 from medhelm.analysis.leaderboard.rows import head_to_head
-from medhelm.extensions.web.case_search import CaseFilter, CaseOrder, SearchedText
-from medhelm.extensions.web.cases import Case
+from medhelm.extensions.web.cases.case import Case
+from medhelm.extensions.web.cases.search import CaseFilter, CaseOrder, SearchedText
 from medhelm.extensions.web.live_status import EvaluationPhase
 from medhelm.extensions.web.page import BY_NAME, MOST_CHARACTERS, MOST_PAGES, BadParameter, Download, PageRequest
 from medhelm.extensions.web.pages import errors, search

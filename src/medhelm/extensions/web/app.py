@@ -24,7 +24,7 @@ from medhelm import __version__
 from medhelm.domain.text import duration, group_title, listed, plural, short_count
 from medhelm.errors import MedHelmError, StoreError, UserError
 from medhelm.extensions.web.api import JSON, OPERATIONS, check_parameters, error_content, error_response, is_json_path
-from medhelm.extensions.web.case_search import url_key
+from medhelm.extensions.web.cases.search import url_key
 from medhelm.extensions.web.markdown import rendered, with_code
 from medhelm.extensions.web.marks import axis_mark
 from medhelm.extensions.web.page import (

@@ -16,7 +16,7 @@ from pathlib import Path
 from posixpath import dirname, relpath
 
 from medhelm.extensions.web.app import answer, render
-from medhelm.extensions.web.case_search import url_key
+from medhelm.extensions.web.cases.search import url_key
 from medhelm.extensions.web.page import BY_NAME, Page, PageRequest, Route, Values, fill_path
 from medhelm.extensions.web.pages.case_list import exported_cases, opened
 from medhelm.extensions.web.security import static_files

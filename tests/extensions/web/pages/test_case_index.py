@@ -7,17 +7,17 @@ from urllib.parse import urlencode
 
 import pytest
 from starlette.testclient import TestClient
+from tests.extensions.web.test_case_search import searches
 
 from medhelm.domain import Completion, Instance, Message, Prompt, Reference
-from medhelm.extensions.web.case_list import find_cases, instructive_cases
-from medhelm.extensions.web.case_search import url_key
-from medhelm.extensions.web.cases import open_cases
+from medhelm.extensions.web.cases.case import open_cases
+from medhelm.extensions.web.cases.listing import find_cases, instructive_cases
+from medhelm.extensions.web.cases.search import url_key
 from medhelm.extensions.web.export import export_site
 from medhelm.extensions.web.pages.case_list import search_parameters
 from medhelm.extensions.web.site import Site
 from medhelm.storage.runs import write_prompts
 from medhelm.storage.store import Store
-from tests.extensions.web.test_case_search import searches
 from tests.support.stores import make_record, scored_run, write_run
 from tests.support.web.browser import Watched, started_browser
 from tests.support.web.random_cases import write_choices, write_grades

@@ -12,8 +12,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from medhelm.domain import RULES, Completion, Score
-from medhelm.extensions.web.case_search import url_key
-from medhelm.extensions.web.case_view import MOST_CHARACTERS
+from medhelm.extensions.web.cases.search import url_key
+from medhelm.extensions.web.cases.view import MOST_CHARACTERS
 from medhelm.extensions.web.export import export_site
 from medhelm.extensions.web.site import Site
 from medhelm.storage.annotations import add_annotation, new_annotation, read_annotations

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 
 from medhelm.domain import Run
 from medhelm.errors import UserError
-from medhelm.extensions.web.cases import BenchmarkCases, case_models, find_case
+from medhelm.extensions.web.cases.case import BenchmarkCases, case_models, find_case
 from medhelm.extensions.web.page import BadParameter, Destination, PageNotFound, check_query
 from medhelm.extensions.web.pages.case_list import opened
 from medhelm.extensions.web.site import Site

@@ -10,14 +10,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from medhelm.extensions.web.case_list import CaseListItem, case_items
-from medhelm.extensions.web.case_search import (
-    CaseSearch,
-    CompletionGrades,
-    read_judge_findings,
-    read_texts,
-)
-from medhelm.extensions.web.cases import BenchmarkCases
+from medhelm.extensions.web.cases.case import BenchmarkCases
+from medhelm.extensions.web.cases.listing import CaseListItem, case_items
+from medhelm.extensions.web.cases.search import CaseSearch, CompletionGrades, read_judge_findings, read_texts
 from medhelm.extensions.web.page import Download, PageNotFound, PageRequest
 from medhelm.extensions.web.pages.case_list import (
     CHUNK,

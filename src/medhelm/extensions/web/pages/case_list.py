@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 from medhelm.domain import Rule, Tier
 from medhelm.errors import UserError
-from medhelm.extensions.web.case_list import (
+from medhelm.extensions.web.cases.case import BenchmarkCases, open_cases
+from medhelm.extensions.web.cases.listing import (
     PAGE,
     CaseList,
     CaseListItem,
@@ -24,8 +25,7 @@ from medhelm.extensions.web.case_list import (
     locate_case,
     outcome_mark,
 )
-from medhelm.extensions.web.case_search import CaseSearch, SearchChoices
-from medhelm.extensions.web.cases import BenchmarkCases, open_cases
+from medhelm.extensions.web.cases.search import CaseSearch, SearchChoices
 from medhelm.extensions.web.page import (
     MOST_PAGES,
     BadParameter,

@@ -10,8 +10,11 @@ from medhelm.domain import Benchmark
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.text import listed
 from medhelm.errors import UserError
-from medhelm.extensions.web.case_search import CaseSearch, url_key
-from medhelm.extensions.web.case_view import (
+from medhelm.extensions.web.cases.case import Case, case_models, find_case, without_addresses
+from medhelm.extensions.web.cases.prompt_parts import PromptPart, prompt_parts
+from medhelm.extensions.web.cases.search import CaseSearch, url_key
+from medhelm.extensions.web.cases.text_pieces import LEAST_LONG, TextBox, make_box
+from medhelm.extensions.web.cases.view import (
     ShownCompletion,
     ShownText,
     common_failures,
@@ -22,7 +25,6 @@ from medhelm.extensions.web.case_view import (
     shown_text,
     without_option,
 )
-from medhelm.extensions.web.cases import Case, case_models, find_case, without_addresses
 from medhelm.extensions.web.page import (
     BadParameter,
     Download,
@@ -42,9 +44,7 @@ from medhelm.extensions.web.pages.case_list import (
     search_parameters,
     some_models,
 )
-from medhelm.extensions.web.prompt_parts import PromptPart, prompt_parts
 from medhelm.extensions.web.site import Site
-from medhelm.extensions.web.text_pieces import LEAST_LONG, TextBox, make_box
 from medhelm.results.formats.fields import fields_json, plain_json
 from medhelm.storage.annotations import Annotation
 

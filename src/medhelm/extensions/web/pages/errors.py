@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from medhelm.extensions.web.case_errors import (
+from medhelm.extensions.web.cases.case import BenchmarkCases
+from medhelm.extensions.web.cases.errors import (
     BenchmarkErrors,
     Confusion,
     ErrorCount,
@@ -13,8 +14,7 @@ from medhelm.extensions.web.case_errors import (
     SuspectKey,
     find_errors,
 )
-from medhelm.extensions.web.case_search import CriterionGrades, url_key
-from medhelm.extensions.web.cases import BenchmarkCases
+from medhelm.extensions.web.cases.search import CriterionGrades, url_key
 from medhelm.extensions.web.page import Download, Page, PageRequest, json_download
 from medhelm.extensions.web.pages.case_list import (
     CONDITIONS,

@@ -15,6 +15,7 @@ from medhelm.analysis.comparison.paired_differences import PairedDifference
 from medhelm.analysis.comparison.pairs import ComparedBenchmark, Comparison
 from medhelm.analysis.comparison.significance import LEVEL
 from medhelm.analysis.leaderboard.cells import DECIMALS, Cell, align
+from medhelm.analysis.leaderboard.findings import measured_on
 from medhelm.analysis.leaderboard.rows import head_to_head
 from medhelm.analysis.leaderboard.types import Leaderboard, Row, remark_groups
 from medhelm.domain import Run
@@ -169,6 +170,7 @@ def page(site: Site, request: PageRequest) -> Page:
     number = request.number("page", 1, low=1, high=n_pages)
     start = 0 if request.is_static else (number - 1) * ROWS_PER_PAGE
     title = heading_of(board, choices)
+    partly = measured_on(board)
     charted = replace(board, rows=board.rows[:MOST_CHARTED])
     values = {
         **common,
@@ -183,7 +185,7 @@ def page(site: Site, request: PageRequest) -> Page:
         "baselines": board.baselines,
         "remark_groups": remark_groups(board),
         "best_baseline": _best_baseline(board),
-        "marks": lambda row: marks_of(row, () if row.published else site.runs_of(row.model)),
+        "marks": lambda row: marks_of(row, () if row.published else site.runs_of(row.model), partly),
         "page": number,
         "n_pages": n_pages,
         "n_charted": len(charted.rows) if len(board.rows) > MOST_CHARTED else 0,
@@ -322,9 +324,12 @@ def _why_no_verdict(board: Leaderboard) -> str:
     return f"The {len(board.rows):,} models are not tested against each other."
 
 
-def marks_of(row: Row, runs: Sequence[Run]) -> list[Mark]:
-    """Return the labels that say where the scores of a model come from."""
+def marks_of(row: Row, runs: Sequence[Run], partly: Mapping[str, tuple[int, int]] | None = None) -> list[Mark]:
+    """Return the labels that say where the scores of a model come from. `partly`: see `measured_on`."""
     found = []
+    if counts := (partly or {}).get(row.model):
+        text = "{} of {} benchmarks".format(*counts)
+        found.append(Mark(text=text, title="Its number is estimated from its benchmarks, and how hard these were."))
     if row.published:
         found.append(PUBLISHED)
     if any(run.has_imported_prompts for run in runs):

@@ -11,7 +11,7 @@ from medhelm.analysis.leaderboard.diff import CellChange, ChangedCases, ReleaseC
 from medhelm.domain.result import CellProvenance, Release
 from medhelm.domain.text import listed, plural
 from medhelm.extensions.web.board_charts import chart_file, chart_links
-from medhelm.extensions.web.case_search import url_key
+from medhelm.extensions.web.cases.search import url_key
 from medhelm.extensions.web.page import Download, Page, PageNotFound, PageRequest, json_download, text_download
 from medhelm.extensions.web.pages.leaderboard import IMPORTED, Mark
 from medhelm.extensions.web.pages.release_charts import is_comparable, trend_chart

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from medhelm.errors import UserError
-from medhelm.extensions.web.case_list import Fragment, first_hit
-from medhelm.extensions.web.case_search import CaseSearch, search_texts, url_key
+from medhelm.extensions.web.cases.listing import Fragment, first_hit
+from medhelm.extensions.web.cases.search import CaseSearch, search_texts, url_key
 from medhelm.extensions.web.page import Download, Page, PageRequest, json_download
 from medhelm.extensions.web.pages.case_list import WITHIN, opened
 from medhelm.extensions.web.site import Site

@@ -9,9 +9,9 @@ from typing import Any, get_args
 
 import pytest
 
-from medhelm.extensions.web.case_list import find_cases, instructive_cases, mark_hits
-from medhelm.extensions.web.case_search import CaseFilter, CaseOrder, CaseSearch
-from medhelm.extensions.web.cases import open_cases
+from medhelm.extensions.web.cases.case import open_cases
+from medhelm.extensions.web.cases.listing import find_cases, instructive_cases, mark_hits
+from medhelm.extensions.web.cases.search import CaseFilter, CaseOrder, CaseSearch
 from tests.support.web.random_cases import CRITERIA, MODELS, Stored, expected, write_choices, write_grades
 
 FIELDS: dict[str, tuple[Any, ...]] = {

@@ -11,8 +11,9 @@ from typing import TypeAlias
 
 from medhelm.domain.result import HALF
 from medhelm.errors import UserError, suggestion
-from medhelm.extensions.web.case_prompts import read_answers, read_prompts
-from medhelm.extensions.web.case_search import (
+from medhelm.extensions.web.cases.case import BenchmarkCases
+from medhelm.extensions.web.cases.prompts import read_answers, read_prompts
+from medhelm.extensions.web.cases.search import (
     CaseRow,
     CaseSearch,
     SearchChoices,
@@ -24,7 +25,6 @@ from medhelm.extensions.web.case_search import (
     search_cases,
     url_key,
 )
-from medhelm.extensions.web.cases import BenchmarkCases
 from medhelm.results.formats.tables import decimal
 
 PAGE = 50

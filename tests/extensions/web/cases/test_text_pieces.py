@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medhelm.extensions.web.markdown import rendered
-from medhelm.extensions.web.text_pieces import (
+from medhelm.extensions.web.cases.text_pieces import (
     END,
     LEAST_LONG,
     MOST_OF_START,
@@ -20,6 +19,7 @@ from medhelm.extensions.web.text_pieces import (
     mark_hits,
     mark_hits_in_html,
 )
+from medhelm.extensions.web.markdown import rendered
 from tests.support.html import HtmlPage
 
 

@@ -13,10 +13,10 @@ import pytest
 from medhelm.domain import Instance, Message, Prompt, Reference
 from medhelm.domain.completion import strip_reasoning
 from medhelm.errors import UserError
-from medhelm.extensions.web.case_list import find_cases, locate_case
-from medhelm.extensions.web.case_prompts import option_labels, option_reader
-from medhelm.extensions.web.case_search import CaseSearch, url_key
-from medhelm.extensions.web.cases import NO_PROMPT, BenchmarkCases, find_case, open_cases
+from medhelm.extensions.web.cases.case import NO_PROMPT, BenchmarkCases, find_case, open_cases
+from medhelm.extensions.web.cases.listing import find_cases, locate_case
+from medhelm.extensions.web.cases.prompts import option_labels, option_reader
+from medhelm.extensions.web.cases.search import CaseSearch, url_key
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.runs import load_runs, write_prompts
 from medhelm.storage.store import Store, open_store
@@ -158,7 +158,7 @@ def test_an_unknown_benchmark_is_an_error_and_never_a_path(folder: Path, name: s
         open_cases([folder], name)
 
 
-OLD_STORES = sorted((Path(__file__).parents[2] / "fixtures" / "stores").rglob("store.json"))
+OLD_STORES = sorted((Path(__file__).parents[3] / "fixtures" / "stores").rglob("store.json"))
 
 
 @pytest.mark.parametrize("manifest", OLD_STORES, ids=[path.parent.name for path in OLD_STORES])

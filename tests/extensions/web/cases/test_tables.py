@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from medhelm.errors import StoreError
-from medhelm.extensions.web import case_tables
-from medhelm.extensions.web.case_list import find_cases
-from medhelm.extensions.web.case_search import CaseSearch
-from medhelm.extensions.web.cases import Case, find_case, open_cases
+from medhelm.extensions.web.cases import tables as case_tables
+from medhelm.extensions.web.cases.case import Case, find_case, open_cases
+from medhelm.extensions.web.cases.listing import find_cases
+from medhelm.extensions.web.cases.search import CaseSearch
 from tests.support.case_store import add_judged_cases, make_case_store
 from tests.support.stores import make_store
 

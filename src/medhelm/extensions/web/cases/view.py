@@ -13,10 +13,10 @@ from markupsafe import Markup
 from medhelm.domain import Benchmark
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.text import plural
-from medhelm.extensions.web.case_search import url_key
-from medhelm.extensions.web.cases import Case, CaseCompletion, CaseJudgment
+from medhelm.extensions.web.cases.case import Case, CaseCompletion, CaseJudgment
+from medhelm.extensions.web.cases.search import url_key
+from medhelm.extensions.web.cases.text_pieces import Piece, mark_differences, mark_hits, mark_hits_in_html
 from medhelm.extensions.web.markdown import rendered
-from medhelm.extensions.web.text_pieces import Piece, mark_differences, mark_hits, mark_hits_in_html
 
 MOST_CHARACTERS = 20_000
 """Characters of a completion or reference on the page; a link leads to the whole text."""

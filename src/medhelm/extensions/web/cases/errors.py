@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from medhelm.extensions.web.case_list import CaseListItem, case_items
-from medhelm.extensions.web.case_prompts import Options, read_answers
-from medhelm.extensions.web.case_search import (
+from medhelm.extensions.web.cases.case import BenchmarkCases
+from medhelm.extensions.web.cases.listing import CaseListItem, case_items
+from medhelm.extensions.web.cases.prompts import Options, read_answers
+from medhelm.extensions.web.cases.search import (
     FLAGS,
     MOST_LABELS,
     CaseRow,
@@ -18,7 +19,6 @@ from medhelm.extensions.web.case_search import (
     read_criteria,
     search_cases,
 )
-from medhelm.extensions.web.cases import BenchmarkCases
 
 MOST_MODELS = 24
 """Most models with a column."""

@@ -1,0 +1,1 @@
+"""Cases: searches for instances, and one instance with everything known about it."""
