@@ -516,19 +516,19 @@ def results_of(site: Site, request: PageRequest) -> tuple[Results, str]:
 
 
 def _default_results(site: Site) -> tuple[Results, str]:
-    """Return own and published results if they have a benchmark in common, else one of them with the reason."""
+    """Return own results, or published ones if there are none, and why the two are not shown together, if so."""
 
     def find() -> tuple[Results, str]:
+        results: Results = "own"
+        try:
+            site.inputs()
+        except UserError:
+            results = "published"
         try:
             board_of(site, BoardSelection(results="all"))
         except UserError as error:
-            results: Results = "own"
-            try:
-                site.inputs()
-            except UserError:
-                results = "published"
             return results, f"Published results are not shown beside your runs: {error}"
-        return "all", ""
+        return results, ""
 
     return site.keep("default results", find)
 

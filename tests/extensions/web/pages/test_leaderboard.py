@@ -114,8 +114,8 @@ def test_hostile_names_are_shown_as_text(tmp_path: Path) -> None:
 def test_published_models_are_marked_and_selected(tmp_path: Path) -> None:
     with_published = make_client(make_board_store(tmp_path), with_published=True)
     for query, n, n_published, scoring in (
-        ("", 13, 9, "published"),
-        ("results=own", 4, 0, "corrected"),
+        ("", 4, 0, "corrected"),
+        ("results=all", 13, 9, "published"),
         ("results=published", 9, 9, "published"),
     ):
         text = text_of(with_published, f"/?{query}")
