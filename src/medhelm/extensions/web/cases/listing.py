@@ -33,6 +33,9 @@ PAGE = 50
 EXCERPT = 240
 """Characters of a prompt in a list."""
 
+SENTENCE_END = re.compile(r"[^\w\s,;(-]\s")
+"""The end of a sentence, a heading or a list item, with the space after it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
@@ -279,12 +282,13 @@ def mark_hits(text: str, sought: str, length: int = EXCERPT) -> list[Fragment]:
 
 
 def _excerpts(cases: BenchmarkCases, instance_ids: Sequence[str]) -> dict[str, str]:
-    """Return the part of each prompt between the words that all prompts begin and end with."""
+    """Return the part of each prompt between the sentences that all begin with and the words that all end with."""
     prompts = read_prompts(cases.searched.prompts, instance_ids)
     texts = {name: " ".join(messages[-1]["content"].split()) for name, messages in prompts.items() if messages}
     start, end = 0, 0
     if len(texts) > 1:
-        start = os.path.commonprefix(list(texts.values())).rfind(" ") + 1  # noqa: RUF071 - of characters
+        shared = os.path.commonprefix(list(texts.values()))  # noqa: RUF071 - of characters
+        start = max((found.end() for found in SENTENCE_END.finditer(shared)), default=0)
         end = os.path.commonprefix([text[::-1] for text in texts.values()]).rfind(" ") + 1  # noqa: RUF071
     return {
         name: cut_text(texts[name][start : len(texts[name]) - end] or texts[name], EXCERPT)

@@ -95,7 +95,11 @@ def page(site: Site, request: PageRequest) -> Page:
         "names": {CURRENT: THE_STORE},
         "problems": [one.problem for one in site.releases().values() if one.problem],
         "facts": [
-            {**fields_json(RELEASE_FIELDS, one), "signature": _signature(site, name)}
+            {
+                **fields_json(RELEASE_FIELDS, one),
+                **({"sha256": ""} if name == CURRENT else {}),
+                "signature": _signature(site, name),
+            }
             for one, name in ((found.first, first), (found.second, second))
         ],
         "same": not found.diff.board and not found.diff.cells,
