@@ -405,7 +405,7 @@ def card(shared: Shared, place: Path, options: BoardOptions, about: DocumentOpti
     \b
     Examples:
       medhelm export card card.html --benchmark pubmed_qa --benchmark aci_bench
-      medhelm export card card.html --title "Discharge summaries" --institution "St. Mary" --signed-by committee.pub
+      medhelm export card card.html --title "Discharge summaries"
     """
     from medhelm.results.card import export_card
 

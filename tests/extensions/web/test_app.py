@@ -14,7 +14,7 @@ from tests.support.web.sites import make_board_store, make_client
 
 @pytest.mark.parametrize(
     ("version", "status", "words"),
-    [(None, 503, "no store at"), (99, 503, "layout version 99"), (1, 200, "medhelm run")],
+    [(None, 503, "No store at"), (99, 503, "layout version 99"), (1, 200, "medhelm run")],
 )
 def test_a_store_that_is_missing_too_new_or_empty_is_a_page_that_says_so(
     version: int | None, status: int, words: str, tmp_path: Path
