@@ -48,7 +48,7 @@ def test_verify_says_what_it_did_and_returns_what_it_found(medhelm: Medhelm, pla
     rows.write_text(rows.read_text(encoding="utf-8").replace('"B"', '"A"', 1), encoding="utf-8")
     changed = medhelm("verify", *own)
     assert changed.code == 1
-    assert "not recomputed: the data is not what it was" in changed.out
+    assert "not recomputed: the data has changed" in changed.out
     rows.unlink()
     assert medhelm("verify", *own).code == 4
 

@@ -200,7 +200,7 @@ def test_changed_data_is_named_and_nothing_is_derived_from_it(tmp_path: Path, to
     change_file(toy / "rows.jsonl", '"answer": "B"', '"answer": "A"')
     found = check(tmp_path)
     assert whats(of(found)) == {"data"}
-    assert of(found).not_derived == "the data is not what it was when the completions were made"
+    assert of(found).not_derived == "the data has changed since the completions were made"
     assert (found.exit_code, found.board) == (1, ())
 
 

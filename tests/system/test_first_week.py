@@ -27,7 +27,7 @@ TRIALS: dict[str, list[tuple[str, int, list[str]]]] = {
     ],
     "a committee member reads a store": [
         (EVALUATE, 0, []),
-        ("leaderboard", 0, ["big leads", "1 (1-1)", "2 (2-2)"]),
+        ("leaderboard", 0, ["big leads (macro average 0.771) and is significantly better", "small  b "]),
         ("compare big small", 0, ["big is significantly better than small"]),
         ("jury", 0, ["Judges, real data", "`medhelm agreement` compares them with clinicians"]),
         ("show letters q1", 0, ["=== big", "j1, accuracy: 3  it is 3"]),

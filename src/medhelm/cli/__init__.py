@@ -28,7 +28,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "plan": ("run:plan", "Show what a run would send and cost."),
         "rescore": ("run:rescore", "Recompute scores of stored completions."),
         "rejudge": ("run:rejudge", "Grade stored completions with other judges."),
-        "filter-references": ("paper", "Mark references that contain facts missing from the prompt."),
+        "filter-references": ("paper", "Mark references with facts the prompt lacks."),
         "batches": ("run:batches", "List batches that are not collected yet."),
         "gateway": ("cluster", "Call models for other processes and machines."),
         "merge": ("cluster", "Merge shards into complete runs."),

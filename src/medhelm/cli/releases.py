@@ -396,7 +396,7 @@ def parquet(shared: Shared, folder: Path, options: BoardOptions, texts: bool) ->
 @shared_options("store", "benchmarks", "models", "json")
 @click.pass_obj
 def card(shared: Shared, place: Path, options: BoardOptions, about: DocumentOptions) -> int:
-    """Write an evaluation card for people who decide.
+    """Write an evaluation card for decision makers.
 
     Its first page has the verdict, the limitations, the ranks, the judges and the release; scores, data, digests and
     methods follow. In DIR, it is written as Markdown, HTML (for printing) and JSON. The suffix of FILE selects the
@@ -405,7 +405,7 @@ def card(shared: Shared, place: Path, options: BoardOptions, about: DocumentOpti
     \b
     Examples:
       medhelm export card card.html --benchmark pubmed_qa --benchmark aci_bench
-      medhelm export card card.html --title "Discharge summaries" --institution "St. Mary" --signed-by committee.pub
+      medhelm export card card.html --title "Discharge summaries"
     """
     from medhelm.results.card import export_card
 

@@ -80,7 +80,7 @@ def report(
     Examples:
       medhelm report paper --published-only --suite paper35
       medhelm report ours --ratings ratings.csv
-      medhelm report committee --title "Discharge summaries" --institution "St. Mary" --signed-by committee.pub
+      medhelm report board --title "Discharge summaries" --signed-by team.pub
       medhelm report slides --only figure5,win_rates --formats svg,png
     """
     from medhelm.extensions.paper.write import ReportContents, ReportRequest, make_report
@@ -159,7 +159,7 @@ def _print_report(made: WrittenReport, *, as_json: bool) -> None:
 def filter_references(
     shared: Shared, /, names: tuple[str, ...], judges: tuple[str, ...], rule: Rule, settings: Settings
 ) -> int:
-    """Mark references that contain facts missing from the prompt.
+    """Mark references with facts the prompt lacks.
 
     Judges mark references with information that cannot be inferred from the prompt, which no model can reproduce, and
     references that do not make sense with it, as in the paper's appendix D. The output shows

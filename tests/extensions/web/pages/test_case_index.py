@@ -7,7 +7,6 @@ from urllib.parse import urlencode
 
 import pytest
 from starlette.testclient import TestClient
-from tests.extensions.web.test_case_search import searches
 
 from medhelm.domain import Completion, Instance, Message, Prompt, Reference
 from medhelm.extensions.web.cases.case import open_cases
@@ -18,6 +17,7 @@ from medhelm.extensions.web.pages.case_list import search_parameters
 from medhelm.extensions.web.site import Site
 from medhelm.storage.runs import write_prompts
 from medhelm.storage.store import Store
+from tests.extensions.web.cases.test_search import searches
 from tests.support.stores import make_record, scored_run, write_run
 from tests.support.web.browser import Watched, started_browser
 from tests.support.web.random_cases import write_choices, write_grades
