@@ -20,7 +20,7 @@ from medhelm.analysis.comparison.significance import LEVEL, holm
 from medhelm.analysis.leaderboard.averages import panel_remarks
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
-from medhelm.analysis.means import NORMAL, Z95, Floats, wilson_interval
+from medhelm.analysis.means import ALIKE_IN_CLUSTERS, NORMAL, Z95, Floats, wilson_interval
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.result import Remark
 from medhelm.domain.run import worst_answers
@@ -35,7 +35,8 @@ from medhelm.domain.text import group_title, listed, plural
 # `baseline/majority`, or from the options and references in the store.
 #
 # Where only the mean of the constant answer is known, how the two vary together is not: then the model's interval must
-# lie above that of the mean.
+# lie above that of the mean. An interval that takes all answers within a cluster as alike cannot show that a model is
+# not better, so there is no test by it.
 
 NAMES = 5
 """Most names written out in one sentence."""
@@ -140,7 +141,7 @@ def _test_of_mean(cell: Cell, column: Column) -> tuple[float, float, float] | No
         if found is None:
             return None
         value, low, n = found.value, found.low, float(found.n_clusters)
-    elif cell.estimate is not None:
+    elif cell.estimate is not None and not cell.estimate.method.endswith(ALIKE_IN_CLUSTERS):
         ends = column.normalize(cell.estimate.low), column.normalize(cell.estimate.high)
         value, low, n = column.normalize(cell.value), min(ends), float(cell.estimate.n)
     else:

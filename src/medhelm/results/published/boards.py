@@ -19,7 +19,7 @@ from medhelm.analysis.cost import CostCeiling, cost_ceiling
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.findings import verdict
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.analysis.means import wilson_interval
+from medhelm.analysis.means import ALIKE_IN_CLUSTERS, wilson_interval
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.sampling import PUBLISHED as PUBLISHED_SAMPLE
 from medhelm.benchmarks.suites import load_suite
@@ -228,7 +228,7 @@ HALF_STEP = 0.0005
 INTERVAL = "wilson, from the published mean and N"
 """Interval method of published means that are shares of correct completions."""
 
-CLUSTERED = f"{INTERVAL}, answers within a cluster taken as alike"
+CLUSTERED = f"{INTERVAL}, {ALIKE_IN_CLUSTERS}"
 """The same for instances that share a note, a question or a patient."""
 
 

@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 
 from medhelm.domain import Origin
 from medhelm.extensions.web.pages import leaderboard as page
+from medhelm.storage.store import create
 from tests.support.stores import make_store
 from tests.support.web.sites import XSS, make_board_store, make_client
 
@@ -130,7 +131,7 @@ def test_own_runs_come_first_and_published_models_are_marked_and_selected(tmp_pa
 
 
 def test_a_site_without_runs_or_common_benchmarks_shows_what_it_has_and_says_why(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
+    create(tmp_path / "empty")
     other = make_store(tmp_path / "other", {"ours": {"openai/a": [1.0, 0.0, 1.0], "openai/b": [0.0, 0.0, 1.0]}})
     for store, n in ((tmp_path / "empty", 9), (other, 2)):
         text = text_of(make_client(store, with_published=True))
