@@ -429,6 +429,10 @@ FLAT = 1e-12
 """Standard error, relative to the scale or the value, below which units are equal but for rounding errors."""
 
 
+ALIKE_IN_CLUSTERS = "answers within a cluster taken as alike"
+"""End of `Estimate.method` where how answers within a cluster vary together is not known: the widest interval."""
+
+
 def wilson_interval(successes: float, n: float) -> tuple[float, float]:
     """Return the 95% score interval of a proportion (Wilson 1927, J. Am. Stat. Assoc. 22): within 0..1, never empty.
 

@@ -234,6 +234,7 @@ WORDS: Mapping[str, str] = {
     "to 1 (always); a tie counts one half",
     "Win rate": "on how many benchmarks a model scores higher than another one, however small the difference, from 0 "
     "(none) to 1 (all); a tie counts one half",
+    "Mean score": "mean over all questions, on a scale from 0 to 1",
     "Macro average": "mean over the benchmarks, each on a scale from 0 to 1; for benchmarks that a model lacks, "
     "estimated from its other ones and from the other models",
     "Digest": "a checksum; equal digests mean equal content; those per model cover all its benchmarks, so models with "
@@ -289,9 +290,16 @@ def title(card: Card) -> str:
 def terms(card: Card) -> dict[str, str]:
     """Return the terms on the page with their meanings."""
     rank = f"{RANKS[card.ranked_by]}; the brackets hold the ranks that are possible at the 95% level"
-    shown = {"Win share": has_win_shares(card), "Corrected scoring": has_rule(card)}
+    is_one = has_one_benchmark(card)
+    shown = {"Win share": has_win_shares(card), "Corrected scoring": has_rule(card), "Mean score": is_one}
+    shown |= {"Macro average": not is_one, "Win rate": not is_one}
     words = {word: text for word, text in WORDS.items() if shown.get(word, True)}
     return {"Rank": rank, **words, **card.measures}
+
+
+def has_one_benchmark(card: Card) -> bool:
+    """Return whether the mean score on a single benchmark ranks: other averages say nothing more."""
+    return card.ranked_by == "mean score"
 
 
 def has_win_shares(card: Card) -> bool:
@@ -329,12 +337,12 @@ FIRST_LIMITS = 14
 
 def tables(card: Card) -> list[Table]:
     """Return the tables of the card; the first one belongs to its first page."""
-    n, first = len(card.models), ("Results", *_results(card.models))
+    n, first = len(card.models), ("Results", *_results(card, card.models))
     if n > MOST_ROWS:
-        first = (f"Results, the first {FIRST_ROWS} of {n}", *_results(card.models[:FIRST_ROWS]))
+        first = (f"Results, the first {FIRST_ROWS} of {n}", *_results(card, card.models[:FIRST_ROWS]))
     return [
         first,
-        *([("Results of all models", *_results(card.models))] if n > MOST_ROWS else []),
+        *([("Results of all models", *_results(card, card.models))] if n > MOST_ROWS else []),
         *_scores_tables(card),
         _models_table(card),
         _data_table(card),
@@ -342,14 +350,16 @@ def tables(card: Card) -> list[Table]:
     ]
 
 
-def _results(models: Sequence[CardModel]) -> tuple[list[list[Value]], list[str]]:
+def _results(card: Card, models: Sequence[CardModel]) -> tuple[list[list[Value]], list[str]]:
     """Return ranks, averages and costs: rows and column headings."""
+    is_one = has_one_benchmark(card)
+    win_rate: dict[str, Callable[[CardModel], Value]] = {"Win rate": lambda model: estimate_text(model.win_rate, 2)}
     columns: dict[str, Callable[[CardModel], Value]] = {
         "Rank": _rank_text,
         "Model": lambda model: model.name,
-        "Macro average": lambda model: estimate_text(model.macro_average, 2),
+        "Mean score" if is_one else "Macro average": lambda model: estimate_text(model.macro_average, 2),
         "Win share": lambda model: estimate_text(model.win_share, 2),
-        "Win rate": lambda model: estimate_text(model.win_rate, 2),
+        **({} if is_one else win_rate),
         "Benchmarks": lambda model: model.n_benchmarks,
         "Completions USD": lambda model: decimal(model.cost_usd, 2),
         "Judging USD": lambda model: decimal(model.judges_cost_usd, 2),

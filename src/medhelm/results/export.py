@@ -523,7 +523,7 @@ def select_for_export(folder: Path, options: BoardOptions) -> ExportSelection:
     stored = intact_runs(load_runs(store))
     if not stored:
         cached = cached_completions_text([folder])
-        raise UserError(f"the store {folder} holds no run. `medhelm run` makes some. {cached}".rstrip())
+        raise UserError(f"the store {folder} holds no run. Start one with `medhelm run`. {cached}".rstrip())
     own = filter_runs(options.wanted, stored, lambda run: run)
     tier = options.tier or default_tier(own)
     own = [run for run in own if run.tier == tier]

@@ -220,7 +220,7 @@ def find_reference(store: Store, against: str) -> GateReference:
             )
         if found := _by_key(load_runs(open_store(folder))):
             return GateReference(label=against, runs=found)
-        raise UserError(f"the store {against} has no finished run. `medhelm run --store {against}` makes some.")
+        raise UserError(f"the store {against} has no finished run. Start one with `medhelm run --store {against}`.")
     names = release_names(store)
     if (folder / MANIFEST).is_file() or against in names:
         return _release_reference(store, against, read_release(store, against))

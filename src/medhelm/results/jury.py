@@ -187,7 +187,7 @@ def _select_judged(
         unfinished = f"; unfinished: {'; '.join(choice.unfinished)}" if choice.unfinished else ""
         places = ", ".join(map(str, stores))
         cached = "" if stored else cached_completions_text(stores)
-        text = f"no finished run with judges in {places}. `medhelm run --judge` makes some{unfinished}."
+        text = f"no finished run with judges in {places}. Start one with `medhelm run --judge`{unfinished}."
         raise UserError(f"{text} {cached}".rstrip())
     return choice, tier
 

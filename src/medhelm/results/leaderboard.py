@@ -321,7 +321,7 @@ def _inputs_of(
         kind = f" on {tier} data" if found else ""
         shards = "".join(f"\n{remark}" for remark in shard_remarks(stores))
         cached = "" if found or shards else f" {cached_completions_text(stores)}".rstrip()
-        raise UserError(f"no finished run{kind} in {places}. `medhelm run` makes some{unfinished}.{cached}{shards}")
+        raise UserError(f"no finished run{kind} in {places}. Start one with `medhelm run`{unfinished}.{cached}{shards}")
     baselines, prompts = _constant_baselines(stores, chosen.values())
     by_benchmark = {run.benchmark: run for run in chosen.values()}
     names = sorted(by_benchmark, key=suite_sort_key)

@@ -137,7 +137,7 @@ def families(monkeypatch: pytest.MonkeyPatch) -> None:
         ((CONSTANT, GOOD), ["gpt gives every completion the same score", "Agreement cannot be measured on Toy"], []),
         (
             (GOOD, GOOD, GOOD),
-            ["The judges agree better than chance on Toy (ICC(3,1) 0.", "The jury separates"],
+            ["The judges agree better than chance on Toy: 0.", "The jury separates"],
             ["not shown", "against", "same score", "Without", "Do not use"],
         ),
     ],

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from medhelm.analysis.leaderboard.build import build_leaderboard
-from medhelm.analysis.leaderboard.cells import Column
+from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.findings import MAJORITY, beats_constant_answer, constant_answer_tests
 from medhelm.analysis.leaderboard.types import Leaderboard
+from medhelm.analysis.means import ALIKE_IN_CLUSTERS
+from medhelm.domain import Estimate
 from tests.support import leaderboards
 from tests.support.leaderboards import score_cell as cell
 from tests.support.remarks import texts
@@ -88,3 +90,13 @@ def test_the_chance_of_any_finding_is_at_most_5_percent(
         tests = constant_answer_tests(build_leaderboard(cells, columns))
         found += any(test.is_better for test in tests.values())
     assert found / boards <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / boards)
+
+
+@pytest.mark.parametrize(("method", "is_tested"), [("wilson", True), (f"wilson, {ALIKE_IN_CLUSTERS}", False)])
+def test_the_widest_interval_of_clusters_does_not_make_a_model_not_clearly_better(method: str, is_tested: bool) -> None:
+    """A published 0.874 against 0.503 is far apart; its interval is wide because answers of a cluster are unknown."""
+    wide = Estimate(value=0.874, low=0.548, high=0.976, n=100, method=method)
+    cells = [Cell(model=name, benchmark="a", value=0.874, n=100, estimate=wide) for name in ("x", "y")]
+    board = build_leaderboard(cells, [column("a", constant_baseline=0.503)])
+    assert bool(constant_answer_tests(board)) is is_tested
+    assert any("not clearly better" in text.lower() or "No model is" in text for text in said(board)) is is_tested

@@ -9,6 +9,7 @@ import numpy as np
 
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.leaderboard.types import remark_groups
 from medhelm.domain import Estimate, Tier
 from tests.support.leaderboards import plain_columns, score_cell
 from tests.support.remarks import texts
@@ -50,6 +51,14 @@ def test_failures_that_the_model_caused_are_told_from_missing_scores() -> None:
         found = warnings([replace(mixed, failures_by_model=failures), cell("y", "a", [1.0] * 33)])
         assert f"x: {words} on a, counted as the worst answer." in found
     assert "x: 1 instance without a score, left out of its means, on a." in found
+
+
+def test_remarks_below_the_name_of_a_model_do_not_repeat_it() -> None:
+    lacking = cell("x", "a", [*GOOD[:30], np.nan])
+    board = build_leaderboard([lacking, cell("y", "a", [1.0] * 31)], COLUMNS)
+    text = "1 instance without a score, left out of its means, on a."
+    assert f"x: {text}" in texts(board.remarks)
+    assert remark_groups(board).models == {"x": [text]}
 
 
 def test_a_benchmark_that_only_baselines_have_is_named() -> None:

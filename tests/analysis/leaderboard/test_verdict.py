@@ -10,7 +10,7 @@ import pytest
 
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.findings import verdict, with_doubts
-from medhelm.analysis.leaderboard.types import Leaderboard
+from medhelm.analysis.leaderboard.types import Leaderboard, remark_groups
 from medhelm.analysis.planned_cost import RunUse
 from tests.support.leaderboards import plain_columns, score_cell, toy_board
 
@@ -46,10 +46,10 @@ def test_ties_have_no_superlative() -> None:
 
 
 X_DEARER, X_CHEAPEST = {"x": 2.0, "y": 1.0, "z": 3.0}, {"x": 1.0, "y": 2.0, "z": 2.0}
-CHEAPER = "Cheapest of the best: y (3.00 US dollars for 180 questions; x 6.00)."
-CHEAPEST = "Cheapest of the best: x (3.00 US dollars for 180 questions)."
-NOT_CLEARLY = "None of the best is clearly cheaper than x (3.00 US dollars for 180 questions)."
-PARTLY = "Cheapest of the best with a comparable cost: y (3.00 US dollars for 180 questions)."
+CHEAPER = "Cheapest of the best: y (3.00 US dollars for 180 completions; x 6.00)."
+CHEAPEST = "Cheapest of the best: x (3.00 US dollars for 180 completions)."
+NOT_CLEARLY = "None of the best is clearly cheaper than x (3.00 US dollars for 180 completions)."
+PARTLY = "Cheapest of the best with a known price: y (3.00 US dollars for 180 completions)."
 FASTEST = "Fastest of the best: z (1.2 s per answer, median; x 3.4 s)."
 
 
@@ -79,9 +79,9 @@ def test_the_cheapest_and_the_fastest_of_the_best_are_named_if_the_difference_is
 
 def test_the_cost_of_a_winner_has_no_comparison() -> None:
     won = board({"x": 0.9, "y": 0.5}, costs={"x": 2.0, "y": 1.0})
-    assert won.verdict[1:] == ("x cost 6.00 US dollars for 180 questions.",)
+    assert won.verdict[1:] == ("x cost 6.00 US dollars for 180 completions.",)
     judged = replace(won, columns=tuple(replace(column, judges=("lab/judge",)) for column in won.columns))
-    assert verdict(judged)[1:] == ["x cost 6.00 US dollars for 180 questions, judges not included."]
+    assert verdict(judged)[1:] == ["x cost 6.00 US dollars for 180 completions, judges not included."]
 
 
 def test_published_costs_are_ceilings_and_no_part_of_the_verdict() -> None:
@@ -126,3 +126,23 @@ def test_after_doubts_about_the_jury_ranks_are_what_its_scores_show() -> None:
             *board.verdict[1:],
         )
         assert with_doubts(replace(board, verdict=found), ["More."])[1:] == found
+
+
+@pytest.mark.parametrize("best", [0.98, None])
+def test_a_doubt_about_missing_scores_is_in_the_verdict_only_if_it_concerns_the_best(best: float | None) -> None:
+    """y is better than z on the questions that y answered; if it had failed on all others, it would not be."""
+    missing = np.full(20, np.nan)
+    scores = {
+        "y": np.concatenate([np.ones(26), np.zeros(14), missing]),
+        "z": np.concatenate([np.ones(15), np.zeros(25), np.ones(8), np.zeros(12)]),
+    }
+    scores |= {"x": (np.arange(60) < round(60 * best)).astype(float)} if best else {}
+    cells = [score_cell(model, "a", own, n_failed=int(np.isnan(own).sum())) for model, own in sorted(scores.items())]
+    made = build_leaderboard(cells, plain_columns("a"))
+    doubt = "y is significantly better than z only if 20 missing scores of y are ignored."
+    repeat = "To complete the scores, repeat the command of the run."
+    assert (doubt in made.verdict) is (best is None)
+    assert (repeat in made.verdict) is (best is None)
+    found = [one.text for one in made.remarks if one.code == "depends_on_missing_scores"]
+    assert found == ([f"{doubt} {repeat}"] if best else [])
+    assert set(found) <= set(remark_groups(made).reading)

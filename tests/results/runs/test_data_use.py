@@ -46,7 +46,7 @@ def store_with(folder: Path, sent: Iterable[Sent], *runs: tuple[str, str], judge
     ("sent", "runs", "claim", "words"),
     [
         ([], [], "nothing left", "the runs needed no server, and no request"),
-        ([(HERE, model_at(HERE), "toy", 9)], [(HERE, "toy")], "nothing left", "all 1 request went to servers on it"),
+        ([(HERE, model_at(HERE), "toy", 9)], [(HERE, "toy")], "nothing left", "all 1 request of this store went to"),
         ([("unix:gate.sock", model_at(HERE), "toy", 9)], [(HERE, "toy")], "nothing left", "Nothing left this machine"),
         ([(WARD, model_at(WARD), "toy", 9)], [(WARD, "toy")], "stayed inside", "Nothing left the private network"),
         ([(AWAY, model_at(AWAY), "toy", 9)], [(AWAY, "toy")], "left", "sent over the internet, to api.openai.com."),

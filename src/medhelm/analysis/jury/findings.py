@@ -462,6 +462,10 @@ def _order(reordered: Sequence[tuple[str, str]]) -> str:
 # --- verdict: agreement -----------------------------------------------------------------------------------------------
 
 
+ICC_IN_WORDS = "where 1 is perfect agreement and 0 is none (ICC(3,1))"
+"""Explanation of agreement among judges, after its value."""
+
+
 def _agreement(benchmarks: Sequence[JurySummary], together: JurySummary) -> Iterator[str]:
     """Yield where the judges agree better than chance, and where that is not shown."""
     measured = [(own, own.without_named.one_judge if own.without_named else own.one_judge) for own in benchmarks]
@@ -476,7 +480,7 @@ def _agreement(benchmarks: Sequence[JurySummary], together: JurySummary) -> Iter
         spread = f"{values[0]:.2f}" if len(values) == 1 else f"{values[0]:.2f} to {values[-1]:.2f}"
         names = agreed[0][0].title if len(benchmarks) == 1 else f"{len(agreed)} of {len(benchmarks)} benchmarks"
         who = "The other judges" if together.without_named else "The judges"
-        yield f"{who} agree better than chance on {names} (ICC(3,1) {spread})."
+        yield f"{who} agree better than chance on {names}: {spread}, {ICC_IN_WORDS}."
     if chance:
         yield _by_chance(chance)
     if unknown:
@@ -490,7 +494,7 @@ def _by_chance(benchmarks: Sequence[tuple[str, RaterAgreement]]) -> str:
     values = ", ".join(f"{one.value:.2f}" for _, one in benchmarks[:NAMES] if one.value is not None)
     contradict = all(one.high is not None and one.high < 0 for _, one in benchmarks)
     what = "contradict each other" if contradict else "are not shown to agree better than chance"
-    return f"Do not use the ranking on {names}: the judges {what} (ICC(3,1) {values})."
+    return f"Do not use the ranking on {names}: the judges {what}: {values}, {ICC_IN_WORDS}."
 
 
 def judges_in_words(found: Iterable[tuple[str, JuryReliability | None]]) -> list[str]:

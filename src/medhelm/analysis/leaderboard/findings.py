@@ -20,7 +20,7 @@ from medhelm.analysis.comparison.significance import LEVEL, holm
 from medhelm.analysis.leaderboard.averages import panel_remarks
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
-from medhelm.analysis.means import NORMAL, Z95, Floats, wilson_interval
+from medhelm.analysis.means import ALIKE_IN_CLUSTERS, NORMAL, Z95, Floats, wilson_interval
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.result import Remark
 from medhelm.domain.run import worst_answers
@@ -35,7 +35,8 @@ from medhelm.domain.text import group_title, listed, plural
 # `baseline/majority`, or from the options and references in the store.
 #
 # Where only the mean of the constant answer is known, how the two vary together is not: then the model's interval must
-# lie above that of the mean.
+# lie above that of the mean. An interval that takes all answers within a cluster as alike cannot show that a model is
+# not better, so there is no test by it.
 
 NAMES = 5
 """Most names written out in one sentence."""
@@ -140,7 +141,7 @@ def _test_of_mean(cell: Cell, column: Column) -> tuple[float, float, float] | No
         if found is None:
             return None
         value, low, n = found.value, found.low, float(found.n_clusters)
-    elif cell.estimate is not None:
+    elif cell.estimate is not None and not cell.estimate.method.endswith(ALIKE_IN_CLUSTERS):
         ends = column.normalize(cell.estimate.low), column.normalize(cell.estimate.high)
         value, low, n = column.normalize(cell.value), min(ends), float(cell.estimate.n)
     else:
@@ -287,7 +288,7 @@ def all_remarks(board: Leaderboard, context: RemarkContext) -> Iterator[Remark]:
     yield from _weights(columns)
     yield from _size(board)
     if board.pairs is not None:
-        yield from _significance(board.pairs)
+        yield from _significance(board, board.pairs)
     elif len(rows) > MOST_MODELS:
         text = f"More than {MOST_MODELS:,} models are not tested against each other: ranks have no ties and no ranges."
         yield Remark("too_many_models", "", text)
@@ -479,8 +480,11 @@ def _below_floors(board: Leaderboard) -> Iterator[Remark]:
             yield Remark("below_floor", row.model, text)
 
 
-def _significance(pairs: AllPairs) -> Iterator[Remark]:
-    """Yield how many pairs of models are separated, and what that means."""
+def _significance(board: Leaderboard, pairs: AllPairs) -> Iterator[Remark]:
+    """Yield differences that depend on missing scores, but not of the best models, and how many pairs are separated."""
+    best = {row.model for row in (*leaders(board), *inseparable(board))}
+    if fragile := [pair for pair in pairs.pairs_of(pairs.are_fragile) if best.isdisjoint(pair)]:
+        yield Remark("depends_on_missing_scores", "", " ".join(_fragile(board, fragile)))
     tested = int(pairs.is_tested.sum())
     if tested > 1:
         yield Remark("significant_pairs", "", pairs_sentence(int(pairs.is_separated.sum()), tested))
@@ -632,7 +636,8 @@ def _leaders(board: Leaderboard) -> Iterator[str]:
         yield f"{first[0].model} leads ({number}) and is significantly better than {worse}."
     if unknown := [row for row in ranked if row.model in known.unknown]:
         yield f"{_model_names(unknown)} {_were(unknown)} not run on the same benchmarks as {first[0].model}."
-    yield from _fragile(board, board.pairs)
+    best = {row.model for row in (*first, *rest)}
+    yield from _fragile(board, [pair for pair in board.pairs.pairs_of(board.pairs.are_fragile) if best & {*pair}])
     yield from _opposed(board.pairs)
 
 
@@ -641,11 +646,11 @@ def _not_separated(rest: Sequence[Row], them: str) -> str:
     return f"; {_model_names(rest)} cannot be separated from {them}" if rest else ""
 
 
-def _fragile(board: Leaderboard, pairs: AllPairs) -> Iterator[str]:
-    """Yield differences that are significant only if missing scores are ignored."""
+def _fragile(board: Leaderboard, pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Yield differences that are significant only if missing scores are ignored. `pairs`: the better model first."""
     missing = {row.model: sum(cell.n_missing for cell in row.cells.values()) for row in board.rows}
     beaten: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for better, worse in pairs.pairs_of(pairs.are_fragile):
+    for better, worse in pairs:
         lacking = tuple(name for name in (better, worse) if missing[name])
         beaten.setdefault((better, lacking), []).append(worse)
     found = list(beaten.items())
@@ -698,7 +703,7 @@ def _costs(board: Leaderboard) -> Iterator[str]:
         if found.cheapest:
             yield f"{first.model} cost {_cost_in_words(first, board)}."
         return
-    best = "the best" if found.is_complete else "the best with a comparable cost"
+    best = "the best" if found.is_complete else "the best with a known price"
     if found.cheapest is None and found.has_costs:
         yield f"None of {best} is clearly cheaper than {first.model} ({_cost_in_words(first, board)})."
     elif found.cheapest is not None:
@@ -712,9 +717,9 @@ def _costs(board: Leaderboard) -> Iterator[str]:
 def _cost_in_words(row: Row, board: Leaderboard) -> str:
     """Return the cost of a model, and of what."""
     counts = [cell.n_completions for cell in row.cells.values()]
-    questions = "" if None in counts else f" for {plural(sum(count or 0 for count in counts), 'question')}"
+    answered = "" if None in counts else f" for {plural(sum(count or 0 for count in counts), 'completion')}"
     is_judged = any(column.judges and column.benchmark in row.cells for column in board.columns)
-    return f"{row.cost_usd or 0.0:,.2f} US dollars{questions}{', judges not included' if is_judged else ''}"
+    return f"{row.cost_usd or 0.0:,.2f} US dollars{answered}{', judges not included' if is_judged else ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

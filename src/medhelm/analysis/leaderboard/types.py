@@ -240,14 +240,17 @@ class RemarkGroups:
     reading: Sequence[str]
     """Those that change how to read the leaderboard."""
     models: Mapping[str, Sequence[str]]
-    """Model -> those about it alone, in order of rank."""
+    """Model -> those about it alone, in order of rank, without its name and a colon at their start."""
     method: Sequence[str]
     """Those on the method."""
 
 
 def remark_groups(board: Leaderboard) -> RemarkGroups:
     """Return the remarks of a leaderboard by what they are about."""
-    models = {row.model: [str(one) for one in board.remarks if one.subject == row.model] for row in board.all_rows}
+    models = {
+        row.model: [one.text.removeprefix(f"{row.model}: ") for one in board.remarks if one.subject == row.model]
+        for row in board.all_rows
+    }
     others = [remark for remark in board.remarks if remark.subject not in models]
     return RemarkGroups(
         reading=[str(remark) for remark in others if remark.code not in METHOD_REMARKS],

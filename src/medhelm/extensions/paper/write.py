@@ -669,7 +669,7 @@ def _lists(page: ReportIndex) -> tuple[Lists, Lists]:
         ("Where the data went", page.inputs.data_use),
     ]
     below: Lists = [
-        ("About single models", [text for own in remarks.models.values() for text in own]),
+        ("About single models", [one.text for name in remarks.models for one in board.remarks if one.subject == name]),
         ("About the method", remarks.method),
         ("Not made", [f"{key}: {why}" for key, why in page.not_made.items()]),
         ("Methods", [f"{name}: {text}" for name, text in page.facts.items()]),

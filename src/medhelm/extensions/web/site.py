@@ -33,9 +33,15 @@ from medhelm.results.leaderboard import (
     renamed_inputs,
 )
 from medhelm.results.options import EVERY_RUN, BoardOptions, CalibrationOptions, RunFilter
-from medhelm.results.published.boards import board_of_own_and_published, published_cells, published_leaderboard
+from medhelm.results.published.boards import (
+    board_of_own_and_published,
+    common_benchmarks,
+    published_cells,
+    published_leaderboard,
+)
 from medhelm.results.releases import KnownRelease, find_releases, released_models
 from medhelm.results.runs.selection import ADDRESS, load_filtered, short_names, with_names, without_address
+from medhelm.results.suites import resolve_suite
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.damage import damaged_records, runs_left_out
 from medhelm.storage.releases import MANIFEST
@@ -305,9 +311,6 @@ class Site:
                 judged = [one for one in self.definitions.values() if one.rubric]
                 clinicians = CalibrationOptions(ratings=self.ratings, definitions=judged)
                 found = calibrated_inputs(found, replace(options, clinicians=clinicians), self.stores)
-            if self.ratings and rule == "corrected":
-                rated = CalibrationOptions(ratings=self.ratings, definitions=tuple(self.definitions.values()))
-                found = calibrated_inputs(found, replace(options, clinicians=rated), self.stores)
             columns = [
                 column if self.shows_text_of(column.benchmark) else replace(column, constant_answer="")
                 for column in found.columns
@@ -431,7 +434,7 @@ ACCESS = ("public", "gated", "private")
 Results: TypeAlias = Literal["own", "published", "all"]
 """Source of scores: runs of the store, the published table, or both on the benchmarks that they have in common."""
 
-RESULTS: Mapping[Results, str] = {"all": "Your runs and published", "own": "Your runs", "published": "Published"}
+RESULTS: Mapping[Results, str] = {"own": "Your runs", "all": "Your runs and published", "published": "Published"}
 """Source of scores -> its name in the form."""
 
 
@@ -497,7 +500,7 @@ def selection_of(site: Site, request: PageRequest, results: Results | None = Non
     chosen: dict[str, Any] = {name: request.known_name(name, dict(known[name])) for name in PARAMETERS}
     if not results or not site.with_published:
         return BoardSelection(**chosen)
-    in_url = "" if results == _default_results(site)[0] else results
+    in_url = "" if results == _offered_results(site)[0][0] else results
     return BoardSelection(**chosen, results=results, results_in_url=in_url)
 
 
@@ -510,27 +513,28 @@ def results_of(site: Site, request: PageRequest) -> tuple[Results, str]:
         request.choice("results", RESULTS, "own")
         request.known_name("results", ("own",), "own")
         return "own", ""
-    default, why_not = _default_results(site)
-    chosen: Any = request.choice("results", RESULTS, default)
+    offered, why_not = _offered_results(site)
+    chosen: Any = request.choice("results", RESULTS, offered[0])
     return chosen, why_not if request.text("results") == "" else ""
 
 
-def _default_results(site: Site) -> tuple[Results, str]:
-    """Return own results, or published ones if there are none, and why the two are not shown together, if so."""
+def _offered_results(site: Site) -> tuple[Sequence[Results], str]:
+    """Return the results of a site with published ones, the default first, and why it does not show both together.
 
-    def find() -> tuple[Results, str]:
-        results: Results = "own"
+    Own runs come first, by the rule of the site, also if published results can stand beside them.
+    """
+
+    def find() -> tuple[Sequence[Results], str]:
+        offered: Sequence[Results] = ("published",)
         try:
-            site.inputs()
-        except UserError:
-            results = "published"
-        try:
-            board_of(site, BoardSelection(results="all"))
+            inputs = site.inputs()
+            offered = ("own", "published")
+            common_benchmarks(inputs, resolve_suite("all"))
         except UserError as error:
-            return results, f"Published results are not shown beside your runs: {error}"
-        return results, ""
+            return offered, f"Published results are not shown beside your runs: {error}"
+        return tuple(RESULTS), ""
 
-    return site.keep("default results", find)
+    return site.keep("offered results", find)
 
 
 def choices_of(site: Site, selection: BoardSelection) -> list[Choice]:
@@ -538,8 +542,8 @@ def choices_of(site: Site, selection: BoardSelection) -> list[Choice]:
     labels = {"suite": "Suite", "category": "Category", "subcategory": "Subcategory", "access": "Access"}
     found = []
     if selection.results_in_url is not None:
-        default = _default_results(site)[0]
-        options = [("" if one == default else one, title) for one, title in RESULTS.items()]
+        offered = _offered_results(site)[0]
+        options = [("" if one == offered[0] else one, RESULTS[one]) for one in offered]
         found.append(Choice(name="results", label="Results", value=selection.results_in_url, options=options, every=""))
     below = {
         column.subcategory for column in _columns(site, selection.results) if column.category == selection.category

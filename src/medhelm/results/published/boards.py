@@ -19,7 +19,7 @@ from medhelm.analysis.cost import CostCeiling, cost_ceiling
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.findings import verdict
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.analysis.means import wilson_interval
+from medhelm.analysis.means import ALIKE_IN_CLUSTERS, wilson_interval
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.sampling import PUBLISHED as PUBLISHED_SAMPLE
 from medhelm.benchmarks.suites import load_suite
@@ -228,7 +228,7 @@ HALF_STEP = 0.0005
 INTERVAL = "wilson, from the published mean and N"
 """Interval method of published means that are shares of correct completions."""
 
-CLUSTERED = f"{INTERVAL}, answers within a cluster taken as alike"
+CLUSTERED = f"{INTERVAL}, {ALIKE_IN_CLUSTERS}"
 """The same for instances that share a note, a question or a patient."""
 
 
@@ -436,13 +436,8 @@ def board_of_own_and_published(finished: LeaderboardInputs, options: BoardOption
 
     Parameters and errors: as `leaderboard_with_published`.
     """
-    if finished.tier == "sample":
-        raise UserError(
-            "the store has results on sample rows only, which are invented and cannot be compared with published "
-            "results. Run a benchmark on its real data first, or see `medhelm leaderboard --published-only`."
-        )
     chosen = suite_of(options, finished.columns)
-    common = _common_benchmarks(finished, chosen)
+    common = common_benchmarks(finished, chosen)
     published = {cell.model for cell in common.published}
     members = _panel_members(as_names(options.panel, "panel"), published)
     board = leaderboard_from_cells(
@@ -467,7 +462,7 @@ def board_of_own_and_published(finished: LeaderboardInputs, options: BoardOption
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Common:
+class CommonBenchmarks:
     """Benchmarks that own and published results have in common."""
 
     columns: Sequence[Column]
@@ -484,8 +479,16 @@ class _Common:
     """Benchmarks with different metrics, as text."""
 
 
-def _common_benchmarks(finished: LeaderboardInputs, suite: Suite) -> _Common:
-    """Return the benchmarks that own and published results have in common. Raises: UserError if there are none."""
+def common_benchmarks(finished: LeaderboardInputs, suite: Suite) -> CommonBenchmarks:
+    """Return the benchmarks that own and published results have in common.
+
+    Raises: UserError if there are none, or if own results are on sample rows.
+    """
+    if finished.tier == "sample":
+        raise UserError(
+            "the store has results on sample rows only, which are invented and cannot be compared with published "
+            "results. Run a benchmark on its real data first, or see `medhelm leaderboard --published-only`."
+        )
     published, columns = published_cells(suite)
     scored = {cell.benchmark for cell in finished.cells if cell.value is not None}
     if suite.weights is not None:
@@ -504,7 +507,7 @@ def _common_benchmarks(finished: LeaderboardInputs, suite: Suite) -> _Common:
     names = {column.benchmark for column in alike}
     own_cells = [cell for cell in finished.cells if cell.benchmark in names]
     taken = {cell.model for cell in own_cells}
-    return _Common(
+    return CommonBenchmarks(
         columns=alike,
         own=own_cells,
         published=[_unique_name(cell, taken) for cell in published if cell.benchmark in names],

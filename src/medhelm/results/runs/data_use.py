@@ -316,15 +316,16 @@ def sentences(found: DataUse) -> list[str]:
 
 def _first_sentence(found: DataUse) -> str:
     n = sum(one.requests for one in found.sent if one.bytes)
+    requests = f"all {plural(n, 'request')} of {'this store' if len(found.logs) == 1 else 'these stores'}"
     if found.claim == "left":
         hosts = sorted({one.host for one in found.sent if one.place == "internet" and one.bytes} | {*found.forwarded})
         return f"Data was sent over the internet, to {listed(hosts, MOST_NAMED) if hosts else 'a cluster'}."
     if found.claim == "unknown":
         return "It cannot be said whether data left this machine."
     if found.claim == "stayed inside":
-        return f"Nothing left the private network: all {plural(n, 'request')} went to servers on this machine or in it."
+        return f"Nothing left the private network: {requests} went to servers on this machine or in it."
     if n:
-        return f"Nothing left this machine: all {plural(n, 'request')} went to servers on it."
+        return f"Nothing left this machine: {requests} went to servers on it."
     return "Nothing left this machine: the runs needed no server, and no request with data was recorded."
 
 

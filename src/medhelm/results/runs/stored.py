@@ -80,7 +80,7 @@ def find_run(runs: Sequence[RunOnDisk], names: Sequence[str]) -> RunOnDisk:
     wanted = RunFilter(benchmarks=[benchmark], models=[model])
     found = filter_runs(wanted, runs, lambda one: one)
     if not found:
-        raise UserError("the store holds no run. `medhelm run` makes some.")
+        raise UserError("the store holds no run. Start one with `medhelm run`.")
     if len(found) > 1:
         several = "; ".join(f"{one.short_id} ({one.status}, started {one.started[:16]})" for one in found)
         raise UserError(

@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 
 from medhelm.domain import Origin
 from medhelm.extensions.web.pages import leaderboard as page
+from medhelm.storage.store import create
 from tests.support.stores import make_store
 from tests.support.web.sites import XSS, make_board_store, make_client
 
@@ -111,10 +112,11 @@ def test_hostile_names_are_shown_as_text(tmp_path: Path) -> None:
         assert not any(words in text for words in ("<script>alert", "<img", "onload=alert(1)>", str(7919 * 7919)))
 
 
-def test_published_models_are_marked_and_selected(tmp_path: Path) -> None:
+def test_own_runs_come_first_and_published_models_are_marked_and_selected(tmp_path: Path) -> None:
     with_published = make_client(make_board_store(tmp_path), with_published=True)
     for query, n, n_published, scoring in (
         ("", 4, 0, "corrected"),
+        ("results=own", 4, 0, "corrected"),
         ("results=all", 13, 9, "published"),
         ("results=published", 9, 9, "published"),
     ):
@@ -122,7 +124,20 @@ def test_published_models_are_marked_and_selected(tmp_path: Path) -> None:
         table = text.partition('<table class="board"')[2].partition("</table>")[0]
         assert (len(models_in(text)), table.count("† published</span>")) == (n, n_published)
         assert f"<dt>Scoring</dt><dd>{scoring}</dd>" in text
-        assert not query or f'href="/leaderboard.csv?{query}"' in text, "the choice stays in links"
+        assert query in ("", "results=own") or f'href="/leaderboard.csv?{query}"' in text, "the choice stays in links"
+        field = text.partition('name="results"')[2].partition("</select>")[0]
+        shown = re.findall(r'<option value="(\w*)"[^>]*>([^<]*)', field)
+        assert shown == [("", "Your runs"), ("all", "Your runs and published"), ("published", "Published")]
+
+
+def test_a_site_without_runs_or_common_benchmarks_shows_what_it_has_and_says_why(tmp_path: Path) -> None:
+    create(tmp_path / "empty")
+    other = make_store(tmp_path / "other", {"ours": {"openai/a": [1.0, 0.0, 1.0], "openai/b": [0.0, 0.0, 1.0]}})
+    for store, n in ((tmp_path / "empty", 9), (other, 2)):
+        text = text_of(make_client(store, with_published=True))
+        assert len(models_in(text)) == n
+        assert "Published results are not shown beside your runs" in text
+        assert "Your runs and published" not in text
 
 
 def test_imported_results_are_marked_on_every_page(tmp_path: Path) -> None:

@@ -195,7 +195,7 @@ def benchmark_page(site: Site, request: PageRequest) -> Page:
         "access": site.access_of(name),
         "instances": data_in_words(definition, _whole_size(site, name), _most_cases(site, name)) if definition else "",
         "metric": _metric_description(column, definition),
-        "problems": _problems(name, definition),
+        "problems": known_problems(name, definition),
         "table": sorted_table(request, HEADINGS, [one for one in scores if not one.is_baseline], default="rank"),
         "baselines": [one for one in scores if one.is_baseline],
         "scale": _scale(board, column) if board and column else None,
@@ -228,7 +228,7 @@ def json_(site: Site, request: PageRequest) -> Download:
         "description": definition.description if definition else "",
         "license": definition.license if definition else "",
         "metric": column.metric if column else definition.main_metric if definition else "",
-        "problems": _problems(name, definition),
+        "problems": known_problems(name, definition),
         "leaderboard": as_json(board) if board else None,
         **damaged_json(site),
     }
@@ -364,7 +364,7 @@ def _metric_description(column: Column | None, definition: Benchmark | None) -> 
     return known.description if known else "mean of the grades of the judges" if name == "jury" else ""
 
 
-def _problems(name: str, definition: Benchmark | None) -> list[str]:
+def known_problems(name: str, definition: Benchmark | None) -> list[str]:
     """Return what is known to be wrong or uncertain about a benchmark."""
     found = [*definition.remarks] if definition else []
     return found + [remark.text for remark in known_error_remarks([name]) if remark.code == "known_error"]

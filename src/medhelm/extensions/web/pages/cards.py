@@ -7,14 +7,13 @@ from datetime import UTC, datetime
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.errors import UserError
 from medhelm.extensions.web.page import Download, Page, PageNotFound, PageRequest, json_download
-from medhelm.extensions.web.pages.benchmarks import data_address
+from medhelm.extensions.web.pages.benchmarks import data_address, known_problems
 from medhelm.extensions.web.pages.data_use import use_of
 from medhelm.extensions.web.site import BoardSelection, Site, board_of
 from medhelm.results.card import card_of
 from medhelm.results.card_view import Card, as_json, byline, front_sections, places, sections, tables
 from medhelm.results.export import ExportSelection
 from medhelm.results.options import BoardOptions, DocumentOptions
-from medhelm.results.published.boards import known_error_remarks
 from medhelm.storage.store import Store, stored_folder
 
 
@@ -23,7 +22,6 @@ def page(site: Site, request: PageRequest) -> Page:
     name = request.text("benchmark")
     board, card = benchmark_card(site, name)
     definition = site.definitions.get(name)
-    known = [*(definition.remarks if definition else ()), *(one.text for one in known_error_remarks([name]))]
     front = dict(front_sections(card))
     title = board.columns[0].title
     values = {
@@ -31,7 +29,7 @@ def page(site: Site, request: PageRequest) -> Page:
         "heading": title,
         "definition": definition,
         "data_address": data_address(definition) if definition else "",
-        "problems": [*known, *front.pop("Limitations", ())],
+        "problems": [*known_problems(name, definition), *front.pop("Limitations", ())],
         "card": card,
         "byline": byline(card),
         "front": front,

@@ -71,7 +71,7 @@ def json_(site: Site, request: PageRequest) -> Download:
     """Return the judges as JSON. Raises: PageNotFound if nothing was judged."""
     found = _analysis(site, request.text("benchmark"))
     if found is None:
-        raise PageNotFound("No finished run with judges. `medhelm run --judge` makes some.")
+        raise PageNotFound("No finished run with judges. Start one with `medhelm run --judge`.")
     clinicians = site.clinicians()
     more = {"clinicians": agreement_json(clinicians)} if clinicians else {}
     return json_download(as_json(found) | more, "judges")
