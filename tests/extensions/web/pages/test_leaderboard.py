@@ -145,6 +145,23 @@ def test_two_models_are_compared_the_best_ones_first(client: TestClient) -> None
     assert file.startswith("Benchmark,Metric,Difference")
 
 
+def test_each_count_of_better_and_worse_cases_leads_to_exactly_these(tmp_path: Path) -> None:
+    scores: dict[str, dict[str, list[float | None]]] = {
+        "pubmed_qa": {"lab/a": [1.0, 0.0, 1.0, 0.0, 1.0], "lab/b": [1.0, 1.0, 0.0, 0.0, 0.0]},
+        "medec": {"lab/a": [0.2, 0.4, 0.9, 0.3, None], "lab/b": [0.4, 0.3, 0.6, 0.3, 0.1]},
+    }
+    client = make_client(make_store(tmp_path, scores))
+    page = client.get("/compare?a=lab/a&b=lab/b").text
+    found = re.findall(r'href="(/benchmarks/\w+/cases\?(?:got|better)=[^"]*)"[^>]*>(\d+)</a>', page)
+    assert len(found) == 4
+    assert {"better=" in address for address, _ in found} == {True, False}
+    for address, n in found:
+        address = address.replace("&amp;", "&")
+        cases = client.get(address.replace("/benchmarks", "/api/benchmarks")).json()
+        assert cases["total"] == int(n) > 0
+        assert f"<strong>{n} case" in client.get(address).text
+
+
 def test_each_benchmark_leads_to_the_cases_that_only_one_model_got_right(client: TestClient) -> None:
     text = client.get("/compare?a=openai/model-1&b=openai/model-3").text
     address = "/benchmarks/pubmed_qa/cases?got=openai%2Fmodel-1&amp;missed=openai%2Fmodel-3"

@@ -86,9 +86,14 @@ CHIPS = {
     "high": "score to {}",
     "got": "right: {}",
     "missed": "wrong: {}",
+    "better": "better: {}",
+    "than": "than {}",
     "criterion": "low on {}",
     "answer": "chose {}",
     "key": "key is {}",
+    "tag": "tag: {}",
+    "starred": "with a star",
+    "noted": "with a note",
     "with_baselines": "with baselines",
 }
 """Parameter -> its condition in words."""
@@ -115,7 +120,8 @@ def page(site: Site, request: PageRequest) -> Page:
     parameters, shown = search_parameters(search), shown_filters(cases)
     chips = _chips(request, parameters, shown)
     is_pair = bool(search.got and search.missed) and not reasons
-    columns = some_models(cases, [search.model, search.got, search.missed], MOST_COLUMNS)
+    columns = some_models(cases, search.models, MOST_COLUMNS)
+    notes = [] if request.is_static else [one for own in cases.searched.annotations.values() for one in own]
     index = [f"{part + 1}.js" for part in range(-(-found.total // CHUNK))] if request.is_static else []
     status = 200
     if problems:
@@ -136,6 +142,8 @@ def page(site: Site, request: PageRequest) -> Page:
             "compared": compare_outcomes(cases, search.got, search.missed) if is_pair else None,
             "options": {"shown": shown, "sorted": SORTED, "within": WITHIN},
             "choices": choices,
+            "has_notes": bool(notes) or bool(search.tag or search.starred or search.noted),
+            "tags": sorted({search.tag, *(tag for one in notes for tag in one.tags)} - {""}),
             "n_cases": max(run.n for run in cases.runs.values()),
             "columns": columns,
             "index": index,
@@ -176,6 +184,9 @@ def why_impossible(cases: BenchmarkCases, search: CaseSearch, choices: SearchCho
         ),
         "One model cannot be right and wrong in the same case.": (
             bool(search.got) and search.got == search.missed and search.show != "changed"
+        ),
+        "Choose two different models: one that is better, and one that it is better than.": (
+            bool(search.better or search.than) and (search.better == search.than or not (search.better and search.than))
         ),
         "This filter compares models, and the store has only one on this benchmark.": (
             n_models < 2 and search.show in ("only_wrong", "split", "different")
@@ -330,17 +341,20 @@ def read_search(
         for name, values, default in (("within", WITHIN, "all"), ("show", SHOWN, "all"), ("sort", SORTED, "position"))
     }
     names = {
-        "model": cases.runs, "got": cases.runs, "missed": cases.runs, "failure": known.failures,
-        "group": known.groups, "criterion": known.criteria, "answer": known.labels, "key": known.labels,
+        "model": cases.runs, "got": cases.runs, "missed": cases.runs, "better": cases.runs, "than": cases.runs,
+        "failure": known.failures, "group": known.groups, "criterion": known.criteria,
+        "answer": known.labels, "key": known.labels,
     }  # fmt: skip
     for name, values in names.items():
         chosen[name] = checked(request.known_name, name, values, default="")
+    for name in ("with_baselines", "starred", "noted"):
+        chosen[name] = checked(request.choice, name, ("1",), "", default="") == "1"
     return CaseSearch(
         **{**chosen, "group": chosen["group"] or None},
         text=checked(request.text, "text", default=""),
+        tag=checked(request.text, "tag", default=""),
         low=checked(lambda name: _score(request, name), "low", default=None),
         high=checked(lambda name: _score(request, name), "high", default=None),
-        with_baselines=checked(request.choice, "with_baselines", ("1",), "", default="") == "1",
     )
 
 

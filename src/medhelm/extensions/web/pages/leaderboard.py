@@ -19,7 +19,6 @@ from medhelm.analysis.leaderboard.findings import measured_on
 from medhelm.analysis.leaderboard.rows import head_to_head
 from medhelm.analysis.leaderboard.types import Leaderboard, Row, remark_groups
 from medhelm.domain import Run
-from medhelm.domain.result import HALF
 from medhelm.domain.text import plural
 from medhelm.errors import UserError
 from medhelm.extensions.web.board_charts import (
@@ -383,8 +382,10 @@ class ComparedRow:
     """The scores of both models."""
     outcomes: tuple[int, int, int] | None
     """Instances on which the first is better, equal and worse; None where no single instance is won."""
-    only_right: tuple[int, int]
-    """Instances that only the first, and only the second model got right."""
+    better: tuple[int, int]
+    """Instances on which the first, and on which the second model has the better score."""
+    is_graded: bool
+    """True if a score is not only right or wrong."""
 
     def share(self, place: int) -> float | None:
         """Return the score of a model on the scale of the difference, from 0 (worst) to 1 (best)."""
@@ -452,7 +453,7 @@ COMPARED: list[Heading[ComparedRow]] = [
     Heading(key="verdict", title="Verdict", is_number=False),
     Heading(key="outcomes", title="Better, equal, worse", note="first against second", is_number=False,
             sort=lambda row: None if row.outcomes is None else row.outcomes[0] - row.outcomes[2]),
-    Heading(key="cases", title="Cases", note="only one right"),
+    Heading(key="cases", title="Cases", note="better · worse"),
 ]  # fmt: skip
 """Columns of the comparison."""
 
@@ -466,7 +467,6 @@ def _compared_rows(site: Site, found: Comparison) -> list[ComparedRow]:
         aligned = align({cell.model: cell for cell in pair}, one.column, [found.first, found.second])
         both = aligned.scores[:, ~np.isnan(aligned.scores).any(axis=0)]
         lead = np.round(both[0] - both[1], DECIMALS)
-        is_right = both >= HALF
         rows.append(
             ComparedRow(
                 one=one,
@@ -474,7 +474,8 @@ def _compared_rows(site: Site, found: Comparison) -> list[ComparedRow]:
                 outcomes=None
                 if aligned.ratio_values is not None
                 else (int((lead > 0).sum()), int((lead == 0).sum()), int((lead < 0).sum())),
-                only_right=(int((is_right[0] & ~is_right[1]).sum()), int((is_right[1] & ~is_right[0]).sum())),
+                better=(int((lead > 0).sum()), int((lead < 0).sum())),
+                is_graded=bool(np.isin(both, (0, 1), invert=True).any()),
             )
         )
     return rows
