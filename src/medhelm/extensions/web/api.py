@@ -17,7 +17,15 @@ from medhelm.analysis.leaderboard.rows import head_to_head
 from medhelm.extensions.web.cases.case import Case
 from medhelm.extensions.web.cases.search import CaseFilter, CaseOrder, SearchedText
 from medhelm.extensions.web.live_status import EvaluationPhase
-from medhelm.extensions.web.page import BY_NAME, MOST_CHARACTERS, MOST_PAGES, BadParameter, Download, PageRequest
+from medhelm.extensions.web.page import (
+    BY_NAME,
+    MOST_CHARACTERS,
+    MOST_PAGES,
+    BadParameter,
+    Download,
+    PageRequest,
+    check_length,
+)
 from medhelm.extensions.web.pages import errors, search
 from medhelm.extensions.web.pages.benchmarks import entry_fields
 from medhelm.extensions.web.pages.case_list import CONDITIONS, ITEM
@@ -301,6 +309,7 @@ def check_parameters(operation: Operation, query: Mapping[str, Sequence[str]]) -
         names = f"Known: {', '.join(sorted(known))}." if known else "It has no parameters."
         raise BadParameter(f"The parameter `{unknown[0][:80]}` is not known here. {names}")
     for one in operation.parameters:
+        check_length(one.name, *query.get(one.name, ()))
         if one.is_required and not any(query.get(one.name, ())):
             raise BadParameter(f"The parameter `{one.name}` is missing.")
 

@@ -133,6 +133,28 @@ def test_imported_results_are_marked_on_every_page(tmp_path: Path) -> None:
         assert ">imported</span>" in text_of(client, path), path
 
 
+@pytest.mark.parametrize(
+    ("path", "status", "reason"),
+    [
+        ("/?category=nothing", 404, "There is no category <code>nothing</code> here. Known: "),
+        ("/?access=nothing", 400, "<code>access</code> is <code>nothing</code>"),
+        (f"/?model={'x' * 401}", 400, "has 401 characters; at most 400 are allowed"),
+        ("/compare?category=nothing", 404, "There is no category"),
+        ("/compare?a=nothing&b=openai/model-2", 404, "no model <code>nothing</code>"),
+        (f"/compare?a={'x' * 401}", 400, "has 401 characters; at most 400 are allowed"),
+        (f"/search?text={'x' * 401}", 400, "has 401 characters; at most 400 are allowed"),
+        (f"/benchmarks/medec/cases?text={'x' * 401}", 400, "has 401 characters; at most 400 are allowed"),
+    ],
+)
+def test_an_impossible_filter_keeps_the_form_and_says_why(
+    client: TestClient, path: str, status: int, reason: str
+) -> None:
+    found = client.get(path)
+    assert found.status_code == status
+    assert reason in found.text.replace("`text`", "<code>text</code>")
+    assert '<form method="get"' in found.text
+
+
 def test_two_models_are_compared_the_best_ones_first(client: TestClient) -> None:
     best = client.get("/compare").text
     assert "openai/model-1 is significantly better than openai/model-2" in best

@@ -25,7 +25,7 @@ from medhelm.extensions.web.cases.listing import (
     locate_case,
     outcome_mark,
 )
-from medhelm.extensions.web.cases.search import CaseSearch, SearchChoices
+from medhelm.extensions.web.cases.search import CaseSearch, SearchChoices, search_cases
 from medhelm.extensions.web.page import (
     MOST_PAGES,
     BadParameter,
@@ -144,6 +144,9 @@ def page(site: Site, request: PageRequest) -> Page:
             "choices": choices,
             "has_notes": bool(notes) or bool(search.tag or search.starred or search.noted),
             "tags": sorted({search.tag, *(tag for one in notes for tag in one.tags)} - {""}),
+            "n_failed_left_out": len(set(_failed(cases)) - set(exported_cases(site, cases, request.most_cases)))
+            if request.is_static
+            else 0,
             "n_cases": max(run.n for run in cases.runs.values()),
             "columns": columns,
             "index": index,
@@ -392,6 +395,11 @@ def exported_cases(site: Site, cases: BenchmarkCases, most: int | None) -> Seque
     """Return the ids of the cases that a static site holds, in the order of the data. `most`: None for all."""
     most = MOST_PAGES if most is None else most
     return site.keep(("exported cases", cases.benchmark, most), lambda: instructive_cases(cases, most))
+
+
+def _failed(cases: BenchmarkCases) -> list[str]:
+    """Return the ids of the cases with a failed request."""
+    return search_cases(cases.searched, CaseSearch(show="failed"))
 
 
 def position_of(

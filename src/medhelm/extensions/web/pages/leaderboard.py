@@ -30,7 +30,15 @@ from medhelm.extensions.web.board_charts import (
     heat_map,
 )
 from medhelm.extensions.web.marks import axis_mark, column_scale, interval_mark, outcome_mark, profile_mark
-from medhelm.extensions.web.page import Download, Page, PageNotFound, PageRequest, json_download, text_download
+from medhelm.extensions.web.page import (
+    BadParameter,
+    Download,
+    Page,
+    PageNotFound,
+    PageRequest,
+    json_download,
+    text_download,
+)
 from medhelm.extensions.web.pages.running import start_page
 from medhelm.extensions.web.site import (
     PARAMETERS,
@@ -142,9 +150,12 @@ def page(site: Site, request: PageRequest) -> Page:
     """Return the leaderboard of the selected benchmarks; without a complete run, evaluations in progress."""
     if not (site.has_results or site.with_published):
         return start_page(site)
-    results, why_not = results_of(site, request)
-    selection = selection_of(site, request, results)
-    name = request.text("model").strip()
+    try:
+        results, why_not = results_of(site, request)
+        selection = selection_of(site, request, results)
+        name = request.text("model").strip()
+    except (BadParameter, PageNotFound) as error:
+        return _bad_filters(site, request, error)
     choices = [
         one for one in choices_of(site, selection) if not request.is_static or one.name in request.route.exported_with
     ]
@@ -280,8 +291,18 @@ def _facts(board: Leaderboard) -> list[str]:
 def _nothing_selected(site: Site, selection: BoardSelection, common: Mapping[str, object]) -> Page:
     """Return the page of filters that no run meets, with the form."""
     found = published_cells()[0] if selection.results == "published" else site.inputs().cells
-    values = {**common, "n_outside": len(found)}
+    values = {**common, "message": "", "n_outside": len(found)}
     return Page(template="nothing_selected.html", title="No run matches the filters", values=values)
+
+
+def _bad_filters(site: Site, request: PageRequest, error: UserError) -> Page:
+    """Return the page of filters that do not exist: the form without them, and the reason."""
+    plain = replace(request, query={})
+    selection = selection_of(site, plain, results_of(site, plain)[0])
+    choices = choices_of(site, selection)
+    values = {"choices": choices, "chips": [], "selection": selection.parameters, "model": "", "message": str(error)}
+    status = 400 if isinstance(error, BadParameter) else 404
+    return Page(template="nothing_selected.html", title="Nothing to show", values=values, status=status)
 
 
 def csv(site: Site, request: PageRequest) -> Download:
@@ -402,14 +423,23 @@ class ComparedRow:
 
 def compare_page(site: Site, request: PageRequest) -> Page:
     """Return the comparison of two models; without names that of the two best."""
-    selection = selection_of(site, request)
+    problem: UserError | None = None
+    try:
+        selection, wanted = selection_of(site, request), (request.text("a"), request.text("b"))
+    except (BadParameter, PageNotFound) as error:
+        problem, selection, wanted = error, BoardSelection(), ("", "")
     board = board_of(site, selection)
     models = [row.model for row in board.all_rows]
     best = [*next(_compared(board), models[:2]), "", ""]
-    first, second = request.text("a") or best[0], request.text("b") or best[1]
+    first, second = wanted[0] or best[0], wanted[1] or best[1]
     if first == second and len(models) > 1:
         second = next(model for model in models if model != first)
-    found, why_not = _compared_or_reason(site, request, first, second) if len(models) > 1 else (None, "")
+    found = None
+    if problem is None and len(models) > 1:
+        try:
+            found = _comparison(site, request, first, second)
+        except UserError as error:
+            problem = error
     choices = choices_of(site, selection)
     parameters = {"a": first, "b": second, **selection.parameters}
     values = {
@@ -422,14 +452,15 @@ def compare_page(site: Site, request: PageRequest) -> Page:
         "first": first,
         "second": second,
         "found": found,
-        "why_not": why_not or "A comparison needs two models with runs on the same benchmark.",
+        "why_not": str(problem or "") or "A comparison needs two models with runs on the same benchmark.",
         "verdict": comparison_report.verdict(found) if found else (),
         "level": LEVEL,
         "outcome_mark": outcome_mark,
         "links": chart_links(request, "compare_chart", "differences", parameters),
     }
     if found is None:
-        return Page(template="compare.html", title="Compare two models", values=values)
+        status = 400 if isinstance(problem, BadParameter) else 404 if isinstance(problem, PageNotFound) else 200
+        return Page(template="compare.html", title="Compare two models", values=values, status=status)
     values |= {
         "table": sorted_table(request, COMPARED, _compared_rows(site, found), default="benchmark"),
         "chart": differences_chart(found),
@@ -511,16 +542,6 @@ def compare_chart(site: Site, request: PageRequest) -> Download:
     """Return the chart of the differences as a file."""
     found = _comparison(site, request, request.text("a"), request.text("b"))
     return chart_file(request.text("chart"), {"differences": lambda: differences_chart(found)})
-
-
-def _compared_or_reason(site: Site, request: PageRequest, first: str, second: str) -> tuple[Comparison | None, str]:
-    """Return the comparison, or the reason why two models of the store cannot be compared. Raises: PageNotFound."""
-    try:
-        return _comparison(site, request, first, second), ""
-    except PageNotFound:
-        raise
-    except UserError as error:
-        return None, str(error)
 
 
 def _comparison(site: Site, request: PageRequest, first: str, second: str) -> Comparison:

@@ -210,6 +210,16 @@
     if (more && some(folded, function (name) { return state[name]; })) { more.open = true; }
   }
 
+  // A value that its field does not offer. `truncated` is an old name of `cut`.
+  function notOffered(state) {
+    var found = names.filter(function (name) {
+      var field = form.querySelector('select[name="' + name + '"]');
+      var sought = state[name] === 'truncated' ? 'cut' : state[name];
+      return field && sought && !some(Array.from(field.options), function (one) { return one.value === sought; });
+    })[0];
+    return found ? '\u201c' + state[found].slice(0, 80) + '\u201d is not a choice of \u201c' + form.querySelector('select[name="' + found + '"]').labels[0].textContent.trim() + '\u201d.' : '';
+  }
+
   function problem(state) {
     var unknown = ['model', 'got', 'missed', 'better', 'than'].filter(function (name) { return state[name] && place(state[name]) < 0; });
     if (unknown.length) { return 'No model \u201c' + state[unknown[0]].slice(0, 80) + '\u201d has a column in these files.'; }
@@ -218,7 +228,7 @@
     }
     if (state.better === state.than ? state.better : !state.better || !state.than) { return 'Choose two different models in \u201cBetter\u201d and \u201cthan\u201d.'; }
     var bad = ['low', 'high'].filter(function (name) { return state[name] && !isFinite(Number(state[name])); });
-    return bad.length ? 'A score is a number such as 0.5.' : '';
+    return bad.length ? 'A score is a number such as 0.5.' : notOffered(state);
   }
 
   function show(state) {
