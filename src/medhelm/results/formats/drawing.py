@@ -431,8 +431,8 @@ def dollars(value: float) -> str:
 # A chart with its numbers: pictures for wide and narrow screens, a table and CSV.
 
 BROAD, WIDE, NARROW = 960, 560, 276
-"""Pixels of the pictures for a whole page, and for large and small screens; pages enlarge them and never shrink them, so that no text has
-fewer than 11 pixels."""
+"""Pixels of the pictures for a whole page, and for large and small screens; pages enlarge them and never shrink them,
+so that no text has fewer than 11 pixels."""
 
 COLUMN = 480
 """Pixels of a figure for one column of a page, in which letters of 12 pixels are about 6 points high."""
