@@ -86,8 +86,7 @@ CHIPS = {
     "high": "score to {}",
     "got": "right: {}",
     "missed": "wrong: {}",
-    "better": "better: {}",
-    "than": "than {}",
+    "better": "{}",
     "criterion": "low on {}",
     "answer": "chose {}",
     "key": "key is {}",
@@ -222,7 +221,9 @@ class SearchCondition:
 def _chips(request: PageRequest, parameters: Mapping[str, str], shown: Mapping[str, str]) -> list[SearchCondition]:
     """Return the conditions of a search. `shown`: names of the filters."""
     words = {**parameters, "show": {**SHOWN, **shown}.get(parameters.get("show", ""), "")}
-    rest = {one: {key: value for key, value in parameters.items() if key != one} for one in parameters}
+    words["better"] = f"{parameters.get('better', 'any model')} better than {parameters.get('than', 'any model')}"
+    removed = {one: {one, "than"} if one == "better" else {one} for one in parameters}  # one condition of two models
+    rest = {one: {key: parameters[key] for key in parameters if key not in removed[one]} for one in parameters}
     return [
         SearchCondition(
             cut_text(text.format(words[name]), 80), name, request.links.to("cases", {**request.parts, **rest[name]})
@@ -238,9 +239,11 @@ def _easier(
     """Return the conditions of a search that found nothing, and what the others find without one of them."""
     found = []
     for chip in chips if len(chips) > 1 else ():
-        default = getattr(CaseSearch(), chip.name)
+        removed = {
+            name: getattr(CaseSearch(), name) for name in (chip.name, *(["than"] if chip.name == "better" else []))
+        }
         try:
-            total = find_cases(cases, replace(search, **{chip.name: default}), size=1).total
+            total = find_cases(cases, replace(search, **removed), size=1).total
         except UserError:
             continue
         if total:
