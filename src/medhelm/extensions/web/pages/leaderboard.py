@@ -156,9 +156,7 @@ def page(site: Site, request: PageRequest) -> Page:
         name = request.text("model").strip()
     except (BadParameter, PageNotFound) as error:
         return _bad_filters(site, request, error)
-    choices = [
-        one for one in choices_of(site, selection) if not request.is_static or one.name in request.route.exported_with
-    ]
+    choices = _offered(request, choices_of(site, selection))
     common = {
         "choices": choices,
         "chips": _chips(request, choices, name),
@@ -286,6 +284,11 @@ def _facts(board: Leaderboard) -> list[str]:
         data_text(board.tier),
         *([f"completions up to {max(days)}"] if days else []),
     ]
+
+
+def _offered(request: PageRequest, choices: Sequence[Choice]) -> list[Choice]:
+    """Return the fields of the form; in the static site those that have pages."""
+    return [one for one in choices if not request.is_static or one.name in request.route.exported_with]
 
 
 def _nothing_selected(site: Site, selection: BoardSelection, common: Mapping[str, object]) -> Page:
