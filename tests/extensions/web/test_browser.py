@@ -90,6 +90,32 @@ def test_the_token_leaves_the_address_and_sorting_and_filters_work(
     assert page.get_by_role("searchbox").input_value() == "model-2"
 
 
+MENU_LINES = "new Set([...document.querySelectorAll('.top li')].map(one => one.offsetTop)).size"
+BELOW = """[...document.querySelectorAll('table.board .help')].filter(one => {
+    const word = one.previousElementSibling.getBoundingClientRect(), help = one.getBoundingClientRect();
+    return help.left < word.right - 1 || help.bottom < word.top || help.top > word.bottom; }).length"""
+LEAST_TEXT = """Math.min(...[...document.querySelectorAll('figure svg')].filter(one => one.checkVisibility()).flatMap(
+    one => [...one.querySelectorAll('text')].map(text => parseFloat(getComputedStyle(text).fontSize)
+        * one.getBoundingClientRect().width / one.viewBox.baseVal.width)))"""
+
+
+def test_menu_head_and_charts_use_the_width_of_the_window(watched: Watched, addresses: tuple[str, str]) -> None:
+    page = watched.page
+    for width, n_lines in ((360, 2), (640, 1), (700, 1), (900, 1), (1000, 1), (1280, 1), (1440, 1)):
+        page.set_viewport_size({"width": width, "height": 900})
+        for path in ("/", "/compare", "/compare/releases"):
+            page.goto(f"{addresses[0]}{path}")
+            assert page.evaluate(MENU_LINES) == n_lines, (width, path)
+            assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, (width, path)
+            assert page.evaluate(LEAST_TEXT) >= 11, (width, path)
+            if width >= 1280:
+                assert page.evaluate(BELOW) == 0, (width, path)
+            if width >= 1280 and path != "/":
+                box = page.locator("figure.broad svg:visible").bounding_box()
+                assert box
+                assert box["width"] > 0.85 * width
+
+
 def test_without_scripts_everything_works(browser: Browser, addresses: tuple[str, str]) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()

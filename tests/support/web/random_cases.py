@@ -181,8 +181,7 @@ def judge_spread(record: Record) -> float:
 def expected(stored: Stored, search: CaseSearch) -> list[str]:
     """Return the ids that a search must find, in order, by looking at one instance after the other."""
     contestants = stored.contestants or list(stored.records)
-    named = [model for model in (search.model, search.got, search.missed) if model]
-    counted = list(stored.records) if search.with_baselines else list(dict.fromkeys([*contestants, *named]))
+    counted = list(stored.records) if search.with_baselines else list(dict.fromkeys([*contestants, *search.models]))
     strong = contestants[: (len(contestants) + 1) // 2] if len(contestants) >= 6 else contestants
     found = []
     for place in range(len(stored.prompts)):
@@ -240,6 +239,10 @@ def _instance_meets(
         return False
     if search.key and stored.keys[place] != search.key:
         return False
+    if search.better:
+        best, worst = shares[search.better], shares[search.than]
+        if best is None or worst is None or best <= worst:
+            return False
     if search.show == "changed":
         pair = (search.got, search.missed)
         outcomes = [True if model in right else False if model in wrong else None for model in pair]

@@ -17,7 +17,15 @@ from medhelm.analysis.leaderboard.rows import head_to_head
 from medhelm.extensions.web.cases.case import Case
 from medhelm.extensions.web.cases.search import CaseFilter, CaseOrder, SearchedText
 from medhelm.extensions.web.live_status import EvaluationPhase
-from medhelm.extensions.web.page import BY_NAME, MOST_CHARACTERS, MOST_PAGES, BadParameter, Download, PageRequest
+from medhelm.extensions.web.page import (
+    BY_NAME,
+    MOST_CHARACTERS,
+    MOST_PAGES,
+    BadParameter,
+    Download,
+    PageRequest,
+    check_length,
+)
 from medhelm.extensions.web.pages import errors, search
 from medhelm.extensions.web.pages.benchmarks import entry_fields
 from medhelm.extensions.web.pages.case_list import CONDITIONS, ITEM
@@ -205,9 +213,14 @@ SEARCH = (
     Parameter(name="high", description="Highest score of a completion.", schema=SCORE),
     Parameter(name="got", description="Model that is right."),
     Parameter(name="missed", description="Model that is wrong."),
+    Parameter(name="better", description="Model whose score is better than that of the model `than`."),
+    Parameter(name="than", description="Model whose score is worse than that of the model `better`."),
     Parameter(name="criterion", description="Criterion that a judge graded low, or did not find met."),
     Parameter(name="answer", description="Label of the option that a completion names."),
     Parameter(name="key", description="Label of the correct option."),
+    Parameter(name="tag", description="Tag that someone gave to an instance or a completion."),
+    Parameter(name="starred", description="1: only instances with a star.", schema=_choice(["1"])),
+    Parameter(name="noted", description="1: only instances with a note.", schema=_choice(["1"])),
     Parameter(name="with_baselines", description="1: baselines count as models.", schema=_choice(["1"])),
     Parameter(name="sort", description="Order of the instances.", schema=_choice(get_args(CaseOrder))),
     Parameter(name="page", description="Page of the list; a page beyond the last one is the last one.",
@@ -296,6 +309,7 @@ def check_parameters(operation: Operation, query: Mapping[str, Sequence[str]]) -
         names = f"Known: {', '.join(sorted(known))}." if known else "It has no parameters."
         raise BadParameter(f"The parameter `{unknown[0][:80]}` is not known here. {names}")
     for one in operation.parameters:
+        check_length(one.name, *query.get(one.name, ()))
         if one.is_required and not any(query.get(one.name, ())):
             raise BadParameter(f"The parameter `{one.name}` is missing.")
 

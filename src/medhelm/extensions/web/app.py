@@ -234,7 +234,8 @@ def _endpoint(site: Site, route: Route) -> Callable[[Request], Awaitable[Respons
     async def endpoint(request: Request) -> Response:
         parts, query = dict(request.path_params), request.url.query
         try:
-            checked = check_query(parse_qsl(query, keep_blank_values=True, max_num_fields=1000))
+            pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=1000)
+            checked = check_query(pairs, MOST_URL_CHARACTERS)  # pages keep their form and say which one is too long
             check_query(list(parts.items()))
         except (ValueError, BadParameter) as error:
             raise HTTPException(400, str(error)) from None

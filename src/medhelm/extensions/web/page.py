@@ -128,10 +128,12 @@ class PageRequest:
         values = self.query.get(name, ())
         if len(values) > 1:
             raise BadParameter(f"The parameter `{name}` is given {len(values)} times; give it once.")
+        check_length(name, *values)
         return values[0] if values else default
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Return all values of a parameter that may be repeated, without empty ones."""
+        check_length(name, *self.query.get(name, ()))
         return tuple(value for value in self.query.get(name, ()) if value)
 
     def choice(self, name: str, known: Collection[str], default: str) -> str:
@@ -212,14 +214,25 @@ Handler: TypeAlias = "Callable[..., Page | Download]"
 """Makes a page: called with the site and the request."""
 
 
-def check_query(pairs: Sequence[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
-    """Group the parameters of a query. Raises: BadParameter if there are too many, or one is too long."""
+def check_length(name: str, *values: str, most: int = MOST_CHARACTERS) -> None:
+    """Check the length of the values of a parameter. Raises: BadParameter."""
+    longest = max(map(len, values), default=0)
+    if longest > most:
+        raise BadParameter(f"The parameter `{name[:80]}` has {longest:,} characters; at most {most:,} are allowed.")
+
+
+def check_query(pairs: Sequence[tuple[str, str]], most: int = MOST_CHARACTERS) -> dict[str, tuple[str, ...]]:
+    """Group the parameters of a query. `most`: most characters of a value.
+
+    Raises: BadParameter if there are too many, or one is too long.
+    """
     if len(pairs) > MOST_PARAMETERS:
         raise BadParameter(f"The URL has {len(pairs)} parameters; at most {MOST_PARAMETERS} are allowed.")
     found: dict[str, tuple[str, ...]] = {}
     for name, value in pairs:
-        if len(name) > MOST_CHARACTERS or len(value) > MOST_CHARACTERS:
+        if len(name) > MOST_CHARACTERS:
             raise BadParameter(f"The parameter `{name[:80]}` is longer than {MOST_CHARACTERS} characters.")
+        check_length(name, value, most=most)
         found[name] = (*found.get(name, ()), value)
     return found
 

@@ -430,9 +430,9 @@ def dollars(value: float) -> str:
 # --- charts -----------------------------------------------------------------------------------------------------------
 # A chart with its numbers: pictures for wide and narrow screens, a table and CSV.
 
-WIDE, NARROW = 560, 276
-"""Pixels of the pictures for large and small screens; pages enlarge them and never shrink them, so that no text has
-fewer than 11 pixels."""
+BROAD, WIDE, NARROW = 960, 560, 276
+"""Pixels of the pictures for a whole page, and for large and small screens; pages enlarge them and never shrink them,
+so that no text has fewer than 11 pixels."""
 
 COLUMN = 480
 """Pixels of a figure for one column of a page, in which letters of 12 pixels are about 6 points high."""
@@ -476,6 +476,11 @@ class Chart:
     def svg(self) -> Markup:
         """Picture of WIDE pixels."""
         return self._picture(WIDE)
+
+    @property
+    def broad(self) -> Markup:
+        """Picture of BROAD pixels, over the whole width of a page."""
+        return self._picture(BROAD)
 
     @property
     def narrow(self) -> Markup:

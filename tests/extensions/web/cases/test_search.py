@@ -41,6 +41,7 @@ def searches(stored: Stored) -> list[CaseSearch]:
     ]
     found += [CaseSearch(sort=sort, model=model) for sort in FIELDS["sort"] for model in ("", MODELS[2])]
     found += [CaseSearch(show="changed", got=a, missed=b) for a, b in itertools.pairwise(MODELS)]
+    found += [CaseSearch(better=a, than=b) for a, b in itertools.pairwise([*MODELS, MODELS[0]])]
     found += [CaseSearch(criterion=name, model=model) for name in CRITERIA for model in ("", MODELS[0])]
     draw = random.Random(1)
     for _ in range(80):
@@ -60,7 +61,7 @@ def test_every_search_finds_what_a_look_at_every_record_finds(tmp_path: Path, wr
     assert cases.searched.contestants == stored.contestants
     n_found = 0
     for search in searches(stored):
-        if {search.model, search.got, search.missed} - {"", *stored.records}:
+        if set(search.models) - {*stored.records}:
             continue
         ids = [item.row.instance_id for item in find_cases(cases, search, size=1000).items]
         assert ids == expected(stored, search), search

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from medhelm.domain import Completion, Instance, Message, Prompt, Reference
 from medhelm.extensions.web.cases.case import open_cases
 from medhelm.extensions.web.cases.listing import find_cases, instructive_cases
-from medhelm.extensions.web.cases.search import url_key
+from medhelm.extensions.web.cases.search import CaseSearch, url_key
 from medhelm.extensions.web.export import export_site
 from medhelm.extensions.web.pages.case_list import search_parameters
 from medhelm.extensions.web.site import Site
@@ -49,6 +49,9 @@ def test_the_list_opened_from_disk_finds_what_the_server_finds(tmp_path: Path) -
         watched.page.locator("tr.case-line a").first.click()
         watched.page.wait_for_load_state()
         assert watched.page.url.endswith(f"/cases/{url_key(first[0])}.html")
+        for query in ("show=zzz", "sort=zzz"):
+            watched.page.goto(f"{page}?{query}")
+            assert "“zzz” is not a choice of" in watched.page.locator(".count").inner_text()
         watched.page.goto(f"{page}?model=nobody&show=%3Cscript%3E")
         assert "No case to show" in watched.page.locator(".count").inner_text()
         assert watched.problems == []
@@ -100,6 +103,17 @@ def test_the_page_says_why_there_are_no_cases(tmp_path: Path) -> None:
         export_site(Site(stores=[tmp_path / "store"], with_text=with_text), site, most_cases=most)
         assert reason in (site / "benchmarks" / "wards" / "cases.html").read_text(encoding="utf-8")
         assert reason in (site / "not-exported.html").read_text(encoding="utf-8")
+
+
+def test_the_list_says_how_many_failed_cases_are_left_out(tmp_path: Path) -> None:
+    write_choices(tmp_path / "store", 3, n=40)
+    cases = open_cases([tmp_path / "store"], "toy")
+    failed = {item.row.instance_id for item in find_cases(cases, CaseSearch(show="failed")).items}
+    n = len(failed - set(instructive_cases(cases, 4)))
+    assert n > 1
+    export_site(Site(stores=[tmp_path / "store"]), tmp_path / "site", most_cases=4)
+    page = (tmp_path / "site" / "benchmarks" / "toy" / "cases.html").read_text(encoding="utf-8")
+    assert f"{n} cases with a failed request are left out." in page
 
 
 def test_the_server_does_not_send_the_index(tmp_path: Path) -> None:

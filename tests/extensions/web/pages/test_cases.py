@@ -325,6 +325,23 @@ def test_notes_tags_and_stars_are_added_shown_and_removed(noted: TestClient, tmp
     assert [one.id for one in read_annotations(Store(tmp_path / "store"))] == [shown[1]["id"]]
 
 
+def test_the_list_finds_tags_stars_and_notes(noted: TestClient) -> None:
+    address = "/benchmarks/toy/cases"
+    assert "starred" not in noted.get(address).text, "no fields without an annotation"
+    noted.post(f"{NOTED}/annotations", data={"note": "Look again.", "tag": "wrong key"})
+    noted.post(f"{NOTED}/annotations", data={"model": url_key("lab/bad"), "starred": "1"})
+    shown = noted.get(address).text
+    assert 'name="starred"' in shown
+    assert '<option value="wrong key">' in shown
+    for query, found in {
+        "starred=1": ["plain"], "noted=1": ["plain"], "tag=wrong+key&starred=1": ["plain"], "tag=other": [],
+        "noted=1&show=injection": [],
+    }.items():  # fmt: skip
+        cases = noted.get(f"/api{address}?{query}").json()["cases"]
+        assert [one["id"] for one in cases] == found, query
+        assert 'name="noted"' in noted.get(f"{address}?{query}").text
+
+
 @pytest.mark.parametrize(
     ("path", "form", "status"),
     [

@@ -102,6 +102,8 @@ def test_a_search_over_all_benchmarks(client: TestClient, store: Path) -> None:
     [
         ("show=changed", "Choose two different models"),
         ("got=lab/a&missed=lab/a", "cannot be right and wrong"),
+        ("better=lab/a&than=lab/a", "Choose two different models"),
+        ("than=lab/a", "Choose two different models"),
         ("criterion=x", "There is no criterion `x` here"),
         ("show=judges", "No judge graded"),
         ("low=0.9&high=0.1", "above the highest"),

@@ -148,6 +148,28 @@ def test_imported_results_are_marked_on_every_page(tmp_path: Path) -> None:
         assert ">imported</span>" in text_of(client, path), path
 
 
+@pytest.mark.parametrize(
+    ("path", "status", "reason"),
+    [
+        ("/?category=nothing", 404, "There is no category <code>nothing</code> here. Known: "),
+        ("/?access=nothing", 400, "<code>access</code> is <code>nothing</code>"),
+        (f"/?model={'x' * 401}", 400, "has 401 characters; at most 400 are allowed"),
+        ("/compare?category=nothing", 404, "There is no category"),
+        ("/compare?a=nothing&b=openai/model-2", 404, "no model <code>nothing</code>"),
+        (f"/compare?a={'x' * 401}", 400, "has 401 characters; at most 400 are allowed"),
+        (f"/search?text={'x' * 401}", 400, "has 401 characters; at most 400 are allowed"),
+        (f"/benchmarks/medec/cases?text={'x' * 401}", 400, "has 401 characters; at most 400 are allowed"),
+    ],
+)
+def test_an_impossible_filter_keeps_the_form_and_says_why(
+    client: TestClient, path: str, status: int, reason: str
+) -> None:
+    found = client.get(path)
+    assert found.status_code == status
+    assert reason in found.text.replace("`text`", "<code>text</code>")
+    assert '<form method="get"' in found.text
+
+
 def test_two_models_are_compared_the_best_ones_first(client: TestClient) -> None:
     best = client.get("/compare").text
     assert "openai/model-1 is significantly better than openai/model-2" in best
@@ -158,6 +180,23 @@ def test_two_models_are_compared_the_best_ones_first(client: TestClient) -> None
     assert client.get("/compare?a=nothing&b=openai/model-2").status_code == 404
     file = client.get("/compare.csv?a=openai/model-1&b=openai/model-2").text
     assert file.startswith("Benchmark,Metric,Difference")
+
+
+def test_each_count_of_better_and_worse_cases_leads_to_exactly_these(tmp_path: Path) -> None:
+    scores: dict[str, dict[str, list[float | None]]] = {
+        "pubmed_qa": {"lab/a": [1.0, 0.0, 1.0, 0.0, 1.0], "lab/b": [1.0, 1.0, 0.0, 0.0, 0.0]},
+        "medec": {"lab/a": [0.2, 0.4, 0.9, 0.3, None], "lab/b": [0.4, 0.3, 0.6, 0.3, 0.1]},
+    }
+    client = make_client(make_store(tmp_path, scores))
+    page = client.get("/compare?a=lab/a&b=lab/b").text
+    found = re.findall(r'href="(/benchmarks/\w+/cases\?(?:got|better)=[^"]*)"[^>]*>(\d+)</a>', page)
+    assert len(found) == 4
+    assert {"better=" in address for address, _ in found} == {True, False}
+    for address, n in found:
+        address = address.replace("&amp;", "&")
+        cases = client.get(address.replace("/benchmarks", "/api/benchmarks")).json()
+        assert cases["total"] == int(n) > 0
+        assert f"<strong>{n} case" in client.get(address).text
 
 
 def test_each_benchmark_leads_to_the_cases_that_only_one_model_got_right(client: TestClient) -> None:

@@ -23,7 +23,7 @@ from medhelm.results.comparable import BASELINE, default_tier, select_runs, stor
 from medhelm.results.options import Pricing
 from medhelm.results.runs.cells import column_of
 from medhelm.results.spending import is_local, run_day
-from medhelm.storage.annotations import Annotation, annotations_of
+from medhelm.storage.annotations import Annotation
 from medhelm.storage.damage import intact_runs
 from medhelm.storage.judgments import completion_of
 from medhelm.storage.privacy import Pseudonyms
@@ -239,21 +239,9 @@ def find_case(
         references=prompt.get("references", []),
         criteria=prompt.get("criteria", []),
         problem="" if prompt else NO_PROMPT,
-        annotations=read_annotations_of(cases, instance_id),
+        annotations=cases.searched.annotations.get(instance_id, ()),
         completions=completions,
     )
-
-
-def read_annotations_of(cases: BenchmarkCases, instance_id: str) -> list[Annotation]:
-    """Return the annotations of an instance in all stores of its runs."""
-    by_store: dict[Path, dict[str, str]] = {}
-    for model, run in cases.runs.items():
-        by_store.setdefault(stored_folder(run).parents[2], {})[run.model] = model
-    return [
-        replace(one, model=names.get(one.model, one.model))
-        for folder, names in by_store.items()
-        for one in annotations_of(Store(folder), cases.benchmark).get(instance_id, ())
-    ]
 
 
 def _hidden_cluster(cases: BenchmarkCases, records: Mapping[str, object], cluster: str) -> str:

@@ -187,12 +187,14 @@ def instructive_cases(cases: BenchmarkCases, most: int) -> list[str]:
 
 def check_search(cases: BenchmarkCases, search: CaseSearch) -> None:
     """Check that the models of a search have runs, and are two where two are needed. Raises: UserError."""
-    for model in (search.model, search.got, search.missed):
-        if model and model not in cases.runs:
+    for model in search.models:
+        if model not in cases.runs:
             hint = suggestion(model[:80], cases.runs)
             raise UserError(f"no selected run of `{model[:80]}` on {cases.benchmark}. {hint}".strip())
     if search.show == "changed" and not (search.got and search.missed and search.got != search.missed):
         raise UserError("`changed` compares two models: name one as `got` and the other as `missed`.")
+    if bool(search.better) != bool(search.than):
+        raise UserError("`better` and `than` compare two models: name both.")
 
 
 def locate_case(

@@ -12,11 +12,12 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from medhelm.analysis.leaderboard.cells import DECIMALS
 from medhelm.domain import Benchmark, Run
 from medhelm.domain.completion import strip_reasoning
 from medhelm.domain.result import HALF
@@ -26,8 +27,9 @@ from medhelm.extensions.web.cases.tables import Tables
 from medhelm.io.files import address, reason
 from medhelm.io.parquet import sql_name, sql_path, sql_text
 from medhelm.results.comparable import BASELINE
+from medhelm.storage.annotations import Annotation, annotations_of
 from medhelm.storage.damage import damaged, run_tables
-from medhelm.storage.store import stored_folder
+from medhelm.storage.store import Store, stored_folder
 
 if TYPE_CHECKING:
     pass
@@ -115,6 +117,19 @@ class SearchedRuns:
     """Definition of the benchmark; None if it is not installed here."""
 
     @property
+    def annotations(self) -> dict[str, list[Annotation]]:
+        """Annotated instance -> its annotations in all stores of the runs. Raises: StoreError."""
+        by_store: dict[Path, dict[str, str]] = {}
+        for model, run in self.runs.items():
+            by_store.setdefault(stored_folder(run).parents[2], {})[run.model] = model
+        found: dict[str, list[Annotation]] = {}
+        for folder, names in by_store.items():
+            for instance_id, own in annotations_of(Store(folder), next(iter(self.runs.values())).benchmark).items():
+                renamed = [replace(one, model=names.get(one.model, one.model)) for one in own]
+                found.setdefault(instance_id, []).extend(renamed)
+        return found
+
+    @property
     def options(self) -> Mapping[str, Options]:
         """Instance -> its options, of those that have any."""
         return read_options(self.prompts, self.definition, next(iter(self.runs.values())).main_metric)
@@ -160,16 +175,39 @@ class CaseSearch:
     """Model that is right; empty for any."""
     missed: str = ""
     """Model that is wrong; empty for any."""
+    better: str = ""
+    """Model whose score is better than that of `than`; empty for any."""
+    than: str = ""
+    """Model whose score is worse than that of `better`; empty for any."""
     criterion: str = ""
     """Criterion that a judge graded low, or did not find met; empty for any."""
     answer: str = ""
     """Label of the option that a completion names; empty for any."""
     key: str = ""
     """Label of the correct option; empty for any."""
+    tag: str = ""
+    """Tag that someone gave to the instance or to a completion of it; empty for any."""
+    starred: bool = False
+    """True for instances with a star, of their own or of a completion."""
+    noted: bool = False
+    """True for instances with a note, on themselves or on a completion."""
     with_baselines: bool = False
     """True to search the completions of baselines too."""
     sort: CaseOrder = "position"
     """Order of the result."""
+
+    @property
+    def models(self) -> list[str]:
+        """Models that the conditions name."""
+        return [one for one in (self.model, self.got, self.missed, self.better, self.than) if one]
+
+    def notes(self, annotations: Sequence[Annotation]) -> bool:
+        """Return True if the annotations of an instance meet the conditions on tags, stars and notes."""
+        return (
+            (not self.tag or any(self.tag in one.tags for one in annotations))
+            and (not self.starred or any(one.is_starred for one in annotations))
+            and (not self.noted or any(one.note for one in annotations))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +291,9 @@ _COLUMNS = {
 LOW = 0.25
 """Share of the scale up to which a grade is low: 2 of the grades 1 to 5."""
 
+LEAST_LEAD = 0.5 * 10**-DECIMALS
+"""Difference of two shares of the scale from which one score is better than the other."""
+
 MANY = 6
 """Models from which only the better half counts as strong."""
 
@@ -274,8 +315,7 @@ def counted_models(searched: SearchedRuns, search: CaseSearch) -> list[str]:
     """Return the models whose records a search looks at: baselines only if they are asked for."""
     if search.with_baselines:
         return list(searched.runs)
-    named = [name for name in (search.model, search.got, search.missed) if name]
-    return list(dict.fromkeys([*searched.contestants, *named]))
+    return list(dict.fromkeys([*searched.contestants, *search.models]))
 
 
 def search_cases(searched: SearchedRuns, search: CaseSearch) -> list[str]:
@@ -731,6 +771,13 @@ class _Records:
         if search.key:
             conditions.append("instance_id IN (SELECT unnest(?::VARCHAR[]))")
             values.append([name for name, own in self._searched.options.items() if search.key in own.correct])
+        if search.tag or search.starred or search.noted:
+            conditions.append("instance_id IN (SELECT unnest(?::VARCHAR[]))")
+            values.append([name for name, own in self._searched.annotations.items() if search.notes(own)])
+        if search.better and search.than:
+            share = "any_value(share) FILTER (model = ?)"
+            conditions.append(f"coalesce({share} - {share} > {LEAST_LEAD!r}, false)")
+            values += [search.better, search.than]
         if search.show == "changed":
             pair = [search.got, search.missed]
             right = f"bool_or(share >= {HALF}) FILTER (model = ?)"

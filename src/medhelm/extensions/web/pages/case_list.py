@@ -25,7 +25,7 @@ from medhelm.extensions.web.cases.listing import (
     locate_case,
     outcome_mark,
 )
-from medhelm.extensions.web.cases.search import CaseSearch, SearchChoices
+from medhelm.extensions.web.cases.search import CaseSearch, SearchChoices, search_cases
 from medhelm.extensions.web.page import (
     MOST_PAGES,
     BadParameter,
@@ -86,9 +86,13 @@ CHIPS = {
     "high": "score to {}",
     "got": "right: {}",
     "missed": "wrong: {}",
+    "better": "{}",
     "criterion": "low on {}",
     "answer": "chose {}",
     "key": "key is {}",
+    "tag": "tag: {}",
+    "starred": "with a star",
+    "noted": "with a note",
     "with_baselines": "with baselines",
 }
 """Parameter -> its condition in words."""
@@ -115,7 +119,8 @@ def page(site: Site, request: PageRequest) -> Page:
     parameters, shown = search_parameters(search), shown_filters(cases)
     chips = _chips(request, parameters, shown)
     is_pair = bool(search.got and search.missed) and not reasons
-    columns = some_models(cases, [search.model, search.got, search.missed], MOST_COLUMNS)
+    columns = some_models(cases, search.models, MOST_COLUMNS)
+    notes = [] if request.is_static else [one for own in cases.searched.annotations.values() for one in own]
     index = [f"{part + 1}.js" for part in range(-(-found.total // CHUNK))] if request.is_static else []
     status = 200
     if problems:
@@ -136,6 +141,11 @@ def page(site: Site, request: PageRequest) -> Page:
             "compared": compare_outcomes(cases, search.got, search.missed) if is_pair else None,
             "options": {"shown": shown, "sorted": SORTED, "within": WITHIN},
             "choices": choices,
+            "has_notes": bool(notes) or bool(search.tag or search.starred or search.noted),
+            "tags": sorted({search.tag, *(tag for one in notes for tag in one.tags)} - {""}),
+            "n_failed_left_out": len(set(_failed(cases)) - set(exported_cases(site, cases, request.most_cases)))
+            if request.is_static
+            else 0,
             "n_cases": max(run.n for run in cases.runs.values()),
             "columns": columns,
             "index": index,
@@ -177,6 +187,9 @@ def why_impossible(cases: BenchmarkCases, search: CaseSearch, choices: SearchCho
         "One model cannot be right and wrong in the same case.": (
             bool(search.got) and search.got == search.missed and search.show != "changed"
         ),
+        "Choose two different models: one that is better, and one that it is better than.": (
+            bool(search.better or search.than) and (search.better == search.than or not (search.better and search.than))
+        ),
         "This filter compares models, and the store has only one on this benchmark.": (
             n_models < 2 and search.show in ("only_wrong", "split", "different")
         ),
@@ -208,7 +221,9 @@ class SearchCondition:
 def _chips(request: PageRequest, parameters: Mapping[str, str], shown: Mapping[str, str]) -> list[SearchCondition]:
     """Return the conditions of a search. `shown`: names of the filters."""
     words = {**parameters, "show": {**SHOWN, **shown}.get(parameters.get("show", ""), "")}
-    rest = {one: {key: value for key, value in parameters.items() if key != one} for one in parameters}
+    words["better"] = f"{parameters.get('better', 'any model')} better than {parameters.get('than', 'any model')}"
+    removed = {one: {one, "than"} if one == "better" else {one} for one in parameters}  # one condition of two models
+    rest = {one: {key: parameters[key] for key in parameters if key not in removed[one]} for one in parameters}
     return [
         SearchCondition(
             cut_text(text.format(words[name]), 80), name, request.links.to("cases", {**request.parts, **rest[name]})
@@ -224,9 +239,11 @@ def _easier(
     """Return the conditions of a search that found nothing, and what the others find without one of them."""
     found = []
     for chip in chips if len(chips) > 1 else ():
-        default = getattr(CaseSearch(), chip.name)
+        removed = {
+            name: getattr(CaseSearch(), name) for name in (chip.name, *(["than"] if chip.name == "better" else []))
+        }
         try:
-            total = find_cases(cases, replace(search, **{chip.name: default}), size=1).total
+            total = find_cases(cases, replace(search, **removed), size=1).total
         except UserError:
             continue
         if total:
@@ -330,17 +347,20 @@ def read_search(
         for name, values, default in (("within", WITHIN, "all"), ("show", SHOWN, "all"), ("sort", SORTED, "position"))
     }
     names = {
-        "model": cases.runs, "got": cases.runs, "missed": cases.runs, "failure": known.failures,
-        "group": known.groups, "criterion": known.criteria, "answer": known.labels, "key": known.labels,
+        "model": cases.runs, "got": cases.runs, "missed": cases.runs, "better": cases.runs, "than": cases.runs,
+        "failure": known.failures, "group": known.groups, "criterion": known.criteria,
+        "answer": known.labels, "key": known.labels,
     }  # fmt: skip
     for name, values in names.items():
         chosen[name] = checked(request.known_name, name, values, default="")
+    for name in ("with_baselines", "starred", "noted"):
+        chosen[name] = checked(request.choice, name, ("1",), "", default="") == "1"
     return CaseSearch(
         **{**chosen, "group": chosen["group"] or None},
         text=checked(request.text, "text", default=""),
+        tag=checked(request.text, "tag", default=""),
         low=checked(lambda name: _score(request, name), "low", default=None),
         high=checked(lambda name: _score(request, name), "high", default=None),
-        with_baselines=checked(request.choice, "with_baselines", ("1",), "", default="") == "1",
     )
 
 
@@ -378,6 +398,11 @@ def exported_cases(site: Site, cases: BenchmarkCases, most: int | None) -> Seque
     """Return the ids of the cases that a static site holds, in the order of the data. `most`: None for all."""
     most = MOST_PAGES if most is None else most
     return site.keep(("exported cases", cases.benchmark, most), lambda: instructive_cases(cases, most))
+
+
+def _failed(cases: BenchmarkCases) -> list[str]:
+    """Return the ids of the cases with a failed request."""
+    return search_cases(cases.searched, CaseSearch(show="failed"))
 
 
 def position_of(

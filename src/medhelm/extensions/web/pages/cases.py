@@ -72,7 +72,7 @@ def case_page(site: Site, request: PageRequest) -> Page:
     cases = open_text(site, request)
     search = read_search(cases, request)
     first, second = request.known_name("a", cases.runs), request.known_name("b", [*cases.runs, REFERENCE])
-    wanted = [name for name in (first, second, search.model, search.got, search.missed) if name in cases.runs]
+    wanted = [name for name in (first, second, *search.models) if name in cases.runs]
     models = some_models(cases, wanted, MOST_COMPLETIONS)
     case = find_case(cases, request.text("case"), models=models)
     if request.is_static:

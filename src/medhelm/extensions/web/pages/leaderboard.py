@@ -19,7 +19,6 @@ from medhelm.analysis.leaderboard.findings import measured_on
 from medhelm.analysis.leaderboard.rows import head_to_head
 from medhelm.analysis.leaderboard.types import Leaderboard, Row, remark_groups
 from medhelm.domain import Run
-from medhelm.domain.result import HALF
 from medhelm.domain.text import plural
 from medhelm.errors import UserError
 from medhelm.extensions.web.board_charts import (
@@ -31,7 +30,15 @@ from medhelm.extensions.web.board_charts import (
     heat_map,
 )
 from medhelm.extensions.web.marks import axis_mark, column_scale, interval_mark, outcome_mark, profile_mark
-from medhelm.extensions.web.page import Download, Page, PageNotFound, PageRequest, json_download, text_download
+from medhelm.extensions.web.page import (
+    BadParameter,
+    Download,
+    Page,
+    PageNotFound,
+    PageRequest,
+    json_download,
+    text_download,
+)
 from medhelm.extensions.web.pages.running import start_page
 from medhelm.extensions.web.site import (
     PARAMETERS,
@@ -143,12 +150,13 @@ def page(site: Site, request: PageRequest) -> Page:
     """Return the leaderboard of the selected benchmarks; without a complete run, evaluations in progress."""
     if not (site.has_results or site.with_published):
         return start_page(site)
-    results, why_not = results_of(site, request)
-    selection = selection_of(site, request, results)
-    name = request.text("model").strip()
-    choices = [
-        one for one in choices_of(site, selection) if not request.is_static or one.name in request.route.exported_with
-    ]
+    try:
+        results, why_not = results_of(site, request)
+        selection = selection_of(site, request, results)
+        name = request.text("model").strip()
+    except (BadParameter, PageNotFound) as error:
+        return _bad_filters(site, request, error)
+    choices = _offered(request, choices_of(site, selection))
     common = {
         "choices": choices,
         "chips": _chips(request, choices, name),
@@ -278,11 +286,26 @@ def _facts(board: Leaderboard) -> list[str]:
     ]
 
 
+def _offered(request: PageRequest, choices: Sequence[Choice]) -> list[Choice]:
+    """Return the fields of the form; in the static site those that have pages."""
+    return [one for one in choices if not request.is_static or one.name in request.route.exported_with]
+
+
 def _nothing_selected(site: Site, selection: BoardSelection, common: Mapping[str, object]) -> Page:
     """Return the page of filters that no run meets, with the form."""
     found = published_cells()[0] if selection.results == "published" else site.inputs().cells
-    values = {**common, "n_outside": len(found)}
+    values = {**common, "message": "", "n_outside": len(found)}
     return Page(template="nothing_selected.html", title="No run matches the filters", values=values)
+
+
+def _bad_filters(site: Site, request: PageRequest, error: UserError) -> Page:
+    """Return the page of filters that do not exist: the form without them, and the reason."""
+    plain = replace(request, query={})
+    selection = selection_of(site, plain, results_of(site, plain)[0])
+    choices = choices_of(site, selection)
+    values = {"choices": choices, "chips": [], "selection": selection.parameters, "model": "", "message": str(error)}
+    status = 400 if isinstance(error, BadParameter) else 404
+    return Page(template="nothing_selected.html", title="Nothing to show", values=values, status=status)
 
 
 def csv(site: Site, request: PageRequest) -> Download:
@@ -383,8 +406,10 @@ class ComparedRow:
     """The scores of both models."""
     outcomes: tuple[int, int, int] | None
     """Instances on which the first is better, equal and worse; None where no single instance is won."""
-    only_right: tuple[int, int]
-    """Instances that only the first, and only the second model got right."""
+    better: tuple[int, int]
+    """Instances on which the first, and on which the second model has the better score."""
+    is_graded: bool
+    """True if a score is not only right or wrong."""
 
     def share(self, place: int) -> float | None:
         """Return the score of a model on the scale of the difference, from 0 (worst) to 1 (best)."""
@@ -401,14 +426,23 @@ class ComparedRow:
 
 def compare_page(site: Site, request: PageRequest) -> Page:
     """Return the comparison of two models; without names that of the two best."""
-    selection = selection_of(site, request)
+    problem: UserError | None = None
+    try:
+        selection, wanted = selection_of(site, request), (request.text("a"), request.text("b"))
+    except (BadParameter, PageNotFound) as error:
+        problem, selection, wanted = error, BoardSelection(), ("", "")
     board = board_of(site, selection)
     models = [row.model for row in board.all_rows]
     best = [*next(_compared(board), models[:2]), "", ""]
-    first, second = request.text("a") or best[0], request.text("b") or best[1]
+    first, second = wanted[0] or best[0], wanted[1] or best[1]
     if first == second and len(models) > 1:
         second = next(model for model in models if model != first)
-    found, why_not = _compared_or_reason(site, request, first, second) if len(models) > 1 else (None, "")
+    found = None
+    if problem is None and len(models) > 1:
+        try:
+            found = _comparison(site, request, first, second)
+        except UserError as error:
+            problem = error
     choices = choices_of(site, selection)
     parameters = {"a": first, "b": second, **selection.parameters}
     values = {
@@ -421,14 +455,15 @@ def compare_page(site: Site, request: PageRequest) -> Page:
         "first": first,
         "second": second,
         "found": found,
-        "why_not": why_not or "A comparison needs two models with runs on the same benchmark.",
+        "why_not": str(problem or "") or "A comparison needs two models with runs on the same benchmark.",
         "verdict": comparison_report.verdict(found) if found else (),
         "level": LEVEL,
         "outcome_mark": outcome_mark,
         "links": chart_links(request, "compare_chart", "differences", parameters),
     }
     if found is None:
-        return Page(template="compare.html", title="Compare two models", values=values)
+        status = 400 if isinstance(problem, BadParameter) else 404 if isinstance(problem, PageNotFound) else 200
+        return Page(template="compare.html", title="Compare two models", values=values, status=status)
     values |= {
         "table": sorted_table(request, COMPARED, _compared_rows(site, found), default="benchmark"),
         "chart": differences_chart(found),
@@ -452,7 +487,7 @@ COMPARED: list[Heading[ComparedRow]] = [
     Heading(key="verdict", title="Verdict", is_number=False),
     Heading(key="outcomes", title="Better, equal, worse", note="first against second", is_number=False,
             sort=lambda row: None if row.outcomes is None else row.outcomes[0] - row.outcomes[2]),
-    Heading(key="cases", title="Cases", note="only one right"),
+    Heading(key="cases", title="Cases", note="better · worse"),
 ]  # fmt: skip
 """Columns of the comparison."""
 
@@ -466,7 +501,6 @@ def _compared_rows(site: Site, found: Comparison) -> list[ComparedRow]:
         aligned = align({cell.model: cell for cell in pair}, one.column, [found.first, found.second])
         both = aligned.scores[:, ~np.isnan(aligned.scores).any(axis=0)]
         lead = np.round(both[0] - both[1], DECIMALS)
-        is_right = both >= HALF
         rows.append(
             ComparedRow(
                 one=one,
@@ -474,7 +508,8 @@ def _compared_rows(site: Site, found: Comparison) -> list[ComparedRow]:
                 outcomes=None
                 if aligned.ratio_values is not None
                 else (int((lead > 0).sum()), int((lead == 0).sum()), int((lead < 0).sum())),
-                only_right=(int((is_right[0] & ~is_right[1]).sum()), int((is_right[1] & ~is_right[0]).sum())),
+                better=(int((lead > 0).sum()), int((lead < 0).sum())),
+                is_graded=bool(np.isin(both, (0, 1), invert=True).any()),
             )
         )
     return rows
@@ -510,16 +545,6 @@ def compare_chart(site: Site, request: PageRequest) -> Download:
     """Return the chart of the differences as a file."""
     found = _comparison(site, request, request.text("a"), request.text("b"))
     return chart_file(request.text("chart"), {"differences": lambda: differences_chart(found)})
-
-
-def _compared_or_reason(site: Site, request: PageRequest, first: str, second: str) -> tuple[Comparison | None, str]:
-    """Return the comparison, or the reason why two models of the store cannot be compared. Raises: PageNotFound."""
-    try:
-        return _comparison(site, request, first, second), ""
-    except PageNotFound:
-        raise
-    except UserError as error:
-        return None, str(error)
 
 
 def _comparison(site: Site, request: PageRequest, first: str, second: str) -> Comparison:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from medhelm.errors import UserError
 from medhelm.extensions.web.cases.listing import Fragment, first_hit
 from medhelm.extensions.web.cases.search import CaseSearch, search_texts, url_key
-from medhelm.extensions.web.page import Download, Page, PageRequest, json_download
+from medhelm.extensions.web.page import MOST_CHARACTERS, BadParameter, Download, Page, PageRequest, json_download
 from medhelm.extensions.web.pages.case_list import WITHIN, opened
 from medhelm.extensions.web.site import Site
 from medhelm.results.formats.fields import Field, fields_json, fields_schema, list_of
@@ -91,11 +91,17 @@ def _hits(site: Site, benchmark: str, text: str, within: str) -> BenchmarkHits |
 
 
 def page(site: Site, request: PageRequest) -> Page:
-    """Return the page."""
-    found = search_all(site, request)
+    """Return the page. A text that is too long keeps the form, which says why."""
+    status = 200
+    try:
+        found = search_all(site, request)
+    except BadParameter as error:
+        status, text = 400, next(iter(request.query.get("text", ())), "")[:MOST_CHARACTERS]
+        found = Search(text=text, within="all", found=(), n_searched=0, problem=str(error))
     return Page(
         template="search.html",
         title=f"Search: {found.text[:60]}" if found.text else "Search all cases",
+        status=status,
         values={
             "found": found,
             "within": WITHIN,

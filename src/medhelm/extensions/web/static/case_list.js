@@ -19,8 +19,9 @@
     });
   });
   var HALF = 0.5;
+  var LEAST_LEAD = 0.5e-12;
   var PAGE = 50;
-  var names = ['text', 'show', 'model', 'sort', 'failure', 'group', 'criterion', 'answer', 'key', 'got', 'missed', 'low', 'high', 'with_baselines'];
+  var names = ['text', 'show', 'model', 'sort', 'failure', 'group', 'criterion', 'answer', 'key', 'got', 'missed', 'better', 'than', 'low', 'high', 'with_baselines'];
 
   // --- state: the query of the address ---
 
@@ -46,7 +47,7 @@
   function place(name) { return info.models.indexOf(name); }
 
   function counted(state) {
-    var named = [state.model, state.got, state.missed];
+    var named = [state.model, state.got, state.missed, state.better, state.than];
     var found = info.models.map(function (_, i) { return i; });
     var chosen = found.filter(function (i) { return !info.baselines[i] || named.indexOf(info.models[i]) >= 0; });
     return state.with_baselines || !some(info.baselines, function (is) { return !is; }) ? found : chosen;
@@ -78,6 +79,10 @@
     return (scored && isRight(one, a) !== isRight(one, b)) || (said && one.answers[a] !== one.answers[b]);
   }
 
+  function isBetter(one, a, b) {
+    return one.shares[a] !== null && one.shares[b] !== null && one.shares[a] - one.shares[b] > LEAST_LEAD;
+  }
+
   function caseMeets(one, state, models) {
     var right = models.filter(function (i) { return isRight(one, i); }).length;
     var wrong = models.filter(function (i) { return isWrong(one, i); }).length;
@@ -85,6 +90,7 @@
     if (state.text && one.words.indexOf(state.text.toLowerCase()) < 0) { return false; }
     if (state.group && one.group !== state.group) { return false; }
     if (state.key && one.correct.indexOf(state.key) < 0) { return false; }
+    if (state.better && !isBetter(one, place(state.better), place(state.than))) { return false; }
     if (state.show === 'changed') { return changed(one, place(state.got), place(state.missed)); }
     if (state.got && !isRight(one, place(state.got))) { return false; }
     if (state.missed && !isWrong(one, place(state.missed))) { return false; }
@@ -199,19 +205,30 @@
       if (field.type === 'checkbox') { field.checked = state[name] === '1'; } else { field.value = state[name]; }
       if (field instanceof HTMLSelectElement && field.selectedIndex < 0) { field.value = field.options[0].value; }
     });
-    var folded = ['failure', 'group', 'criterion', 'answer', 'key', 'got', 'missed', 'low', 'high', 'with_baselines'];
+    var folded = names.slice(4);
     var more = form.querySelector('details');
     if (more && some(folded, function (name) { return state[name]; })) { more.open = true; }
   }
 
+  // A value that its field does not offer. `truncated` is an old name of `cut`.
+  function notOffered(state) {
+    var found = names.filter(function (name) {
+      var field = form.querySelector('select[name="' + name + '"]');
+      var sought = state[name] === 'truncated' ? 'cut' : state[name];
+      return field && sought && !some(Array.from(field.options), function (one) { return one.value === sought; });
+    })[0];
+    return found ? '\u201c' + state[found].slice(0, 80) + '\u201d is not a choice of \u201c' + form.querySelector('select[name="' + found + '"]').labels[0].textContent.trim() + '\u201d.' : '';
+  }
+
   function problem(state) {
-    var unknown = ['model', 'got', 'missed'].filter(function (name) { return state[name] && place(state[name]) < 0; });
+    var unknown = ['model', 'got', 'missed', 'better', 'than'].filter(function (name) { return state[name] && place(state[name]) < 0; });
     if (unknown.length) { return 'No model \u201c' + state[unknown[0]].slice(0, 80) + '\u201d has a column in these files.'; }
     if (state.show === 'changed' && (!state.got || !state.missed || state.got === state.missed)) {
       return 'Choose two different models to see what changed between them: one in \u201cRight\u201d, the other in \u201cand wrong\u201d.';
     }
+    if (state.better === state.than ? state.better : !state.better || !state.than) { return 'Choose two different models in \u201cBetter\u201d and \u201cthan\u201d.'; }
     var bad = ['low', 'high'].filter(function (name) { return state[name] && !isFinite(Number(state[name])); });
-    return bad.length ? 'A score is a number such as 0.5.' : '';
+    return bad.length ? 'A score is a number such as 0.5.' : notOffered(state);
   }
 
   function show(state) {
