@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 from medhelm.analysis.leaderboard.types import Leaderboard
+from medhelm.domain.result import Remark
 from medhelm.extensions.paper.write import (
     FIGURES,
     TABLES,
@@ -61,6 +62,14 @@ def test_a_few_significant_pairs_are_named() -> None:
     assert not [text for text in findings(published()) if " is better than " in text and "differ by" in text]
     assert findings(toy_board(2, 8, n=60))[0].endswith("is significantly better than the other model.")
     assert "at least two models" in findings(toy_board(1, 2))[0]
+
+
+def test_remarks_on_single_models_keep_the_name_of_the_model() -> None:
+    board = toy_board(3, 5)
+    name = board.rows[0].model
+    text = f"{name}: 5 refusals on A, counted as the worst answer."
+    noted = replace(board, remarks=(*board.remarks, Remark("failures_as_worst", name, text)))
+    assert f"- {text}" in to_markdown(page_of(noted))
 
 
 def test_hostile_names_end_no_row_and_start_no_tag() -> None:
