@@ -325,7 +325,11 @@ def _shown_board(site: Site, request: PageRequest) -> Leaderboard:
     board = board_of(site, _selection(site, request))
     headings = [column.heading for column in board_columns(board)]
     table = sorted_table(request, headings, named(board.rows, request.text("model").strip()), default="rank")
-    return board if list(table.rows) == list(board.rows) else replace(board, rows=tuple(table.rows))
+    if list(table.rows) == list(board.rows):
+        return board
+    hidden = {row.model for row in board.rows} - {row.model for row in table.rows}
+    remarks = tuple(one for one in board.remarks if one.subject not in hidden)
+    return replace(board, rows=tuple(table.rows), remarks=remarks)
 
 
 def _selection(site: Site, request: PageRequest) -> BoardSelection:
