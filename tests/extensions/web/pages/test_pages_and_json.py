@@ -247,8 +247,8 @@ def test_a_comparison_shows_the_numbers_of_its_json(client: TestClient) -> None:
         assert cells["p"].text == p_text(one["p_adjusted_all_pairs"])
         counts = [int(text) for text in cells["cases"].text.split(" · ")]
         assert sum(counts) <= one["n"]
-        for address, n in zip(cells["cases"].links, counts, strict=True):
-            assert f"{n:,} case" in page_of(client, address).text or n == 0, "the link finds as many cases"
+        for address, n in zip(cells["cases"].links, filter(None, counts), strict=True):
+            assert f"{n:,} case" in page_of(client, address).text, "the link finds as many cases"
     assert content["verdict"][0] in page.text
 
 
