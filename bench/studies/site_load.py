@@ -174,7 +174,7 @@ def load(context: BrowserContext, address: str, selector: str, text: str = "") -
     before = time.perf_counter()
     page.goto(address, wait_until="commit", timeout=1000 * LIMIT_S)
     start = page.evaluate(STARTED)
-    page.wait_for_selector("h1", state="attached", timeout=1000 * LIMIT_S)
+    page.wait_for_selector(f"h1, {selector}", state="attached", timeout=1000 * LIMIT_S)
     visible = 1000 * (time.perf_counter() - before)
     ms = _measured(page)
     page.wait_for_load_state("load")

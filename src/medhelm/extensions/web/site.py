@@ -521,7 +521,7 @@ def results_of(site: Site, request: PageRequest) -> tuple[Results, str]:
 def _offered_results(site: Site) -> tuple[Sequence[Results], str]:
     """Return the results of a site with published ones, the default first, and why it does not show both together.
 
-    Own runs come first, by the rule of the site, also if published results can stand beside them.
+    Own runs come first, by the rule of the site, also if published results can be shown beside them.
     """
 
     def find() -> tuple[Sequence[Results], str]:
