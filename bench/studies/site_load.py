@@ -34,9 +34,11 @@ from bench.measure import output_of
 from bench.studies.case_search import add_prompts
 from bench.table import table
 from bench.tools.leaderboard_store import Size, write
+from medhelm.benchmarks.catalog import all_names, load_benchmarks
 from medhelm.extensions.web.cases.case import open_cases
 from medhelm.extensions.web.cases.listing import find_cases
 from medhelm.extensions.web.cases.search import CaseSearch
+from medhelm.scoring.metrics import METRIC_NAMES
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -322,11 +324,16 @@ def measure_many(browser: Browser, store: Path, work: Path) -> dict[str, Loaded]
 
 
 def measure_export(store: Path, work: Path) -> tuple[float, int, int]:
-    """Export the site of a store; return the CPU time in seconds, and the numbers of pages and bytes."""
+    """Export the site of a store; return the CPU time in seconds, and the numbers of pages and bytes.
+
+    Without benchmarks that have judges: their synthetic runs hold no judgments.
+    """
     folder = work / "site"
     shutil.rmtree(folder, ignore_errors=True)
     before = os.times()
     words = ["export", "site", str(folder), "--store", str(store), "--cases", str(EXPORTED_CASES), "--json"]
+    definitions = load_benchmarks(all_names(()), metrics=METRIC_NAMES, extra=(), note=lambda _: None)
+    words += [word for one in definitions if not one.rubric for word in ("--benchmark", one.name)]
     result = json.loads(output_of([sys.executable, "-m", "medhelm", *words]))
     after = os.times()
     cpu = after.children_user + after.children_system - before.children_user - before.children_system
