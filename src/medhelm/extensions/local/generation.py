@@ -191,8 +191,8 @@ def restored_threads() -> Iterator[int]:
 def without_cudnn_attention() -> Iterator[None]:
     """Compute attention by the other kernels of torch, and restore its setting at the end.
 
-    cuDNN plans its kernel anew for each number of tokens, so for each token of a completion: on an H100 that took five
-    times as long as the step itself.
+    cuDNN plans its kernel anew for each number of tokens, so for each token of a completion, which takes longer than
+    the step itself.
     """
     import torch
 

@@ -172,12 +172,10 @@ def page(site: Site, request: PageRequest) -> Page:
             raise
         return _nothing_selected(site, selection, common)
     columns = board_columns(board)
-    headings = [column.heading for column in columns]
-    table = sorted_table(request, headings, named(board.rows, name), default="rank")
+    table = sorted_table(request, [one.heading for one in columns], named(board.rows, name), default="rank")
     n_pages = max(1, math.ceil(len(table.rows) / ROWS_PER_PAGE))
     number = request.number("page", 1, low=1, high=n_pages)
     start = 0 if request.is_static else (number - 1) * ROWS_PER_PAGE
-    title = heading_of(board, choices)
     partly = measured_on(board)
     charted = replace(board, rows=board.rows[:MOST_CHARTED])
     values = {
@@ -206,7 +204,7 @@ def page(site: Site, request: PageRequest) -> Page:
         },
         "links": lambda chart, kinds=(): chart_links(request, "leaderboard_chart", chart, selection.parameters, kinds),
     }
-    return Page(template="leaderboard.html", title=title, values=values)
+    return Page(template="leaderboard.html", title=heading_of(board, choices), values=values)
 
 
 def board_columns(board: Leaderboard) -> list[BoardColumn]:
