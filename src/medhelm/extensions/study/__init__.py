@@ -1,1 +1,1 @@
-"""Blinded ratings by clinicians: plan a study, rate in a browser or a workbook, and bring the ratings into the results."""
+"""Blinded ratings by clinicians: plan a study, rate it, and bring the ratings into the results."""
