@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from medhelm.extensions.web.cases.case import BenchmarkCases
 from medhelm.extensions.web.cases.listing import CaseListItem, case_items
-from medhelm.extensions.web.cases.prompts import Options, read_answers
 from medhelm.extensions.web.cases.search import (
     FLAGS,
     MOST_LABELS,
@@ -19,6 +18,7 @@ from medhelm.extensions.web.cases.search import (
     read_criteria,
     search_cases,
 )
+from medhelm.results.runs.answers import Options, read_answers
 
 MOST_MODELS = 24
 """Most models with a column."""

@@ -22,11 +22,11 @@ from medhelm.domain import Benchmark, Run
 from medhelm.domain.completion import strip_reasoning
 from medhelm.domain.result import HALF
 from medhelm.errors import StoreError
-from medhelm.extensions.web.cases.prompts import Options, ids_with_prompt_text, read_answers, read_options
 from medhelm.extensions.web.cases.tables import Tables
 from medhelm.io.files import address, reason
 from medhelm.io.parquet import sql_name, sql_path, sql_text
 from medhelm.results.comparable import BASELINE
+from medhelm.results.runs.answers import Options, ids_with_prompt_text, read_answers, read_options
 from medhelm.storage.annotations import Annotation, annotations_of
 from medhelm.storage.damage import damaged, run_tables
 from medhelm.storage.store import Store, stored_folder
