@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -17,7 +19,7 @@ answers = st.lists(
 )
 
 
-def classified(key: list[str], named: list[str | None], *classes: str, **settings: object) -> Classification:
+def classified(key: Sequence[str], named: Sequence[str | None], *classes: str, **settings: object) -> Classification:
     found = classify(key, named, classes, **settings)  # type: ignore[arg-type]
     assert found is not None
     return found

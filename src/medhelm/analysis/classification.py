@@ -1,7 +1,7 @@
 """Sensitivity, specificity, predictive values and other measures of questions that all have the same options.
 
 An instance is positive or negative for a class: its correct option is that class, or another one. With two classes one
-is the positive one, such as the disease; with more, each class stands against all others, and the means over classes
+is the positive one, such as the disease; with more, each class is compared with all others, and the means over classes
 are the macro averages. A completion that names no option is wrong: it is neither a positive nor a negative answer, so
 it lowers sensitivity and specificity, and does not count in predictive values. A failed request is missing.
 
@@ -48,7 +48,7 @@ it is about; None if the instance does not count in it."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassMeasures:
-    """How well a model finds one class. A measure is None where no instance counts in it."""
+    """Measures of one class. A measure is None where no instance counts in it."""
 
     label: str
     """The class."""

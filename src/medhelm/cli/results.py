@@ -493,8 +493,8 @@ def confusion(
       medhelm confusion pubmed_qa --positive yes --json
     """
     from medhelm.benchmarks.catalog import all_names
-    from medhelm.results.classification import JSON_FIELDS, measure_classes, to_text
     from medhelm.results.formats.fields import fields_json
+    from medhelm.results.runs.classification import JSON_FIELDS, measure_classes, to_text
     from medhelm.results.runs.selection import renamed, short_names
 
     is_installed = benchmark in all_names(shared.folders_of_stores)

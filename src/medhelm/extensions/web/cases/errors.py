@@ -20,8 +20,8 @@ from medhelm.extensions.web.cases.search import (
     read_criteria,
     search_cases,
 )
-from medhelm.results.classification import ClassifiedBenchmark, classify_runs
 from medhelm.results.runs.answers import Options, read_answers
+from medhelm.results.runs.classification import ClassifiedBenchmark, classify_runs
 
 MOST_MODELS = 24
 """Most models with a column."""

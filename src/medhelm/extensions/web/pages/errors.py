@@ -27,7 +27,6 @@ from medhelm.extensions.web.pages.case_list import (
     outcome_marks,
 )
 from medhelm.extensions.web.site import Site
-from medhelm.results.classification import JSON_FIELDS, ClassifiedBenchmark, class_fields, class_rows
 from medhelm.results.formats.fields import (
     ABSENT,
     Field,
@@ -40,6 +39,7 @@ from medhelm.results.formats.fields import (
     table_of,
 )
 from medhelm.results.formats.tables import Value
+from medhelm.results.runs.classification import JSON_FIELDS, ClassifiedBenchmark, class_fields, class_rows
 
 REASONS: Mapping[str, str] = {
     "refusal": "refused",

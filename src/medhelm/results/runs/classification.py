@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from medhelm.analysis.classification import UNREADABLE, Classification, ClassMeasures, classify
 from medhelm.domain import Benchmark, Run
@@ -28,7 +28,7 @@ from medhelm.results.formats.fields import (
     record,
     rounded_rows,
 )
-from medhelm.results.formats.tables import counts_text, render
+from medhelm.results.formats.tables import Value, counts_text, render
 from medhelm.results.options import USUAL, BoardOptions
 from medhelm.results.runs.answers import Options, read_answers, read_options
 from medhelm.results.runs.selection import load_filtered
@@ -61,7 +61,7 @@ class ClassifiedBenchmark:
     classes: tuple[str, ...]
     """The options, in their order."""
     positive: str
-    """The positive class; empty if each class stands against all others."""
+    """The positive class; empty if each class is compared with all others."""
     threshold: float | None
     """Probability of the positive class from which one would act, for the net benefit; None without."""
     models: tuple[ClassifiedModel, ...]
@@ -93,9 +93,8 @@ def measure_classes(
     found = [(label, run) for label, run in load_filtered(stores, options.wanted) if run.benchmark == benchmark]
     if not found:
         known = {run.benchmark for _, run in load_filtered(stores)}
-        raise UserError(
-            f"no run of `{benchmark}` in {listed(map(str, stores))}. {suggestion(benchmark, known)}".strip()
-        )
+        places = listed([str(path) for path in stores])
+        raise UserError(f"no run of `{benchmark}` in {places}. {suggestion(benchmark, known)}".strip())
     tier = options.tier or default_tier(run for _, run in found)
     kept = set(map(id, intact_runs(run for _, run in found)))
     chosen = select_runs((label, run) for label, run in found if run.tier == tier and id(run) in kept)
@@ -158,7 +157,7 @@ def _place(one: ClassifiedModel) -> tuple[float, str]:
 
 def _options_of(runs: Collection[Run], benchmark: str, definition: Benchmark | None) -> Mapping[str, Options]:
     """Return the options of each instance with one correct option. Raises: UserError unless all have the same ones."""
-    files = {}
+    files: dict[Path, None] = {}
     for run in runs:
         assert run.folder is not None, "runs of a store have a folder"
         store = open_store(run.folder.parents[2])
@@ -198,7 +197,7 @@ def _remarks(models: Sequence[ClassifiedModel], classes: Sequence[str], positive
     """Yield what must be known to read the numbers."""
     if len(classes) == 2 and not positive:
         text = (
-            f"No class is named as the positive one: each of {listed(classes)} stands against the other. Add "
+            f"No class is named as the positive one: {listed(classes)} are measured in turn. Add "
             f"`positive: {classes[0]}` to the definition, or --positive."
         )
         yield Remark("no_positive_class", "", text)
@@ -283,10 +282,12 @@ JSON_FIELDS: list[Field[ClassifiedBenchmark]] = [
 """The output of `medhelm confusion --json`."""
 
 
-def class_fields() -> list[Field[tuple[ClassifiedModel, ClassMeasures]]]:
+def class_fields() -> list[Field[Any]]:
     """Return the columns of a table with a row for each model and class."""
-    by_model = [replace(field, get=_of(field.get, 0)) for field in MODEL_FIELDS]
-    by_class = [replace(field, get=_of(field.get, 1)) for field in CLASS_FIELDS]
+    by_model, by_class = (
+        [replace(field, get=_of(field.get, place)) for field in fields]
+        for place, fields in enumerate(cast("tuple[list[Field[Any]], ...]", (MODEL_FIELDS, CLASS_FIELDS)))
+    )
     return [*by_model[:3], *by_class, *by_model[3:]]
 
 
@@ -298,13 +299,14 @@ def class_rows(found: ClassifiedBenchmark) -> list[tuple[ClassifiedModel, ClassM
 def to_text(found: ClassifiedBenchmark, format: str = "table") -> str:
     """Return a row for each model and class; as text or Markdown also the confusion matrix of each model."""
     if format == "csv":
-        return render(*rounded_rows(columns_of(class_fields()), class_rows(found)), format=format)
+        rows, headings = rounded_rows(columns_of(class_fields()), class_rows(found))
+        return render(rows, headings, format=format)
     threshold = f"; net benefit at a threshold of {found.threshold:g}" if found.threshold is not None else ""
     caption = f"{found.title}{f': positive is {found.positive}' if found.positive else ''}{threshold}"
     table = fields_table(class_fields(), class_rows(found), format=format, caption=caption)
     if format == "latex":
         return table
-    counts = [
+    counts: list[list[Value]] = [
         [one.model, right, *(said.get(label, 0) for label in (*found.classes, UNREADABLE))]
         for one in found.models
         for right, said in one.found.confusion.items()
