@@ -28,7 +28,6 @@ from medhelm.extensions.web.pages.case_list import (
 )
 from medhelm.extensions.web.site import Site
 from medhelm.results.formats.fields import (
-    ABSENT,
     Field,
     fields_json,
     fields_schema,
@@ -155,7 +154,7 @@ FIELDS: list[Field[BenchmarkErrors]] = [
           schema=list_of(fields_schema(ITEM))),
     Field("criteria", lambda found: plain_json(found.criteria), kind="object",
           schema=list_of(schema_of(CriterionGrades))),
-    Field("measured", lambda found: fields_json(JSON_FIELDS, found.measured) if found.measured else ABSENT,
-          kind="object", schema=fields_schema(JSON_FIELDS), is_optional=True),
+    Field("measured", lambda found: found.measured and fields_json(JSON_FIELDS, found.measured), kind="object",
+          schema=fields_schema(JSON_FIELDS), missing="the cases do not have the same options"),
 ]  # fmt: skip
 """The errors on a benchmark."""
