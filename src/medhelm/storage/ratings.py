@@ -131,7 +131,7 @@ class StudyCard:
     design: CardDesign
     """Assignment of completions to raters."""
     blinding: Sequence[str] = ()
-    """Sentences on what raters could not know, and on what could have told them."""
+    """Sentences on what raters could not know, and on how they could have learned it."""
     deviations: Sequence[str] = ()
     """Sentences on what was not as planned."""
     digest: str = ""
