@@ -25,7 +25,6 @@ from medhelm.domain.text import duration, group_title, listed, plural, short_cou
 from medhelm.errors import MedHelmError, StoreError, UserError
 from medhelm.extensions.web.api import JSON, OPERATIONS, check_parameters, error_content, error_response, is_json_path
 from medhelm.extensions.web.cases.search import url_key
-from medhelm.extensions.web.markdown import rendered, with_code
 from medhelm.extensions.web.marks import axis_mark
 from medhelm.extensions.web.page import (
     ACTIONS,
@@ -55,6 +54,7 @@ from medhelm.extensions.web.security import (
     static_file,
 )
 from medhelm.extensions.web.site import Site
+from medhelm.results.formats.markdown import rendered, with_code
 from medhelm.results.formats.tables import (
     MISSING,
     decimal,
