@@ -31,15 +31,11 @@ from medhelm.extensions.web.page import (
     BY_NAME,
     MOST_URL_CHARACTERS,
     ROUTES,
-    BadParameter,
     Destination,
-    Download,
-    Page,
     PageRequest,
     Route,
     ServerLinks,
     Values,
-    check_query,
     function_of,
     handler_of,
 )
@@ -54,6 +50,7 @@ from medhelm.extensions.web.security import (
     static_file,
 )
 from medhelm.extensions.web.site import Site
+from medhelm.io.http.pages import BadParameter, Download, Page, check_query
 from medhelm.results.formats.markdown import rendered, with_code
 from medhelm.results.formats.tables import (
     MISSING,

@@ -17,11 +17,12 @@ from posixpath import dirname, relpath
 
 from medhelm.extensions.web.app import answer, render
 from medhelm.extensions.web.cases.search import url_key
-from medhelm.extensions.web.page import BY_NAME, Page, PageRequest, Route, Values, fill_path
+from medhelm.extensions.web.page import BY_NAME, PageRequest, Route, Values, fill_path
 from medhelm.extensions.web.pages.case_list import exported_cases, opened
 from medhelm.extensions.web.security import static_files
 from medhelm.extensions.web.site import Site
 from medhelm.io.folders import new_export
+from medhelm.io.http.pages import Page
 from medhelm.results.export import ExportResult
 from medhelm.storage.privacy import record_export
 

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import math
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Protocol, TypeAlias
 from urllib.parse import quote, urlencode
 
-from medhelm.errors import UserError
-from medhelm.io.spreadsheets import csv_file
-
-MOST_PARAMETERS = 100
-"""Most parameters of a URL."""
-
-MOST_CHARACTERS = 400
-"""Most characters of one parameter, enough for the longest instance id that is worth a link."""
+from medhelm.io.http.pages import BadParameter, Download, Page, PageNotFound, check_length
 
 MOST_PAGES = 1_000_000
 """Highest page number of a list."""
@@ -28,14 +18,6 @@ MOST_URL_CHARACTERS = 8_000
 
 Values: TypeAlias = str | int | float | Sequence[str] | None
 """Value of a parameter of a URL; None and the empty text leave it out, a sequence repeats it."""
-
-
-class BadParameter(UserError):  # noqa: N818 - a finding about a request
-    """A parameter of the URL is not valid: status 400."""
-
-
-class PageNotFound(UserError):  # noqa: N818 - a finding about a request
-    """The store holds nothing under this name: status 404."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,36 +148,10 @@ class PageRequest:
         return self.links.to(self.route.name, {**self.parts, **self.query, **changes})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
-    """A page to render."""
-
-    template: str
-    """File name below `templates`."""
-    title: str
-    """Title of the page."""
-    values: Mapping[str, object] = field(default_factory=dict)
-    """Names that the template uses."""
-    status: int = 200
-    """HTTP status."""
-
-
 def missing_page(message: str, known: Sequence[tuple[str, str]] = ()) -> Page:
     """Return the page of something that does not exist, with links to what does: titles and addresses."""
     values = {"message": message, "code": 404, "known": known}
     return Page(template="error.html", title="Nothing to show", values=values, status=404)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Download:
-    """A file to save."""
-
-    content: bytes
-    """The file."""
-    media_type: str
-    """Media type, such as `text/csv`."""
-    file_name: str
-    """Name under which a browser saves it; made of letters, digits, `.`, `_` and `-`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,59 +168,6 @@ class Destination:
 
 Handler: TypeAlias = "Callable[..., Page | Download]"
 """Makes a page: called with the site and the request."""
-
-
-def check_length(name: str, *values: str, most: int = MOST_CHARACTERS) -> None:
-    """Check the length of the values of a parameter. Raises: BadParameter."""
-    longest = max(map(len, values), default=0)
-    if longest > most:
-        raise BadParameter(f"The parameter `{name[:80]}` has {longest:,} characters; at most {most:,} are allowed.")
-
-
-def check_query(pairs: Sequence[tuple[str, str]], most: int = MOST_CHARACTERS) -> dict[str, tuple[str, ...]]:
-    """Group the parameters of a query. `most`: most characters of a value.
-
-    Raises: BadParameter if there are too many, or one is too long.
-    """
-    if len(pairs) > MOST_PARAMETERS:
-        raise BadParameter(f"The URL has {len(pairs)} parameters; at most {MOST_PARAMETERS} are allowed.")
-    found: dict[str, tuple[str, ...]] = {}
-    for name, value in pairs:
-        if len(name) > MOST_CHARACTERS:
-            raise BadParameter(f"The parameter `{name[:80]}` is longer than {MOST_CHARACTERS} characters.")
-        check_length(name, value, most=most)
-        found[name] = (*found.get(name, ()), value)
-    return found
-
-
-def text_download(text: str, name: str, suffix: str) -> Download:
-    """Return a text as a file to save. `suffix`: one of `TEXT_TYPES`, the end of the file's name."""
-    content = csv_file(text) if suffix == "csv" else text.encode("utf-8", "replace")
-    return Download(content=content, media_type=TEXT_TYPES[suffix], file_name=file_name(name, suffix))
-
-
-TEXT_TYPES = {"csv": "text/csv", "json": "application/json", "txt": "text/plain"}
-"""Suffix of a file of text -> its media type."""
-
-
-def json_download(content: Any, name: str) -> Download:
-    """Return JSON as a file. Characters that could end a script element are escaped."""
-    text = json.dumps(_finite(content), ensure_ascii=True, allow_nan=False).replace("<", "\\u003c")
-    return text_download(text, name, "json")
-
-
-def file_name(name: str, suffix: str) -> str:
-    """Return a name for a downloaded file, of letters, digits, `.`, `_` and `-`."""
-    return f"{re.sub('[^A-Za-z0-9._-]+', '-', name)[:150]}.{suffix}"
-
-
-def _finite(value: Any) -> Any:
-    """Replace numbers that JSON does not have by None."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
-    return [_finite(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
 # --- routes -----------------------------------------------------------------------------------------------------------
