@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Protocol, TypeAlias
 from urllib.parse import quote, urlencode
 
-from medhelm.io.http.pages import BadParameter, Download, Page, PageNotFound, check_length
+from medhelm.io.http.pages import Download, Page, Parameters
 
 MOST_PAGES = 1_000_000
 """Highest page number of a list."""
@@ -87,61 +87,17 @@ def fill_path(template: str, parameters: Mapping[str, Values]) -> tuple[str, str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PageRequest:
+class PageRequest(Parameters):
     """A request for a page, from a browser or from the export of the static site."""
 
     route: Route
     """Kind of page."""
-    parts: Mapping[str, str] = field(default_factory=dict)
-    """Values of the parts of the path that vary."""
-    query: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Parameters of the query with their values."""
     links: Links
     """Makes URLs."""
     is_static: bool = False
     """True for the static site: no search, no forms that need a server."""
     most_cases: int | None = None
     """Most cases of a benchmark that are shown; None for all."""
-
-    def text(self, name: str, default: str = "") -> str:
-        """Return a parameter of the path or query; the default if it is missing."""
-        if name in self.parts:
-            return self.parts[name]
-        values = self.query.get(name, ())
-        if len(values) > 1:
-            raise BadParameter(f"The parameter `{name}` is given {len(values)} times; give it once.")
-        check_length(name, *values)
-        return values[0] if values else default
-
-    def texts(self, name: str) -> tuple[str, ...]:
-        """Return all values of a parameter that may be repeated, without empty ones."""
-        check_length(name, *self.query.get(name, ()))
-        return tuple(value for value in self.query.get(name, ()) if value)
-
-    def choice(self, name: str, known: Collection[str], default: str) -> str:
-        """Return a parameter that must be one of the known values. Raises: BadParameter for another one."""
-        found = self.text(name) or default
-        if found not in known and found != default:
-            raise BadParameter(f"The parameter `{name}` is `{found[:80]}`. Known: {', '.join(sorted(known)[:40])}.")
-        return found
-
-    def known_name(self, name: str, known: Collection[str], default: str = "") -> str:
-        """Return a parameter that must be a name that exists here. Raises: PageNotFound for another one."""
-        found = self.text(name) or default
-        if found not in known and found != default:
-            names = ", ".join(sorted(known)[:40]) or "none"
-            raise PageNotFound(f"There is no {name} `{found[:80]}` here. Known: {names}.")
-        return found
-
-    def number(self, name: str, default: int, *, low: int, high: int) -> int:
-        """Return a whole number from `low` to `high`. Raises: BadParameter for anything else."""
-        found = self.text(name)
-        if not found:
-            return default
-        digits = found.removeprefix("-")
-        if not (digits.isascii() and digits.isdigit()) or len(digits) > 12 or not low <= int(found) <= high:
-            raise BadParameter(f"The parameter `{name}` is `{found[:80]}`. Use a whole number from {low} to {high}.")
-        return int(found)
 
     def here(self, **changes: Values) -> str:
         """Return the URL of this page with changed parameters; None leaves one out."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,56 @@ class BadParameter(UserError):  # noqa: N818 - a finding about a request
 
 class PageNotFound(UserError):  # noqa: N818 - a finding about a request
     """The store holds nothing under this name: status 404."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters:
+    """Parameters of a request: the parts of its path that vary, and its query."""
+
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """Values of the parts of the path that vary."""
+    query: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Parameters of the query with their values."""
+
+    def text(self, name: str, default: str = "") -> str:
+        """Return a parameter of the path or query; the default if it is missing."""
+        if name in self.parts:
+            return self.parts[name]
+        values = self.query.get(name, ())
+        if len(values) > 1:
+            raise BadParameter(f"The parameter `{name}` is given {len(values)} times; give it once.")
+        check_length(name, *values)
+        return values[0] if values else default
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Return all values of a parameter that may be repeated, without empty ones."""
+        check_length(name, *self.query.get(name, ()))
+        return tuple(value for value in self.query.get(name, ()) if value)
+
+    def choice(self, name: str, known: Collection[str], default: str) -> str:
+        """Return a parameter that must be one of the known values. Raises: BadParameter for another one."""
+        found = self.text(name) or default
+        if found not in known and found != default:
+            raise BadParameter(f"The parameter `{name}` is `{found[:80]}`. Known: {', '.join(sorted(known)[:40])}.")
+        return found
+
+    def known_name(self, name: str, known: Collection[str], default: str = "") -> str:
+        """Return a parameter that must be a name that exists here. Raises: PageNotFound for another one."""
+        found = self.text(name) or default
+        if found not in known and found != default:
+            names = ", ".join(sorted(known)[:40]) or "none"
+            raise PageNotFound(f"There is no {name} `{found[:80]}` here. Known: {names}.")
+        return found
+
+    def number(self, name: str, default: int, *, low: int, high: int) -> int:
+        """Return a whole number from `low` to `high`. Raises: BadParameter for anything else."""
+        found = self.text(name)
+        if not found:
+            return default
+        digits = found.removeprefix("-")
+        if not (digits.isascii() and digits.isdigit()) or len(digits) > 12 or not low <= int(found) <= high:
+            raise BadParameter(f"The parameter `{name}` is `{found[:80]}`. Use a whole number from {low} to {high}.")
+        return int(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
