@@ -10,6 +10,9 @@ from urllib.parse import quote, urlencode
 
 from medhelm.io.http.pages import Download, Page, Parameters
 
+PACKAGE = "medhelm.extensions.web"
+"""This package, which holds templates and static files."""
+
 MOST_PAGES = 1_000_000
 """Highest page number of a list."""
 
@@ -215,4 +218,4 @@ def handler_of(route: Route) -> Handler:
 def function_of(name: str) -> Any:
     """Import and return a function, named as `module:function` below `medhelm.extensions.web`."""
     module, _, function = name.partition(":")
-    return getattr(import_module(f"medhelm.extensions.web.{module}"), function)
+    return getattr(import_module(f"{PACKAGE}.{module}"), function)
