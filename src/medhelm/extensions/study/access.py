@@ -200,8 +200,8 @@ def new_link(
         raise UserError(f"The study `{study_name}` has no rater `{person[:40]}`. {known}".rstrip())
     if role is not Role.RATER and (person in raters or not _PERSON.fullmatch(person)):
         raise UserError(
-            f"`{person[:40]}` cannot be the id of an {role.value}: use lower case letters, digits, `_` and `-`, at "
-            "most 40, and not the id of a rater."
+            f"`{person[:40]}` cannot be the id of someone who does not rate: use lower case letters, digits, `_` and "
+            "`-`, at most 40, and not the id of a rater."
         )
     if not 0 < days <= MOST_DAYS:
         raise UserError(f"A link is valid for more than 0 and at most {MOST_DAYS} days, not {days:g}.")
