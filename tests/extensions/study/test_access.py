@@ -76,7 +76,7 @@ def test_a_link_opens_one_session_and_neither_is_on_the_disk(store: Store) -> No
     opened = sign_in(store, "ward", token)
     assert (opened.person, person_with(store, "ward", opened.cookie)) == (MARA, MARA)
     assert abs(opened.seconds - 30 * DAY) < 60
-    with pytest.raises(LinkRefusedError, match="already used, on .* someone else may be rating in your name"):
+    with pytest.raises(LinkRefusedError, match=r"already used, on .* someone else may be rating in your name"):
         sign_in(store, "ward", token)
     assert person_with(store, "ward", opened.cookie) == MARA
     found = everything_in(store.folder)

@@ -48,6 +48,9 @@ _CODE_LETTERS = "23456789ABCDEFGHJKMNPQRSTVWXYZ"
 _CODE_LENGTH = 10
 _CODE = re.compile(f"[{_CODE_LETTERS}]{{{_CODE_LENGTH}}}")
 _PERSON = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
+WRONG = "This link or code is not valid. Check that it is complete: the whole link, or all ten characters."
+"""Message for a token that no study knows."""
+
 _IN_LINK = re.compile(r"#t=([A-Za-z0-9_-]+)")
 
 
@@ -398,7 +401,7 @@ def _event(kind: EventKind, person: str, text: str = "") -> Event:
 def _why_refused(link: PersonalLink | None) -> str:
     """Return why a link opens nothing, for the person who tried it."""
     if link is None:
-        return "This link or code is not valid. Check that it is complete: the whole link, or all ten characters."
+        return WRONG
     if link.used:
         return (
             f"This link was already used, on {moment_text(link.used)}. Each link opens one browser, once. If that was "
