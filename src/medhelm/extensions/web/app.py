@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
 from urllib.parse import parse_qsl, quote
@@ -19,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute
 from starlette.routing import Route as StarletteRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from medhelm import __version__
 from medhelm.domain.text import duration, group_title, listed, plural, short_count
@@ -48,7 +50,17 @@ from medhelm.extensions.web.security import (
     session_of,
 )
 from medhelm.extensions.web.site import Site
-from medhelm.io.http.mounted_pages import FAILURE_WINDOW_S, BadFormError, client_of, read_form, static_file
+from medhelm.io.http.mounted_pages import (
+    FAILURE_WINDOW_S,
+    BadFormError,
+    MenuEntry,
+    MountedPages,
+    SiteServer,
+    Visitor,
+    client_of,
+    read_form,
+    static_file,
+)
 from medhelm.io.http.pages import BadParameter, Download, Page, check_query
 from medhelm.results.formats.markdown import rendered, with_code
 from medhelm.results.formats.tables import (
@@ -121,6 +133,7 @@ def render(site: Site, request: PageRequest, page: Page) -> str:
         "url": url,
         "static": request.links.static,
         "menu": [route for route in ROUTES if route.menu and not (request.is_static and route.only_served)],
+        "added_menu": site.added_menu,
     }
     if "site_tier" not in page.values:
         values["site_tier"] = site.known_tier
@@ -148,8 +161,19 @@ ERROR = Route(name="error", path="/", handler="")
 """Placeholder for the page of an error in links to itself."""
 
 
-def create_app(site: Site, security: Security) -> Starlette:
-    """Return the application that serves a site."""
+def create_app(site: Site, security: Security, added: Sequence[MountedPages] = ()) -> Starlette:
+    """Return the application that serves a site, with the pages that other extensions add to it."""
+    site.added_menu = [entry for pages in added for entry in pages.menu]
+    server = SiteServer(
+        stores=site.stores,
+        benchmark_folders=site.benchmark_folders,
+        data=site.data,
+        https=security.https,
+        cookie_suffix=security.cookie.rpartition("medhelm")[2],
+        menu=[*(MenuEntry(title=route.menu, path=route.path) for route in ROUTES if route.menu), *site.added_menu],
+        has_users=bool(security.user_header),
+    )
+    mounted = [Mounted(pages=pages, server=server, app=pages.app(server)) for pages in added]
     routes: list[BaseRoute] = [
         StarletteRoute("/login", _login(site, security), methods=["GET", "POST"]),
         StarletteRoute("/logout", _logout(security), methods=["POST"]),
@@ -173,7 +197,7 @@ def create_app(site: Site, security: Security) -> Starlette:
         middleware=[
             Middleware(SecurityHeaders),
             Middleware(GZipMiddleware, compresslevel=GZIP_LEVEL),
-            Middleware(_Gate, site=site, security=security),
+            Middleware(_Gate, site=site, security=security, mounted=mounted),
         ],
         exception_handlers={HTTPException: http_error, 500: server_error},
     )
@@ -274,21 +298,42 @@ def _action(site: Site, name: str) -> Callable[[Request], Awaitable[Response]]:
     return act
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mounted:
+    """Pages of another extension on this server."""
+
+    pages: MountedPages
+    """The pages."""
+    server: SiteServer
+    """This server."""
+    app: ASGIApp
+    """Answers their requests."""
+
+
 class _Gate:
-    """ASGI middleware: refuses requests from elsewhere, and shows the login page to browsers without a session."""
+    """ASGI middleware: refuses requests from elsewhere, and shows the login page to browsers without a session.
 
-    def __init__(self, app: Callable[..., Awaitable[None]], *, site: Site, security: Security) -> None:
-        self.app, self.site, self.security = app, site, security
+    Requests for the pages of other extensions go from here to their applications.
+    """
 
-    async def __call__(self, scope: dict[str, object], receive: Callable[..., object], send: object) -> None:
-        if scope["type"] == "http":
-            request = Request(scope)
-            if response := self._response_instead(request):
-                await response(scope, receive, send)  # type: ignore[arg-type]
-                return
-        await self.app(scope, receive, send)
+    def __init__(self, app: ASGIApp, *, site: Site, security: Security, mounted: Sequence[Mounted]) -> None:
+        self.app, self.site, self.security, self.mounted = app, site, security, mounted
 
-    def _response_instead(self, request: Request) -> Response | None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        request, path = Request(scope), scope["path"]
+        added = next((one for one in self.mounted if one.pages.serves(path)), None)
+        app: ASGIApp = self._response_instead(request, added) or (added.app if added else self.app)
+        if added is not None:
+            is_open = added.pages.is_open(path)
+            scope = {**scope, "headers": self.security.without_session(request)} if is_open else scope
+            is_owner = not is_open and self.security.has_access(request)
+            Visitor(is_owner=is_owner, user=self.security.user_of(request)).put_into(scope)
+        await app(scope, receive, send)
+
+    def _response_instead(self, request: Request, added: Mounted | None) -> Response | None:
         """Return the response to send instead of the page; None if the request is allowed."""
         refused = self.security.refusal(request.method, request.headers)
         path = request.url.path
@@ -297,6 +342,8 @@ class _Gate:
         if len(str(request.url)) > MOST_URL_CHARACTERS:
             return _plain_error(path, 414, "The address is too long.")
         if path == "/login" or path.startswith("/static/") or session_of(request, self.security):
+            return None
+        if added and (added.pages.is_open(path) or added.pages.admits(added.server, request)):
             return None
         token = bearer_token(request)
         client = client_of(request)

@@ -20,6 +20,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from medhelm.io.http.listening import Address, address_of
 from medhelm.io.http.mounted_pages import WrongTokens
 
 CONTENT_SECURITY_POLICY = "; ".join(
@@ -77,6 +78,10 @@ class Security:
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     """The token that opens a session."""
     _key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+    proxies: Collection[Address] = ()
+    """Addresses from which `user_header` is believed."""
+    user_header: str = ""
+    """Header in which a proxy names the user who signed in; empty to believe none."""
     wrong_tokens: WrongTokens = field(default_factory=WrongTokens)
     """The wrong tokens of each client."""
 
@@ -115,10 +120,30 @@ class Security:
 
     def accepts(self, token: str, client: str) -> bool:
         """Return True for the right token, whatever was sent before; count a wrong one of a client."""
-        if hmac.compare_digest(_digest(token), _digest(self.token)):
+        if self._is_right(token):
             return True
         self.wrong_tokens.count(client)
         return False
+
+    def has_access(self, request: Request) -> bool:
+        """Return True for a request with a session or the token. Wrong tokens are counted elsewhere."""
+        token = bearer_token(request)
+        return session_of(request, self) or (token is not None and self._is_right(token))
+
+    def user_of(self, request: Request) -> str:
+        """Return the user whom a proxy names; "" if the header comes from elsewhere, or more than once."""
+        names = request.headers.getlist(self.user_header) if self.user_header else []
+        peer = request.client.host if request.client else ""
+        if len(names) != 1 or address_of(peer) not in self.proxies:
+            return ""
+        return names[0].encode("latin-1").decode("utf-8", "replace").strip()
+
+    def without_session(self, request: Request) -> list[tuple[bytes, bytes]]:
+        """Return the headers of a request without the session cookie and the token."""
+        kept = {name: value for name, value in request.cookies.items() if name != self.cookie}
+        cookie = "; ".join(f"{name}={value}" for name, value in kept.items()).encode("latin-1", "replace")
+        headers = [(name, value) for name, value in request.headers.raw if name not in (b"cookie", b"authorization")]
+        return [*headers, (b"cookie", cookie)] if cookie else headers
 
     def new_session(self) -> str:
         """Return the cookie of a new session: its end, and a signature that only this process can make."""
@@ -131,6 +156,9 @@ class Security:
         if not hmac.compare_digest(_digest(signature), _digest(self._sign(end))):
             return False
         return time.time() < int(end)
+
+    def _is_right(self, token: str) -> bool:
+        return hmac.compare_digest(_digest(token), _digest(self.token))
 
     def _sign(self, text: str) -> str:
         return hmac.new(self._key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()

@@ -19,7 +19,7 @@ from urllib.parse import parse_qs
 
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection, Request
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Scope
 
 MOST_FIELDS = 100
 """Most fields of a form."""
@@ -102,9 +102,9 @@ class Visitor:
     user: str = ""
     """Name of the user in the header of a proxy that is believed; empty without one."""
 
-    def put_into(self, connection: HTTPConnection) -> None:
+    def put_into(self, scope: Scope) -> None:
         """Attach this to a request, for `visitor_of`."""
-        connection.scope[_VISITOR] = self
+        scope[_VISITOR] = self
 
 
 def visitor_of(connection: HTTPConnection) -> Visitor:
