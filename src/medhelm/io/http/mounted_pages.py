@@ -166,13 +166,15 @@ class WrongTokens:
         """Count a wrong token of a client."""
         if len(self._moments) >= MOST_CLIENTS:
             self._moments.clear()
-        start = time.monotonic() - FAILURE_WINDOW_S
-        recent = [moment for moment in self._moments.get(client, ()) if moment > start]
-        self._moments[client] = [*recent[-MOST_FAILURES:], time.monotonic()]
+        self._moments[client] = [*self._recent(client)[-MOST_FAILURES:], time.monotonic()]
 
     def must_wait(self, client: str) -> bool:
         """Return True after too many wrong tokens of a client within a minute."""
-        return len(self._moments.get(client, ())) > MOST_FAILURES
+        return len(self._recent(client)) > MOST_FAILURES
+
+    def _recent(self, client: str) -> list[float]:
+        start = time.monotonic() - FAILURE_WINDOW_S
+        return [moment for moment in self._moments.get(client, ()) if moment > start]
 
 
 # --- static files -----------------------------------------------------------------------------------------------------
