@@ -98,7 +98,7 @@ def _routes() -> Iterator[Route]:
     yield Route(f"{RATE}/{{study}}/logout", _guarded(_sign_out), methods=["GET", "POST"])
     yield Route(f"{STUDIES}/{{study}}/logout", _guarded(_sign_out), methods=["GET", "POST"])
     for module in filter(lambda name: find_spec(f"{PACKAGE}.{name}"), HANDLERS):
-        for name, path, methods, handler in import_module(f"{PACKAGE}.{module}").ROUTES:
+        for name, path, methods, handler in getattr(import_module(f"{PACKAGE}.{module}"), "ROUTES", ()):
             yield Route(path, _guarded(handler), methods=methods, name=name)
 
 
