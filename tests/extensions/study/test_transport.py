@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from httpx import Response
 from starlette.testclient import TestClient
 
 from medhelm.domain import Completion, Usage
@@ -46,7 +46,7 @@ ANSWERS = {
 }
 """Model -> completion, as it is stored."""
 
-REQUESTS: dict[str, Callable[[TestClient], Response]] = {
+REQUESTS: dict[str, Callable[[TestClient], Any]] = {
     "overview": lambda client: client.get("/rate/ward"),
     "list": lambda client: client.get("/rate/ward?list=1"),
     "instructions": lambda client: client.get("/rate/ward/instrument"),
@@ -63,7 +63,7 @@ REQUESTS: dict[str, Callable[[TestClient], Response]] = {
 }
 
 
-def save(client: TestClient, *, accept: str, **fields: str) -> Response:
+def save(client: TestClient, *, accept: str, **fields: str) -> Any:
     form = {"grade-1": "4", "comment": "As it should be.", "seconds": "3", "action": "save", **fields}
     return client.post("/rate/ward/cases/1", data=form, headers={"origin": ORIGIN, "accept": accept})
 
