@@ -77,6 +77,9 @@ def write_form(
     sheet.freeze_panes(1, n_frozen)
     sheet.autofilter(0, 0, number, max(len(widths) - 1, 0))
     sheet.protect("", _PROTECTION)
+    sheet.set_landscape()
+    sheet.fit_to_pages(1, 0)
+    sheet.repeat_rows(0)
     return sheet
 
 
@@ -122,6 +125,7 @@ def _cell_writer(workbook: Any, sheet: Any) -> Callable[[int, int, FormCell], No
         if value is None:
             sheet.write_blank(row, column, None, look if cell is not None else unused)
         elif isinstance(value, str):
+            value = cell_parts(value)[0]
             sheet.write_string(row, column, value, marked if look is plain and is_formula(value) else look)
         else:
             sheet.write_number(row, column, value, look)
