@@ -14,6 +14,7 @@ from random import Random
 
 from medhelm.errors import UserError
 from medhelm.extensions.study.files import Event, EventKind, append_row, events, locked, now, rows_of
+from medhelm.extensions.study.instruments import HARM
 from medhelm.extensions.study.types import (
     HARM_LIKELIHOOD,
     HARM_SEVERITY,
@@ -22,7 +23,6 @@ from medhelm.extensions.study.types import (
     CaseRating,
     Instrument,
     InstrumentCriterion,
-    InstrumentForm,
     Mark,
     RatingRow,
     RatingSource,
@@ -30,8 +30,8 @@ from medhelm.extensions.study.types import (
 )
 from medhelm.storage.store import Store
 
-HARM_SCALES: Mapping[str, range] = {HARM_SEVERITY: range(4), HARM_LIKELIHOOD: range(1, 4)}
-"""Grades of the questions on harm: severity 0 (none) to 3 (severe, or death), likelihood 1 (low) to 3 (high)."""
+NOT_FIRST = frozenset({CaseKind.REPEATED, CaseKind.ADJUDICATION})
+"""Kinds of cases that are no independent first rating of their completion."""
 
 MOST_COMMENT, MOST_REASON, MOST_MARKS = 10_000, 1_000, 200
 """Most characters of a comment and of a reason, and most marked passages of a rating."""
@@ -78,27 +78,21 @@ def instrument_of_case(study: Study, assignment: Assignment) -> Instrument:
     return study.instruments[study.item(assignment.items[0]).benchmark]
 
 
-def asks_harm(study: Study, instrument: Instrument) -> bool:
-    """Return True if raters are asked for harm: of single completions only, if the plan says so."""
-    return study.asks_harm and instrument.form is not InstrumentForm.PREFERENCE
-
-
 def is_complete(
     study: Study, assignment: Assignment, row: RatingRow | None, criteria: Iterable[InstrumentCriterion]
 ) -> bool:
     """Return True if a case is rated: each criterion has a grade or a reason, and harm is answered if it is asked.
 
-    Likelihood is asked for any severity above 0. `criteria`: those of the case.
+    The likelihood of harm is asked only for a severity above 0. `criteria`: those of the case, with or without harm.
     """
-    if row is None or not row.rating.is_complete(criteria):
+    if row is None:
         return False
-    if not asks_harm(study, instrument_of_case(study, assignment)):
-        return True
-    rating = row.rating
-    if HARM_SEVERITY not in rating.grades:
-        return HARM_SEVERITY in rating.not_judged
-    answered = HARM_LIKELIHOOD in rating.grades or HARM_LIKELIHOOD in rating.not_judged
-    return answered or rating.grades[HARM_SEVERITY] == 0
+    rating, needed = row.rating, {one.name: one for one in criteria}
+    if study.asks_harm:
+        needed |= {one.name: one for one in HARM}
+    if rating.grades.get(HARM_SEVERITY) == 0 or HARM_SEVERITY in rating.not_judged:
+        needed.pop(HARM_LIKELIHOOD, None)
+    return rating.is_complete(needed.values())
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -121,10 +115,11 @@ def others_after(store: Store, study: Study, rater_id: str, number: int) -> tupl
     means they rated, is not told. Raises: UserError before the adjudicator has given an own complete rating, and for
     other cases.
     """
-    assignment = _case_of(cases_of(store, study, rater_id), number)
+    happened = events(store, study.name)
+    assignment = _case_of(cases_with(study, rater_id, happened), number)
     if assignment.kind is not CaseKind.ADJUDICATION:
         raise UserError("Ratings of others are shown for cases in adjudication alone.")
-    criteria = criteria_of(store, study, assignment)
+    criteria = criteria_of_case(store, study, assignment)
     if not is_complete(study, assignment, ratings_of(store, study, rater_id).get(number), criteria):
         raise UserError("Rate the case yourself first. The ratings of the others appear once yours is complete.")
     found = []
@@ -132,8 +127,8 @@ def others_after(store: Store, study: Study, rater_id: str, number: int) -> tupl
         if rater.id == rater_id:
             continue
         latest = ratings_of(store, study, rater.id)
-        for case in study.assignments.get(rater.id, ()):
-            is_same = case_key(case.items) == case_key(assignment.items) and case.kind is not CaseKind.REPEATED
+        for case in cases_with(study, rater.id, happened):
+            is_same = case_key(case.items) == case_key(assignment.items) and case.kind not in NOT_FIRST
             if is_same and is_complete(study, case, row := latest.get(case.number), criteria) and row:
                 given = row.rating if case.items == assignment.items else mirrored(row.rating, criteria)
                 found.append(replace(given, seconds=0.0, source=RatingSource.BROWSER))
@@ -167,8 +162,7 @@ def record(store: Store, study: Study, rater_id: str, number: int, rating: CaseR
     assignment = _case_of(cases_of(store, study, rater_id), number)
     instrument = instrument_of_case(study, assignment)
     texts = case_texts(store, study, assignment)
-    scales = {one.name: one.grades for one in texts.criteria}
-    scales |= HARM_SCALES if asks_harm(study, instrument) else {}
+    scales = {one.name: one.grades for one in (*texts.criteria, *(HARM if study.asks_harm else ()))}
     given = _checked(rating, scales, texts.completions)
     with locked(store, study.name):
         refuse_if_final(events(store, study.name), rater_id)
@@ -191,7 +185,7 @@ def record(store: Store, study: Study, rater_id: str, number: int, rating: CaseR
     return row
 
 
-def criteria_of(store: Store, study: Study, assignment: Assignment) -> tuple[InstrumentCriterion, ...]:
+def criteria_of_case(store: Store, study: Study, assignment: Assignment) -> tuple[InstrumentCriterion, ...]:
     """Return the criteria of a case: those of its instrument, or of its instance. Raises: as `texts.case_texts`."""
     from medhelm.extensions.study.texts import case_texts  # lazy: few instruments need it
 
