@@ -22,8 +22,8 @@ from medhelm.extensions.study.files import Event, EventKind, append_event, diges
 from medhelm.extensions.study.instruments import HARM
 from medhelm.extensions.study.journal import (
     MOST_COMMENT,
+    MOST_MARKS,
     MOST_REASON,
-    asks_harm,
     cases_of,
     instrument_of_case,
     ratings_of,
@@ -95,12 +95,15 @@ class OfflineCase:
     """Its form."""
     texts: CaseTexts
     """What the rater reads."""
-    questions: tuple[InstrumentCriterion, ...]
-    """The criteria, and the questions on harm if they are asked."""
     rating: CaseRating | None = None
     """The latest rating; None if there is none."""
     revision: int = 0
     """Revision of that rating; 0 if there is none."""
+
+    @property
+    def questions(self) -> tuple[InstrumentCriterion, ...]:
+        """Return what the rater answers: the criteria, and the questions on harm if they are asked."""
+        return self.texts.criteria
 
     @property
     def shown(self) -> dict[str, str]:
@@ -241,19 +244,19 @@ def rater_cases(store: Store, study: Study, rater_id: str) -> RaterCases:
         except CaseGoneError:
             gone.append(assignment.number)
             continue
-        instrument = instrument_of_case(study, assignment)
         row = latest.get(assignment.number)
         found.append(
             OfflineCase(
                 number=assignment.number,
-                instrument=instrument,
+                instrument=instrument_of_case(study, assignment),
                 texts=texts,
-                questions=(*texts.criteria, *(HARM if asks_harm(study, instrument) else ())),
                 rating=row.rating if row else None,
                 revision=row.revision if row else 0,
             )
         )
-    return RaterCases(study=study, plan=f"p{digest_of(study)[:15]}", rater=rater_id, cases=tuple(found), gone=frozenset(gone))
+    return RaterCases(
+        study=study, plan=f"p{digest_of(study)[:15]}", rater=rater_id, cases=tuple(found), gone=frozenset(gone)
+    )
 
 
 def export_files(store: Store, study: Study, rater_id: str, kind: str) -> dict[str, bytes]:
@@ -404,24 +407,21 @@ class AnswerReader:
 def problems_of(rating: CaseRating, case: OfflineCase) -> Iterator[str]:
     """Yield what is wrong with a rating, whatever the file."""
     questions = {one.name: one for one in case.questions}
-    for name in {**rating.grades, **rating.not_judged}:
-        if name not in questions:
-            yield f"{value_in_words(name)} is not a question of case {case.number}."
-    for name, grade in rating.grades.items():
-        one = questions.get(name)
-        if one and (type(grade) is not int or grade not in one.grades):
+    yield from (f"{name}: is not a question of case {case.number}." for name in rating.grades if name not in questions)
+    for name, one in questions.items():
+        grade, reason = rating.grades.get(name), rating.not_judged.get(name, "")
+        if grade is not None and (type(grade) is not int or grade not in one.grades):
             yield f"{name}: must be a whole number from {one.low} to {one.high}, is {value_in_words(grade)}."
-        if name in rating.not_judged:
+        if grade is not None and reason:
             yield f"{name}: has a grade, and a reason why it cannot be judged. Keep one of them."
-    for name, reason in rating.not_judged.items():
-        if not isinstance(reason, str) or not reason.strip():
-            yield f"{name}: say why it cannot be judged."
-        elif len(reason) > MOST_REASON:
+        if len(reason) > MOST_REASON:
             yield f"{name}: the reason has {len(reason):,} characters. Shorten it to {MOST_REASON:,}."
     if len(rating.comment) > MOST_COMMENT:
         yield f"the comment has {len(rating.comment):,} characters. Shorten it to {MOST_COMMENT:,}."
+    if len(rating.marks) > MOST_MARKS:
+        yield f"case {case.number} has {len(rating.marks)} marked passages. Remove some: at most {MOST_MARKS} are kept."
+    texts = case.texts.completions
     for mark in rating.marks:
-        texts = case.texts.completions
         if not (0 <= mark.side < len(texts) and 0 <= mark.start <= mark.end <= len(texts[mark.side])):
             yield f"a marked passage lies outside of the text of case {case.number}."
 

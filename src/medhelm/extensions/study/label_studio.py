@@ -29,7 +29,7 @@ from medhelm.extensions.study.exchange import (
     origin_of,
     scale_in_words,
 )
-from medhelm.extensions.study.types import InstrumentCriterion, Mark, MarkKind, RatingSource
+from medhelm.extensions.study.types import CaseRating, InstrumentCriterion, Mark, MarkKind, RatingSource
 
 GRADE, REASON, MARKS, COMMENT = "grade_", "reason_", "marks_", "comment"
 """Starts of the names of fields, and the name of the comment."""
@@ -116,7 +116,8 @@ def _configuration(cases: Sequence[OfflineCase]) -> bytes:
     SubElement(view, "Header", value="Comment", size="4")
     SubElement(view, "TextArea", name=COMMENT, toName=rated[0], rows="3", maxSubmissions="1", editable="true")
     indent(view)
-    return tostring(view, encoding="utf-8") + b"\n"
+    content: bytes = tostring(view, encoding="utf-8")
+    return content + b"\n"
 
 
 def _ask(view: Element, name: str, question: InstrumentCriterion, text: str, *, is_own: bool) -> None:
@@ -124,14 +125,13 @@ def _ask(view: Element, name: str, question: InstrumentCriterion, text: str, *, 
     SubElement(view, "Header", value=f"${name}" if is_own else question.question, size="4")
     if scale := scale_in_words(question):
         SubElement(view, "Header", value=scale, size="6")
-    options = {"choice": "single-radio", "showInline": "true"}
-    asked = SubElement(view, "Choices", name=GRADE + name, toName=text, **options)
+    asked = SubElement(view, "Choices", name=GRADE + name, toName=text, choice="single-radio", showInline="true")
     for label in (*choices(question), CANNOT_JUDGE):
         SubElement(asked, "Choice", value=label)
     shown = {"visibleWhen": "choice-selected", "whenTagName": GRADE + name, "whenChoiceValue": CANNOT_JUDGE}
-    why = SubElement(view, "View", **shown)
-    reason = {"placeholder": "Why can you not judge this?", "maxSubmissions": "1", "editable": "true"}
-    SubElement(why, "TextArea", name=REASON + name, toName=text, **reason)
+    why = SubElement(view, "View", shown)
+    reason = {"name": REASON + name, "toName": text, "placeholder": "Why can you not judge this?"}
+    SubElement(why, "TextArea", {**reason, "maxSubmissions": "1", "editable": "true"})
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -190,10 +190,8 @@ def _read_task(name: str, task: Mapping[str, Any], cases: RaterCases, problems: 
         return None
     latest = max(given, key=lambda one: str(one.get("updated_at") or one.get("created_at") or ""))
     rating = _AnnotationReader(name, case, problems).read(latest)
-    revision = data.get("revision")
-    return rating and ReturnedRating(
-        number=case.number, revision=revision if isinstance(revision, int) else 0, rating=rating
-    )
+    revision = data["revision"] if isinstance(data.get("revision"), int) else 0
+    return ReturnedRating(number=case.number, revision=revision, rating=rating) if rating else None
 
 
 class _AnnotationReader:
@@ -207,7 +205,7 @@ class _AnnotationReader:
         self._comment = ""
         self._marks: list[Mark] = []
 
-    def read(self, annotation: Mapping[str, Any]) -> Any:
+    def read(self, annotation: Mapping[str, Any]) -> CaseRating | None:
         """Return the rating; None if nothing is answered."""
         for one in annotation["result"]:
             field = str(one.get("from_name")) if isinstance(one, dict) else "result"

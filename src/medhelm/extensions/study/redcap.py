@@ -122,8 +122,9 @@ def _csv(rows: Sequence[Sequence[str]]) -> bytes:
 def project_fields(cases: Sequence[OfflineCase]) -> list[RedcapField]:
     """Return the variables of a project with cases of one instrument."""
     fields = [RedcapField(name="record_id", label="Record", kind="text")]
-    hidden = {"kind": "text", "annotation": "@HIDDEN @READONLY"}
-    fields += (RedcapField(name=name, label=name.replace("_", " ").capitalize(), **hidden) for name in _KEPT)
+    fields += (
+        RedcapField(name=name, label=_label(name), kind="text", annotation="@HIDDEN @READONLY") for name in _KEPT
+    )
     for key, title in TITLES.items():
         for number in range(1, max(len(_parts(one.shown.get(key, ""))) for one in cases) + 1):
             label = title if number == 1 else f"{title}, continued ({number})"
@@ -181,6 +182,11 @@ def variable_names(fields: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def _label(name: str) -> str:
+    """Return the label of a hidden variable."""
+    return name.replace("_", " ").capitalize()
+
+
 def _text_name(key: str, number: int) -> str:
     return key if number == 1 else f"{key}_{number}"
 
@@ -215,7 +221,7 @@ def _record(cases: RaterCases, case: OfflineCase) -> dict[str, str]:
 def read_redcap(path: Path, open_rater: OpenRater) -> ReturnedFile:
     """Read an export of records, with raw values or labels. Raises: ConfigError with everything that is wrong."""
     sheet = read_spreadsheet(path, set(_KEPT))
-    columns = _columns(sheet, {name: name.replace("_", " ").capitalize() for name in _KEPT})
+    columns = _columns(sheet, {name: _label(name) for name in _KEPT})
     if missing := [name for name in _KEPT if name not in columns]:
         text = f"has no column `{missing[0]}`. Export all fields of the form from REDCap, as CSV."
         raise ConfigError(str(path), [Problem(text, sheet.line)])
@@ -262,7 +268,7 @@ class _RecordsReader:
             for names in [variable_names(list(common_fields(own)))]
             for number in (one.number for one in own)
         }
-        self._kept = _columns(sheet, {name: name.replace("_", " ").capitalize() for name in _KEPT})
+        self._kept = _columns(sheet, {name: _label(name) for name in _KEPT})
 
     def rating(self, line: int, cells: Sequence[str]) -> ReturnedRating | None:
         """Return the rating in a record; None if it has none."""
@@ -277,7 +283,8 @@ class _RecordsReader:
             return None
         self._seen.add(case.number)
         columns, names = self._groups[case.number]
-        reader = AnswerReader(case, found := [])
+        found: list[Problem] = []
+        reader = AnswerReader(case, found)
         for field, question in case.fields.items():
             name = names[field]
             answer = self._answer(_cell(cells, columns.get(name)), question)
@@ -286,7 +293,7 @@ class _RecordsReader:
         rating = reader.rating(RatingSource.REDCAP, "the record", comment=_cell(cells, columns.get("comment")))
         self.problems += (Problem(one.text, line) for one in found)
         given = int(revision) if revision.isdigit() else 0
-        return rating and ReturnedRating(number=case.number, revision=given, rating=rating)
+        return ReturnedRating(number=case.number, revision=given, rating=rating) if rating else None
 
     @staticmethod
     def _answer(cell: str, question: InstrumentCriterion) -> str:

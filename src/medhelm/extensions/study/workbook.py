@@ -30,7 +30,7 @@ from medhelm.extensions.study.exchange import (
     scale_in_words,
     title_of,
 )
-from medhelm.extensions.study.types import RatingSource
+from medhelm.extensions.study.types import CaseRating, RatingSource
 from medhelm.io.office import WorkbookSheet, cell_name, read_sheets
 from medhelm.io.rows import BrokenCell
 from medhelm.io.spreadsheets import clean_cell
@@ -70,9 +70,13 @@ def write_workbook(cases: RaterCases) -> dict[str, bytes]:
         rows = [row for one in cases.cases for row in _case_rows(one, len(cases.cases) + len(cases.gone))]
         sheet = write_form(workbook, "Cases", COLUMNS, rows, n_frozen=2)
         _color(workbook, sheet, len(rows))
-        head = [[_MARK, cases.study.name, FORMAT], ["plan", cases.plan, ""], ["rater", cases.rater, ""]]
-        known = [[str(one.number), one.digest, one.revision] for one in cases.cases]
-        write_form(workbook, "Study", {"key": 16, "value": 24, "revision": 10}, [*head, *known]).hide()
+        known: list[Sequence[FormCell]] = [
+            [_MARK, cases.study.name, FORMAT],
+            ["plan", cases.plan],
+            ["rater", cases.rater],
+        ]
+        known += ([str(one.number), one.digest, one.revision] for one in cases.cases)
+        write_form(workbook, "Study", {"key": 16, "value": 24, "revision": 10}, known).hide()
     return {".xlsx": content.getvalue()}
 
 
@@ -102,7 +106,7 @@ def _case_rows(case: OfflineCase, n_cases: int) -> Iterator[Sequence[FormCell]]:
     for key, text in case.shown.items():
         for number, part in enumerate(readable_parts(text), 1):
             yield case.number, TITLES[key] if number == 1 else f"{TITLES[key]} ({number})", part, "", ""
-    rating = case.rating
+    rating = case.rating or CaseRating()
     for number, one in enumerate(case.questions, 1):
         scale = scale_in_words(one)
         labels = [*choices(one), CANNOT_JUDGE]
@@ -112,11 +116,11 @@ def _case_rows(case: OfflineCase, n_cases: int) -> Iterator[Sequence[FormCell]]:
             hint=scale if len(scale) < 250 else "The text on the left has the scale.",
             value=_number(case.given(one.name)),
         )
-        reason = rating.not_judged.get(one.name) if rating else None
+        reason = rating.not_judged.get(one.name)
         why = AnswerCell(title="If you cannot judge", hint="Write why.", value=reason)
         yield case.number, f"{number}. {title_of(one)}", f"{one.question}\n{scale}", answer, why
     comment = AnswerCell(
-        title="Comment", hint="Anything that the questions do not ask.", value=rating and rating.comment
+        title="Comment", hint="Anything that the questions do not ask.", value=rating.comment or None
     )
     yield case.number, COMMENT, "Anything else about this case. You can leave it empty.", "", comment
 
@@ -140,7 +144,8 @@ def readable_parts(text: str) -> list[str]:
     >>> [len(part) for part in readable_parts("word " * 1000)]
     [2090, 2090, 820]
     """
-    parts, part, n_lines = [], "", 0
+    parts: list[str] = []
+    part, n_lines = "", 0
     for line in text.splitlines(keepends=True):
         while line:
             room = (_LINES - n_lines) * _LINE
@@ -237,7 +242,7 @@ class _WorkbookReader:
 
     def _read_row(self, row: int, rows: dict[int, _CaseRows]) -> None:
         """Read a row into its case."""
-        number, part, text, answer, words = (self._cell(row, name) for name in COLUMNS)
+        number, part, shown, answer, words = (self._cell(row, name) for name in COLUMNS)
         case = self.cases.case(number) if number else None
         if case is None:
             is_gone = number.isdigit() and int(number) in self.cases.gone
@@ -257,7 +262,7 @@ class _WorkbookReader:
         found = _PART.fullmatch(part)
         title, place = (found[1], int(found[2])) if found else (part, 1)
         if title in TITLES.values():
-            own.texts.setdefault((title, place), text)
+            own.texts.setdefault((title, place), shown)
         if answer or words:
             text = f"this row of case {case.number}, {part!r}, has no question. Move the answer to its question."
             self.problems.append(Problem(f"{places[not answer]}: {text}"))
@@ -272,8 +277,8 @@ class _WorkbookReader:
         if rating is None:
             return None
         digest, revision = self._known.get(str(case.number), ("", ""))
-        texts = [own.texts[key] for title in TITLES.values() for key in sorted(own.texts) if key[0] == title]
-        if not digest or digest_of_texts(texts) != digest:
+        shown = [own.texts[key] for title in TITLES.values() for key in sorted(own.texts) if key[0] == title]
+        if not digest or digest_of_texts(shown) != digest:
             text = f"the texts of case {case.number} are not those that were exported: its rows were moved, changed or"
             self.problems.append(Problem(f"{own.first}: {text} deleted. Copy its answers into a fresh workbook."))
         return ReturnedRating(number=case.number, revision=int(revision or 0), rating=rating)
