@@ -11,8 +11,8 @@ import hashlib
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from medhelm.analysis.agreement.reliability import Grade, ScaleMismatch, scale_mismatches
@@ -20,6 +20,7 @@ from medhelm.domain.result import Remark
 from medhelm.domain.text import value_in_words
 from medhelm.errors import ConfigError, Problem, suggestion
 from medhelm.io.spreadsheets import Spreadsheet, read_spreadsheet
+from medhelm.storage.ratings import StudyCard
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "rater": ("username", "annotator", "clinician"),
@@ -73,6 +74,10 @@ class RatedBenchmark:
     """Models whose completions were judged."""
     in_points: bool = False
     """True if its criteria are met or not met and earn points: no such grades can be read."""
+    is_rubric: bool = True
+    """False if clinicians rated with another instrument than the judges, so that the two cannot be compared."""
+    scales: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Criterion -> its lowest and highest grade, if they differ: grades are then converted to `low` and `high`."""
 
     def oriented(self, given: Mapping[str, float | None]) -> list[float]:
         """Return grades in the order of the criteria, mirrored on the scale where lower is better; nan for none."""
@@ -80,6 +85,9 @@ class RatedBenchmark:
         for criterion in self.criteria:
             grade = given[criterion]
             value = math.nan if grade is None else grade
+            if criterion in self.scales:
+                low, high = self.scales[criterion]
+                value = self.low + (value - low) / (high - low) * (self.high - self.low)
             found.append(self.low + self.high - value if criterion in self.lower_is_better else value)
         return found
 
@@ -113,10 +121,10 @@ class Rating:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratings:
-    """A ratings file without problems."""
+    """Ratings of a file without problems, or of a store."""
 
     place: str
-    """The file as the user knows it."""
+    """The file or the studies as the user knows them."""
     rows: tuple[Rating, ...]
     """In the file's order."""
     benchmarks: Mapping[str, RatedBenchmark]
@@ -124,7 +132,9 @@ class Ratings:
     has_jury: bool
     """True if the file gives the jury's grades."""
     remarks: tuple[Remark, ...]
-    """Limits of the file, such as missing grades."""
+    """Limits of the ratings, such as missing grades."""
+    studies: tuple[StudyCard, ...] = ()
+    """Cards of the studies that the ratings come from; empty for those of a file."""
 
 
 def read_ratings(
@@ -416,13 +426,7 @@ class _RatingsReader:
         """Yield the limits of a file without problems."""
         if self._sheet.encoding == "cp1252":
             yield Remark("encoding", "", "the file is not UTF-8; it was read as Windows-1252")
-        empty = Counter(criterion for row in rows for criterion, grade in row.grades.items() if grade is None)
-        if empty:
-            counts = ", ".join(f"{criterion} {count}" for criterion, count in empty.items())
-            n = empty.total()
-            verb = "grade was" if n == 1 else "grades were"
-            text = f"{n} {verb} not given ({counts}); a rating without all grades has no composite"
-            yield Remark("missing_grades", "", text)
+        yield from missing_grades(rows)
         for name in self._guessed:
             low, high = self._scale or (1.0, 5.0)
             text = f"the rubric of {name} is unknown: grades are assumed to be {low:g} to {high:g}, higher is better"
@@ -441,6 +445,17 @@ class _RatingsReader:
             if len(names) > 1:
                 text = f"{' and '.join(f'`{name}`' for name in sorted(names))} are counted as different raters"
                 yield Remark("similar_raters", "", text)
+
+
+def missing_grades(rows: Iterable[Rating]) -> Iterator[Remark]:
+    """Yield a remark on grades that raters did not give."""
+    empty = Counter(criterion for row in rows for criterion, grade in row.grades.items() if grade is None)
+    if empty:
+        counts = ", ".join(f"{criterion} {count}" for criterion, count in empty.items())
+        n = empty.total()
+        verb = "grade was" if n == 1 else "grades were"
+        text = f"{n} {verb} not given ({counts}); a rating without all grades has no composite"
+        yield Remark("missing_grades", "", text)
 
 
 def _near(name: str, names: Collection[str]) -> bool:
