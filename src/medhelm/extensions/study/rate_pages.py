@@ -207,7 +207,9 @@ def _rounded(seconds: float, step: int) -> int:
 # --- pages ------------------------------------------------------------------------------------------------------------
 
 
-def _page(request: Request, work: RaterWork, template: str, title: str, *, status: int = 200, **values: Any) -> Response:
+def _page(
+    request: Request, work: RaterWork, template: str, title: str, *, status: int = 200, **values: Any
+) -> Response:
     known = {
         "base": _base(work),
         "study_title": work.study.title,
@@ -279,7 +281,9 @@ def _case(request: Request, work: RaterWork) -> Response:
     except CaseGoneError as error:
         following = work.next_open(number)
         message = f"{error} It cannot be rated. Please go on with the others."
-        return _page(request, work, "rate_message.html", f"Case {number}", status=410, message=message, following=following)
+        return _page(
+            request, work, "rate_message.html", f"Case {number}", status=410, message=message, following=following
+        )
 
 
 def _case_page(
