@@ -48,6 +48,9 @@ _CODE_LETTERS = "23456789ABCDEFGHJKMNPQRSTVWXYZ"
 _CODE_LENGTH = 10
 _CODE = re.compile(f"[{_CODE_LETTERS}]{{{_CODE_LENGTH}}}")
 _PERSON = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
+WRONG = "This link or code is not valid. Check that it is complete: the whole link, or all ten characters."
+"""Message for a token that no study knows."""
+
 _IN_LINK = re.compile(r"#t=([A-Za-z0-9_-]+)")
 
 
@@ -200,8 +203,8 @@ def new_link(
         raise UserError(f"The study `{study_name}` has no rater `{person[:40]}`. {known}".rstrip())
     if role is not Role.RATER and (person in raters or not _PERSON.fullmatch(person)):
         raise UserError(
-            f"`{person[:40]}` cannot be the id of an {role.value}: use lower case letters, digits, `_` and `-`, at "
-            "most 40, and not the id of a rater."
+            f"`{person[:40]}` cannot be the id of someone who does not rate: use lower case letters, digits, `_` and "
+            "`-`, at most 40, and not the id of a rater."
         )
     if not 0 < days <= MOST_DAYS:
         raise UserError(f"A link is valid for more than 0 and at most {MOST_DAYS} days, not {days:g}.")
@@ -398,7 +401,7 @@ def _event(kind: EventKind, person: str, text: str = "") -> Event:
 def _why_refused(link: PersonalLink | None) -> str:
     """Return why a link opens nothing, for the person who tried it."""
     if link is None:
-        return "This link or code is not valid. Check that it is complete: the whole link, or all ten characters."
+        return WRONG
     if link.used:
         return (
             f"This link was already used, on {moment_text(link.used)}. Each link opens one browser, once. If that was "

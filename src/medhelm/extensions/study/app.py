@@ -18,7 +18,16 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from medhelm.errors import MedHelmError, StoreError, UserError
-from medhelm.extensions.study.access import DEVICE_S, LinkRefusedError, Role, device_link, is_code, sign_in, sign_out
+from medhelm.extensions.study.access import (
+    DEVICE_S,
+    WRONG,
+    LinkRefusedError,
+    Role,
+    device_link,
+    is_code,
+    sign_in,
+    sign_out,
+)
 from medhelm.extensions.study.pages import (
     PACKAGE,
     RATE,
@@ -89,7 +98,7 @@ def _routes() -> Iterator[Route]:
     yield Route(f"{RATE}/{{study}}/logout", _guarded(_sign_out), methods=["GET", "POST"])
     yield Route(f"{STUDIES}/{{study}}/logout", _guarded(_sign_out), methods=["GET", "POST"])
     for module in filter(lambda name: find_spec(f"{PACKAGE}.{name}"), HANDLERS):
-        for name, path, methods, handler in import_module(f"{PACKAGE}.{module}").ROUTES:
+        for name, path, methods, handler in getattr(import_module(f"{PACKAGE}.{module}"), "ROUTES", ()):
             yield Route(path, _guarded(handler), methods=methods, name=name)
 
 
@@ -164,7 +173,7 @@ def _open_session(request: Request, token: str) -> Response:
     try:
         store = store_of(request)
     except PageNotFound:  # a study that the site does not have is answered like a wrong link
-        raise LinkRefusedError("This link or code is not valid. Check that it is complete.") from None
+        raise LinkRefusedError(WRONG) from None
     opened = sign_in(store, name, token, cookie_of(server, request))
     path = f"{RATE if opened.person.role is Role.RATER else STUDIES}/{name}"
     response = RedirectResponse(path, 303)

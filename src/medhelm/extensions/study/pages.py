@@ -108,8 +108,8 @@ def error_response(request: Request, title: str, message: str, status: int) -> R
     if not is_raters(request):
         back = request.url.path.rpartition("/")[0] or STUDIES
         return render(request, "study_error.html", title, {"message": message, "back": back}, status)
-    base = f"{RATE}/{study_name(request)}" if request.scope.get(_PERSON) else ""
-    values = {"message": message, "base": base, "study_title": TITLE}
+    base = f"{RATE}/{study_name(request)}"
+    values = {"message": message, "base": base, "study_title": TITLE, "following": None}
     return render(request, "rate_message.html", title, values, status)
 
 
