@@ -16,6 +16,7 @@ from email import message_from_bytes
 from email.policy import HTTP
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 from urllib.parse import quote
 
 from starlette.concurrency import run_in_threadpool
@@ -37,6 +38,8 @@ from medhelm.extensions.study.access import (
     revoke,
     state_of_link,
 )
+from medhelm.extensions.study.closing import close_study
+from medhelm.extensions.study.decisions import reassign, send_to_adjudication, withdraw
 from medhelm.extensions.study.exchange import export_files, import_files
 from medhelm.extensions.study.files import (
     DECISIONS,
@@ -50,7 +53,8 @@ from medhelm.extensions.study.files import (
 )
 from medhelm.extensions.study.identification import Finding, identification_findings
 from medhelm.extensions.study.journal import case_key, mirrored
-from medhelm.extensions.study.outcome import close_study, reassign, send_to_adjudication, withdraw
+from medhelm.extensions.study.outcome import outcome_of
+from medhelm.extensions.study.outcome_views import results_view
 from medhelm.extensions.study.owner_views import (
     Names,
     agreement_view,
@@ -66,6 +70,7 @@ from medhelm.extensions.study.owner_views import (
     rater_row,
     tally,
 )
+from medhelm.extensions.study.plan_page import known_definitions
 from medhelm.extensions.study.pages import (
     STUDIES,
     address_of_link,
@@ -82,7 +87,10 @@ from medhelm.extensions.study.texts import CaseGoneError, case_texts
 from medhelm.extensions.study.types import Assignment, CaseKind, CaseRating, Study
 from medhelm.io.http.mounted_pages import BadFormError, visitor_of
 from medhelm.io.http.pages import PageNotFound
+from medhelm.results.agreement import agreement, verdict
 from medhelm.results.formats.tables import MISSING
+from medhelm.results.studies import study_facts
+from medhelm.storage.ratings import stored_ratings
 from medhelm.storage.store import Store
 
 SAVED = {
@@ -257,9 +265,41 @@ def study_page(visit: Visit) -> Response:
         "deviations": found.deviations,
         "events": [names.event(one) for one in reversed(visit.happened)] if visit.is_owner else [],
         "people": _people(visit) if visit.is_owner else [],
-        "results": None,
+        "results": _results(visit) if is_closed else None,
     }
     return visit.page("study.html", study.title, values)
+
+
+def _results(visit: Visit) -> dict[str, Any]:
+    """Return the results of a closed study, with the jury and the card of its frozen ratings."""
+    found = outcome_of(visit.store, visit.study)
+    view = results_view(found, visit.study, visit.names)
+    cards = {one.card.name: one.card for one in stored_ratings(visit.store) if one.card.name in found.ratings}
+    facts = [fact for card in cards.values() for fact in study_facts(card)]
+    return {**view, "card": [*facts, *view["facts"]], "jury": _jury(visit, found.ratings)}
+
+
+def _jury(visit: Visit, names: Sequence[str]) -> list[str]:
+    """Return what the frozen ratings say of the jury."""
+    if not names:
+        return ["Preferences are not compared with the grades of judges."]
+    key = (str(visit.store.folder), visit.study.name, visit.study.created)
+    if key not in _known_verdicts:
+        definitions = list(known_definitions(visit.request, visit.store).values())
+        try:
+            _known_verdicts[key] = [
+                sentence
+                for name in names
+                if (found := agreement(name, visit.store.folder, definitions))
+                for sentence in verdict(found)
+            ]
+        except UserError as error:
+            return [str(error)]
+    return _known_verdicts[key]
+
+
+_known_verdicts: dict[tuple[str, str, str], list[str]] = {}
+"""Study -> what its ratings say of the jury: it takes seconds, and does not change after the close."""
 
 
 def progress_json(visit: Visit) -> Response:
@@ -552,21 +592,21 @@ async def _uploaded(request: Request) -> tuple[dict[str, list[str]], str, bytes]
 
 def send(visit: Visit) -> Response:
     """Send a case on which raters differ to adjudication."""
-    send_to_adjudication(visit.store, visit.study, visit.text("item"), visit.by)
+    send_to_adjudication(visit.store, visit.study, visit.text("item"), visit.by, revision=visit.revision)
     return _done(visit.address, "sent")
 
 
 def withdraw_rater(visit: Visit) -> Response:
     """Withdraw a rater: the ratings stay, and links and sessions end."""
     rater = _rater_id(visit)
-    withdraw(visit.store, visit.study, rater, visit.by, visit.text("reason"))
+    withdraw(visit.store, visit.study, rater, visit.by, visit.text("reason"), revision=visit.revision)
     revoke(visit.store, visit.study.name, rater, by=visit.by)
     return _done(f"{visit.address}/raters/{rater}", "withdrawn")
 
 
 def give_to_others(visit: Visit) -> Response:
     """Give the open cases of raters who left to the others."""
-    reassign(visit.store, visit.study, visit.by)
+    reassign(visit.store, visit.study, visit.by, revision=visit.revision)
     return _done(visit.address, "reassigned")
 
 
@@ -579,7 +619,8 @@ def close_page(visit: Visit) -> Response:
 
 def close(visit: Visit) -> Response:
     """Close a study, and freeze its ratings."""
-    close_study(visit.store, visit.study, visit.by, incomplete=visit.text("incomplete") == "yes")
+    is_incomplete = visit.text("incomplete") == "yes"
+    close_study(visit.store, visit.study, visit.by, incomplete=is_incomplete, revision=visit.revision)
     return _done(visit.address, "closed")
 
 

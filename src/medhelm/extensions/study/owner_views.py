@@ -37,6 +37,7 @@ EVENT_TITLES: Mapping[EventKind, str] = {
     EventKind.PURGED: "The texts of {case} were deleted from the store",
     EventKind.CLOSED: "Closed the study",
     EventKind.FROZEN: "Froze the ratings",
+    EventKind.DEVIATION: "Recorded a deviation from the plan",
 }
 """Kind of event -> what happened, for people."""
 
