@@ -244,8 +244,10 @@ def outcome_of(store: Store, study: Study) -> StudyOutcome:
         harm=tuple(_harm(study, counted)) if study.asks_harm else (),
         marks=tuple(_marks(study, counted)),
         notes=tuple(_notes(study, cases)),
-        deviations=tuple(one.text for one in before if one.kind is EventKind.DEVIATION)
-        + _alterations(store, study, happened, frozen),
+        deviations=(
+            *(one.text for one in before if one.kind is EventKind.DEVIATION),
+            *_alterations(store, study, happened[len(before) :], frozen),
+        ),
         digest=frozen,
         ratings=tuple(name for name in instrument_groups(study) if name in ratings_names(store)),
     )
@@ -264,9 +266,9 @@ def digest_at_close(store: Store, study: Study) -> str:
     return digest_of_lines(lines)
 
 
-def alterations(store: Store, study: Study, happened: Sequence[Event], digest: str) -> tuple[str, ...]:
+def _alterations(store: Store, study: Study, later: Sequence[Event], digest: str) -> tuple[str, ...]:
     """Return sentences on what changed after the close: purges, and files that are no longer those that were closed."""
-    purged = {one.item for one in happened if one.kind is EventKind.PURGED}
+    purged = {one.item for one in later if one.kind is EventKind.PURGED}
     if purged:
         return (f"The texts of {plural(len(purged), 'completion')} were deleted from the store and from the study.",)
     if digest and digest_at_close(store, study) != digest:
@@ -292,8 +294,8 @@ def _model_grades(store: Store, study: Study, counted: Sequence[RatedCase]) -> l
 
 
 def _whole_scale(scales: Mapping[str, tuple[int, int]]) -> tuple[float, float]:
-    """Return the ends of the mean over criteria."""
-    return fmean(low for low, _ in scales.values()), fmean(high for _, high in scales.values())
+    """Return the ends of the mean over criteria: 0 and 1 if their scales differ, see `level_of`."""
+    return next(iter(scales.values())) if len(set(scales.values())) == 1 else (0, 1)
 
 
 def _means_on(
