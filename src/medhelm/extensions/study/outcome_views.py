@@ -47,15 +47,17 @@ def results_view(found: StudyOutcome, study: Study, names: Names) -> dict[str, A
 def _sentence(found: StudyOutcome, names: Names) -> str:
     if found.preference:
         best = found.preference.shares[0]
-        return f"Clinicians prefer {best.model} most often: in {_share(best.value)} of its comparisons{_in(best.low, best.high)}."
+        won = f"{_share(best.value)} of its comparisons{_in(best.low, best.high)}"
+        return f"Clinicians prefer {best.model} most often: in {won}."
     parts = []
     for name in dict.fromkeys(one.benchmark for one in found.means):
         whole = [one for one in found.means if one.benchmark == name and not one.criterion]
         if whole:
-            best = whole[0]
-            parts.append(f"{best.model} highest on {names.benchmark(name)}, {_mean(best)[0]} {_mean(best)[1]}".rstrip())
-    what = "; ".join(parts)
-    return f"Clinicians rate {what}. The leaderboard says which differences are significant." if parts else "No case was rated."
+            mean, ends = _mean(whole[0])
+            parts.append(f"{whole[0].model} highest on {names.benchmark(name)}: {mean}{f' ({ends})' if ends else ''}")
+    if not parts:
+        return "No case was rated."
+    return f"Clinicians rate {'; '.join(parts)}. The leaderboard says which differences are significant."
 
 
 def _mean(one: ModelGrade) -> tuple[str, str]:
@@ -75,25 +77,27 @@ def _means(benchmark: str, found: StudyOutcome, study: Study, names: Names) -> d
         rows.append({"title": model, "cells": [*cells, (str(whole.n), ""), (str(whole.n_raters), "")]})
     instrument = study.instruments[benchmark]
     ends = {(one.low, one.high) for one in instrument.criteria}
-    scale = f"on {min(ends)[0]} to {min(ends)[1]}, " if len(ends) == 1 else ""
+    scale = f", on {min(ends)[0]} to {min(ends)[1]}" if len(ends) == 1 else ""
+    harm = " Harm: 0 (none) to 3 (severe)." if study.asks_harm else ""
     return {
         "title": f"Ratings on {names.benchmark(benchmark)}",
-        "caption": f"{instrument.title}, {scale}with 95% intervals. Harm: 0 none to 3 severe.".replace(" Harm: 0 none to 3 severe.", " Harm: 0 (none) to 3 (severe)." if study.asks_harm else ""),
-        "heads": ["All criteria" if not name else criterion_title(name) for name in criteria] + ["Completions", "Raters"],
+        "caption": f"{instrument.title}{scale}, with 95% intervals.{harm}",
+        "heads": [*map(criterion_title, criteria), "Completions", "Raters"],
         "rows": rows,
     }
 
 
 def _preference(found: PreferenceResult) -> dict[str, Any]:
-    rows = [{"title": one.model, "cells": [(_share(one.value), _ends(one.low, one.high)), (str(one.n), "")]} for one in found.shares]
-    ties = f"{plural(found.n, 'comparison')}, {plural(found.n_ties, 'tie')}."
-    side = f" Of the others, {_share(found.left.value)}{_in(found.left.low, found.left.high)} prefer the left text; without an effect of the side, half." if found.left else ""
-    return {
-        "title": "Preferences",
-        "caption": f"Share of comparisons won, half of ties included, with 95% interval. {ties}{side}",
-        "heads": ["Preferred", "Comparisons"],
-        "rows": rows,
-    }
+    rows = [
+        {"title": one.model, "cells": [(_share(one.value), _ends(one.low, one.high)), (str(one.n), "")]}
+        for one in found.shares
+    ]
+    caption = "Share of comparisons won, half of ties included, with 95% interval."
+    caption += f" {plural(found.n, 'comparison')}, {plural(found.n_ties, 'tie')}."
+    if left := found.left:
+        caption += f" Of the others, {_share(left.value)}{_in(left.low, left.high)} prefer the left text;"
+        caption += " without an effect of the side, half would."
+    return {"title": "Preferences", "caption": caption, "heads": ["Preferred", "Comparisons"], "rows": rows}
 
 
 def _harm(found: Sequence[HarmCounts]) -> dict[str, Any]:

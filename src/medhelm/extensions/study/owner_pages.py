@@ -1,8 +1,8 @@
 """Pages for owners and readers of studies: the list, one study, its raters, differences, and its close.
 
-An owner has the session of the site, or a link of one study with the role of an owner. A reader sees the progress of one
-study, and its results after the close. Every form that changes a study carries the revision that its page showed, so
-that of two owners at once the second one is told what the first one did.
+An owner has the session of the site, or a link of one study with the role of an owner. A reader sees the progress of
+one study, and its results after the close. Every form that changes a study carries the revision that its page showed,
+so that of two owners at once the second one is told what the first one did.
 """
 
 from __future__ import annotations
@@ -70,7 +70,6 @@ from medhelm.extensions.study.owner_views import (
     rater_row,
     tally,
 )
-from medhelm.extensions.study.plan_page import known_definitions
 from medhelm.extensions.study.pages import (
     STUDIES,
     address_of_link,
@@ -81,6 +80,7 @@ from medhelm.extensions.study.pages import (
     stores_of,
     study_of,
 )
+from medhelm.extensions.study.plan_page import known_definitions
 from medhelm.extensions.study.progress import StudyProgress, StudyState, progress
 from medhelm.extensions.study.rated_cases import Disagreement, rated_cases
 from medhelm.extensions.study.texts import CaseGoneError, case_texts
@@ -89,7 +89,6 @@ from medhelm.io.http.mounted_pages import BadFormError, visitor_of
 from medhelm.io.http.pages import PageNotFound
 from medhelm.results.agreement import agreement, verdict
 from medhelm.results.formats.tables import MISSING
-from medhelm.results.studies import study_facts
 from medhelm.storage.ratings import stored_ratings
 from medhelm.storage.store import Store
 
@@ -275,7 +274,7 @@ def _results(visit: Visit) -> dict[str, Any]:
     found = outcome_of(visit.store, visit.study)
     view = results_view(found, visit.study, visit.names)
     cards = {one.card.name: one.card for one in stored_ratings(visit.store) if one.card.name in found.ratings}
-    facts = [fact for card in cards.values() for fact in study_facts(card)]
+    facts = [("Blinding", " ".join(card.blinding)) for card in cards.values()]
     return {**view, "card": [*facts, *view["facts"]], "jury": _jury(visit, found.ratings)}
 
 

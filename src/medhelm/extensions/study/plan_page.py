@@ -18,7 +18,7 @@ from starlette.responses import RedirectResponse, Response
 from medhelm.benchmarks.catalog import load_benchmarks, remembered_benchmarks
 from medhelm.domain import Benchmark, Run
 from medhelm.domain.option_fields import option_of
-from medhelm.domain.text import listed, plural
+from medhelm.domain.text import plural
 from medhelm.errors import UserError
 from medhelm.extensions.study.files import write_study
 from medhelm.extensions.study.instruments import RUBRIC, instrument_names, instrument_of, read_instrument
@@ -41,7 +41,13 @@ RESERVED_NAMES = ("new", "static")
 """Names that a study cannot have, because pages of the site have their paths."""
 
 _PLACES = {
-    **{"benchmark": "benchmarks", "model": "models", "rater": "raters", "cases": "n_cases", "calibration": "n_calibration"},
+    **{
+        "benchmark": "benchmarks",
+        "model": "models",
+        "rater": "raters",
+        "cases": "n_cases",
+        "calibration": "n_calibration",
+    },
     **{name: name for name in ("name", "benchmarks", "models", "instrument", "raters", "precision", "shared", "title")},
 }
 """First word of a problem of a plan -> the field beside which it is shown."""
@@ -274,10 +280,11 @@ def benchmark_facts(name: str, runs: Mapping[str, Run], definition: Benchmark | 
     judges = {judge.name for run in runs.values() if run.jury_result for judge in run.jury_result.jury.judges}
     models = [model for model in runs if not model.startswith(BASELINE)]
     about = f"{plural(len(models), 'model')}, {plural(n, 'completion')} each"
+    graded = f"graded by {plural(len(judges), 'judge')}" if is_judged else "not graded by judges"
     return {
         "name": name,
         "title": definition.title if definition else name,
-        "facts": f"{about}, {f'graded by {plural(len(judges), 'judge')}' if is_judged else 'not graded by judges'}",
+        "facts": f"{about}, {graded}",
         "is_judged": is_judged,
         "access": "" if definition and definition.access == "public" else "private",
     }
@@ -286,11 +293,11 @@ def benchmark_facts(name: str, runs: Mapping[str, Run], definition: Benchmark | 
 def model_facts(runs: Mapping[str, Mapping[str, Run]]) -> list[dict[str, str]]:
     """Return what the form says of each model: models first, then baselines."""
     counts = Counter(model for own in runs.values() for model in own)
-    names = sorted(counts, key=lambda name: (name.startswith(BASELINE), name))
-    return [
-        {"name": one, "facts": ", ".join(filter(None, ["baseline" if one.startswith(BASELINE) else "", f"on {plural(counts[one], 'benchmark')}"]))}
-        for one in names
-    ]
+    found = []
+    for name in sorted(counts, key=lambda name: (name.startswith(BASELINE), name)):
+        kind = "baseline, " if name.startswith(BASELINE) else ""
+        found.append({"name": name, "facts": f"{kind}on {plural(counts[name], 'benchmark')}"})
+    return found
 
 
 def instrument_facts(definitions: Mapping[str, Benchmark], benchmarks: Sequence[str]) -> list[dict[str, Any]]:
@@ -337,9 +344,8 @@ def _about(one: Instrument) -> str:
 def preview_of(planned: PlannedStudy, form: PlanForm) -> dict[str, Any]:
     """Return the plan in numbers, before it is saved."""
     study = planned.study
-    calibration = {
-        item for cases in study.assignments.values() for one in cases if one.kind is CaseKind.CALIBRATION for item in one.items
-    }
+    cases = [case for own in study.assignments.values() for case in own]
+    calibration = {item for case in cases if case.kind is CaseKind.CALIBRATION for item in case.items}
     counts = Counter((item.model, item.benchmark) for item in study.items if item.id not in calibration)
     flagged = {one.item for one in planned.findings}
     rows = finding_rows(planned.findings[:MOST_FINDINGS], Names(study=study, is_owner=True), with_model=True)
