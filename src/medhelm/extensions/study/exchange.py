@@ -41,9 +41,9 @@ from medhelm.extensions.study.types import (
     RatingSource,
     Study,
 )
-from medhelm.io.files import read_text
+from medhelm.io.files import check_file, read_text
 from medhelm.io.folders import atomic_file, output_errors
-from medhelm.io.spreadsheets import clean_cell
+from medhelm.io.spreadsheets import MAX_BYTES, clean_cell
 from medhelm.storage.privacy import record_export
 from medhelm.storage.store import Store
 
@@ -459,6 +459,12 @@ def read_file(store: Store, study: Study, path: Path, rater: str = "") -> tuple[
         opened.append(found)
         return found
 
+    try:
+        check_file(path)
+    except FileNotFoundError:
+        raise _refusal(path, "the file does not exist.") from None
+    if path.stat().st_size > MAX_BYTES:
+        raise _refusal(path, f"is larger than {MAX_BYTES // 2**20} MiB, the maximum. Is it the right file?")
     suffix = path.suffix.lower()
     if suffix == ".json":
         suffix = read_text(path).lstrip()[:1]
@@ -490,7 +496,7 @@ def import_files(
     for one in {found.rater for _, found, _ in returned}:
         with errors.collect():
             refuse_if_final(events(store, study.name), one)
-    errors.raise_all()
+    errors.raise_all("Nothing was recorded.")
     return [_record_file(store, study, *one, replaces=replaces, by=by) for one in returned]
 
 
