@@ -228,6 +228,25 @@ class ImportedFile:
     gone: tuple[int, ...]
     """Cases whose completions are no longer in the store; ratings of them were left out."""
 
+    def in_words(self) -> str:
+        """Return what was done, in a line."""
+        counts = {"new": self.new, "revised": self.revised, "unchanged": self.unchanged, "kept as they are": self.kept}
+        listed_counts = ", ".join(f"{len(cases)} {what}" for what, cases in counts.items() if cases)
+        return f"{self.file}: {self.rater}, {listed_counts or 'no ratings'}"
+
+    def remarks(self) -> Iterator[str]:
+        """Yield what a person must know, in sentences."""
+        if self.kept:
+            text = f"{_cases(self.kept)} rated elsewhere after this file was written. The later rating was kept;"
+            yield f"{self.file}: {text} --replace takes that of the file."
+        if self.gone:
+            yield f"{self.file}: {_cases(self.gone)} deleted from the store. Ratings in the file were left out."
+
+
+def _cases(numbers: Sequence[int]) -> str:
+    """Return the subject and verb of a sentence about cases."""
+    return f"Case {numbers[0]} was" if len(numbers) == 1 else f"Cases {listed([str(one) for one in numbers])} were"
+
 
 OpenRater = Callable[[FileOrigin], RaterCases]
 """Function that returns the cases of the rater of a file. Raises: UserError for a file of another study."""
