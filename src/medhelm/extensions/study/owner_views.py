@@ -124,7 +124,9 @@ def tally(found: StudyProgress) -> list[dict[str, object]]:
         _figure("ratings", "Cases rated", found.n_complete, total=found.n_cases),
         _figure("finished", "Raters who finished", f"{n_done} of {len(active)}"),
         _figure("differ", "Raters differ", plural(n_open, "open case")),
-        _figure("left", "Work left", duration(left_s) if known else MISSING, note="of all raters, at their pace"),
+        _figure(
+            "left", "Work left", duration(left_s) if known else MISSING, note="of all raters, at their pace so far"
+        ),
     ]
 
 
