@@ -124,15 +124,15 @@ def _hf(network: Any, batches: Sequence[Sequence[tuple[list[int], int]]], settin
     """Complete batches as `hf/` does; a completion leaves its batch at its end."""
     from medhelm.extensions.local.generation import GenerationState, generate
 
+    def unended(states: Sequence[GenerationState], ends: Sequence[int]) -> Callable[[GenerationState], bool]:
+        end_of = {id(state): end for state, end in zip(states, ends, strict=True)}
+        return lambda state: len(state.written) < end_of[id(state)]
+
     for batch in batches:
-        ends = {id(state := GenerationState(prompt=prompt, limit=setting.limit)): (state, end) for prompt, end in batch}
-        generate(
-            network,
-            [state for state, _ in ends.values()],
-            ended=lambda _: None,
-            wanted=lambda state, ends=ends: len(state.written) < ends[id(state)][1],
-        )
-        assert all(len(state.written) == end for state, end in ends.values())
+        states = [GenerationState(prompt=prompt, limit=setting.limit) for prompt, _ in batch]
+        ends = [end for _, end in batch]
+        generate(network, states, ended=lambda _: None, wanted=unended(states, ends))
+        assert [len(state.written) for state in states] == ends
 
 
 def cache_bytes(setting: Setting, prompts: list[int], itemsize: int) -> int:
