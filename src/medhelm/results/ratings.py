@@ -20,10 +20,10 @@ from typing import Any
 from medhelm.analysis.agreement.calibration import DrawnCompletion, RatingSample
 from medhelm.analysis.agreement.reliability import Grade, ScaleMismatch, scale_mismatches
 from medhelm.domain.result import Remark
+from medhelm.domain.study import StudyCard
 from medhelm.domain.text import value_in_words
 from medhelm.errors import ConfigError, Problem, suggestion
 from medhelm.io.spreadsheets import Spreadsheet, cell_parts, is_formula, read_spreadsheet
-from medhelm.storage.ratings import StudyCard
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "rater": ("username", "annotator", "clinician"),
