@@ -226,6 +226,7 @@ def with_clinicians(board: Leaderboard, found: Calibration) -> Leaderboard:
     rated = {one.model for one in judged if one.ratings is not None and not np.isnan(one.ratings).all()}
     titles = {name: column.title for name, column in columns.items()}
     shown = {name: one for name, one in found.agreement.items() if name in columns}
+    board = replace(board, remarks=(*board.remarks, *_coverage_remarks(board)))
     doubts = _jury_doubts(shown, titles)
     verdict = (*with_doubts(board, doubts), *(_calibrated_order(board) if doubts else ()))
     agreeing = _agreement_sentence(shown, titles)
@@ -248,6 +249,22 @@ def with_clinicians(board: Leaderboard, found: Calibration) -> Leaderboard:
     fields = {one.name: getattr(board, one.name) for one in dataclass_fields(board)}
     fields["verdict"] = (*verdict, *pairs.verdict(), *agreeing)
     return CalibratedLeaderboard(**fields, calibrated_pairs=pairs)
+
+
+def _coverage_remarks(board: Leaderboard) -> Iterator[Remark]:
+    """Yield a remark if clinicians rated models on different benchmarks, so that their means do not compare."""
+    rated = {row.model: {name for name, cell in row.cells.items() if cell.clinicians} for row in board.all_rows}
+    rated = {model: names for model, names in rated.items() if names}
+    if len({frozenset(names) for names in rated.values()}) > 1:
+        most = max(map(len, rated.values()))
+        fewer = [f"{model} on {plural(len(names), 'benchmark')}" for model, names in rated.items() if len(names) < most]
+        text = (
+            f"Clinicians rated other models on {plural(most, 'benchmark')}, but {listed(fewer, MOST_ORDERED)}: compare "
+            "their ratings benchmark by benchmark."
+        )
+        if not fewer:
+            text = "Clinicians rated models on different benchmarks: compare their ratings benchmark by benchmark."
+        yield Remark("unequal_rated_benchmarks", "", text)
 
 
 def _with_averages(board: Leaderboard, rows: Sequence[Row]) -> tuple[Row, ...]:
