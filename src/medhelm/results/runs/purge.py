@@ -13,8 +13,7 @@ import re
 import secrets
 import shutil
 import sqlite3
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -24,10 +23,10 @@ from typing import Any, NamedTuple
 from medhelm import __version__
 from medhelm.domain import DeletedInstances, Run
 from medhelm.domain.run import RunOnDisk
-from medhelm.domain.text import listed, plural
 from medhelm.errors import StoreError, UserError, suggestion
 from medhelm.io.files import error_class, open_file, read_confidential, store_error
 from medhelm.io.folders import WorkFolder, check_export, delete_folder, put_file, write_confidential
+from medhelm.io.plugins import PURGES, all_from_extensions
 from medhelm.models.cache_reader import CacheReader
 from medhelm.results.options import DeletionRequest, PurgeFilter
 from medhelm.results.runs.recount import recounted
@@ -47,6 +46,13 @@ from medhelm.storage.privacy import (
     table_rows,
     write_deletion,
     write_exports,
+)
+from medhelm.storage.ratings import (
+    RATINGS,
+    StoredRating,
+    damaged_ratings,
+    remove_rated_instances,
+    stored_ratings,
 )
 from medhelm.storage.releases import file_digest, release_names
 from medhelm.storage.run_folders import delete_runs, read_removals, read_run_folders
@@ -85,7 +91,7 @@ class PlannedDeletion:
     tables: dict[Path, int] = field(default_factory=dict)
     """Table -> rows of these instances."""
     marks: dict[Path, int] = field(default_factory=dict)
-    """File with marks of references, or with annotations -> marks or annotations of these instances."""
+    """File with marks of references, annotations or ratings -> how many of them are of these instances."""
     digests: set[bytes] = field(default_factory=set)
     """Keys of completions in the cache."""
     orphans: int = 0
@@ -181,6 +187,9 @@ def _known_names(store: Store) -> Names:
             found.setdefault(benchmark, {}).setdefault(id_, set())
     for one in read_annotations(store):
         found.setdefault(one.benchmark, {}).setdefault(one.instance_id, set())
+    for study in stored_ratings(store):
+        for row in study.rows:
+            found.setdefault(row.benchmark, {}).setdefault(row.instance_id, set())
     return {
         benchmark: {id_: clusters for id_, clusters in own.items() if not id_.startswith(DELETED)}
         for benchmark, own in found.items()
@@ -300,11 +309,16 @@ def _find_rows(plan: PlannedDeletion) -> None:
             plan.marks[path] = n
     if n := sum(_is_planned(plan, one) for one in read_annotations(plan.store)):
         plan.marks[annotations_file(plan.store)] = n
+    if damaged := damaged_ratings(plan.store):
+        raise StoreError("\n".join([*damaged, "Nothing was deleted."]))
+    for study in stored_ratings(plan.store):
+        if n := sum(_is_planned(plan, row) for row in study.rows):
+            plan.marks[study.path] = n
 
 
-def _is_planned(plan: PlannedDeletion, annotation: Annotation) -> bool:
-    """Return True for an annotation of an instance that will be deleted."""
-    return annotation.instance_id in plan.ids.get(annotation.benchmark, {})
+def _is_planned(plan: PlannedDeletion, one: Annotation | StoredRating) -> bool:
+    """Return True for an annotation or a rating of an instance that will be deleted."""
+    return one.instance_id in plan.ids.get(one.benchmark, {})
 
 
 def _find_completions(plan: PlannedDeletion) -> None:
@@ -382,6 +396,8 @@ def delete_instances(plan: PlannedDeletion, *, command: str) -> Deletion:
     plan.names.keep()
     with _disk_errors(store), _locked(store, {path.parent for path in plan.tables if path.name in RUN_TABLES}):
         write_deletion(store, deletion)
+        if n := _delete_of_extensions(store, plan.ids):  # first, while an interrupted deletion finds the ids again
+            deletion = replace(deletion, places={**deletion.places, OF_EXTENSIONS: n})
         delete_completions(store.cache_file, plan.digests)
         for folder in dict.fromkeys(path.parent for path in plan.tables if path.name in RUN_TABLES):
             changed = _rewrite_run(plan, folder, deletion)
@@ -392,8 +408,10 @@ def delete_instances(plan: PlannedDeletion, *, command: str) -> Deletion:
         for path in plan.marks:
             if path == annotations_file(store):
                 remove_annotations(store, lambda one: _is_planned(plan, one))
-            else:
+            elif path.name != RATINGS:
                 _rewrite_marks(plan, path)
+        for name, ids in plan.ids.items():
+            remove_rated_instances(store, name, ids)
         _delete_derived(store)
         exports = _delete_exports(plan)
         deletion = replace(deletion, exports=tuple(exports), digests=(), is_finished=True)
@@ -401,6 +419,18 @@ def delete_instances(plan: PlannedDeletion, *, command: str) -> Deletion:
         for other in plan.interrupted[1:]:
             write_deletion(store, replace(other, is_finished=True, digests=()))
     return deletion
+
+
+OF_EXTENSIONS = "studies and other files of extensions"
+"""Place in a statement: what extensions deleted."""
+
+
+def _delete_of_extensions(store: Store, instances: Mapping[str, Collection[str] | None]) -> int:
+    """Delete what extensions store of some instances, and return the number of entries.
+
+    `instances`: benchmark -> ids; None for all instances of the benchmark.
+    """
+    return sum(delete(store, name, ids) for delete in all_from_extensions(PURGES) for name, ids in instances.items())
 
 
 def finish_statement(store: Store, deletion: Deletion, text: str) -> None:
@@ -426,9 +456,14 @@ def _remaining(plan: PlannedDeletion) -> Iterator[str]:
     yield from NOT_COVERED
 
 
+def planned_rows(plan: PlannedDeletion) -> dict[str, int]:
+    """Return each file of the store with the number of rows, marks, annotations or ratings to delete there."""
+    return {path.relative_to(plan.store.folder).as_posix(): n for path, n in {**plan.tables, **plan.marks}.items()}
+
+
 def _planned_places(plan: PlannedDeletion) -> dict[str, int]:
-    """Return each file of the store with the number of rows, marks or completions to delete there."""
-    found = {path.relative_to(plan.store.folder).as_posix(): n for path, n in {**plan.tables, **plan.marks}.items()}
+    """Return each place of the store with the number of rows, marks or completions to delete there."""
+    found = planned_rows(plan)
     return {**found, **({"cache.sqlite": len(plan.digests)} if plan.digests else {})}
 
 
@@ -589,97 +624,6 @@ def statement_command(plan: PlannedDeletion) -> str:
     return " ".join(words)
 
 
-# --- deletion of instances: text and JSON -----------------------------------------------------------------------------
-# The plan before a deletion, and the statement on it.
-
-
-def plan_to_text(plan: PlannedDeletion) -> str:
-    """Return what a deletion will delete, for people."""
-    lines = [f"To delete: {plural(plan.n, 'instance')}{_by_benchmark(plan)}"]
-    lines += [f"- {plural(n, 'row')} in {path}" for path, n in _places(plan).items()]
-    lines.append(f"- {plural(len(plan.digests), 'completion')} in the cache")
-    if plan.orphans and not plan.request.orphans:
-        lines.append(
-            f"  ({plan.orphans:,} of them belong to no run, as after an interruption, and may be of any instance)"
-        )
-    kept = "stay, under a keyed hash in place of the id" if plan.request.keep_numbers else "are deleted as well"
-    lines.append(f"Scores, counts and costs of these instances {kept}.")
-    if plan.exports:
-        lines.append("Exports that hold these benchmarks:")
-        end = "will be deleted" if plan.request.exports else "--exports deletes it"
-        for one in plan.exports:
-            content = "with text" if one.has_text else "without text"
-            lines.append(f"- {one.path}: {one.kind}, {one.time[:10]}, {content}; {end}")
-    if plan.orphans_left:
-        lines.append(
-            f"{plural(plan.orphans_left, 'completion')} in the cache that belong to no run stay: they have only words "
-            "that texts of other instances have. --orphans deletes them."
-        )
-    return "\n".join(lines) + "\n"
-
-
-def plan_as_json(plan: PlannedDeletion) -> dict[str, Any]:
-    """Return what a deletion will delete, as JSON."""
-    return {
-        "deleted": False,
-        "instances": {name: sorted(ids) for name, ids in plan.ids.items()},
-        "places": _places(plan),
-        "completions": len(plan.digests),
-        "orphans_left": plan.orphans_left,
-        "exports": [one.path for one in plan.exports],
-        "numbers_kept": plan.request.keep_numbers,
-    }
-
-
-def _places(plan: PlannedDeletion) -> dict[str, int]:
-    found = {**plan.tables, **plan.marks}
-    return {path.relative_to(plan.store.folder).as_posix(): n for path, n in found.items()}
-
-
-def _by_benchmark(plan: PlannedDeletion) -> str:
-    return f" of {listed([f'{name} ({len(ids)})' for name, ids in plan.ids.items()])}" if plan.ids else ""
-
-
-def statement_to_text(deletion: Deletion) -> str:
-    """Return the statement of a deletion in Markdown."""
-    return "\n".join(_statement(deletion)) + "\n"
-
-
-def _statement(deletion: Deletion) -> Iterator[str]:
-    """Yield the lines of a statement."""
-    counts = Counter(name for name, _ in deletion.instances)
-    yield from (f"# Deletion {deletion.id}", "")
-    yield f"{plural(len(deletion.instances), 'instance')} deleted on {deletion.time}, with MedHELM"
-    yield f"{deletion.medhelm_version}: {listed([f'{name} ({n})' for name, n in counts.items()])}."
-    yield (
-        "Their scores, counts and costs were kept, without text."
-        if deletion.numbers_kept
-        else "Their scores, counts and costs were deleted, and the runs counted again without them."
-    )
-    yield "Ids are keyed hashes; the key never leaves the store."
-    yield from ("", "Command:", "", f"    {deletion.command}", "", "| place in the store | deleted |", "|---|---:|")
-    yield from (f"| {place} | {n:,} |" for place, n in deletion.places.items())
-    yield from ("", "| run | benchmark | model | instances | records (sha256) |", "|---|---|---|---|---|")
-    for run in deletion.runs:
-        change = f"{run['n_before']} → {run['n']}"
-        digests = f"{run['records_before'][:16]} → {run['records'][:16] or 'deleted'}"
-        yield f"| {run['id'][:10]} | {run['benchmark']} | {run['model']} | {change} | {digests} |"
-    if deletion.exports:
-        yield from ("", "Exports that hold these benchmarks:")
-        for one in deletion.exports:
-            state = "deleted" if one["deleted"] else "not deleted"
-            yield f"- {one['path']} ({one['kind']}, {one['time'][:10]}): {state}"
-    yield from ("", "Not covered:")
-    yield from (f"- {text}" for text in deletion.remaining)
-
-
-def statement_as_json(deletion: Deletion) -> dict[str, Any]:
-    """Return the statement of a deletion as JSON."""
-    from medhelm.storage.privacy import DELETION
-
-    return {"deleted": True, **DELETION.write(deletion)}
-
-
 # --- purge by conditions ----------------------------------------------------------------------------------------------
 # Text of runs, prompts, instances, marks of references and completions in the cache, chosen by conditions.
 #
@@ -796,6 +740,8 @@ def purge(store: Store, found: Purge) -> None:
             path.unlink(missing_ok=True)
         if found.annotations:
             remove_annotations(store, lambda one: one.id in found.annotations)
+        left = {one.benchmark for one in read_run_folders(store)}
+        _delete_of_extensions(store, dict.fromkeys({one.benchmark for one in found.runs} - left))
     except OSError as error:
         text = f"{store.folder} cannot be written: {error.strerror or error}. Repeat the command."
         raise error_class(error, StoreError)(text) from error
