@@ -86,7 +86,7 @@ PAGES = MountedPages(
     app=create_app,
     admits=admits,
 )
-"""What the site mounts."""
+"""The pages that the site mounts."""
 
 
 def _routes() -> Iterator[Route]:
