@@ -207,7 +207,7 @@ def unusual_times(seconds: Sequence[float]) -> list[int]:
     logs = np.log([seconds[place] for place in places])
     apart = np.abs(logs - np.median(logs))
     unit = float(np.median(apart)) / NormalDist().inv_cdf(0.75)
-    limit = NormalDist().inv_cdf(1 - 0.05 / (2 * n)) * (1 + 7.5 / n)
+    limit = NormalDist().inv_cdf(1 - 0.05 / (2 * n)) * (1.03 + 7 / n)
     return [place for place, one in zip(places, apart, strict=True) if unit > 0 and one > limit * unit]
 
 
