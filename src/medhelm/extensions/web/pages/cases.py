@@ -25,15 +25,7 @@ from medhelm.extensions.web.cases.view import (
     shown_text,
     without_option,
 )
-from medhelm.extensions.web.page import (
-    BadParameter,
-    Download,
-    Page,
-    PageNotFound,
-    PageRequest,
-    json_download,
-    text_download,
-)
+from medhelm.extensions.web.page import PageRequest
 from medhelm.extensions.web.pages.case_list import (
     CONDITIONS,
     SHOWN,
@@ -45,6 +37,7 @@ from medhelm.extensions.web.pages.case_list import (
     some_models,
 )
 from medhelm.extensions.web.site import Site
+from medhelm.io.http.pages import BadParameter, Download, Page, PageNotFound, json_download, text_download
 from medhelm.results.formats.fields import fields_json, plain_json
 from medhelm.storage.annotations import Annotation
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from medhelm.domain.text import listed
-from medhelm.extensions.web.page import Download, Page, PageRequest, json_download
+from medhelm.extensions.web.page import PageRequest
 from medhelm.extensions.web.site import Site
+from medhelm.io.http.pages import Download, Page, json_download
 from medhelm.results.formats.fields import table_of
 from medhelm.results.runs.data_use import LOG_FIELDS, SENT_FIELDS, DataUse, SentRequests, as_json, data_use, sentences
 

@@ -15,7 +15,7 @@ from medhelm.extensions.web.cases.errors import (
     find_errors,
 )
 from medhelm.extensions.web.cases.search import CriterionGrades, url_key
-from medhelm.extensions.web.page import Download, Page, PageRequest, json_download
+from medhelm.extensions.web.page import PageRequest
 from medhelm.extensions.web.pages.case_list import (
     CONDITIONS,
     ITEM,
@@ -27,6 +27,7 @@ from medhelm.extensions.web.pages.case_list import (
     outcome_marks,
 )
 from medhelm.extensions.web.site import Site
+from medhelm.io.http.pages import Download, Page, json_download
 from medhelm.results.formats.fields import Field, fields_json, fields_schema, list_of, plain_json, schema_of
 
 REASONS: Mapping[str, str] = {
