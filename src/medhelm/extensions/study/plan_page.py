@@ -231,7 +231,7 @@ async def new_page(request: Request) -> Response:
 def _answer(request: Request, form: PlanForm | None) -> Response:
     store = store_of(request)
     definitions = known_definitions(request, store)
-    runs = comparable_runs(store, [])
+    runs = comparable_runs(store)
     benchmarks = [benchmark_facts(name, own, definitions.get(name)) for name, own in runs.items()]
     planned = None
     if form is None:
@@ -271,7 +271,7 @@ def known_definitions(request: Request, store: Store) -> Mapping[str, Benchmark]
     given = server_of(request).benchmark_folders
     folders = [*given, *remembered_benchmarks([store.folder], given, metrics=METRIC_NAMES).folders]
     found = {}
-    for name in comparable_runs(store, []):
+    for name in comparable_runs(store):
         try:
             (found[name],) = load_benchmarks([name], metrics=METRIC_NAMES, extra=folders)
         except UserError:

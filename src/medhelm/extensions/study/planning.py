@@ -65,7 +65,7 @@ MOST_EXCLUSIONS = 50
 class PlanOptions:
     """What a study is to be: the options of `medhelm study new`, and the fields of the page."""
 
-    name: str
+    name: str = ""
     """Id of the study, in snake case."""
     title: str = option("--title", "Title for people.  [default: the name in words]", "", metavar="TEXT")
     owner: str = option("--owner", "Who is responsible for the study.", "", metavar="NAME")
@@ -549,15 +549,19 @@ def _rater(given: str | Rater) -> Rater:
     return Rater(id=name.strip(), role=role.strip(), user=user.strip())
 
 
-def comparable_runs(store: Store, remarks: list[Remark]) -> dict[str, dict[str, Run]]:
-    """Return benchmark -> model -> run, judged benchmarks first; remarks on models with other prompts are added."""
+def comparable_runs(store: Store, remarks: list[Remark] | None = None) -> dict[str, dict[str, Run]]:
+    """Return benchmark -> model -> run whose completions can be rated, judged benchmarks first.
+
+    `remarks`: those on models that were measured otherwise are added to it.
+    """
     found: dict[str, dict[str, Run]] = {}
     for name, runs in group_by(intact_runs(load_runs(store)), lambda run: run.benchmark).items():
         tier = default_tier(runs)
         chosen = select_runs(("", run) for run in runs if run.tier == tier)
         if chosen.runs:
             found[name] = {model: run for (model, _), run in chosen.runs.items()}
-            remarks += left_out_remarks(chosen.left_out)
+            if remarks is not None:
+                remarks += left_out_remarks(chosen.left_out)
     return dict(sorted(found.items(), key=lambda pair: (not any(run.jury_result for run in pair[1].values()), pair[0])))
 
 
