@@ -195,7 +195,9 @@ def test_the_leaderboard_shows_both_scores_and_which_findings_the_ratings_confir
     assert pair["low"] < fmean(quality("model-a", q) - quality("model-b", q) for q in range(N)) < pair["high"]
     ranks = {row["model"]: (row["calibrated_rank_low"], row["calibrated_rank_high"]) for row in content["models"]}
     assert ranks == {"lab/model-a": (1, 1), "lab/model-b": (2, 2)}
-    assert content["verdict"][-1] == "The clinicians' ratings confirm the significant difference."
+    confirmed, agreeing = content["verdict"][-2:]
+    assert confirmed == "The clinicians' ratings confirm the significant difference."
+    assert agreeing.startswith("The jury agrees with clinicians on Letters (correlation 0.9")
     text = medhelm(*rated).out
     assert text.count("30 of 120  own ratings") == 2
     assert medhelm("export", "site", tmp_path / "site", *rated[1:]).code == 0

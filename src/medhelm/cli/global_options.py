@@ -286,13 +286,14 @@ def board_options(shared: Shared, options: BoardOptions, format_: str = "table")
     )
 
 
-def clinicians_of(shared: Shared, ratings: Path | None, *, curve: bool = False) -> CalibrationOptions | None:
-    """Return the options for comparing jury scores with a file of ratings; None without one."""
+def clinicians_of(shared: Shared, ratings: Path | None, *, curve: bool = False) -> CalibrationOptions:
+    """Return the options for clinicians' ratings. `ratings`: a file, a study or `none`; None: those of the store."""
     from medhelm.results.options import CalibrationOptions
+    from medhelm.results.stored_ratings import is_ratings_file
 
-    if ratings is None:
-        return None
-    return CalibrationOptions(ratings=ratings, definitions=load(shared, ["open", "additional"]), curve=curve)
+    chosen = ratings or ""
+    definitions = load(shared, ["open", "additional"]) if is_ratings_file(chosen) else ()
+    return CalibrationOptions(ratings=chosen, definitions=definitions, curve=curve)
 
 
 def pricing_of(shared: Shared, prices: Sequence[str], day: date | None = None) -> Pricing:

@@ -26,7 +26,7 @@ from medhelm.cli.printing import as_shown, print_json, print_remarks
 from medhelm.cli.releases import print_release_comparison
 from medhelm.errors import UserError
 from medhelm.evaluation.settings import Settings
-from medhelm.results.options import BoardOptions, DrawOptions, PairOptions, SourceOptions
+from medhelm.results.options import BoardOptions, DocumentOptions, DrawOptions, PairOptions, SourceOptions
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.calibration import RatingSample
@@ -54,18 +54,13 @@ PUBLISHED = "published"
 )
 @options_of(SourceOptions, "source")
 @options_of(BoardOptions, "options", "ranking")
-@click.option(
-    "--ratings",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="File of clinicians' ratings; jury scores are also shown calibrated to them.",
-)
+@option_from(DocumentOptions, "ratings")
 @click.option(
     "--calibration",
     type=click.Choice(["line", "curve"]),
     default="line",
     show_default=True,
-    help="With --ratings: fit a line or a rising curve.",
+    help="Calibrate jury scores to clinicians' ratings by a line or a rising curve.",
 )
 @options_of(BoardOptions, "options", "suite", "wanted", "tier", "rule", "pricing")
 @format_option
@@ -703,7 +698,7 @@ def _sample_file(shared: Shared, found: RatingSample, raters: Sequence[str], suf
 
         return csv_file(sample_to_csv(found, raters))
     from medhelm.benchmarks.catalog import all_names
-    from medhelm.results.ratings import rating_workbook
+    from medhelm.results.rating_workbook import rating_workbook
 
     drawn = {one.benchmark for one in found.completions}
     known = [name for name in all_names(shared.folders_of_stores) if name in drawn]

@@ -5,11 +5,10 @@ The methods are those of `analysis.agreement.calibration` and `analysis.agreemen
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import fields as dataclass_fields
 from math import isnan
-from pathlib import Path
 from statistics import fmean
 
 import numpy as np
@@ -25,21 +24,28 @@ from medhelm.analysis.agreement.calibration import (
     prediction_powered,
     prediction_powered_pooled,
 )
+from medhelm.analysis.agreement.clinician_means import ClinicianMean, average_over_benchmarks, clinician_mean
 from medhelm.analysis.agreement.jury_vs_clinicians import Conclusion, conclude
 from medhelm.analysis.agreement.reliability import JuryAndRaters, RaterEffect, jury_and_raters, rater_effect
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.findings import with_doubts
-from medhelm.analysis.leaderboard.types import Leaderboard
+from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.analysis.means import Floats
-from medhelm.domain import Benchmark, Run
+from medhelm.domain import Run
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.result import Remark
-from medhelm.results.agreement import Runs, instance_ids_of, known_benchmarks
-from medhelm.results.ratings import RatedBenchmark, Rating, read_ratings
+from medhelm.domain.text import listed, plural
+from medhelm.results.formats.tables import estimate_text
+from medhelm.results.ratings import RatedBenchmark, Rating, Ratings
+from medhelm.results.stored_ratings import CountedRuns
+from medhelm.storage.ratings import StudyCard
 from medhelm.storage.runs import read_columns
 
 SEED = 0
 """Seed of random draws, so that leaderboards are reproducible."""
+
+MOST_ORDERED = 12
+"""Most models, or benchmarks, named in a sentence of the verdict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,41 +81,46 @@ class Calibration:
     """Benchmark -> its raters and all ratings, shape (n, raters)."""
     agreement: Mapping[str, JuryAndRaters]
     """Benchmark -> agreement of the jury with a clinician, beside that of two clinicians."""
+    studies: Sequence[StudyCard] = ()
+    """Cards of the studies that the ratings come from."""
 
     def renamed(self, names: Mapping[str, str]) -> Calibration:
         """Return the ratings with other names of models, to compare them by; cells keep theirs."""
         return replace(self, scored=[replace(one, model=names.get(one.model, one.model)) for one in self.scored])
 
 
-def calibrate(
-    cells: Sequence[Cell], runs: Runs, path: Path, definitions: Sequence[Benchmark], *, curve: bool = False
-) -> Calibration:
-    """Return the cells with calibrated scores where there are enough ratings, and remarks on the others.
+def calibrate(cells: Sequence[Cell], runs: CountedRuns, ratings: Ratings, *, curve: bool = False) -> Calibration:
+    """Return the cells with the mean ratings of clinicians, and with calibrated scores where ratings suffice.
 
-    A model with enough ratings of its own is corrected with these, others with the ratings of all models of the
-    benchmark.
+    A model with enough ratings of its own is calibrated with these, others with the ratings of all models of the
+    benchmark. Where clinicians rated with another instrument than the judges, nothing is calibrated.
 
-    Parameters: runs, benchmark and model -> the judged run behind a cell; path, the ratings file; definitions,
-    benchmarks whose rubrics are known; curve, True to map grades through a rising curve if the ratings suffice.
-    Raises: ConfigError with all problems of the file.
+    Parameters: runs, benchmark and model -> the run behind a cell; curve, True to map grades through a rising curve if
+    the ratings suffice.
     """
-    known = known_benchmarks(definitions, runs)
-    ratings = read_ratings(path, known, lambda *key: instance_ids_of(runs[key]))
     by_model = group_by(ratings.rows, lambda row: (row.benchmark, row.model))
-    rated = {key: _by_instance(rows, ratings.benchmarks[key[0]]) for key, rows in by_model.items()}
+    every = {key: _by_instance(rows, ratings.benchmarks[key[0]]) for key, rows in by_model.items()}
+    rated = {key: own for key, own in every.items() if ratings.benchmarks[key[0]].is_rubric}
+    judged_runs = {key: run for key, run in runs.items() if run.jury_result}
     remarks = list(ratings.remarks)
-    if unknown := sorted({f"{model} on {benchmark}" for benchmark, model in rated if (benchmark, model) not in runs}):
+    if unknown := sorted(
+        {f"{model} on {benchmark}" for benchmark, model in rated if (benchmark, model) not in judged_runs}
+    ):
         text = f"Rated, but without a jury score on the leaderboard: {', '.join(unknown)}."
         remarks.append(Remark("rated_without_jury_score", "", text))
-    agreement = _agreement(cells, runs, rated)
+    remarks += _instrument_remarks(ratings, judged_runs)
+    agreement = _agreement(cells, judged_runs, rated)
     remarks += _yardstick_remarks(agreement)
     found = []
     for cell in cells:
         key = (cell.benchmark, cell.model)
-        if key not in runs or cell.benchmark not in ratings.benchmarks:
+        if own := every.get(key):
+            mean = _mean_of_ratings(cell, own, ratings.benchmarks[cell.benchmark], every)
+            cell = replace(cell, clinicians=mean)
+        if key not in judged_runs or cell.benchmark not in {benchmark for benchmark, _ in rated}:
             found.append(cell)
             continue
-        rivals = [one for one in cells if one.benchmark == cell.benchmark and (one.benchmark, one.model) in runs]
+        rivals = [one for one in cells if one.benchmark == cell.benchmark and (one.benchmark, one.model) in judged_runs]
         outcome = _calibrate_cell(cell, rivals, rated, ratings.benchmarks[cell.benchmark], curve)
         if isinstance(outcome, str):
             text = f"{cell.benchmark}, {cell.model}: not calibrated, because {outcome}"
@@ -118,17 +129,49 @@ def calibrate(
             n_drawn = len({row.instance_id for row in by_model[key] if row.probability is not None})
             remarks += _selection_remarks(cell, rated[key], n_drawn, runs[key])
         found.append(replace(cell, calibrated=None if isinstance(outcome, str) else outcome))
-    judged = [cell for cell in cells if (cell.benchmark, cell.model) in runs and cell.scores is not None]
+    judged = [cell for cell in cells if (cell.benchmark, cell.model) in judged_runs and cell.scores is not None]
     return Calibration(
         cells=found,
         remarks=remarks,
-        scored=[_scored_model(cell, runs, rated.get((cell.benchmark, cell.model), {})) for cell in judged],
+        scored=[_scored_model(cell, judged_runs, rated.get((cell.benchmark, cell.model), {})) for cell in judged],
         tables={name: _table_of_ratings(name, rated)[:2] for name in ratings.benchmarks},
         agreement=agreement,
+        studies=ratings.studies,
     )
 
 
-def _scored_model(cell: Cell, runs: Runs, own: Mapping[str, _RatedCompletion]) -> ScoredModel:
+def _instrument_remarks(ratings: Ratings, judged_runs: CountedRuns) -> Iterator[Remark]:
+    """Yield a remark on each judged benchmark that clinicians rated with another instrument than the judges."""
+    judged = {benchmark for benchmark, _ in judged_runs}
+    for name, known in ratings.benchmarks.items():
+        if not known.is_rubric and name in judged:
+            text = (
+                f"{name}: clinicians rated with another instrument than the judges, so that their ratings are shown "
+                "beside the jury's scores, but neither compared with them nor used to calibrate them."
+            )
+            yield Remark("other_instrument_than_jury", name, text)
+
+
+def _mean_of_ratings(
+    cell: Cell, own: Mapping[str, _RatedCompletion], known: RatedBenchmark, rated: _Rated
+) -> ClinicianMean | None:
+    """Return the mean rating of a model by clinicians; None if no rating has all grades."""
+    if not own:
+        return None
+    used = list(own.values())
+    cluster_of = dict(zip(cell.ids, _cluster_names(cell), strict=True))
+    design = RatingDesign(
+        low=known.low,
+        high=known.high,
+        probabilities=_probabilities(used),
+        raters=_rater_effect(cell.benchmark, rated, used),
+    )
+    raters = dict.fromkeys(rater for one in used for rater in one.composites)
+    clusters = [cluster_of.get(instance, instance) for instance in own]
+    return clinician_mean(np.array([one.mean for one in used]), list(raters), design, clusters)
+
+
+def _scored_model(cell: Cell, runs: CountedRuns, own: Mapping[str, _RatedCompletion]) -> ScoredModel:
     """Return a model's jury scores on one benchmark with its ratings."""
     assert cell.scores is not None, "only cells with scores are looked at"
     jury = runs[cell.benchmark, cell.model].jury_result
@@ -152,19 +195,24 @@ def _scored_model(cell: Cell, runs: Runs, own: Mapping[str, _RatedCompletion]) -
     )
 
 
-def with_calibrated_pairs(board: Leaderboard, found: Calibration) -> Leaderboard:
-    """Return a leaderboard with differences between models as clinicians would see them, and what that changes.
+def with_clinicians(board: Leaderboard, found: Calibration) -> Leaderboard:
+    """Return a leaderboard with what clinicians say about its models, and what that changes in its verdict.
 
-    Without two rated models, only the verdict begins with what the ratings say against the jury.
+    The verdict begins with benchmarks on which the jury is not shown to agree with clinicians; the order by calibrated
+    scores then follows. Differences between models as clinicians would see them need two rated models.
     """
+    board = replace(board, rows=_with_averages(board, board.rows), baselines=_with_averages(board, board.baselines))
     models = [row.model for row in board.rows if not row.published]
     columns = {column.benchmark: column for column in board.columns}
     judged = [one for one in found.scored if one.model in models and one.benchmark in columns]
     rated = {one.model for one in judged if one.ratings is not None and not np.isnan(one.ratings).all()}
     titles = {name: column.title for name, column in columns.items()}
-    warnings = _jury_warnings({name: one for name, one in found.agreement.items() if name in columns}, titles)
+    shown = {name: one for name, one in found.agreement.items() if name in columns}
+    doubts = _jury_doubts(shown, titles)
+    verdict = (*with_doubts(board, doubts), *(_calibrated_order(board) if doubts else ()))
+    agreeing = _agreement_sentence(shown, titles)
     if len(rated) < 2:
-        return replace(board, verdict=with_doubts(board, warnings))
+        return replace(board, verdict=(*verdict, *agreeing))
     known = {(one.benchmark, one.model) for one in judged}
     plain = [
         _plain_scores(cell, columns[name])
@@ -180,8 +228,47 @@ def with_calibrated_pairs(board: Leaderboard, found: Calibration) -> Leaderboard
         frozenset(pair for pair in board.separated if set(pair) <= set(models)),
     )
     fields = {one.name: getattr(board, one.name) for one in dataclass_fields(board)}
-    fields["verdict"] = (*with_doubts(board, warnings), *pairs.verdict())
+    fields["verdict"] = (*verdict, *pairs.verdict(), *agreeing)
     return CalibratedLeaderboard(**fields, calibrated_pairs=pairs)
+
+
+def _with_averages(board: Leaderboard, rows: Sequence[Row]) -> tuple[Row, ...]:
+    """Return models with their mean ratings over benchmarks, and their macro averages of calibrated scores."""
+    weights = {column.benchmark: column.weight for column in board.columns}
+    is_calibrated = {name for row in board.all_rows for name, cell in row.cells.items() if cell.calibrated}
+    found = []
+    for row in rows:
+        means = {name: cell.clinicians for name, cell in row.cells.items() if cell.clinicians and name in weights}
+        values = [_calibrated_value(row.cells.get(one.benchmark), one, is_calibrated) for one in board.columns]
+        known = [value * one.weight for value, one in zip(values, board.columns, strict=True) if value is not None]
+        is_whole = bool(is_calibrated & weights.keys()) and len(known) == len(values)
+        average = sum(known) / sum(weights.values()) if is_whole else None
+        clinicians = average_over_benchmarks(means, weights)
+        found.append(replace(row, clinicians=clinicians, calibrated_average=average))
+    return tuple(found)
+
+
+def _calibrated_value(cell: Cell | None, column: Column, is_calibrated: Collection[str]) -> float | None:
+    """Return a normalized score, calibrated where other models' scores on the benchmark are; None if it is missing."""
+    if cell is None or cell.value is None:
+        return None
+    if column.benchmark not in is_calibrated:
+        return float(column.normalize(cell.value))
+    return float(column.normalize(cell.calibrated.value)) if cell.calibrated else None
+
+
+def _calibrated_order(board: Leaderboard) -> list[str]:
+    """Return a sentence with the order of models by calibrated scores; none if fewer than two have one."""
+    known = [(row.calibrated_average, row) for row in board.rows if row.calibrated_average is not None]
+    if len(known) < 2:
+        return []
+    ordered = sorted(known, key=lambda one: -one[0])
+    names = [f"{row.model} ({value:.2f})" for value, row in ordered]
+    text = f"The order by scores calibrated to clinicians' ratings, from 0 to 1: {listed(names, MOST_ORDERED)}."
+    return [
+        text
+        + (f" {plural(missing, 'model')} cannot be calibrated." if (missing := len(board.rows) - len(known)) else "")
+    ]
 
 
 def _plain_scores(cell: Cell, column: Column) -> ScoredModel:
@@ -283,7 +370,7 @@ def _table_of_ratings(benchmark: str, rated: _Rated) -> tuple[list[str], Floats,
     return raters, table.reshape(len(everything), len(raters)), [name for name, _ in everything]
 
 
-def _agreement(cells: Sequence[Cell], runs: Runs, rated: _Rated) -> dict[str, JuryAndRaters]:
+def _agreement(cells: Sequence[Cell], runs: CountedRuns, rated: _Rated) -> dict[str, JuryAndRaters]:
     """Compare the jury with the clinicians on each benchmark; completions of one instance are not independent."""
     scores = {
         (cell.benchmark, cell.model, name): float(score)
@@ -293,6 +380,8 @@ def _agreement(cells: Sequence[Cell], runs: Runs, rated: _Rated) -> dict[str, Ju
     }
     found = {}
     for benchmark in dict.fromkeys(benchmark for benchmark, _ in rated):
+        if benchmark not in {judged for judged, _ in runs}:
+            continue
         _, table, completions = _table_of_ratings(benchmark, rated)
         jury = np.array([scores.get((benchmark, *one), np.nan) for one in completions])
         found[benchmark] = jury_and_raters(table, jury, [instance for _, instance in completions])
@@ -311,21 +400,38 @@ def _yardstick_remarks(agreement: Mapping[str, JuryAndRaters]) -> Iterator[Remar
             yield Remark("clinicians_disagree", benchmark, text)
 
 
-def _jury_warnings(agreement: Mapping[str, JuryAndRaters], titles: Mapping[str, str]) -> list[str]:
-    """Return a sentence on each benchmark whose jury the ratings speak against."""
+def _jury_doubts(agreement: Mapping[str, JuryAndRaters], titles: Mapping[str, str]) -> list[str]:
+    """Return a sentence on each benchmark on which the jury is not shown to agree with clinicians as they do."""
     found = []
     for benchmark, one in agreement.items():
         conclusion, title = conclude(one), titles.get(benchmark, benchmark)
-        number = f"{one.jury.value:.2f} [{one.jury.low:.2f}, {one.jury.high:.2f}]" if one.jury.low is not None else ""
+        number, raters = (estimate_text(of, 2) for of in (one.jury, one.raters))
         if conclusion is Conclusion.NO_AGREEMENT:
-            shown = f"its correlation with a clinician is {number or 'unknown'}, so agreement is not shown"
+            shown = f"its correlation with a clinician is {number}, so agreement is not shown"
             found.append(f"Do not rely on the jury on {title}: {shown}.")
         if conclusion is Conclusion.WORSE:
             found.append(
                 f"On {title}, the jury agrees with a clinician less than two clinicians do ({number} against "
                 f"{one.raters.value:.2f})."
             )
+        if conclusion is Conclusion.NO_YARDSTICK:
+            found.append(
+                f"On {title}, ratings cannot show whether the jury can be trusted: the clinicians are not shown to "
+                f"agree with each other (correlation {raters})."
+            )
+        if conclusion is Conclusion.TOO_FEW:
+            found.append(f"On {title}, it is unknown whether the jury agrees with clinicians: {one.jury.reason}.")
     return found
+
+
+def _agreement_sentence(agreement: Mapping[str, JuryAndRaters], titles: Mapping[str, str]) -> list[str]:
+    """Return one sentence on the benchmarks on which the jury agrees with clinicians; none without any."""
+    found = [
+        f"{titles.get(benchmark, benchmark)} (correlation {estimate_text(one.jury, 2)})"
+        for benchmark, one in agreement.items()
+        if conclude(one) in (Conclusion.AS_GOOD, Conclusion.UNCLEAR, Conclusion.NO_COMPARISON)
+    ]
+    return [f"The jury agrees with clinicians on {listed(found, MOST_ORDERED)}."] if found else []
 
 
 def _rated_completions(

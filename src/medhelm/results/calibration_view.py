@@ -5,11 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from medhelm.analysis.agreement.calibrated_pairs import CalibratedLeaderboard
-from medhelm.analysis.agreement.calibration import (
-    CalibratedMean,
-)
+from medhelm.analysis.agreement.calibration import CalibratedMean
+from medhelm.analysis.agreement.clinician_means import ClinicianMean
+from medhelm.analysis.leaderboard.cells import Cell
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.results.formats.fields import ABSENT, probability, select
+from medhelm.results.formats.fields import (
+    ABSENT,
+    BOOLEAN,
+    INTEGER,
+    NUMBER,
+    Field,
+    JsonSchema,
+    columns_of,
+    keys,
+    probability,
+    record,
+    select,
+)
 from medhelm.results.formats.tables import Value, estimate_text, p_text, render, with_interval
 
 MOST = 15
@@ -108,41 +120,55 @@ WAYS = {
 
 
 def calibration_table(board: Leaderboard, format: str) -> str:
-    """Return one row per calibrated benchmark and model; empty if there are none. `format`: see `tables.render`."""
+    """Return one row per benchmark and model that clinicians rated, or whose scores are calibrated to their ratings.
+
+    Parameters: format, see `tables.render`. Returns: empty if there are no ratings.
+    """
     rows: list[list[Value]] = []
     for column in board.columns:
-        for row in board.rows:
+        for row in board.all_rows:
             cell = row.cells.get(column.benchmark)
-            if cell is None or cell.calibrated is None or cell.estimate is None:
-                continue
-            jury, found = cell.estimate, cell.calibrated
-            rows.append(
-                [
-                    column.title,
-                    row.model,
-                    estimate_text(jury, 2),
-                    estimate_text(found, 2),
-                    f"{found.n_rated} of {found.n}",
-                    WAYS.get(found.method.removesuffix("-clustered"), found.method) + ", weighted" * found.is_weighted,
-                    _interval_scope(found),
-                ]
-            )
+            if cell and (cell.clinicians or (cell.calibrated and row in board.rows)):
+                rows.append([column.title, row.model, *_rated_cells(cell)])
     if not rows:
         return ""
-    headers = ["Benchmark", "Model", "Jury", "Calibrated to clinicians", "Rated", "By", "Interval holds for"]
+    headers = ["Benchmark", "Model", "Clinicians", "Scale", "Jury", "Calibrated to clinicians", "Rated", "By"]
+    shown = [place for place in range(len(headers) + 1) if any(row[place] for row in rows)]
+    headers.append("Interval holds for")
     means = render(
-        rows,
-        headers,
+        [[row[place] for place in shown] for row in rows],
+        [headers[place] for place in shown],
         format=format,
-        caption="Jury and clinicians: means with 95% intervals",
+        caption="Clinicians and jury: means with 95% intervals",
         keep=2,
-        drop=("Interval holds for", "By", "Rated"),
+        drop=("Interval holds for", "By", "Scale", "Rated"),
     )
     return f"{means}\n{pairs_table(board, format)}" if isinstance(board, CalibratedLeaderboard) else means
 
 
-def _interval_scope(found: CalibratedMean) -> str:
+def _rated_cells(cell: Cell) -> list[Value]:
+    """Return the cells of a model on a benchmark after its name."""
+    jury, found, mean = cell.estimate, cell.calibrated, cell.clinicians
+    return [
+        estimate_text(mean, 2),
+        f"{mean.worst:g} to {mean.best:g}" if mean else None,
+        estimate_text(jury, 2) if found else None,
+        estimate_text(found, 2),
+        f"{mean.n if mean else 0} of {found.n}" if found else f"{mean.n}" if mean else None,
+        _way_of(found) if found else None,
+        _interval_scope(found or mean),
+    ]
+
+
+def _way_of(found: CalibratedMean) -> str:
+    """Return the basis of a correction, for people."""
+    return WAYS.get(found.method.removesuffix("-clustered"), found.method) + ", weighted" * found.is_weighted
+
+
+def _interval_scope(found: CalibratedMean | ClinicianMean | None) -> str | None:
     """Return whose ratings the interval is about: other clinicians', or only those of the raters."""
+    if found is None or found.low is None:
+        return None
     if found.between_raters is not None:
         return f"clinicians like these {found.n_raters}"
     return f"these {found.n_raters} raters only" if found.n_raters != 1 else "this rater only"
@@ -150,5 +176,25 @@ def _interval_scope(found: CalibratedMean) -> str:
 
 def calibrated_json(found: CalibratedMean) -> dict[str, Any]:
     """Return a calibrated score. `lambda`: weight of the jury; `between_raters`: null if these raters alone count."""
-    keys = "value low high n n_rated lambda=lambda_ method n_raters between_raters is_weighted"
-    return select(found, keys, rounded=True)
+    names = "value low high n n_rated lambda=lambda_ method n_raters between_raters is_weighted"
+    return select(found, names, rounded=True)
+
+
+CLINICIANS: JsonSchema = record(
+    **keys("value low high between_raters worst best", NUMBER), **keys("n n_raters", INTEGER), is_weighted=BOOLEAN
+)
+"""Schema of `clinician_json`."""
+
+
+def clinician_json(found: ClinicianMean) -> dict[str, Any]:
+    """Return a mean rating. `between_raters`: null if the interval holds for these raters only."""
+    names = "value low high n n_raters between_raters is_weighted worst best"
+    return select(found, names, rounded=True) | ({"reason": found.reason} if found.reason else {})
+
+
+def clinician_columns() -> list[Field[Cell]]:
+    """Return the columns of a CSV file with mean ratings on a benchmark."""
+    mean: Field[Cell] = Field(
+        "clinicians", lambda cell: cell.clinicians, kind="interval", parts="value low high n n_raters"
+    )
+    return columns_of([mean])

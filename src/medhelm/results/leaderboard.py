@@ -18,7 +18,7 @@ from medhelm.domain.benchmark import Suite
 from medhelm.domain.option_fields import check_options
 from medhelm.domain.result import LeftOut, Remark
 from medhelm.domain.run import completion_remarks
-from medhelm.domain.text import AnyPaths, as_names, as_path, as_paths
+from medhelm.domain.text import AnyPaths, as_names, as_paths, listed
 from medhelm.errors import UserError
 from medhelm.evaluation.remarks import cut_text_remarks, drift_remarks, truncation_remarks
 from medhelm.results.comparable import default_tier, left_out_remarks, select_runs
@@ -47,9 +47,10 @@ from medhelm.results.runs.selection import load_filtered, names_in, with_names
 from medhelm.results.spending import repriced
 from medhelm.results.suites import resolve_suite, suite_sort_key
 from medhelm.storage.damage import intact_runs, leave_out
+from medhelm.storage.ratings import ratings_names
 from medhelm.storage.run_scores import read_all
 from medhelm.storage.runs import RunScores, read_baseline
-from medhelm.storage.store import DamagedRunError, open_store
+from medhelm.storage.store import DamagedRunError, Store, open_store
 
 if TYPE_CHECKING:
     from medhelm.analysis.jury.judges import JuryReliability
@@ -95,7 +96,7 @@ def leaderboard_of(
     check_options(options)
     if not stores:
         raise UserError("`stores` is empty: name the folder of a store.")
-    if options.clinicians and options.resample == "none":
+    if options.clinicians and options.clinicians.ratings and options.resample == "none":
         raise UserError("ratings need single scores, which --resample none does not read. Leave one of them out.")
     finished = finished or read_inputs(stores, options, single_scores=options.resample != "none")
     finished = calibrated_inputs(finished, options, stores)
@@ -105,18 +106,39 @@ def leaderboard_of(
 
 
 def calibrated_inputs(finished: LeaderboardInputs, options: BoardOptions, stores: Sequence[Path]) -> LeaderboardInputs:
-    """Add what clinicians would give to the jury scores, if there are ratings."""
-    clinicians = options.clinicians
-    if clinicians is None:
-        return finished
-    if len(stores) > 1 or finished.rule != "corrected":
-        raise UserError("ratings go with one --store and with corrected scoring: they name models, not stores.")
-    from medhelm.results.calibration import calibrate
+    """Add the ratings of clinicians, and what they would give to the completions that the jury scored.
 
-    judged = {(benchmark, model): run for (model, benchmark), run in finished.runs.items() if run.jury_result}
-    found = calibrate(
-        finished.cells, judged, as_path(clinicians.ratings, "ratings"), clinicians.definitions, curve=clinicians.curve
+    Ratings of the store are not used for several stores, without single scores and with published scoring; a remark
+    then says so. Raises: UserError for other ratings there, and as `chosen_ratings`; ConfigError.
+    """
+    clinicians = options.clinicians
+    if clinicians is None or clinicians.ratings == "none":
+        return finished
+    by_itself = not str(clinicians.ratings)
+    named = [path for path in stores if by_itself and ratings_names(Store(path))]
+    if by_itself and not named:
+        return finished
+    if len(stores) > 1 or finished.rule != "corrected" or options.resample == "none":
+        if not by_itself:
+            raise UserError("ratings go with one --store and with corrected scoring: they name models, not stores.")
+        text = (
+            f"The clinicians' ratings in {listed(list(map(str, named)))} are not used: they need one store, corrected "
+            "scoring and single scores."
+        )
+        return replace(finished, remarks=[*finished.remarks, Remark("ratings_not_used", "", text)])
+    # Lazy: few leaderboards have ratings.
+    from medhelm.results.agreement import known_benchmarks
+    from medhelm.results.calibration import calibrate
+    from medhelm.results.stored_ratings import chosen_ratings
+
+    runs = {(benchmark, model): run for (model, benchmark), run in finished.runs.items()}
+    judged = {key: run for key, run in runs.items() if run.jury_result}
+    ratings = chosen_ratings(
+        clinicians.ratings, Store(stores[0]), runs, lambda: known_benchmarks(clinicians.definitions, judged)
     )
+    if ratings is None:
+        return finished
+    found = calibrate(finished.cells, runs, ratings, curve=clinicians.curve)
     return replace(finished, cells=found.cells, remarks=[*finished.remarks, *found.remarks], calibration=found)
 
 
@@ -153,9 +175,9 @@ def with_jury_doubts(board: Leaderboard, finished: LeaderboardInputs) -> Leaderb
     board = with_judges_in_verdict(board, finished.judge_agreement)
     if finished.calibration is None:
         return board
-    from medhelm.results.calibration import with_calibrated_pairs  # lazy: few leaderboards have ratings
+    from medhelm.results.calibration import with_clinicians  # lazy: few leaderboards have ratings
 
-    return with_calibrated_pairs(board, finished.calibration)
+    return with_clinicians(board, finished.calibration)
 
 
 def with_judges_in_verdict(board: Leaderboard, agreement: Mapping[str, JuryReliability | None]) -> Leaderboard:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from medhelm.analysis.comparison.pairs import ModelPair
 from medhelm.analysis.leaderboard.cells import Cell, Column
@@ -16,7 +16,14 @@ from medhelm.analysis.leaderboard.types import GroupMean, Leaderboard, Row, rema
 from medhelm.domain import CompletionCounts, Estimate, Rule, Tier
 from medhelm.domain.text import group_title, listed, plural
 from medhelm.errors import UserError
-from medhelm.results.calibration_view import calibrated_json, pairs_as_json, ranks_as_json
+from medhelm.results.calibration_view import (
+    CLINICIANS,
+    calibrated_json,
+    clinician_columns,
+    clinician_json,
+    pairs_as_json,
+    ranks_as_json,
+)
 from medhelm.results.formats.fields import (
     ABSENT,
     INJECTIONS,
@@ -63,6 +70,9 @@ from medhelm.results.formats.tables import (
     render,
     score_decimals,
 )
+
+if TYPE_CHECKING:
+    from medhelm.analysis.agreement.clinician_means import ClinicianMean
 
 PUBLISHED = "†"
 """Mark after the name of a model with published scores."""
@@ -185,6 +195,31 @@ def _averages(board: Leaderboard) -> list[Field[Row]]:
                 explanation="share of completions with a grade below the floor that the rubric sets for a criterion; "
                 "failures that the model caused count",
             ),
+        ),
+        *_clinicians(board),
+    ]  # fmt: skip
+
+
+def _clinicians(board: Leaderboard) -> list[Field[Row]]:
+    """Mean ratings by clinicians, and averages of scores that are calibrated to them."""
+    return [
+        Field(
+            "clinicians", lambda row: row.clinicians, kind="interval", parts="value low high n n_raters n_benchmarks",
+            range=_SHARE, missing="not rated by clinicians", is_optional=True, is_present=board.has_clinicians,
+            meaning="Mean rating by clinicians of the completions that they rated, each benchmark on a scale of 0 to "
+            "1, with a 95% interval for other instances and, from three raters on, other raters.",
+            heading="Clinicians", text=lambda row: rated_text(row.clinicians), hide_empty=True, drop=13,
+            page=interval_page(
+                lambda row: row.clinicians, note="95% interval", small=lambda row: rated_small(row.clinicians),
+                explanation="mean rating by clinicians of the completions that they rated, from 0 (worst) to 1 (best)",
+            ),
+        ),
+        Field(
+            "calibrated_average", lambda row: row.calibrated_average, range=_SHARE, is_optional=True,
+            is_present=any(row.calibrated_average is not None for row in board.all_rows),
+            missing="a score cannot be calibrated",
+            meaning="Macro average with scores calibrated to clinicians' ratings in place of the jury's.",
+            heading="Calibrated", is_wide=True, drop=7,
         ),
     ]  # fmt: skip
 
@@ -372,6 +407,21 @@ def percentages(found: Estimate | None) -> str | None:
     return None if found is None else f"{found.value:.1%} [{100 * found.low:.1f}, {100 * found.high:.1f}]"
 
 
+def rated_text(found: ClinicianMean | None, places: int = 2) -> str | None:
+    """Return a mean rating with its interval and the number of rated completions."""
+    return None if found is None else f"{estimate_text(found, places)}, n {found.n:,}"
+
+
+def rated_small(found: ClinicianMean | None) -> str:
+    """Return the interval of a mean rating, and who rated how much, for the second line of a cell."""
+    if found is None:
+        return ""
+    counts = f"{plural(found.n, 'completion')}, {plural(found.n_raters, 'rater')}"
+    if found.low is None or found.high is None:
+        return counts
+    return f"{decimal(found.low, 2)} to {decimal(found.high, 2)}; {counts}"
+
+
 def _below_floor_small(row: Row) -> str:
     found = row.below_floor
     return "" if found is None else f"{percent(found.low)} to {percent(found.high)} of {found.n:,}"
@@ -496,6 +546,9 @@ def cell_fields(column: Column) -> list[Field[Cell]]:
         Field(key="calibrated", kind="object", schema={"type": "object"}, is_optional=True,
               get=lambda cell: calibrated_json(cell.calibrated) if cell.calibrated else ABSENT,
               meaning="Estimated mean rating by clinicians."),
+        Field("clinicians", kind="object", schema=CLINICIANS, is_optional=True,
+              get=lambda cell: clinician_json(cell.clinicians) if cell.clinicians else ABSENT,
+              meaning="Mean rating by clinicians of the completions that they rated, on their instrument's scale."),
     ]  # fmt: skip
 
 
@@ -809,14 +862,16 @@ def _csv_long(board: Leaderboard, by: str) -> Table:
                 rows.append([name, row.model, number(mean.value), mean.n_benchmarks, *end, source_of(row)])
         return rows, headers
     headers = ["benchmark", "metric", "model", "value", "low", "high", "n", "n_failed", "scoring", "tier", "source"]
-    headers.append("weight")
+    rated = clinician_columns() if board.has_clinicians else []
+    headers += ["weight", *(one.key for one in rated)]
     for column in board.columns:
         for row in board.all_rows:
             cell = row.cells.get(column.benchmark)
             found = fields_json(cell_fields(column), cell) if cell else {}
             numbers = [found.get(key) for key in ("value", "low", "high", "n", "n_failed")]
             weight = number(column.weight)
-            rows.append([column.benchmark, column.metric, row.model, *numbers, *end, source_of(row), weight])
+            own = [one.get(cell) if cell else None for one in rated]
+            rows.append([column.benchmark, column.metric, row.model, *numbers, *end, source_of(row), weight, *own])
     return rows, headers
 
 

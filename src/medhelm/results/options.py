@@ -75,14 +75,23 @@ FILTER_FLAGS = listed([form.flag for one in fields(RunFilter) if (form := option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationOptions:
-    """Ratings to calibrate jury scores with."""
+    """Ratings by clinicians to show, and to calibrate jury scores with."""
 
-    ratings: AnyPath
-    """The ratings file."""
+    ratings: AnyPath = ""
+    """A file, or the name of a study in the store; "" for all studies of the store, `none` for no ratings."""
     definitions: Sequence[Benchmark] = ()
-    """Benchmarks whose rubrics are known."""
+    """Benchmarks whose rubrics are known, for a file."""
     curve: bool = False
     """True if grades are mapped through a rising curve instead of a straight line."""
+
+
+STORED_RATINGS = CalibrationOptions()
+"""The ratings of the store."""
+
+RATINGS_HELP = (
+    "Clinicians' ratings: a file, the name of a study in the store, or none.  [default: all studies of the store]"
+)
+"""Help of `--ratings`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,8 +125,9 @@ class BoardOptions(RankingOptions):
         (),
         metavar="FILE|SNAPSHOT",
     )
-    clinicians: CalibrationOptions | None = None
-    """Ratings with which jury scores are also calibrated. Jury scores still determine the ranks."""
+    clinicians: CalibrationOptions | None = STORED_RATINGS
+    """Ratings that are shown, and with which jury scores are also calibrated; None for none. The jury's scores still
+    determine the ranks."""
     comparable_only: bool = True
     """False to include runs under other conditions, as leaderboards released before 0.2.0 did."""
     benchmark_folders: AnyPaths = ()
@@ -134,11 +144,7 @@ class DocumentOptions:
     institution: str = option("--institution", "Institution that the document is for.", "", metavar="NAME")
     author: str = option("--author", "Person or group that made it.", "", metavar="NAME")
     date: str = option("--date", "Date of the document.  [default: today]", "", metavar="DATE")
-    ratings: Path | None = option(
-        "--ratings",
-        "File of clinicians' ratings, by which the verdict says whether to rely on the jury.",
-        metavar="FILE",
-    )
+    ratings: Path | None = option("--ratings", RATINGS_HELP, metavar="FILE|NAME|none")
     signers: Path | None = option(
         "--signed-by",
         "Check the signature of the release that holds these results: a public key, or a file of allowed signers.",

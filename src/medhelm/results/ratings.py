@@ -1,4 +1,4 @@
-"""Ratings files: clinicians' grades of completions, read with every problem at once, and workbooks to fill in.
+"""Ratings files: clinicians' grades of completions, read with every problem at once.
 
 A file is a table with one row for each rater and completion, as `io.spreadsheets` reads it: CSV of any kind that
 spreadsheets write, or a workbook. Numbers may have decimal commas where commas do not separate cells. An empty cell is
@@ -8,21 +8,19 @@ a grade that was not given: counted, never filled.
 from __future__ import annotations
 
 import hashlib
-import io
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from medhelm.analysis.agreement.calibration import DrawnCompletion, RatingSample
 from medhelm.analysis.agreement.reliability import Grade, ScaleMismatch, scale_mismatches
 from medhelm.domain.result import Remark
 from medhelm.domain.text import value_in_words
 from medhelm.errors import ConfigError, Problem, suggestion
-from medhelm.io.spreadsheets import Spreadsheet, cell_parts, is_formula, read_spreadsheet
+from medhelm.io.spreadsheets import Spreadsheet, read_spreadsheet
+from medhelm.storage.ratings import StudyCard
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "rater": ("username", "annotator", "clinician"),
@@ -76,6 +74,10 @@ class RatedBenchmark:
     """Models whose completions were judged."""
     in_points: bool = False
     """True if its criteria are met or not met and earn points: no such grades can be read."""
+    is_rubric: bool = True
+    """False if clinicians rated with another instrument than the judges, so that the two cannot be compared."""
+    scales: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Criterion -> its lowest and highest grade, if they differ: grades are then converted to `low` and `high`."""
 
     def oriented(self, given: Mapping[str, float | None]) -> list[float]:
         """Return grades in the order of the criteria, mirrored on the scale where lower is better; nan for none."""
@@ -83,6 +85,9 @@ class RatedBenchmark:
         for criterion in self.criteria:
             grade = given[criterion]
             value = math.nan if grade is None else grade
+            if criterion in self.scales:
+                low, high = self.scales[criterion]
+                value = self.low + (value - low) / (high - low) * (self.high - self.low)
             found.append(self.low + self.high - value if criterion in self.lower_is_better else value)
         return found
 
@@ -116,10 +121,10 @@ class Rating:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratings:
-    """A ratings file without problems."""
+    """Ratings of a file without problems, or of a store."""
 
     place: str
-    """The file as the user knows it."""
+    """The file or the studies as the user knows them."""
     rows: tuple[Rating, ...]
     """In the file's order."""
     benchmarks: Mapping[str, RatedBenchmark]
@@ -127,7 +132,9 @@ class Ratings:
     has_jury: bool
     """True if the file gives the jury's grades."""
     remarks: tuple[Remark, ...]
-    """Limits of the file, such as missing grades."""
+    """Limits of the ratings, such as missing grades."""
+    studies: tuple[StudyCard, ...] = ()
+    """Cards of the studies that the ratings come from; empty for those of a file."""
 
 
 def read_ratings(
@@ -419,13 +426,7 @@ class _RatingsReader:
         """Yield the limits of a file without problems."""
         if self._sheet.encoding == "cp1252":
             yield Remark("encoding", "", "the file is not UTF-8; it was read as Windows-1252")
-        empty = Counter(criterion for row in rows for criterion, grade in row.grades.items() if grade is None)
-        if empty:
-            counts = ", ".join(f"{criterion} {count}" for criterion, count in empty.items())
-            n = empty.total()
-            verb = "grade was" if n == 1 else "grades were"
-            text = f"{n} {verb} not given ({counts}); a rating without all grades has no composite"
-            yield Remark("missing_grades", "", text)
+        yield from missing_grades(rows)
         for name in self._guessed:
             low, high = self._scale or (1.0, 5.0)
             text = f"the rubric of {name} is unknown: grades are assumed to be {low:g} to {high:g}, higher is better"
@@ -444,6 +445,17 @@ class _RatingsReader:
             if len(names) > 1:
                 text = f"{' and '.join(f'`{name}`' for name in sorted(names))} are counted as different raters"
                 yield Remark("similar_raters", "", text)
+
+
+def missing_grades(rows: Iterable[Rating]) -> Iterator[Remark]:
+    """Yield a remark on grades that raters did not give."""
+    empty = Counter(criterion for row in rows for criterion, grade in row.grades.items() if grade is None)
+    if empty:
+        counts = ", ".join(f"{criterion} {count}" for criterion, count in empty.items())
+        n = empty.total()
+        verb = "grade was" if n == 1 else "grades were"
+        text = f"{n} {verb} not given ({counts}); a rating without all grades has no composite"
+        yield Remark("missing_grades", "", text)
 
 
 def _near(name: str, names: Collection[str]) -> bool:
@@ -466,108 +478,3 @@ def _other_scale_problem(found: ScaleMismatch) -> Problem:
 
 def _case_in_words(row: Rating) -> str:
     return f"{row.benchmark} {row.instance_id} of {row.model}"
-
-
-# --- rating workbook --------------------------------------------------------------------------------------------------
-# A workbook for clinicians to rate completions in: one sheet to fill in, and one with the rubric.
-
-TEXTS = ("prompt", "reference", "completion")
-"""Columns with texts."""
-
-WIDTHS: Mapping[str, int] = {"prompt": 60, "reference": 45, "completion": 60, "instance_id": 16, "benchmark": 16}
-
-
-def rating_workbook(found: RatingSample, raters: Sequence[str], descriptions: Mapping[tuple[str, str], str]) -> bytes:
-    """Return a workbook in which each rater has one row for each completion.
-
-    The first sheet has the columns of a ratings file, and accepts only grades of the scale. Texts that are too long for
-    a cell continue in further columns. No text is a link or a formula, or becomes one when it is edited.
-    `descriptions`: benchmark and criterion -> the question of the rubric.
-    """
-    from xlsxwriter import Workbook
-
-    content = io.BytesIO()
-    options = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False, "in_memory": True}
-    with Workbook(content, options) as workbook:
-        _write_ratings(workbook, found, raters)
-        _write_rubric(workbook, found, descriptions)
-    return content.getvalue()
-
-
-def _texts(one: DrawnCompletion) -> dict[str, list[str]]:
-    texts = (one.prompt, "\n\n".join(one.references), one.completion)
-    return {name: cell_parts(text) for name, text in zip(TEXTS, texts, strict=True)}
-
-
-def _write_ratings(workbook: Any, found: RatingSample, raters: Sequence[str]) -> None:
-    """Write the sheet to fill in."""
-    sheet = workbook.add_worksheet("Ratings")
-    head, write = workbook.add_format({"bold": True}), _text_writer(workbook, sheet)
-    to_fill = workbook.add_format({"bg_color": "#FFF7D6", "border": 1, "valign": "top"})
-    unused = workbook.add_format({"bg_color": "#DDDDDD"})
-    texts = [_texts(one) for one in found.completions]
-    n_parts = {name: max((len(one[name]) for one in texts), default=1) for name in TEXTS}
-    columns = ["rater", "benchmark", "instance_id", "model"]
-    columns += [name if n == 0 else f"{name} (continued {n})" for name in TEXTS for n in range(n_parts[name])]
-    columns += [*found.criteria, "probability"]
-    for place, name in enumerate(columns):
-        sheet.write_string(0, place, name, head)
-        sheet.set_column(place, place, WIDTHS.get(name.partition(" (")[0], 12))
-    first = len(columns) - 1 - len(found.criteria)
-    number = 0
-    for rater in raters:
-        for one, own in zip(found.completions, texts, strict=True):
-            number += 1
-            cells = [cell_parts(text)[0] for text in (rater, one.benchmark, one.instance_id, one.model)]
-            for name in TEXTS:
-                cells += [*own[name], *[""] * (n_parts[name] - len(own[name]))]
-            for place, text in enumerate(cells):
-                write(number, place, text)
-            for place, criterion in enumerate(found.criteria, first):
-                scale = found.scales.get((one.benchmark, criterion))
-                sheet.write_blank(number, place, None, to_fill if scale else unused)
-                if scale:
-                    sheet.data_validation(number, place, number, place, _validation(*scale[:2]))
-            sheet.write_number(number, len(columns) - 1, one.probability)
-    sheet.freeze_panes(1, 4)
-    sheet.autofilter(0, 0, number, len(columns) - 1)
-
-
-def _text_writer(workbook: Any, sheet: Any) -> Callable[[int, int, str], None]:
-    """Return a function that writes a text into a cell. A formula is marked, so that editing does not activate it."""
-    look = {"text_wrap": True, "valign": "top"}
-    plain, marked = workbook.add_format(look), workbook.add_format({**look, "quote_prefix": True})
-
-    def write(row: int, column: int, text: str) -> None:
-        sheet.write_string(row, column, text, marked if is_formula(text) else plain)
-
-    return write
-
-
-def _validation(low: float, high: float) -> dict[str, Any]:
-    """Return the rule of a cell that accepts a grade."""
-    return {
-        "validate": "decimal",
-        "criteria": "between",
-        "minimum": low,
-        "maximum": high,
-        "error_title": "Not on the scale",
-        "error_message": f"Write a number from {low:g} to {high:g}, or leave the cell empty.",
-    }
-
-
-def _write_rubric(workbook: Any, found: RatingSample, descriptions: Mapping[tuple[str, str], str]) -> None:
-    """Write the sheet with the rubric and its scale."""
-    sheet = workbook.add_worksheet("Rubric")
-    head, write = workbook.add_format({"bold": True}), _text_writer(workbook, sheet)
-    sheet.write_string(0, 0, "Give each completion a grade on each criterion. Leave a cell empty if you cannot say.")
-    for place, name in enumerate(("benchmark", "criterion", "lowest grade", "highest grade", "best grade", "question")):
-        sheet.write_string(2, place, name, head)
-        sheet.set_column(place, place, 70 if name == "question" else 18)
-    for number, ((benchmark, criterion), (low, high, is_good)) in enumerate(found.scales.items(), 3):
-        write(number, 0, benchmark)
-        write(number, 1, criterion)
-        for place, grade in enumerate((low, high, high if is_good else low), 2):
-            sheet.write_number(number, place, grade)
-        for place, text in enumerate(cell_parts(descriptions.get((benchmark, criterion), "")), 5):
-            write(number, place, text)

@@ -17,6 +17,7 @@ from medhelm.errors import UserError
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.calibration import CalibratedMean
+    from medhelm.analysis.agreement.clinician_means import ClinicianMean
 
 Value = TypeVar("Value", float, Floats)
 """One number, or an array of them."""
@@ -105,6 +106,8 @@ class Cell:
     """Tokens and time of its completions; None if unknown."""
     calibrated: CalibratedMean | None = None
     """Estimated mean clinician rating, in the same unit; None if there are too few ratings."""
+    clinicians: ClinicianMean | None = None
+    """Mean rating by clinicians of the completions that they rated; None if they rated none."""
     floors: Mapping[Floor, Floats] = field(default_factory=dict)
     """Floor of the rubric -> 1.0 for each instance whose completion is below it, else 0.0; nan if it is not known."""
     completion_counts: CompletionCounts | None = None

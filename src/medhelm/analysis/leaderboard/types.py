@@ -14,6 +14,7 @@ from medhelm.domain import Estimate, InjectionEffect, Rule, Tier
 from medhelm.domain.result import Displayable, LeftOut, Remark
 
 if TYPE_CHECKING:
+    from medhelm.analysis.agreement.clinician_means import ClinicianMean
     from medhelm.analysis.comparison.pairs import AllPairs
 
 IntervalUnit = Literal["instances within benchmarks", "benchmarks", "nothing"]
@@ -115,6 +116,11 @@ class Row:
     """Rank if all its missing scores were the best, and the worst; None if nothing is missing, or for many models."""
     macro_bounds: tuple[float, float] | None = None
     """Macro average if all missing scores were the worst, and the best; None if nothing is missing."""
+    clinicians: ClinicianMean | None = None
+    """Mean rating by clinicians over the benchmarks that they rated, from 0 to 1; None if they rated nothing."""
+    calibrated_average: float | None = None
+    """Macro average with scores calibrated to clinicians' ratings in place of the jury's; None without such scores, and
+    for a model that lacks a benchmark."""
     use: CompletionUse | None = None
     """Cost, tokens and time of its completions, without judges; None if the use of any run is unknown."""
 
@@ -189,6 +195,11 @@ class Leaderboard(Displayable):
     def has_floors(self) -> bool:
         """True if the share of completions below a floor is known for some model."""
         return any(row.below_floor for row in self.all_rows)
+
+    @property
+    def has_clinicians(self) -> bool:
+        """True if clinicians rated some completion."""
+        return any(row.clinicians for row in self.all_rows)
 
     @property
     def is_complete(self) -> bool:

@@ -145,10 +145,15 @@ def write_study(store: Store, study: Study) -> None:
         ) from error
 
 
+def is_rater_id(text: str) -> bool:
+    """Return True for the id of a rater: at most 40 lower case letters, digits, `_` and `-`."""
+    return _RATER.fullmatch(text) is not None
+
+
 def _check_raters(study: Study) -> None:
     """Raise UserError unless raters have different ids that can be names of files."""
     ids = [rater.id for rater in study.raters]
-    wrong = [one for one in ids if not _RATER.fullmatch(one)]
+    wrong = [one for one in ids if not is_rater_id(one)]
     wrong += sorted({one for one in ids if ids.count(one) > 1})
     if wrong:
         raise UserError(

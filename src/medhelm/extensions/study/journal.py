@@ -85,7 +85,7 @@ def is_complete(
 
     The likelihood of harm is asked only for a severity above 0. `criteria`: those of the case, with or without harm.
     """
-    if row is None:
+    if row is None or row.number != assignment.number:
         return False
     rating, needed = row.rating, {one.name: one for one in criteria}
     if study.asks_harm:

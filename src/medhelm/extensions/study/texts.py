@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from medhelm.errors import UserError
 from medhelm.extensions.study.instruments import check_of, criteria_of
 from medhelm.extensions.study.leveling import leveled
 from medhelm.extensions.study.types import Assignment, InstrumentCriterion, Item, Study
+from medhelm.storage.ratings import completion_digest as completion_digest
 from medhelm.storage.runs import RECORDS, read_columns, read_prompt
 from medhelm.storage.store import NAME, Store, read_run
 
@@ -75,8 +75,8 @@ def case_texts(store: Store, study: Study, assignment: Assignment) -> CaseTexts:
     Raises: CaseGoneError if a completion was deleted or replaced since the plan; StoreError for a damaged run.
     """
     items = [study.item(one) for one in assignment.items]
+    material, question = material_of(store, items[0])
     prompt = stored_prompt(store, items[0])
-    material, question = _parts(prompt, known_definition(store.folder, items[0].benchmark))
     instrument = study.instruments[items[0].benchmark]
     own = () if instrument.criteria else own_criteria(prompt)
     correct = tuple(one["text"] for one in prompt["references"] if one["correct"])
@@ -89,14 +89,14 @@ def case_texts(store: Store, study: Study, assignment: Assignment) -> CaseTexts:
     )
 
 
+def material_of(store: Store, item: Item) -> tuple[tuple[Section, ...], str]:
+    """Return the material of an item's instance in sections, and its question. Raises: as `stored_prompt`."""
+    return _parts(stored_prompt(store, item), known_definition(store.folder, item.benchmark))
+
+
 def own_criteria(prompt: Mapping[str, Any]) -> tuple[InstrumentCriterion, ...]:
     """Return the checks of an instance with its own criteria; none without any. `prompt`: that of `stored_prompt`."""
     return tuple(check_of(Criterion(one["name"], one["text"], points=one["points"])) for one in prompt["criteria"])
-
-
-def completion_digest(completion: str) -> str:
-    """Return the sha256, in hex, of the UTF-8 of a completion without its reasoning."""
-    return hashlib.sha256(strip_reasoning(completion).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 # --- the store --------------------------------------------------------------------------------------------------------

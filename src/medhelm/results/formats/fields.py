@@ -232,6 +232,9 @@ _SCHEMAS: Mapping[str, JsonSchema] = {
 
 _ENDS = {"low": "Lower end of the 95% interval of {}.", "high": "Upper end of the 95% interval of {}."}
 
+_COUNTED = {"n_raters": "Raters", "n_benchmarks": "Benchmarks"}
+"""Part of an interval -> what it counts, if it does not count completions."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageColumn(Generic[T]):
@@ -398,7 +401,7 @@ def _flat(field: Field[T]) -> Iterator[Field[T]]:
         return
     yield replace(field, key=name, kind="number", get=_part(field.get, "value"))
     for part in field.parts.split()[1:]:
-        meaning = _ENDS[part].format(name) if part in _ENDS else f"Completions behind {name}."
+        meaning = _ENDS[part].format(name) if part in _ENDS else f"{_COUNTED.get(part, 'Completions')} behind {name}."
         yield replace(field, key=f"{name}_{part}", kind=_kind_of(part), get=_part(field.get, part), meaning=meaning)
 
 
