@@ -64,7 +64,8 @@ _SELF = re.compile(
         as[ ]an?[ ]{_PROGRAM} | I(?:'m|[ ]am)[ ](?:just[ ]|only[ ])?an?[ ]{_PROGRAM}
       | (?:my|the)[ ](?:last[ ])?(?:knowledge|training)(?:[ ]data)?[ ](?:update|cut-?[ ]?off|(?:only[ ])?goes\b|ends\b)
       | (?:knowledge|training)[ ]cut-?[ ]?off
-      | (?:I|assistant|model)\b[^.\n]{{0,40}}\b(?:developed|created|trained|built|made)[ ]by[ ]\w+
+      | (?:I(?:'m|[ ]am|[ ]was)|assistant|(?:language|ai)[ ]model)\b[^.\n]{{0,40}}
+        \b(?:developed|created|trained|built|made)[ ]by[ ]\w+
     )"""
 )
 _MARKERS = re.compile(

@@ -18,7 +18,7 @@ from medhelm.errors import UserError
 from medhelm.extensions.study.instruments import check_of, criteria_of
 from medhelm.extensions.study.leveling import leveled
 from medhelm.extensions.study.types import Assignment, InstrumentCriterion, Item, Study
-from medhelm.storage.ratings import completion_digest
+from medhelm.storage.ratings import completion_digest as completion_digest
 from medhelm.storage.runs import RECORDS, read_columns, read_prompt
 from medhelm.storage.store import NAME, Store, read_run
 
