@@ -53,6 +53,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Judges": {
         "jury": ("results:jury", "Measure the quality of the judges."),
         "agreement": ("results:agreement", "Compare the jury with clinicians' ratings."),
+        "study": ("study", "Let clinicians rate completions, blinded."),
     },
     "Releases": {
         "release": ("releases:release", "Freeze the leaderboard under a name."),

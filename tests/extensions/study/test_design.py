@@ -18,12 +18,10 @@ from medhelm.extensions.study.design import (
     AssignmentRules,
     DesignCase,
     assign,
-    cases_for_precision,
-    half_width,
     mark_shared,
     pair_models,
-    usual_spread,
 )
+from medhelm.extensions.study.precision import cases_for_precision, half_width, usual_spread
 from medhelm.extensions.study.types import Assignment, CaseKind
 
 Given = Mapping[str, tuple[Assignment, ...]]

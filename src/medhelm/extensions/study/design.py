@@ -1,4 +1,4 @@
-"""The design of a study: which cases each rater gets, in which order, and how many are needed. Pure and seeded.
+"""The design of a study: which cases each rater gets, and in which order. Pure and seeded.
 
 Cases are given out one after the other, model by model, each to the raters who have the fewest cases of the model so
 far, then the fewest in all, then the fewest together with the raters chosen already; the rest is by chance. So the
@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
-from medhelm.analysis.agreement.reliability import LEAST_RATERS
-from medhelm.analysis.means import t_quantile
 from medhelm.extensions.study.types import Assignment, CaseKind
 
 GAP_OF_REPEATS = 10
@@ -226,97 +224,3 @@ def _sides(cases: Sequence[DesignCase], rng: np.random.Generator) -> list[tuple[
         case.items if first[number] == case.models[0] else tuple(reversed(case.items))
         for number, case in enumerate(cases)
     ]
-
-
-# --- precision --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
-    """Standard deviations of grades, from which the precision of a mean follows."""
-
-    between_instances: float
-    """Of the quality of a model's completions."""
-    residual: float
-    """Of one rating around the quality of the completion and the severity of the rater."""
-    between_raters: float
-    """Of the severity of raters."""
-    source: str = ""
-    """Where it comes from, in words."""
-
-
-USUAL_SPREAD = (0.2, 0.15, 0.06)
-"""Deviation between instances, of one rating, and between raters, as shares of the scale: of 1 to 5, 0.8, 0.6, 0.24."""
-
-
-def usual_spread(low: float, high: float) -> Spread:
-    """Return the deviations to expect on a scale if nothing is known.
-
-    >>> usual_spread(1, 5).between_instances
-    0.8
-    """
-    between, residual, raters = (share * (high - low) for share in USUAL_SPREAD)
-    return Spread(between_instances=between, residual=residual, between_raters=raters, source="usual values")
-
-
-def half_width(spread: Spread, n_cases: int, n_raters: int, *, shared: float = 0.0, n_each: int = 2) -> float:
-    """Return the expected half-width of the 95% interval of a model's mean grade.
-
-    The variance of the mean over n cases is (b^2 + e^2 (1 - s + s / k)) / n: b between instances, e of one rating, s
-    the share of cases with k raters. Raters who all rate as many cases of the model add v^2 / R, v being the deviation
-    of their severity and R their number. Both are multiplied with their quantile of Student's t, with n - 1 and R - 1
-    degrees of freedom, and added in quadrature, as in the interval of the leaderboard.
-
-    Parameters: n_cases, of the model, at least 2; n_raters, 0 to leave out differences between raters, which do not
-    affect comparisons of models; shared, share of cases that `n_each` raters rate.
-    """
-    per_case = spread.between_instances**2 + spread.residual**2 * (1 - shared + shared / n_each)
-    reach = t_quantile(0.975, n_cases - 1) * math.sqrt(per_case / n_cases)
-    return math.hypot(reach, rater_reach(spread, n_raters, shared=shared))
-
-
-def rater_reach(spread: Spread, n_raters: int, *, shared: float) -> float:
-    """Return the part of the half-width that more cases cannot reduce.
-
-    It is 0 if the ratings cannot show differences between raters: too few raters, or no shared case. The mean then
-    holds for these raters only.
-    """
-    if n_raters < LEAST_RATERS or shared <= 0:
-        return 0.0
-    return t_quantile(0.975, n_raters - 1) * spread.between_raters / math.sqrt(n_raters)
-
-
-def cases_for_precision(
-    wanted: float, spread: Spread, n_raters: int, *, shared: float = 0.0, n_each: int = 2, most: int = 100_000
-) -> int | None:
-    """Return the fewest cases of a model whose mean has a 95% interval of the wanted half-width; see `half_width`.
-
-    None if more than `most` are needed, or no number is enough, because these few raters differ too much.
-    """
-    low, high = 2, most
-    if half_width(spread, high, n_raters, shared=shared, n_each=n_each) > wanted:
-        return None
-    while low < high:
-        middle = (low + high) // 2
-        is_enough = half_width(spread, middle, n_raters, shared=shared, n_each=n_each) <= wanted
-        low, high = (low, middle) if is_enough else (middle + 1, high)
-    return low
-
-
-def mean_spread(grades: Mapping[str, Sequence[float]], low: float, high: float, source: str) -> Spread | None:
-    """Return the deviations to expect, with that between instances from grades of completions; None for too few.
-
-    Parameters: grades, model -> the jury's or clinicians' mean grade of each completion. What else the spread of single
-    ratings needs is taken from usual values.
-    """
-    variances = [np.var(own, ddof=1) for own in grades.values() if len(own) >= 10]
-    if not variances:
-        return None
-    usual = usual_spread(low, high)
-    between = math.sqrt(float(np.mean(variances)))
-    return Spread(
-        between_instances=max(between, usual.between_instances / 4),
-        residual=usual.residual,
-        between_raters=usual.between_raters,
-        source=source,
-    )

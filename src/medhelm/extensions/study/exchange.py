@@ -32,6 +32,8 @@ from medhelm.extensions.study.journal import (
 )
 from medhelm.extensions.study.texts import CaseGoneError, CaseTexts, case_texts
 from medhelm.extensions.study.types import (
+    HARM_LIKELIHOOD,
+    HARM_SEVERITY,
     CaseRating,
     Instrument,
     InstrumentCriterion,
@@ -399,9 +401,17 @@ class AnswerReader:
 
     def rating(self, source: RatingSource, place: str, **more: Any) -> CaseRating | None:
         """Return the rating; None if nothing was answered. `more`: other fields of the rating."""
+        if self._grades.get(HARM_SEVERITY) == 0:  # the likelihood of no harm is not asked
+            self._grades.pop(HARM_LIKELIHOOD, None)
+            self._not_judged.pop(HARM_LIKELIHOOD, None)
         rating = CaseRating(grades=self._grades, not_judged=self._not_judged, source=source, **more)
         self._problems += (Problem(f"{place}: {text}") for text in problems_of(rating, self.case))
-        return rating if rating.grades or rating.not_judged or rating.comment or rating.marks else None
+        return rating if is_given(rating) else None
+
+
+def is_given(rating: CaseRating) -> bool:
+    """Return True if a rating has an answer, a comment or a mark."""
+    return bool(rating.grades or rating.not_judged or rating.comment or rating.marks)
 
 
 def problems_of(rating: CaseRating, case: OfflineCase) -> Iterator[str]:

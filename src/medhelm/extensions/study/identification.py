@@ -64,7 +64,8 @@ _SELF = re.compile(
         as[ ]an?[ ]{_PROGRAM} | I(?:'m|[ ]am)[ ](?:just[ ]|only[ ])?an?[ ]{_PROGRAM}
       | (?:my|the)[ ](?:last[ ])?(?:knowledge|training)(?:[ ]data)?[ ](?:update|cut-?[ ]?off|(?:only[ ])?goes\b|ends\b)
       | (?:knowledge|training)[ ]cut-?[ ]?off
-      | (?:I|assistant|model)\b[^.\n]{{0,40}}\b(?:developed|created|trained|built|made)[ ]by[ ]\w+
+      | (?:I(?:'m|[ ]am|[ ]was)|assistant|(?:language|ai)[ ]model)\b[^.\n]{{0,40}}
+        \b(?:developed|created|trained|built|made)[ ]by[ ]\w+
     )"""
 )
 _MARKERS = re.compile(
@@ -167,7 +168,7 @@ def _signatures(items: Mapping[str, Item], shown: Mapping[str, str]) -> Iterator
         for sentence, count in own.items():
             share = count / n[model]
             of_others = sum(other[sentence] for name, other in counts.items() if name != model) / n_others
-            if count >= LEAST_FOR_SIGNATURE and share > 0.5 and of_others < share / 2:
+            if count >= LEAST_FOR_SIGNATURE and share > 0.5 and of_others < share / 4:
                 telling[model].add(sentence)
     for name, sentences in places.items():
         for sentence, (start, text) in sentences.items():
@@ -182,6 +183,6 @@ def _sentences(text: str) -> dict[str, tuple[int, str]]:
     for match in _SENTENCE.finditer(text):
         plain = " ".join(re.findall(r"[^\W\d_]+", match[0].casefold()))
         if plain:
-            shown = match[0].strip()
-            found.setdefault(plain, (match.start() + match[0].index(shown), shown))
+            shown = match[0].lstrip(" •")
+            found.setdefault(plain, (match.end() - len(shown), shown.rstrip()))
     return found

@@ -18,7 +18,7 @@ from medhelm.errors import UserError
 from medhelm.extensions.study.instruments import check_of, criteria_of
 from medhelm.extensions.study.leveling import leveled
 from medhelm.extensions.study.types import Assignment, InstrumentCriterion, Item, Study
-from medhelm.storage.ratings import completion_digest
+from medhelm.storage.ratings import completion_digest as completion_digest
 from medhelm.storage.runs import RECORDS, read_columns, read_prompt
 from medhelm.storage.store import NAME, Store, read_run
 
@@ -75,8 +75,8 @@ def case_texts(store: Store, study: Study, assignment: Assignment) -> CaseTexts:
     Raises: CaseGoneError if a completion was deleted or replaced since the plan; StoreError for a damaged run.
     """
     items = [study.item(one) for one in assignment.items]
+    material, question = material_of(store, items[0])
     prompt = stored_prompt(store, items[0])
-    material, question = _parts(prompt, known_definition(store.folder, items[0].benchmark))
     instrument = study.instruments[items[0].benchmark]
     own = () if instrument.criteria else own_criteria(prompt)
     correct = tuple(one["text"] for one in prompt["references"] if one["correct"])
@@ -87,6 +87,11 @@ def case_texts(store: Store, study: Study, assignment: Assignment) -> CaseTexts:
         completions=tuple(leveled(completion_of(store, study, item)) for item in items),
         criteria=criteria_of(study, items[0].benchmark, own),
     )
+
+
+def material_of(store: Store, item: Item) -> tuple[tuple[Section, ...], str]:
+    """Return the material of an item's instance in sections, and its question. Raises: as `stored_prompt`."""
+    return _parts(stored_prompt(store, item), known_definition(store.folder, item.benchmark))
 
 
 def own_criteria(prompt: Mapping[str, Any]) -> tuple[InstrumentCriterion, ...]:
