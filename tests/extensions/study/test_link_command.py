@@ -53,6 +53,7 @@ def test_a_link_for_a_reader_as_json(medhelm: Medhelm, store: Store) -> None:
         (("ward", "mara", "--role", "owner"), "not the id of a rater"),
         (("ward", "mara", "--days", "0"), "--days"),
         (("wrd", "mara", "--revoke"), "Did you mean `ward`"),
+        (("ward", "marra", "--revoke"), "`marra` has no access to the study `ward`. Did you mean `mara`"),
     ],
 )
 def test_what_is_wrong_is_named(medhelm: Medhelm, store: Store, words: tuple[str, ...], message: str) -> None:

@@ -269,7 +269,7 @@ def state_of_link(link: PersonalLink) -> str:
 def revoke(store: Store, study_name: str, person: str, *, by: str) -> int:
     """End the access of a person: links, sessions, and the hospital's single sign-on, until there is a new link.
 
-    Returns the number of links and sessions that were ended.
+    Returns the number of links and sessions that were ended. Raises: UserError for someone who never had access.
     """
     n_ended: list[int] = []
 
@@ -281,7 +281,11 @@ def revoke(store: Store, study_name: str, person: str, *, by: str) -> int:
         blocked = (*(one for one in state.blocked if one != person), person)
         return AccessState(links=tuple(links), sessions=sessions, blocked=blocked)
 
-    read_study(store, study_name)
+    known = {rater.id for rater in read_study(store, study_name).raters}
+    known |= {link.person for link in read_access(store, study_name).links}
+    if person not in known:
+        hint = suggestion(person, sorted(known))
+        raise UserError(f"`{person[:40]}` has no access to the study `{study_name}`. {hint}".rstrip())
     _change(store, study_name, end)
     append_event(store, study_name, Event(time=now(), by=by, kind=EventKind.LINK_REVOKED, rater=person))
     return n_ended[0]

@@ -205,9 +205,8 @@ def link(shared: Shared, name: str, person: str, role: str, days: float, address
         if shared.json:
             print_json({"study": name, "person": person, "revoked": n_ended})
         else:
-            click.echo(
-                f"{person} has no access to {name} any more: {plural(n_ended, 'link or session', 'links and sessions')} ended."
-            )
+            ended = plural(n_ended, "link or session", "links and sessions")
+            click.echo(f"{person} has no access to {name} any more: {ended} ended.")
         return 0
     made = new_link(store, name, person, Role(role), days=days, by=COMMAND_LINE)
     ends = datetime.fromtimestamp(made.ends, UTC).isoformat(timespec="seconds")
