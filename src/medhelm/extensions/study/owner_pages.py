@@ -89,6 +89,7 @@ from medhelm.io.http.mounted_pages import BadFormError, visitor_of
 from medhelm.io.http.pages import PageNotFound
 from medhelm.results.agreement import agreement, verdict
 from medhelm.results.formats.tables import MISSING
+from medhelm.results.studies import study_facts
 from medhelm.storage.ratings import stored_ratings
 from medhelm.storage.store import Store
 
@@ -285,7 +286,7 @@ def _results(visit: Visit) -> dict[str, Any]:
     found = outcome_of(visit.store, visit.study)
     view = results_view(found, visit.study, visit.names)
     cards = {one.card.name: one.card for one in stored_ratings(visit.store) if one.card.name in found.ratings}
-    facts = [("Blinding", " ".join(card.blinding)) for card in cards.values()]
+    facts = [fact for card in cards.values() for fact in study_facts(card)]
     return {**view, "card": [*facts, *view["facts"]], "jury": _jury(visit, found.ratings)}
 
 
