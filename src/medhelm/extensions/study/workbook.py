@@ -37,7 +37,7 @@ from medhelm.io.rows import BrokenCell
 from medhelm.io.spreadsheets import clean_cell
 from medhelm.results.rating_workbook import AnswerCell, FormCell, choice_rule, new_workbook, write_form
 
-COLUMNS = {"Case": 7, "Part": 20, "Text": 100, "Your answer": 18, "Your words": 40}
+COLUMNS = {"Case": 7, "Part": 20, "Text": 90, "Your answer": 18, "Your words": 34}
 """Columns of the sheet to fill in, with their widths."""
 
 COMMENT = "Comment on the case"
@@ -46,7 +46,7 @@ COMMENT = "Comment on the case"
 _MARK = "medhelm study"
 """First cell of the hidden sheet."""
 
-_LINES, _LINE = 22, 95
+_LINES, _LINE = 22, 85
 """Most lines of a text in one row, and characters of a line: Excel shows no row of more than 409 points."""
 
 _INSTRUCTIONS = (
@@ -141,7 +141,7 @@ def readable_parts(text: str) -> list[str]:
     """Return a text in parts that are shown in full in one row each; joined, they are the text.
 
     >>> [len(part) for part in readable_parts("word " * 1000)]
-    [2090, 2090, 820]
+    [1870, 1870, 1260]
     """
     parts: list[str] = []
     part, n_lines = "", 0
@@ -179,8 +179,6 @@ def read_workbook(path: Path, open_rater: OpenRater) -> ReturnedFile:
     """Read a workbook that came back. Raises: ConfigError with everything that is wrong, by cell."""
     try:
         sheets = read_sheets(path)
-    except FileNotFoundError:
-        raise ConfigError(str(path), [Problem("the file does not exist.")]) from None
     except DataError as error:
         raise ConfigError(str(path), [Problem(str(error).removeprefix(f"{path}: "))]) from None
     reading = _WorkbookReader(path, sheets, open_rater)
