@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -11,6 +12,8 @@ from medhelm.cli.global_options import Shared, load, shared_options
 from medhelm.cli.options import options_of
 from medhelm.cli.output import table_options
 from medhelm.cli.printing import print_json, print_remarks, warn
+from medhelm.domain.text import plural
+from medhelm.extensions.study.access import LINK_DAYS, MOST_DAYS, Role
 from medhelm.extensions.study.planning import PlanOptions
 from medhelm.storage.store import open_store
 
@@ -29,6 +32,10 @@ def study() -> None:
       medhelm study new discharge_letters --benchmark mtsamples --raters 3
       medhelm study status discharge_letters
     """
+
+
+COMMAND_LINE = "command line"
+"""Who did something, in the events of a study."""
 
 
 @study.command()
@@ -151,6 +158,68 @@ def instruments(shared: Shared, name: str | None) -> int:
     return 0
 
 
+@study.command()
+@click.argument("name")
+@click.argument("person")
+@click.option(
+    "--role",
+    type=click.Choice([role.value for role in Role]),
+    default=Role.RATER.value,
+    show_default=True,
+    help="A rater rates the own cases; an owner sees and changes all of the study; a reader sees progress and results.",
+)
+@click.option(
+    "--days",
+    metavar="N",
+    type=click.FloatRange(0, MOST_DAYS, min_open=True),
+    default=LINK_DAYS,
+    show_default=True,
+    help="Days after which the link and its session end.",
+)
+@click.option(
+    "--address",
+    metavar="URL",
+    default="http://127.0.0.1:8642",
+    show_default=True,
+    help="Address of the site in the browser of the person.",
+)
+@click.option("--revoke", "is_revoked", is_flag=True, help="End all links and sessions of the person at once.")
+@shared_options("store", "json")
+@click.pass_obj
+def link(shared: Shared, name: str, person: str, role: str, days: float, address: str, is_revoked: bool) -> int:
+    """Make a personal link to a study, or revoke a person's access.
+
+    A link works once, in one browser, which then stays signed in. It is shown now and never again. A new link replaces
+    one that was not used; browsers that are signed in stay so until --revoke.
+
+    \b
+    Examples:
+      medhelm study link discharge_letters anna --address https://board.hospital.example
+      medhelm study link discharge_letters chief --role reader --days 90
+      medhelm study link discharge_letters anna --revoke
+    """
+    from medhelm.extensions.study.access import moment_text, new_link, revoke
+
+    store = open_store(shared.store)
+    if is_revoked:
+        n_ended = revoke(store, name, person, by=COMMAND_LINE)
+        if shared.json:
+            print_json({"study": name, "person": person, "revoked": n_ended})
+        else:
+            ended = plural(n_ended, "link or session", "links and sessions")
+            click.echo(f"{person} has no access to {name} any more: {ended} ended.")
+        return 0
+    made = new_link(store, name, person, Role(role), days=days, by=COMMAND_LINE)
+    ends = datetime.fromtimestamp(made.ends, UTC).isoformat(timespec="seconds")
+    whole = f"{address.rstrip('/')}{made.path}"
+    if shared.json:
+        print_json({"study": name, "person": person, "role": role, "link": whole, "ends": ends})
+        return 0
+    click.echo(f"Link for {person} ({role}) until {moment_text(made.ends)}, for one browser:\n\n  {whole}\n")
+    click.echo("It is not shown again. Send it to this person alone.", err=True)
+    return 0
+
+
 @study.command("export")
 @click.argument("name")
 @click.option(
@@ -183,7 +252,7 @@ def export_(shared: Shared, name: str, folder: Path, kind: str, raters: tuple[st
     from medhelm.extensions.study.files import read_study
 
     store = open_store(shared.store_to_read)
-    paths = export_study(store, read_study(store, name), folder, kind, raters, by="command line")
+    paths = export_study(store, read_study(store, name), folder, kind, raters, by=COMMAND_LINE)
     if shared.json:
         print_json({"files": [str(path) for path in paths]})
         return 0
@@ -218,7 +287,7 @@ def import_(shared: Shared, name: str, files: tuple[Path, ...], rater: str, repl
     from medhelm.results.formats.fields import plain_json
 
     store = open_store(shared.store_to_read)
-    found = import_files(store, read_study(store, name), files, rater=rater, replaces=replaces, by="command line")
+    found = import_files(store, read_study(store, name), files, rater=rater, replaces=replaces, by=COMMAND_LINE)
     if shared.json:
         print_json({"files": plain_json(found)})
     else:
