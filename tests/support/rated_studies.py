@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import pytest
+
+from medhelm.extensions.study import texts
 from medhelm.extensions.study.files import write_study
+from medhelm.extensions.study.instruments import criteria_of
 from medhelm.extensions.study.journal import cases_of, record
 from medhelm.extensions.study.types import (
     Assignment,
@@ -46,40 +47,30 @@ _OF_FORM = {
 }
 
 
-@dataclass(frozen=True)
-class Shown:
-    """Texts of a case: what `texts.case_texts` returns, as far as ratings need it."""
-
-    completions: tuple[str, ...]
-    criteria: tuple[InstrumentCriterion, ...]
-
-
 @contextmanager
 def shown_texts(gone: Callable[[str], bool] = lambda _: False) -> Iterator[None]:
     """Show the same text for every item. `gone`: returns True for the id of an item that the store no longer has."""
-    from medhelm.errors import UserError
 
-    class CaseGoneError(UserError):
-        """The completion is no longer in the store."""
+    def completion_of(store: Store, study: Study, item: Item) -> str:
+        del store, study
+        if gone(item.id):
+            raise texts.CaseGoneError("The text of this case was deleted from the store.")
+        return COMPLETION
 
-    def case_texts(store: Store, study: Study, assignment: Assignment) -> Shown:
-        del store
-        if any(map(gone, assignment.items)):
-            raise CaseGoneError("The completion is no longer in the store.")
-        form = study.instruments[study.item(assignment.items[0]).benchmark].form
-        return Shown((COMPLETION,) * len(assignment.items), _OF_FORM[form] or CHECKS)
+    def case_texts(store: Store, study: Study, assignment: Assignment) -> texts.CaseTexts:
+        benchmark = study.item(assignment.items[0]).benchmark
+        return texts.CaseTexts(
+            material=(),
+            question="",
+            references=(),
+            completions=tuple(completion_of(store, study, study.item(one)) for one in assignment.items),
+            criteria=criteria_of(study, benchmark, CHECKS),
+        )
 
-    name = "medhelm.extensions.study.texts"
-    earlier = sys.modules.get(name)
-    module: Any = ModuleType(name)
-    module.case_texts, module.CaseGoneError = case_texts, CaseGoneError
-    sys.modules[name] = module
-    try:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(texts, "completion_of", completion_of)
+        patched.setattr(texts, "case_texts", case_texts)
         yield
-    finally:
-        del sys.modules[name]
-        if earlier is not None:
-            sys.modules[name] = earlier
 
 
 def make_instrument(form: InstrumentForm = InstrumentForm.GRADES) -> Instrument:

@@ -194,7 +194,7 @@ def test_only_raters_of_the_study_rate_their_own_cases_while_it_is_open(store: S
 
 
 def test_a_case_whose_completion_is_gone_cannot_be_rated(store: Store) -> None:
-    with shown_texts(gone=lambda item: item == "0-1"), pytest.raises(UserError, match="no longer in the store"):
+    with shown_texts(gone=lambda item: item == "0-1"), pytest.raises(UserError, match="was deleted from the store"):
         record(store, STUDY, "rater_1", 1, grade(3))
     assert all_rows(store, STUDY) == []
 

@@ -59,6 +59,8 @@ class EventKind(StrEnum):
     """An open case of a rater who left was given to another one."""
     PURGED = "purged"
     """The texts of an item were deleted from the store."""
+    DEVIATION = "deviation"
+    """A sentence, at the close, on what was not as planned."""
     CLOSED = "closed"
     """The ratings are final."""
     FROZEN = "frozen"
@@ -126,7 +128,6 @@ def write_study(store: Store, study: Study) -> None:
     _check_raters(study)
     if folder.exists():
         raise UserError(f"The store already has a study `{study.name}`. Choose another name. Nothing was saved.")
-    content = {"format": FORMAT, **STUDY_FORM.write(study)}
     try:
         mode = 0o770 & ~file_mask(store.folder)
         with (
@@ -134,7 +135,7 @@ def write_study(store: Store, study: Study) -> None:
             atomic_folder(folder, replace=False, durable=True) as new,
         ):
             with open_file(new / PLAN, "wb") as file:
-                file.write((json.dumps(content, indent=1) + "\n").encode())
+                file.write(f"{_plan_line(study)}\n".encode())
             (new / PLAN).chmod(mode & 0o660)
             (new / RATERS).mkdir()
             for place in (folder.parent, new, new / RATERS):
@@ -143,6 +144,15 @@ def write_study(store: Store, study: Study) -> None:
         raise error_class(error, StoreError)(
             f"{folder} cannot be written: {error.strerror or error}. Nothing was saved."
         ) from error
+
+
+def replace_plan(store: Store, study: Study) -> None:
+    """Replace a plan after a purge: nothing else changes one. The caller holds the lock. Raises: OSError."""
+    line_files.replace_lines(store, study_folder(store, study.name) / PLAN, [_plan_line(study)])
+
+
+def _plan_line(study: Study) -> str:
+    return json.dumps({"format": FORMAT, **STUDY_FORM.write(study)})
 
 
 def is_rater_id(text: str) -> bool:

@@ -200,8 +200,8 @@ def level_of(
 ) -> float | None:
     """Return one number for a rating: the mean grade with high as good, or the share of points earned.
 
-    That share is below 0 if harms outweigh. Of a preference, it is the grade: above 0 for the right one. None if a
-    criterion has no grade.
+    Grades on different scales are first converted to 0 to 1. The share is below 0 if harms outweigh. Of a preference,
+    it is the grade: above 0 for the right one. None if a criterion has no grade.
     """
     if not criteria or any(one.name not in grades for one in criteria):
         return None
@@ -210,9 +210,10 @@ def level_of(
         return fsum(one.points * grades[one.name] for one in criteria) / possible if possible else None
     if form is InstrumentForm.PREFERENCE:
         return float(grades[criteria[0].name])
-    return fmean(
-        grades[one.name] if one.higher_is_better else one.low + one.high - grades[one.name] for one in criteria
-    )
+    good = [grades[one.name] if one.higher_is_better else one.low + one.high - grades[one.name] for one in criteria]
+    if len({(one.low, one.high) for one in criteria}) > 1:
+        good = [(grade - one.low) / (one.high - one.low) for grade, one in zip(good, criteria, strict=True)]
+    return fmean(good)
 
 
 def mean_grade(study: Study, case: RatedCase) -> float | None:
