@@ -34,11 +34,11 @@ from medhelm.analysis.means import Floats
 from medhelm.domain import Run
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.result import Remark
+from medhelm.domain.study import StudyCard
 from medhelm.domain.text import listed, plural
 from medhelm.results.formats.tables import estimate_text
 from medhelm.results.ratings import RatedBenchmark, Rating, Ratings
 from medhelm.results.stored_ratings import CountedRuns
-from medhelm.storage.ratings import StudyCard
 from medhelm.storage.runs import read_columns
 
 SEED = 0
@@ -201,7 +201,13 @@ def with_clinicians(board: Leaderboard, found: Calibration) -> Leaderboard:
     The verdict begins with benchmarks on which the jury is not shown to agree with clinicians; the order by calibrated
     scores then follows. Differences between models as clinicians would see them need two rated models.
     """
-    board = replace(board, rows=_with_averages(board, board.rows), baselines=_with_averages(board, board.baselines))
+    shown_names = {column.benchmark for column in board.columns}
+    board = replace(
+        board,
+        rows=_with_averages(board, board.rows),
+        baselines=_with_averages(board, board.baselines),
+        studies=tuple(card for card in found.studies if shown_names.intersection(card.benchmarks)),
+    )
     models = [row.model for row in board.rows if not row.published]
     columns = {column.benchmark: column for column in board.columns}
     judged = [one for one in found.scored if one.model in models and one.benchmark in columns]

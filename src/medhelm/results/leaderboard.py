@@ -134,7 +134,11 @@ def calibrated_inputs(finished: LeaderboardInputs, options: BoardOptions, stores
     runs = {(benchmark, model): run for (model, benchmark), run in finished.runs.items()}
     judged = {key: run for key, run in runs.items() if run.jury_result}
     ratings = chosen_ratings(
-        clinicians.ratings, Store(stores[0]), runs, lambda: known_benchmarks(clinicians.definitions, judged)
+        clinicians.ratings,
+        Store(stores[0]),
+        runs,
+        lambda: known_benchmarks(clinicians.definitions, judged),
+        studies=clinicians.studies,
     )
     if ratings is None:
         return finished

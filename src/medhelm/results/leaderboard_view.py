@@ -70,6 +70,7 @@ from medhelm.results.formats.tables import (
     render,
     score_decimals,
 )
+from medhelm.results.studies import STUDY_SCHEMA, study_json
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.clinician_means import ClinicianMean
@@ -590,6 +591,9 @@ def board_fields(board: Leaderboard, against: HeadToHead) -> list[Field[Leaderbo
         Field("intransitive", lambda _: list(map(list, against.circles)), kind="object", schema=list_of(TEXTS)),
         list_field("pairs", _pair_fields(board), _tested_pairs),
         Field("calibrated_pairs", pairs_as_json, kind="object", schema=list_of({"type": "object"}), is_optional=True),
+        Field("studies", lambda board: [study_json(card) for card in board.studies], kind="object",
+              schema=list_of(STUDY_SCHEMA), is_optional=True, is_present=bool(board.studies),
+              meaning="Studies whose ratings by clinicians are shown."),
         Field("frontier", lambda board: frontier_as_json(board.frontier), kind="object",
               schema=fields_schema(FRONTIER_FIELDS), missing="not compared by cost"),
         Field("told_apart", lambda board: sorted(map(list, board.nominally_different)), kind="object", schema=PAIRS),
