@@ -29,7 +29,7 @@ LONG_SECTION = 8_000
 """Characters from which material is split into several sections."""
 
 _CUE = re.compile(r"\n\s*(?:\S+[^\S\n]*){1,5}:\s*$")
-"""A last line that only tells a model where to go on, such as `Answer:`."""
+"""A last line that only shows a model where to go on, such as `Answer:`."""
 
 _OUTPUT_FORMAT = re.compile(
     r"^(?:output|reply|respond|answer|return|your (?:reply|answer|response))\b.*"
@@ -56,13 +56,13 @@ class CaseTexts:
     material: tuple[MaterialSection, ...]
     """The long parts of the prompt, such as a note; empty if it has none."""
     question: str
-    """What the model was asked, with the short parts of the prompt."""
+    """Request to the model, with the short parts of the prompt."""
     references: tuple[str, ...]
     """Correct answers; empty unless the study shows them."""
     completions: tuple[str, ...]
     """The completion in the plain style; of two, the left one first."""
     criteria: tuple[InstrumentCriterion, ...]
-    """What the rater answers, the questions on harm last."""
+    """Questions to the rater, those on harm last."""
 
 
 class CaseGoneError(UserError):
