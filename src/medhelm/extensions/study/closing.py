@@ -76,9 +76,11 @@ def _refuse_missing(study: Study, cases: Sequence[RatedCase], happened: Sequence
     if missing and not incomplete:
         by_rater = ", ".join(f"{rater} {n}" for rater, n in missing.items() if rater)
         unassigned = missing.get("", 0)
-        of_nobody = f" {plural(unassigned, 'case')} of raters who left belong to nobody." if unassigned else ""
+        n_open = sum(missing.values()) - unassigned
+        nobody = "belongs to nobody" if unassigned == 1 else "belong to nobody"
+        of_nobody = f" {plural(unassigned, 'case')} of raters who left {nobody}." if unassigned else ""
         raise UserError(
-            f"{plural(sum(missing.values()) - unassigned, 'case')} of the study `{study.name}` are not rated"
+            f"{plural(n_open, 'case')} of the study `{study.name}` {'is' if n_open == 1 else 'are'} not rated"
             f"{by_rater and f' ({by_rater})'}.{of_nobody} Wait for them, or close the study as incomplete "
             "(--incomplete). Nothing was closed."
         )
