@@ -44,7 +44,9 @@ def _answer(body: Mapping[str, Any]) -> Answer:
     name = str(body["model"])
     if name not in JUDGES:
         weeks = (3 if name == "north" else 1) + len(text) % 3
-        return chat(f"HISTORY OF PRESENT ILLNESS\nSeen for the complaint of this visit.\n\nPLAN\nSee again in {weeks} weeks.")
+        return chat(
+            f"HISTORY OF PRESENT ILLNESS\nSeen for the complaint of this visit.\n\nPLAN\nSee again in {weeks} weeks."
+        )
     deserved = int(WEEKS.findall(text)[-1])
     grade = min(5, max(1, deserved + (JUDGES.index(name) - 1) * (len(text) % 2)))
     criteria = ("accuracy", "completeness", "clarity")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import click
 
@@ -148,3 +149,82 @@ def instruments(shared: Shared, name: str | None) -> int:
     else:
         click.echo(views.instruments_table(found), nl=False)
     return 0
+
+
+@study.command("export")
+@click.argument("name")
+@click.option(
+    "--to", "folder", metavar="FOLDER", required=True, type=click.Path(path_type=Path), help="Folder for the files."
+)
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["workbook", "html", "label-studio", "redcap"]),
+    default="workbook",
+    show_default=True,
+    help="Kind of the files.",
+)
+@click.option("--rater", "raters", metavar="ID", multiple=True, help="Only this rater. Can be given several times.")
+@shared_options("store", "json")
+@click.pass_obj
+def export_(shared: Shared, name: str, folder: Path, kind: str, raters: tuple[str, ...]) -> int:
+    """Write files for rating without the site.
+
+    Writes files for each rater, with the rater's cases and the ratings so far: a workbook, or an HTML file that opens
+    in a browser without a server. Label Studio gets tasks and a labeling configuration, REDCap a data dictionary and
+    records. No file tells which model wrote a text. `medhelm study import` reads them back.
+
+    \b
+    Examples:
+      medhelm study export discharge_letters --to for_raters
+      medhelm study export discharge_letters --to for_raters --format html --rater anna
+    """
+    from medhelm.extensions.study.exchange import export_study
+    from medhelm.extensions.study.files import read_study
+
+    store = open_store(shared.store_to_read)
+    paths = export_study(store, read_study(store, name), folder, kind, raters, by="command line")
+    if shared.json:
+        print_json({"files": [str(path) for path in paths]})
+        return 0
+    for path in paths:
+        click.echo(path)
+    click.echo(f"They hold the texts of the cases. Read them back with: medhelm study import {name} FILE...", err=True)
+    return 0
+
+
+@study.command("import")
+@click.argument("name")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--rater", metavar="ID", default="", help="Whose ratings they are, if the files do not say.")
+@click.option("--replace", "replaces", is_flag=True, help="Also replace ratings that were given elsewhere since.")
+@shared_options("store", "json")
+@click.pass_obj
+def import_(shared: Shared, name: str, files: tuple[Path, ...], rater: str, replaces: bool) -> int:
+    """Record the ratings of files that came back.
+
+    Reads workbooks, the files that the HTML file saved, exports of Label Studio in the format JSON, and exports of
+    REDCap records. Names everything that is wrong, by cell or field, and records nothing then. A case that was rated
+    elsewhere after its file was written keeps that rating, unless --replace is given. Importing a file again changes
+    nothing.
+
+    \b
+    Examples:
+      medhelm study import discharge_letters discharge_letters-anna.xlsx discharge_letters-ben-ratings.json
+      medhelm study import discharge_letters redcap_export.csv
+    """
+    from medhelm.extensions.study.exchange import import_files
+    from medhelm.extensions.study.files import read_study
+    from medhelm.results.formats.fields import plain_json
+
+    store = open_store(shared.store_to_read)
+    found = import_files(store, read_study(store, name), files, rater=rater, replaces=replaces, by="command line")
+    if shared.json:
+        print_json({"files": plain_json(found)})
+    else:
+        for one in found:
+            click.echo(one.in_words())
+    for one in found:
+        for remark in one.remarks():
+            warn(remark)
+    return 1 if any(one.kept for one in found) else 0

@@ -32,6 +32,8 @@ from medhelm.extensions.study.journal import (
 )
 from medhelm.extensions.study.texts import CaseGoneError, CaseTexts, case_texts
 from medhelm.extensions.study.types import (
+    HARM_LIKELIHOOD,
+    HARM_SEVERITY,
     CaseRating,
     Instrument,
     InstrumentCriterion,
@@ -39,9 +41,9 @@ from medhelm.extensions.study.types import (
     RatingSource,
     Study,
 )
-from medhelm.io.files import read_text
+from medhelm.io.files import check_file, read_text
 from medhelm.io.folders import atomic_file, output_errors
-from medhelm.io.spreadsheets import clean_cell
+from medhelm.io.spreadsheets import MAX_BYTES, clean_cell
 from medhelm.storage.privacy import record_export
 from medhelm.storage.store import Store
 
@@ -226,6 +228,25 @@ class ImportedFile:
     gone: tuple[int, ...]
     """Cases whose completions are no longer in the store; ratings of them were left out."""
 
+    def in_words(self) -> str:
+        """Return what was done, in a line."""
+        counts = {"new": self.new, "revised": self.revised, "unchanged": self.unchanged, "kept as they are": self.kept}
+        listed_counts = ", ".join(f"{len(cases)} {what}" for what, cases in counts.items() if cases)
+        return f"{self.file}: {self.rater}, {listed_counts or 'no ratings'}"
+
+    def remarks(self) -> Iterator[str]:
+        """Yield what a person must know, in sentences."""
+        if self.kept:
+            text = f"{_cases(self.kept)} rated elsewhere after this file was written. The later rating was kept;"
+            yield f"{self.file}: {text} --replace takes that of the file."
+        if self.gone:
+            yield f"{self.file}: {_cases(self.gone)} deleted from the store. Ratings in the file were left out."
+
+
+def _cases(numbers: Sequence[int]) -> str:
+    """Return the subject and verb of a sentence about cases."""
+    return f"Case {numbers[0]} was" if len(numbers) == 1 else f"Cases {listed([str(one) for one in numbers])} were"
+
 
 OpenRater = Callable[[FileOrigin], RaterCases]
 """Function that returns the cases of the rater of a file. Raises: UserError for a file of another study."""
@@ -399,9 +420,17 @@ class AnswerReader:
 
     def rating(self, source: RatingSource, place: str, **more: Any) -> CaseRating | None:
         """Return the rating; None if nothing was answered. `more`: other fields of the rating."""
+        if self._grades.get(HARM_SEVERITY) == 0:  # the likelihood of no harm is not asked
+            self._grades.pop(HARM_LIKELIHOOD, None)
+            self._not_judged.pop(HARM_LIKELIHOOD, None)
         rating = CaseRating(grades=self._grades, not_judged=self._not_judged, source=source, **more)
         self._problems += (Problem(f"{place}: {text}") for text in problems_of(rating, self.case))
-        return rating if rating.grades or rating.not_judged or rating.comment or rating.marks else None
+        return rating if is_given(rating) else None
+
+
+def is_given(rating: CaseRating) -> bool:
+    """Return True if a rating has an answer, a comment or a mark."""
+    return bool(rating.grades or rating.not_judged or rating.comment or rating.marks)
 
 
 def problems_of(rating: CaseRating, case: OfflineCase) -> Iterator[str]:
@@ -449,6 +478,12 @@ def read_file(store: Store, study: Study, path: Path, rater: str = "") -> tuple[
         opened.append(found)
         return found
 
+    try:
+        check_file(path)
+    except FileNotFoundError:
+        raise _refusal(path, "the file does not exist.") from None
+    if path.stat().st_size > MAX_BYTES:
+        raise _refusal(path, f"is larger than {MAX_BYTES // 2**20} MiB, the maximum. Is it the right file?")
     suffix = path.suffix.lower()
     if suffix == ".json":
         suffix = read_text(path).lstrip()[:1]
@@ -480,7 +515,7 @@ def import_files(
     for one in {found.rater for _, found, _ in returned}:
         with errors.collect():
             refuse_if_final(events(store, study.name), one)
-    errors.raise_all()
+    errors.raise_all("Nothing was recorded.")
     return [_record_file(store, study, *one, replaces=replaces, by=by) for one in returned]
 
 

@@ -11,13 +11,8 @@ from medhelm.domain.text import duration, group_title, listed, plural
 from medhelm.extensions.study.files import Event, EventKind
 from medhelm.extensions.study.identification import Finding, FindingKind
 from medhelm.extensions.study.measures import CriterionAgreement
-from medhelm.extensions.study.progress import (
-    CaseState,
-    Disagreement,
-    RaterProgress,
-    StudyProgress,
-    StudyState,
-)
+from medhelm.extensions.study.progress import RaterProgress, StudyProgress, StudyState
+from medhelm.extensions.study.rated_cases import CaseState, Disagreement, form_of
 from medhelm.extensions.study.types import InstrumentForm, Rater, Study
 from medhelm.results.formats.tables import MISSING, decimal, percent, signed
 
@@ -42,6 +37,7 @@ EVENT_TITLES: Mapping[EventKind, str] = {
     EventKind.PURGED: "The texts of {case} were deleted from the store",
     EventKind.CLOSED: "Closed the study",
     EventKind.FROZEN: "Froze the ratings",
+    EventKind.DEVIATION: "Recorded a deviation from the plan",
 }
 """Kind of event -> what happened, for people."""
 
@@ -128,7 +124,9 @@ def tally(found: StudyProgress) -> list[dict[str, object]]:
         _figure("ratings", "Cases rated", found.n_complete, total=found.n_cases),
         _figure("finished", "Raters who finished", f"{n_done} of {len(active)}"),
         _figure("differ", "Raters differ", plural(n_open, "open case")),
-        _figure("left", "Work left", duration(left_s) if known else MISSING, note="of all raters, at their pace so far"),
+        _figure(
+            "left", "Work left", duration(left_s) if known else MISSING, note="of all raters, at their pace so far"
+        ),
     ]
 
 
@@ -168,8 +166,6 @@ def notices(one: RaterProgress) -> Iterable[str]:
     if one.repeats.n and one.repeats.near is not None:
         near = percent(one.repeats.near.value, 0)
         yield f"{plural(one.repeats.n, 'case')} rated twice: {near} of the grades within a point."
-    if one.n_clock_errors:
-        yield f"The clock went back {plural(one.n_clock_errors, 'time')} while this rater was rating."
 
 
 def live_values(found: StudyProgress, study: Study) -> dict[str, object]:
@@ -219,7 +215,7 @@ def agreement_view(found: StudyProgress, study: Study) -> dict[str, object]:
         for one in found.agreement
     ]
     first = found.agreement[0] if found.agreement else None
-    is_near = study_form(study) is InstrumentForm.GRADES
+    is_near = form_of(study) is InstrumentForm.GRADES
     return {
         "rows": rows if first and any(one.n for one in found.agreement) else [],
         "near": "Within a point" if is_near else "Not on opposite sides" if first and first.near else "The same",
@@ -243,11 +239,6 @@ def agreement_words(one: CriterionAgreement) -> str:
     if alpha.high < 2 / 3:
         return "Raters agree in part, less than a study should rely on"
     return "Raters agree better than by chance; more ratings would tell how well"
-
-
-def study_form(study: Study) -> InstrumentForm:
-    """Return the form of all instruments of a study."""
-    return next(iter(study.instruments.values())).form
 
 
 def _share(found: Estimate | None) -> str:

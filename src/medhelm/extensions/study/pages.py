@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache, lru_cache
 from pathlib import Path
 from time import monotonic
@@ -14,7 +15,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from medhelm import __version__
 from medhelm.domain.text import duration, listed, plural
-from medhelm.errors import UserError
+from medhelm.errors import MedHelmError, UserError
 from medhelm.extensions.study.access import NewLink, Person, Role, is_blocked, person_with
 from medhelm.extensions.study.files import PLAN, Event, EventKind, append_event, now, read_study, study_folder
 from medhelm.extensions.study.types import Study
@@ -92,8 +93,11 @@ def render(
 
 
 def _store_name(request: Request, name: str) -> str:
-    found = _store_with(server_of(request).stores, name)
-    return (found.folder if found else server_of(request).stores[0]).name
+    """Return the name of the store with a study, also on the page that says that the store cannot be read."""
+    stores, found = server_of(request).stores, None
+    with suppress(MedHelmError):
+        found = _store_with(stores, name)
+    return (found.folder if found else stores[0]).name
 
 
 def wants_json(request: Request) -> bool:
@@ -243,4 +247,9 @@ _last_seen: dict[tuple[Path, str, str], float] = {}
 
 def admits(server: SiteServer, request: HTTPConnection) -> bool:
     """Return True for a request of an owner's page by someone with a link as owner or reader, and for static files."""
-    return request.url.path.startswith(f"{STUDIES}/static/") or _person_of(server, request) is not None
+    if request.url.path.startswith(f"{STUDIES}/static/"):
+        return True
+    try:
+        return _person_of(server, request) is not None
+    except MedHelmError:  # such as a damaged file: only the session of the site is left
+        return False

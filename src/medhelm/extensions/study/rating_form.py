@@ -239,7 +239,7 @@ def _seconds(value: str) -> float:
 
 
 def _marks(values: Sequence[str]) -> tuple[Mark, ...]:
-    found = []
+    found: list[Mark] = []
     for value in values:
         matched = _MARK.fullmatch(value)
         if not matched or matched[3] not in tuple(MarkKind) or len(found) == MOST_MARKS:

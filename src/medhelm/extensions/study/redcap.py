@@ -166,18 +166,18 @@ def codes(question: InstrumentCriterion) -> dict[str, str]:
 def variable_names(fields: Sequence[str]) -> dict[str, str]:
     """Return field -> name of its variable: different, short enough for `_text` or `_why` behind it.
 
-    >>> list(variable_names(["accuracy", "comment", "correct_in_all_its_numbers", "correct_in_all_its_names"]).values())
-    ['accuracy', 'comment_2', 'correct_in_all_its_n', 'correct_in_all_its_2']
+    >>> list(variable_names(["accuracy", "comment", "correct_in_all_numbers_a", "correct_in_all_numbers_b"]).values())
+    ['accuracy', 'comment_2', 'correct_in_all_number', 'correct_in_all_numb_2']
     """
     taken = {"record_id", "comment", *_KEPT, *TITLES, f"{FORM}_complete"}
     found = {}
     for field in fields:
         start = re.sub(r"[^a-z0-9_]", "_", field.lower())[: MOST_NAME - 5].strip("_") or "question"
         number, name = 1, start
-        while name in taken:
+        while taken & {name, f"{name}_why", f"{name}_text"}:
             number += 1
             name = f"{start[: MOST_NAME - 7]}_{number}"
-        taken.add(name)
+        taken |= {name, f"{name}_why", f"{name}_text"}
         found[field] = name
     return found
 

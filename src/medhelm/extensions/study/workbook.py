@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from medhelm.domain.text import listed
 from medhelm.errors import ConfigError, DataError, Problem
 from medhelm.extensions.study.exchange import (
     CANNOT_JUDGE,
@@ -36,7 +37,7 @@ from medhelm.io.rows import BrokenCell
 from medhelm.io.spreadsheets import clean_cell
 from medhelm.results.rating_workbook import AnswerCell, FormCell, choice_rule, new_workbook, write_form
 
-COLUMNS = {"Case": 7, "Part": 20, "Text": 100, "Your answer": 18, "Your words": 40}
+COLUMNS = {"Case": 7, "Part": 20, "Text": 90, "Your answer": 18, "Your words": 34}
 """Columns of the sheet to fill in, with their widths."""
 
 COMMENT = "Comment on the case"
@@ -45,7 +46,7 @@ COMMENT = "Comment on the case"
 _MARK = "medhelm study"
 """First cell of the hidden sheet."""
 
-_LINES, _LINE = 22, 95
+_LINES, _LINE = 22, 85
 """Most lines of a text in one row, and characters of a line: Excel shows no row of more than 409 points."""
 
 _INSTRUCTIONS = (
@@ -119,9 +120,7 @@ def _case_rows(case: OfflineCase, n_cases: int) -> Iterator[Sequence[FormCell]]:
         reason = rating.not_judged.get(one.name)
         why = AnswerCell(title="If you cannot judge", hint="Write why.", value=reason)
         yield case.number, f"{number}. {title_of(one)}", f"{one.question}\n{scale}", answer, why
-    comment = AnswerCell(
-        title="Comment", hint="Anything that the questions do not ask.", value=rating.comment or None
-    )
+    comment = AnswerCell(title="Comment", hint="Anything that the questions do not ask.", value=rating.comment or None)
     yield case.number, COMMENT, "Anything else about this case. You can leave it empty.", "", comment
 
 
@@ -142,7 +141,7 @@ def readable_parts(text: str) -> list[str]:
     """Return a text in parts that are shown in full in one row each; joined, they are the text.
 
     >>> [len(part) for part in readable_parts("word " * 1000)]
-    [2090, 2090, 820]
+    [1870, 1870, 1260]
     """
     parts: list[str] = []
     part, n_lines = "", 0
@@ -180,8 +179,6 @@ def read_workbook(path: Path, open_rater: OpenRater) -> ReturnedFile:
     """Read a workbook that came back. Raises: ConfigError with everything that is wrong, by cell."""
     try:
         sheets = read_sheets(path)
-    except FileNotFoundError:
-        raise ConfigError(str(path), [Problem("the file does not exist.")]) from None
     except DataError as error:
         raise ConfigError(str(path), [Problem(str(error).removeprefix(f"{path}: "))]) from None
     reading = _WorkbookReader(path, sheets, open_rater)
@@ -210,10 +207,8 @@ class _WorkbookReader:
         study, plan, rater = (self._known.get(key, ("", ""))[0] for key in (_MARK, "plan", "rater"))
         self.cases = open_rater(FileOrigin(study=study, plan=plan, rater=rater))
         if len(found) > 1:
-            names = " and ".join(f"`{one.name}`" for one, _ in found)
-            self.problems.append(
-                Problem(f"the sheets {names} both hold cases. Delete the one that you did not fill in.")
-            )
+            text = f"the sheets {listed([f'`{one.name}`' for one, _ in found])} hold cases. Delete all but one of them."
+            self.problems.append(Problem(text))
         self._sheet, self._top = found[0]
         names = [clean_cell(_text(cell)).casefold() for cell in self._sheet.rows[self._top]]
         self._columns = {name: names.index(name.casefold()) for name in COLUMNS}
@@ -264,8 +259,8 @@ class _WorkbookReader:
         if title in TITLES.values():
             own.texts.setdefault((title, place), shown)
         if answer or words:
-            text = f"this row of case {case.number}, {part!r}, has no question. Move the answer to its question."
-            self.problems.append(Problem(f"{places[not answer]}: {text}"))
+            what = f"this row of case {case.number}, {part!r}, has no question. Move the answer to its question."
+            self.problems.append(Problem(f"{places[not answer]}: {what}"))
 
     def _rating(self, case: OfflineCase, own: _CaseRows) -> ReturnedRating | None:
         """Return the rating of a case; None if nothing is filled in."""
