@@ -618,7 +618,7 @@ class _RatingsArgument(click.Argument):
 
 
 @click.group(cls=_RatingsOrCommand, invoke_without_command=True, subcommand_metavar="| sample [OPTIONS] FILE")
-@click.argument("ratings", cls=_RatingsArgument, type=click.Path(path_type=Path))
+@click.argument("ratings", cls=_RatingsArgument, metavar="[RATINGS]", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--scale",
     type=float,
@@ -641,22 +641,24 @@ class _RatingsArgument(click.Argument):
 @click.pass_context
 def agreement(
     context: click.Context,
-    ratings: Path,
+    ratings: Path | None,
     format_: str,
     scale: tuple[float, float] | None,
     rule: Rule,
     wanted: RunFilter,
 ) -> int:
-    """Compare the jury with clinicians' ratings.
+    """Compare the jury with clinicians' ratings, and clinicians with each other.
 
-    RATINGS is a CSV or .xlsx file with the columns rater, instance_id, benchmark, model, and the rubric's criteria:
-    accuracy, completeness, clarity. The jury's grades come from the store, or from the columns jury_accuracy,
-    jury_completeness and jury_clarity. The command `sample` draws the completions to rate.
+    Without RATINGS, the ratings of all studies of the store are used. RATINGS is the name of one of them, or a CSV or
+    .xlsx file with the columns rater, instance_id, benchmark, model, and the rubric's criteria: accuracy, completeness,
+    clarity. The jury's grades come from the store, or from the columns jury_accuracy, jury_completeness and
+    jury_clarity. The command `sample` draws the completions to rate.
 
     \b
     Examples:
       medhelm agreement sample --size 50 ratings.csv
       medhelm agreement ratings.csv
+      medhelm agreement
     """
     if context.invoked_subcommand:
         return 0
@@ -774,7 +776,7 @@ def _sample_file(shared: Shared, found: RatingSample, raters: Sequence[str], suf
 
 def _print_agreement(
     shared: Shared,
-    ratings: Path,
+    ratings: Path | None,
     scale: tuple[float, float] | None,
     format_: str,
     rule: Rule,
@@ -784,8 +786,14 @@ def _print_agreement(
 ) -> None:
     from medhelm.results import agreement as agreement_report
     from medhelm.results.agreement import agreement as compute
+    from medhelm.results.stored_ratings import is_ratings_file
 
-    found = compute(ratings, shared.store_to_read, load(shared, ["open"], of_stores=True), scale=scale, wanted=wanted)
+    chosen = ratings or ""
+    definitions = load(shared, ["open"], of_stores=True) if is_ratings_file(chosen) else ()
+    found = compute(chosen, shared.store_to_read, definitions, scale=scale, wanted=wanted)
+    if found is None:
+        text = f"{shared.store_to_read} has no ratings of a study. `medhelm agreement FILE` reads those of a file."
+        raise UserError(text)
     if format_ == "json":
         print_json(agreement_report.as_json(found))
     else:
