@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from medhelm.domain.study import CardCriterion, CardDesign, CardInstrument, CardRater, StudyCard
 from medhelm.domain.text import plural
 from medhelm.errors import UserError
 from medhelm.extensions.study.decisions import check_revision
@@ -23,16 +24,7 @@ from medhelm.extensions.study.outcome import (
 from medhelm.extensions.study.progress import deviations
 from medhelm.extensions.study.rated_cases import RatedCase, form_of, level_of, rated_cases
 from medhelm.extensions.study.types import CaseKind, InstrumentForm, Study
-from medhelm.storage.ratings import (
-    CardCriterion,
-    CardDesign,
-    CardInstrument,
-    CardRater,
-    StoredRating,
-    StudyCard,
-    freeze_ratings,
-    ratings_names,
-)
+from medhelm.storage.ratings import StoredRating, freeze_ratings, ratings_names
 from medhelm.storage.store import Store
 
 POINTS = "points_earned"

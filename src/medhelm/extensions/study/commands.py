@@ -66,8 +66,8 @@ def new(shared: Shared, name: str, options: PlanOptions, preview: bool) -> int:
     print_remarks(found.remarks, "table")
     if found.findings:
         warn(
-            "some completions can tell raters which model wrote them. Nothing was changed. --exclude-flagged leaves out "
-            "instances on which a completion names a model or has its markers."
+            "some completions can tell raters which model wrote them. Nothing was changed. --exclude-flagged leaves "
+            "out instances on which a completion names a model or has its markers."
         )
         print_remarks(finding_sentences(found.findings, found.study), "csv")
     if preview:

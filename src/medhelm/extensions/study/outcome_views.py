@@ -122,7 +122,7 @@ def _harm(found: Sequence[HarmCounts]) -> dict[str, Any]:
 
 
 def _share(value: float | None) -> str:
-    return MISSING if value is None else percent(value, 0)
+    return MISSING if value is None else percent(value)
 
 
 def _ends(low: float | None, high: float | None) -> str:

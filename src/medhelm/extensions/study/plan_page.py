@@ -21,6 +21,7 @@ from medhelm.domain.option_fields import option_of
 from medhelm.domain.text import plural
 from medhelm.errors import UserError
 from medhelm.extensions.study.files import write_study
+from medhelm.extensions.study.identification import FindingKind
 from medhelm.extensions.study.instruments import RUBRIC, instrument_names, instrument_of, read_instrument
 from medhelm.extensions.study.owner_views import Names, finding_rows
 from medhelm.extensions.study.pages import STUDIES, form_of, render, server_of, store_of
@@ -99,7 +100,7 @@ class PlanForm:
         """
         known = next(one for one in fields(PlanOptions) if one.name == name)
         form, default = option_of(known), known.default
-        text = self.text(name).strip().replace(",", ".")
+        text = self.text(name).strip().removesuffix("%" if scale == 100 else "").rstrip().replace(",", ".")
         if not text:
             return default
         try:
@@ -176,13 +177,18 @@ class PlanForm:
         )
 
     def sort_in(self, message: str) -> None:
-        """Note the problems of a plan, each beside its field and in the words of the page."""
+        """Note the problems of a plan, each beside its field and in the words of the page.
+
+        Where the form itself has found a problem, what the plan says of the same field follows from it.
+        """
+        known = {*self.problems, *(["name"] if "title" in self.problems else [])}
         for line in filter(None, map(str.strip, message.splitlines())):
             if line == "Nothing was saved.":
                 continue
             place, _, rest = line.partition(": ")
             text = _OPTION.sub(lambda found: _LABELS[found[0]], rest if place in _PLACES else line)
-            self.refuse(_PLACES.get(place, ""), text[:1].upper() + text[1:])
+            if (found := _PLACES.get(place, "")) not in known:
+                self.refuse(found, text if place == "cases" else text[:1].upper() + text[1:])
 
 
 def name_of(title: str) -> str:
@@ -225,7 +231,7 @@ async def new_page(request: Request) -> Response:
 def _answer(request: Request, form: PlanForm | None) -> Response:
     store = store_of(request)
     definitions = known_definitions(request, store)
-    runs = comparable_runs(store, [])
+    runs = comparable_runs(store)
     benchmarks = [benchmark_facts(name, own, definitions.get(name)) for name, own in runs.items()]
     planned = None
     if form is None:
@@ -244,9 +250,9 @@ def _answer(request: Request, form: PlanForm | None) -> Response:
         "models": model_facts(runs),
         "instruments": instrument_facts(definitions, list(runs)),
         "n_rater_rows": form.n_rows,
-        "preview": preview_of(planned, form) if planned else None,
+        "preview": preview_of(planned, form, benchmarks) if planned else None,
     }
-    return render(request, "study_new.html", "New study", values, 400 if form.problems else 200)
+    return render(request, "study_new.html", "New study", values)
 
 
 def _plan(store: Store, definitions: Mapping[str, Benchmark], form: PlanForm) -> PlannedStudy | None:
@@ -265,7 +271,7 @@ def known_definitions(request: Request, store: Store) -> Mapping[str, Benchmark]
     given = server_of(request).benchmark_folders
     folders = [*given, *remembered_benchmarks([store.folder], given, metrics=METRIC_NAMES).folders]
     found = {}
-    for name in comparable_runs(store, []):
+    for name in comparable_runs(store):
         try:
             (found[name],) = load_benchmarks([name], metrics=METRIC_NAMES, extra=folders)
         except UserError:
@@ -341,14 +347,16 @@ def _about(one: Instrument) -> str:
 # --- the preview ------------------------------------------------------------------------------------------------------
 
 
-def preview_of(planned: PlannedStudy, form: PlanForm) -> dict[str, Any]:
+def preview_of(planned: PlannedStudy, form: PlanForm, benchmarks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the plan in numbers, before it is saved."""
     study = planned.study
     cases = [case for own in study.assignments.values() for case in own]
     calibration = {item for case in cases if case.kind is CaseKind.CALIBRATION for item in case.items}
     counts = Counter((item.model, item.benchmark) for item in study.items if item.id not in calibration)
     flagged = {one.item for one in planned.findings}
-    rows = finding_rows(planned.findings[:MOST_FINDINGS], Names(study=study, is_owner=True), with_model=True)
+    titles = {one["name"]: one["title"] for one in benchmarks}
+    names = Names(study=study, is_owner=True, titles=titles)
+    rows = finding_rows(planned.findings, names, with_model=True)
     kinds = {rater: Counter(one.kind for one in cases) for rater, cases in study.assignments.items()}
     return {
         "sentence": plan_sentence(planned, counts),
@@ -367,10 +375,11 @@ def preview_of(planned: PlannedStudy, form: PlanForm) -> dict[str, Any]:
             }
             for one in planned.workloads
         ],
-        "benchmarks": list(study.benchmarks),
+        "benchmarks": [titles.get(name, name) for name in study.benchmarks],
         "models": [(model, [counts[model, name] for name in study.benchmarks]) for model in study.models],
-        "findings": rows,
-        "n_more_findings": len(planned.findings) - len(rows),
+        "findings": rows[:MOST_FINDINGS],
+        "n_more_findings": len(rows) - MOST_FINDINGS,
+        "can_exclude": any(one.kind is not FindingKind.SIGNATURE for one in planned.findings),
         "findings_sentence": f"{len(flagged):,} of {plural(len(study.items), 'completion')} hold such a passage. "
         "Raters who recognize a model are no longer blinded.",
         "excludes": form.has("exclude_flagged", "yes"),
