@@ -29,6 +29,7 @@ from medhelm.extensions.study.access import (
     token_in,
 )
 from medhelm.extensions.study.files import EventKind, events, study_folder
+from medhelm.io.files import MAGIC
 from medhelm.storage.store import Store
 from tests.support.rated_studies import make_study, new_store
 
@@ -242,6 +243,14 @@ def test_states_of_links_in_words(store: Store, clock: Clock) -> None:
         ("mara", "revoked"),
         ("ivo", "used on 15 January 2027, 08:00 UTC"),
     ]
+
+
+def test_an_encrypted_store_keeps_the_file_encrypted(tmp_path: Path, store_key: str) -> None:
+    del store_key
+    store = new_store(tmp_path / "store", make_study({"mara": ["0-1"]}))
+    cookie = sign_in(store, "ward", link_of(store)).cookie
+    assert person_with(store, "ward", cookie) == MARA
+    assert (study_folder(store, "ward") / FILE).read_bytes().startswith(MAGIC)
 
 
 def test_a_damaged_file_opens_nothing_and_says_what_to_do(store: Store) -> None:

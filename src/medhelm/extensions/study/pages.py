@@ -1,8 +1,9 @@
-"""What all pages of studies share: templates, forms, stores, and who sent a request."""
+"""Shared by all pages of studies: templates, forms, stores, and the person who sent a request."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache, lru_cache
 from pathlib import Path
 from time import monotonic
@@ -14,7 +15,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from medhelm import __version__
 from medhelm.domain.text import duration, listed, plural
-from medhelm.errors import UserError
+from medhelm.errors import MedHelmError, UserError
 from medhelm.extensions.study.access import NewLink, Person, Role, is_blocked, person_with
 from medhelm.extensions.study.files import PLAN, Event, EventKind, append_event, now, read_study, study_folder
 from medhelm.extensions.study.types import Study
@@ -37,7 +38,7 @@ TITLE = "Rating"
 """Title of raters' pages that name no study."""
 
 OWNER = "owner"
-"""Id of whoever has the session of the site."""
+"""Id of the person with the session of the site."""
 
 SIGNED_IN_AGAIN_S = 12 * 3600.0
 """Seconds without a request after which the next one of a user of the hospital's single sign-on is noted."""
@@ -92,8 +93,11 @@ def render(
 
 
 def _store_name(request: Request, name: str) -> str:
-    found = _store_with(server_of(request).stores, name)
-    return (found.folder if found else server_of(request).stores[0]).name
+    """Return the name of the store with a study, also on the page that says that the store cannot be read."""
+    stores, found = server_of(request).stores, None
+    with suppress(MedHelmError):
+        found = _store_with(stores, name)
+    return (found.folder if found else stores[0]).name
 
 
 def wants_json(request: Request) -> bool:
@@ -165,7 +169,7 @@ async def form_of(request: Request) -> dict[str, list[str]]:
 def _find_store(server: SiteServer, name: str) -> Store:
     found = _store_with(server.stores, name) if name else _opened(server.stores[0])
     if found is None:
-        raise PageNotFound(f"There is no study `{name[:80]}` here.")
+        raise PageNotFound(f"This site has no study `{name[:80]}`.")
     return found
 
 
@@ -202,8 +206,8 @@ def cookie_of(server: SiteServer, request: HTTPConnection) -> str | None:
 def person_of(request: HTTPConnection) -> Person | None:
     """Return who sent a request, if that person has access to the page; None for a stranger.
 
-    On owners' pages: whoever has the session of the site, or a link as owner or reader. On raters' pages: the user of
-    the hospital's single sign-on, or whoever has a link as a rater; never the session of the site.
+    On owners' pages, the session of the site counts, and a link as owner or reader. On raters' pages, the user of the
+    hospital's single sign-on counts, and a link as a rater; never the session of the site.
     """
     if _PERSON not in request.scope:
         request.scope[_PERSON] = _person_of(server_of(request), request)
@@ -243,4 +247,9 @@ _last_seen: dict[tuple[Path, str, str], float] = {}
 
 def admits(server: SiteServer, request: HTTPConnection) -> bool:
     """Return True for a request of an owner's page by someone with a link as owner or reader, and for static files."""
-    return request.url.path.startswith(f"{STUDIES}/static/") or _person_of(server, request) is not None
+    if request.url.path.startswith(f"{STUDIES}/static/"):
+        return True
+    try:
+        return _person_of(server, request) is not None
+    except MedHelmError:  # such as a damaged file: only the session of the site is left
+        return False
