@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -217,6 +218,104 @@ def link(shared: Shared, name: str, person: str, role: str, days: float, address
         return 0
     click.echo(f"Link for {person} ({role}) until {moment_text(made.ends)}, for one browser:\n\n  {whole}\n")
     click.echo("It is not shown again. Send it to this person alone.", err=True)
+    return 0
+
+
+@study.command()
+@click.argument("name")
+@click.argument("rater")
+@click.option("--reason", metavar="TEXT", default="", help="Reason, for the owner; it is not in the study's card.")
+@click.option("--discard", is_flag=True, help="The ratings given so far do not count.")
+@shared_options("store", "json")
+@click.pass_obj
+def withdraw(shared: Shared, name: str, rater: str, reason: str, discard: bool) -> int:
+    """Record that a rater leaves a study.
+
+    The ratings given so far count, unless --discard is given. `medhelm study reassign` gives the open cases to others.
+
+    \b
+    Examples:
+      medhelm study withdraw discharge_letters ben --reason "on leave"
+      medhelm study withdraw discharge_letters ben --discard
+    """
+    from medhelm.extensions.study.decisions import withdraw as withdraw_rater
+    from medhelm.extensions.study.files import read_study
+
+    store = open_store(shared.store)
+    left = withdraw_rater(store, read_study(store, name), rater, COMMAND_LINE, reason, keep_ratings=not discard)
+    if shared.json:
+        print_json({"study": name, "rater": rater, "n_open": len(left)})
+        return 0
+    click.echo(f"{rater} has left {name}.")
+    if left:
+        open_cases = f"{plural(len(left), 'case')} {'is' if len(left) == 1 else 'are'} open"
+        click.echo(f"{open_cases}. Give them to others: medhelm study reassign {name}")
+    return 0
+
+
+@study.command()
+@click.argument("name")
+@shared_options("store", "json")
+@click.pass_obj
+def reassign(shared: Shared, name: str) -> int:
+    """Give the open cases of raters who left to others.
+
+    Each case goes to a rater who does not have it, so that the load stays even. The plan does not change: what was
+    given to whom is recorded, and is in the study's card.
+
+    \b
+    Example:
+      medhelm study reassign discharge_letters
+    """
+    from medhelm.extensions.study.decisions import reassign as reassign_cases
+    from medhelm.extensions.study.files import read_study
+    from medhelm.extensions.study.progress import progress
+
+    store = open_store(shared.store)
+    one = read_study(store, name)
+    given = Counter(event.rater for event in reassign_cases(store, one, COMMAND_LINE))
+    n_left = len(progress(store, one).unassigned)
+    if shared.json:
+        print_json({"study": name, "given": dict(given), "n_open": n_left})
+        return 0
+    for rater, n in sorted(given.items()):
+        click.echo(f"{rater}: {plural(n, 'further case')}")
+    if n_left:
+        click.echo(f"{plural(n_left, 'case')} cannot be given to anyone: every rater who has not left has it already.")
+    elif not given:
+        click.echo("No case is open.")
+    return 0
+
+
+@study.command()
+@click.argument("name")
+@click.option("--incomplete", is_flag=True, help="Close the study although ratings are missing.")
+@shared_options("store", "json")
+@click.pass_obj
+def close(shared: Shared, name: str, incomplete: bool) -> int:
+    """Close a study for good, and put its ratings among the results of the store.
+
+    Shows the mean grades of each model, with intervals, and the agreement of raters. From then on `leaderboard`,
+    `compare`, `report`, the site and releases take the ratings by themselves. Nothing can be rated afterwards; closing
+    again shows the same.
+
+    \b
+    Examples:
+      medhelm study close discharge_letters
+      medhelm study close discharge_letters --incomplete --json
+    """
+    from medhelm.extensions.study import views
+    from medhelm.extensions.study.closing import close_study
+    from medhelm.extensions.study.files import read_study
+    from medhelm.results.formats.fields import plain_json
+
+    store = open_store(shared.store)
+    one = read_study(store, name)
+    found = close_study(store, one, COMMAND_LINE, incomplete=incomplete)
+    if shared.json:
+        print_json(plain_json(found))
+    else:
+        click.echo(views.outcome_to_text(one, found), nl=False)
     return 0
 
 
