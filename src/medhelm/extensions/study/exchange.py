@@ -77,8 +77,8 @@ UNMARKED = frozenset({RatingSource.WORKBOOK, RatingSource.REDCAP})
 """Sources without marked passages: those that were marked in the browser stay."""
 
 TITLES: Mapping[str, str] = {
-    "material": "Material",
     "question": "Question",
+    "material": "Material",
     "reference": "Reference",
     "completion": "Text to rate",
     "left": "Left text",
@@ -112,8 +112,8 @@ class OfflineCase:
         """Return what is shown, in the order of reading: key of `TITLES` -> text. Empty texts are left out."""
         texts = self.texts
         found = {
-            "material": "\n\n".join(f"{one.title}\n\n{one.text}" if one.title else one.text for one in texts.material),
             "question": texts.question,
+            "material": "\n\n".join(f"{one.title}\n\n{one.text}" if one.title else one.text for one in texts.material),
             "reference": "\n\n".join(texts.references),
         }
         keys = ("completion",) if len(texts.completions) == 1 else ("left", "right")
@@ -165,12 +165,17 @@ class RaterCases:
         return next((one for one in self.cases if str(one.number) == str(number).strip()), None)
 
     def by_instrument(self) -> Iterator[tuple[str, tuple[OfflineCase, ...]]]:
-        """Yield the cases of each instrument, with a suffix for the names of their files; empty for a single one."""
-        groups: dict[str, list[OfflineCase]] = {}
-        for one in self.cases:
-            groups.setdefault(one.instrument.digest, []).append(one)
-        for number, cases in enumerate(groups.values(), 1):
-            yield f"-{number}" if len(groups) > 1 else "", tuple(cases)
+        """Yield the cases of each instrument, with a suffix for the names of their files.
+
+        The suffix names the first benchmark with the instrument, and is empty if the study has a single one.
+        """
+        benchmarks: dict[str, str] = {}
+        for benchmark, one in self.study.instruments.items():
+            benchmarks.setdefault(one.digest, benchmark)
+        for digest, benchmark in benchmarks.items():
+            own = tuple(one for one in self.cases if one.instrument.digest == digest)
+            if own:
+                yield f"-{benchmark}" if len(benchmarks) > 1 else "", own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -207,7 +207,7 @@ def unusual_times(seconds: Sequence[float]) -> list[int]:
     logs = np.log([seconds[place] for place in places])
     apart = np.abs(logs - np.median(logs))
     unit = float(np.median(apart)) / NormalDist().inv_cdf(0.75)
-    limit = NormalDist().inv_cdf(1 - 0.05 / (2 * n)) * (1 + 7.5 / n)
+    limit = NormalDist().inv_cdf(1 - 0.05 / (2 * n)) * (1.03 + 7 / n)
     return [place for place, one in zip(places, apart, strict=True) if unit > 0 and one > limit * unit]
 
 
@@ -261,11 +261,19 @@ def preferences(
     signs = np.sign(np.asarray(preferred, dtype=float))
     _, codes = np.unique(np.asarray(instances), return_inverse=True)
     k = int(codes.max()) + 1
-    values = _win_shares(_fit(sides, signs, np.ones(len(signs)), len(models)), len(models))
+    different, groups = np.unique(np.vstack([sides, signs]), axis=1, return_inverse=True)
+    counts = np.zeros((k, different.shape[1]))
+    np.add.at(counts, (codes, groups.ravel()), 1.0)
+
+    def win_shares(weights: Floats) -> Floats:
+        fitted = _fit(different[:2].astype(np.intp), different[2], weights, len(models))
+        return _win_shares(fitted, len(models))
+
+    values = win_shares(counts.sum(axis=0))
     drawn = np.empty((0, len(models)))
     if k > 1:
-        weights = np.concatenate(list(resampling_weights(k, DRAWS, np.random.default_rng(seed))))
-        drawn = np.array([_win_shares(_fit(sides, signs, own[codes], len(models)), len(models)) for own in weights])
+        resampled = np.concatenate(list(resampling_weights(k, DRAWS, np.random.default_rng(seed))))
+        drawn = np.array([win_shares(own @ counts) for own in resampled])
     shares = []
     for place, model in enumerate(models):
         ends = percentile_interval(drawn[:, place], k) if len(drawn) else (None, None)
@@ -285,6 +293,8 @@ def preferences(
 
 def _fit(sides: NDArray[np.intp], signs: Floats, weights: Floats, n_models: int) -> Floats:
     """Return the log strengths, the effect of the left side and the log of the tie parameter, by Newton's method.
+
+    Parameters: sides, shape (2, n), places of the models; signs and weights, shape (n,).
 
     The three outcomes have the log weights a + b / 2 (left), c - b / 2 (right) and t + (a + c) / 2 (tie), a and c being
     the strengths. The likelihood is concave.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from email import message_from_bytes
 from email.policy import HTTP
@@ -61,11 +61,13 @@ from medhelm.extensions.study.owner_views import (
     criterion_title,
     difference_row,
     finding_rows,
+    is_final,
     layout_of,
     list_row,
     live_values,
     missing_ratings,
     notices,
+    open_differences,
     plan_facts,
     rater_row,
     tally,
@@ -83,12 +85,13 @@ from medhelm.extensions.study.pages import (
 from medhelm.extensions.study.plan_page import known_definitions
 from medhelm.extensions.study.progress import StudyProgress, StudyState, progress
 from medhelm.extensions.study.rated_cases import Disagreement, rated_cases
-from medhelm.extensions.study.texts import CaseGoneError, case_texts
+from medhelm.extensions.study.texts import CaseGoneError, case_texts, known_definition
 from medhelm.extensions.study.types import Assignment, CaseKind, CaseRating, Study
 from medhelm.io.http.mounted_pages import BadFormError, visitor_of
 from medhelm.io.http.pages import PageNotFound
 from medhelm.results.agreement import agreement, verdict
 from medhelm.results.formats.tables import MISSING
+from medhelm.results.studies import study_facts
 from medhelm.storage.ratings import stored_ratings
 from medhelm.storage.store import Store
 
@@ -138,7 +141,7 @@ class Visit:
     @property
     def names(self) -> Names:
         """Names of people and cases, as this person sees them."""
-        return Names(study=self.study, is_owner=self.is_owner)
+        return Names(study=self.study, is_owner=self.is_owner, titles=titles_of(self.store, self.study))
 
     @property
     def revision(self) -> int:
@@ -163,7 +166,7 @@ class Visit:
         return render(self.request, template, title, {**known, **values}, status)
 
 
-Handler = Callable[[Request], Awaitable[Response]]
+Handler = Callable[[Request], Any]
 
 
 def _handler(answer: Callable[[Visit], Response]) -> Handler:
@@ -230,12 +233,23 @@ def list_page(request: Request) -> Response:
         for name in studies(store):
             try:
                 study = read_study(store, name)
-                rows.append(list_row(study, progress(store, study), events(store, name)))
+                rows.append(_list_row(store, study))
             except StoreError as error:
                 problems.append(str(error))
     rows.sort(key=lambda row: (row["is_open"], row["created"]), reverse=True)
     values = {"rows": rows, "problems": problems, "is_owner": True, "is_list": True}
     return render(request, "studies.html", "Studies", values)
+
+
+def _list_row(store: Store, study: Study) -> dict[str, Any]:
+    names = Names(study=study, is_owner=True, titles=titles_of(store, study))
+    return list_row(study, progress(store, study), events(store, study.name), names)
+
+
+def titles_of(store: Store, study: Study) -> dict[str, str]:
+    """Return benchmark -> its name for people, of those whose definition can be found."""
+    known = {name: known_definition(store.folder, name) for name in study.benchmarks}
+    return {name: one.title for name, one in known.items() if one}
 
 
 def study_page(visit: Visit) -> Response:
@@ -246,9 +260,9 @@ def study_page(visit: Visit) -> Response:
     for row in raters:
         row["address"] = f"{visit.address}/raters/{row['id']}"
         row["access"] = access.get(str(row["id"]), "No link yet")
-    differences = [difference_row(one, study, names) for one in found.disagreements]
+    differences = [difference_row(one, study, names, visit.happened) for one in found.disagreements]
     for one in differences:
-        one["address"] = f"{visit.address}/adjudication/{one['item']}"
+        one["address"] = f"{visit.address}/adjudication/{one['path']}"
     is_closed = found.state is StudyState.CLOSED
     values = {
         "state": found.state,
@@ -260,7 +274,7 @@ def study_page(visit: Visit) -> Response:
         "differences": differences,
         "differences_sentence": _differences_sentence(found),
         "flagged": finding_rows(_findings(visit), names, with_model=is_closed) if visit.is_owner else [],
-        "plan": plan_facts(study, is_owner=visit.is_owner),
+        "plan": plan_facts(study, names),
         "deviations": found.deviations,
         "events": [names.event(one) for one in reversed(visit.happened)] if visit.is_owner else [],
         "people": _people(visit) if visit.is_owner else [],
@@ -274,7 +288,7 @@ def _results(visit: Visit) -> dict[str, Any]:
     found = outcome_of(visit.store, visit.study)
     view = results_view(found, visit.study, visit.names)
     cards = {one.card.name: one.card for one in stored_ratings(visit.store) if one.card.name in found.ratings}
-    facts = [("Blinding", " ".join(card.blinding)) for card in cards.values()]
+    facts = [fact for card in cards.values() for fact in study_facts(card)]
     return {**view, "card": [*facts, *view["facts"]], "jury": _jury(visit, found.ratings)}
 
 
@@ -468,15 +482,14 @@ def case_page(visit: Visit) -> Response:
         }
         for name in asked
     ]
-    row = difference_row(found, study, names)
+    row = difference_row(found, study, names, visit.happened)
     values = {
         **row,
         "raters": list(map(names.rater, rated)),
         "grades": rows,
         "comments": [rating.comment for rating in rated.values()],
-        "can_send": row["can_send"] and not is_closed(visit),
         "texts": texts,
-        "model": listed([study.item(one).model for one in found.items]) if is_closed(visit) else "",
+        "model": listed([study.item(one).model for one in found.items]) if is_final(visit.happened) else "",
     }
     return visit.page("study_case.html", str(row["title"]), values)
 
@@ -490,11 +503,6 @@ def _ratings_of_case(visit: Visit, items: Sequence[str]) -> dict[str, CaseRating
             turned = one.assignment.items != tuple(items)
             found[one.rater] = mirrored(one.given, one.criteria) if turned else one.given
     return found
-
-
-def is_closed(visit: Visit) -> bool:
-    """Return True if the study is closed."""
-    return any(one.kind is EventKind.CLOSED for one in visit.happened)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -598,7 +606,9 @@ def send(visit: Visit) -> Response:
 def withdraw_rater(visit: Visit) -> Response:
     """Withdraw a rater: the ratings stay, and links and sessions end."""
     rater = _rater_id(visit)
-    withdraw(visit.store, visit.study, rater, visit.by, visit.text("reason"), revision=visit.revision)
+    keeps = visit.text("discard") != "yes"
+    reason, revision = visit.text("reason"), visit.revision
+    withdraw(visit.store, visit.study, rater, visit.by, reason, keep_ratings=keeps, revision=revision)
     revoke(visit.store, visit.study.name, rater, by=visit.by)
     return _done(f"{visit.address}/raters/{rater}", "withdrawn")
 
@@ -612,7 +622,7 @@ def give_to_others(visit: Visit) -> Response:
 def close_page(visit: Visit) -> Response:
     """Return what is missing, and ask whether to close the study."""
     found = progress(visit.store, visit.study)
-    values = {"missing_cases": missing_ratings(found, visit.names)}
+    values = {"missing_cases": missing_ratings(found, visit.names), "n_differ": open_differences(found)}
     return visit.page("study_close.html", "Close the study?", values)
 
 

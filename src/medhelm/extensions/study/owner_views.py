@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from medhelm.domain import Estimate
 from medhelm.domain.text import duration, group_title, listed, plural
+from medhelm.extensions.study.decisions import possible_adjudicators
 from medhelm.extensions.study.files import Event, EventKind
 from medhelm.extensions.study.identification import Finding, FindingKind
 from medhelm.extensions.study.measures import CriterionAgreement
@@ -51,7 +52,7 @@ FINDING_TITLES: Mapping[FindingKind, str] = {
 """Kind of finding -> what it is, for people."""
 
 CASE_STATES: Mapping[CaseState, str] = {
-    CaseState.DIFFERS: "Open",
+    CaseState.DIFFERS: "Not decided",
     CaseState.IN_ADJUDICATION: "With {adjudicator}",
     CaseState.ADJUDICATED: "Decided by {adjudicator}",
 }
@@ -66,6 +67,8 @@ class Names:
     """The study."""
     is_owner: bool
     """True if names of raters are shown; readers see pseudonyms alone."""
+    titles: Mapping[str, str]
+    """Benchmark -> its name for people, as far as it is known."""
 
     def rater(self, rater_id: str) -> str:
         """Return the name of a rater; the id if there is none, and for ids of other people."""
@@ -80,7 +83,7 @@ class Names:
 
     def benchmark(self, name: str) -> str:
         """Return the name of a benchmark for people."""
-        return name
+        return self.titles.get(name, name)
 
     def event(self, event: Event) -> dict[str, str]:
         """Return time, person and description of an event."""
@@ -93,6 +96,11 @@ class Names:
             "by": self.rater(event.by),
             "what": f"{what}: {details}" if details else what,
         }
+
+
+def is_final(happened: Iterable[Event]) -> bool:
+    """Return True if a study is closed."""
+    return any(one.kind is EventKind.CLOSED for one in happened)
 
 
 def time_text(time: str) -> str:
@@ -116,18 +124,17 @@ def tally(found: StudyProgress) -> list[dict[str, object]]:
     """Return the numbers at the top of the page of a study."""
     active = [one for one in found.raters if not one.has_left]
     n_done = sum(one.n_cases > 0 and not one.n_left for one in active)
-    n_open = sum(one.state is CaseState.DIFFERS for one in found.disagreements)
-    medians = [one.median_seconds for one in found.raters if one.median_seconds]
-    left_s = sum((one.median_seconds or 0.0) * one.n_left for one in active)
-    known = medians and all(one.median_seconds for one in active if one.n_left)
-    return [
+    figures = [
         _figure("ratings", "Cases rated", found.n_complete, total=found.n_cases),
         _figure("finished", "Raters who finished", f"{n_done} of {len(active)}"),
-        _figure("differ", "Raters differ", plural(n_open, "open case")),
-        _figure(
-            "left", "Work left", duration(left_s) if known else MISSING, note="of all raters, at their pace so far"
-        ),
+        _figure("differ", "Raters differ", plural(open_differences(found), "case"), note="not decided"),
     ]
+    if found.state is StudyState.CLOSED:
+        return figures
+    left_s = sum((one.median_seconds or 0.0) * one.n_left for one in active)
+    is_known = left_s > 0 and all(one.median_seconds for one in active if one.n_left)
+    left = duration(left_s) if is_known else MISSING
+    return [*figures, _figure("left", "Work left", left, note="of all raters, at their pace")]
 
 
 def _figure(key: str, label: str, value: object, *, total: int | None = None, note: str = "") -> dict[str, object]:
@@ -145,7 +152,7 @@ def rater_row(one: RaterProgress, rater: Rater, names: Names) -> dict[str, objec
         "n_complete": one.n_complete,
         "n_cases": one.n_cases,
         "time": duration(one.median_seconds) if one.median_seconds else MISSING,
-        "cannot": MISSING if one.not_judged is None else percent(one.not_judged, 0),
+        "cannot": MISSING if one.not_judged is None else percent(one.not_judged),
         "notices": list(notices(one)),
         "is_withdrawn": one.has_left,
     }
@@ -164,7 +171,7 @@ def notices(one: RaterProgress) -> Iterable[str]:
         way = "milder" if one.drift.value > 0 else "stricter"
         yield f"Became {way}: last third {signed(one.drift.value, 2)} against the first third."
     if one.repeats.n and one.repeats.near is not None:
-        near = percent(one.repeats.near.value, 0)
+        near = percent(one.repeats.near.value)
         yield f"{plural(one.repeats.n, 'case')} rated twice: {near} of the grades within a point."
 
 
@@ -177,7 +184,7 @@ def live_values(found: StudyProgress, study: Study) -> dict[str, object]:
             values[key] = figure["value"]
         else:
             values |= {key: _of(found.n_complete, found.n_cases), f"{key}.n": found.n_complete}
-    names = Names(study=study, is_owner=False)
+    names = Names(study=study, is_owner=False, titles={})
     for one in found.raters:
         row = rater_row(one, study.rater(one.rater), names)
         key = f"rater.{one.rater}"
@@ -219,9 +226,13 @@ def agreement_view(found: StudyProgress, study: Study) -> dict[str, object]:
     return {
         "rows": rows if first and any(one.n for one in found.agreement) else [],
         "near": "Within a point" if is_near else "Not on opposite sides" if first and first.near else "The same",
-        "sentence": f"{agreement_words(first)}." if first and first.n else NO_AGREEMENT,
+        "sentence": _agreement_sentence(first) if first and first.n else NO_AGREEMENT,
         "caption": "Krippendorff’s alpha: 1 if raters always agree, 0 if no more than by chance.",
     }
+
+
+def _agreement_sentence(one: CriterionAgreement) -> str:
+    return f"{agreement_words(one)}: {plural(one.n, 'case')} rated by two or more."
 
 
 NO_AGREEMENT = "Too few ratings yet: no case has been rated by two raters."
@@ -231,7 +242,7 @@ def agreement_words(one: CriterionAgreement) -> str:
     """Return what the interval of an agreement allows to say."""
     alpha = one.alpha
     if alpha.value is None or alpha.low is None or alpha.high is None or one.n < LEAST_FOR_WORDS:
-        return f"Too few ratings yet ({plural(one.n, 'case')} of two or more raters)"
+        return "Too few ratings yet"
     if alpha.low > 2 / 3:
         return "Raters agree well"
     if alpha.low <= 0:
@@ -242,63 +253,75 @@ def agreement_words(one: CriterionAgreement) -> str:
 
 
 def _share(found: Estimate | None) -> str:
-    return MISSING if found is None else percent(found.value, 0)
+    return MISSING if found is None else percent(found.value)
 
 
-def difference_row(one: Disagreement, study: Study, names: Names) -> dict[str, object]:
+def difference_row(one: Disagreement, study: Study, names: Names, happened: Sequence[Event]) -> dict[str, object]:
     """Return a case on which raters differ."""
+    is_open = one.state is CaseState.DIFFERS and not is_final(happened)
+    can_send = is_open and bool(possible_adjudicators(study, one.items, happened))
+    state = CASE_STATES[one.state].format(adjudicator=names.rater(one.adjudicator))
     raters = sorted({rater for grades in one.grades.values() for rater in grades})
     by_rater = [
         (rater, ", ".join(str(own[rater]) if rater in own else MISSING for own in one.grades.values()))
         for rater in raters
     ]
     return {
-        "item": one.items[0],
+        "item": " ".join(one.items),
+        "path": one.items[0],
         "title": names.case(one.items),
         "benchmark": names.benchmark(study.item(one.items[0]).benchmark),
         "criteria": [criterion_title(name) for name in one.grades],
         "grades": [(names.rater(rater), grades) for rater, grades in by_rater],
-        "state": CASE_STATES[one.state].format(adjudicator=names.rater(one.adjudicator)),
-        "can_send": one.state is CaseState.DIFFERS,
+        "state": "All raters have it" if is_open and not can_send else state,
+        "can_send": can_send,
     }
 
 
-def finding_rows(found: Sequence[Finding], names: Names, *, with_model: bool = False) -> list[dict[str, str]]:
-    """Return passages that can tell the model of a completion; the model itself only before and after the study."""
-    return [
+def finding_rows(found: Sequence[Finding], names: Names, *, with_model: bool) -> list[dict[str, object]]:
+    """Return the passages that can tell the model of a completion, equal ones of a model together.
+
+    `with_model`: False while people rate; then the cases are named in place of the model.
+    """
+    groups: dict[tuple[str, FindingKind, str], list[str]] = {}
+    for one in found:
+        groups.setdefault((one.model, one.kind, one.text), []).append(one.item)
+    rows: list[dict[str, object]] = [
         {
-            "case": names.case([one.item]),
-            "model": one.model if with_model else "",
-            "kind": FINDING_TITLES[one.kind],
-            "text": one.text,
+            "model": model if with_model else "",
+            "cases": listed([names.case([item]) for item in dict.fromkeys(items)], MOST_NAMED),
+            "n": len(set(items)),
+            "kind": FINDING_TITLES[kind],
+            "text": text,
         }
-        for one in found
+        for (model, kind, text), items in groups.items()
     ]
+    return sorted(rows, key=lambda row: (str(row["kind"]), -int(str(row["n"])))) if with_model else rows
 
 
 # --- plan and close ---------------------------------------------------------------------------------------------------
 
 
-def plan_facts(study: Study, *, is_owner: bool) -> list[tuple[str, str]]:
+def plan_facts(study: Study, names: Names) -> list[tuple[str, str]]:
     """Return the plan of a study, label by label."""
     design, instruments = study.design, study.instruments.values()
-    n_shared = f"{percent(design.shared, 0)} of the cases by {design.raters_per_shared_case} raters each"
+    n_shared = f"{percent(design.shared)} of the cases by {design.raters_per_shared_case} raters each"
     found = [
         ("Name", study.name),
         ("Responsible", study.owner),
         ("Planned", f"{time_text(study.created)} UTC"),
-        ("Benchmarks", listed(study.benchmarks)),
+        ("Benchmarks", listed(list(map(names.benchmark, study.benchmarks)))),
         ("Models", listed(study.models)),
         ("Instrument", listed(list(dict.fromkeys(one.title for one in instruments)))),
         ("Cases", f"{design.n_cases:,}, and {plural(design.n_calibration, 'calibration case')} for all raters"),
         ("Rated by several", n_shared),
-        ("Shown twice to a rater", f"{percent(design.repeated, 0)} of the cases"),
+        ("Shown twice to a rater", f"{percent(design.repeated)} of the cases"),
         ("Precision wanted", "" if design.precision is None else f"± {decimal(design.precision, 2)} for each mean"),
         ("Reference", "shown" if study.shows_reference else "not shown"),
         ("Harm", "asked" if study.asks_harm else "not asked"),
         ("Seed", str(design.seed)),
     ]
-    return [(label, text) for label, text in found if text and (is_owner or label != "Responsible")]
+    return [(label, text) for label, text in found if text]
 
 
 def missing_ratings(found: StudyProgress, names: Names) -> list[str]:
@@ -308,15 +331,17 @@ def missing_ratings(found: StudyProgress, names: Names) -> list[str]:
         for one in found.raters
         if one.n_left and not one.has_left
     ]
-    open_cases = sum(one.state in (CaseState.DIFFERS, CaseState.IN_ADJUDICATION) for one in found.disagreements)
-    if open_cases:
-        texts.append(f"{plural(open_cases, 'case')} on which raters differ, without a decision")
     if found.unassigned:
         texts.append(f"{plural(len(found.unassigned), 'case')} of raters who left, given to nobody")
     return texts
 
 
-def list_row(study: Study, found: StudyProgress, happened: Sequence[Event]) -> dict[str, object]:
+def open_differences(found: StudyProgress) -> int:
+    """Return the number of cases on which raters differ, and nobody has decided."""
+    return sum(one.state in (CaseState.DIFFERS, CaseState.IN_ADJUDICATION) for one in found.disagreements)
+
+
+def list_row(study: Study, found: StudyProgress, happened: Sequence[Event], names: Names) -> dict[str, object]:
     """Return the row of a study in the list of all."""
     active = [one for one in found.raters if not one.has_left]
     n_done = sum(one.n_cases > 0 and not one.n_left for one in active)
@@ -328,7 +353,7 @@ def list_row(study: Study, found: StudyProgress, happened: Sequence[Event]) -> d
         "n_complete": found.n_complete,
         "n_cases": found.n_cases,
         "raters": f"{plural(len(active), 'rater')}{f', {n_done} finished' if n_done else ''}",
-        "benchmarks": list(study.benchmarks),
+        "benchmarks": list(map(names.benchmark, study.benchmarks)),
         "n_models": len(study.models),
         "instrument": listed(list(dict.fromkeys(one.title for one in study.instruments.values())), 2),
         "created": time_text(study.created),

@@ -21,6 +21,7 @@ from medhelm.domain.option_fields import option_of
 from medhelm.domain.text import plural
 from medhelm.errors import UserError
 from medhelm.extensions.study.files import write_study
+from medhelm.extensions.study.identification import FindingKind
 from medhelm.extensions.study.instruments import RUBRIC, instrument_names, instrument_of, read_instrument
 from medhelm.extensions.study.owner_views import Names, finding_rows
 from medhelm.extensions.study.pages import STUDIES, form_of, render, server_of, store_of
@@ -99,7 +100,7 @@ class PlanForm:
         """
         known = next(one for one in fields(PlanOptions) if one.name == name)
         form, default = option_of(known), known.default
-        text = self.text(name).strip().replace(",", ".")
+        text = self.text(name).strip().removesuffix("%" if scale == 100 else "").rstrip().replace(",", ".")
         if not text:
             return default
         try:
@@ -151,8 +152,12 @@ class PlanForm:
         if not self.sent.get("benchmarks"):
             self.refuse("benchmarks", "Choose at least one benchmark.")
         is_precise = self.text("size") == "precision"
-        if is_precise and not self.text("precision").strip():
-            self.refuse("precision", "Say how precise the mean of a model must be, such as 0.3.")
+        precision = self.number("precision", whole=False) if is_precise else None
+        n_cases = None if is_precise else self.number("n_cases", whole=True)
+        if is_precise and precision is None:
+            n_cases = 1  # one problem is enough
+            if "precision" not in self.problems:
+                self.refuse("precision", "Say how precise the mean of a model must be, such as 0.3.")
         return PlanOptions(
             name=name,
             title=title,
@@ -163,8 +168,8 @@ class PlanForm:
             raters=tuple(one for one in raters if not one.is_adjudicator),
             adjudicators=tuple(one for one in raters if one.is_adjudicator),
             instrument=self.text("instrument") or RUBRIC,
-            n_cases=None if is_precise else self.number("n_cases", whole=True),
-            precision=self.number("precision", whole=False) if is_precise else None,
+            n_cases=n_cases,
+            precision=precision,
             shared=self.number("shared", whole=False, scale=100),
             raters_per_shared_case=self.number("raters_per_shared_case", whole=True),
             repeated=self.number("repeated", whole=False, scale=100),
@@ -176,13 +181,23 @@ class PlanForm:
         )
 
     def sort_in(self, message: str) -> None:
-        """Note the problems of a plan, each beside its field and in the words of the page."""
+        """Note the problems of a plan, each beside its field and in the words of the page.
+
+        Where the form itself has found a problem, what the plan says of the same field follows from it.
+        """
+        known = {*self.problems, *(["name"] if "title" in self.problems else [])}
         for line in filter(None, map(str.strip, message.splitlines())):
             if line == "Nothing was saved.":
                 continue
             place, _, rest = line.partition(": ")
-            text = _OPTION.sub(lambda found: _LABELS[found[0]], rest if place in _PLACES else line)
-            self.refuse(_PLACES.get(place, ""), text[:1].upper() + text[1:])
+            found = "benchmarks" if self.has("benchmarks", place) else _PLACES.get(place, "")
+            if found in known:
+                continue
+            is_named = place in _PLACES and place != "cases"  # else the text begins with the name of something
+            text = _OPTION.sub(lambda one: _LABELS[one[0]], rest if place in _PLACES else line)
+            for name in instrument_names():
+                text = text.replace(f"`{name}`", f"“{read_instrument(name).title}”")
+            self.refuse(found, text[:1].upper() + text[1:] if is_named else text)
 
 
 def name_of(title: str) -> str:
@@ -225,7 +240,7 @@ async def new_page(request: Request) -> Response:
 def _answer(request: Request, form: PlanForm | None) -> Response:
     store = store_of(request)
     definitions = known_definitions(request, store)
-    runs = comparable_runs(store, [])
+    runs = comparable_runs(store)
     benchmarks = [benchmark_facts(name, own, definitions.get(name)) for name, own in runs.items()]
     planned = None
     if form is None:
@@ -244,9 +259,9 @@ def _answer(request: Request, form: PlanForm | None) -> Response:
         "models": model_facts(runs),
         "instruments": instrument_facts(definitions, list(runs)),
         "n_rater_rows": form.n_rows,
-        "preview": preview_of(planned, form) if planned else None,
+        "preview": preview_of(planned, form, benchmarks) if planned else None,
     }
-    return render(request, "study_new.html", "New study", values, 400 if form.problems else 200)
+    return render(request, "study_new.html", "New study", values)
 
 
 def _plan(store: Store, definitions: Mapping[str, Benchmark], form: PlanForm) -> PlannedStudy | None:
@@ -265,7 +280,7 @@ def known_definitions(request: Request, store: Store) -> Mapping[str, Benchmark]
     given = server_of(request).benchmark_folders
     folders = [*given, *remembered_benchmarks([store.folder], given, metrics=METRIC_NAMES).folders]
     found = {}
-    for name in comparable_runs(store, []):
+    for name in comparable_runs(store):
         try:
             (found[name],) = load_benchmarks([name], metrics=METRIC_NAMES, extra=folders)
         except UserError:
@@ -341,14 +356,16 @@ def _about(one: Instrument) -> str:
 # --- the preview ------------------------------------------------------------------------------------------------------
 
 
-def preview_of(planned: PlannedStudy, form: PlanForm) -> dict[str, Any]:
+def preview_of(planned: PlannedStudy, form: PlanForm, benchmarks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the plan in numbers, before it is saved."""
     study = planned.study
     cases = [case for own in study.assignments.values() for case in own]
     calibration = {item for case in cases if case.kind is CaseKind.CALIBRATION for item in case.items}
     counts = Counter((item.model, item.benchmark) for item in study.items if item.id not in calibration)
     flagged = {one.item for one in planned.findings}
-    rows = finding_rows(planned.findings[:MOST_FINDINGS], Names(study=study, is_owner=True), with_model=True)
+    titles = {one["name"]: one["title"] for one in benchmarks}
+    names = Names(study=study, is_owner=True, titles=titles)
+    rows = finding_rows(planned.findings, names, with_model=True)
     kinds = {rater: Counter(one.kind for one in cases) for rater, cases in study.assignments.items()}
     return {
         "sentence": plan_sentence(planned, counts),
@@ -367,10 +384,11 @@ def preview_of(planned: PlannedStudy, form: PlanForm) -> dict[str, Any]:
             }
             for one in planned.workloads
         ],
-        "benchmarks": list(study.benchmarks),
+        "benchmarks": [titles.get(name, name) for name in study.benchmarks],
         "models": [(model, [counts[model, name] for name in study.benchmarks]) for model in study.models],
-        "findings": rows,
-        "n_more_findings": len(planned.findings) - len(rows),
+        "findings": rows[:MOST_FINDINGS],
+        "n_more_findings": len(rows) - MOST_FINDINGS,
+        "can_exclude": any(one.kind is not FindingKind.SIGNATURE for one in planned.findings),
         "findings_sentence": f"{len(flagged):,} of {plural(len(study.items), 'completion')} hold such a passage. "
         "Raters who recognize a model are no longer blinded.",
         "excludes": form.has("exclude_flagged", "yes"),

@@ -1,7 +1,7 @@
 """Pages for raters: their cases, one case with its form, instructions, and the end.
 
-A rater's pages hold the texts of a case and numbers of the rater's own list: nothing that could tell which model wrote a
-text, and nothing of other raters. The page of a case depends on the texts alone, so that equal texts have equal pages.
+A rater's pages hold the texts of a case and numbers of the rater's own list: nothing that could tell which model wrote
+a text, and nothing of other raters. The page of a case depends on the texts alone, so that equal texts have equal pages.
 """
 
 from __future__ import annotations

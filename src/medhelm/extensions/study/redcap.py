@@ -65,6 +65,9 @@ MOST_VALUE = 16_000
 UNKNOWN = "cannot_judge"
 """Code of the choice `cannot judge`."""
 
+HIDDEN, FIXED = "Set by the export. @HIDDEN @READONLY", "Set by the export. @READONLY"
+"""Annotations with action tags; a cell that began with `@` could run as a formula."""
+
 _KEPT = ("study", "plan", "rater", "case_number", "digest", "revision", "n_criteria")
 """Hidden variables."""
 
@@ -122,14 +125,12 @@ def _csv(rows: Sequence[Sequence[str]]) -> bytes:
 def project_fields(cases: Sequence[OfflineCase]) -> list[RedcapField]:
     """Return the variables of a project with cases of one instrument."""
     fields = [RedcapField(name="record_id", label="Record", kind="text")]
-    fields += (
-        RedcapField(name=name, label=_label(name), kind="text", annotation="@HIDDEN @READONLY") for name in _KEPT
-    )
+    fields += (RedcapField(name=name, label=_label(name), kind="text", annotation=HIDDEN) for name in _KEPT)
     for key, title in TITLES.items():
         for number in range(1, max(len(_parts(one.shown.get(key, ""))) for one in cases) + 1):
             label = title if number == 1 else f"{title}, continued ({number})"
             name = _text_name(key, number)
-            fields.append(RedcapField(name=name, label=label, annotation="@READONLY", logic=f"[{name}] <> ''"))
+            fields.append(RedcapField(name=name, label=label, annotation=FIXED, logic=f"[{name}] <> ''"))
     is_own = not cases[0].instrument.criteria
     names = variable_names(list(common_fields(cases)))
     for number, (field, question) in enumerate(common_fields(cases).items(), 1):
@@ -141,7 +142,7 @@ def _question_fields(number: int, name: str, question: InstrumentCriterion, *, i
     """Yield the variables of a question. `is_own`: True if each record has its own words for it."""
     logic = f"[n_criteria] >= {number}" if is_own else ""
     if is_own:
-        yield RedcapField(name=f"{name}_text", label=f"Criterion {number}", annotation="@READONLY", logic=logic)
+        yield RedcapField(name=f"{name}_text", label=f"Criterion {number}", annotation=FIXED, logic=logic)
     yield RedcapField(
         name=name,
         label=f"{number}. Is criterion {number} met?" if is_own else f"{number}. {question.question}",
@@ -172,11 +173,11 @@ def variable_names(fields: Sequence[str]) -> dict[str, str]:
     taken = {"record_id", "comment", *_KEPT, *TITLES, f"{FORM}_complete"}
     found = {}
     for field in fields:
-        start = re.sub(r"[^a-z0-9_]", "_", field.lower())[: MOST_NAME - 5].strip("_") or "question"
+        start = re.sub(r"[^a-z0-9]+", "_", field.lower())[: MOST_NAME - 5].strip("_") or "question"
         number, name = 1, start
         while taken & {name, f"{name}_why", f"{name}_text"}:
             number += 1
-            name = f"{start[: MOST_NAME - 7]}_{number}"
+            name = f"{start[: MOST_NAME - 6 - len(str(number))].strip('_')}_{number}"
         taken |= {name, f"{name}_why", f"{name}_text"}
         found[field] = name
     return found
@@ -188,7 +189,7 @@ def _label(name: str) -> str:
 
 
 def _text_name(key: str, number: int) -> str:
-    return key if number == 1 else f"{key}_{number}"
+    return key if number == 1 else f"{key}_part_{number}"
 
 
 def _parts(text: str) -> list[str]:
