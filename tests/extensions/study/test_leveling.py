@@ -21,6 +21,8 @@ from medhelm.extensions.study.leveling import leveled
         ("Title\n=====\ntext\n\n---\n\n\nmore", "Title\n\ntext\n\nmore"),
         ("| Drug | Dose |\n|---|:-:|\n| a | **5** |", "Drug | Dose\na | 5"),
         ("***both*** and **bold *it* bold** [site](http://x.y) `code`", "both and bold it bold site (http://x.y) code"),
+        ("a**Dose**5 mg `b`c", "a**Dose**5 mg b c"),
+        ("**Dose**5 mg (**b**) c", "Dose 5 mg (b) c"),
         ("> quoted\n```json\n{}\n```", "quoted\njson\n{}"),
         ("He said “no”… – it’s fine—really.", 'He said "no"... – it\'s fine – really.'),
         ("Great 🙂. ✅ yes ❌ no", "Great. ✓ yes ✗ no"),
