@@ -795,9 +795,9 @@ _BY_CRITERION: list[Field[JuryAndRaters]] = [
     Field("jury", lambda one: one.jury, kind="interval", heading="Jury and a clinician"),
     Field("n", lambda one: one.jury.n, heading="Completions", drop=1),
     Field("clinicians", lambda one: one.raters, kind="interval", heading="Two clinicians"),
-    Field("shared", lambda one: one.raters.n, heading="Rated twice", drop=2),
+    Field("shared", lambda one: one.raters.n, heading="By two or more", drop=2),
 ]
-"""Columns of agreement by criterion. Rated twice: completions with two or more raters."""
+"""Columns of agreement by criterion. By two or more: completions that two or more clinicians rated."""
 
 
 def by_criterion_table(one: BenchmarkAgreement) -> tuple[list[list[Value]], list[str], list[str]]:

@@ -143,7 +143,7 @@ def calibrated_inputs(finished: LeaderboardInputs, options: BoardOptions, stores
     if ratings is None:
         return finished
     found = calibrate(finished.cells, runs, ratings, curve=clinicians.curve)
-    return replace(finished, cells=found.cells, remarks=[*finished.remarks, *found.remarks], calibration=found)
+    return replace(finished, cells=found.cells, calibration=found)
 
 
 def leaderboard_from_inputs(finished: LeaderboardInputs, options: BoardOptions = USUAL) -> Leaderboard:

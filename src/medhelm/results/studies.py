@@ -94,6 +94,19 @@ def study_facts(card: StudyCard) -> list[tuple[str, str]]:
     return [(heading, text) for heading, text in found if text]
 
 
+def study_sentences(card: StudyCard) -> list[str]:
+    """Return the study in sentences: who rated what, how it was blinded, and what was not as planned."""
+    blinding = " ".join(card.blinding)
+    deviations = " ".join(card.deviations)
+    return [
+        study_line([card]),
+        f"Design: {_design_text(card.design)}.",
+        *([f"Blinding: {blinding}"] if blinding else []),
+        *([f"Not as planned: {deviations}"] if deviations else []),
+        f"sha256 of the ratings: {card.digest[:12]}.",
+    ]
+
+
 def study_line(cards: Sequence[StudyCard]) -> str:
     """Return studies in one sentence; empty without any."""
     parts = []

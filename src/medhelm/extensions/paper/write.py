@@ -509,8 +509,11 @@ def _facts(request: ReportRequest, contents: ReportContents, found: ReportInputs
 
 T = TypeVar("T")
 
-TABLES = ("table1", "table2", "table3", "tableC3", "subcategories", "tableE4", "head_to_head")
+TABLES = ("table1", "table2", "criteria", "study", "table3", "tableC3", "subcategories", "tableE4", "head_to_head")
 """Tables of a report, in order."""
+
+RATED_TABLES = ("criteria", "study")
+"""Tables that only a report with ratings by clinicians has."""
 
 FIGURES = ("figure3", "figure4", "figure4_subcategories", "figure5", "figureD1", "win_rates", "pairs")
 """Figures of a report, in order."""
@@ -532,6 +535,10 @@ def compose_tables(found: ReportInputs, wanted: Collection[str]) -> tuple[list[P
     makers: dict[str, Callable[[], PaperTable | str]] = {
         "table1": lambda: contents.table_1(board),
         "table2": lambda: contents.table_2(found.clinical, board, BASELINES) if found.clinical else NO_CLINICIANS,
+        "criteria": lambda: contents.table_by_criterion(found.clinical, board) if found.clinical else NO_CLINICIANS,
+        "study": lambda: (
+            contents.table_of_studies(board.studies) if board.studies else "the ratings are those of a file"
+        ),
         "table3": lambda: (
             contents.table_3(found.costs, board, [remark.text for remark in found.cost_remarks])
             if found.costs
@@ -542,7 +549,8 @@ def compose_tables(found: ReportInputs, wanted: Collection[str]) -> tuple[list[P
         "tableE4": lambda: _detectable_effects(board),
         "head_to_head": lambda: table_head_to_head(head_to_head(board), board) if len(board.rows) > 1 else TWO_MODELS,
     }
-    return _make({key: makers[key] for key in TABLES if key in wanted}, board)
+    left_out = () if found.clinical else RATED_TABLES
+    return _make({key: makers[key] for key in TABLES if key in wanted and key not in left_out}, board)
 
 
 def compose_figures(found: ReportInputs, wanted: Collection[str]) -> tuple[list[PaperFigure], dict[str, str]]:

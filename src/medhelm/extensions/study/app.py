@@ -6,7 +6,6 @@ import math
 from collections.abc import Awaitable, Callable, Iterator
 from http import HTTPStatus
 from importlib import import_module
-from importlib.util import find_spec
 from inspect import iscoroutinefunction
 from typing import Any
 
@@ -86,7 +85,7 @@ PAGES = MountedPages(
     app=create_app,
     admits=admits,
 )
-"""What the site mounts."""
+"""The pages that the site mounts."""
 
 
 def _routes() -> Iterator[Route]:
@@ -97,8 +96,8 @@ def _routes() -> Iterator[Route]:
     yield Route(f"{RATE}/{{study}}/device", _guarded(_device), methods=["GET", "POST"])
     yield Route(f"{RATE}/{{study}}/logout", _guarded(_sign_out), methods=["GET", "POST"])
     yield Route(f"{STUDIES}/{{study}}/logout", _guarded(_sign_out), methods=["GET", "POST"])
-    for module in filter(lambda name: find_spec(f"{PACKAGE}.{name}"), HANDLERS):
-        for name, path, methods, handler in getattr(import_module(f"{PACKAGE}.{module}"), "ROUTES", ()):
+    for module in HANDLERS:
+        for name, path, methods, handler in import_module(f"{PACKAGE}.{module}").ROUTES:
             yield Route(path, _guarded(handler), methods=methods, name=name)
 
 

@@ -105,7 +105,10 @@ def _clinicians(site: Site, benchmark: str = "") -> dict[str, object] | None:
         sentences = [text.replace(f"{name}: ", f"{title}: ", 1) for text in sentences]
     rows, headings, _ = overview_table(shown, site.rule)
     details = {name: details_table(one) for name, one in shown.datasets.items()} if benchmark else {}
-    criteria = {name: by_criterion_table(one) for name, one in shown.datasets.items()}
+    criteria = [(titles.get(name, name), by_criterion_table(one)) for name, one in shown.datasets.items()]
+    by_criterion = [
+        [title, str(row[0]).replace("_", " "), *row[1:]] for title, (more, _, _) in criteria for row in more
+    ]
     return {
         "sentences": sentences,
         "table": _cells(([[titles.get(str(row[0]), row[0]), *row[1:]] for row in rows], headings)),
@@ -114,10 +117,7 @@ def _clinicians(site: Site, benchmark: str = "") -> dict[str, object] | None:
             for more, heads, _ in details.values()
             if more
         ],
-        "criteria": [
-            (titles.get(name, name), *_cells(([[str(row[0]).replace("_", " "), *row[1:]] for row in more], heads)))
-            for name, (more, heads, _) in criteria.items()
-        ],
+        "criteria": _cells((by_criterion, ["Benchmark", *criteria[0][1][1]])),
         "studies": [study_facts(card) for card in found.studies if not benchmark or benchmark in card.benchmarks],
         "meaning": " ".join(MEANING.split()),
     }
