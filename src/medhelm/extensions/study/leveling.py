@@ -62,7 +62,7 @@ def leveled(text: str) -> str:
     for pattern in (*_EMPHASIS, *_EMPHASIS):  # twice: bold in italic
         text = pattern.sub(_inner, text)
     text = _DASH.sub(" – ", text)
-    return "\n".join(_joined([_single_blanks(line) for line in text.split("\n")])).strip()
+    return "\n".join(joined_lines([_single_blanks(line) for line in text.split("\n")])).strip()
 
 
 def _gap(found: re.Match[str]) -> str:
@@ -128,7 +128,7 @@ def _single_blanks(line: str) -> str:
     return " " * indent + text if text.startswith("•") else text
 
 
-def _joined(lines: Sequence[str]) -> list[str]:
+def joined_lines(lines: Sequence[str]) -> list[str]:
     """Return lines with at most one empty line between them, and lines that were broken within a sentence as one."""
     kept: list[str] = []
     for line in lines:
