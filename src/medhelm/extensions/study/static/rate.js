@@ -58,6 +58,7 @@
   function say(text, isProblem) {
     if (status.textContent !== text) { status.textContent = text; }
     status.classList.toggle('problem', Boolean(isProblem));
+    status.classList.toggle('pending', differing(state(), known).length > 0);
   }
   function set(name, value) {
     if (name === 'mark') { form.dispatchEvent(new CustomEvent('marks', {detail: value ? value.split(' ') : []})); return; }
@@ -68,6 +69,7 @@
   }
   function changed(delay) {
     clearTimeout(timer);
+    status.classList.toggle('pending', differing(state(), known).length > 0);
     timer = setTimeout(save, waits ? Math.max(delay, 500) : delay);
   }
   function failed(text) {
@@ -87,7 +89,7 @@
     var controller = new AbortController(), timeout = setTimeout(function () { controller.abort(); }, TIMEOUT_MS);
     data.set('seconds', seconds.toFixed(1));
     data.set('action', asked || 'save');
-    fetch(form.action, {
+    fetch(form.getAttribute('action'), { /* form.action is the buttons of this name */
       method: 'POST', body: data, headers: {Accept: 'application/json'}, credentials: 'same-origin',
       redirect: 'error', signal: controller.signal, keepalive: document.hidden && data.toString().length < 60000
     }).then(function (response) {
