@@ -27,11 +27,12 @@ from medhelm.extensions.study.exchange import (
     rater_cases,
 )
 from medhelm.extensions.study.files import Event, EventKind, append_event, rows_of
-from medhelm.extensions.study.html_file import read_html_ratings
+from medhelm.extensions.study.formats.html_file import read_html_ratings
+from medhelm.extensions.study.formats.label_studio import read_label_studio
+from medhelm.extensions.study.formats.redcap import read_redcap
+from medhelm.extensions.study.formats.workbook import read_workbook
 from medhelm.extensions.study.journal import ratings_of, record
-from medhelm.extensions.study.label_studio import read_label_studio
 from medhelm.extensions.study.rating_form import form_values
-from medhelm.extensions.study.redcap import read_redcap
 from medhelm.extensions.study.types import (
     HARM_LIKELIHOOD,
     HARM_SEVERITY,
@@ -42,7 +43,6 @@ from medhelm.extensions.study.types import (
     RatingSource,
     Study,
 )
-from medhelm.extensions.study.workbook import read_workbook
 from medhelm.storage.privacy import read_exports
 from medhelm.storage.store import Store
 from tests.support.offline_studies import MODELS, offline_study

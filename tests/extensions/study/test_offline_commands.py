@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from medhelm.extensions.study.exchange import rater_cases
+from medhelm.extensions.study.formats.workbook import write_workbook
 from medhelm.extensions.study.journal import ratings_of, record
 from medhelm.extensions.study.types import CaseRating
-from medhelm.extensions.study.workbook import write_workbook
 from tests.support.cli import Medhelm, succeeded
 from tests.support.offline_studies import offline_study
 
