@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from medhelm.results.agreement import by_criterion_table, verdict
 from medhelm.results.cost import left_out, seconds_text
 from medhelm.results.formats.fields import columns_of, rounded_rows, select_fields
+from medhelm.results.formats.studies import study_facts
 from medhelm.results.formats.tables import (
     SAMPLE_WARNING,
     Value,
@@ -36,7 +37,6 @@ from medhelm.results.leaderboard_view import (
     rated_text,
     shown_name,
 )
-from medhelm.results.studies import study_facts
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.jury_vs_clinicians import BenchmarkAgreement, JuryAgreement
