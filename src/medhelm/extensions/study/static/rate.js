@@ -84,7 +84,7 @@
     var controller = new AbortController(), timeout = setTimeout(function () { controller.abort(); }, TIMEOUT_MS);
     data.set('seconds', seconds.toFixed(1));
     data.set('action', asked || 'save');
-    fetch(form.action, {
+    fetch(form.getAttribute('action'), { /* form.action is the buttons of this name */
       method: 'POST', body: data, headers: {Accept: 'application/json'}, credentials: 'same-origin',
       redirect: 'error', signal: controller.signal, keepalive: document.hidden && data.toString().length < 60000
     }).then(function (response) {
