@@ -239,7 +239,9 @@ async def _static(request: Request) -> Response:
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     title = "Page not found" if error.status_code == 404 else "The request failed"
-    text = error.detail or HTTPStatus(error.status_code).phrase
+    text = error.detail
+    if text == HTTPStatus(error.status_code).phrase:
+        text = "No page of this site has this address." if error.status_code == 404 else f"{text}."
     response = error_response(request, title, text, error.status_code)
     response.headers.update(error.headers or {})
     return response
