@@ -14,7 +14,7 @@ from random import Random
 
 from medhelm.errors import UserError
 from medhelm.extensions.study.files import Event, EventKind, append_row, events, locked, now, rows_of
-from medhelm.extensions.study.instruments import HARM
+from medhelm.extensions.study.instruments import HARM, criteria_of
 from medhelm.extensions.study.types import (
     HARM_LIKELIHOOD,
     HARM_SEVERITY,
@@ -186,10 +186,15 @@ def record(store: Store, study: Study, rater_id: str, number: int, rating: CaseR
 
 
 def criteria_of_case(store: Store, study: Study, assignment: Assignment) -> tuple[InstrumentCriterion, ...]:
-    """Return the criteria of a case: those of its instrument, or of its instance. Raises: as `texts.case_texts`."""
+    """Return what a rater answers about a case: criteria of its instrument or instance, and harm if it is asked.
+
+    Raises: as `texts.case_texts`.
+    """
     from medhelm.extensions.study.texts import case_texts  # lazy: few instruments need it
 
-    return instrument_of_case(study, assignment).criteria or case_texts(store, study, assignment).criteria
+    if instrument_of_case(study, assignment).criteria:
+        return criteria_of(study, study.item(assignment.items[0]).benchmark)
+    return case_texts(store, study, assignment).criteria
 
 
 def refuse_if_final(happened: Iterable[Event], rater_id: str = "") -> None:

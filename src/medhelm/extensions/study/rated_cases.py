@@ -150,8 +150,7 @@ def rated_cases(store: Store, study: Study, happened: Sequence[Event]) -> list[R
         for case in cases_with(study, rater.id, happened):
             is_gone = not gone.isdisjoint(case.items)
             asked = instrument_of_case(study, case).criteria
-            if not asked and not is_gone:
-                asked = criteria_of_case(store, study, case)
+            asked = asked if asked or is_gone else criteria_of_case(store, study, case)
             rows = tuple(revisions[case.number])
             found.append(
                 RatedCase(

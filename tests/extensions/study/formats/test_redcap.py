@@ -12,7 +12,7 @@ import pytest
 
 from medhelm.errors import ConfigError
 from medhelm.extensions.study.exchange import RaterCases, rater_cases
-from medhelm.extensions.study.redcap import HEADER, MOST_NAME, read_redcap, variable_names, write_redcap
+from medhelm.extensions.study.formats.redcap import HEADER, MOST_NAME, read_redcap, variable_names, write_redcap
 from medhelm.extensions.study.types import CaseRating, InstrumentForm
 from medhelm.io.spreadsheets import is_formula
 from tests.support.offline_studies import offline_study

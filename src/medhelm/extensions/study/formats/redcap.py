@@ -19,8 +19,8 @@ from medhelm.errors import ConfigError, Problem
 from medhelm.extensions.study.exchange import (
     CANNOT_JUDGE,
     TITLES,
-    AnswerReader,
     FileOrigin,
+    OfflineAnswers,
     OfflineCase,
     OpenRater,
     RaterCases,
@@ -285,7 +285,7 @@ class _RecordsReader:
         self._seen.add(case.number)
         columns, names = self._groups[case.number]
         found: list[Problem] = []
-        reader = AnswerReader(case, found)
+        reader = OfflineAnswers(case, found)
         for field, question in case.fields.items():
             name = names[field]
             answer = self._answer(_cell(cells, columns.get(name)), question)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from medhelm.extensions.study.exchange import export_study, import_files
-from medhelm.extensions.study.html_file import write_html_file
+from medhelm.extensions.study.exchange import export_study, import_files, rater_cases
+from medhelm.extensions.study.formats.html_file import write_html_file
 from medhelm.extensions.study.journal import ratings_of, record
 from medhelm.extensions.study.types import CaseRating, InstrumentForm, Mark, MarkKind, RatingSource
 from tests.support.offline_studies import COMPLETIONS, offline_study
@@ -60,8 +60,8 @@ def test_a_rater_rates_saves_and_goes_on(browser: Browser, tmp_path: Path) -> No
     chooser.value.set_files(saved)
     again.page.get_by_text("The saved ratings are open.").wait_for()
     again.page.get_by_label("Go to").select_option("1")
-    assert again.page.locator("#question-1 :checked").input_value() == "4"
-    assert again.page.locator("#marks").inner_text().startswith("Error: “Take one”")
+    assert again.page.locator("#question-1 input:checked").input_value() == "4"
+    assert again.page.locator("#marks").inner_text().startswith("Error: Take one")
     assert again.page.locator("#text-0 mark").inner_text() == "Take one"
     assert again.page.locator("#text-0").inner_text() == COMPLETIONS[0].replace(" 💊", "")
     assert again.page.evaluate("[localStorage.length, sessionStorage.length, document.cookie]") == [0, 0, ""]
@@ -71,8 +71,12 @@ def test_a_rater_rates_saves_and_goes_on(browser: Browser, tmp_path: Path) -> No
 def rate_first_case(page: Page) -> None:
     """Answer the first case by keyboard."""
     page.locator("#text-0").focus()
-    for key in ("ArrowRight", "Shift+ArrowRight", "Enter", "Enter"):  # select two words, mark them as an error
+    for key, shown in (("ArrowRight", "“Take”"), ("Shift+ArrowRight", "“Take one”")):
         page.keyboard.press(key)
+        page.locator("#selected", has_text=shown).wait_for()
+    for key in ("Enter", "Enter"):  # to the buttons, and the first of them
+        page.keyboard.press(key)
+    page.locator("#marks li").wait_for()
     page.locator("#question-1 input").first.focus()
     page.keyboard.press("4")
     page.locator("#question-2 input").first.focus()
@@ -138,8 +142,6 @@ def test_the_file_can_be_used_by_everyone(browser: Browser, tmp_path: Path, form
 
 
 def test_the_policy_allows_only_what_the_file_holds(tmp_path: Path) -> None:
-    from medhelm.extensions.study.exchange import rater_cases
-
     store, study = offline_study(tmp_path / "s", title="<!-- script --> & </title>")
     (content,) = write_html_file(rater_cases(store, study, "rater_1")).values()
     text = content.decode()
