@@ -35,7 +35,7 @@ from medhelm.extensions.study.types import CaseRating, RatingSource
 from medhelm.io.office import WorkbookSheet, cell_name, read_sheets
 from medhelm.io.rows import BrokenCell
 from medhelm.io.spreadsheets import clean_cell
-from medhelm.results.rating_workbook import AnswerCell, FormCell, choice_rule, new_workbook, write_form
+from medhelm.results.formats.rating_workbook import AnswerCell, FormCell, choice_rule, new_workbook, write_form
 
 COLUMNS = {"Case": 7, "Part": 20, "Text": 90, "Your answer": 18, "Your words": 34}
 """Columns of the sheet to fill in, with their widths."""
