@@ -15,7 +15,7 @@ from medhelm.cli.output import table_options
 from medhelm.cli.printing import print_json, print_remarks, warn
 from medhelm.domain.text import plural
 from medhelm.extensions.study.access import LINK_DAYS, MOST_DAYS, Role
-from medhelm.extensions.study.planning import PlanOptions
+from medhelm.extensions.study.plans.planning import PlanOptions
 from medhelm.storage.store import open_store
 
 
@@ -59,7 +59,7 @@ def new(shared: Shared, name: str, options: PlanOptions, preview: bool) -> int:
       medhelm study new notes --instrument pdsqi_9 --benchmark aci_bench --raters 4
     """
     from medhelm.extensions.study.files import study_folder, write_study
-    from medhelm.extensions.study.planning import plan_study
+    from medhelm.extensions.study.plans.planning import plan_study
     from medhelm.extensions.study.views import finding_sentences, plan_as_json, plan_to_text
 
     store = open_store(shared.store)
