@@ -409,7 +409,10 @@ class _Plan:
         return {name: self.n_cases // len(names) + (n < self.n_cases % len(names)) for n, name in enumerate(names)}
 
     def check_numbers(self) -> None:
-        """Check that all models have enough completions."""
+        """Check that all models have enough completions, and that each benchmark gets a case."""
+        if self.n_cases < len(self.completions):
+            text = f"cases: {self.n_cases} for each model are too few for {plural(len(self.completions), 'benchmark')}."
+            self.problems.append(f"{text} Ask for more, or leave out benchmarks.")
         for name, n in self.per_benchmark().items():
             for model, own in self.completions[name].items():
                 there = sum((name, instance) not in self.excluded for instance in own)
@@ -637,6 +640,12 @@ def _remarks(plan: _Plan, study: Study) -> Iterator[Remark]:
             "No case is shared, so the study cannot show how well raters agree, and means hold for these raters only."
         )
         yield Remark("no_shared_cases", "", text)
+    missing = [
+        f"{model} on {name}" for name in plan.instruments for model in plan.models if (name, model) not in plan.runs
+    ]
+    if missing:
+        text = f"There are fewer cases of some models, without a comparable run: {listed(missing, 5)}."
+        yield Remark("missing_runs", "", text)
     if plan.excluded:
         text = f"Left out: {plural(len(plan.excluded), 'instance')} on which a completion names a model or has its"
         yield Remark("excluded_instances", "", f"{text} markers.")
