@@ -44,10 +44,10 @@ DISCARDED = "discarded"
 
 
 class CaseState(StrEnum):
-    """How far a case is, over all its raters."""
+    """State of a case, over all its raters."""
 
     OPEN = "open"
-    """Nobody has rated it."""
+    """It has no rating."""
     PARTLY_RATED = "partly_rated"
     """Some of its raters have."""
     RATED = "rated"
@@ -81,7 +81,7 @@ class RatedCase:
 
     @property
     def key(self) -> frozenset[str]:
-        """What identifies the case among raters."""
+        """Identity of the case among raters: its items."""
         return case_key(self.assignment.items)
 
     @property
@@ -108,9 +108,9 @@ class CaseProgress:
     benchmark: str
     """Its benchmark."""
     kind: CaseKind
-    """Why it is rated."""
+    """Reason why it is rated."""
     state: CaseState
-    """How far it is."""
+    """Its state."""
     n_raters: int
     """Raters who have it, without adjudicators."""
     n_complete: int
@@ -369,7 +369,7 @@ def disagreements(study: Study, cases: Iterable[RatedCase]) -> Iterator[Disagree
 
 
 def unassigned_cases(study: Study, cases: Sequence[RatedCase], happened: Sequence[Event]) -> list[tuple[str, ...]]:
-    """Return the items of the cases of raters who left that have no rating of theirs, and that nobody has taken over.
+    """Return the items of the cases of raters who left that have no rating of theirs, and were not given to others.
 
     Calibration cases and repeats are not given to others.
     """
