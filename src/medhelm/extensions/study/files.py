@@ -83,7 +83,7 @@ class Event:
     time: str
     """Time, ISO 8601, UTC."""
     by: str
-    """Person that did it: a name of the hospital's single sign-on, `owner`, or the id of a rater; else `command line`."""
+    """Person or program that did it: single sign-on name, `owner`, `command line`, or the id of a rater."""
     kind: EventKind
     """Kind of the event."""
     rater: str = ""
