@@ -29,6 +29,7 @@ from medhelm.io import line_files
 from medhelm.io.files import error_class, file_mask, open_file, read_confidential
 from medhelm.io.folders import atomic_folder
 from medhelm.storage.json_form import JsonForm, Nested, key_map
+from medhelm.storage.ratings import ratings_names
 from medhelm.storage.store import Store
 
 PLAN, EVENTS, RATERS = "study.json", "events.jsonl", "raters"
@@ -131,6 +132,8 @@ def write_study(store: Store, study: Study) -> None:
     _check_raters(study)
     if folder.exists():
         raise UserError(f"The store already has a study `{study.name}`. Choose another name. Nothing was saved.")
+    if any(one == study.name or one.startswith(f"{study.name}-") for one in ratings_names(store)):
+        raise UserError(f"The store has ratings of a study `{study.name}`. Choose another name. Nothing was saved.")
     try:
         mode = 0o770 & ~file_mask(store.folder)
         with (
