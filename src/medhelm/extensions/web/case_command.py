@@ -45,7 +45,7 @@ EXCERPT = 70
     metavar="GRADE",
     type=float,
     default=None,
-    help="Cases where a judge graded --criterion this or worse; without it, where a completion scores this or worse.",
+    help="Cases where a judge graded --criterion this or worse, or without it, a completion scores this or worse.",
 )
 @click.option("--slice", "group", metavar="GROUP", default=None, help="Only cases of this group.")
 @click.option("--show", type=click.Choice(get_args(CaseFilter)), default="all", help="Another filter of the site.")
