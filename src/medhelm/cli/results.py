@@ -761,7 +761,7 @@ def _sample_file(shared: Shared, found: RatingSample, raters: Sequence[str], suf
 
         return csv_file(sample_to_csv(found, raters))
     from medhelm.benchmarks.catalog import all_names
-    from medhelm.results.rating_workbook import rating_workbook
+    from medhelm.results.formats.rating_workbook import rating_workbook
 
     drawn = {one.benchmark for one in found.completions}
     known = [name for name in all_names(shared.folders_of_stores) if name in drawn]
@@ -786,7 +786,7 @@ def _print_agreement(
 ) -> None:
     from medhelm.results import agreement as agreement_report
     from medhelm.results.agreement import agreement as compute
-    from medhelm.results.stored_ratings import is_ratings_file
+    from medhelm.results.runs.stored_ratings import is_ratings_file
 
     chosen = ratings or ""
     definitions = load(shared, ["open"], of_stores=True) if is_ratings_file(chosen) else ()

@@ -54,6 +54,7 @@ from medhelm.results.formats.fields import (
     table_of,
 )
 from medhelm.results.formats.frontier import FRONTIER_FIELDS, frontier_as_json
+from medhelm.results.formats.studies import STUDY_SCHEMA, study_json
 from medhelm.results.formats.tables import (
     MISSING,
     Columns,
@@ -70,7 +71,6 @@ from medhelm.results.formats.tables import (
     render,
     score_decimals,
 )
-from medhelm.results.studies import STUDY_SCHEMA, study_json
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.clinician_means import ClinicianMean

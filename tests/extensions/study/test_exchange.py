@@ -26,12 +26,13 @@ from medhelm.extensions.study.exchange import (
     import_files,
     rater_cases,
 )
-from medhelm.extensions.study.files import Event, EventKind, append_event
-from medhelm.extensions.study.html_file import read_html_ratings
-from medhelm.extensions.study.journal import ratings_of, record, rows_of
-from medhelm.extensions.study.label_studio import read_label_studio
+from medhelm.extensions.study.files import Event, EventKind, append_event, rows_of
+from medhelm.extensions.study.formats.html_file import read_html_ratings
+from medhelm.extensions.study.formats.label_studio import read_label_studio
+from medhelm.extensions.study.formats.redcap import read_redcap
+from medhelm.extensions.study.formats.workbook import read_workbook
+from medhelm.extensions.study.journal import ratings_of, record
 from medhelm.extensions.study.rating_form import form_values
-from medhelm.extensions.study.redcap import read_redcap
 from medhelm.extensions.study.types import (
     HARM_LIKELIHOOD,
     HARM_SEVERITY,
@@ -42,7 +43,6 @@ from medhelm.extensions.study.types import (
     RatingSource,
     Study,
 )
-from medhelm.extensions.study.workbook import read_workbook
 from medhelm.storage.privacy import read_exports
 from medhelm.storage.store import Store
 from tests.support.offline_studies import MODELS, offline_study
@@ -132,9 +132,12 @@ def test_ratings_come_back_as_they_were_given(
             / f"back{'.json' if kind in ('html', 'label-studio') else '.xlsx' if kind == 'workbook' else '.csv'}"
         )
         file.write_bytes(content)
-        origins: list[FileOrigin] = []
-        found = READERS[kind](file, lambda origin: (origins.append(origin), cases)[1])
-        assert origins == [FileOrigin(study="ward", plan=cases.plan, rater="rater_1")]
+
+        def open_rater(origin: FileOrigin) -> RaterCases:
+            assert origin == FileOrigin(study="ward", plan=cases.plan, rater="rater_1")
+            return cases
+
+        found = READERS[kind](file, open_rater)
         expected = {one.number: one.rating for one in cases.cases if one.rating}
         if kind in WITHOUT_MARKS:
             expected = {number: replace(one, marks=()) for number, one in expected.items()}
@@ -298,7 +301,7 @@ def test_nothing_is_recorded_if_any_file_is_wrong(tmp_path: Path, folder: Path) 
         import_files(store, study, [good, wrong, other, folder / "missing.xlsx"], by="owner")
     for text in (
         "9 is not a grade from 1 to 5",
-        "99 is not a case of rater_2",
+        "`99` is not a case of rater_2",
         f"rates case 1 of rater_1 otherwise than {good}",
         "missing.xlsx: the file does not exist",
     ):

@@ -51,19 +51,19 @@ FORMAT = 1
 """Version of the files."""
 
 FORMATS: Mapping[str, str] = {
-    "workbook": "medhelm.extensions.study.workbook:write_workbook",
-    "html": "medhelm.extensions.study.html_file:write_html_file",
-    "label-studio": "medhelm.extensions.study.label_studio:write_label_studio",
-    "redcap": "medhelm.extensions.study.redcap:write_redcap",
+    "workbook": "medhelm.extensions.study.formats.workbook:write_workbook",
+    "html": "medhelm.extensions.study.formats.html_file:write_html_file",
+    "label-studio": "medhelm.extensions.study.formats.label_studio:write_label_studio",
+    "redcap": "medhelm.extensions.study.formats.redcap:write_redcap",
 }
 """Format -> its function `RaterCases -> name of a file after that of study and rater -> content`."""
 
 _READERS: Mapping[str, str] = {
-    ".xlsx": "medhelm.extensions.study.workbook:read_workbook",
-    ".ods": "medhelm.extensions.study.workbook:read_workbook",
-    ".csv": "medhelm.extensions.study.redcap:read_redcap",
-    "{": "medhelm.extensions.study.html_file:read_html_ratings",
-    "[": "medhelm.extensions.study.label_studio:read_label_studio",
+    ".xlsx": "medhelm.extensions.study.formats.workbook:read_workbook",
+    ".ods": "medhelm.extensions.study.formats.workbook:read_workbook",
+    ".csv": "medhelm.extensions.study.formats.redcap:read_redcap",
+    "{": "medhelm.extensions.study.formats.html_file:read_html_ratings",
+    "[": "medhelm.extensions.study.formats.label_studio:read_label_studio",
 }
 """Suffix, or first character of a JSON file -> its function `path, open_rater -> ReturnedFile`."""
 
@@ -393,7 +393,7 @@ def parse_answer(text: str, question: InstrumentCriterion) -> int | None:
     raise ValueError(f"{rule}, is {value_in_words(text)}. Write `{CANNOT_JUDGE}` and why, or leave it empty.")
 
 
-class AnswerReader:
+class OfflineAnswers:
     """Reads the answers about one case, and collects what is wrong with them."""
 
     def __init__(self, case: OfflineCase, problems: list[Problem]) -> None:

@@ -11,9 +11,7 @@ addEventListener('DOMContentLoaded', function () {
 
   /* --- answers --- */
 
-  function isComplete(one) {
-    return !unanswered(one).length;
-  }
+  function isComplete(one) { return !unanswered(one).length; }
   function unanswered(one) { /* numbers of the questions without an answer; harm that is not there has no likelihood */
     var noHarm = one.fields['grade-' + (one.questions.indexOf('harm_severity') + 1)] === '0';
     return one.questions.map(function (name, at) { return at + 1; }).filter(function (number) {
@@ -70,7 +68,7 @@ addEventListener('DOMContentLoaded', function () {
 
   function show(at) {
     keep();
-    current = at;
+    current = -1; /* a field that is removed while it has the focus sends `change`, before the new form is filled */
     var one = study.cases[at];
     jump.value = one ? String(one.number) : '';
     byId('study-title').hidden = !one;
@@ -82,11 +80,11 @@ addEventListener('DOMContentLoaded', function () {
       startTexts();
       status.textContent = '';
       all('[name=action][value=pause]', form).forEach(function (button) { button.textContent = 'Save ratings'; });
-      all('.question [id^=question-]', form);
     } else {
       main.replaceChildren.apply(main, instructions);
       byId('begin').textContent = study.cases.some(isComplete) ? 'Go on' : 'Begin';
     }
+    current = at;
     scrollTo(0, 0);
     byId('place').focus({preventScroll: true});
     tell();

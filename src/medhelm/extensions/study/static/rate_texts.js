@@ -106,6 +106,7 @@
   var names = {}, sides = boxes.length > 1 ? [' (left)', ' (right)'] : [''];
   all('[data-mark]').forEach(function (button) { names[button.dataset.mark] = button.textContent; });
   byId('mark-hint').hidden = false;
+  byId('typed').hidden = true;
 
   function points(text, units) { return Array.from(text.slice(0, units)).length; }
   function units(text, count) { return Array.from(text).slice(0, count).join('').length; }

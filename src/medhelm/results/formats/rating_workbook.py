@@ -195,7 +195,7 @@ def _write_rubric(workbook: Any, found: RatingSample, descriptions: Mapping[tupl
     n_parts = max(map(len, asked.values()), default=1)
     widths = dict.fromkeys(("benchmark", "criterion", "lowest grade", "highest grade", "best grade"), 18)
     widths |= {"question" if n == 0 else f"question (continued {n})": 70 for n in range(n_parts)}
-    rows = [
+    rows: list[Sequence[FormCell]] = [
         [*key, low, high, high if is_good else low, *asked[key], *[""] * (n_parts - len(asked[key]))]
         for key, (low, high, is_good) in found.scales.items()
     ]
