@@ -36,7 +36,7 @@ def study() -> None:
 
 
 COMMAND_LINE = "command line"
-"""Who did something, in the events of a study."""
+"""Name in the events of a study for what is done by commands."""
 
 
 @study.command()
@@ -313,7 +313,7 @@ def close(shared: Shared, name: str, incomplete: bool) -> int:
     one = read_study(store, name)
     found = close_study(store, one, COMMAND_LINE, incomplete=incomplete)
     if shared.json:
-        print_json(plain_json(found))
+        print_json({key: value for key, value in plain_json(found).items() if key != "notes"})  # no words of raters
     else:
         click.echo(views.outcome_to_text(one, found), nl=False)
     return 0
