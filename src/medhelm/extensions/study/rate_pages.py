@@ -1,7 +1,7 @@
 """Pages for raters: their cases, one case with its form, instructions, and the end.
 
 A rater's pages hold the texts of a case and numbers of the rater's own list: nothing that could tell which model wrote
-a text, and nothing of other raters. The page of a case depends on the texts alone, so that equal texts have equal pages.
+a text, and nothing of other raters. The page of a case depends on its texts alone: equal texts have equal pages.
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ MOST_CASES_READ = 8
 """Cases whose lengths are looked at for that."""
 
 SHORT_QUESTION = 240
-"""Characters up to which the question above the material is never folded; longer ones are often the same in all cases."""
+"""Characters up to which the question above the material is never folded; longer ones are often alike in all cases."""
+
+LONG_MATERIAL = 1_000
+"""Characters from which material has a search box and shows where it ends."""
 
 _STATES = {"done": "rated", "started": "started", "open": "not rated yet", "gone": "text was deleted"}
 
@@ -304,6 +307,7 @@ def _case_page(
         "revision": row.revision if row else 0,
         "question": texts.question,
         "material": texts.material,
+        "is_long": len(texts.question) + sum(len(part.text) for part in texts.material) > LONG_MATERIAL,
         "is_asked_open": number == 1 or kind is CaseKind.CALIBRATION or len(texts.question) <= SHORT_QUESTION,
         "references": texts.references,
         "completions": texts.completions,
