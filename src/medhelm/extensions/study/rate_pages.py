@@ -51,7 +51,7 @@ from medhelm.io.http.pages import PageNotFound
 from medhelm.storage.store import Store
 
 CASES_FOR_PACE = 3
-"""Rated cases from which the rater's own pace tells the time left."""
+"""Rated cases from which the time left is computed from the rater's own pace."""
 
 WORDS_PER_SECOND, SECONDS_PER_QUESTION = 230 / 60, 20.0
 """Pace that is assumed before: of reading, and of answering."""
@@ -70,7 +70,7 @@ _STATES = {"done": "rated", "started": "started", "open": "not rated yet", "gone
 
 @dataclass(frozen=True, kw_only=True)
 class RaterWork:
-    """What one rater has to do in a study, and has done."""
+    """The cases of one rater in a study, and the ratings so far."""
 
     store: Store
     """The store."""
@@ -81,7 +81,7 @@ class RaterWork:
 
     @cached_property
     def happened(self) -> Sequence[Event]:
-        """What happened to the study."""
+        """Events of the study."""
         return events(self.store, self.study.name)
 
     @cached_property
@@ -244,7 +244,7 @@ def _overview(request: Request, work: RaterWork) -> Response:
 
 
 def _groups(work: RaterWork) -> list[dict[str, object]]:
-    """Return the cases in up to three groups. Which cases others rate too, or come twice, is not told."""
+    """Return the cases in up to three groups. Raters do not learn which cases others rate too, or come twice."""
     titles = {
         CaseKind.CALIBRATION: ("Calibration", "The same for all raters, to get used to the scale. They come first."),
         CaseKind.ADJUDICATION: (
