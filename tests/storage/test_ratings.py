@@ -12,14 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from medhelm.domain.study import CardCriterion, CardDesign, CardInstrument, CardRater, StudyCard
 from medhelm.errors import StoreError, UserError
 from medhelm.storage.ratings import (
-    CardCriterion,
-    CardDesign,
-    CardInstrument,
-    CardRater,
     StoredRating,
-    StudyCard,
     _csv,
     _parsed_rows,
     completion_digest,

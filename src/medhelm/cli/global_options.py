@@ -292,7 +292,7 @@ def clinicians_of(shared: Shared, ratings: Path | None, *, curve: bool = False) 
     from medhelm.results.stored_ratings import is_ratings_file
 
     chosen = ratings or ""
-    definitions = load(shared, ["open", "additional"]) if is_ratings_file(chosen) else ()
+    definitions = load(shared, ["open", "additional"], of_stores=True) if is_ratings_file(chosen) else ()
     return CalibrationOptions(ratings=chosen, definitions=definitions, curve=curve)
 
 

@@ -1,4 +1,4 @@
-"""`medhelm leaderboard`, `compare`, `cost`, `budget`, `jury` and `agreement`."""
+"""`medhelm leaderboard`, `compare`, `cost`, `budget`, `confusion`, `jury` and `agreement`."""
 
 from __future__ import annotations
 
@@ -450,6 +450,67 @@ def _show(shared: Shared, state: BudgetState | None) -> int:
     return 0
 
 
+# --- confusion --------------------------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("benchmark", metavar="BENCHMARK", shell_complete=shell_completion.benchmarks)
+@click.option(
+    "--positive",
+    metavar="OPTION",
+    default="",
+    help="The positive class, such as the disease.  [default: that of the definition]",
+)
+@click.option(
+    "--threshold",
+    type=float,
+    metavar="P",
+    help="Also show the net benefit at this probability of the positive class, from which one would act.",
+)
+@options_of(BoardOptions, "options", "wanted", "tier")
+@format_option
+@table_options
+@shared_options("store", "benchmarks", "json")
+@click.pass_obj
+def confusion(
+    shared: Shared, benchmark: str, positive: str, threshold: float | None, options: BoardOptions, format_: str
+) -> int:
+    """Show sensitivity and specificity by class.
+
+    For questions whose instances all have the same options: sensitivity, specificity, predictive values, F1, Youden's
+    index, balanced accuracy and Matthews' correlation, each with its 95% interval, and the confusion matrix. With one
+    positive class, or without, each class against all others. Completions without a readable option, and refusals,
+    count as wrong.
+
+    \b
+    Examples:
+      medhelm confusion race_bias
+      medhelm confusion pubmed_qa --positive yes --json
+    """
+    from medhelm.benchmarks.catalog import all_names
+    from medhelm.results.formats.fields import fields_json
+    from medhelm.results.runs.classification import JSON_FIELDS, measure_classes, to_text
+    from medhelm.results.runs.selection import renamed, short_names
+
+    is_installed = benchmark in all_names(shared.folders_of_stores)
+    definition = load(shared, [benchmark], of_stores=True)[0] if is_installed else None
+    found = measure_classes(
+        shared.all_stores,
+        definition.name if definition else benchmark,
+        board_options(shared, options, format_),
+        definition=definition,
+        positive=positive,
+        threshold=threshold,
+    )
+    if format_ == "json":
+        print_json(fields_json(JSON_FIELDS, found))
+        return 0
+    found = renamed(found, short_names([one.model for one in found.models]))
+    click.echo(to_text(found, format_), nl=False)
+    print_remarks(found.remarks, format_)
+    return 0
+
+
 # --- jury -------------------------------------------------------------------------------------------------------------
 
 
@@ -557,7 +618,7 @@ class _RatingsArgument(click.Argument):
 
 
 @click.group(cls=_RatingsOrCommand, invoke_without_command=True, subcommand_metavar="| sample [OPTIONS] FILE")
-@click.argument("ratings", cls=_RatingsArgument, type=click.Path(path_type=Path))
+@click.argument("ratings", cls=_RatingsArgument, metavar="[RATINGS]", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--scale",
     type=float,
@@ -580,22 +641,24 @@ class _RatingsArgument(click.Argument):
 @click.pass_context
 def agreement(
     context: click.Context,
-    ratings: Path,
+    ratings: Path | None,
     format_: str,
     scale: tuple[float, float] | None,
     rule: Rule,
     wanted: RunFilter,
 ) -> int:
-    """Compare the jury with clinicians' ratings.
+    """Compare the jury with clinicians' ratings, and clinicians with each other.
 
-    RATINGS is a CSV or .xlsx file with the columns rater, instance_id, benchmark, model, and the rubric's criteria:
-    accuracy, completeness, clarity. The jury's grades come from the store, or from the columns jury_accuracy,
-    jury_completeness and jury_clarity. The command `sample` draws the completions to rate.
+    Without RATINGS, the ratings of all studies of the store are used. RATINGS is the name of one of them, or a CSV or
+    .xlsx file with the columns rater, instance_id, benchmark, model, and the rubric's criteria: accuracy, completeness,
+    clarity. The jury's grades come from the store, or from the columns jury_accuracy, jury_completeness and
+    jury_clarity. The command `sample` draws the completions to rate.
 
     \b
     Examples:
       medhelm agreement sample --size 50 ratings.csv
       medhelm agreement ratings.csv
+      medhelm agreement
     """
     if context.invoked_subcommand:
         return 0
@@ -713,7 +776,7 @@ def _sample_file(shared: Shared, found: RatingSample, raters: Sequence[str], suf
 
 def _print_agreement(
     shared: Shared,
-    ratings: Path,
+    ratings: Path | None,
     scale: tuple[float, float] | None,
     format_: str,
     rule: Rule,
@@ -723,8 +786,14 @@ def _print_agreement(
 ) -> None:
     from medhelm.results import agreement as agreement_report
     from medhelm.results.agreement import agreement as compute
+    from medhelm.results.stored_ratings import is_ratings_file
 
-    found = compute(ratings, shared.store_to_read, load(shared, ["open"], of_stores=True), scale=scale, wanted=wanted)
+    chosen = ratings or ""
+    definitions = load(shared, ["open"], of_stores=True) if is_ratings_file(chosen) else ()
+    found = compute(chosen, shared.store_to_read, definitions, scale=scale, wanted=wanted)
+    if found is None:
+        text = f"{shared.store_to_read} has no ratings of a study. `medhelm agreement FILE` reads those of a file."
+        raise UserError(text)
     if format_ == "json":
         print_json(agreement_report.as_json(found))
     else:

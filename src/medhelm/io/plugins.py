@@ -59,6 +59,13 @@ FILES = "medhelm.files"
 PAGES = "medhelm.pages"
 """Group of extensions alone: pages of the site, see `io.http.mounted_pages`."""
 
+PURGES = "medhelm.purges"
+"""Group of extensions alone: functions that delete what an extension stores of instances, for `medhelm purge`.
+
+Each is `function(store: Store, benchmark: str, instance_ids: Collection[str] | None) -> int`, with None for all
+instances of the benchmark. It returns how many entries it deleted, and may be called again for the same instances.
+"""
+
 EXTENSIONS = Path(__file__).parent.parent / "extensions"
 """Folder with one folder for each extension."""
 
@@ -213,6 +220,12 @@ def from_extension(group: str, name: str, *, extension: str, what: str) -> Any:
     if name not in targets:
         raise missing_extension(what, extension)
     return LazyMapping[Any](targets)[name]
+
+
+def all_from_extensions(group: str) -> list[Any]:
+    """Import the objects that extensions declare in a group, by name."""
+    targets = extension_targets(group)
+    return [LazyMapping[Any](targets)[name] for name in sorted(targets)]
 
 
 def missing_extension(what: str, extension: str) -> MissingError:

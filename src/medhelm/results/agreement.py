@@ -38,14 +38,16 @@ from medhelm.domain import JURY, Benchmark, Run
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.completion import strip_reasoning
 from medhelm.domain.result import Remark
-from medhelm.domain.text import listed
+from medhelm.domain.text import AnyPath, listed
 from medhelm.errors import UserError
 from medhelm.results.comparable import SelectedRuns, left_out_remarks, select_runs
 from medhelm.results.formats.fields import Field, select, table_of
 from medhelm.results.formats.tables import Value, decimal, estimate_text, number, render, with_interval
 from medhelm.results.options import EVERY_RUN, USUAL_DRAW, DrawOptions, RunFilter
-from medhelm.results.ratings import RatedBenchmark, Ratings, hidden_name, read_ratings
+from medhelm.results.ratings import RatedBenchmark, Ratings, hidden_name
 from medhelm.results.runs.selection import filter_runs
+from medhelm.results.stored_ratings import chosen_ratings, is_ratings_file
+from medhelm.results.studies import study_json
 from medhelm.storage.damage import intact_runs
 from medhelm.storage.judgments import read_judgments
 from medhelm.storage.runs import load_runs, read_columns, read_prompt, score_column
@@ -57,7 +59,7 @@ if TYPE_CHECKING:
         BenchmarkAgreement,
         ClinicianAgreement,
     )
-    from medhelm.analysis.agreement.reliability import RaterAgreement
+    from medhelm.analysis.agreement.reliability import JuryAndRaters, RaterAgreement
     from medhelm.analysis.means import Floats
     from medhelm.domain import Estimate, Rule
 
@@ -73,42 +75,74 @@ Runs = Mapping[tuple[str, str], Run]
 
 
 def agreement(
-    path: Path,
+    ratings: AnyPath,
     store: Path,
     benchmarks: Sequence[Benchmark],
     *,
     scale: tuple[float, float] | None = None,
     draws: int = DRAWS,
     wanted: RunFilter = EVERY_RUN,
-) -> JuryAgreement:
-    """Compare the jury with the clinicians of a ratings file.
+) -> JuryAgreement | None:
+    """Compare the jury with clinicians, and clinicians with each other; None if no ratings are chosen.
 
-    Parameters: store, which need not exist if the file has the jury's grades; benchmarks, whose rubrics are known;
-    scale, the lowest and highest grade of the file if they are not the rubric's; draws, of the bootstrap; wanted, the
-    runs whose ratings count.
-    Raises: ConfigError with all problems of the file; UserError as `filter_runs`; StoreError.
+    Parameters: ratings, as of `chosen_ratings`; store, which need not exist if a file has the jury's grades;
+    benchmarks, whose rubrics are known; scale, the lowest and highest grade of the file if they are not the rubric's;
+    draws, of the bootstrap; wanted, the runs whose ratings count.
+    Raises: ConfigError with all problems of the file; UserError as `filter_runs` and for an unknown study; StoreError.
     """
-    chosen = judged_runs(store) if (store / "store.json").exists() else {}
-    runs = {(benchmark, model): run for one in chosen.values() for (model, benchmark), run in one.runs.items()}
-    ratings = read_ratings(
-        path, known_benchmarks(benchmarks, runs), lambda *key: instance_ids_of(runs[key]), scale=scale
-    )
-    ratings = _of_wanted_runs(ratings, wanted, runs)
-    rated = dict.fromkeys((row.benchmark, row.model) for row in ratings.rows)
-    stored = {key: _read_stored(runs[key], ratings.benchmarks[key[0]]) for key in rated if key in runs}
-    panels = {name: _rating_matrix(known, ratings, stored) for name, known in ratings.benchmarks.items()}
+    opened = open_store(store) if (store / "store.json").exists() else None
+    chosen = judged_runs(store) if opened else {}
+    judged = {(benchmark, model): run for one in chosen.values() for (model, benchmark), run in one.runs.items()}
+    runs = {**_unjudged_runs(store), **judged} if opened and not is_ratings_file(ratings) else judged
+    found = chosen_ratings(ratings, opened, runs, lambda: known_benchmarks(benchmarks, judged), scale=scale)
+    if found is None:
+        return None
+    found = _of_wanted_runs(found, wanted, runs)
+    rated = dict.fromkeys((row.benchmark, row.model) for row in found.rows)
+    stored = {key: _read_stored(runs[key], found.benchmarks[key[0]]) for key in rated if key in runs}
+    panels = {name: _rating_matrix(known, found, stored) for name, known in found.benchmarks.items()}
     rng = np.random.default_rng
+    not_compared = dict(_not_compared(found, judged))
+    pooled = [panel for name, panel in panels.items() if name not in not_compared] or list(panels.values())
+    datasets = {name: measure_agreement(panel, rng(SEED), draws) for name, panel in panels.items()}
     return JuryAgreement(
-        place=ratings.place,
-        datasets={name: measure_agreement(panel, rng(SEED), draws) for name, panel in panels.items()},
-        combined=measure_agreement(pool_benchmarks(list(panels.values())), rng(SEED), draws),
-        jury_from="file" if ratings.has_jury else "store",
+        place=found.place,
+        datasets={name: _without_jury_remarks(one) if name in not_compared else one for name, one in datasets.items()},
+        combined=measure_agreement(pool_benchmarks(pooled), rng(SEED), draws),
+        jury_from="file" if found.has_jury else "store",
+        not_compared=not_compared,
+        studies=found.studies,
         remarks=(
-            *ratings.remarks,
+            *found.remarks,
             *(remark for name in panels if name in chosen for remark in left_out_remarks(chosen[name].left_out)),
             *_remarks(panels, runs, stored),
         ),
     )
+
+
+def _without_jury_remarks(found: BenchmarkAgreement) -> BenchmarkAgreement:
+    """Return agreement among clinicians alone: without remarks on jury scores that are not to be expected."""
+    codes = ("without_jury_score", "jury_without_icc")
+    return replace(found, remarks=tuple(remark for remark in found.remarks if remark.code not in codes))
+
+
+def _unjudged_runs(store: Path) -> Runs:
+    """Return the runs that count on each benchmark, whether or not they have a jury."""
+    found = list(intact_runs(load_runs(open_store(store))))
+    real = [run for run in found if run.tier == "real"]
+    selected = select_runs((("", run) for run in real or found), comparable_only=False)
+    return {(benchmark, model): run for (model, benchmark), run in selected.runs.items()}
+
+
+def _not_compared(ratings: Ratings, judged: Runs) -> Iterator[tuple[str, str]]:
+    """Yield each benchmark whose ratings of a study cannot be compared with a jury, and why."""
+    with_jury = {benchmark for benchmark, _ in judged}
+    instruments = {name: card.instrument.title for card in ratings.studies for name in card.benchmarks}
+    for name, known in ratings.benchmarks.items():
+        if not known.is_rubric:
+            yield name, f"clinicians rated with {instruments[name]}, which is not the rubric of the judges"
+        elif ratings.studies and name not in with_jury:
+            yield name, "the store has no run with judges"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,11 +209,6 @@ def known_benchmarks(benchmarks: Sequence[Benchmark], runs: Runs) -> dict[str, R
             in_points=run.jury_result.form == "points",
         )
     return known
-
-
-def instance_ids_of(run: Run) -> list[str]:
-    """Read the instance ids of a run."""
-    return read_columns(run, ["instance_id"])["instance_id"]
 
 
 # --- stored grades ----------------------------------------------------------------------------------------------------
@@ -257,9 +286,11 @@ def _rating_matrix(known: RatedBenchmark, ratings: Ratings, stored: Mapping[tupl
     found = [_find_stored(case, stored) for case in cases]
     if ratings.has_jury:
         jury = jury_grades.mean(axis=1)
+    elif known.is_rubric:
+        jury = np.array([of[0].jury[of[1]] if of else np.nan for of in found])
+        jury_grades = np.stack([of[0].grades[of[1]] if of else jury_grades[at] for at, of in enumerate(found)])
     else:
-        jury = np.array([of.jury[at] for of, at in filter(None, found)])
-        jury_grades = np.stack([of.grades[at] for of, at in filter(None, found)])
+        jury = np.full(n, np.nan)
     return RatingMatrix(
         cases=[f"{known.name} {instance} of {model}" for _, model, instance in cases],
         clusters=[_cluster(case, one) for case, one in zip(cases, found, strict=True)],
@@ -269,11 +300,11 @@ def _rating_matrix(known: RatedBenchmark, ratings: Ratings, stored: Mapping[tupl
         composites=grades.mean(axis=2),
         jury_grades=jury_grades,
         jury=jury,
-        judges=_columns_by_name([one and (one[0].judges, one[1]) for one in found]),
+        judges=_columns_by_name([one and (one[0].judges, one[1]) for one in found]) if known.is_rubric else {},
         baselines=_columns_by_name([one and (one[0].baselines, one[1]) for one in found]),
         low=known.low,
         high=known.high,
-        whole_grades=known.high - known.low > 1,
+        whole_grades=known.high - known.low > 1 and not known.scales,
     )
 
 
@@ -454,6 +485,9 @@ WEAK = 0.5
 SPEARMAN = "spearman=value spearman_low=low spearman_high=high"
 """JSON of a rank correlation: key and field."""
 
+NOT_COMPARED = "not_compared"
+"""Conclusion in JSON on a benchmark whose ratings cannot be compared with a jury."""
+
 KAPPA = "weighted_kappa=kappa.value"
 """JSON of a weighted kappa: key and field."""
 
@@ -463,10 +497,15 @@ def as_json(found: JuryAgreement) -> dict[str, Any]:
     return {
         "ratings": found.place,
         "jury_from": found.jury_from,
-        "datasets": {name: _benchmark_json(one) for name, one in found.datasets.items()},
+        "datasets": {
+            name: _benchmark_json(one)
+            | ({"conclusion": NOT_COMPARED, "not_compared": why} if (why := found.not_compared.get(name)) else {})
+            for name, one in found.datasets.items()
+        },
         "combined": _benchmark_json(found.combined),
         "verdict": verdict(found),
         "remarks": [remark.text for remark in found.remarks],
+        **({"studies": [study_json(card) for card in found.studies]} if found.studies else {}),
     }
 
 
@@ -489,7 +528,10 @@ def _benchmark_json(found: BenchmarkAgreement) -> dict[str, Any]:
         "conclusion": str(conclude(found.one_clinician)),
         **select(jury.spearman, SPEARMAN, rounded=True),
         **select(jury, f"{KAPPA} weighted_kappa_low=kappa.low weighted_kappa_high=kappa.high", rounded=True),
-        "criteria": {name: _full_comparison_json(match) for name, match in found.criteria.items()},
+        "criteria": {
+            name: _full_comparison_json(match) | _criterion_json(found.by_criterion[name])
+            for name, match in found.criteria.items()
+        },
         "judges": {name: _full_comparison_json(match) for name, match in found.judges.items()},
         "baselines": {name: _full_comparison_json(match) for name, match in found.baselines.items()},
         "remarks": [remark.text for remark in found.remarks],
@@ -508,6 +550,11 @@ def _comparison_json(found: AgreementWithClinicians) -> dict[str, Any]:
     if found.difference:
         row["difference"] = select(found.difference, "value low high", rounded=True)
     return row
+
+
+def _criterion_json(found: JuryAndRaters) -> dict[str, Any]:
+    """Return agreement on one criterion: of two clinicians, and of the jury with a clinician."""
+    return {"clinicians": _raters_json(found.raters), "jury_and_clinician": _raters_json(found.jury)}
 
 
 def _raters_json(found: RaterAgreement, key: str = "value") -> dict[str, Any]:
@@ -560,12 +607,23 @@ def verdict(found: JuryAgreement) -> list[str]:
     sentences = []
     for name, one in found.datasets.items():
         about = f"{name}: " if several else ""
+        if why := found.not_compared.get(name):
+            sentences.append(f"{about}The jury is not compared with clinicians: {why}. {_among_clinicians(one)}")
+            continue
         sentences.append(about + _conclusion_sentence(one))
         if conclude(one.one_clinician) not in CALIBRATE:
             continue
         if (lenient := one.jury.difference) and (lenient.low > 0 or lenient.high < 0):
             sentences.append(about + _leniency_sentence(lenient))
     return sentences
+
+
+def _among_clinicians(found: BenchmarkAgreement) -> str:
+    """Return a sentence on the agreement of clinicians with each other."""
+    one = found.one_clinician.raters
+    if one.value is None:
+        return f"How well clinicians agree with each other is unknown: {one.reason}."
+    return f"The correlation of two clinicians is {estimate_text(one)}."
 
 
 def _conclusion_sentence(found: BenchmarkAgreement) -> str:
@@ -663,8 +721,8 @@ def to_table(found: JuryAgreement, format: str = "table", rule: Rule = "correcte
     remarks = "".join(f"- {note}\n" for note in shown)
     top = "".join(f"{fill(sentence, 120)}\n" for sentence in verdict(found)) if rule == "corrected" else ""
     meaning = "\n".join([MEANING, *[WIDE_MEANING] * wide, *[PUBLISHED_MEANING] * (rule == "published")])
-    details = _details_table(several, format) if wide else ""
-    return "\n".join(filter(None, [top, overview, details, remarks, meaning])) + "\n"
+    details = [_details_table(several, format, part) for part in (by_criterion_table, details_table)] if wide else []
+    return "\n".join(filter(None, [top, overview, *details, remarks, meaning])) + "\n"
 
 
 def _with_combined(found: JuryAgreement) -> dict[str, BenchmarkAgreement]:
@@ -733,10 +791,28 @@ _DETAILS: list[Field[AgreementWithClinicians]] = [
 ]
 """Columns of criteria, single judges and baseline metrics against the clinicians."""
 
+_BY_CRITERION: list[Field[JuryAndRaters]] = [
+    Field("jury", lambda one: one.jury, kind="interval", heading="Jury and a clinician"),
+    Field("n", lambda one: one.jury.n, heading="Completions", drop=1),
+    Field("clinicians", lambda one: one.raters, kind="interval", heading="Two clinicians"),
+    Field("shared", lambda one: one.raters.n, heading="By two or more", drop=2),
+]
+"""Columns of agreement by criterion. By two or more: completions that two or more clinicians rated."""
 
-def _details_table(several: Mapping[str, BenchmarkAgreement], format: str) -> str:
-    """Return the table of criteria, single judges and baseline metrics against the clinicians."""
-    tables = {name: details_table(one) for name, one in several.items()}
+
+def by_criterion_table(one: BenchmarkAgreement) -> tuple[list[list[Value]], list[str], list[str]]:
+    """Return rows, headings and headings to drop: agreement by criterion, of the jury and of clinicians."""
+    rows, headers, drop = table_of(_BY_CRITERION, list(one.by_criterion.values()))
+    return [[name, *row] for name, row in zip(one.by_criterion, rows, strict=True)], ["Criterion", *headers], drop
+
+
+def _details_table(
+    several: Mapping[str, BenchmarkAgreement],
+    format: str,
+    part: Callable[[BenchmarkAgreement], tuple[list[list[Value]], list[str], list[str]]],
+) -> str:
+    """Return a table with more rows for each benchmark: those of `part`."""
+    tables = {name: part(one) for name, one in several.items()}
     rows = [[name, *row] for name, (found, _, _) in tables.items() for row in found]
     _, headers, drop = next(iter(tables.values()))
     return render(rows, ["Benchmark", *headers], format=format, drop=drop)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import fields as dataclass_fields
+from functools import partial
 from math import isnan
 from statistics import fmean
 
@@ -34,11 +35,12 @@ from medhelm.analysis.means import Floats
 from medhelm.domain import Run
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.result import Remark
+from medhelm.domain.study import StudyCard
 from medhelm.domain.text import listed, plural
 from medhelm.results.formats.tables import estimate_text
 from medhelm.results.ratings import RatedBenchmark, Rating, Ratings
+from medhelm.results.runs.selection import with_names
 from medhelm.results.stored_ratings import CountedRuns
-from medhelm.storage.ratings import StudyCard
 from medhelm.storage.runs import read_columns
 
 SEED = 0
@@ -73,8 +75,8 @@ class Calibration:
 
     cells: Sequence[Cell]
     """The cells, with calibrated scores where there are enough ratings."""
-    remarks: Sequence[Remark]
-    """Limits of the ratings."""
+    remarks: Sequence[tuple[str, Remark]]
+    """Limits of the ratings, each with the benchmark it is about, "" for all."""
     scored: Sequence[ScoredModel]
     """Every judged model on every judged benchmark, with its ratings."""
     tables: Mapping[str, tuple[Sequence[str], Floats]]
@@ -86,7 +88,15 @@ class Calibration:
 
     def renamed(self, names: Mapping[str, str]) -> Calibration:
         """Return the ratings with other names of models, to compare them by; cells keep theirs."""
-        return replace(self, scored=[replace(one, model=names.get(one.model, one.model)) for one in self.scored])
+        text = partial(with_names, names)
+        return replace(
+            self,
+            scored=[replace(one, model=names.get(one.model, one.model)) for one in self.scored],
+            remarks=[
+                (benchmark, replace(one, subject=text(one.subject), text=text(one.text)))
+                for benchmark, one in self.remarks
+            ],
+        )
 
 
 def calibrate(cells: Sequence[Cell], runs: CountedRuns, ratings: Ratings, *, curve: bool = False) -> Calibration:
@@ -102,15 +112,15 @@ def calibrate(cells: Sequence[Cell], runs: CountedRuns, ratings: Ratings, *, cur
     every = {key: _by_instance(rows, ratings.benchmarks[key[0]]) for key, rows in by_model.items()}
     rated = {key: own for key, own in every.items() if ratings.benchmarks[key[0]].is_rubric}
     judged_runs = {key: run for key, run in runs.items() if run.jury_result}
-    remarks = list(ratings.remarks)
+    remarks = [(one.subject if one.subject in ratings.benchmarks else "", one) for one in ratings.remarks]
     if unknown := sorted(
         {f"{model} on {benchmark}" for benchmark, model in rated if (benchmark, model) not in judged_runs}
     ):
         text = f"Rated, but without a jury score on the leaderboard: {', '.join(unknown)}."
-        remarks.append(Remark("rated_without_jury_score", "", text))
-    remarks += _instrument_remarks(ratings, judged_runs)
+        remarks.append(("", Remark("rated_without_jury_score", "", text)))
+    remarks += ((one.subject, one) for one in _instrument_remarks(ratings, judged_runs))
     agreement = _agreement(cells, judged_runs, rated)
-    remarks += _yardstick_remarks(agreement)
+    remarks += ((one.subject, one) for one in _yardstick_remarks(agreement))
     found = []
     for cell in cells:
         key = (cell.benchmark, cell.model)
@@ -124,10 +134,11 @@ def calibrate(cells: Sequence[Cell], runs: CountedRuns, ratings: Ratings, *, cur
         outcome = _calibrate_cell(cell, rivals, rated, ratings.benchmarks[cell.benchmark], curve)
         if isinstance(outcome, str):
             text = f"{cell.benchmark}, {cell.model}: not calibrated, because {outcome}"
-            remarks.append(Remark("not_calibrated", cell.model, text))
+            remarks.append((cell.benchmark, Remark("not_calibrated", cell.model, text)))
         if key in rated:
             n_drawn = len({row.instance_id for row in by_model[key] if row.probability is not None})
-            remarks += _selection_remarks(cell, rated[key], n_drawn, runs[key])
+            found_here = _selection_remarks(cell, rated[key], n_drawn, runs[key])
+            remarks += ((cell.benchmark, one) for one in found_here)
         found.append(replace(cell, calibrated=None if isinstance(outcome, str) else outcome))
     judged = [cell for cell in cells if (cell.benchmark, cell.model) in judged_runs and cell.scores is not None]
     return Calibration(
@@ -201,13 +212,21 @@ def with_clinicians(board: Leaderboard, found: Calibration) -> Leaderboard:
     The verdict begins with benchmarks on which the jury is not shown to agree with clinicians; the order by calibrated
     scores then follows. Differences between models as clinicians would see them need two rated models.
     """
-    board = replace(board, rows=_with_averages(board, board.rows), baselines=_with_averages(board, board.baselines))
+    shown_names = {column.benchmark for column in board.columns}
+    board = replace(
+        board,
+        rows=_with_averages(board, board.rows),
+        baselines=_with_averages(board, board.baselines),
+        studies=tuple(card for card in found.studies if shown_names.intersection(card.benchmarks)),
+        remarks=(*board.remarks, *(one for benchmark, one in found.remarks if benchmark in ("", *shown_names))),
+    )
     models = [row.model for row in board.rows if not row.published]
     columns = {column.benchmark: column for column in board.columns}
     judged = [one for one in found.scored if one.model in models and one.benchmark in columns]
     rated = {one.model for one in judged if one.ratings is not None and not np.isnan(one.ratings).all()}
     titles = {name: column.title for name, column in columns.items()}
     shown = {name: one for name, one in found.agreement.items() if name in columns}
+    board = replace(board, remarks=(*board.remarks, *_coverage_remarks(board)))
     doubts = _jury_doubts(shown, titles)
     verdict = (*with_doubts(board, doubts), *(_calibrated_order(board) if doubts else ()))
     agreeing = _agreement_sentence(shown, titles)
@@ -230,6 +249,22 @@ def with_clinicians(board: Leaderboard, found: Calibration) -> Leaderboard:
     fields = {one.name: getattr(board, one.name) for one in dataclass_fields(board)}
     fields["verdict"] = (*verdict, *pairs.verdict(), *agreeing)
     return CalibratedLeaderboard(**fields, calibrated_pairs=pairs)
+
+
+def _coverage_remarks(board: Leaderboard) -> Iterator[Remark]:
+    """Yield a remark if clinicians rated models on different benchmarks, so that their means do not compare."""
+    rated = {row.model: {name for name, cell in row.cells.items() if cell.clinicians} for row in board.all_rows}
+    rated = {model: names for model, names in rated.items() if names}
+    if len({frozenset(names) for names in rated.values()}) > 1:
+        most = max(map(len, rated.values()))
+        fewer = [f"{model} on {plural(len(names), 'benchmark')}" for model, names in rated.items() if len(names) < most]
+        text = (
+            f"Clinicians rated other models on {plural(most, 'benchmark')}, but {listed(fewer, MOST_ORDERED)}: compare "
+            "their ratings benchmark by benchmark."
+        )
+        if not fewer:
+            text = "Clinicians rated models on different benchmarks: compare their ratings benchmark by benchmark."
+        yield Remark("unequal_rated_benchmarks", "", text)
 
 
 def _with_averages(board: Leaderboard, rows: Sequence[Row]) -> tuple[Row, ...]:

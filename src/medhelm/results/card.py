@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from medhelm import __version__
+from medhelm.analysis.agreement.clinician_means import ClinicianMean
 from medhelm.analysis.cost import sum_costs
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.findings import beats_constant_answer, lacking_benchmarks, pairs_sentence
@@ -56,6 +57,7 @@ from medhelm.results.runs.data_use import DataUse, data_use
 from medhelm.results.runs.data_use import sentences as data_sentences
 from medhelm.results.runs.remarks import effect_sentence, injection_effects
 from medhelm.results.runs.selection import renamed, short_names, with_names
+from medhelm.results.studies import study_sentences
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.releases import prompts_digest
 from medhelm.storage.runs import completions_by_snapshot, read_messages, read_prompt_digests
@@ -171,6 +173,7 @@ def card_of(
         benchmarks=_card_benchmarks(selection, board, definitions, names),
         judges=_card_judges(runs),
         judging=judge_sentences(folders, shown, replace(options, tier=selection.tier)),
+        clinicians=[sentence for study in board.studies for sentence in study_sentences(study)],
         data_use=data_sentences(found),
         settings=_settings_in_words(runs),
         findings=findings(named),
@@ -212,7 +215,12 @@ def _card_model(
         judges_cost_usd=sum_costs(judges).usd if judges else None,
         price=_price_in_words(reached),
         digests=digests,
+        clinicians=_mean_rating(row.clinicians),
     )
+
+
+def _mean_rating(found: ClinicianMean | None) -> Number | None:
+    return Number(value=found.value, low=found.low, high=found.high, n=found.n) if found else None
 
 
 def _number(average: Average | None) -> Number | None:
@@ -551,7 +559,7 @@ def limits(selection: ExportSelection, board: Leaderboard, names: Mapping[str, s
         sentences.append("Scores follow the rule of the published leaderboard, known faults included.")
     sentences += _failure_sentences(selection, board)
     sentences += _left_out_sentences(selection, board, names)
-    sentences += _jury_sentences(selection, board.scoring)
+    sentences += _jury_sentences(selection, board.scoring, is_rated=board.has_clinicians)
     imported = Counter(run.origin.harness for run in runs if run.origin and run.has_imported_completions)
     for harness, count in imported.items():
         sentences.append(
@@ -629,14 +637,15 @@ def _left_out_sentences(selection: ExportSelection, board: Leaderboard, names: M
     return sentences
 
 
-def _jury_sentences(selection: ExportSelection, rule: Rule) -> list[str]:
-    """Return sentences on juries."""
+def _jury_sentences(selection: ExportSelection, rule: Rule, *, is_rated: bool) -> list[str]:
+    """Return sentences on juries. `is_rated`: True if the card has ratings by clinicians."""
     runs = [run for run in selection.counted.values() if run.jury_result]
     if not runs:
         return []
+    compare = "" if is_rated else "; compare them with ratings of clinicians"
     sentences = [
-        "Free text was graded by language models, which make errors; compare them with ratings of clinicians. "
-        "`medhelm jury` shows whether they agree with each other."
+        f"Free text was graded by language models, which make errors{compare}. `medhelm jury` shows whether they agree "
+        "with each other."
     ]
     tallies = [tally for run in runs for tally in run.tallies.values()]
     expected, missing = sum(tally.expected for tally in tallies), sum(tally.failed for tally in tallies)

@@ -110,6 +110,8 @@ class CardModel:
     """Price with source and date, as text; empty if unknown."""
     digests: Mapping[str, CardDigests] = field(default_factory=dict)
     """Benchmark -> digests of all that it was measured with."""
+    clinicians: Number | None = None
+    """Mean rating by clinicians over the benchmarks that they rated, from 0 to 1; None if they rated nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,6 +204,8 @@ class Card:
     """Judges of free text."""
     judging: Sequence[str]
     """Sentences on the judges, and on whether to rely on them."""
+    clinicians: Sequence[str]
+    """Sentences on the studies in which clinicians rated completions; empty without any."""
     data_use: Sequence[str]
     """Sentences on where the data went."""
     settings: Mapping[str, str]
@@ -235,6 +239,8 @@ WORDS: Mapping[str, str] = {
     "Win rate": "on how many benchmarks a model scores higher than another one, however small the difference, from 0 "
     "(none) to 1 (all); a tie counts one half",
     "Mean score": "mean over all questions, on a scale from 0 to 1",
+    "Clinicians": "mean rating by clinicians of the n answers that they rated, from 0 (worst) to 1 (best); the "
+    "interval includes their severity, which is the same for all models",
     "Macro average": "mean over the benchmarks, each on a scale from 0 to 1; for benchmarks that a model lacks, "
     "estimated from its other ones and from the other models",
     "Digest": "a checksum; equal digests mean equal content; those per model cover all its benchmarks, so models with "
@@ -246,8 +252,12 @@ WORDS: Mapping[str, str] = {
 
 
 def as_json(card: Card) -> dict[str, Any]:
-    """Return the card as JSON."""
-    return {"medhelm_card": FORMAT, **plain_json(card)}
+    """Return the card as JSON; without keys on ratings by clinicians where there are none."""
+    content = {"medhelm_card": FORMAT, **plain_json(card)}
+    for part in (content, *content["models"]):
+        if not part["clinicians"]:
+            del part["clinicians"]
+    return content
 
 
 def to_markdown(card: Card) -> str:
@@ -293,6 +303,7 @@ def terms(card: Card) -> dict[str, str]:
     is_one = has_one_benchmark(card)
     shown = {"Win share": has_win_shares(card), "Corrected scoring": has_rule(card), "Mean score": is_one}
     shown |= {"Macro average": not is_one, "Win rate": not is_one}
+    shown["Clinicians"] = any(model.clinicians for model in card.models)
     words = {word: text for word, text in WORDS.items() if shown.get(word, True)}
     return {"Rank": rank, **words, **card.measures}
 
@@ -359,12 +370,18 @@ def _results(card: Card, models: Sequence[CardModel]) -> tuple[list[list[Value]]
         "Model": lambda model: model.name,
         "Mean score" if is_one else "Macro average": lambda model: estimate_text(model.macro_average, 2),
         "Win share": lambda model: estimate_text(model.win_share, 2),
+        "Clinicians": lambda model: _clinicians_text(model.clinicians),
         **({} if is_one else win_rate),
         "Benchmarks": lambda model: model.n_benchmarks,
         "Completions USD": lambda model: decimal(model.cost_usd, 2),
         "Judging USD": lambda model: decimal(model.judges_cost_usd, 2),
     }
-    return tabulate(models, columns, optional=["Win share"])
+    return tabulate(models, columns, optional=["Win share", "Clinicians"])
+
+
+def _clinicians_text(found: Number | None) -> str | None:
+    """Return a mean rating with its interval and the number of rated completions; None without ratings."""
+    return f"{estimate_text(found, 2)}, n {found.n:,}" if found else None
 
 
 def _rank_text(model: CardModel) -> Value:
@@ -481,6 +498,7 @@ def front_sections(card: Card) -> list[Section]:
     found: list[Section] = [
         ("Limitations", [*limits[: FIRST_LIMITS - 1], *limits[-1:]] if len(limits) > FIRST_LIMITS else limits),
         ("Judges (language models that grade free text)", card.judging or counted),
+        ("Ratings by clinicians", card.clinicians),
         ("Where the data went", card.data_use),
     ]
     return [one for one in found if one[1]]

@@ -134,12 +134,16 @@ def calibrated_inputs(finished: LeaderboardInputs, options: BoardOptions, stores
     runs = {(benchmark, model): run for (model, benchmark), run in finished.runs.items()}
     judged = {key: run for key, run in runs.items() if run.jury_result}
     ratings = chosen_ratings(
-        clinicians.ratings, Store(stores[0]), runs, lambda: known_benchmarks(clinicians.definitions, judged)
+        clinicians.ratings,
+        Store(stores[0]),
+        runs,
+        lambda: known_benchmarks(clinicians.definitions, judged),
+        studies=clinicians.studies,
     )
     if ratings is None:
         return finished
     found = calibrate(finished.cells, runs, ratings, curve=clinicians.curve)
-    return replace(finished, cells=found.cells, remarks=[*finished.remarks, *found.remarks], calibration=found)
+    return replace(finished, cells=found.cells, calibration=found)
 
 
 def leaderboard_from_inputs(finished: LeaderboardInputs, options: BoardOptions = USUAL) -> Leaderboard:

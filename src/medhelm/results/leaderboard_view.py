@@ -70,6 +70,7 @@ from medhelm.results.formats.tables import (
     render,
     score_decimals,
 )
+from medhelm.results.studies import STUDY_SCHEMA, study_json
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.clinician_means import ClinicianMean
@@ -210,8 +211,10 @@ def _clinicians(board: Leaderboard) -> list[Field[Row]]:
             "1, with a 95% interval for other instances and, from three raters on, other raters.",
             heading="Clinicians", text=lambda row: rated_text(row.clinicians), hide_empty=True, drop=13,
             page=interval_page(
-                lambda row: row.clinicians, note="95% interval", small=lambda row: rated_small(row.clinicians),
-                explanation="mean rating by clinicians of the completions that they rated, from 0 (worst) to 1 (best)",
+                lambda row: row.clinicians, lambda value: decimal(value, 2), note="95% interval",
+                small=lambda row: rated_small(row.clinicians),
+                explanation="mean rating by clinicians of the n completions that they rated, from 0 (worst) to 1 "
+                "(best). The interval includes the severity of the clinicians, which is the same for all models",
             ),
         ),
         Field(
@@ -413,13 +416,13 @@ def rated_text(found: ClinicianMean | None, places: int = 2) -> str | None:
 
 
 def rated_small(found: ClinicianMean | None) -> str:
-    """Return the interval of a mean rating, and who rated how much, for the second line of a cell."""
+    """Return the interval of a mean rating and the number of rated completions, for the smaller text of a cell."""
     if found is None:
         return ""
-    counts = f"{plural(found.n, 'completion')}, {plural(found.n_raters, 'rater')}"
+    count = f"n {found.n:,}"
     if found.low is None or found.high is None:
-        return counts
-    return f"{decimal(found.low, 2)} to {decimal(found.high, 2)}; {counts}"
+        return count
+    return f"{decimal(found.low, 2)} to {decimal(found.high, 2)}, {count}"
 
 
 def _below_floor_small(row: Row) -> str:
@@ -590,6 +593,9 @@ def board_fields(board: Leaderboard, against: HeadToHead) -> list[Field[Leaderbo
         Field("intransitive", lambda _: list(map(list, against.circles)), kind="object", schema=list_of(TEXTS)),
         list_field("pairs", _pair_fields(board), _tested_pairs),
         Field("calibrated_pairs", pairs_as_json, kind="object", schema=list_of({"type": "object"}), is_optional=True),
+        Field("studies", lambda board: [study_json(card) for card in board.studies], kind="object",
+              schema=list_of(STUDY_SCHEMA), is_optional=True, is_present=bool(board.studies),
+              meaning="Studies whose ratings by clinicians are shown."),
         Field("frontier", lambda board: frontier_as_json(board.frontier), kind="object",
               schema=fields_schema(FRONTIER_FIELDS), missing="not compared by cost"),
         Field("told_apart", lambda board: sorted(map(list, board.nominally_different)), kind="object", schema=PAIRS),

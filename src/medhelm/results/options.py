@@ -79,6 +79,8 @@ class CalibrationOptions:
 
     ratings: AnyPath = ""
     """A file, or the name of a study in the store; "" for all studies of the store, `none` for no ratings."""
+    studies: Collection[str] | None = None
+    """Only these studies of the store, where all are chosen; None for all."""
     definitions: Sequence[Benchmark] = ()
     """Benchmarks whose rubrics are known, for a file."""
     curve: bool = False

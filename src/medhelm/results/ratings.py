@@ -17,10 +17,10 @@ from pathlib import Path
 
 from medhelm.analysis.agreement.reliability import Grade, ScaleMismatch, scale_mismatches
 from medhelm.domain.result import Remark
+from medhelm.domain.study import StudyCard
 from medhelm.domain.text import value_in_words
 from medhelm.errors import ConfigError, Problem, suggestion
 from medhelm.io.spreadsheets import Spreadsheet, read_spreadsheet
-from medhelm.storage.ratings import StudyCard
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "rater": ("username", "annotator", "clinician"),

@@ -36,7 +36,7 @@ from medhelm.results.formats.fields import Field, fields_json, fields_table, fla
 from medhelm.results.formats.tables import Value, printable, render
 from medhelm.results.leaderboard import leaderboard_of, read_inputs
 from medhelm.results.leaderboard_view import as_json
-from medhelm.results.options import USUAL, BoardOptions
+from medhelm.results.options import USUAL, BoardOptions, CalibrationOptions
 from medhelm.results.runs.cells import cell_of, column_of
 from medhelm.storage.damage import no_damaged_runs
 from medhelm.storage.json_form import JsonForm, Nested, key_map
@@ -117,10 +117,13 @@ def released_options(release: Release, scratch: Path, folders: Sequence[Path] = 
     # held everything with the same metric and jury.
     before = {"rank_baselines": True, "completers_only": True, "comparable_only": False}
     try:
-        options = OPTIONS.read({**before, **release.options}, benchmark_folders=tuple(folders))
+        # Only the ratings that entered, whatever studies were closed since.
+        names = tuple(str(card["name"]) for card in release.leaderboard.get("studies", ()))
+        clinicians = CalibrationOptions(studies=names) if names else None
+        options = OPTIONS.read({**before, **release.options}, benchmark_folders=tuple(folders), clinicians=clinicians)
         check_options(options)
         suite, _ = as_path(options.suite, "suite"), as_names(options.panel, "panel")
-    except (TypeError, UserError) as error:
+    except (KeyError, TypeError, UserError) as error:
         text = f"the options of release `{release.name[:80]}` are not valid. Restore its files from a copy."
         raise StoreError(text) from error
     file = scratch / suite.name
@@ -146,7 +149,9 @@ def release_as_json(release: Release) -> dict[str, Any]:
     content = plain_json(release)
     del content["board"]
     models = [row["model"] for row in release.leaderboard["models"]]
-    return {**content, "models": models, "n_runs": len(release.provenance)}
+    studies = release.leaderboard.get("studies")
+    more = {"studies": studies} if studies else {}
+    return {**content, "models": models, "n_runs": len(release.provenance), **more}
 
 
 def _of_board(key: str, heading: str, drop: int) -> Field[Release]:

@@ -7,12 +7,13 @@ the latest study with that instrument counts. Ratings of a completion that was g
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from medhelm.domain import Run
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.result import Remark
+from medhelm.domain.study import StudyCard
 from medhelm.domain.text import AnyPath, listed, plural
 from medhelm.errors import UserError, suggestion
 from medhelm.results.ratings import RatedBenchmark, Rating, Ratings, missing_grades, read_ratings
@@ -20,7 +21,6 @@ from medhelm.storage.judgments import read_judgments
 from medhelm.storage.ratings import (
     StoredRating,
     StoredRatings,
-    StudyCard,
     completion_digest,
     damaged_ratings,
     ratings_names,
@@ -51,12 +51,13 @@ def chosen_ratings(
     known: Callable[[], Mapping[str, RatedBenchmark]],
     *,
     scale: tuple[float, float] | None = None,
+    studies: Collection[str] | None = None,
 ) -> Ratings | None:
     """Return the ratings that a user chose; None for none.
 
     Parameters: ratings, a file, the name of a study in the store, `none`, or "" for all studies of the store; store,
     None without one; runs, those that count; known, returns the benchmarks that a file can be about; scale, as of
-    `read_ratings`.
+    `read_ratings`; studies, the only ones of the store that count, None for all.
     Raises: ConfigError with all problems of a file; UserError for an unknown study.
     """
     name = str(ratings)
@@ -65,7 +66,7 @@ def chosen_ratings(
     names = ratings_names(store) if store else []
     is_file = is_ratings_file(ratings)
     if store and not is_file and (name in names or (names and not name)):
-        return ratings_of_store(store, runs, name)
+        return ratings_of_store(store, runs, [name] if name else studies)
     if not name:
         return None
     if names and not is_file and not Path(ratings).suffix:
@@ -79,9 +80,9 @@ def _ids_of(run: Run) -> list[str]:
     return ids
 
 
-def ratings_of_store(store: Store, runs: CountedRuns, name: str = "") -> Ratings | None:
-    """Return the ratings of the studies of a store, or of one of them; None without any."""
-    studies = [one for one in stored_ratings(store) if name in ("", one.card.name)]
+def ratings_of_store(store: Store, runs: CountedRuns, names: Collection[str] | None = None) -> Ratings | None:
+    """Return the ratings of the studies of a store with these names, None for all; None without any."""
+    studies = [one for one in stored_ratings(store) if names is None or one.card.name in names]
     damaged = [Remark("damaged_ratings", "", text) for text in damaged_ratings(store)]
     if not (studies or damaged):
         return None

@@ -50,6 +50,7 @@ from medhelm.scoring.installed_plugins import changed_since
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.damage import no_damaged_runs
 from medhelm.storage.privacy import DELETED, read_deletions
+from medhelm.storage.ratings import copy_ratings
 from medhelm.storage.releases import prompts_digest
 from medhelm.storage.runs import load_runs, read_columns, read_messages, score_column
 from medhelm.storage.store import Store, create, open_store, write_run
@@ -112,10 +113,12 @@ def _verify(
     ]
     benchmarks = _check_inputs(runs, checked, source, data, folders_of(options))
     _rescore_runs(runs, checked, benchmarks, source=source, target=target, data=data, listener=listener)
+    copy_ratings(source, target)
     # Only runs that share a column are derived, some by the definitions of today, some not at all.
     derived = leaderboard_json(target.folder, replace(options, tier=finished.tier, comparable_only=False))
     against: Mapping[str, Any] = release.leaderboard if release else now.leaderboard
-    if release and any(_lost_numbers(run, release) for run in runs.values()):
+    has_studies = bool(against.get("studies"))
+    if release and any(_lost_numbers(run, release, has_studies=has_studies) for run in runs.values()):
         against = now.leaderboard
     for name in ("left_out", "prompt_injection"):
         if name in against:
@@ -150,9 +153,9 @@ def _as_deleted(then: CellProvenance, now: CellProvenance | None, run: Run | Non
     return replace(then, **{name: getattr(now, name) for name in kept})
 
 
-def _lost_numbers(run: Run, release: Release) -> bool:
-    """Return whether instances of a run were deleted with their numbers after a release."""
-    return any(not one.numbers_kept and one.time >= release.created for one in run.deletions)
+def _lost_numbers(run: Run, release: Release, *, has_studies: bool) -> bool:
+    """Return whether instances of a run were deleted after a release with their numbers, or with ratings of a study."""
+    return any((has_studies or not one.numbers_kept) and one.time >= release.created for one in run.deletions)
 
 
 def deletion_notes(runs: Iterable[Run]) -> Iterator[str]:

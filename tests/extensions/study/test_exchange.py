@@ -298,7 +298,7 @@ def test_nothing_is_recorded_if_any_file_is_wrong(tmp_path: Path, folder: Path) 
         import_files(store, study, [good, wrong, other, folder / "missing.xlsx"], by="owner")
     for text in (
         "9 is not a grade from 1 to 5",
-        "99 is not a case of rater_2",
+        "`99` is not a case of rater_2",
         f"rates case 1 of rater_1 otherwise than {good}",
         "missing.xlsx: the file does not exist",
     ):

@@ -18,7 +18,7 @@ and no interval is truncated at 0. A value that cannot be computed is None, and 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 
@@ -44,6 +44,7 @@ from medhelm.analysis.agreement.reliability import JuryAndRaters, jury_and_rater
 from medhelm.analysis.means import DRAWS, BootstrapResult, Floats, bootstrap_statistic, estimate, row_means
 from medhelm.domain import Estimate
 from medhelm.domain.result import Remark
+from medhelm.domain.study import StudyCard
 
 ROUNDING = 1e-9
 """Shares below this are rounding errors."""
@@ -144,6 +145,8 @@ class BenchmarkAgreement:
     """The jury against a single clinician, and one clinician against another, from all ratings at once."""
     criteria: Mapping[str, AgreementWithClinicians]
     """Criterion -> the jury against the clinicians on it."""
+    by_criterion: Mapping[str, JuryAndRaters]
+    """Criterion -> the jury against a single clinician on it, and one clinician against another."""
     judges: Mapping[str, AgreementWithClinicians]
     """Judge -> it alone against the clinicians."""
     baselines: Mapping[str, AgreementWithClinicians]
@@ -154,10 +157,10 @@ class BenchmarkAgreement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JuryAgreement:
-    """Agreement of a jury with the clinicians of a ratings file, by benchmark and overall."""
+    """Agreement of a jury with clinicians, and of clinicians with each other, by benchmark and overall."""
 
     place: str
-    """Name of the file for messages."""
+    """Name of the file, or of the studies, for messages."""
     datasets: Mapping[str, BenchmarkAgreement]
     """Benchmark -> agreement on it, in the file's order."""
     combined: BenchmarkAgreement
@@ -165,7 +168,11 @@ class JuryAgreement:
     jury_from: str
     """Source of the jury's grades: `file` or `store`."""
     remarks: tuple[Remark, ...]
-    """Limits of the file and the store."""
+    """Limits of the ratings and the store."""
+    not_compared: Mapping[str, str] = field(default_factory=dict)
+    """Benchmark whose ratings cannot be compared with a jury -> the reason."""
+    studies: Sequence[StudyCard] = ()
+    """Cards of the studies that the ratings come from; empty for those of a file."""
 
 
 def measure_agreement(panel: RatingMatrix, rng: np.random.Generator, draws: int = DRAWS) -> BenchmarkAgreement:
@@ -197,6 +204,10 @@ def measure_agreement(panel: RatingMatrix, rng: np.random.Generator, draws: int 
         one_clinician=jury_and_raters(composites, panel.jury[rated], units),
         criteria={
             name: against(panel.jury_grades[:, j], means=row_means(panel.grades[:, :, j]))
+            for j, name in enumerate(panel.criteria)
+        },
+        by_criterion={
+            name: jury_and_raters(panel.grades[rated][:, active, j], panel.jury_grades[rated][:, j], units)
             for j, name in enumerate(panel.criteria)
         },
         judges={name: against(scores) for name, scores in panel.judges.items()},

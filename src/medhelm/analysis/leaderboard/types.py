@@ -12,6 +12,7 @@ from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.planned_cost import CompletionUse
 from medhelm.domain import Estimate, InjectionEffect, Rule, Tier
 from medhelm.domain.result import Displayable, LeftOut, Remark
+from medhelm.domain.study import StudyCard
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.clinician_means import ClinicianMean
@@ -177,6 +178,8 @@ class Leaderboard(Displayable):
     """Models that do not count on a benchmark, because they were measured under other conditions than the rest."""
     injection_effects: tuple[InjectionEffect, ...] = ()
     """Completions with signs of a prompt injection, and the mean jury score with and without them."""
+    studies: tuple[StudyCard, ...] = ()
+    """Cards of the studies whose ratings by clinicians it shows; empty for those of a file."""
     suite: str = "all"
     """Name of the selection of benchmarks."""
     suite_description: str = ""

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 import click
 
 from medhelm.cli import shell_completion
-from medhelm.cli.global_options import Shared, board_options, gateway_option, load, shared_options
+from medhelm.cli.global_options import (
+    Shared,
+    board_options,
+    clinicians_of,
+    gateway_option,
+    load,
+    shared_options,
+)
 from medhelm.cli.options import options_of, scoring_option
 from medhelm.cli.printing import print_json, warn
 from medhelm.cli.run import find_judges
@@ -95,7 +102,7 @@ def report(
         options=board_options(shared, options),
         rule=rule,
         about=about,
-        definitions=load(shared, ["open", "additional"], of_stores=True) if about.ratings else (),
+        definitions=clinicians_of(shared, about.ratings).definitions,
     )
     contents = ReportContents(
         only=_split_at_commas(content.only),

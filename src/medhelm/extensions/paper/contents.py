@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-from medhelm.results.agreement import verdict
+from medhelm.results.agreement import by_criterion_table, verdict
 from medhelm.results.cost import left_out, seconds_text
 from medhelm.results.formats.fields import columns_of, rounded_rows, select_fields
 from medhelm.results.formats.tables import (
@@ -35,10 +35,12 @@ from medhelm.results.leaderboard_view import (
     rank_text,
     shown_name,
 )
+from medhelm.results.studies import study_facts
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.jury_vs_clinicians import BenchmarkAgreement, JuryAgreement
     from medhelm.analysis.leaderboard.types import Leaderboard, Row
+    from medhelm.domain.study import StudyCard
 
 
 BASIS = {
@@ -184,6 +186,46 @@ def table_2(found: JuryAgreement, board: Leaderboard, titles: Mapping[str, str])
             *(f"{names.get(name, name)}: {remark}" for name, one in found.datasets.items() for remark in one.remarks),
         ),
     )  # fmt: skip
+
+
+def table_by_criterion(found: JuryAgreement, board: Leaderboard) -> PaperTable:
+    """Return agreement by criterion: of the jury with a clinician, and of two clinicians."""
+    names = {column.benchmark: column.title for column in board.columns}
+    rows: list[list[Value]] = []
+    csv_rows: list[list[Value]] = []
+    for name, one in found.datasets.items():
+        own, headers, _ = by_criterion_table(one)
+        rows += [[names.get(name, name), *row] for row in own]
+        for criterion, both in one.by_criterion.items():
+            for who, of in (("jury_and_clinician", both.jury), ("two_clinicians", both.raters)):
+                csv_rows.append([name, criterion, who, *estimate_numbers(of), of.n, of.n_raters, of.reason])
+    return PaperTable(
+        key="criteria",
+        title="Agreement with clinicians by criterion",
+        caption="Correlations with 95% intervals, from all ratings at once.",
+        headers=["Benchmark", *headers],
+        rows=rows,
+        csv_headers=["benchmark", "criterion", "who", "correlation", "low", "high", "n", "n_raters", "reason"],
+        csv_rows=csv_rows,
+        notes=tuple(
+            f"{names.get(name, name)}: not compared with the jury, because {why}."
+            for name, why in found.not_compared.items()
+        ),
+    )
+
+
+def table_of_studies(studies: Sequence[StudyCard]) -> PaperTable:
+    """Return the cards of the studies in which clinicians rated completions."""
+    rows: list[list[Value]] = [[card.name, *fact] for card in studies for fact in study_facts(card)]
+    return PaperTable(
+        key="study",
+        title="Ratings by clinicians: the study",
+        caption="Who rated what, how it was blinded, and what was not as planned.",
+        headers=["Study", "", "Content"],
+        rows=rows,
+        csv_headers=["study", "part", "content"],
+        csv_rows=rows,
+    )
 
 
 def _mean_over_pairs(one: BenchmarkAgreement) -> str | None:

@@ -84,6 +84,8 @@ from medhelm.results.runs.data_use import data_use
 from medhelm.results.runs.data_use import sentences as data_sentences
 from medhelm.results.runs.selection import days_in_words, names_in, refuse_filter, with_names, without_address
 from medhelm.results.spending import UsageItem, read_spending
+from medhelm.results.stored_ratings import is_ratings_file
+from medhelm.results.studies import study_line
 from medhelm.storage.store import Store, stored_folder
 
 if TYPE_CHECKING:
@@ -152,12 +154,12 @@ def gather_inputs(request: ReportRequest, *, with_costs: bool = True) -> ReportI
     # The command of a remark may hold the address of a server, which no report shows.
     board = replace(board, remarks=tuple(replace(one, text=without_address(one.text)) for one in board.remarks))
     clinical = None
-    if request.about.ratings:
+    if request.about.ratings or (len(request.stores) == 1 and not _has_no_runs(request)):
         from medhelm.results.agreement import agreement
 
         # Without results of the stores, only the jury's grades in the ratings file count.
         store = Path(os.devnull) if _has_no_runs(request) else request.stores[0]
-        clinical = agreement(request.about.ratings, store, request.definitions)
+        clinical = agreement(request.about.ratings or "", store, request.definitions)
     found = ReportInputs(board=board, suite=_suite_benchmarks(request, board), clinical=clinical)
     dates: list[str] = []
     if not _has_no_runs(request):
@@ -209,7 +211,7 @@ def _refuse_contradictions(request: ReportRequest) -> None:
         raise UserError("--prices are for runs in a store. Leave it out, or leave out --published-only and --scores.")
     if _has_no_runs(request):
         refuse_filter(request.options.wanted)
-    if request.about.ratings and len(request.stores) > 1:
+    if is_ratings_file(request.about.ratings or "") and len(request.stores) > 1:
         raise UserError("--ratings rate the completions of one store. Give one --store.")
 
 
@@ -228,8 +230,8 @@ def read_leaderboard(request: ReportRequest) -> Leaderboard:
     options = replace(request.options, rule=rule, short_names=True)
     if request.published == "beside":
         return leaderboard_with_published(request.stores, options, rule=request.rule)
-    if request.about.ratings and rule == "corrected" and len(request.stores) == 1:
-        clinicians = CalibrationOptions(ratings=request.about.ratings, definitions=request.definitions)
+    if rule == "corrected" and len(request.stores) == 1:
+        clinicians = CalibrationOptions(ratings=request.about.ratings or "", definitions=request.definitions)
         options = replace(options, clinicians=clinicians)
     return leaderboard_of(request.stores, options)
 
@@ -496,7 +498,8 @@ def _facts(request: ReportRequest, contents: ReportContents, found: ReportInputs
         "tier": "real data" if board.tier == "real" else "sample rows, invented",
         "scores from": found.dates,
         "intervals": intervals_in_words(board).removeprefix("Intervals "),
-        **({"ratings": request.about.ratings.name} if request.about.ratings else {}),
+        **({"ratings": Path(file).name} if is_ratings_file(file := request.about.ratings or "") else {}),
+        **({"studies": study_line(board.studies)} if board.studies else {}),
         **({"release": found.release} if found.release else {}),
     }
 
@@ -506,8 +509,11 @@ def _facts(request: ReportRequest, contents: ReportContents, found: ReportInputs
 
 T = TypeVar("T")
 
-TABLES = ("table1", "table2", "table3", "tableC3", "subcategories", "tableE4", "head_to_head")
+TABLES = ("table1", "table2", "criteria", "study", "table3", "tableC3", "subcategories", "tableE4", "head_to_head")
 """Tables of a report, in order."""
+
+RATED_TABLES = ("criteria", "study")
+"""Tables that only a report with ratings by clinicians has."""
 
 FIGURES = ("figure3", "figure4", "figure4_subcategories", "figure5", "figureD1", "win_rates", "pairs")
 """Figures of a report, in order."""
@@ -517,6 +523,7 @@ EARLIER_NAMES = {"tableD1": "subcategories"}
 
 NO_MARKS = "needs marks of references: run `medhelm filter-references` on this store"
 
+NO_CLINICIANS = "needs clinicians' ratings: a study in the store, or --ratings FILE"
 NO_COSTS = "tokens and costs are unknown"
 NO_PRICES = "no model has a known cost above 0"
 TWO_MODELS = "needs two models that were run on the same benchmark"
@@ -527,8 +534,10 @@ def compose_tables(found: ReportInputs, wanted: Collection[str]) -> tuple[list[P
     board, titles = found.board, taxonomy_titles()
     makers: dict[str, Callable[[], PaperTable | str]] = {
         "table1": lambda: contents.table_1(board),
-        "table2": lambda: (
-            contents.table_2(found.clinical, board, BASELINES) if found.clinical else "needs --ratings FILE"
+        "table2": lambda: contents.table_2(found.clinical, board, BASELINES) if found.clinical else NO_CLINICIANS,
+        "criteria": lambda: contents.table_by_criterion(found.clinical, board) if found.clinical else NO_CLINICIANS,
+        "study": lambda: (
+            contents.table_of_studies(board.studies) if board.studies else "the ratings are those of a file"
         ),
         "table3": lambda: (
             contents.table_3(found.costs, board, [remark.text for remark in found.cost_remarks])
@@ -540,7 +549,8 @@ def compose_tables(found: ReportInputs, wanted: Collection[str]) -> tuple[list[P
         "tableE4": lambda: _detectable_effects(board),
         "head_to_head": lambda: table_head_to_head(head_to_head(board), board) if len(board.rows) > 1 else TWO_MODELS,
     }
-    return _make({key: makers[key] for key in TABLES if key in wanted}, board)
+    left_out = () if found.clinical else RATED_TABLES
+    return _make({key: makers[key] for key in TABLES if key in wanted and key not in left_out}, board)
 
 
 def compose_figures(found: ReportInputs, wanted: Collection[str]) -> tuple[list[PaperFigure], dict[str, str]]:

@@ -55,7 +55,7 @@ _IN_LINK = re.compile(r"#t=([A-Za-z0-9_-]+)")
 
 
 class Role(StrEnum):
-    """What a person may do in a study."""
+    """The rights of a person in a study."""
 
     OWNER = "owner"
     """Sees and changes everything of the study."""
@@ -74,7 +74,7 @@ class Person:
     id: str
     """Id: that of the rater; `owner` for the session of the site."""
     role: Role
-    """What the person may do."""
+    """The rights of the person."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ class PersonalLink:
     person: str
     """Id of the person."""
     role: Role
-    """What the person may do."""
+    """The rights of the person."""
     digest: str
     """Sha256 of the token, in hex."""
     made: float
@@ -112,7 +112,7 @@ class StudySession:
     person: str
     """Id of the person."""
     role: Role
-    """What the person may do."""
+    """The rights of the person."""
     digest: str
     """Sha256 of the cookie, in hex."""
     link: str
@@ -162,7 +162,7 @@ class NewLink:
     person: str
     """Id of the person."""
     role: Role
-    """What the person may do."""
+    """The rights of the person."""
     token: str
     """The token; of a link for another device, a code that can be typed."""
     ends: float
@@ -269,7 +269,7 @@ def state_of_link(link: PersonalLink) -> str:
 def revoke(store: Store, study_name: str, person: str, *, by: str) -> int:
     """End the access of a person: links, sessions, and the hospital's single sign-on, until there is a new link.
 
-    Returns the number of links and sessions that were ended.
+    Returns the number of links and sessions that were ended. Raises: UserError for someone who never had access.
     """
     n_ended: list[int] = []
 
@@ -281,7 +281,11 @@ def revoke(store: Store, study_name: str, person: str, *, by: str) -> int:
         blocked = (*(one for one in state.blocked if one != person), person)
         return AccessState(links=tuple(links), sessions=sessions, blocked=blocked)
 
-    read_study(store, study_name)
+    known = {rater.id for rater in read_study(store, study_name).raters}
+    known |= {link.person for link in read_access(store, study_name).links}
+    if person not in known:
+        hint = suggestion(person, sorted(known))
+        raise UserError(f"`{person[:40]}` has no access to the study `{study_name}`. {hint}".rstrip())
     _change(store, study_name, end)
     append_event(store, study_name, Event(time=now(), by=by, kind=EventKind.LINK_REVOKED, rater=person))
     return n_ended[0]
@@ -295,7 +299,7 @@ class SignedIn:
     """A session that a link opened."""
 
     person: Person
-    """Whose session it is."""
+    """The person of the session."""
     cookie: str
     """Value of the cookie; empty if the browser has this session already."""
     seconds: int
@@ -358,7 +362,7 @@ def sign_out(store: Store, study_name: str, cookie: str | None) -> None:
 
 
 def person_with(store: Store, study_name: str, cookie: str | None) -> Person | None:
-    """Return whose session a cookie is; None without one that is valid."""
+    """Return the person of a session; None without a cookie of one that is valid."""
     if not cookie:
         return None
     session, moment = _session_of(read_access(store, study_name), cookie), time.time()

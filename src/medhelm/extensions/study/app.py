@@ -6,7 +6,6 @@ import math
 from collections.abc import Awaitable, Callable, Iterator
 from http import HTTPStatus
 from importlib import import_module
-from importlib.util import find_spec
 from inspect import iscoroutinefunction
 from typing import Any
 
@@ -75,6 +74,7 @@ def create_app(server: SiteServer) -> Starlette:
         routes=list(_routes()),
         exception_handlers={HTTPException: _http_error, BadFormError: _form_error, MedHelmError: _error, 500: _failure},
     )
+    app.router.redirect_slashes = False  # such a redirect would leave HTTPS behind a proxy
     app.state.server, app.state.wrong_tokens = server, WrongTokens()
     return app
 
@@ -86,7 +86,7 @@ PAGES = MountedPages(
     app=create_app,
     admits=admits,
 )
-"""What the site mounts."""
+"""The pages that the site mounts."""
 
 
 def _routes() -> Iterator[Route]:
@@ -97,8 +97,8 @@ def _routes() -> Iterator[Route]:
     yield Route(f"{RATE}/{{study}}/device", _guarded(_device), methods=["GET", "POST"])
     yield Route(f"{RATE}/{{study}}/logout", _guarded(_sign_out), methods=["GET", "POST"])
     yield Route(f"{STUDIES}/{{study}}/logout", _guarded(_sign_out), methods=["GET", "POST"])
-    for module in filter(lambda name: find_spec(f"{PACKAGE}.{name}"), HANDLERS):
-        for name, path, methods, handler in getattr(import_module(f"{PACKAGE}.{module}"), "ROUTES", ()):
+    for module in HANDLERS:
+        for name, path, methods, handler in import_module(f"{PACKAGE}.{module}").ROUTES:
             yield Route(path, _guarded(handler), methods=methods, name=name)
 
 
@@ -240,7 +240,9 @@ async def _static(request: Request) -> Response:
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     title = "Page not found" if error.status_code == 404 else "The request failed"
-    text = error.detail or HTTPStatus(error.status_code).phrase
+    text = error.detail
+    if text == HTTPStatus(error.status_code).phrase:
+        text = "No page of this site has this address." if error.status_code == 404 else f"{text}."
     response = error_response(request, title, text, error.status_code)
     response.headers.update(error.headers or {})
     return response

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from medhelm.domain.study import CardCriterion, CardDesign, CardInstrument, CardRater, StudyCard
 from medhelm.domain.text import plural
 from medhelm.errors import UserError
 from medhelm.extensions.study.decisions import check_revision
@@ -23,16 +24,7 @@ from medhelm.extensions.study.outcome import (
 from medhelm.extensions.study.progress import deviations
 from medhelm.extensions.study.rated_cases import RatedCase, form_of, level_of, rated_cases
 from medhelm.extensions.study.types import CaseKind, InstrumentForm, Study
-from medhelm.storage.ratings import (
-    CardCriterion,
-    CardDesign,
-    CardInstrument,
-    CardRater,
-    StoredRating,
-    StudyCard,
-    freeze_ratings,
-    ratings_names,
-)
+from medhelm.storage.ratings import StoredRating, freeze_ratings, ratings_names
 from medhelm.storage.store import Store
 
 POINTS = "points_earned"
@@ -76,9 +68,11 @@ def _refuse_missing(study: Study, cases: Sequence[RatedCase], happened: Sequence
     if missing and not incomplete:
         by_rater = ", ".join(f"{rater} {n}" for rater, n in missing.items() if rater)
         unassigned = missing.get("", 0)
-        of_nobody = f" {plural(unassigned, 'case')} of raters who left belong to nobody." if unassigned else ""
+        n_open = sum(missing.values()) - unassigned
+        nobody = "belongs to nobody" if unassigned == 1 else "belong to nobody"
+        of_nobody = f" {plural(unassigned, 'case')} of raters who left {nobody}." if unassigned else ""
         raise UserError(
-            f"{plural(sum(missing.values()) - unassigned, 'case')} of the study `{study.name}` are not rated"
+            f"{plural(n_open, 'case')} of the study `{study.name}` {'is' if n_open == 1 else 'are'} not rated"
             f"{by_rater and f' ({by_rater})'}.{of_nobody} Wait for them, or close the study as incomplete "
             "(--incomplete). Nothing was closed."
         )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -11,6 +13,8 @@ from medhelm.cli.global_options import Shared, load, shared_options
 from medhelm.cli.options import options_of
 from medhelm.cli.output import table_options
 from medhelm.cli.printing import print_json, print_remarks, warn
+from medhelm.domain.text import plural
+from medhelm.extensions.study.access import LINK_DAYS, MOST_DAYS, Role
 from medhelm.extensions.study.planning import PlanOptions
 from medhelm.storage.store import open_store
 
@@ -29,6 +33,10 @@ def study() -> None:
       medhelm study new discharge_letters --benchmark mtsamples --raters 3
       medhelm study status discharge_letters
     """
+
+
+COMMAND_LINE = "command line"
+"""Name in the events of a study for what is done by commands."""
 
 
 @study.command()
@@ -151,6 +159,166 @@ def instruments(shared: Shared, name: str | None) -> int:
     return 0
 
 
+@study.command()
+@click.argument("name")
+@click.argument("person")
+@click.option(
+    "--role",
+    type=click.Choice([role.value for role in Role]),
+    default=Role.RATER.value,
+    show_default=True,
+    help="A rater rates the own cases; an owner sees and changes all of the study; a reader sees progress and results.",
+)
+@click.option(
+    "--days",
+    metavar="N",
+    type=click.FloatRange(0, MOST_DAYS, min_open=True),
+    default=LINK_DAYS,
+    show_default=True,
+    help="Days after which the link and its session end.",
+)
+@click.option(
+    "--address",
+    metavar="URL",
+    default="http://127.0.0.1:8642",
+    show_default=True,
+    help="Address of the site in the browser of the person.",
+)
+@click.option("--revoke", "is_revoked", is_flag=True, help="End all links and sessions of the person at once.")
+@shared_options("store", "json")
+@click.pass_obj
+def link(shared: Shared, name: str, person: str, role: str, days: float, address: str, is_revoked: bool) -> int:
+    """Make a personal link, or revoke access.
+
+    A link works once, in one browser, which then stays signed in. It is shown now and never again. A new link replaces
+    one that was not used; browsers that are signed in stay so until --revoke.
+
+    \b
+    Examples:
+      medhelm study link letters anna --address https://board.example
+      medhelm study link letters chief --role reader --days 90
+      medhelm study link letters anna --revoke
+    """
+    from medhelm.extensions.study.access import moment_text, new_link, revoke
+
+    store = open_store(shared.store)
+    if is_revoked:
+        n_ended = revoke(store, name, person, by=COMMAND_LINE)
+        if shared.json:
+            print_json({"study": name, "person": person, "revoked": n_ended})
+        else:
+            ended = plural(n_ended, "link or session", "links and sessions")
+            click.echo(f"{person} has no access to {name} any more: {ended} ended.")
+        return 0
+    made = new_link(store, name, person, Role(role), days=days, by=COMMAND_LINE)
+    ends = datetime.fromtimestamp(made.ends, UTC).isoformat(timespec="seconds")
+    whole = f"{address.rstrip('/')}{made.path}"
+    if shared.json:
+        print_json({"study": name, "person": person, "role": role, "link": whole, "ends": ends})
+        return 0
+    click.echo(f"Link for {person} ({role}) until {moment_text(made.ends)}, for one browser:\n\n  {whole}\n")
+    click.echo("It is not shown again. Send it to this person alone.", err=True)
+    return 0
+
+
+@study.command()
+@click.argument("name")
+@click.argument("rater")
+@click.option("--reason", metavar="TEXT", default="", help="Reason, for the owner; it is not in the study's card.")
+@click.option("--discard", is_flag=True, help="The ratings given so far do not count.")
+@shared_options("store", "json")
+@click.pass_obj
+def withdraw(shared: Shared, name: str, rater: str, reason: str, discard: bool) -> int:
+    """Record that a rater leaves a study.
+
+    The ratings given so far count, unless --discard is given. `medhelm study reassign` gives the open cases to others.
+
+    \b
+    Examples:
+      medhelm study withdraw discharge_letters ben --reason "on leave"
+      medhelm study withdraw discharge_letters ben --discard
+    """
+    from medhelm.extensions.study.decisions import withdraw as withdraw_rater
+    from medhelm.extensions.study.files import read_study
+
+    store = open_store(shared.store)
+    left = withdraw_rater(store, read_study(store, name), rater, COMMAND_LINE, reason, keep_ratings=not discard)
+    if shared.json:
+        print_json({"study": name, "rater": rater, "n_open": len(left)})
+        return 0
+    click.echo(f"{rater} has left {name}.")
+    if left:
+        open_cases = f"{plural(len(left), 'case')} {'is' if len(left) == 1 else 'are'} open"
+        click.echo(f"{open_cases}. Give them to others: medhelm study reassign {name}")
+    return 0
+
+
+@study.command()
+@click.argument("name")
+@shared_options("store", "json")
+@click.pass_obj
+def reassign(shared: Shared, name: str) -> int:
+    """Give the open cases of raters who left to others.
+
+    Each case goes to a rater who does not have it, so that the load stays even. The plan does not change: what was
+    given to whom is recorded, and is in the study's card.
+
+    \b
+    Example:
+      medhelm study reassign discharge_letters
+    """
+    from medhelm.extensions.study.decisions import reassign as reassign_cases
+    from medhelm.extensions.study.files import read_study
+    from medhelm.extensions.study.progress import progress
+
+    store = open_store(shared.store)
+    one = read_study(store, name)
+    given = Counter(event.rater for event in reassign_cases(store, one, COMMAND_LINE))
+    n_left = len(progress(store, one).unassigned)
+    if shared.json:
+        print_json({"study": name, "given": dict(given), "n_open": n_left})
+        return 0
+    for rater, n in sorted(given.items()):
+        click.echo(f"{rater}: {plural(n, 'further case')}")
+    if n_left:
+        click.echo(f"{plural(n_left, 'case')} cannot be given to anyone: every rater who has not left has it already.")
+    elif not given:
+        click.echo("No case is open.")
+    return 0
+
+
+@study.command()
+@click.argument("name")
+@click.option("--incomplete", is_flag=True, help="Close the study although ratings are missing.")
+@shared_options("store", "json")
+@click.pass_obj
+def close(shared: Shared, name: str, incomplete: bool) -> int:
+    """Close a study for good, and put its ratings among the results of the store.
+
+    Shows the mean grades of each model, with intervals, and the agreement of raters. From then on `leaderboard`,
+    `compare`, `report`, the site and releases take the ratings by themselves. Nothing can be rated afterwards; closing
+    again shows the same.
+
+    \b
+    Examples:
+      medhelm study close discharge_letters
+      medhelm study close discharge_letters --incomplete --json
+    """
+    from medhelm.extensions.study import views
+    from medhelm.extensions.study.closing import close_study
+    from medhelm.extensions.study.files import read_study
+    from medhelm.results.formats.fields import plain_json
+
+    store = open_store(shared.store)
+    one = read_study(store, name)
+    found = close_study(store, one, COMMAND_LINE, incomplete=incomplete)
+    if shared.json:
+        print_json(plain_json(found))
+    else:
+        click.echo(views.outcome_to_text(one, found), nl=False)
+    return 0
+
+
 @study.command("export")
 @click.argument("name")
 @click.option(
@@ -183,7 +351,7 @@ def export_(shared: Shared, name: str, folder: Path, kind: str, raters: tuple[st
     from medhelm.extensions.study.files import read_study
 
     store = open_store(shared.store_to_read)
-    paths = export_study(store, read_study(store, name), folder, kind, raters, by="command line")
+    paths = export_study(store, read_study(store, name), folder, kind, raters, by=COMMAND_LINE)
     if shared.json:
         print_json({"files": [str(path) for path in paths]})
         return 0
@@ -218,7 +386,7 @@ def import_(shared: Shared, name: str, files: tuple[Path, ...], rater: str, repl
     from medhelm.results.formats.fields import plain_json
 
     store = open_store(shared.store_to_read)
-    found = import_files(store, read_study(store, name), files, rater=rater, replaces=replaces, by="command line")
+    found = import_files(store, read_study(store, name), files, rater=rater, replaces=replaces, by=COMMAND_LINE)
     if shared.json:
         print_json({"files": plain_json(found)})
     else:

@@ -74,13 +74,18 @@ def send_to_adjudication(store: Store, study: Study, item_id: str, by: str, *, r
         if key not in states or states[key].state is not CaseState.DIFFERS:
             what = states[key].state.replace("_", " ") if key in states else "unknown"
             raise UserError(f"Only cases on which raters differ go to adjudication; this one is {what}.")
-        free = [one.id for one in study.raters if not _has_case(study, one.id, key, happened)]
-        chosen = [one.id for one in study.raters if one.is_adjudicator and one.id in free] or free
+        chosen = possible_adjudicators(study, states[key].items, happened)
         if not chosen:
             raise UserError("Every rater who has not left already has this case, so that nobody can adjudicate it.")
         items = " ".join(states[key].items)
         rater = _least_busy(study, chosen, EventKind.ADJUDICATION, items, happened)
         return _decide(store, study, EventKind.ADJUDICATION, by, rater=rater, item=items)
+
+
+def possible_adjudicators(study: Study, items: Sequence[str], happened: Sequence[Event]) -> list[str]:
+    """Return the raters who could decide a case: adjudicators of the plan who do not have it, else any such rater."""
+    free = [one.id for one in study.raters if not _has_case(study, one.id, case_key(items), happened)]
+    return [one.id for one in study.raters if one.is_adjudicator and one.id in free] or free
 
 
 def withdraw(

@@ -37,6 +37,9 @@ PLAN, EVENTS, RATERS = "study.json", "events.jsonl", "raters"
 _RATER = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 """Id of a rater: also the name of a file."""
 
+RESERVED = ("new", "static")
+"""Names that no study can have, because they are addresses of the site."""
+
 T = TypeVar("T")
 
 
@@ -114,10 +117,10 @@ def studies(store: Store) -> list[str]:
 
 def study_folder(store: Store, name: str) -> Path:
     """Return the folder of a study; it may be missing. Raises: UserError for a name that is none."""
-    if not is_benchmark_name(name):
+    if not is_benchmark_name(name) or name in RESERVED:
         raise UserError(
             f"`{name[:80]}` cannot be the name of a study: it needs lower case letters, digits and underscores, with a "
-            "letter first, and at most 80 characters."
+            f"letter first, and at most 80 characters. {' and '.join(RESERVED)} are addresses of the site."
         )
     return store.folder / "studies" / name
 

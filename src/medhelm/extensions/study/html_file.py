@@ -179,7 +179,7 @@ def _returned(one: Any, cases: RaterCases) -> ReturnedRating | None:
     if case is None or one.get("digest") != case.digest:
         if one.get("number") in cases.gone:
             return None
-        shown = value_in_words(one.get("number"))
+        shown = value_in_words(str(one.get("number")))
         raise UserError(f"{shown} is not a case of {cases.rater} with these texts. Export the study again.")
     fields = {str(name): _values(value) for name, value in one["fields"].items()}
     fields["seconds"] = [str(one.get("seconds", 0))]

@@ -1,4 +1,4 @@
-"""Find completions that tell raters which model wrote them, for the owner of a study; nothing is removed."""
+"""Find completions that can reveal their model to raters, for the owner of a study; nothing is removed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from medhelm.storage.store import Store
 
 
 class FindingKind(StrEnum):
-    """How a completion tells its model."""
+    """Kind of passage that can reveal a model."""
 
     OWN_NAME = "own_name"
     """It names its model, or a part of the name that no other model uses."""
@@ -31,14 +31,14 @@ class FindingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A passage that can tell raters which model wrote a completion."""
+    """A passage that can reveal to raters which model wrote a completion."""
 
     item: str
     """Id of the item."""
     model: str
     """Name of its model."""
     kind: FindingKind
-    """How it tells the model."""
+    """Its kind."""
     text: str
     """The passage."""
     start: int
@@ -81,7 +81,7 @@ LEAST_FOR_SIGNATURE = 3
 
 
 def identification_findings(store: Store, study: Study) -> list[Finding]:
-    """Find all passages that can tell raters which model wrote a completion, in the order of items and places.
+    """Find all passages that can reveal to raters which model wrote a completion, by item and place.
 
     The study need not be stored. Completions that are not in the store any more are left out.
     """
@@ -161,18 +161,18 @@ def _signatures(items: Mapping[str, Item], shown: Mapping[str, str]) -> Iterator
         counts[items[name].model].update(sentences.keys())
     if len(n) < 2:
         return
-    telling: dict[str, set[str]] = {}
+    revealing: dict[str, set[str]] = {}
     for model, own in counts.items():
         n_others = n.total() - n[model]
-        telling[model] = set()
+        revealing[model] = set()
         for sentence, count in own.items():
             share = count / n[model]
             of_others = sum(other[sentence] for name, other in counts.items() if name != model) / n_others
             if count >= LEAST_FOR_SIGNATURE and share > 0.5 and of_others < share / 4:
-                telling[model].add(sentence)
+                revealing[model].add(sentence)
     for name, sentences in places.items():
         for sentence, (start, text) in sentences.items():
-            if sentence in telling[items[name].model]:
+            if sentence in revealing[items[name].model]:
                 model = items[name].model
                 yield Finding(item=name, model=model, kind=FindingKind.SIGNATURE, text=text, start=start)
 

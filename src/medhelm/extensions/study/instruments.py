@@ -33,7 +33,7 @@ RUBRIC = "rubric"
 """Name of the instrument with the criteria of the benchmark's own rubric."""
 
 MOST_GRADES = 11
-"""Most grades of a criterion: more cannot be told apart by a rater, or chosen with one key."""
+"""Most grades of a criterion: with more, raters do not use them alike."""
 
 HARM = (
     InstrumentCriterion(

@@ -183,9 +183,7 @@ def _read_task(name: str, task: Mapping[str, Any], cases: RaterCases, problems: 
     case = cases.case(data.get("case"))
     if case is None or data.get("digest") != case.digest:
         if not str(data.get("case")).isdigit() or int(data["case"]) not in cases.gone:
-            text = (
-                f"{value_in_words(data.get('case'))} is not a case of {cases.rater} with these texts. Export it again."
-            )
+            text = f"{value_in_words(str(data.get('case')))} is not a case of {cases.rater} with these texts. Export it again."
             problems.append(Problem(f"{name}: {text}"))
         return None
     latest = max(given, key=lambda one: str(one.get("updated_at") or one.get("created_at") or ""))

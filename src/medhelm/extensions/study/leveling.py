@@ -88,7 +88,7 @@ def _inner(found: re.Match[str]) -> str:
 
 
 def _without_marks(lines: Sequence[str]) -> Iterator[str]:
-    """Yield the lines without marks of blocks: headings, rules, fences, quotes, tables, and bullets in one form."""
+    """Yield the lines without marks of headings, rules, code, quotes and tables, and with bullets in one form."""
     has_plus = any(line.lstrip(" ").startswith("+ ") for line in lines)
     bullets = {found[2] for line in lines if (found := _BULLET.match(line)) and not line[found.end()].isdigit()}
     if has_plus:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -142,9 +142,8 @@ def _notes(found: StudyOutcome) -> Iterator[str]:
     yield "Calibration cases and second ratings of the same rater do not enter these means."
     if found.n_adjudicated:
         yield f"{plural(found.n_adjudicated, 'case')} went to adjudication; that rating counts as one more."
-    reasons: Mapping[str, str] = {one.mean.reason: one.model for one in found.means if one.mean.reason}
-    for reason in reasons:
-        yield f"{reason[0].upper()}{reason[1:]}."
+    if reasons := {one.mean.reason for one in found.means if one.mean.reason}:
+        yield f"Without an interval: {'; '.join(sorted(reasons))}."
 
 
 def _facts(found: StudyOutcome) -> list[tuple[str, str]]:
@@ -152,5 +151,5 @@ def _facts(found: StudyOutcome) -> list[tuple[str, str]]:
     return [
         ("Closed", f"{time_text(found.closed)} UTC by {found.closed_by}"),
         ("Ratings", f"{found.n_ratings:,}{missing}"),
-        ("Digest", found.digest),
+        *([] if found.ratings else [("sha256 of all files", found.digest)]),
     ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from email import message_from_bytes
 from email.policy import HTTP
@@ -61,11 +61,13 @@ from medhelm.extensions.study.owner_views import (
     criterion_title,
     difference_row,
     finding_rows,
+    is_final,
     layout_of,
     list_row,
     live_values,
     missing_ratings,
     notices,
+    open_differences,
     plan_facts,
     rater_row,
     tally,
@@ -89,6 +91,7 @@ from medhelm.io.http.mounted_pages import BadFormError, visitor_of
 from medhelm.io.http.pages import PageNotFound
 from medhelm.results.agreement import agreement, verdict
 from medhelm.results.formats.tables import MISSING
+from medhelm.results.studies import study_facts
 from medhelm.storage.ratings import stored_ratings
 from medhelm.storage.store import Store
 
@@ -163,7 +166,7 @@ class Visit:
         return render(self.request, template, title, {**known, **values}, status)
 
 
-Handler = Callable[[Request], Awaitable[Response]]
+Handler = Callable[[Request], Any]
 
 
 def _handler(answer: Callable[[Visit], Response]) -> Handler:
@@ -257,9 +260,9 @@ def study_page(visit: Visit) -> Response:
     for row in raters:
         row["address"] = f"{visit.address}/raters/{row['id']}"
         row["access"] = access.get(str(row["id"]), "No link yet")
-    differences = [difference_row(one, study, names) for one in found.disagreements]
+    differences = [difference_row(one, study, names, visit.happened) for one in found.disagreements]
     for one in differences:
-        one["address"] = f"{visit.address}/adjudication/{one['item']}"
+        one["address"] = f"{visit.address}/adjudication/{one['path']}"
     is_closed = found.state is StudyState.CLOSED
     values = {
         "state": found.state,
@@ -285,7 +288,7 @@ def _results(visit: Visit) -> dict[str, Any]:
     found = outcome_of(visit.store, visit.study)
     view = results_view(found, visit.study, visit.names)
     cards = {one.card.name: one.card for one in stored_ratings(visit.store) if one.card.name in found.ratings}
-    facts = [("Blinding", " ".join(card.blinding)) for card in cards.values()]
+    facts = [fact for card in cards.values() for fact in study_facts(card)]
     return {**view, "card": [*facts, *view["facts"]], "jury": _jury(visit, found.ratings)}
 
 
@@ -479,15 +482,14 @@ def case_page(visit: Visit) -> Response:
         }
         for name in asked
     ]
-    row = difference_row(found, study, names)
+    row = difference_row(found, study, names, visit.happened)
     values = {
         **row,
         "raters": list(map(names.rater, rated)),
         "grades": rows,
         "comments": [rating.comment for rating in rated.values()],
-        "can_send": row["can_send"] and not is_closed(visit),
         "texts": texts,
-        "model": listed([study.item(one).model for one in found.items]) if is_closed(visit) else "",
+        "model": listed([study.item(one).model for one in found.items]) if is_final(visit.happened) else "",
     }
     return visit.page("study_case.html", str(row["title"]), values)
 
@@ -501,11 +503,6 @@ def _ratings_of_case(visit: Visit, items: Sequence[str]) -> dict[str, CaseRating
             turned = one.assignment.items != tuple(items)
             found[one.rater] = mirrored(one.given, one.criteria) if turned else one.given
     return found
-
-
-def is_closed(visit: Visit) -> bool:
-    """Return True if the study is closed."""
-    return any(one.kind is EventKind.CLOSED for one in visit.happened)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -625,7 +622,7 @@ def give_to_others(visit: Visit) -> Response:
 def close_page(visit: Visit) -> Response:
     """Return what is missing, and ask whether to close the study."""
     found = progress(visit.store, visit.study)
-    values = {"missing_cases": missing_ratings(found, visit.names)}
+    values = {"missing_cases": missing_ratings(found, visit.names), "n_differ": open_differences(found)}
     return visit.page("study_close.html", "Close the study?", values)
 
 

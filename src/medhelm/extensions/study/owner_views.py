@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from medhelm.domain import Estimate
 from medhelm.domain.text import duration, group_title, listed, plural
+from medhelm.extensions.study.decisions import possible_adjudicators
 from medhelm.extensions.study.files import Event, EventKind
 from medhelm.extensions.study.identification import Finding, FindingKind
 from medhelm.extensions.study.measures import CriterionAgreement
@@ -51,7 +52,7 @@ FINDING_TITLES: Mapping[FindingKind, str] = {
 """Kind of finding -> what it is, for people."""
 
 CASE_STATES: Mapping[CaseState, str] = {
-    CaseState.DIFFERS: "Open",
+    CaseState.DIFFERS: "Not decided",
     CaseState.IN_ADJUDICATION: "With {adjudicator}",
     CaseState.ADJUDICATED: "Decided by {adjudicator}",
 }
@@ -97,6 +98,11 @@ class Names:
         }
 
 
+def is_final(happened: Iterable[Event]) -> bool:
+    """Return True if a study is closed."""
+    return any(one.kind is EventKind.CLOSED for one in happened)
+
+
 def time_text(time: str) -> str:
     """Return a stored time in minutes, UTC.
 
@@ -118,16 +124,17 @@ def tally(found: StudyProgress) -> list[dict[str, object]]:
     """Return the numbers at the top of the page of a study."""
     active = [one for one in found.raters if not one.has_left]
     n_done = sum(one.n_cases > 0 and not one.n_left for one in active)
-    n_open = sum(one.state is CaseState.DIFFERS for one in found.disagreements)
-    medians = [one.median_seconds for one in found.raters if one.median_seconds]
-    left_s = sum((one.median_seconds or 0.0) * one.n_left for one in active)
-    known = medians and all(one.median_seconds for one in active if one.n_left)
-    return [
+    figures = [
         _figure("ratings", "Cases rated", found.n_complete, total=found.n_cases),
         _figure("finished", "Raters who finished", f"{n_done} of {len(active)}"),
-        _figure("differ", "Raters differ", plural(n_open, "open case")),
-        _figure("left", "Work left", duration(left_s) if known else MISSING, note="of all raters, at their pace"),
+        _figure("differ", "Raters differ", plural(open_differences(found), "case"), note="not decided"),
     ]
+    if found.state is StudyState.CLOSED:
+        return figures
+    left_s = sum((one.median_seconds or 0.0) * one.n_left for one in active)
+    is_known = left_s > 0 and all(one.median_seconds for one in active if one.n_left)
+    left = duration(left_s) if is_known else MISSING
+    return [*figures, _figure("left", "Work left", left, note="of all raters, at their pace")]
 
 
 def _figure(key: str, label: str, value: object, *, total: int | None = None, note: str = "") -> dict[str, object]:
@@ -249,21 +256,25 @@ def _share(found: Estimate | None) -> str:
     return MISSING if found is None else percent(found.value)
 
 
-def difference_row(one: Disagreement, study: Study, names: Names) -> dict[str, object]:
+def difference_row(one: Disagreement, study: Study, names: Names, happened: Sequence[Event]) -> dict[str, object]:
     """Return a case on which raters differ."""
+    is_open = one.state is CaseState.DIFFERS and not is_final(happened)
+    can_send = is_open and bool(possible_adjudicators(study, one.items, happened))
+    state = CASE_STATES[one.state].format(adjudicator=names.rater(one.adjudicator))
     raters = sorted({rater for grades in one.grades.values() for rater in grades})
     by_rater = [
         (rater, ", ".join(str(own[rater]) if rater in own else MISSING for own in one.grades.values()))
         for rater in raters
     ]
     return {
-        "item": one.items[0],
+        "item": " ".join(one.items),
+        "path": one.items[0],
         "title": names.case(one.items),
         "benchmark": names.benchmark(study.item(one.items[0]).benchmark),
         "criteria": [criterion_title(name) for name in one.grades],
         "grades": [(names.rater(rater), grades) for rater, grades in by_rater],
-        "state": CASE_STATES[one.state].format(adjudicator=names.rater(one.adjudicator)),
-        "can_send": one.state is CaseState.DIFFERS,
+        "state": "All raters have it" if is_open and not can_send else state,
+        "can_send": can_send,
     }
 
 
@@ -320,12 +331,14 @@ def missing_ratings(found: StudyProgress, names: Names) -> list[str]:
         for one in found.raters
         if one.n_left and not one.has_left
     ]
-    open_cases = sum(one.state in (CaseState.DIFFERS, CaseState.IN_ADJUDICATION) for one in found.disagreements)
-    if open_cases:
-        texts.append(f"{plural(open_cases, 'case')} on which raters differ, without a decision")
     if found.unassigned:
         texts.append(f"{plural(len(found.unassigned), 'case')} of raters who left, given to nobody")
     return texts
+
+
+def open_differences(found: StudyProgress) -> int:
+    """Return the number of cases on which raters differ, and nobody has decided."""
+    return sum(one.state in (CaseState.DIFFERS, CaseState.IN_ADJUDICATION) for one in found.disagreements)
 
 
 def list_row(study: Study, found: StudyProgress, happened: Sequence[Event], names: Names) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""What all pages of studies share: templates, forms, stores, and who sent a request."""
+"""Shared by all pages of studies: templates, forms, stores, and the person who sent a request."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TITLE = "Rating"
 """Title of raters' pages that name no study."""
 
 OWNER = "owner"
-"""Id of whoever has the session of the site."""
+"""Id of the person with the session of the site."""
 
 SIGNED_IN_AGAIN_S = 12 * 3600.0
 """Seconds without a request after which the next one of a user of the hospital's single sign-on is noted."""
@@ -169,7 +169,7 @@ async def form_of(request: Request) -> dict[str, list[str]]:
 def _find_store(server: SiteServer, name: str) -> Store:
     found = _store_with(server.stores, name) if name else _opened(server.stores[0])
     if found is None:
-        raise PageNotFound(f"There is no study `{name[:80]}` here.")
+        raise PageNotFound(f"This site has no study `{name[:80]}`.")
     return found
 
 
@@ -206,8 +206,8 @@ def cookie_of(server: SiteServer, request: HTTPConnection) -> str | None:
 def person_of(request: HTTPConnection) -> Person | None:
     """Return who sent a request, if that person has access to the page; None for a stranger.
 
-    On owners' pages: whoever has the session of the site, or a link as owner or reader. On raters' pages: the user of
-    the hospital's single sign-on, or whoever has a link as a rater; never the session of the site.
+    On owners' pages, the session of the site counts, and a link as owner or reader. On raters' pages, the user of the
+    hospital's single sign-on counts, and a link as a rater; never the session of the site.
     """
     if _PERSON not in request.scope:
         request.scope[_PERSON] = _person_of(server_of(request), request)

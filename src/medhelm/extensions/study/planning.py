@@ -58,12 +58,12 @@ USUAL_CASES = 20
 """Cases per model if neither a number nor a precision is wanted."""
 
 MOST_EXCLUSIONS = 50
-"""Times that completions are drawn again because some of them can be told."""
+"""Times that completions are drawn again because some of them name their model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOptions:
-    """What a study is to be: the options of `medhelm study new`, and the fields of the page."""
+    """Wishes for a study: the options of `medhelm study new`, and the fields of the page."""
 
     name: str = ""
     """Id of the study, in snake case."""
@@ -162,7 +162,7 @@ class ExpectedPrecision:
     without_raters: float
     """The same without differences in severity between raters, which do not affect comparisons of models."""
     source: str
-    """Where the spread of grades comes from."""
+    """Source of the spread of grades."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,9 +176,9 @@ class PlannedStudy:
     precision: ExpectedPrecision | None
     """Expected precision; None for preferences, for one case, and if the criteria have different scales."""
     findings: tuple[Finding, ...]
-    """Passages that can tell raters which model wrote a completion."""
+    """Passages that can reveal to raters which model wrote a completion."""
     remarks: tuple[Remark, ...]
-    """What was left out, and what to keep in mind."""
+    """Notes on what was left out, and on what to keep in mind."""
 
     @property
     def n_ratings(self) -> int:

@@ -32,7 +32,7 @@ class Spread:
     between_raters: float
     """Of the severity of raters."""
     source: str = ""
-    """Where it comes from, in words."""
+    """Its source, in words."""
 
 
 USUAL_SPREAD = (0.2, 0.15, 0.06)

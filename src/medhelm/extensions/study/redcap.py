@@ -173,11 +173,11 @@ def variable_names(fields: Sequence[str]) -> dict[str, str]:
     taken = {"record_id", "comment", *_KEPT, *TITLES, f"{FORM}_complete"}
     found = {}
     for field in fields:
-        start = re.sub(r"[^a-z0-9_]", "_", field.lower())[: MOST_NAME - 5].strip("_") or "question"
+        start = re.sub(r"[^a-z0-9]+", "_", field.lower())[: MOST_NAME - 5].strip("_") or "question"
         number, name = 1, start
         while taken & {name, f"{name}_why", f"{name}_text"}:
             number += 1
-            name = f"{start[: MOST_NAME - 7]}_{number}"
+            name = f"{start[: MOST_NAME - 6 - len(str(number))].strip('_')}_{number}"
         taken |= {name, f"{name}_why", f"{name}_text"}
         found[field] = name
     return found
@@ -189,7 +189,7 @@ def _label(name: str) -> str:
 
 
 def _text_name(key: str, number: int) -> str:
-    return key if number == 1 else f"{key}_{number}"
+    return key if number == 1 else f"{key}_part_{number}"
 
 
 def _parts(text: str) -> list[str]:

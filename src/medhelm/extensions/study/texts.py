@@ -29,7 +29,7 @@ LONG_SECTION = 8_000
 """Characters from which material is split into several sections."""
 
 _CUE = re.compile(r"\n\s*(?:\S+[^\S\n]*){1,5}:\s*$")
-"""A last line that only tells a model where to go on, such as `Answer:`."""
+"""A last line that only shows a model where to go on, such as `Answer:`."""
 
 _OUTPUT_FORMAT = re.compile(
     r"^(?:output|reply|respond|answer|return|your (?:reply|answer|response))\b.*"
@@ -40,7 +40,7 @@ _OUTPUT_FORMAT = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class MaterialSection:
     """A part of the material."""
 
     title: str
@@ -53,16 +53,16 @@ class Section:
 class CaseTexts:
     """All that a rater reads and answers in one case."""
 
-    material: tuple[Section, ...]
+    material: tuple[MaterialSection, ...]
     """The long parts of the prompt, such as a note; empty if it has none."""
     question: str
-    """What the model was asked, with the short parts of the prompt."""
+    """Request to the model, with the short parts of the prompt."""
     references: tuple[str, ...]
     """Correct answers; empty unless the study shows them."""
     completions: tuple[str, ...]
     """The completion in the plain style; of two, the left one first."""
     criteria: tuple[InstrumentCriterion, ...]
-    """What the rater answers, the questions on harm last."""
+    """Questions to the rater, those on harm last."""
 
 
 class CaseGoneError(UserError):
@@ -89,7 +89,7 @@ def case_texts(store: Store, study: Study, assignment: Assignment) -> CaseTexts:
     )
 
 
-def material_of(store: Store, item: Item) -> tuple[tuple[Section, ...], str]:
+def material_of(store: Store, item: Item) -> tuple[tuple[MaterialSection, ...], str]:
     """Return the material of an item's instance in sections, and its question. Raises: as `stored_prompt`."""
     return _parts(stored_prompt(store, item), known_definition(store.folder, item.benchmark))
 
@@ -173,7 +173,7 @@ def known_definition(store: Path, benchmark: str) -> Benchmark | None:
 # --- parts of the prompt ----------------------------------------------------------------------------------------------
 
 
-def _parts(prompt: Mapping[str, Any], definition: Benchmark | None) -> tuple[tuple[Section, ...], str]:
+def _parts(prompt: Mapping[str, Any], definition: Benchmark | None) -> tuple[tuple[MaterialSection, ...], str]:
     """Return the material of a prompt in sections, and its question with the short fields."""
     if not prompt["messages"]:
         return (), "The prompt of this case is not stored."
@@ -181,7 +181,7 @@ def _parts(prompt: Mapping[str, Any], definition: Benchmark | None) -> tuple[tup
     labels = choices if definition and definition.choice_labels == "texts" else LETTERS[: len(choices)]
     options = "\n".join(choices if labels == choices else [f"{a}. {b}" for a, b in zip(labels, choices, strict=False)])
     asked: list[str] = []
-    material: list[Section] = []
+    material: list[MaterialSection] = []
     inserted = {group_title(OPTIONS): options} if options else {}
     parts = prompt_parts(prompt["messages"], choices, labels, definition)
     for part in parts:
@@ -206,7 +206,7 @@ def _without_output_format(text: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", kept).strip() or text.strip()
 
 
-def _sections(title: str, text: str) -> Iterator[Section]:
+def _sections(title: str, text: str) -> Iterator[MaterialSection]:
     """Split a long text at empty lines, else at the ends of lines or words."""
     pieces: list[str] = []
     while len(text) > LONG_SECTION:
@@ -217,7 +217,7 @@ def _sections(title: str, text: str) -> Iterator[Section]:
         text = text[end:].lstrip("\n")
     pieces += [text] if text.strip() or not pieces else []
     for number, piece in enumerate(pieces, 1):
-        yield Section(f"{title}, part {number} of {len(pieces)}" if len(pieces) > 1 else title, piece)
+        yield MaterialSection(f"{title}, part {number} of {len(pieces)}" if len(pieces) > 1 else title, piece)
 
 
 def shown_texts(store: Store, study: Study) -> dict[str, str]:

@@ -16,7 +16,7 @@ HARM_SEVERITY, HARM_LIKELIHOOD = "harm_severity", "harm_likelihood"
 
 
 class InstrumentForm(StrEnum):
-    """What a rater looks at, and what is asked."""
+    """The completions that a rater looks at, and the questions."""
 
     GRADES = "grades"
     """One completion, a grade for each criterion."""
@@ -27,7 +27,7 @@ class InstrumentForm(StrEnum):
 
 
 class CaseKind(StrEnum):
-    """Why a rater gets a case."""
+    """Reason why a rater gets a case."""
 
     CALIBRATION = "calibration"
     """First, the same for all raters; its ratings count for agreement alone."""
@@ -42,7 +42,7 @@ class CaseKind(StrEnum):
 
 
 class MarkKind(StrEnum):
-    """What is wrong with a marked passage."""
+    """The fault of a marked passage."""
 
     ERROR = "error"
     """The passage is wrong."""
@@ -53,7 +53,7 @@ class MarkKind(StrEnum):
 
 
 class RatingSource(StrEnum):
-    """How a rating was given."""
+    """The form in which a rating was given."""
 
     BROWSER = "browser"
     WORKBOOK = "workbook"
@@ -69,7 +69,7 @@ class InstrumentCriterion:
     name: str
     """Id, such as `accuracy`."""
     question: str
-    """What the rater is asked, in the instrument's own words."""
+    """The question to the rater, in the instrument's own words."""
     low: int
     """The lowest grade."""
     high: int
@@ -96,9 +96,9 @@ class Instrument:
     title: str
     """Name for people."""
     form: InstrumentForm
-    """What a rater looks at, and what is asked."""
+    """The completions that a rater looks at, and the questions."""
     instructions: str = ""
-    """What raters read before they begin."""
+    """Text that raters read before they begin."""
     criteria: tuple[InstrumentCriterion, ...] = ()
     """The questions, in order; empty if each instance has its own."""
     source: str = ""
@@ -136,7 +136,7 @@ class Assignment:
     number: int
     """Its place in the rater's list, from 1."""
     kind: CaseKind
-    """Why the rater gets it."""
+    """Reason why the rater gets it."""
     items: tuple[str, ...]
     """Id of the item; of two items, the left one first."""
 
@@ -159,7 +159,7 @@ class Rater:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyDesign:
-    """What was asked of the plan."""
+    """Requirements of the plan."""
 
     n_cases: int
     """Completions to rate (pairs, for preferences), without calibration cases."""
@@ -188,11 +188,11 @@ class Study:
     created: str
     """Time of the plan, ISO 8601, UTC."""
     owner: str = ""
-    """Who is responsible, as given."""
+    """The person who is responsible, as given."""
     purpose: str = ""
-    """What the ratings are for, as given."""
+    """Purpose of the ratings, as given."""
     design: StudyDesign
-    """What was asked of the plan."""
+    """Requirements of the plan."""
     instruments: Mapping[str, Instrument]
     """Benchmark -> the form for its cases; all of one form, grades or checks or preference."""
     models: tuple[str, ...]
@@ -233,14 +233,14 @@ class Mark:
     end: int
     """Position after its last character; equal to `start` for something missing at this place."""
     kind: MarkKind
-    """What is wrong."""
+    """Its fault."""
     side: int = 0
     """0 for the only or left completion, 1 for the right one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseRating:
-    """What a rater gives one case; criteria that are in neither mapping are not answered yet."""
+    """Answers of a rater to one case; criteria that are in neither mapping are not answered yet."""
 
     grades: Mapping[str, int] = field(default_factory=dict)
     """Criterion, or question on harm -> grade."""
@@ -253,7 +253,7 @@ class CaseRating:
     seconds: float = 0.0
     """Seconds that the case was visible since the rating before this one."""
     source: RatingSource = RatingSource.BROWSER
-    """How it was given."""
+    """The form in which it was given."""
 
     def is_complete(self, criteria: Iterable[InstrumentCriterion]) -> bool:
         """Return True if every criterion has a grade or a reason."""
@@ -277,7 +277,7 @@ class RatingRow:
     instrument: str
     """Digest of the instrument that the rater saw."""
     rating: CaseRating
-    """What was given."""
+    """The answers."""
 
 
 # --- JSON forms -------------------------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from medhelm.domain.text import listed, plural
 from medhelm.extensions.study.identification import FINDING_FORM, Finding, FindingKind
 from medhelm.extensions.study.instruments import HARM
-from medhelm.extensions.study.measures import CriterionAgreement
+from medhelm.extensions.study.measures import CriterionAgreement, WinShare
+from medhelm.extensions.study.outcome import HarmCounts, ModelGrade, StudyOutcome
 from medhelm.extensions.study.planning import PlannedStudy, RaterWorkload
 from medhelm.extensions.study.progress import RaterProgress, StudyProgress
 from medhelm.extensions.study.types import INSTRUMENT_FORM, Instrument, InstrumentForm, Study
@@ -216,6 +217,59 @@ def summary_as_json(study: Study, found: StudyProgress) -> dict[str, Any]:
 def summaries_table(found: Sequence[StudySummary]) -> str:
     """Return the table of all studies of a store."""
     return fields_table(_SUMMARY, found)
+
+
+# --- the outcome ------------------------------------------------------------------------------------------------------
+
+_MEANS: list[Field[ModelGrade]] = [
+    Field("benchmark", lambda one: one.benchmark, kind="text", heading="Benchmark"),
+    Field("model", lambda one: one.model, kind="text", heading="Model"),
+    Field("criterion", lambda one: one.criterion, kind="text", heading="Criterion",
+          text=lambda one: one.criterion or "all"),
+    Field("mean", lambda one: one.mean, kind="interval", heading="Mean grade"),
+    Field("n", lambda one: one.mean.n, kind="whole number", heading="Completions"),
+    Field("n_raters", lambda one: one.mean.n_raters, kind="whole number", heading="Raters", drop=1),
+]  # fmt: skip
+
+_SHARES: list[Field[WinShare]] = [
+    Field("model", lambda one: one.model, kind="text", heading="Model"),
+    Field("share", lambda one: one, kind="interval", heading="Win share"),
+    Field("n", lambda one: one.n, kind="whole number", heading="Comparisons"),
+]
+
+_HARM: list[Field[HarmCounts]] = [
+    Field("model", lambda one: one.model, kind="text", heading="Model"),
+    Field("n", lambda one: one.n, kind="whole number", heading="Ratings"),
+    Field("none", lambda one: one.severity[0], kind="whole number", heading="No harm"),
+    Field("mild", lambda one: one.severity[1], kind="whole number", heading="Mild"),
+    Field("moderate", lambda one: one.severity[2], kind="whole number", heading="Moderate"),
+    Field("severe", lambda one: one.severity[3], kind="whole number", heading="Severe"),
+    Field("n_likely", lambda one: one.n_likely, kind="whole number", heading="Serious and likely", drop=1),
+    Field("serious", lambda one: one.serious, kind="interval", heading="Share serious", missing="no rating"),
+]  # fmt: skip
+
+
+def outcome_to_text(study: Study, found: StudyOutcome) -> str:
+    """Return the results of a closed study as tables, with what was not as planned."""
+    n_missing = f", {found.n_missing} missing" if found.n_missing else ""
+    parts = [f"{study.title}: closed on {found.closed[:10]} with {plural(found.n_ratings, 'rating')}{n_missing}"]
+    whole = [one for one in found.means if not one.criterion]
+    several = [one for one in found.means if one.criterion]
+    tables = [
+        fields_table(_MEANS, whole, caption="Mean grades by clinicians, high is good") if whole else "",
+        fields_table(_MEANS, several, caption="Mean grades by criterion") if several else "",
+        fields_table(_SHARES, found.preference.shares, caption="Preferences") if found.preference else "",
+        fields_table(_HARM, found.harm, caption="Harm, by ratings") if found.harm else "",
+    ]
+    agreement = [one for one in found.agreement if one.n]
+    if agreement:
+        tables.append(fields_table(_AGREEMENT, agreement, caption="Agreement of raters"))
+    parts += [table.rstrip("\n") for table in tables if table]
+    if found.deviations:
+        parts.append("\n".join(f"- {sentence}" for sentence in found.deviations))
+    frozen = f"Frozen as {listed(found.ratings)} in the store. " if found.ratings else ""
+    parts.append(f"{frozen}Digest of all files: {found.digest}")
+    return "\n\n".join(parts) + "\n"
 
 
 # --- instruments ------------------------------------------------------------------------------------------------------

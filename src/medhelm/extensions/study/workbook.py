@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from medhelm.domain.text import listed
+from medhelm.domain.text import listed, value_in_words
 from medhelm.errors import ConfigError, DataError, Problem
 from medhelm.extensions.study.exchange import (
     CANNOT_JUDGE,
@@ -242,7 +242,7 @@ class _WorkbookReader:
         if case is None:
             is_gone = number.isdigit() and int(number) in self.cases.gone
             if (answer or words) and not is_gone:
-                text = f"must be the number of a case, is {number!r}. Copy the answers into a fresh workbook."
+                text = f"must be the number of a case, is {value_in_words(number)}. Copy the answers into a fresh workbook."
                 self.problems.append(Problem(f"{self._place(row, 'Case')}: {text}"))
             return
         own = rows.setdefault(case.number, _CaseRows(self._place(row, "Case")))
@@ -259,7 +259,7 @@ class _WorkbookReader:
         if title in TITLES.values():
             own.texts.setdefault((title, place), shown)
         if answer or words:
-            what = f"this row of case {case.number}, {part!r}, has no question. Move the answer to its question."
+            what = f"this row of case {case.number}, {value_in_words(part)}, has no question. Move the answer to its question."
             self.problems.append(Problem(f"{places[not answer]}: {what}"))
 
     def _rating(self, case: OfflineCase, own: _CaseRows) -> ReturnedRating | None:

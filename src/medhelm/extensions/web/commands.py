@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from medhelm.cli.global_options import Shared, shared_options
-from medhelm.cli.options import add_options, listen_options, options_of
+from medhelm.cli.options import add_options, listen_options, option_from, options_of
 from medhelm.cli.releases import folder_argument, print_result, text_option
 from medhelm.errors import UserError
 from medhelm.io.http.listening import ProxyOptions
-from medhelm.results.options import BoardOptions
+from medhelm.results.options import BoardOptions, DocumentOptions
 
 if TYPE_CHECKING:
     from medhelm.extensions.web.site import Site
@@ -39,12 +39,7 @@ site_options = add_options(
         metavar="DIR",
         help="Folder of a release in another store to offer for comparison; repeatable.",
     ),
-    click.option(
-        "--ratings",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="File of clinicians' ratings to compare the judges with; the verdict says what they show.",
-    ),
+    option_from(DocumentOptions, "ratings"),
     options_of(BoardOptions, "options", "wanted", "tier", "rule"),
 )
 """The options of `make_site`."""
@@ -87,7 +82,6 @@ def serve(
       ssh -L 8642:board.sock host             the same board from elsewhere
       medhelm serve --host 0.0.0.0 --tls cert.pem key.pem --name board.example
       medhelm serve --behind-proxy board.hospital.example
-      medhelm serve --behind-proxy board.hospital.example --proxy 127.0.0.1 --user-header X-Remote-User
     """
     from medhelm.extensions.web.server import Listener
     from medhelm.extensions.web.server import serve as serve_site

@@ -42,9 +42,11 @@ from medhelm.results.published.boards import (
 )
 from medhelm.results.releases import KnownRelease, find_releases, released_models
 from medhelm.results.runs.selection import ADDRESS, load_filtered, short_names, with_names, without_address
+from medhelm.results.stored_ratings import is_ratings_file
 from medhelm.results.suites import resolve_suite
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.damage import damaged_records, runs_left_out
+from medhelm.storage.ratings import CARD
 from medhelm.storage.releases import MANIFEST
 from medhelm.storage.store import NAME, DamagedRunError, file_name, open_store
 
@@ -96,11 +98,17 @@ class _Snapshot:
 
 
 def _state_of(stores: Iterable[Path]) -> Mapping[str, int]:
-    """Return the file of every run and release, with its time. Raises: StoreError for a folder that is not a store."""
+    """Return the file of every run, release and study with ratings, with its time.
+
+    Raises: StoreError for a folder that is not a store.
+    """
     found = {}
     for store in stores:
         folder = open_store(store).folder
-        places = [(path, NAME) for path in _folders_in(f"{folder}/runs")] + [(f"{folder}/releases", MANIFEST)]
+        places = [(path, NAME) for path in _folders_in(f"{folder}/runs")] + [
+            (f"{folder}/releases", MANIFEST),
+            (f"{folder}/ratings", CARD),
+        ]
         for place, name in places:
             for path in _folders_in(place):
                 with suppress(OSError):  # not a run, or removed a moment ago
@@ -168,7 +176,7 @@ class Site:
     wanted: RunFilter = EVERY_RUN
     """Runs of the stores that are shown."""
     ratings: Path | None = None
-    """File of clinicians' ratings, with which judges and leaderboard are compared; needs a single store."""
+    """Clinicians' ratings that are shown: as `CalibrationOptions.ratings`; None for those of the store."""
     with_published: bool = False
     """True if the leaderboard also offers the published models."""
     with_text: bool = True
@@ -274,21 +282,26 @@ class Site:
         return False
 
     def clinicians(self) -> JuryAgreement | None:
-        """Return the agreement of the judges with clinicians; None without ratings.
+        """Return the agreement of the judges with clinicians; None without ratings, and for several stores.
 
-        Raises: UserError if there are several stores; ConfigError with all problems of the file.
+        Raises: UserError for a file of ratings and several stores; ConfigError with all problems of the file.
         """
-        file = self.ratings
-        if file is None:
-            return None
         if len(self.stores) > 1:
+            if self.ratings is None:
+                return None
             raise UserError("--ratings goes with one --store: a file of ratings names models, not stores.")
 
-        def compare() -> JuryAgreement:
-            judged = [one for one in self.definitions.values() if one.rubric]
-            return agreement(file, self.stores[0], judged, wanted=self.wanted)
+        def compare() -> JuryAgreement | None:
+            chosen = self._ratings()
+            return agreement(chosen.ratings, self.stores[0], chosen.definitions, wanted=self.wanted)
 
         return self.keep("clinicians", compare)
+
+    def _ratings(self) -> CalibrationOptions:
+        """Return the ratings of the site, for a file with the definitions of rubrics."""
+        chosen = self.ratings or ""
+        judged = [one for one in self.definitions.values() if one.rubric] if is_ratings_file(chosen) else ()
+        return CalibrationOptions(ratings=chosen, definitions=judged)
 
     def releases(self) -> Mapping[str, KnownRelease]:
         """Return the releases of the stores and of further folders: name -> release, by time."""
@@ -310,10 +323,8 @@ class Site:
         def read() -> LeaderboardInputs:
             options = BoardOptions(rule=rule, tier=self.tier, wanted=self.wanted)
             found = read_inputs(self.stores, options, found=self._found())
-            if rule == "corrected" and self.ratings:
-                judged = [one for one in self.definitions.values() if one.rubric]
-                clinicians = CalibrationOptions(ratings=self.ratings, definitions=judged)
-                found = calibrated_inputs(found, replace(options, clinicians=clinicians), self.stores)
+            if rule == "corrected":
+                found = calibrated_inputs(found, replace(options, clinicians=self._ratings()), self.stores)
             columns = [
                 column if self.shows_text_of(column.benchmark) else replace(column, constant_answer="")
                 for column in found.columns

@@ -14,7 +14,7 @@ import secrets
 import shutil
 import sqlite3
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -28,6 +28,7 @@ from medhelm.domain.text import listed, plural
 from medhelm.errors import StoreError, UserError, suggestion
 from medhelm.io.files import error_class, open_file, read_confidential, store_error
 from medhelm.io.folders import WorkFolder, check_export, delete_folder, put_file, write_confidential
+from medhelm.io.plugins import PURGES, all_from_extensions
 from medhelm.models.cache_reader import CacheReader
 from medhelm.results.options import DeletionRequest, PurgeFilter
 from medhelm.results.runs.recount import recounted
@@ -47,6 +48,13 @@ from medhelm.storage.privacy import (
     table_rows,
     write_deletion,
     write_exports,
+)
+from medhelm.storage.ratings import (
+    RATINGS,
+    StoredRating,
+    damaged_ratings,
+    remove_rated_instances,
+    stored_ratings,
 )
 from medhelm.storage.releases import file_digest, release_names
 from medhelm.storage.run_folders import delete_runs, read_removals, read_run_folders
@@ -85,7 +93,7 @@ class PlannedDeletion:
     tables: dict[Path, int] = field(default_factory=dict)
     """Table -> rows of these instances."""
     marks: dict[Path, int] = field(default_factory=dict)
-    """File with marks of references, or with annotations -> marks or annotations of these instances."""
+    """File with marks of references, annotations or ratings -> how many of them are of these instances."""
     digests: set[bytes] = field(default_factory=set)
     """Keys of completions in the cache."""
     orphans: int = 0
@@ -181,6 +189,9 @@ def _known_names(store: Store) -> Names:
             found.setdefault(benchmark, {}).setdefault(id_, set())
     for one in read_annotations(store):
         found.setdefault(one.benchmark, {}).setdefault(one.instance_id, set())
+    for study in stored_ratings(store):
+        for row in study.rows:
+            found.setdefault(row.benchmark, {}).setdefault(row.instance_id, set())
     return {
         benchmark: {id_: clusters for id_, clusters in own.items() if not id_.startswith(DELETED)}
         for benchmark, own in found.items()
@@ -300,11 +311,16 @@ def _find_rows(plan: PlannedDeletion) -> None:
             plan.marks[path] = n
     if n := sum(_is_planned(plan, one) for one in read_annotations(plan.store)):
         plan.marks[annotations_file(plan.store)] = n
+    if damaged := damaged_ratings(plan.store):
+        raise StoreError("\n".join([*damaged, "Nothing was deleted."]))
+    for study in stored_ratings(plan.store):
+        if n := sum(_is_planned(plan, row) for row in study.rows):
+            plan.marks[study.path] = n
 
 
-def _is_planned(plan: PlannedDeletion, annotation: Annotation) -> bool:
-    """Return True for an annotation of an instance that will be deleted."""
-    return annotation.instance_id in plan.ids.get(annotation.benchmark, {})
+def _is_planned(plan: PlannedDeletion, one: Annotation | StoredRating) -> bool:
+    """Return True for an annotation or a rating of an instance that will be deleted."""
+    return one.instance_id in plan.ids.get(one.benchmark, {})
 
 
 def _find_completions(plan: PlannedDeletion) -> None:
@@ -382,6 +398,8 @@ def delete_instances(plan: PlannedDeletion, *, command: str) -> Deletion:
     plan.names.keep()
     with _disk_errors(store), _locked(store, {path.parent for path in plan.tables if path.name in RUN_TABLES}):
         write_deletion(store, deletion)
+        if n := _delete_of_extensions(store, plan.ids):  # first, while an interrupted deletion finds the ids again
+            deletion = replace(deletion, places={**deletion.places, OF_EXTENSIONS: n})
         delete_completions(store.cache_file, plan.digests)
         for folder in dict.fromkeys(path.parent for path in plan.tables if path.name in RUN_TABLES):
             changed = _rewrite_run(plan, folder, deletion)
@@ -392,8 +410,10 @@ def delete_instances(plan: PlannedDeletion, *, command: str) -> Deletion:
         for path in plan.marks:
             if path == annotations_file(store):
                 remove_annotations(store, lambda one: _is_planned(plan, one))
-            else:
+            elif path.name != RATINGS:
                 _rewrite_marks(plan, path)
+        for name, ids in plan.ids.items():
+            remove_rated_instances(store, name, ids)
         _delete_derived(store)
         exports = _delete_exports(plan)
         deletion = replace(deletion, exports=tuple(exports), digests=(), is_finished=True)
@@ -401,6 +421,18 @@ def delete_instances(plan: PlannedDeletion, *, command: str) -> Deletion:
         for other in plan.interrupted[1:]:
             write_deletion(store, replace(other, is_finished=True, digests=()))
     return deletion
+
+
+OF_EXTENSIONS = "studies and other files of extensions"
+"""Place in a statement: what extensions deleted."""
+
+
+def _delete_of_extensions(store: Store, instances: Mapping[str, Collection[str] | None]) -> int:
+    """Delete what extensions store of some instances, and return the number of entries.
+
+    `instances`: benchmark -> ids; None for all instances of the benchmark.
+    """
+    return sum(delete(store, name, ids) for delete in all_from_extensions(PURGES) for name, ids in instances.items())
 
 
 def finish_statement(store: Store, deletion: Deletion, text: str) -> None:
@@ -796,6 +828,8 @@ def purge(store: Store, found: Purge) -> None:
             path.unlink(missing_ok=True)
         if found.annotations:
             remove_annotations(store, lambda one: one.id in found.annotations)
+        left = {one.benchmark for one in read_run_folders(store)}
+        _delete_of_extensions(store, dict.fromkeys({one.benchmark for one in found.runs} - left))
     except OSError as error:
         text = f"{store.folder} cannot be written: {error.strerror or error}. Repeat the command."
         raise error_class(error, StoreError)(text) from error

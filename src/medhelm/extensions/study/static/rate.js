@@ -7,12 +7,15 @@
 
   /* --- signing in, and the link for another device --- */
 
-  var login = byId('login'), token = /^#t=([A-Za-z0-9_-]+)$/.exec(location.hash);
-  if (login && token) {
+  function signIn() {
+    var login = byId('login'), token = /^#t=([A-Za-z0-9_-]+)$/.exec(location.hash);
+    if (!login || !token) { return; }
     history.replaceState(null, '', location.pathname + location.search);
     login.elements.namedItem('token').value = token[1];
     login.submit();
   }
+  signIn();
+  window.addEventListener('hashchange', signIn); /* a link that is opened while this page is shown */
   all('[data-select]').forEach(function (field) { field.addEventListener('focus', function () { field.select(); }); });
   all('[data-copy]').forEach(function (button) {
     if (!navigator.clipboard) { return; }

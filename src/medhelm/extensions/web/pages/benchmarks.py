@@ -32,6 +32,7 @@ from medhelm.results.formats.tables import decimal, score_decimals, with_minus
 from medhelm.results.leaderboard import LeaderboardInputs
 from medhelm.results.leaderboard_view import as_json, count_instances
 from medhelm.results.published.boards import known_error_remarks
+from medhelm.results.studies import study_line
 from medhelm.scoring.metrics import METRICS
 
 
@@ -197,7 +198,10 @@ def benchmark_page(site: Site, request: PageRequest) -> Page:
         "instances": data_in_words(definition, _whole_size(site, name), _most_cases(site, name)) if definition else "",
         "metric": _metric_description(column, definition),
         "problems": known_problems(name, definition),
-        "table": sorted_table(request, HEADINGS, [one for one in scores if not one.is_baseline], default="rank"),
+        "table": sorted_table(
+            request, _headings(scores), [one for one in scores if not one.is_baseline], default="rank"
+        ),
+        "studies": study_line(board.studies) if board else "",
         "baselines": [one for one in scores if one.is_baseline],
         "scale": _scale(board, column) if board and column else None,
         "verdict": board.verdict if board else (),
@@ -320,6 +324,27 @@ HEADINGS: list[Heading[ModelScore]] = [
     Heading(key="run", title="Run", sort=lambda one: one.run.started if one.run else None, is_number=False),
 ]  # fmt: skip
 """Columns of the models on a benchmark."""
+
+RATED: list[Heading[ModelScore]] = [
+    Heading(key="clinicians", title="Clinicians", note="95% interval",
+            sort=lambda one: one.cell.clinicians.value if one.cell.clinicians else None,
+            explanation="Mean rating by clinicians of the cases that they rated."),
+    Heading(key="calibrated", title="Calibrated", note="95% interval",
+            sort=lambda one: one.cell.calibrated.value if one.cell.calibrated else None,
+            explanation="The mean grade that clinicians would give to all cases, estimated from their ratings and the "
+            "jury's scores."),
+]  # fmt: skip
+"""Further columns where clinicians rated completions."""
+
+
+def _headings(scores: Sequence[ModelScore]) -> list[Heading[ModelScore]]:
+    """Return the columns of a benchmark: those with ratings by clinicians follow the score."""
+    present = {
+        "clinicians": any(one.cell.clinicians for one in scores),
+        "calibrated": any(one.cell.calibrated for one in scores),
+    }
+    place = [heading.key for heading in HEADINGS].index("score") + 1
+    return [*HEADINGS[:place], *(one for one in RATED if present[one.key]), *HEADINGS[place:]]
 
 
 def _scores(site: Site, board: Leaderboard, column: Column) -> list[ModelScore]:

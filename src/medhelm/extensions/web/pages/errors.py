@@ -28,7 +28,18 @@ from medhelm.extensions.web.pages.case_list import (
 )
 from medhelm.extensions.web.site import Site
 from medhelm.io.http.pages import Download, Page, json_download
-from medhelm.results.formats.fields import Field, fields_json, fields_schema, list_of, plain_json, schema_of
+from medhelm.results.formats.fields import (
+    Field,
+    fields_json,
+    fields_schema,
+    list_of,
+    plain_json,
+    schema_of,
+    select_fields,
+    table_of,
+)
+from medhelm.results.formats.tables import Value
+from medhelm.results.runs.classification import JSON_FIELDS, ClassifiedBenchmark, class_fields, class_rows
 
 REASONS: Mapping[str, str] = {
     "refusal": "refused",
@@ -74,6 +85,8 @@ def page(site: Site, request: PageRequest) -> Page:
             "n_exported": n_exported,
             "has_cases": shows_text and request.most_cases != 0,
             "reasons": {**SHOWN, **REASONS},
+            "measured": errors.measured,
+            "class_table": _class_table(errors.measured),
             "columns": errors.models,
             "graded": is_graded(cases),
             "marks": {item.key: outcome_marks(cases, item, errors.models) for item in errors.hardest},
@@ -85,6 +98,15 @@ def page(site: Site, request: PageRequest) -> Page:
             "keys": {name: url_key(name) for name in ids},
         },
     )
+
+
+def _class_table(measured: ClassifiedBenchmark | None) -> tuple[list[list[Value]], list[str]]:
+    """Return rows and headings of the measures of each class; empty without classes."""
+    if measured is None:
+        return [], []
+    shown = f"model {'' if measured.positive else 'class '}sensitivity specificity ppv npv f1 youden mcc"
+    rows, headings, _ = table_of(select_fields(class_fields(), shown), class_rows(measured))
+    return rows, headings
 
 
 def _exported(errors: BenchmarkErrors, ids: Collection[str]) -> BenchmarkErrors:
@@ -133,5 +155,7 @@ FIELDS: list[Field[BenchmarkErrors]] = [
           schema=list_of(fields_schema(ITEM))),
     Field("criteria", lambda found: plain_json(found.criteria), kind="object",
           schema=list_of(schema_of(CriterionGrades))),
+    Field("measured", lambda found: found.measured and fields_json(JSON_FIELDS, found.measured), kind="object",
+          schema=fields_schema(JSON_FIELDS), missing="the cases do not have the same options"),
 ]  # fmt: skip
 """The errors on a benchmark."""

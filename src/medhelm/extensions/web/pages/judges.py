@@ -13,7 +13,7 @@ from medhelm.errors import UserError
 from medhelm.extensions.web.page import PageRequest
 from medhelm.extensions.web.site import Site
 from medhelm.io.http.pages import Download, Page, PageNotFound, json_download
-from medhelm.results.agreement import MEANING, details_table, overview_table, verdict
+from medhelm.results.agreement import MEANING, by_criterion_table, details_table, overview_table, verdict
 from medhelm.results.agreement import as_json as agreement_json
 from medhelm.results.comparable import BASELINE
 from medhelm.results.formats.charts import IntervalPlot, IntervalRow, draw_intervals
@@ -22,6 +22,7 @@ from medhelm.results.formats.tables import MISSING, Value, as_texts, estimate_nu
 from medhelm.results.jury import NOTES, Table, analyze_judges, as_json, page_tables
 from medhelm.results.options import BoardOptions
 from medhelm.results.runs.selection import renamed
+from medhelm.results.studies import study_facts
 
 Cell = tuple[str, str]
 """Text of a cell, and smaller text after it, such as an interval."""
@@ -104,6 +105,10 @@ def _clinicians(site: Site, benchmark: str = "") -> dict[str, object] | None:
         sentences = [text.replace(f"{name}: ", f"{title}: ", 1) for text in sentences]
     rows, headings, _ = overview_table(shown, site.rule)
     details = {name: details_table(one) for name, one in shown.datasets.items()} if benchmark else {}
+    criteria = [(titles.get(name, name), by_criterion_table(one)) for name, one in shown.datasets.items()]
+    by_criterion = [
+        [title, str(row[0]).replace("_", " "), *row[1:]] for title, (more, _, _) in criteria for row in more
+    ]
     return {
         "sentences": sentences,
         "table": _cells(([[titles.get(str(row[0]), row[0]), *row[1:]] for row in rows], headings)),
@@ -112,6 +117,8 @@ def _clinicians(site: Site, benchmark: str = "") -> dict[str, object] | None:
             for more, heads, _ in details.values()
             if more
         ],
+        "criteria": _cells((by_criterion, ["Benchmark", *criteria[0][1][1]])),
+        "studies": [study_facts(card) for card in found.studies if not benchmark or benchmark in card.benchmarks],
         "meaning": " ".join(MEANING.split()),
     }
 
