@@ -1,7 +1,7 @@
 """The workbook of a rater: each case from top to bottom, its texts and below them the cells to fill in.
 
-Rows are recognized by the number of the case and the name of the part, wherever they are; the digest of the texts of a
-case tells whether its rows still belong together.
+Rows are recognized by the number of the case and the name of the part, wherever they are. The digest of the texts of a
+case shows that its rows still belong together.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def readable_parts(text: str) -> list[str]:
 
 @dataclass(slots=True)
 class _CaseRows:
-    """What the sheet has about one case."""
+    """Rows of one case."""
 
     first: str
     """First cell."""
