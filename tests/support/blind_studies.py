@@ -86,7 +86,7 @@ class World:
 
 def text_of(place: int, slot: int) -> str:
     """Return the completion of an instance by the model in a slot: the same in every world."""
-    return f"Rest for {place + 2} days.\nTake {slot + 1} tablets of aspirin, then see a doctor. 🩺 Größe {place}."
+    return f"Rest for {place + 2} days.\nTake {slot + 1} tablets of aspirin, then see a doctor. 𠮷 Größe {place}."
 
 
 def make_blind_study(folder: Path, instrument: str, world: World) -> tuple[Store, Study]:

@@ -786,7 +786,7 @@ def _print_agreement(
 ) -> None:
     from medhelm.results import agreement as agreement_report
     from medhelm.results.agreement import agreement as compute
-    from medhelm.results.stored_ratings import is_ratings_file
+    from medhelm.results.runs.stored_ratings import is_ratings_file
 
     chosen = ratings or ""
     definitions = load(shared, ["open"], of_stores=True) if is_ratings_file(chosen) else ()

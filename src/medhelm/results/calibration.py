@@ -40,7 +40,7 @@ from medhelm.domain.text import listed, plural
 from medhelm.results.formats.tables import estimate_text
 from medhelm.results.ratings import RatedBenchmark, Rating, Ratings
 from medhelm.results.runs.selection import with_names
-from medhelm.results.stored_ratings import CountedRuns
+from medhelm.results.runs.stored_ratings import CountedRuns
 from medhelm.storage.runs import read_columns
 
 SEED = 0

@@ -79,7 +79,9 @@ def test_a_study_with_missing_ratings_is_closed_only_as_incomplete(store: Store)
     with pytest.raises(UserError, match=r"51 cases .* are not rated \(rater_1 24, rater_2 26, rater_3 1\)"):
         close_study(store, STUDY, "owner")
     withdraw(store, STUDY, "rater_2", "owner")
-    with pytest.raises(UserError, match=r"25 cases .* \(rater_1 24, rater_3 1\)\. 25 cases of raters who left belong"):
+    with pytest.raises(
+        UserError, match=r"25 cases .* \(rater_1 24, rater_3 1\)\. 25 cases of raters who left were not given"
+    ):
         close_study(store, STUDY, "owner")
     assert [one.kind for one in events(store, "ward")] == [EventKind.WITHDRAWN]
     found = close_study(store, STUDY, "owner", incomplete=True)

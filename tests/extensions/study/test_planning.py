@@ -151,6 +151,22 @@ def test_blank_and_failed_completions_are_not_rated(tmp_path: Path) -> None:
     assert [one.code for one in found.remarks] == ["baselines_left_out", "blank_completions", "fewer_calibration_cases"]
 
 
+@pytest.mark.parametrize(
+    ("options", "codes"),
+    [
+        ({}, set()),
+        ({"n_raters": 2}, {"these_raters_only"}),
+        ({"shared": 0.0}, {"no_shared_cases"}),
+        ({"n_raters": 1, "shared": 0.0}, set()),
+        ({"n_cases": 2}, {"no_repeated_cases"}),
+        ({"n_calibration": 100}, {"fewer_calibration_cases"}),
+    ],
+)
+def test_limits_of_a_plan_are_remarks(store: Store, options: dict[str, Any], codes: set[str]) -> None:
+    usual = {"baselines_left_out", "checks_left_out"}
+    assert {one.code for one in planned(store, **{"repeated": 0.3, **options}).remarks} - usual == codes
+
+
 def test_raters_have_roles_names_and_users_and_adjudicators_no_cases(store: Store) -> None:
     raters = ("anna:cardiology:a.berg", Rater(id="ben", name="Ben"))
     study = planned(store, n_raters=None, raters=raters, adjudicators=("eva:medicine",)).study

@@ -230,7 +230,7 @@ def test_without_a_free_rater_nobody_adjudicates(tmp_path: Path) -> None:
     store = new_store(tmp_path / "store", study)
     for rater, given in (("rater_1", 1), ("rater_2", 5)):
         record(store, study, rater, 1, grade(given))
-    with pytest.raises(UserError, match="nobody can adjudicate"):
+    with pytest.raises(UserError, match="Another rater would be needed"):
         send_to_adjudication(store, study, "0-1", "owner")
 
 

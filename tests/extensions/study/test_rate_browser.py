@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -18,14 +18,14 @@ from medhelm.extensions.web.site import Site
 from medhelm.storage.store import Store
 from tests.support.blind_studies import RATER, STUDY, World, make_blind_study
 from tests.support.made_once import made_once
+from tests.support.web import wcag
 from tests.support.web.browser import Watched, served, started_browser
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
-SCHEMES = ("light", "dark")
-WIDTHS = (320, 360, 834, 1280, 1920)
-OPEN = "document.documentElement.scrollWidth - innerWidth"
+SIZES = ((320, 256), (360, 780), (834, 1112), (1280, 800), (1920, 1080))
+"""Windows: 400 % zoom, a phone, a tablet, a notebook, a wide screen."""
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def opened(context: BrowserContext, address: str, store: Store, path: str = "") 
 
 def saved(page: Page) -> None:
     """Wait until the page says that all is saved."""
-    page.locator("#status", has_text=re.compile(r"^Saved \d")).wait_for()
+    page.locator("#status:not(.pending)", has_text=re.compile(r"^Saved \d")).wait_for()
 
 
 def given(store: Store, number: int) -> CaseRating:
@@ -74,7 +74,7 @@ def test_a_case_is_rated_by_keyboard_alone(browser: Browser, address: str, store
     page.get_by_role("link", name="Start with case 1").press("Enter")
     page.get_by_role("heading", name="Case 1 of 9").wait_for()
     page.keyboard.press("3")
-    assert page.locator(":checked").count() == page.locator("option:checked").count(), "no group has the focus"
+    assert page.locator("[type=radio]:checked").count() == 0, "no group has the focus"
     text = page.get_by_role("region", name="Text to rate")
     text.focus()
     for key in ("ArrowRight", "ArrowRight", "Shift+ArrowRight", "Enter"):
@@ -82,7 +82,7 @@ def test_a_case_is_rated_by_keyboard_alone(browser: Browser, address: str, store
     assert page.evaluate("document.activeElement.textContent") == "Error"
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "text-0"
-    page.get_by_role("radio", name="1: Very poor").first.focus()
+    page.get_by_role("radio", name=re.compile("^1 *: Very poor")).first.focus()
     for number in range(1, 6):
         page.keyboard.press(str(number))
         page.keyboard.press("Tab")
@@ -132,12 +132,11 @@ def test_what_is_given_without_a_connection_is_saved_when_it_is_back(
     page.locator("#status", has_text="Not saved yet").wait_for()
     page.get_by_label("Comment").fill("Written on the ward.")
     page.locator("#question-2").get_by_role("radio", name="2").check()
-    dialogs: list[str] = []
-    page.on("dialog", lambda one: (dialogs.append(one.type), one.dismiss()))
-    page.close(run_before_unload=True)
-    page.wait_for_timeout(0)
+    with page.expect_event("dialog") as asked:
+        page.close(run_before_unload=True)
+    asked.value.dismiss()
+    assert asked.value.type == "beforeunload"
     assert 1 not in ratings_of(store, read_study(store, STUDY), RATER)
-    assert dialogs == ["beforeunload"]
     page.unroute("**/cases/1")
     page.evaluate("dispatchEvent(new Event('online'))")
     saved(page)
@@ -185,7 +184,7 @@ def test_work_goes_on_in_another_browser_with_its_marks(browser: Browser, addres
     page = opened(one, address, store, "/cases/2")
     page.locator("#question-5").get_by_role("radio", name="5").check()
     page.locator("#text-0").evaluate("""box => {
-        const range = document.createRange(), text = box.firstChild, at = text.data.indexOf('🩺');
+        const range = document.createRange(), text = box.firstChild, at = text.data.indexOf('𠮷');
         range.setStart(text, at); range.setEnd(text, at + 8);
         getSelection().removeAllRanges(); getSelection().addRange(range); }""")
     page.get_by_role("button", name="Invented").click()
@@ -199,10 +198,10 @@ def test_work_goes_on_in_another_browser_with_its_marks(browser: Browser, addres
     tablet.goto(link)
     tablet.get_by_role("link", name="Case 2 started").tap()
     assert tablet.locator("#question-5").get_by_role("radio", name="5").is_checked()
-    assert tablet.locator("mark.invented").inner_text() == "🩺 Größe"
+    assert tablet.locator("mark.invented").inner_text() == "𠮷 Größe"
     text = tablet.locator("#text-0").text_content() or ""
     mark = given(store, 2).marks[0]
-    assert mark == Mark(start=text.index("🩺"), end=text.index("Größe") + 5, kind=MarkKind.INVENTED)
+    assert mark == Mark(start=text.index("𠮷"), end=text.index("Größe") + 5, kind=MarkKind.INVENTED)
     tablet.get_by_role("button", name="Remove").tap()
     saved(tablet)
     assert given(store, 2).marks == ()
@@ -247,24 +246,27 @@ def test_without_scripts_a_case_is_rated_by_its_form(browser: Browser, address: 
     context.close()
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_pages_follow_the_rules_of_axe_and_fit_every_width(
-    browser: Browser, address: str, store: Store, scheme: str
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_keep_the_rules_at_every_width(
+    browser: Browser, address: str, store: Store, scheme: Literal["light", "dark"]
 ) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    context = browser.new_context(color_scheme=scheme)
+    context = browser.new_context(color_scheme=scheme, reduced_motion="reduce")
     page = opened(context, address, store, "/cases/1")
     page.locator("#question-1").get_by_label("Cannot judge").check()
     page.locator("#text-0").focus()
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("Enter")
-    page.keyboard.press("Enter")
+    for key in ("ArrowRight", "Enter", "Enter"):
+        page.keyboard.press(key)
     saved(page)
-    for path in ("", "/cases/1", "/cases/9", "/instrument", "/device"):
+    wrong = []
+    for path in ("", "/cases/1", "/instrument", "/device", "/login"):
         page.goto(f"{address}/rate/{STUDY}{path}")
-        for width in WIDTHS:
-            page.set_viewport_size({"width": width, "height": 256 if width == 320 else 900})
-            assert page.evaluate(OPEN) <= 0, (path, width)
-            found = axe.run(page).response["violations"]
-            assert found == [], (path, width, [(one["id"], one["nodes"][0]["html"]) for one in found])
+        for width, height in SIZES:
+            page.set_viewport_size({"width": width, "height": height})
+            found = [
+                *wcag.problems(page),
+                *wcag.violations(page),
+                *(wcag.problems_of_keys(page) if scheme == "light" else ()),
+            ]
+            wrong += [f"{path or 'overview'} at {width}: {one}" for one in found]
     context.close()
+    assert not wrong, "\n".join(wrong)

@@ -74,6 +74,7 @@ def create_app(server: SiteServer) -> Starlette:
         routes=list(_routes()),
         exception_handlers={HTTPException: _http_error, BadFormError: _form_error, MedHelmError: _error, 500: _failure},
     )
+    app.router.redirect_slashes = False  # such a redirect would leave HTTPS behind a proxy
     app.state.server, app.state.wrong_tokens = server, WrongTokens()
     return app
 
@@ -239,7 +240,9 @@ async def _static(request: Request) -> Response:
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     title = "Page not found" if error.status_code == 404 else "The request failed"
-    text = error.detail or HTTPStatus(error.status_code).phrase
+    text = error.detail
+    if text == HTTPStatus(error.status_code).phrase:
+        text = "No page of this site has this address." if error.status_code == 404 else f"{text}."
     response = error_response(request, title, text, error.status_code)
     response.headers.update(error.headers or {})
     return response

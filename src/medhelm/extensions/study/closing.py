@@ -69,11 +69,11 @@ def _refuse_missing(study: Study, cases: Sequence[RatedCase], happened: Sequence
         by_rater = ", ".join(f"{rater} {n}" for rater, n in missing.items() if rater)
         unassigned = missing.get("", 0)
         n_open = sum(missing.values()) - unassigned
-        nobody = "belongs to nobody" if unassigned == 1 else "belong to nobody"
-        of_nobody = f" {plural(unassigned, 'case')} of raters who left {nobody}." if unassigned else ""
+        were = "was" if unassigned == 1 else "were"
+        left = f" {plural(unassigned, 'case')} of raters who left {were} not given to others." if unassigned else ""
         raise UserError(
             f"{plural(n_open, 'case')} of the study `{study.name}` {'is' if n_open == 1 else 'are'} not rated"
-            f"{by_rater and f' ({by_rater})'}.{of_nobody} Wait for them, or close the study as incomplete "
+            f"{by_rater and f' ({by_rater})'}.{left} Wait for them, or close the study as incomplete "
             "(--incomplete). Nothing was closed."
         )
 

@@ -188,16 +188,16 @@ def instruments(shared: Shared, name: str | None) -> int:
 @shared_options("store", "json")
 @click.pass_obj
 def link(shared: Shared, name: str, person: str, role: str, days: float, address: str, is_revoked: bool) -> int:
-    """Make a personal link to a study, or revoke a person's access.
+    """Make a personal link, or revoke access.
 
     A link works once, in one browser, which then stays signed in. It is shown now and never again. A new link replaces
     one that was not used; browsers that are signed in stay so until --revoke.
 
     \b
     Examples:
-      medhelm study link discharge_letters anna --address https://board.hospital.example
-      medhelm study link discharge_letters chief --role reader --days 90
-      medhelm study link discharge_letters anna --revoke
+      medhelm study link letters anna --address https://board.example
+      medhelm study link letters chief --role reader --days 90
+      medhelm study link letters anna --revoke
     """
     from medhelm.extensions.study.access import moment_text, new_link, revoke
 

@@ -44,7 +44,7 @@ MOST_REASON = 500
 """Most characters of the reason of a decision."""
 
 PURGED_REASON = "The text was deleted."
-"""What replaces the words of a rater about a deleted instance where they are needed."""
+"""Text in place of a reason that a rater gave about a deleted instance."""
 
 
 def check_revision(happened: Sequence[Event], revision: int | None) -> None:
@@ -76,7 +76,9 @@ def send_to_adjudication(store: Store, study: Study, item_id: str, by: str, *, r
             raise UserError(f"Only cases on which raters differ go to adjudication; this one is {what}.")
         chosen = possible_adjudicators(study, states[key].items, happened)
         if not chosen:
-            raise UserError("Every rater who has not left already has this case, so that nobody can adjudicate it.")
+            raise UserError(
+                "Every rater who has not left already has this case. Another rater would be needed to adjudicate it."
+            )
         items = " ".join(states[key].items)
         rater = _least_busy(study, chosen, EventKind.ADJUDICATION, items, happened)
         return _decide(store, study, EventKind.ADJUDICATION, by, rater=rater, item=items)

@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 class EventKind(StrEnum):
-    """What happened to a study."""
+    """Kind of an event of a study."""
 
     LINK_MADE = "link_made"
     LINK_USED = "link_used"
@@ -83,9 +83,9 @@ class Event:
     time: str
     """Time, ISO 8601, UTC."""
     by: str
-    """Who did it: a name of the hospital's single sign-on, `owner`, `command line`, or the id of a rater."""
+    """Person that did it: a name of the hospital's single sign-on, `owner`, or the id of a rater; else `command line`."""
     kind: EventKind
-    """What happened."""
+    """Kind of the event."""
     rater: str = ""
     """Id of the rater it is about, or who gets the case; empty if none."""
     item: str = ""

@@ -152,8 +152,12 @@ class PlanForm:
         if not self.sent.get("benchmarks"):
             self.refuse("benchmarks", "Choose at least one benchmark.")
         is_precise = self.text("size") == "precision"
-        if is_precise and not self.text("precision").strip():
-            self.refuse("precision", "Say how precise the mean of a model must be, such as 0.3.")
+        precision = self.number("precision", whole=False) if is_precise else None
+        n_cases = None if is_precise else self.number("n_cases", whole=True)
+        if is_precise and precision is None:
+            n_cases = 1  # one problem is enough
+            if "precision" not in self.problems:
+                self.refuse("precision", "Say how precise the mean of a model must be, such as 0.3.")
         return PlanOptions(
             name=name,
             title=title,
@@ -164,8 +168,8 @@ class PlanForm:
             raters=tuple(one for one in raters if not one.is_adjudicator),
             adjudicators=tuple(one for one in raters if one.is_adjudicator),
             instrument=self.text("instrument") or RUBRIC,
-            n_cases=None if is_precise else self.number("n_cases", whole=True),
-            precision=self.number("precision", whole=False) if is_precise else None,
+            n_cases=n_cases,
+            precision=precision,
             shared=self.number("shared", whole=False, scale=100),
             raters_per_shared_case=self.number("raters_per_shared_case", whole=True),
             repeated=self.number("repeated", whole=False, scale=100),
@@ -186,9 +190,14 @@ class PlanForm:
             if line == "Nothing was saved.":
                 continue
             place, _, rest = line.partition(": ")
-            text = _OPTION.sub(lambda found: _LABELS[found[0]], rest if place in _PLACES else line)
-            if (found := _PLACES.get(place, "")) not in known:
-                self.refuse(found, text if place == "cases" else text[:1].upper() + text[1:])
+            found = "benchmarks" if self.has("benchmarks", place) else _PLACES.get(place, "")
+            if found in known:
+                continue
+            is_named = place in _PLACES and place != "cases"  # else the text begins with the name of something
+            text = _OPTION.sub(lambda one: _LABELS[one[0]], rest if place in _PLACES else line)
+            for name in instrument_names():
+                text = text.replace(f"`{name}`", f"“{read_instrument(name).title}”")
+            self.refuse(found, text[:1].upper() + text[1:] if is_named else text)
 
 
 def name_of(title: str) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 
 from medhelm import __version__
 from medhelm.analysis.agreement.calibration import draw_shared
+from medhelm.analysis.agreement.reliability import LEAST_RATERS
 from medhelm.domain import EXTENDED, Benchmark, Run
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.completion import strip_reasoning
@@ -625,8 +626,16 @@ def _remarks(plan: _Plan, study: Study) -> Iterator[Remark]:
     if wanted and not any(case.kind is CaseKind.REPEATED for own in main for case in own):
         text = "No case is repeated: a repetition comes ten cases after the first time, and the lists are too short."
         yield Remark("no_repeated_cases", "", text)
-    if options.shared == 0 and len(plan.raters) > 1:
-        text = "No case is shared, so the study cannot show how well raters agree."
+    n_raters = sum(not one.is_adjudicator for one in plan.raters)
+    if not plan.is_pairs and options.shared > 0 and n_raters < LEAST_RATERS:
+        text = (
+            f"With {plural(n_raters, 'rater')}, means of models hold for these raters only: how much raters differ in"
+        )
+        yield Remark("these_raters_only", "", f"{text} severity can be measured from {LEAST_RATERS} raters on.")
+    if options.shared == 0 and n_raters > 1:
+        text = (
+            "No case is shared, so the study cannot show how well raters agree, and means hold for these raters only."
+        )
         yield Remark("no_shared_cases", "", text)
     if plan.excluded:
         text = f"Left out: {plural(len(plan.excluded), 'instance')} on which a completion names a model or has its"

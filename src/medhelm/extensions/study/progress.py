@@ -61,7 +61,7 @@ LEAST_SAME = 10
 
 
 class StudyState(StrEnum):
-    """How far a study is."""
+    """State of a study."""
 
     PLANNED = "planned"
     RATING = "rating"
@@ -117,7 +117,7 @@ class StudyProgress:
     """All that the owner of a study sees before it is closed: nothing by model."""
 
     state: StudyState
-    """How far the study is."""
+    """State of the study."""
     revision: int
     """Number of decisions so far; forms of owners carry it, see `files.DECISIONS`."""
     n_cases: int
@@ -133,7 +133,7 @@ class StudyProgress:
     disagreements: tuple[Disagreement, ...]
     """Cases on which raters differ."""
     unassigned: tuple[tuple[str, ...], ...]
-    """Items of the cases of raters who left that nobody has taken over."""
+    """Items of the open cases of raters who left, not given to others."""
     deviations: tuple[str, ...]
     """Sentences on what was not as planned, for the study's card."""
 

@@ -59,6 +59,9 @@ WORDS_PER_SECOND, SECONDS_PER_QUESTION = 230 / 60, 20.0
 MOST_CASES_READ = 8
 """Cases whose lengths are looked at for that."""
 
+SHORT_QUESTION = 240
+"""Characters up to which the question above the material is never folded; longer ones are often the same in all cases."""
+
 _STATES = {"done": "rated", "started": "started", "open": "not rated yet", "gone": "text was deleted"}
 
 
@@ -301,6 +304,7 @@ def _case_page(
         "revision": row.revision if row else 0,
         "question": texts.question,
         "material": texts.material,
+        "is_asked_open": number == 1 or kind is CaseKind.CALIBRATION or len(texts.question) <= SHORT_QUESTION,
         "references": texts.references,
         "completions": texts.completions,
         "questions": asked,

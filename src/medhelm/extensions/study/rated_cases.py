@@ -44,10 +44,10 @@ DISCARDED = "discarded"
 
 
 class CaseState(StrEnum):
-    """How far a case is, over all its raters."""
+    """State of a case, over all its raters."""
 
     OPEN = "open"
-    """Nobody has rated it."""
+    """It has no rating."""
     PARTLY_RATED = "partly_rated"
     """Some of its raters have."""
     RATED = "rated"
@@ -81,7 +81,7 @@ class RatedCase:
 
     @property
     def key(self) -> frozenset[str]:
-        """What identifies the case among raters."""
+        """Identity of the case among raters: its items."""
         return case_key(self.assignment.items)
 
     @property
@@ -108,9 +108,9 @@ class CaseProgress:
     benchmark: str
     """Its benchmark."""
     kind: CaseKind
-    """Why it is rated."""
+    """Reason why it is rated."""
     state: CaseState
-    """How far it is."""
+    """Its state."""
     n_raters: int
     """Raters who have it, without adjudicators."""
     n_complete: int
@@ -150,8 +150,7 @@ def rated_cases(store: Store, study: Study, happened: Sequence[Event]) -> list[R
         for case in cases_with(study, rater.id, happened):
             is_gone = not gone.isdisjoint(case.items)
             asked = instrument_of_case(study, case).criteria
-            if not asked and not is_gone:
-                asked = criteria_of_case(store, study, case)
+            asked = asked if asked or is_gone else criteria_of_case(store, study, case)
             rows = tuple(revisions[case.number])
             found.append(
                 RatedCase(
@@ -370,7 +369,7 @@ def disagreements(study: Study, cases: Iterable[RatedCase]) -> Iterator[Disagree
 
 
 def unassigned_cases(study: Study, cases: Sequence[RatedCase], happened: Sequence[Event]) -> list[tuple[str, ...]]:
-    """Return the items of the cases of raters who left that have no rating of theirs, and that nobody has taken over.
+    """Return the items of the cases of raters who left that have no rating of theirs, and were not given to others.
 
     Calibration cases and repeats are not given to others.
     """

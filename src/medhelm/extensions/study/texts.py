@@ -16,7 +16,7 @@ from medhelm.domain.completion import strip_reasoning
 from medhelm.domain.text import group_title
 from medhelm.errors import UserError
 from medhelm.extensions.study.instruments import check_of, criteria_of
-from medhelm.extensions.study.leveling import leveled
+from medhelm.extensions.study.leveling import joined_lines, leveled
 from medhelm.extensions.study.types import Assignment, InstrumentCriterion, Item, Study
 from medhelm.storage.ratings import completion_digest as completion_digest
 from medhelm.storage.runs import RECORDS, read_columns, read_prompt
@@ -203,7 +203,7 @@ def _parts(prompt: Mapping[str, Any], definition: Benchmark | None) -> tuple[tup
 def _without_output_format(text: str) -> str:
     """Return a part of a prompt without lines about the form of the output, and without the cue to go on."""
     kept = _CUE.sub("", "\n" + _OUTPUT_FORMAT.sub("", text.strip()).rstrip())
-    return re.sub(r"\n{3,}", "\n\n", kept).strip() or text.strip()
+    return "\n".join(joined_lines((kept.strip() or text.strip()).split("\n")))
 
 
 def _sections(title: str, text: str) -> Iterator[MaterialSection]:

@@ -82,7 +82,6 @@ def serve(
       ssh -L 8642:board.sock host             the same board from elsewhere
       medhelm serve --host 0.0.0.0 --tls cert.pem key.pem --name board.example
       medhelm serve --behind-proxy board.hospital.example
-      medhelm serve --behind-proxy board.hospital.example --proxy 127.0.0.1 --user-header X-Remote-User
     """
     from medhelm.extensions.web.server import Listener
     from medhelm.extensions.web.server import serve as serve_site

@@ -7,12 +7,15 @@
 
   /* --- signing in, and the link for another device --- */
 
-  var login = byId('login'), token = /^#t=([A-Za-z0-9_-]+)$/.exec(location.hash);
-  if (login && token) {
+  function signIn() {
+    var login = byId('login'), token = /^#t=([A-Za-z0-9_-]+)$/.exec(location.hash);
+    if (!login || !token) { return; }
     history.replaceState(null, '', location.pathname + location.search);
     login.elements.namedItem('token').value = token[1];
     login.submit();
   }
+  signIn();
+  window.addEventListener('hashchange', signIn); /* a link that is opened while this page is shown */
   all('[data-select]').forEach(function (field) { field.addEventListener('focus', function () { field.select(); }); });
   all('[data-copy]').forEach(function (button) {
     if (!navigator.clipboard) { return; }
@@ -55,6 +58,7 @@
   function say(text, isProblem) {
     if (status.textContent !== text) { status.textContent = text; }
     status.classList.toggle('problem', Boolean(isProblem));
+    status.classList.toggle('pending', differing(state(), known).length > 0);
   }
   function set(name, value) {
     if (name === 'mark') { form.dispatchEvent(new CustomEvent('marks', {detail: value ? value.split(' ') : []})); return; }
@@ -65,6 +69,7 @@
   }
   function changed(delay) {
     clearTimeout(timer);
+    status.classList.toggle('pending', differing(state(), known).length > 0);
     timer = setTimeout(save, waits ? Math.max(delay, 500) : delay);
   }
   function failed(text) {
@@ -84,7 +89,7 @@
     var controller = new AbortController(), timeout = setTimeout(function () { controller.abort(); }, TIMEOUT_MS);
     data.set('seconds', seconds.toFixed(1));
     data.set('action', asked || 'save');
-    fetch(form.action, {
+    fetch(form.getAttribute('action'), { /* form.action is the buttons of this name */
       method: 'POST', body: data, headers: {Accept: 'application/json'}, credentials: 'same-origin',
       redirect: 'error', signal: controller.signal, keepalive: document.hidden && data.toString().length < 60000
     }).then(function (response) {

@@ -90,6 +90,8 @@
       current = (current + 1) % hits.length;
       all('mark.now').forEach(function (one) { one.classList.remove('now'); });
       all('mark.hit')[current].classList.add('now');
+      var folded = hits[current].box.closest('details');
+      if (folded) { folded.open = true; }
       reveal(rangeOf(hits[current].box, hits[current].start, hits[current].end));
     }
     byId('found').textContent = !needle ? '' : hits.length ? (current + 1) + ' of ' + hits.length : 'Not found';
@@ -106,6 +108,7 @@
   var names = {}, sides = boxes.length > 1 ? [' (left)', ' (right)'] : [''];
   all('[data-mark]').forEach(function (button) { names[button.dataset.mark] = button.textContent; });
   byId('mark-hint').hidden = false;
+  byId('typed').hidden = true;
 
   function points(text, units) { return Array.from(text.slice(0, units)).length; }
   function units(text, count) { return Array.from(text).slice(0, count).join('').length; }
