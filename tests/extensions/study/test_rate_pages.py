@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from httpx import Response
 from starlette.testclient import TestClient
 
 from medhelm.extensions.study.access import new_link
@@ -48,7 +48,7 @@ def client(store: Store) -> TestClient:
     return found
 
 
-def save(client: TestClient, number: int, fields: dict[str, str], *, script: bool = False, **more: str) -> Response:
+def save(client: TestClient, number: int, fields: dict[str, str], *, script: bool = False, **more: str) -> Any:
     headers = {"accept": "application/json"} if script else {}
     return client.post(f"{BASE}/cases/{number}", data={**fields, **more}, headers=headers)
 

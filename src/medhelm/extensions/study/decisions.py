@@ -36,7 +36,7 @@ from medhelm.extensions.study.rated_cases import (
     unassigned_cases,
 )
 from medhelm.extensions.study.types import ROW_FORM, CaseRating, Study
-from medhelm.storage.line_files import replace_lines
+from medhelm.io.line_files import replace_lines
 from medhelm.storage.privacy import DELETED
 from medhelm.storage.store import Store
 
@@ -210,7 +210,7 @@ def _purge_rows(store: Store, study: Study, rater_id: str, gone: set[str]) -> in
         n_changed += purged != row.rating
         lines.append(json.dumps(ROW_FORM.write(replace(row, rating=purged))))
     if n_changed or n_dropped:
-        replace_lines(store, file, lines)
+        replace_lines(store.folder, file, lines)
     return n_changed
 
 

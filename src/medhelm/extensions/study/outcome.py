@@ -62,7 +62,7 @@ from medhelm.extensions.study.types import (
     MarkKind,
     Study,
 )
-from medhelm.storage.line_files import read_lines
+from medhelm.io.line_files import read_lines
 from medhelm.storage.ratings import (
     ratings_names,
 )

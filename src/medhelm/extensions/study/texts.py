@@ -16,7 +16,7 @@ from medhelm.domain.completion import strip_reasoning
 from medhelm.domain.text import group_title
 from medhelm.errors import UserError
 from medhelm.extensions.study.instruments import check_of, criteria_of
-from medhelm.extensions.study.leveling import joined_lines, leveled
+from medhelm.extensions.study.plans.leveling import joined_lines, leveled
 from medhelm.extensions.study.types import Assignment, InstrumentCriterion, Item, Study
 from medhelm.storage.ratings import completion_digest as completion_digest
 from medhelm.storage.runs import RECORDS, read_columns, read_prompt

@@ -12,7 +12,7 @@ import pytest
 from medhelm.errors import UserError
 from medhelm.extensions.study.files import read_study, write_study
 from medhelm.extensions.study.instruments import HARM
-from medhelm.extensions.study.planning import PlannedStudy, PlanOptions, plan_study
+from medhelm.extensions.study.plans.planning import PlannedStudy, PlanOptions, plan_study
 from medhelm.extensions.study.texts import CaseGoneError, case_texts, completion_of
 from medhelm.extensions.study.types import CaseKind, InstrumentForm, Rater
 from medhelm.storage.store import Store

@@ -20,11 +20,11 @@ from medhelm.domain.option_fields import check_options, option
 from medhelm.domain.result import Remark
 from medhelm.domain.text import is_benchmark_name, listed, plural
 from medhelm.errors import UserError, suggestion
-from medhelm.extensions.study.design import AssignmentRules, DesignCase, assign, mark_shared, pair_models
 from medhelm.extensions.study.files import is_rater_id, studies
-from medhelm.extensions.study.identification import Finding, FindingKind, identification_findings
 from medhelm.extensions.study.instruments import RUBRIC, criteria_of, instrument_of, read_instrument
-from medhelm.extensions.study.precision import (
+from medhelm.extensions.study.plans.design import AssignmentRules, DesignCase, assign, mark_shared, pair_models
+from medhelm.extensions.study.plans.identification import Finding, FindingKind, identification_findings
+from medhelm.extensions.study.plans.precision import (
     Spread,
     cases_for_precision,
     expected_spread,
