@@ -340,7 +340,7 @@ def export_(shared: Shared, name: str, folder: Path, kind: str, raters: tuple[st
 
     Writes files for each rater, with the rater's cases and the ratings so far: a workbook, or an HTML file that opens
     in a browser without a server. Label Studio gets tasks and a labeling configuration, REDCap a data dictionary and
-    records. No file tells which model wrote a text. `medhelm study import` reads them back.
+    records. No file reveals which model wrote a text. `medhelm study import` reads them back.
 
     \b
     Examples:
