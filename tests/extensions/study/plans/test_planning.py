@@ -138,7 +138,7 @@ def test_instances_with_flagged_completions_are_left_out_for_all_models(tmp_path
     assert found.findings == ()
     assert all(int(item.instance_id[1:]) % 2 == 0 for item in found.study.items)
     assert found.remarks[-1].code == "excluded_instances"
-    with pytest.raises(UserError, match="cases: acme/rocket-7b has 12 completions"):
+    with pytest.raises(UserError, match="acme/rocket-7b has 12 completions, and 2 other models too few"):
         planned(store, n_cases=13, exclude_flagged=True)
 
 
@@ -199,7 +199,7 @@ def test_raters_have_roles_names_and_users_and_adjudicators_no_cases(store: Stor
         ({"instrument": "healthbench", "benchmarks": ("aci_bench",)}, ["aci_bench: its rubric has grades"]),
         ({"benchmarks": ("aci_bench", "healthbench")}, ["one study has one form of rating"]),
         ({"instrument": "preference", "models": (MODELS[0],)}, ["a preference compares two models or more"]),
-        ({"n_cases": 500}, ["cases: acme/rocket-7b has 30 completions on aci_bench to rate, and 250 are wanted."]),
+        ({"n_cases": 500}, ["cases: 250 of each model are wanted on aci_bench; acme/rocket-7b has 30 completions"]),
         ({"n_cases": 1}, ["cases: 1 for each model are too few for 2 benchmarks."]),
         ({"precision": 0.3}, ["cases: follow from --precision."]),
         ({"n_cases": None, "precision": 0.1}, ["precision: ± 0.1 cannot be reached with 3 raters"]),

@@ -351,7 +351,7 @@ class _Plan:
         if baselines and not self.options.include_baselines:
             if len(baselines) == len(known):
                 self.problems.append("model: the store has only runs of baselines. --include-baselines takes them.")
-            text = f"Left out: {listed(baselines)}. --include-baselines adds baselines."
+            text = f"Left out, because they are baselines: {listed(baselines)}."
             self.remarks.append(Remark("baselines_left_out", "", text))
             return known - set(baselines)
         return known
@@ -414,11 +414,20 @@ class _Plan:
             text = f"cases: {self.n_cases} for each model are too few for {plural(len(self.completions), 'benchmark')}."
             self.problems.append(f"{text} Ask for more, or leave out benchmarks.")
         for name, n in self.per_benchmark().items():
-            for model, own in self.completions[name].items():
-                there = sum((name, instance) not in self.excluded for instance in own)
-                if there < n:
-                    text = f"cases: {model} has {plural(there, 'completion')} on {name} to rate, and {n} are wanted."
-                    self.problems.append(f"{text} Ask for fewer cases, or leave out the model or the benchmark.")
+            counts = {
+                model: sum((name, instance) not in self.excluded for instance in own)
+                for model, own in self.completions[name].items()
+            }
+            few = sorted((count, model) for model, count in counts.items() if count < n)
+            if few:
+                least, model = few[0]
+                others = f", and {plural(len(few) - 1, 'other model')} too few" if len(few) > 1 else ""
+                text = (
+                    f"cases: {n} of each model are wanted on {name}; {model} has {plural(least, 'completion')}{others}."
+                )
+                self.problems.append(
+                    f"{text} Ask for fewer, or leave out the benchmark{' or the model' * (not others)}."
+                )
 
     # --- the draw ---
 
