@@ -48,6 +48,7 @@ BENCHMARK_KEYS: dict[str, str] = {
     "choices.columns": "Columns that hold the options.",
     "choices.labels": "Reply with a letter, or with the option's text.",
     "choices.missing": "Text of an empty option; needs `columns`.",
+    "positive": "Option of the positive class, such as the disease, for sensitivity and specificity.",
     "answer": "The reference. A text is short for `column`.",
     "answer.column": "Column that holds the reference.",
     "answer.form": "Form of the reference: text, letter, number, or a set of labels.",

@@ -1,16 +1,15 @@
-"""Tokens per second of `hf/` with a model of realistic size on a GPU, relative to its memory bandwidth.
+"""Tokens per second of `hf/` with a model of realistic size on a GPU, beside `generate` of transformers.
 
 Each step of a batch reads all weights and the whole key-value cache, so the memory bandwidth limits the speed.
 """
 
 from __future__ import annotations
 
-import asyncio
 import random
-import threading
+import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 LARGE: dict[str, Any] = {
@@ -38,7 +37,9 @@ class Setting:
     prompts: tuple[int, int] = (100, 1500)
     """Tokens of the shortest and the longest prompt."""
     limit: int = 64
-    """Tokens of each completion; none stops earlier."""
+    """Most tokens of a completion."""
+    mixed: bool = False
+    """True if completions end after 1 to `limit` tokens, which nobody knows before; else all have `limit` tokens."""
     batch_tokens: int = 200_000
     """Limit of the tokens in a batch."""
     generate_batch: int = 16
@@ -50,14 +51,13 @@ class Setting:
 def measure(setting: Setting | None = None) -> dict[str, float]:
     """Return generated tokens per second and the share of the memory bandwidth, in the second of two runs.
 
-    Also those of `generate` in batches. All completions have one length, so no batch waits for its longest one.
+    Also those of `generate`, with the batches of `hf/` and with batches by arrival, and all of them with completions of
+    mixed lengths. Each number is also written to standard error as soon as it is known.
     """
     import torch
 
-    from bench.tools.random_models import byte_tokenizer, random_llama
-    from medhelm.extensions.local.generation import GenerationState, LoadedNetwork, remembers_by_attention
-    from medhelm.extensions.local.huggingface import Engine
-    from medhelm.extensions.local.loading import ChatTemplate, LoadedModel
+    from bench.tools.random_models import random_llama
+    from medhelm.extensions.local.generation import LoadedNetwork, remembers_by_attention
 
     setting = setting or Setting()
     model = random_llama(setting.sizes, device=setting.device, dtype=getattr(torch, setting.dtype))
@@ -70,45 +70,69 @@ def measure(setting: Setting | None = None) -> dict[str, float]:
         batches=remembers_by_attention(model),
         matrix=weights / model.dtype.itemsize / (7 * setting.sizes["num_hidden_layers"] + 2),
     )
-    loaded = LoadedModel(
-        network=network,
-        chat=ChatTemplate(byte_tokenizer(), {}),
-        window=setting.sizes["max_position_embeddings"],
-        batch_tokens=setting.batch_tokens,
-        device=setting.device,
-    )
+    told: dict[str, float] = {"requests": setting.requests, "weights_gib": weights / 2**30}
+    for mixed in (False, True):
+        told |= _rates(network, replace(setting, mixed=mixed))
+    bandwidth = _copied_bytes_per_s(setting)
+    prompts = [len(prompt) for prompt, _ in _requests(setting)]
+    read = told["batches"] * setting.limit * weights + cache_bytes(setting, prompts, model.dtype.itemsize)
+    seconds = len(prompts) * setting.limit / told["tokens_per_s"]
+    return {**told, "bandwidth_gb_per_s": bandwidth / 1e9, "share_of_bandwidth": read / bandwidth / seconds}
+
+
+def _rates(network: Any, setting: Setting) -> dict[str, float]:
+    """Return the tokens per second of each way to complete the requests."""
+    requests = _requests(setting)
+    ours, size = _batches(requests, setting), setting.generate_batch
+    arrival = [requests[start : start + size] for start in range(0, len(requests), size)]
+    ways: dict[str, Callable[[], None]] = {
+        "tokens_per_s": lambda: _hf(network, ours, setting),
+        "same_batches_tokens_per_s": lambda: _generate(network.model, ours, setting),
+        "batched_tokens_per_s": lambda: _generate(network.model, arrival, setting),
+    }
+    rates: dict[str, float] = {}
+    for name, way in ways.items():
+        for _ in range(2):
+            began = time.perf_counter()
+            way()
+            rates[name] = sum(end for _, end in requests) / (time.perf_counter() - began)
+        print(f"mixed={setting.mixed} {name} {rates[name]:.1f}", file=sys.stderr, flush=True)
+    return {f"mixed_{name}": rate for name, rate in rates.items()} if setting.mixed else rates | {"batches": len(ours)}
+
+
+def _requests(setting: Setting) -> list[tuple[list[int], int]]:
+    """Return the prompt and the number of generated tokens of each request; the same every time."""
     rng = random.Random(5)
     prompts = [[rng.randrange(200) for _ in range(rng.randint(*setting.prompts))] for _ in range(setting.requests)]
+    return [(prompt, rng.randint(1, setting.limit) if setting.mixed else setting.limit) for prompt in prompts]
 
-    def prepared(prompt: list[int]) -> Callable[[LoadedModel], GenerationState]:
-        return lambda _: GenerationState(prompt=prompt, limit=setting.limit)
 
-    async def ask() -> tuple[float, int]:
-        engine = Engine(lambda: loaded, threading.Lock())
-        began = time.perf_counter()
-        answers = await asyncio.gather(*(engine.ask(prepared(prompt)) for prompt in prompts))
-        seconds = time.perf_counter() - began
-        await engine.close()
-        assert all(len(answering.written) == setting.limit for answering, _ in answers)
-        return seconds, len(engine.batch_sizes)
+def _batches(requests: Sequence[tuple[list[int], int]], setting: Setting) -> list[list[tuple[list[int], int]]]:
+    """Return the batches of `hf/`, which does not know where a completion ends."""
+    from medhelm.extensions.local.huggingface import MOST_ROWS, RequestSize, next_batch
 
-    asyncio.run(ask())
-    seconds, batches = asyncio.run(ask())
-    held = cache_bytes(setting, [len(prompt) for prompt in prompts], model.dtype.itemsize)
-    _generate(model, prompts, setting)
-    began = time.perf_counter()
-    _generate(model, prompts, setting)
-    batched = time.perf_counter() - began
-    bandwidth = _copied_bytes_per_s(setting)
-    return {
-        "requests": len(prompts),
-        "batches": batches,
-        "tokens_per_s": len(prompts) * setting.limit / seconds,
-        "batched_tokens_per_s": len(prompts) * setting.limit / batched,
-        "weights_gib": weights / 2**30,
-        "bandwidth_gb_per_s": bandwidth / 1e9,
-        "share_of_bandwidth": (batches * setting.limit * weights + held) / bandwidth / seconds,
-    }
+    waiting, batches = list(requests), []
+    while waiting:
+        sizes = [RequestSize(len(prompt), setting.limit) for prompt, _ in waiting]
+        batch = next_batch(sizes, tokens=setting.batch_tokens, rows=MOST_ROWS)
+        batches.append([waiting[position] for position in batch])
+        waiting = [request for position, request in enumerate(waiting) if position not in batch]
+    return batches
+
+
+def _hf(network: Any, batches: Sequence[Sequence[tuple[list[int], int]]], setting: Setting) -> None:
+    """Complete batches as `hf/` does; a completion leaves its batch at its end."""
+    from medhelm.extensions.local.generation import GenerationState, generate
+
+    def unended(states: Sequence[GenerationState], ends: Sequence[int]) -> Callable[[GenerationState], bool]:
+        end_of = {id(state): end for state, end in zip(states, ends, strict=True)}
+        return lambda state: len(state.written) < end_of[id(state)]
+
+    for batch in batches:
+        states = [GenerationState(prompt=prompt, limit=setting.limit) for prompt, _ in batch]
+        ends = [end for _, end in batch]
+        generate(network, states, ended=lambda _: None, wanted=unended(states, ends))
+        assert [len(state.written) for state in states] == ends
 
 
 def cache_bytes(setting: Setting, prompts: list[int], itemsize: int) -> int:
@@ -119,20 +143,25 @@ def cache_bytes(setting: Setting, prompts: list[int], itemsize: int) -> int:
     return sum(each * (setting.limit * prompt + setting.limit * (setting.limit - 1) // 2) for prompt in prompts)
 
 
-def _generate(model: Any, prompts: list[list[int]], setting: Setting) -> None:
-    """Call `generate` of transformers with batches of requests in order of arrival."""
+def _generate(model: Any, batches: Sequence[Sequence[tuple[list[int], int]]], setting: Setting) -> None:
+    """Call `generate` of transformers, which goes on until the last completion of a batch ends.
+
+    The attention is that of `hf/`: with cuDNN's, each token takes several times as long.
+    """
     import torch
 
-    for start in range(0, len(prompts), setting.generate_batch):
-        batch = prompts[start : start + setting.generate_batch]
+    from medhelm.extensions.local.generation import without_cudnn_attention
+
+    for requests in batches:
+        batch, longest = [prompt for prompt, _ in requests], max(end for _, end in requests)
         width = max(map(len, batch))
         padded = torch.tensor([[0] * (width - len(prompt)) + prompt for prompt in batch], device=setting.device)
         mask = torch.tensor([[0] * (width - len(one)) + [1] * len(one) for one in batch], device=setting.device)
-        with torch.no_grad():
+        with torch.inference_mode(), without_cudnn_attention():
             written = model.generate(
-                padded, attention_mask=mask, max_new_tokens=setting.limit, do_sample=False, pad_token_id=0
+                padded, attention_mask=mask, max_new_tokens=longest, do_sample=False, pad_token_id=0
             )
-        assert written.shape[1] == width + setting.limit
+        assert written.shape[1] == width + longest
 
 
 def _copied_bytes_per_s(setting: Setting, times: int = 10) -> float:

@@ -102,7 +102,11 @@ def local_table(rows: Sequence[Row]) -> str:
         lines += [
             (f"hf/ on a GPU, {gpu['weights_gib']:.0f} GiB of random weights", f"{gpu['tokens_per_s']:,.0f} tokens/s"),
             ("share of the memory bandwidth", f"{gpu['share_of_bandwidth']:.0%}"),
+            ("`generate` with the same batches", f"{gpu['same_batches_tokens_per_s']:,.0f} tokens/s"),
             ("`generate` in batches of 16 by arrival", f"{gpu['batched_tokens_per_s']:,.0f} tokens/s"),
+            ("completions of mixed lengths: hf/", f"{gpu['mixed_tokens_per_s']:,.0f} tokens/s"),
+            ("`generate` with the same batches", f"{gpu['mixed_same_batches_tokens_per_s']:,.0f} tokens/s"),
+            ("`generate` in batches of 16 by arrival", f"{gpu['mixed_batched_tokens_per_s']:,.0f} tokens/s"),
         ]
     if vllm := good.get("vllm"):
         lines += [

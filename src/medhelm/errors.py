@@ -105,6 +105,10 @@ class ConfigError(UserError):
         super().__init__("\n".join(lines))
 
 
+_NOTHING_SENT = "Nothing was sent."
+"""Last sentence of errors that come before the first request."""
+
+
 class ErrorCollector:
     """Collects errors in what the user asked for, so that one message names them all.
 
@@ -149,8 +153,11 @@ class ErrorCollector:
                 others += find([name])
         return others
 
-    def raise_all(self) -> None:
-        """Raise the only error as it is, or one with all messages: a UserError unless everything is just missing."""
+    def raise_all(self, outcome: str = _NOTHING_SENT) -> None:
+        """Raise the only error as it is, or one with all messages: a UserError unless everything is just missing.
+
+        `outcome`: last sentence of the message.
+        """
         if not self.errors:
             return
         if len(self.errors) == 1:
@@ -158,11 +165,7 @@ class ErrorCollector:
         texts = dict.fromkeys(str(error).removesuffix(_NOTHING_SENT).rstrip() for error in self.errors)
         first = next((error for error in self.errors if isinstance(error, UserError)), self.errors[0])
         kind = UserError if isinstance(first, UserError) else MissingError
-        raise kind("\n\n".join([*texts, _NOTHING_SENT])) from first
-
-
-_NOTHING_SENT = "Nothing was sent."
-"""Last sentence of errors that come before the first request."""
+        raise kind("\n\n".join([*texts, outcome])) from first
 
 
 class ProviderError(MedHelmError):

@@ -274,7 +274,13 @@ def test_a_run_prints_and_stores_what_is_approved(
             ),
             encoding="utf-8",
         )
-        for command in (run, (*run, "--json"), ("rescore",), ("rescore", "--json")):
+        for command in (
+            run,
+            (*run, "--json"),
+            ("rescore",),
+            ("rescore", "--json"),
+            *in_each_format("confusion", "toy"),
+        ):
             shown += _section(medhelm, tmp_path, command)
         shown += _stored(tmp_path / "store")
         address = f":{server.port}/"

@@ -18,6 +18,7 @@ from medhelm.io.plugins import (
     EXTENSIONS,
     FILES,
     IMPORTERS,
+    PAGES,
     PROVIDERS,
     PURGES,
     extension_targets,
@@ -84,7 +85,7 @@ def test_what_needs_a_missing_extension_says_so(
     assert problem in done.stderr.replace("python -m medhelm", "medhelm")
 
 
-GROUPS = (COMMANDS, PROVIDERS, IMPORTERS, CLIENTS, FILES, PURGES)
+GROUPS = (COMMANDS, PROVIDERS, IMPORTERS, CLIENTS, FILES, PAGES, PURGES)
 
 
 @pytest.mark.parametrize(("group", "name"), [(group, name) for group in GROUPS for name in extension_targets(group)])

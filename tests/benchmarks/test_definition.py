@@ -142,6 +142,7 @@ MISTAKES = [
     (SAMPLE, "sample: {pool: 5}", "sample: `pool` needs a `size`"),
     (SAMPLE, "sample: {size: 5, ids_file: a}", "sample: `ids_file` cannot be combined"),
     ("all: {}", "default: {}", "samples: `default` means the key `sample`; choose another name."),
+    ("drop_duplicates: true", "positive: good", "positive: needs `choices` with the same texts for every instance."),
     (", quasi_exact_match]", ", exactmatch]", "metrics[1]: unknown metric `exactmatch`. Did you mean `exact_match`?"),
 ]
 
@@ -157,6 +158,17 @@ def test_each_problem_has_a_message_and_a_line(tmp_path: Path, right: str, wrong
     changed = text[: FULL.index(right)].count("\n") + 1
     assert line is not None
     assert line in (changed, line_of(text, "source")), "the line of the mistake, or of the mapping it is about"
+
+
+def test_the_positive_class_is_an_option_and_not_part_of_the_digest(tmp_path: Path) -> None:
+    plain = FULL.replace(f"choices: {CHOICES}", "choices: [yes, no]").replace("{column: idx, form: letter}", "idx")
+    usual, found = read(tmp_path, plain), read(tmp_path, plain + "positive: yes\n")
+    assert (usual.positive, found.positive) == ("", "yes")
+    assert found.digest == usual.digest
+    assert any(
+        "positive: `sick` is not one of `choices`: yes, no." in words
+        for _, words in problems(tmp_path, plain + "positive: sick\n")
+    )
 
 
 @pytest.mark.parametrize("name", ["none", "note", "question"])

@@ -31,6 +31,12 @@ def unreachable(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return sent
 
 
+def consents(medhelm: Medhelm) -> list[tuple[str, str, str]]:
+    """Return host, benchmarks and source of the consents in the audit log."""
+    found = medhelm("audit", "show", "--json").json["consents"]
+    return [(one["host"], one["benchmark"], one["source"]) for one in found]
+
+
 @pytest.fixture
 def clear(medhelm: Medhelm, tmp_path: Path) -> tuple[str, ...]:
     """Arguments that name the user's own data for a gated benchmark."""
@@ -58,11 +64,16 @@ def test_private_data_needs_consent_for_each_host(
     assert "would not start" not in medhelm("plan", *clear, *models, *both).out
     assert medhelm("run", *clear, *models, *both).code == 1
     assert unreachable
+    assert consents(medhelm) == [("llm.example", "clear", "option"), ("gpu7.local", "clear", "option")]
+    shown = medhelm("audit", "show", "--host", "gpu7.local").out
+    assert ("gpu7.local" in shown, "llm.example" in shown, "the option --allow-host" in shown) == (True, False, True)
+    assert medhelm("audit", "verify").code == 0
 
 
-def test_sample_rows_need_no_consent(medhelm: Medhelm, unreachable: list[str]) -> None:
-    medhelm("run", "clear", "--tier", "sample", "--limit", "1", "--model", AWAY)
+def test_sample_rows_need_no_consent(medhelm: Medhelm, unreachable: list[str], tmp_path: Path) -> None:
+    medhelm("run", "clear", "--tier", "sample", "--limit", "1", "--model", AWAY, "--allow-host", "llm.example")
     assert unreachable
+    assert not (tmp_path / "medhelm-store" / "audit.jsonl").exists()
 
 
 def test_judges_need_consent_too(
@@ -75,6 +86,9 @@ def test_judges_need_consent_too(
         told = medhelm(*command, "--judge", AWAY)
         assert_refused(told, "prompts, completions and references", f"to llm.example (judge {AWAY})")
     assert unreachable == []
+    both = ("run", "clear", *run[1:])
+    medhelm(*both, "--judge", AWAY, "--allow-host", "llm.example")
+    assert consents(medhelm) == [("llm.example", "mental_health", "option")]  # judges get no data of `clear`
 
 
 def test_an_administrator_can_consent_for_all(
@@ -87,6 +101,7 @@ def test_an_administrator_can_consent_for_all(
     monkeypatch.setattr("medhelm.io.http.egress.ADMINISTRATOR_ID", os.getuid())
     assert medhelm("run", *clear, "--model", AWAY).code == 1
     assert unreachable
+    assert consents(medhelm) == [("llm.example", "clear", "administrator")]
     forbidden = medhelm("run", *clear, "--model", "openai/m@https://a.org/v1", "--model", "openai/m@https://b.org/v1")
     assert forbidden.code == 2
     assert forbidden.err.count(f"{file} does not allow it") == 2

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from medhelm.errors import MissingError, StoreError, UserError
-from medhelm.results.gate import GateOptions, gate
+from medhelm.results.gate import GateOptions, gate, notes
 from medhelm.results.options import BoardOptions
 from medhelm.results.releases import freeze
 from medhelm.storage.damage import DamagedRunWarning
@@ -37,6 +37,16 @@ def test_a_store_is_compared_with_another(tmp_path: Path, new: list[float], code
     assert [one.benchmark for one in found.tests] == ["toy", ""]
     assert found.tests[0].change.value == pytest.approx((sum(new) - 400) / 400)
     assert [remark.code for remark in found.remarks] == (["same_records"] if new == SAME else [])
+
+
+def test_instances_that_became_wrong_are_listed(tmp_path: Path) -> None:
+    found = check(stores(tmp_path, {"toy": {MODEL: [0.0, 0.0, *SAME[2:]]}}, {"toy": {MODEL: [1.0, *WORSE[1:]]}}))
+    change = found.tests[0].change
+    assert change.gained == ("i000",)
+    assert change.lost == tuple(f"i{n:03}" for n in range(2, 60))
+    (line,) = [note for note in notes(found) if "became right" in note]
+    assert line.startswith(f"TOY, {MODEL}: 1 became right, 58 wrong: i002, i003, ")
+    assert line.endswith("i011, and 48 more.")
 
 
 def test_the_models_that_both_have_are_compared_without_baselines(tmp_path: Path) -> None:

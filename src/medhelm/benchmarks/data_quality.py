@@ -255,7 +255,7 @@ def inspect_data(
         DataFinding("identifier", _in_words(ids, f"what looks like {kind}"), tuple(ids))
         for kind, ids in found.identifiers.items()
     ]
-    findings += [*_own_taxonomy(benchmark), *_spellings(benchmark, found)]
+    findings += [*_own_taxonomy(benchmark), *_spellings(benchmark, found), *_no_positive_class(benchmark)]
     return [*findings, *_constant_answer(baseline), *_long_prompts(benchmark, found, windows)]
 
 
@@ -309,6 +309,16 @@ def _constant_answer(baseline: ConstantBaseline | None) -> Iterator[DataFinding]
         yield DataFinding(
             "constant", f"the answer is nearly always the same: `{baseline.answer}` in {share} of the instances"
         )
+
+
+def _no_positive_class(benchmark: Benchmark) -> Iterator[DataFinding]:
+    """Ask for the positive class of a question with two options."""
+    if len(benchmark.choices) == 2 and not benchmark.positive:
+        text = (
+            f"no class is named as the positive one, for sensitivity and specificity; add `positive: "
+            f"{benchmark.choices[0]}` or `positive: {benchmark.choices[1]}`"
+        )
+        yield DataFinding("no_positive_class", text)
 
 
 def _own_taxonomy(benchmark: Benchmark) -> Iterator[DataFinding]:

@@ -246,6 +246,22 @@ def _choice_problems(document: YamlDocument) -> Iterator[Problem]:
         yield Problem(text, document.line_of(("answer", "form")))
     if form == "labels" and answer.get("values"):
         yield Problem("answer.values: is not for sets of labels. Remove it.", document.line_of(("answer", "values")))
+    yield from _positive_problems(document)
+
+
+def _positive_problems(document: YamlDocument) -> Iterator[Problem]:
+    """Check that the positive class is one of the options that all instances have."""
+    if "positive" not in document.data:
+        return
+    choices, positive = document.data.get("choices"), document.data["positive"]
+    texts = choices.get("texts") if isinstance(choices, dict) else choices
+    if not isinstance(texts, list):
+        text = "positive: needs `choices` with the same texts for every instance. Add them, or remove it."
+        yield Problem(text, document.line_of(("positive",)))
+    elif positive not in texts:
+        known = ", ".join(map(str, texts))
+        text = f"positive: {value_in_words(positive)} is not one of `choices`: {known}."
+        yield Problem(text, document.line_of(("positive",)))
 
 
 def _shortened_field_problems(document: YamlDocument) -> Iterator[Problem]:
@@ -348,6 +364,7 @@ def _benchmark(shape: DefinitionShape, folder: Path) -> Benchmark:
         cluster_column=shape.cluster,
         group_column=shape.group,
         choices=_choice_texts(choices),
+        positive=shape.positive,
         choice_columns=tuple(choices.columns or ()) if choices else (),
         choice_labels=choices.labels if choices else "letters",
         metadata_columns=tuple(shape.metadata),
@@ -393,9 +410,11 @@ def _sample(shape: SampleShape) -> SampleRule:
 def _digest(shape: DefinitionShape, hooks: Path) -> str:
     """Hash the meaning of a definition and the code of its hooks. The order of files counts.
 
-    Comments, docstrings, imports from `medhelm`, `rules` and `helm` do not count.
+    Comments, docstrings, imports from `medhelm`, `rules`, `helm` and `positive` do not count.
     """
-    content: dict[str, Any] = shape.model_dump(mode="json", exclude_defaults=True, exclude={"rules", "helm"})
+    content: dict[str, Any] = shape.model_dump(
+        mode="json", exclude_defaults=True, exclude={"rules", "helm", "positive"}
+    )
     content["source"]["files"] = list(shape.source.files.items())
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
     if hooks.is_file():

@@ -362,6 +362,7 @@ class DefinitionShape(_Shape):
         Annotated[ChoicesShape, BeforeValidator(_as_choices, json_schema_input_type=list[str | bool] | ChoicesShape)]
         | None
     ) = None
+    positive: Annotated[str, BeforeValidator(_as_text, json_schema_input_type=str | bool)] = ""
     answer: Annotated[AnswerShape, BeforeValidator(_as_answer, json_schema_input_type=str | AnswerShape)] | None = None
     metadata: list[Text] = []
     sample: SampleShape = SampleShape()

@@ -45,6 +45,8 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "leaderboard": ("results:leaderboard", "Rank models by macro average."),
         "serve": ("web", "Show the results in a browser."),
         "compare": ("results:compare", "Test whether models differ significantly."),
+        "confusion": ("results:confusion", "Show sensitivity and specificity by class."),
+        "cases": ("web", "List cases by what happened."),
         "show": ("runs:show", "Show one instance and its completions."),
         "cost": ("results:cost", "Show what was spent, by model or benchmark."),
         "power": ("run:power", "Show which differences can be detected."),
@@ -53,6 +55,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Judges": {
         "jury": ("results:jury", "Measure the quality of the judges."),
         "agreement": ("results:agreement", "Compare the jury with clinicians' ratings."),
+        "study": ("study", "Let clinicians rate completions, blinded."),
     },
     "Releases": {
         "release": ("releases:release", "Freeze the leaderboard under a name."),

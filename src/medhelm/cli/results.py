@@ -1,4 +1,4 @@
-"""`medhelm leaderboard`, `compare`, `cost`, `budget`, `jury` and `agreement`."""
+"""`medhelm leaderboard`, `compare`, `cost`, `budget`, `confusion`, `jury` and `agreement`."""
 
 from __future__ import annotations
 
@@ -453,6 +453,67 @@ def _show(shared: Shared, state: BudgetState | None) -> int:
     return 0
 
 
+# --- confusion --------------------------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("benchmark", metavar="BENCHMARK", shell_complete=shell_completion.benchmarks)
+@click.option(
+    "--positive",
+    metavar="OPTION",
+    default="",
+    help="The positive class, such as the disease.  [default: that of the definition]",
+)
+@click.option(
+    "--threshold",
+    type=float,
+    metavar="P",
+    help="Also show the net benefit at this probability of the positive class, from which one would act.",
+)
+@options_of(BoardOptions, "options", "wanted", "tier")
+@format_option
+@table_options
+@shared_options("store", "benchmarks", "json")
+@click.pass_obj
+def confusion(
+    shared: Shared, benchmark: str, positive: str, threshold: float | None, options: BoardOptions, format_: str
+) -> int:
+    """Show sensitivity and specificity by class.
+
+    For questions whose instances all have the same options: sensitivity, specificity, predictive values, F1, Youden's
+    index, balanced accuracy and Matthews' correlation, each with its 95% interval, and the confusion matrix. With one
+    positive class, or without, each class against all others. Completions without a readable option, and refusals,
+    count as wrong.
+
+    \b
+    Examples:
+      medhelm confusion race_bias
+      medhelm confusion pubmed_qa --positive yes --json
+    """
+    from medhelm.benchmarks.catalog import all_names
+    from medhelm.results.formats.fields import fields_json
+    from medhelm.results.runs.classification import JSON_FIELDS, measure_classes, to_text
+    from medhelm.results.runs.selection import renamed, short_names
+
+    is_installed = benchmark in all_names(shared.folders_of_stores)
+    definition = load(shared, [benchmark], of_stores=True)[0] if is_installed else None
+    found = measure_classes(
+        shared.all_stores,
+        definition.name if definition else benchmark,
+        board_options(shared, options, format_),
+        definition=definition,
+        positive=positive,
+        threshold=threshold,
+    )
+    if format_ == "json":
+        print_json(fields_json(JSON_FIELDS, found))
+        return 0
+    found = renamed(found, short_names([one.model for one in found.models]))
+    click.echo(to_text(found, format_), nl=False)
+    print_remarks(found.remarks, format_)
+    return 0
+
+
 # --- jury -------------------------------------------------------------------------------------------------------------
 
 
@@ -703,7 +764,7 @@ def _sample_file(shared: Shared, found: RatingSample, raters: Sequence[str], suf
 
         return csv_file(sample_to_csv(found, raters))
     from medhelm.benchmarks.catalog import all_names
-    from medhelm.results.ratings import rating_workbook
+    from medhelm.results.formats.rating_workbook import rating_workbook
 
     drawn = {one.benchmark for one in found.completions}
     known = [name for name in all_names(shared.folders_of_stores) if name in drawn]

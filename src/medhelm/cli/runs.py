@@ -526,7 +526,7 @@ def audit() -> None:
     """Show and verify what was sent.
 
     Every request of a store has an entry in STORE/audit.jsonl: time, user, destination, model, benchmark, digest and
-    bytes, never any text. It is written before the request is sent.
+    bytes, never any text. It is written before the request is sent. So is consent to send data that is not public.
 
     \b
     Examples:
@@ -558,33 +558,42 @@ def audit() -> None:
 def show_log(shared: Shared, /, since: datetime | None, host: str, benchmark: str, last: int) -> int:
     """Show what was sent, and where.
 
-    Shows requests and bytes by destination and benchmark, then the latest entries.
+    Shows requests and bytes by destination and benchmark, consent to send data that is not public, then the latest
+    entries.
 
     \b
     Examples:
       medhelm audit show --since 2026-11-01
       medhelm audit show --host api.openai.com --json
     """
+    from medhelm.results.formats.fields import fields_json, table_of
+    from medhelm.results.runs.data_use import CONSENT_FIELDS, ConsentUse, add_consent
     from medhelm.storage.audit import read_audit_log, total_requests
     from medhelm.storage.store import find_store
 
+    consents: dict[tuple[str, ...], ConsentUse] = {}
     shown: deque[AuditEntry] = deque(maxlen=last)
 
     def matching() -> Iterator[AuditEntry]:
         for entry in read_audit_log(find_store(shared.store).audit_file):
             if _matches(entry, since, host.lower(), benchmark):
                 shown.append(entry)
+                add_consent(consents, entry.content)
                 yield entry
 
     totals = total_requests(matching())
     if shared.json:
         entries = [{"line": entry.line, **entry.content} for entry in shown]
-        print_json({"totals": [asdict(total) for total in totals], "entries": entries})
+        given = [fields_json(CONSENT_FIELDS, one) for one in consents.values()]
+        print_json({"totals": [asdict(total) for total in totals], "consents": given, "entries": entries})
         return 0
     from medhelm.results.formats import tables
 
     rows = [[t.destination, t.benchmark or None, t.requests, t.bytes, t.first[:19], t.last[:19]] for t in totals]
     click.echo(tables.render(rows, ["destination", "benchmark", "requests", "bytes", "first (UTC)", "last"]), nl=False)
+    if consents:
+        click.echo("\nconsent to send data that is not public")
+        click.echo(tables.render(*table_of(CONSENT_FIELDS, list(consents.values()))[:2]), nl=False)
     if shown:
         click.echo()
         has_workers = any("worker" in entry.content for entry in shown)
@@ -654,13 +663,15 @@ def _remarks(found: AuditCheck) -> str:
 
 
 def _cell(entry: AuditEntry, name: str) -> str | int | None:
-    """Return a field as shown in the table. For a lookup or a cluster, addresses are shown instead of the model."""
+    """Return a field as shown in the table. Entries that are no requests say what they are in place of the model."""
     value = entry.content.get(name)
     if entry.content.get("action") == "lookup" and name == "model":
         return "lookup: " + ", ".join(entry.content.get("addresses", ()))
     if entry.content.get("action") == "cluster" and name == "model":
         protected = "with a token" if entry.content.get("token") else "without a token"
         return f"cluster {protected}: " + ", ".join(map(str, entry.content.get("nodes", ())))
+    if entry.content.get("action") == "consent" and name == "model":
+        return f"consent: {entry.content.get('source', '')}"
     if isinstance(value, str):
         return (value[:19] if name == "time" else value[:12] if name == "digest" else value) or None
     return value

@@ -291,6 +291,8 @@ class Benchmark:
     """Column that divides the instances into groups (conditions, tasks), of equal weight by the published rule."""
     choices: tuple[str, ...] = ()
     """Options that are the same for every instance."""
+    positive: str = ""
+    """Option of the positive class, such as the disease; empty if none is named."""
     choice_columns: tuple[str, ...] = ()
     """Columns that hold the options, in order, if they differ by instance."""
     choice_labels: Literal["letters", "texts"] = "letters"

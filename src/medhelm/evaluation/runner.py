@@ -288,7 +288,8 @@ class EvaluationRunner:
 
         stored = self.stored.judges if self.stored else ()
         judges = [judge for judge in self.jury.judges if judge.name not in stored]
-        providers = open_providers(judges, session, self.environment, self.settings, self.datasets)
+        judged = [dataset for dataset in self.datasets if JURY in dataset.benchmark.metrics]
+        providers = open_providers(judges, session, self.environment, self.settings, judged)
         fitter = ContextFitter.of(self.store, session.client.is_known, self.listener.note)
         ask = partial(fitter.ask_whole, session.client)
         replies = self.stored.judge_completions if self.stored else None

@@ -172,11 +172,15 @@ def open_providers(
     settings: Settings,
     datasets: Sequence[Dataset],
 ) -> dict[str, Provider]:
-    """Return model -> its provider. Raises: UserError for a host that is not allowed, before anything is sent."""
+    """Return model -> its provider, and record consent to send data that is not public to their hosts.
+
+    `datasets`: data that the models get. Raises: UserError for a host that is not allowed, before anything is sent.
+    """
+    private = [dataset.benchmark.name for dataset in datasets if sent_data(dataset, settings).is_private]
     aliases = {alias: dataset.benchmark.name for dataset in datasets for alias in dataset.benchmark.aliases}
     providers: dict[str, Provider] = {}
     if session.remote:
-        public = {dataset.benchmark.name for dataset in datasets if not sent_data(dataset, settings).is_private}
+        public = {dataset.benchmark.name for dataset in datasets} - set(private)
         providers.update(session.remote.open_providers(models, session.client, public))
     for model in models:
         if model.name in providers:
@@ -194,6 +198,11 @@ def open_providers(
             seed=settings.seed,
             aliases=aliases,
         )
+    if private:
+        from medhelm.models.addresses import hosts_of, record_consent  # lazy: most data is public
+
+        hosts = session.http.egress_policy.allowed if session.remote else hosts_of(models)
+        record_consent(session.http.audit, hosts, private, allowed=settings.allow_hosts)
     return providers
 
 

@@ -101,6 +101,30 @@ def read_sheet(path: Path, source: Source) -> Iterator[tuple[int, list[object]]]
         yield number, cells
 
 
+class WorkbookSheet(NamedTuple):
+    """All cells of a sheet."""
+
+    name: str
+    """Name of the sheet."""
+    rows: list[list[object]]
+    """The cells of every row, from cell A1 on, as in `read_sheet`; rows can differ in length."""
+    merged: list[CellRange]
+    """Merged cells."""
+
+
+def read_sheets(path: Path) -> list[WorkbookSheet]:
+    """Return all sheets of a workbook, hidden ones included. Raises: DataError."""
+    with _open_workbook(path, "Save it as .xlsx, without a password.") as workbook:
+        found = []
+        for name in workbook.sheet_names:
+            table = workbook.get_sheet_by_name(name)
+            markup = _markup(path, table, name)
+            left: list[object] = [""] * _left(table, markup)
+            rows = [[*left, *cells] for cells in _rows(table, markup, name)]
+            found.append(WorkbookSheet(name, rows, markup.merged))
+    return found
+
+
 def sheet_remarks(path: Path, source: Source) -> list[str]:
     """Describe, in sentences, what of a workbook a person may not expect: hidden rows and sheets, merged cells."""
     rows = read_sheet(path, source)

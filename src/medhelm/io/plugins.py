@@ -56,6 +56,9 @@ CLIENTS = "medhelm.clients"
 FILES = "medhelm.files"
 """Group of extensions alone: what changes how the files of a store are read and written, such as encryption."""
 
+PAGES = "medhelm.pages"
+"""Group of extensions alone: pages of the site, see `io.http.mounted_pages`."""
+
 PURGES = "medhelm.purges"
 """Group of extensions alone: functions that delete what an extension stores of instances, for `medhelm purge`.
 

@@ -27,7 +27,7 @@ from medhelm.io.http.egress import (
     HostList,
     read_rules,
 )
-from medhelm.io.http.hosts import host_of, is_inside, is_loopback, without_secrets
+from medhelm.io.http.hosts import Audit, ConsentSource, host_of, is_inside, is_loopback, without_secrets
 
 MAX_ENDPOINTS_BYTES = 1_000_000
 """Longest file of addresses that is read."""
@@ -326,7 +326,32 @@ def _hosts_of(model: Model) -> list[str]:
 
 
 def _may_get_private_data(host: str, consent: HostList, rules: AdministratorRules | None) -> bool:
-    return is_loopback(host) or consent.has(host) or bool(rules and rules.private_data.has(host))
+    return is_loopback(host) or _consent_source(host, consent, rules) is not None
+
+
+def _consent_source(host: str, consent: HostList, rules: AdministratorRules | None) -> ConsentSource | None:
+    if consent.has(host):
+        return "option"
+    return "administrator" if rules and rules.private_data.has(host) else None
+
+
+def record_consent(
+    audit: Audit | None, hosts: Iterable[str], benchmarks: Sequence[str], *, allowed: Collection[str]
+) -> None:
+    """Record in the audit log which hosts outside this machine may get private data, and who consented.
+
+    Parameters: benchmarks, names of those that are not public, empty if they are not known yet; allowed, hosts of
+    --allow-host. Raises: StoreError if the log cannot be written.
+    """
+    rules, consent = read_rules(), _host_list(allowed)
+    for host in dict.fromkeys(hosts):
+        if audit and not is_loopback(host) and (source := _consent_source(host, consent, rules)):
+            audit.consent(host, benchmarks, source)
+
+
+def hosts_of(models: Iterable[Model]) -> list[str]:
+    """Return the hosts that the prompts of some models go to, each once."""
+    return list(dict.fromkeys(host for model in models for host in _hosts_of(model)))
 
 
 def hosts_without_consent(models: Iterable[Model], *, allowed: Collection[str]) -> dict[str, list[str]]:

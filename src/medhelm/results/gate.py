@@ -28,7 +28,7 @@ from medhelm.analysis.means import Floats
 from medhelm.analysis.ratios import label_scores
 from medhelm.domain import JURY, Rule, Run, Tier
 from medhelm.domain.benchmark import group_by
-from medhelm.domain.result import CellProvenance, Release, Remark
+from medhelm.domain.result import HALF, CellProvenance, Release, Remark
 from medhelm.domain.run import SHORT_ID
 from medhelm.domain.text import listed, plural
 from medhelm.errors import MissingError, UserError, suggestion
@@ -53,8 +53,8 @@ if TYPE_CHECKING:
 PREVIOUS = "previous"
 """Reference that is each model's run before its latest."""
 
-LISTED_MODELS = 5
-"""Most names in one sentence."""
+LISTED_MODELS, LISTED_IDS = 5, 10
+"""Most names, and most ids of instances, in one sentence."""
 
 CORRECTED = ReleaseScoring("corrected", failures_as_worst=True)
 """Scoring of stores and runs."""
@@ -445,7 +445,7 @@ class _Comparer:
             text = f"{new_run.title}: the records of {new_run.model} are those of the reference, byte for byte. "
             text += "If they come from a copied cache, nothing new was measured."
             self.remarks.append(Remark("same_records", new_run.benchmark, text))
-        return change, new.column
+        return _with_flips(change, new, old, ids), new.column
 
     def _compare_with_score(self, news: Sequence[Run], released: ReleasedScore) -> tuple[Change, Column] | str:
         """Compare a run with a score of a release whose own run is not stored."""
@@ -481,6 +481,14 @@ def _shared_change(new: InstanceScores, old: InstanceScores, ids: Sequence[str])
     if labels and (found := ratio_change(scores[0], scores[1], labels, clusters)):
         return found
     return paired_change(new.in_order(new.tested, ids), old.in_order(old.tested, ids), clusters)
+
+
+def _with_flips(change: Change, new: InstanceScores, old: InstanceScores, ids: Sequence[str]) -> Change:
+    """Add the instances that one run has right and the other wrong."""
+    now, then = (side.in_order(side.shown, ids) for side in (new, old))
+    names = np.array(ids, dtype=object)
+    lost, gained = (now < HALF) & (then >= HALF), (now >= HALF) & (then < HALF)
+    return replace(change, lost=tuple(names[lost].tolist()), gained=tuple(names[gained].tolist()))
 
 
 def _labels_in_order(sides: Sequence[InstanceScores], ids: Sequence[str]) -> tuple[list[str], list[Floats]]:
@@ -632,7 +640,16 @@ def notes(found: GateResult) -> Iterator[str]:
             "Missing scores count against each verdict: a pass holds even if those of the new model were all wrong and "
             "those of the reference all right. --ignore-missing leaves them out."
         )
+    yield from map(_flips_text, (one for one in found.tests if one.outcome == "worse" and one.change.lost))
     yield from map(str, found.remarks)
+
+
+def _flips_text(test: GateTest) -> str:
+    """Return the first instances that became wrong, and the counts."""
+    lost, gained = test.change.lost, test.change.gained
+    more = f", and {len(lost) - LISTED_IDS} more" if len(lost) > LISTED_IDS else ""
+    ids = ", ".join(map(printable, lost[:LISTED_IDS]))
+    return f"{test.title}, {_models_text(test)}: {len(gained)} became right, {len(lost)} wrong: {ids}{more}."
 
 
 def _models_text(test: GateTest) -> str:
@@ -659,6 +676,8 @@ TEST_FIELDS: list[Field[GateTest]] = [
     Field("p_adjusted", lambda test: test.p_adjusted, kind="p-value", heading="p worse", drop=4),
     Field("lacks_scores", lambda test: test.lacks_scores, kind="true or false"),
     Field("n_needed", lambda test: test.needed and test.needed.instances, kind="whole number"),
+    Field("lost", lambda test: test.change.lost, kind="texts"),
+    Field("gained", lambda test: test.change.gained, kind="texts"),
     Field("times_instances", lambda test: test.needed and test.needed.times),
     Field("outcome", lambda test: test.outcome, kind="text", in_json=False, heading="Verdict"),
 ]  # fmt: skip

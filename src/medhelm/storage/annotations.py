@@ -1,7 +1,6 @@
 """Notes, tags and stars that people give to instances and completions: `STORE/annotations.jsonl`, one a line.
 
-The file is written as a whole under a lock, so that several processes can add to it and an encrypted store keeps it
-encrypted. A line that cannot be read stays in the file and is left out of what is shown.
+A line that cannot be read stays in the file and is left out of what is shown. See `storage.line_files`.
 """
 
 from __future__ import annotations
@@ -9,15 +8,14 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from medhelm.errors import StoreError, UserError
-from medhelm.io.files import error_class, file_mask, open_file, read_confidential
-from medhelm.io.folders import atomic_file
+from medhelm.errors import UserError
+from medhelm.storage.line_files import locked, read_lines, replace_lines
 from medhelm.storage.store import Store
 
 NAME = "annotations.jsonl"
@@ -25,9 +23,6 @@ NAME = "annotations.jsonl"
 
 MOST_OF_NOTE, MOST_OF_AUTHOR, MOST_OF_TAG, MOST_TAGS = 4_000, 80, 40, 12
 """Most characters of a note, of an author and of a tag, and most tags of one annotation."""
-
-WAIT_S = 10.0
-"""Most seconds to wait for another process that writes the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,17 +102,19 @@ def annotations_of(store: Store, benchmark: str) -> dict[str, list[Annotation]]:
 
 def add_annotation(store: Store, annotation: Annotation) -> None:
     """Add an annotation. Raises: StoreError."""
-    with _locked(store):
-        _write(store, [*(line for line, _ in _lines(store)), json.dumps(_written(annotation))])
+    file = annotations_file(store)
+    with locked(store, "annotations", file):
+        replace_lines(store, file, [*read_lines(file), json.dumps(_written(annotation))])
 
 
 def remove_annotations(store: Store, is_removed: Callable[[Annotation], bool]) -> int:
     """Remove the annotations for which a function returns True, and return their number. Raises: StoreError."""
-    with _locked(store):
+    file = annotations_file(store)
+    with locked(store, "annotations", file):
         lines = list(_lines(store))
         kept = [line for line, one in lines if one is None or not is_removed(one)]
         if len(kept) < len(lines):
-            _write(store, kept)
+            replace_lines(store, file, kept)
     return len(lines) - len(kept)
 
 
@@ -128,17 +125,8 @@ def annotations_file(store: Store) -> Path:
 
 def _lines(store: Store) -> Iterator[tuple[str, Annotation | None]]:
     """Yield the lines of the file, each with its annotation; None for a line that cannot be read."""
-    try:
-        text = read_confidential(annotations_file(store))
-    except FileNotFoundError:
-        return
-    except (OSError, ValueError) as error:
-        raise StoreError(
-            f"{annotations_file(store)} cannot be read: {getattr(error, 'strerror', None) or error}."
-        ) from error
-    for line in text.split("\n"):
-        if line:
-            yield line, _parsed(line)
+    for line in read_lines(annotations_file(store)):
+        yield line, _parsed(line)
 
 
 def _parsed(line: str) -> Annotation | None:
@@ -165,30 +153,3 @@ def _written(one: Annotation) -> Mapping[str, Any]:
         "tags": list(one.tags),
         "starred": one.is_starred,
     }
-
-
-def _write(store: Store, lines: Collection[str]) -> None:
-    """Replace the file; without lines, remove it."""
-    if not lines:
-        annotations_file(store).unlink(missing_ok=True)
-        return
-    with atomic_file(annotations_file(store), durable=True) as new:
-        with open_file(new, "wb") as file:
-            file.write("".join(f"{line}\n" for line in lines).encode())
-        new.chmod(0o660 & ~file_mask(store.folder))
-
-
-@contextmanager
-def _locked(store: Store) -> Iterator[None]:
-    """Lock the file against other processes and threads. Raises: StoreError, also for errors of the disk."""
-    from filelock import FileLock, Timeout  # lazy: readers need none
-
-    try:
-        (store.folder / "locks").mkdir(exist_ok=True)
-        with FileLock(store.folder / "locks" / "annotations.lock", timeout=WAIT_S):
-            yield
-    except Timeout as error:
-        raise StoreError(f"{annotations_file(store)} is being written by another process. Try again.") from error
-    except OSError as error:
-        text = f"{annotations_file(store)} cannot be written: {error.strerror or error}. Nothing was saved."
-        raise error_class(error, StoreError)(text) from error

@@ -1,5 +1,7 @@
 """The audit log of a store: `audit.jsonl`, one line for every request, written before it is sent.
 
+Lookups of hosts, clusters, and consent to send data that is not public have lines as well.
+
 Every line is chained to the one before it, so that no line can be changed, inserted or removed in the middle. Lines
 removed from the end, and a rewritten log, are detected for certain only by comparison with a hash that was saved
 elsewhere (`medhelm audit verify --head`). The log never holds text of a prompt, completion or reference: of what comes
@@ -33,7 +35,7 @@ from typing import IO, Any, NamedTuple
 from medhelm.domain.text import LONGEST, is_benchmark_name, is_worker_name
 from medhelm.errors import StoreError, StoreFullError
 from medhelm.io.files import DISK_FULL, open_shared
-from medhelm.io.http.hosts import Subject
+from medhelm.io.http.hosts import ConsentSource, Subject
 
 # --- writing ----------------------------------------------------------------------------------------------------------
 
@@ -137,6 +139,11 @@ class AuditLog:
         """Record a cluster that is about to run models or metrics. Raises: as `request`."""
         named = {"destination": destination[:MOST_TEXT], "nodes": _listed(nodes)}
         self._append([_fields(action="cluster", **named, token=has_token, uses=_listed(uses))])
+
+    def consent(self, host: str, benchmarks: Sequence[str], source: ConsentSource) -> None:
+        """Record that data of benchmarks that are not public may be sent to a host. Raises: as `request`."""
+        named = {"destination": host[:MOST_TEXT], "benchmark": _benchmarks(", ".join(benchmarks)), "source": source}
+        self._append([_fields(action="consent", **named)])
 
     def close(self) -> None:
         """Sync the log to the disk and close it. Can be called more than once."""
@@ -395,6 +402,7 @@ _ACTIONS = (
     rb',"digest":"[0-9a-f]*","requests":\d{1,19},"bytes":\d{1,19}' % ((_TEXT,) * 5),
     rb'"action":"lookup","destination":%b,"addresses":%b' % (_TEXT, _TEXTS),
     rb'"action":"cluster","destination":%b,"nodes":%b,"token":(?:true|false),"uses":%b' % (_TEXT, _TEXTS, _TEXTS),
+    rb'"action":"consent","destination":%b,"benchmark":%b,"source":%b' % (_TEXT, _TEXT, _TEXT),
 )
 _WRITTEN = re.compile(
     rb'\{"line":\d+,"time":%b,%b,(?:%b)(?:,"interrupted":%b)?,"previous":%b\}'
@@ -412,6 +420,7 @@ _ENDS = tuple(
         b'"action":"lookup","destination":%b,"addresses":[%b]' % (_ANY, _ANY),
         b'"action":"cluster","destination":%b,"nodes":[%b],"token":true,"uses":[%b]' % (_ANY, _ANY, _ANY),
         b'"action":"cluster","destination":%b,"nodes":[],"token":false,"uses":[]' % _ANY,
+        b'"action":"consent","destination":%b,"benchmark":%b,"source":%b' % (_ANY, _ANY, _ANY),
     )
 )
 """Entries, of which every part is the rest of some entry."""

@@ -12,6 +12,7 @@ import pytest
 from medhelm.errors import MissingError, StoreError, UserError
 from medhelm.extensions.exchange.object_store import ObjectStore, copy_of, publish
 from medhelm.results.options import RunFilter
+from medhelm.storage.audit import AuditLog, read_audit_log
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.library import benchmark
 from tests.support.cli import Medhelm, assert_refused
@@ -152,13 +153,24 @@ def test_addresses_refused_before_anything_is_sent(url: str, environment: Mappin
 def test_private_data_needs_consent_to_leave_the_machine(
     medhelm: Medhelm, evaluated: Path, monkeypatch: pytest.MonkeyPatch, remote: ObjectStore
 ) -> None:
-    monkeypatch.setattr("medhelm.extensions.exchange.object_store.is_loopback", lambda host: False)
+    for module in ("extensions.exchange.object_store", "models.addresses"):
+        monkeypatch.setattr(f"medhelm.{module}.is_loopback", lambda host: False)
+    remote.audit = AuditLog(evaluated / "audit.jsonl")
     for path in evaluated.glob("runs/pubmed_qa/*/run.json"):
         path.write_text(path.read_text(encoding="utf-8").replace('"tier": "sample"', '"tier": "real"'))
+
+    def consented() -> list[tuple[str, str]]:
+        entries = [entry.content for entry in read_audit_log(evaluated / "audit.jsonl")]
+        return [(one["destination"], one["benchmark"]) for one in entries if one["action"] == "consent"]
+
     with pytest.raises(UserError, match=r"of pubmed_qa to 127\.0\.0\.1\.\n.*--allow-host 127\.0\.0\.1"):
         publish(open_store(evaluated), remote, [])
     assert remote.sizes() == {}
     assert publish(open_store(evaluated), remote, PUBLIC).runs == 2
+    assert not (evaluated / "audit.jsonl").exists()
+    publish(open_store(evaluated), remote, [], allowed=["127.0.0.1"])
+    assert consented() == [("127.0.0.1", "pubmed_qa")]
+    remote.audit.close()
 
 
 @pytest.mark.usefixtures("variables")

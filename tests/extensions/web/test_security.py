@@ -10,8 +10,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from medhelm.extensions.web.app import create_app
-from medhelm.extensions.web.security import MOST_FAILURES, Security
+from medhelm.extensions.web.security import Security
 from medhelm.extensions.web.site import Site
+from medhelm.io.http.mounted_pages import MOST_FAILURES
 
 ORIGIN = "http://127.0.0.1:8642"
 
@@ -66,8 +67,8 @@ def test_wrong_tokens_are_told_to_wait_and_neither_the_right_one_nor_other_clien
     assert client.post("/login", data={"token": security.token}, follow_redirects=False).status_code == 303
     for number in range(3 * MOST_FAILURES):
         assert not security.accepts(f"wrong {number}", "10.0.0.1")
-    assert security.must_wait("10.0.0.1")
-    assert not security.must_wait("10.0.0.2")
+    assert security.wrong_tokens.must_wait("10.0.0.1")
+    assert not security.wrong_tokens.must_wait("10.0.0.2")
 
 
 def test_a_session_ends_and_belongs_to_one_process(security: Security, monkeypatch: pytest.MonkeyPatch) -> None:

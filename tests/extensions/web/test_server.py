@@ -14,6 +14,7 @@ from medhelm.errors import UserError
 from medhelm.extensions.web import server
 from medhelm.extensions.web.server import Listener, serve
 from medhelm.extensions.web.site import Site
+from medhelm.io.http.listening import ProxyOptions
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def test_other_machines_are_served_only_behind_a_proxy(host: str, tmp_path: Path
     ("options", "address", "served", "refused"),
     [
         ({}, "http://127.0.0.1:{}", "localhost:{}", "localhost:1{}"),
-        ({"proxy_hosts": ["Board.test"]}, "https://board.test", "board.test", "127.0.0.1"),
+        ({"proxy": ProxyOptions(hosts=("Board.test",))}, "https://board.test", "board.test", "127.0.0.1"),
         (
             {"certificate": (Path("board.pem"), Path("board.key")), "names": ["Board.test"]},
             "https://board.test:{}",
@@ -81,3 +82,19 @@ def test_other_files_are_not_replaced_by_a_socket(tmp_path: Path) -> None:
         with pytest.raises(UserError, match=words):
             server._listen(Listener(socket_file=tmp_path / name))
     assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.parametrize(
+    ("proxy", "words"),
+    [
+        ({"user_header": "X-Remote-User", "addresses": ("127.0.0.1",)}, "--behind-proxy"),
+        ({"user_header": "X-Remote-User", "hosts": ("board.test",)}, "add --proxy ADDRESS"),
+        ({"addresses": ("127.0.0.1",), "hosts": ("board.test",)}, "add --user-header"),
+        ({"addresses": ("proxy.test",), "hosts": ("board.test",), "user_header": "X-User"}, "not an IP address"),
+        ({"addresses": ("::1",), "hosts": ("board.test",), "user_header": "X_User"}, "not a name of a header"),
+        ({"addresses": ("::1",), "hosts": ("board.test",), "user_header": "Cookie"}, "not a name of a header"),
+    ],
+)
+def test_a_header_of_users_needs_proxies_that_are_believed(proxy: dict[str, Any], words: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=words):
+        serve(Site(stores=[tmp_path]), Listener(proxy=ProxyOptions(**proxy)), print)

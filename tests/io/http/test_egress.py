@@ -71,6 +71,9 @@ class Notes:
     def cluster(self, destination: str, nodes: Any, *, has_token: bool, uses: Any) -> None:
         raise AssertionError("no cluster is used")
 
+    def consent(self, host: str, benchmarks: Any, source: Any) -> None:
+        raise AssertionError("no data is private")
+
 
 def post(url: str, policy: EgressPolicy, audit: Notes | None = None) -> HttpResponse:
     async def main() -> HttpResponse:

@@ -87,6 +87,29 @@ def test_requests_are_summed_by_host_and_benchmark_and_judges_get_completions(tm
     assert sum(one.bytes for one in hidden.sent) == sum(one.bytes for one in found.sent)
 
 
+def test_consent_is_summed_by_host_and_names_no_one_where_names_are_hidden(tmp_path: Path) -> None:
+    place = store_with(tmp_path / "store", [(AWAY, model_at(AWAY), "toy", 9)], (AWAY, "toy"))
+    log = AuditLog(Store(place).audit_file)
+    for _ in range(2):
+        log.consent("api.openai.com", ["toy", "wards"], "option")
+    log.consent("10.0.0.5", [], "administrator")
+    log.close()
+    found, hidden = data_use([place], with_names=True), data_use([place])
+    rows = [(one.host, one.place, one.benchmark, one.source, one.commands) for one in found.consents]
+    assert rows == [
+        ("10.0.0.5", "private network", "", "administrator", 1),
+        ("api.openai.com", "internet", "toy, wards", "option", 2),
+    ]
+    (user,) = found.consents[0].users
+    text = " ".join(sentences(found))
+    assert "Sending data of Toy and wards, which is not public, to api.openai.com was permitted by the option" in text
+    assert f"Sending data that is not public to 10.0.0.5 was permitted by the administrator's file ({user}, 2" in text
+    assert [one.covers(sent) for one in found.consents for sent in found.sent] == [False, True]
+    assert "to the private network was permitted by the administrator's file (2" in " ".join(sentences(hidden))
+    assert "10.0.0.5" not in f"{as_json(hidden)}"
+    assert not any(one.users for one in hidden.consents)
+
+
 def damage(log: Path) -> None:
     log.write_bytes(log.read_bytes().replace(b'"bytes":9', b'"bytes":1'))
 

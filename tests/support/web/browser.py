@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from medhelm.extensions.web.app import create_app
 from medhelm.extensions.web.security import Security
 from medhelm.extensions.web.server import Listener, _listen
 from medhelm.extensions.web.site import Site
+from medhelm.io.http.mounted_pages import MountedPages
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Dialog, Page
@@ -51,12 +52,12 @@ def started_browser() -> Iterator[Browser]:
 
 
 @contextmanager
-def served(site: Site) -> Iterator[tuple[str, str]]:
-    """Serve a site in a thread; yield its address and the address that signs in."""
+def served(site: Site, added: Sequence[MountedPages] = ()) -> Iterator[tuple[str, str]]:
+    """Serve a site, with pages of extensions, in a thread; yield its address and the address that signs in."""
     with _listen(Listener(port=0)) as listening:
         port = listening.getsockname()[1]
         security = Security(hosts=[f"127.0.0.1:{port}"], cookie=f"medhelm-{port}")
-        config = uvicorn.Config(create_app(site, security), log_level="critical", lifespan="off", http="h11")
+        config = uvicorn.Config(create_app(site, security, added), log_level="critical", lifespan="off", http="h11")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()

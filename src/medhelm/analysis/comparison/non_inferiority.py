@@ -74,6 +74,10 @@ class Change:
     """Standard deviation of the difference on an instance, clusters included; None if unknown."""
     is_paired: bool = True
     """False if only the two means are known, not the scores of instances."""
+    lost: tuple[str, ...] = ()
+    """Ids of the instances that the reference has right, in the upper half of the scale, and the new run wrong."""
+    gained: tuple[str, ...] = ()
+    """Ids of those that the reference has wrong, and the new run right."""
 
     @property
     def low(self) -> float:
@@ -238,10 +242,10 @@ def unpaired_change(
 def mean_change(changes: Sequence[Change]) -> Change:
     """Average changes on several benchmarks, all of the same weight; the change itself if there is one.
 
-    Squared distances of the limits add up.
+    Squared distances of the limits add up. Ids of instances are those of a benchmark, so the mean has none.
     """
     if len(changes) == 1:
-        return changes[0]
+        return replace(changes[0], lost=(), gained=())
     m = len(changes)
     variances = np.array([one.errors for one in changes]) ** 2
     total = variances.sum(axis=0)

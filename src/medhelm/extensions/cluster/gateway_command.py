@@ -242,7 +242,7 @@ async def _run(
     from medhelm.evaluation.session import open_providers, open_session
     from medhelm.extensions.cluster.gateway import Tokens, read_tokens
     from medhelm.extensions.cluster.gateway_server import Access, Gateway, serve
-    from medhelm.models.addresses import hosts_without_consent
+    from medhelm.models.addresses import hosts_of, hosts_without_consent, record_consent
     from medhelm.models.cache_reader import CacheReader
 
     def known() -> bytes:
@@ -263,6 +263,7 @@ async def _run(
             known=known,
             note=progress.note,
         )
+        record_consent(session.http.audit, hosts_of(models), (), allowed=settings.allow_hosts)
         ended = asyncio.Event()
 
         def interrupt() -> None:

@@ -25,7 +25,7 @@ from medhelm.errors import MedHelmError, MissingError, ProviderError, UserError
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import ADMINISTRATOR_FILE, EgressPolicy
 from medhelm.io.http.hosts import SUBJECT, Audit, Subject, is_loopback
-from medhelm.models.addresses import is_private
+from medhelm.models.addresses import is_private, record_consent
 from medhelm.models.provider import Closable, Provider, SharedResources
 from medhelm.models.providers import SERVICES, open_provider
 from medhelm.scoring.metric import Metric, apply
@@ -541,6 +541,10 @@ def join(
         raise
     if http.audit:
         http.audit.cluster(f"ray-cluster://{found}", hosts, has_token=has_token, uses=[*use.models, *use.metrics])
+    if use.private:  # consent to the head is consent to the whole cluster
+        machines = [_host_of(found), *hosts]
+        allowed = machines if machines[0] in {host.lower() for host in options.allow_hosts} else ()
+        record_consent(http.audit, machines, use.private, allowed=allowed)
     resources = " and ".join(f"{value:g} {name.removeprefix('num_').upper()[:-1]}" for name, value in needs.items())
     note(f"{use.what}: computed by {plural(n, 'actor')} of the Ray cluster {found} ({plural(len(nodes), 'node')})")
     return ClusterPool(

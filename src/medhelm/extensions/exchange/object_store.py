@@ -31,6 +31,7 @@ from medhelm.io.folders import atomic_file, atomic_folder, delete_folder
 from medhelm.io.http.client import HttpClient, HttpResponse
 from medhelm.io.http.egress import ADMINISTRATOR_FILE, EgressPolicy, read_rules
 from medhelm.io.http.hosts import SUBJECT, Audit, Subject, host_of, is_inside, is_loopback, without_secrets
+from medhelm.models.addresses import record_consent
 from medhelm.models.providers.bedrock import Credentials, signed_headers
 from medhelm.results.comparable import has_own_data
 from medhelm.results.export import benchmarks_with_record_numbers
@@ -320,6 +321,7 @@ class ObjectStore:
         Raises: UserError for an address or a host that may not be contacted, and for credentials that cannot be used.
         """
         self.url = url.rstrip("/")
+        self.audit = audit
         self._service, folder = service_of(self.url, environment)
         address = self._service.address
         self.host = host_of(address)
@@ -531,7 +533,8 @@ def publish(
     """
     with no_damaged_runs():
         runs = filter_runs(wanted, [run for run in load_runs(store) if run.is_complete], lambda run: run)
-    if problem := _missing_consent(runs, definitions, remote.host, allowed):
+    private = _private_benchmarks(runs, definitions)
+    if problem := _missing_consent(private, remote.host, allowed):
         raise UserError(problem)
     parts = [*(_run_part(store, run) for run in runs), *(_release_part(store, name) for name in release_names(store))]
     published = remote.sizes()
@@ -542,6 +545,8 @@ def publish(
             "published never changes: publish to another folder, or leave these out with --exclude or --benchmark. "
             "Nothing was sent."
         )
+    if private:
+        record_consent(remote.audit, [remote.host], private, allowed=allowed)
     remote.create("store.json", (store.folder / "store.json").read_bytes())
     for part in parts:
         if part.marker not in published:
@@ -590,11 +595,15 @@ def _send(part: _Part, remote: ObjectStore) -> None:
             )
 
 
-def _missing_consent(runs: Sequence[Run], definitions: Sequence[Benchmark], host: str, allowed: Collection[str]) -> str:
-    """Return the message on private data that would be sent without consent; "" if there is none."""
+def _private_benchmarks(runs: Sequence[Run], definitions: Sequence[Benchmark]) -> list[str]:
+    """Return the benchmarks of some runs whose data is not public."""
     public = {benchmark.name for benchmark in definitions if benchmark.access == "public"}
     real = [run for run in runs if run.tier == "real"]
-    private = sorted({run.benchmark for run in real if run.benchmark not in public or has_own_data(run)})
+    return sorted({run.benchmark for run in real if run.benchmark not in public or has_own_data(run)})
+
+
+def _missing_consent(private: Sequence[str], host: str, allowed: Collection[str]) -> str:
+    """Return the message on private data that would be sent without consent; "" if there is none."""
     rules = read_rules()
     if not private or is_loopback(host) or host in allowed or (rules and rules.private_data.has(host)):
         return ""

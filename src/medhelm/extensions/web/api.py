@@ -17,19 +17,12 @@ from medhelm.analysis.leaderboard.rows import head_to_head
 from medhelm.extensions.web.cases.case import Case
 from medhelm.extensions.web.cases.search import CaseFilter, CaseOrder, SearchedText
 from medhelm.extensions.web.live_status import EvaluationPhase
-from medhelm.extensions.web.page import (
-    BY_NAME,
-    MOST_CHARACTERS,
-    MOST_PAGES,
-    BadParameter,
-    Download,
-    PageRequest,
-    check_length,
-)
+from medhelm.extensions.web.page import BY_NAME, MOST_PAGES, PageRequest
 from medhelm.extensions.web.pages import errors, search
 from medhelm.extensions.web.pages.benchmarks import entry_fields
 from medhelm.extensions.web.pages.case_list import CONDITIONS, ITEM
 from medhelm.extensions.web.site import DAMAGED_FIELDS, Site
+from medhelm.io.http.pages import MOST_CHARACTERS, BadParameter, Download, check_length
 from medhelm.results import comparison, jury
 from medhelm.results.formats.fields import (
     BOOLEAN,

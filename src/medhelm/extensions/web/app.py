@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
-from urllib.parse import parse_qs, parse_qsl, quote
+from urllib.parse import parse_qsl, quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.applications import Starlette
@@ -15,46 +16,53 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute
 from starlette.routing import Route as StarletteRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from medhelm import __version__
 from medhelm.domain.text import duration, group_title, listed, plural, short_count
 from medhelm.errors import MedHelmError, StoreError, UserError
 from medhelm.extensions.web.api import JSON, OPERATIONS, check_parameters, error_content, error_response, is_json_path
 from medhelm.extensions.web.cases.search import url_key
-from medhelm.extensions.web.markdown import rendered, with_code
 from medhelm.extensions.web.marks import axis_mark
 from medhelm.extensions.web.page import (
     ACTIONS,
     BY_NAME,
     MOST_URL_CHARACTERS,
+    PACKAGE,
     ROUTES,
-    BadParameter,
     Destination,
-    Download,
-    Page,
     PageRequest,
     Route,
     ServerLinks,
     Values,
-    check_query,
     function_of,
     handler_of,
 )
 from medhelm.extensions.web.pages.reference import anchor, explain, terms_in
 from medhelm.extensions.web.security import (
-    FAILURE_WINDOW_S,
     Security,
     SecurityHeaders,
     bearer_token,
-    client_of,
     session_of,
-    static_file,
 )
 from medhelm.extensions.web.site import Site
+from medhelm.io.http.mounted_pages import (
+    FAILURE_WINDOW_S,
+    BadFormError,
+    MenuEntry,
+    MountedPages,
+    SiteServer,
+    Visitor,
+    client_of,
+    read_form,
+    static_file,
+)
+from medhelm.io.http.pages import BadParameter, Download, Page, check_query
+from medhelm.results.formats.markdown import rendered, with_code
 from medhelm.results.formats.tables import (
     MISSING,
     decimal,
@@ -74,7 +82,7 @@ from medhelm.results.formats.tables import (
 def environment() -> Environment:
     """Return the templates of this package, with escaping of everything and an error for every unknown name."""
     made = Environment(
-        loader=PackageLoader("medhelm.extensions.web"),
+        loader=PackageLoader(PACKAGE),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -125,6 +133,7 @@ def render(site: Site, request: PageRequest, page: Page) -> str:
         "url": url,
         "static": request.links.static,
         "menu": [route for route in ROUTES if route.menu and not (request.is_static and route.only_served)],
+        "added_menu": site.added_menu,
     }
     if "site_tier" not in page.values:
         values["site_tier"] = site.known_tier
@@ -136,9 +145,6 @@ def render(site: Site, request: PageRequest, page: Page) -> str:
 
 MOST_FORM_BYTES, MOST_ACTION_BYTES = 10_000, 100_000
 """Most bytes of the login form, and of other forms."""
-
-MOST_FIELDS = 100
-"""Most fields of a form."""
 
 PATIENCE_S, MANY_RUNS = 0.25, 300
 """Seconds until a browser gets a page that says that its page is being made, in a store of at least so many runs."""
@@ -155,8 +161,19 @@ ERROR = Route(name="error", path="/", handler="")
 """Placeholder for the page of an error in links to itself."""
 
 
-def create_app(site: Site, security: Security) -> Starlette:
-    """Return the application that serves a site."""
+def create_app(site: Site, security: Security, added: Sequence[MountedPages] = ()) -> Starlette:
+    """Return the application that serves a site, with the pages that other extensions add to it."""
+    site.added_menu = [entry for pages in added for entry in pages.menu]
+    server = SiteServer(
+        stores=site.stores,
+        benchmark_folders=site.benchmark_folders,
+        data=site.data,
+        https=security.https,
+        cookie_suffix=security.cookie.rpartition("medhelm")[2],
+        menu=[*(MenuEntry(title=route.menu, path=route.path) for route in ROUTES if route.menu), *site.added_menu],
+        has_users=bool(security.user_header),
+    )
+    mounted = [Mounted(pages=pages, server=server, app=pages.app(server)) for pages in added]
     routes: list[BaseRoute] = [
         StarletteRoute("/login", _login(site, security), methods=["GET", "POST"]),
         StarletteRoute("/logout", _logout(security), methods=["POST"]),
@@ -180,7 +197,7 @@ def create_app(site: Site, security: Security) -> Starlette:
         middleware=[
             Middleware(SecurityHeaders),
             Middleware(GZipMiddleware, compresslevel=GZIP_LEVEL),
-            Middleware(_Gate, site=site, security=security),
+            Middleware(_Gate, site=site, security=security, mounted=mounted),
         ],
         exception_handlers={HTTPException: http_error, 500: server_error},
     )
@@ -267,12 +284,12 @@ def _action(site: Site, name: str) -> Callable[[Request], Awaitable[Response]]:
     """Return the endpoint of something that changes the store, which leads to the page that shows the change."""
 
     async def act(request: Request) -> Response:
-        form = await _read_form(request, MOST_ACTION_BYTES)
-        if isinstance(form, Response):
-            return form
         try:
+            form = await read_form(request, MOST_ACTION_BYTES)
             check_query(list(request.path_params.items()))
             to: Destination = await run_in_threadpool(function_of(name), site, request.path_params, form)
+        except BadFormError as error:
+            return _plain_error(request.url.path, error.status, str(error))
         except MedHelmError as error:
             return _html(site, error_page(error))
         address = LINKS.to(to.route, to.parameters)
@@ -281,34 +298,47 @@ def _action(site: Site, name: str) -> Callable[[Request], Awaitable[Response]]:
     return act
 
 
-async def _read_form(request: Request, most: int) -> dict[str, list[str]] | Response:
-    """Return the fields of a form that was sent, each with its values; a response for one that is too long."""
-    body = b""
-    try:
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > most:
-                return Response("The form is too long.\n", 413, media_type="text/plain")
-        return parse_qs(body.decode("utf-8", "replace"), max_num_fields=MOST_FIELDS)
-    except (ClientDisconnect, ValueError):
-        return Response("The form is not complete.\n", 400, media_type="text/plain")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mounted:
+    """Pages of another extension on this server."""
+
+    pages: MountedPages
+    """The pages."""
+    server: SiteServer
+    """This server."""
+    app: ASGIApp
+    """Answers their requests."""
 
 
 class _Gate:
-    """ASGI middleware: refuses requests from elsewhere, and shows the login page to browsers without a session."""
+    """ASGI middleware: refuses requests from elsewhere, and shows the login page to browsers without a session.
 
-    def __init__(self, app: Callable[..., Awaitable[None]], *, site: Site, security: Security) -> None:
-        self.app, self.site, self.security = app, site, security
+    Requests for the pages of other extensions go from here to their applications.
+    """
 
-    async def __call__(self, scope: dict[str, object], receive: Callable[..., object], send: object) -> None:
-        if scope["type"] == "http":
-            request = Request(scope)
-            if response := self._response_instead(request):
-                await response(scope, receive, send)  # type: ignore[arg-type]
-                return
-        await self.app(scope, receive, send)
+    def __init__(self, app: ASGIApp, *, site: Site, security: Security, mounted: Sequence[Mounted]) -> None:
+        self.app, self.site, self.security, self.mounted = app, site, security, mounted
 
-    def _response_instead(self, request: Request) -> Response | None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        request, path = Request(scope), scope["path"]
+        added = next((one for one in self.mounted if one.pages.serves(path)), None)
+        if added is None:
+            await (self._response_instead(request, None) or self.app)(scope, receive, send)
+            return
+        instead = await run_in_threadpool(self._response_instead, request, added)  # it may read files
+        if instead:
+            await instead(scope, receive, send)
+            return
+        is_open = added.pages.is_open(path)
+        scope = {**scope, "headers": self.security.without_session(request)} if is_open else scope
+        is_owner = not is_open and self.security.has_access(request)
+        Visitor(is_owner=is_owner, user=self.security.user_of(request)).put_into(scope)
+        await added.app(scope, receive, send)
+
+    def _response_instead(self, request: Request, added: Mounted | None) -> Response | None:
         """Return the response to send instead of the page; None if the request is allowed."""
         refused = self.security.refusal(request.method, request.headers)
         path = request.url.path
@@ -318,11 +348,13 @@ class _Gate:
             return _plain_error(path, 414, "The address is too long.")
         if path == "/login" or path.startswith("/static/") or session_of(request, self.security):
             return None
+        if added and (added.pages.is_open(path) or added.pages.admits(added.server, request)):
+            return None
         token = bearer_token(request)
         client = client_of(request)
         if token is not None and self.security.accepts(token, client):
             return None
-        if token is not None and self.security.must_wait(client):
+        if token is not None and self.security.wrong_tokens.must_wait(client):
             response = _plain_error(path, 429, "Too many wrong tokens. Wait a minute, then try again.")
             response.headers["retry-after"] = str(math.ceil(FAILURE_WINDOW_S))
             return response
@@ -340,12 +372,14 @@ def _login(site: Site, security: Security) -> Callable[[Request], Awaitable[Resp
     async def login(request: Request) -> Response:
         if request.method == "GET":
             return RedirectResponse("/", 303) if session_of(request, security) else _login_page(site, 200)
-        fields, client = await _read_form(request, MOST_FORM_BYTES), client_of(request)
-        if isinstance(fields, Response):
-            return fields
+        client = client_of(request)
+        try:
+            fields = await read_form(request, MOST_FORM_BYTES)
+        except BadFormError as error:
+            return _plain_error(request.url.path, error.status, str(error))
         form = {name: values[-1] for name, values in fields.items()}
         if not security.accepts(form.get("token", "").strip(), client):
-            if security.must_wait(client):
+            if security.wrong_tokens.must_wait(client):
                 return _login_page(site, 429, message="Too many wrong tokens. Wait a minute, then try again.")
             message = "This token is not valid. Use the address that `medhelm serve` printed last."
             return _login_page(site, 403, message=message, next_=form.get("next", "/"))
@@ -372,7 +406,7 @@ def _logout(security: Security) -> Callable[[Request], Awaitable[Response]]:
 
 async def _static(request: Request) -> Response:
     """Send a style sheet or script."""
-    found = static_file(request.path_params["name"])
+    found = static_file(PACKAGE, request.path_params["name"])
     if found is None:
         raise HTTPException(404)
     content, media_type = found

@@ -14,7 +14,8 @@ from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.rows import HeadToHead
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.domain.text import plural
-from medhelm.extensions.web.page import Download, PageNotFound, PageRequest, Values, text_download
+from medhelm.extensions.web.page import PageRequest, Values
+from medhelm.io.http.pages import Download, PageNotFound, text_download
 from medhelm.results.comparison import ADJUSTED, verdict
 from medhelm.results.formats.charts import IntervalPlot, IntervalRow, draw_intervals
 from medhelm.results.formats.drawing import Chart, fit, is_installed, known, render_picture, short, shorten

@@ -11,6 +11,7 @@ from medhelm.cli.global_options import Shared, shared_options
 from medhelm.cli.options import add_options, listen_options, option_from, options_of
 from medhelm.cli.releases import folder_argument, print_result, text_option
 from medhelm.errors import UserError
+from medhelm.io.http.listening import ProxyOptions
 from medhelm.results.options import BoardOptions, DocumentOptions
 
 if TYPE_CHECKING:
@@ -46,13 +47,7 @@ site_options = add_options(
 
 @click.command()
 @listen_options(8642, "Encrypt with these PEM files; requires --name.")
-@click.option(
-    "--behind-proxy",
-    "proxy_hosts",
-    metavar="HOST",
-    multiple=True,
-    help="Host name of a proxy with TLS in front of the server; repeatable.",
-)
+@options_of(ProxyOptions, "proxy")
 @click.option(
     "--name",
     "names",
@@ -69,7 +64,7 @@ def serve(
     port: int,
     socket_file: Path | None,
     host: str,
-    proxy_hosts: tuple[str, ...],
+    proxy: ProxyOptions,
     certificate: tuple[Path, Path] | None,
     names: tuple[str, ...],
     **contents: Any,
@@ -95,7 +90,7 @@ def serve(
         host=host,
         port=port,
         socket_file=socket_file,
-        proxy_hosts=proxy_hosts,
+        proxy=proxy,
         certificate=certificate or None,
         names=names,
     )

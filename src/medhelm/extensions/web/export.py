@@ -17,11 +17,12 @@ from posixpath import dirname, relpath
 
 from medhelm.extensions.web.app import answer, render
 from medhelm.extensions.web.cases.search import url_key
-from medhelm.extensions.web.page import BY_NAME, Page, PageRequest, Route, Values, fill_path
+from medhelm.extensions.web.page import BY_NAME, PACKAGE, PageRequest, Route, Values, fill_path
 from medhelm.extensions.web.pages.case_list import exported_cases, opened
-from medhelm.extensions.web.security import static_files
 from medhelm.extensions.web.site import Site
 from medhelm.io.folders import new_export
+from medhelm.io.http.mounted_pages import static_files
+from medhelm.io.http.pages import Page
 from medhelm.results.export import ExportResult
 from medhelm.storage.privacy import record_export
 
@@ -171,9 +172,9 @@ def _export(site: Site, folder: Path, most_cases: int) -> ExportResult:
     crawl.waiting.append(first)
     left_out: list[str] = []
     size = 0
-    static = {name: f"static/{_with_digest(name, content)}" for name, content in static_files().items()}
+    static = {name: f"static/{_with_digest(name, content)}" for name, content in static_files(PACKAGE).items()}
     with new_export(folder, KIND, {"scoring": site.rule, "with_text": site.with_text}) as new:
-        for name, content in static_files().items():
+        for name, content in static_files(PACKAGE).items():
             size += _write(new / static[name], content)
         size += _write(new / NOT_EXPORTED, _not_exported(site, crawl, static, most_cases))
         while crawl.waiting:

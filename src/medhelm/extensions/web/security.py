@@ -1,4 +1,4 @@
-"""Protection of the server: a token, checks of the origin of requests, headers of every response, and static files.
+"""Protection of the server: a token, checks of the origin of requests, and headers of every response.
 
 The address printed at the start carries the token in its fragment, which browsers do not send: it stays out of logs and
 of the `Referer` header. A script on the login page sends it once by POST and gets a session cookie, which other sites
@@ -15,12 +15,13 @@ import secrets
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.resources import files
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from medhelm.io.http.listening import Address, address_of
+from medhelm.io.http.mounted_pages import WrongTokens
 
 CONTENT_SECURITY_POLICY = "; ".join(
     (
@@ -53,15 +54,6 @@ HEADERS: Mapping[str, str] = {
 SESSION_S = 12 * 3600
 """Seconds that a session lasts."""
 
-MOST_FAILURES = 10
-"""Wrong tokens of one client within `FAILURE_WINDOW_S` before it has to wait. The right one is always accepted."""
-
-FAILURE_WINDOW_S = 60.0
-"""Seconds over which wrong tokens are counted."""
-
-MOST_CLIENTS = 10_000
-"""Clients whose wrong tokens are counted."""
-
 _SHOWN_HOST = re.compile(r"[A-Za-z0-9._:\[\]-]{1,255}")
 
 SAFE_METHODS = ("GET", "HEAD")
@@ -86,7 +78,12 @@ class Security:
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     """The token that opens a session."""
     _key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
-    _failures: dict[str, list[float]] = field(default_factory=dict)
+    proxies: Collection[Address] = ()
+    """Addresses from which `user_header` is believed."""
+    user_header: str = ""
+    """Header in which a proxy names the user who signed in; empty to believe none."""
+    wrong_tokens: WrongTokens = field(default_factory=WrongTokens)
+    """The wrong tokens of each client."""
 
     def serves_host(self, host: str) -> bool:
         """Return True if the server answers to this `Host` header, which protects against DNS rebinding."""
@@ -123,18 +120,30 @@ class Security:
 
     def accepts(self, token: str, client: str) -> bool:
         """Return True for the right token, whatever was sent before; count a wrong one of a client."""
-        if hmac.compare_digest(_digest(token), _digest(self.token)):
+        if self._is_right(token):
             return True
-        if len(self._failures) >= MOST_CLIENTS:
-            self._failures.clear()
-        start = time.monotonic() - FAILURE_WINDOW_S
-        recent = [moment for moment in self._failures.get(client, ()) if moment > start]
-        self._failures[client] = [*recent[-MOST_FAILURES:], time.monotonic()]
+        self.wrong_tokens.count(client)
         return False
 
-    def must_wait(self, client: str) -> bool:
-        """Return True after too many wrong tokens of a client within a minute."""
-        return len(self._failures.get(client, ())) > MOST_FAILURES
+    def has_access(self, request: Request) -> bool:
+        """Return True for a request with a session or the token. Wrong tokens are counted elsewhere."""
+        token = bearer_token(request)
+        return session_of(request, self) or (token is not None and self._is_right(token))
+
+    def user_of(self, request: Request) -> str:
+        """Return the user whom a proxy names; "" if the header comes from elsewhere, or more than once."""
+        names = request.headers.getlist(self.user_header) if self.user_header else []
+        peer = request.client.host if request.client else ""
+        if len(names) != 1 or address_of(peer) not in self.proxies:
+            return ""
+        return names[0].encode("latin-1").decode("utf-8", "replace").strip()
+
+    def without_session(self, request: Request) -> list[tuple[bytes, bytes]]:
+        """Return the headers of a request without the session cookie and the token."""
+        kept = {name: value for name, value in request.cookies.items() if name != self.cookie}
+        cookie = "; ".join(f"{name}={value}" for name, value in kept.items()).encode("latin-1", "replace")
+        headers = [(name, value) for name, value in request.headers.raw if name not in (b"cookie", b"authorization")]
+        return [*headers, (b"cookie", cookie)] if cookie else headers
 
     def new_session(self) -> str:
         """Return the cookie of a new session: its end, and a signature that only this process can make."""
@@ -148,13 +157,11 @@ class Security:
             return False
         return time.time() < int(end)
 
+    def _is_right(self, token: str) -> bool:
+        return hmac.compare_digest(_digest(token), _digest(self.token))
+
     def _sign(self, text: str) -> str:
         return hmac.new(self._key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
-
-
-def client_of(request: Request) -> str:
-    """Return the address of a client; "" on a socket file."""
-    return request.client.host if request.client else ""
 
 
 def _shown(host: str) -> str:
@@ -201,23 +208,3 @@ def bearer_token(request: Request) -> str | None:
     """Return the token that a script sends with each request; None without an `Authorization: Bearer` header."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else None
-
-
-# --- static files -----------------------------------------------------------------------------------------------------
-# Style sheets and scripts: the files of one folder, read once by their exact names.
-
-MEDIA_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-"""Suffix -> media type; other files are not served."""
-
-
-@cache
-def static_files() -> Mapping[str, bytes]:
-    """Return all static files by name. A name from a URL is looked up here and never becomes a path."""
-    folder = files("medhelm.extensions.web") / "static"
-    return {one.name: one.read_bytes() for one in folder.iterdir() if one.name.rpartition(".")[2] in MEDIA_TYPES}
-
-
-def static_file(name: str) -> tuple[bytes, str] | None:
-    """Return the content and media type of a static file; None if there is none of this name."""
-    content = static_files().get(name)
-    return None if content is None else (content, MEDIA_TYPES[name.rpartition(".")[2]])

@@ -22,7 +22,16 @@ from medhelm.extensions.web.app import LINKS, answer, create_app, environment
 from medhelm.extensions.web.page import BY_NAME, PageRequest
 from medhelm.extensions.web.security import LOCAL_NAMES, Security
 from medhelm.extensions.web.site import Site
-from medhelm.io.http.listening import check_certificate, is_loopback_address, listen_on, listen_on_file
+from medhelm.io.http.listening import (
+    NO_PROXY,
+    ProxyOptions,
+    check_certificate,
+    is_loopback_address,
+    listen_on,
+    listen_on_file,
+)
+from medhelm.io.http.mounted_pages import MountedPages
+from medhelm.io.plugins import PAGES, LazyMapping, extension_targets
 
 LOOPBACK = "127.0.0.1"
 """Address that other machines cannot reach."""
@@ -47,8 +56,8 @@ class Listener:
     """Port; 0 for any free one."""
     socket_file: Path | None = None
     """File of a socket to listen on instead of a port."""
-    proxy_hosts: Sequence[str] = ()
-    """Host names by which browsers reach a proxy with TLS in front of the server; empty without a proxy."""
+    proxy: ProxyOptions = NO_PROXY
+    """A proxy with TLS in front of the server."""
     certificate: tuple[Path, Path] | None = None
     """PEM files of a certificate chain and its private key: the server speaks TLS itself."""
     names: Sequence[str] = ()
@@ -65,7 +74,8 @@ def serve(site: Site, where: Listener, announce: Callable[[str], None]) -> None:
     listening = _listen(where)
     try:
         security, address = _secure(where, listening)
-        app = create_app(site, security)
+        added: LazyMapping[MountedPages] = LazyMapping(extension_targets(PAGES))
+        app = create_app(site, security, list(added.values()))
         threading.Thread(target=_warm_up, args=(site,), daemon=True).start()
         server = server_of(app, where.certificate)
         announce(f"{address}/login#t={quote(security.token)}")
@@ -78,15 +88,16 @@ def serve(site: Site, where: Listener, announce: Callable[[str], None]) -> None:
 
 def _check(where: Listener) -> None:
     """Raise UserError for an address that other machines could reach without TLS, and for files TLS cannot use."""
+    where.proxy.check()
     if where.certificate is not None:
-        if where.proxy_hosts or where.socket_file is not None:
+        if where.proxy.hosts or where.socket_file is not None:
             raise UserError("--tls: choose one of --tls, --behind-proxy and --socket.")
         if not where.names:
             raise UserError("--tls: add --name HOST, the name of this machine in the certificate.")
         check_certificate(*where.certificate)
     elif where.names:
         raise UserError("--name: only a server with --tls has names.")
-    elif where.socket_file is None and not where.proxy_hosts and not is_loopback_address(where.host):
+    elif where.socket_file is None and not where.proxy.hosts and not is_loopback_address(where.host):
         raise UserError(
             f"--host {where.host}: other machines could read the site without encryption. Use the default, 127.0.0.1, "
             "with `ssh -L`, give a certificate with --tls, or name a proxy with TLS in front: --behind-proxy HOST."
@@ -95,9 +106,11 @@ def _check(where: Listener) -> None:
 
 def _secure(where: Listener, listening: socket.socket) -> tuple[Security, str]:
     """Return the token and hosts of the server, and the address that browsers use."""
-    if where.proxy_hosts:
-        hosts = [host.lower() for host in where.proxy_hosts]
-        return Security(hosts=hosts, https=True, cookie="__Host-medhelm"), f"https://{hosts[0]}"
+    if where.proxy.hosts:
+        hosts = [host.lower() for host in where.proxy.hosts]
+        believed, header = where.proxy.trusted(), where.proxy.user_header
+        security = Security(hosts=hosts, https=True, cookie="__Host-medhelm", proxies=believed, user_header=header)
+        return security, f"https://{hosts[0]}"
     if where.socket_file is not None:
         return Security(hosts=LOCAL_NAMES, any_port=True), "http://localhost:PORT"
     port = listening.getsockname()[1]

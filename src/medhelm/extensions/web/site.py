@@ -23,6 +23,7 @@ from medhelm.domain import Benchmark, Rule, Run, Tier
 from medhelm.domain.text import group_title
 from medhelm.errors import MedHelmError, UserError
 from medhelm.extensions.web.page import PageRequest, Values
+from medhelm.io.http.mounted_pages import MenuEntry
 from medhelm.results.agreement import agreement
 from medhelm.results.formats.fields import Field, fields_json
 from medhelm.results.leaderboard import (
@@ -182,6 +183,8 @@ class Site:
     """True if prompts, completions and explanations of gated and private benchmarks may be shown."""
     most_results: int = MOST_RESULTS
     """Most results kept in memory."""
+    added_menu: Sequence[MenuEntry] = ()
+    """Entries of the menu that lead to pages of other extensions; empty for the static site."""
     _snapshot: _Snapshot | None = None
     _checked: float = 0.0
     _checking: threading.Lock = field(default_factory=threading.Lock)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Sequence
 from contextvars import ContextVar
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 _INSIDE = (".local", ".internal")
@@ -76,6 +76,10 @@ WORKER: ContextVar[str] = ContextVar("WORKER", default="")
 """Name of the worker that a gateway sends the requests of the current task for."""
 
 
+ConsentSource = Literal["option", "administrator"]
+"""Source of consent to send data that is not public: the option --allow-host, or the administrator's file."""
+
+
 class Audit(Protocol):
     """Writes the audit log. Methods return once the entry survives the end of this process, or raise StoreError."""
 
@@ -90,3 +94,6 @@ class Audit(Protocol):
 
     def cluster(self, destination: str, nodes: Sequence[str], *, has_token: bool, uses: Sequence[str]) -> None:
         """Note a cluster that is about to compute models or metrics: its machines, and if it requires a token."""
+
+    def consent(self, host: str, benchmarks: Sequence[str], source: ConsentSource) -> None:
+        """Note that data of benchmarks that are not public may be sent to a host; none are named: of any benchmark."""

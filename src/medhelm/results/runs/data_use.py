@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 from medhelm.domain import Run
 from medhelm.domain.text import listed, plural
-from medhelm.io.http.hosts import host_of, is_inside, is_loopback
+from medhelm.io.http.hosts import ConsentSource, host_of, is_inside, is_loopback
 from medhelm.results.comparable import BASELINE, HARNESSES
 from medhelm.results.formats.fields import INTEGER, STRING, Field, enum_of, fields_json, list_field, list_of, map_of
 from medhelm.results.formats.tables import size_text
@@ -40,6 +40,12 @@ CONTENTS: Mapping[SentContent, str] = {
     "nothing": "no content (downloads, lists of models)",
 }
 """Content -> words for people."""
+
+CONSENT_SOURCES: Mapping[ConsentSource, str] = {
+    "option": "the option --allow-host",
+    "administrator": "the administrator's file",
+}
+"""Source of consent -> words for people."""
 
 MOST_NAMED = 6
 """Most names in a sentence."""
@@ -81,6 +87,49 @@ class SentRequests:
         return self.host or self.place
 
 
+@dataclass(slots=True, kw_only=True)
+class ConsentUse:
+    """Consent to send data of benchmarks that are not public to one host, given by one or more commands."""
+
+    host: str
+    """The host, as in `SentRequests`."""
+    place: HostPlace
+    """Its place."""
+    benchmark: str
+    """Names of the benchmarks, separated by commas; empty if a gateway was allowed to send data of any benchmark."""
+    source: ConsentSource
+    """The option of the command, or the administrator's file."""
+    commands: int = 0
+    """Number of commands with this consent."""
+    first: str = ""
+    """Time of the first one."""
+    last: str = ""
+    """Time of the last one."""
+    users: set[str] = field(default_factory=set)
+    """Users of these commands; empty where they are not shown."""
+
+    def covers(self, one: SentRequests) -> bool:
+        """Return True if it is consent to these requests."""
+        benchmarks = self.benchmark.split(", ") if self.benchmark else one.benchmark.split(", ")
+        return self.host == host_of(f"//{one.host}") and not {*benchmarks}.isdisjoint(one.benchmark.split(", "))
+
+
+def add_consent(found: dict[tuple[str, ...], ConsentUse], entry: Mapping[str, Any], *, with_names: bool = True) -> None:
+    """Add an entry of an audit log to the sums if it is about consent. `with_names`: as for `data_use`."""
+    if entry.get("action") != "consent":
+        return
+    host, benchmark, user, time = (str(entry.get(name, "")) for name in ("destination", "benchmark", "user", "time"))
+    place = _place(host)
+    source: ConsentSource = "administrator" if entry.get("source") == "administrator" else "option"
+    shown = host if with_names or place == "internet" else ""
+    new = ConsentUse(host=shown, place=place, benchmark=benchmark, source=source, first=time)
+    one = found.setdefault((shown, place, benchmark, source), new)
+    one.commands += 1
+    one.last = time
+    if with_names and user:
+        one.users.add(user)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreLog:
     """The audit log of one store."""
@@ -113,12 +162,24 @@ class DataUse:
     """Harness -> runs whose completions it requested. They were not sent from here."""
     clusters: Sequence[str]
     """Machines of clusters that computed models or metrics."""
+    consents: Sequence[ConsentUse] = ()
+    """Consent to send data that is not public, by host, as the logs record it."""
     titles: Mapping[str, str] = field(default_factory=dict)
     """Benchmark with runs -> its name for people."""
 
     def named(self, benchmarks: Iterable[str]) -> str:
         """Return benchmarks as a list in a sentence."""
         return listed(sorted(self.titles.get(name, name) for name in benchmarks), MOST_NAMED)
+
+    def consent_sentence(self, one: ConsentUse) -> str:
+        """Return who consented to what, and when."""
+        data = "data that is not public"
+        if one.benchmark:
+            data = f"data of {self.named(one.benchmark.split(', '))}, which is not public,"
+        days = " to ".join(sorted({one.first[:10], one.last[:10]}))
+        given = ", ".join([*sorted(one.users)[:MOST_NAMED], days])
+        host = one.host or f"the {one.place}"
+        return f"Sending {data} to {host} was permitted by {CONSENT_SOURCES[one.source]} ({given})."
 
     @property
     def why_unknown(self) -> list[str]:
@@ -158,6 +219,7 @@ def data_use(stores: Sequence[Path], *, with_names: bool = False) -> DataUse:
         forwarded={host: sorted(names) for host, names in sorted(reader.forwarded.items())},
         imported=dict(sorted(reader.imported.items())),
         clusters=sorted(reader.clusters) if with_names else sorted(set(map(_place, reader.clusters))),
+        consents=sorted(reader.consents.values(), key=lambda one: (one.host, one.benchmark, one.source)),
         titles=reader.titles,
     )
 
@@ -195,6 +257,7 @@ class _Reader:
         self.forwarded: dict[str, set[str]] = {}
         self.imported: Counter[str] = Counter()
         self.clusters: set[str] = set()
+        self.consents: dict[tuple[str, ...], ConsentUse] = {}
         self.titles: dict[str, str] = {}
         self._asked: dict[tuple[str, str], set[str]] = {}
         """Model and benchmark -> hosts, in the log of the store that is being read."""
@@ -223,6 +286,7 @@ class _Reader:
 
     def _add(self, entry: Mapping[str, Any], judges: Collection[tuple[str, str]]) -> None:
         """Add an entry of the log. `judges`: judge and benchmark."""
+        add_consent(self.consents, entry, with_names=self.with_names)
         if entry.get("action") == "cluster":
             self.clusters.update(map(str, entry.get("nodes", ())))
         if entry.get("action") != "request":
@@ -291,7 +355,7 @@ class _Reader:
 
 def sentences(found: DataUse) -> list[str]:
     """Return where the data went in sentences; the first one says whether any left. Internal hosts are not named."""
-    lines = [_first_sentence(found), *_sentences_by_host(found)]
+    lines = [_first_sentence(found), *_sentences_by_host(found), *map(found.consent_sentence, found.consents)]
     for host, names in found.forwarded.items():
         lines.append(
             f"A gateway passed requests about {found.named(names)} on to {host}; its own audit log has the details."
@@ -370,6 +434,24 @@ SENT_FIELDS: list[Field[SentRequests]] = [
 ]  # fmt: skip
 """Requests to one host about one benchmark."""
 
+CONSENT_FIELDS: list[Field[ConsentUse]] = [
+    Field("host", lambda one: one.host, kind="text", heading="Host", text=lambda one: one.host or one.place,
+          meaning="Host; empty where its name is not shown."),
+    Field("place", lambda one: one.place, kind="text", schema=enum_of(get_args(HostPlace))),
+    Field("benchmark", lambda one: one.benchmark, kind="text", heading="Data of",
+          text=lambda one: one.benchmark or "any benchmark",
+          meaning="Name, or several with commas; empty if a gateway may send data of any benchmark."),
+    Field("source", lambda one: one.source, kind="text", heading="Permitted by", schema=enum_of(CONSENT_SOURCES),
+          text=lambda one: CONSENT_SOURCES[one.source],
+          meaning="Source: the option --allow-host of a command, or the administrator's file."),
+    Field("commands", lambda one: one.commands, kind="whole number", heading="Commands"),
+    Field("first", lambda one: one.first, kind="text", heading="First (UTC)", text=lambda one: _minute(one.first)),
+    Field("last", lambda one: one.last, kind="text", heading="Last (UTC)", text=lambda one: _minute(one.last)),
+    Field("users", lambda one: sorted(one.users), kind="texts", heading="Given by", hide_empty=True,
+          text=lambda one: listed(sorted(one.users), 3) or None),
+]  # fmt: skip
+"""Consent to send data that is not public to one host."""
+
 LOG_FIELDS: list[Field[StoreLog]] = [
     Field("store", lambda log: log.store, kind="text", heading="Store"),
     Field("state", lambda log: log.state, kind="text", heading="Audit log", schema=enum_of(get_args(LogState)),
@@ -383,6 +465,7 @@ FIELDS: list[Field[DataUse]] = [
     Field("claim", lambda found: found.claim, kind="text", schema=enum_of(get_args(DataClaim))),
     Field("sentences", sentences, kind="texts"),
     list_field("sent", SENT_FIELDS, lambda found: found.sent),
+    list_field("consents", CONSENT_FIELDS, lambda found: found.consents),
     list_field("logs", LOG_FIELDS, lambda found: found.logs),
     Field("unlogged", lambda found: dict(found.unlogged), kind="object", schema=map_of(INTEGER),
           meaning="Benchmark -> runs that needed a server and have no entry in a log."),

@@ -19,7 +19,7 @@ from medhelm.extensions.web.cases.text_pieces import (
     mark_hits,
     mark_hits_in_html,
 )
-from medhelm.extensions.web.markdown import rendered
+from medhelm.results.formats.markdown import rendered
 from tests.support.html import HtmlPage
 
 

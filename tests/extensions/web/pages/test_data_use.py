@@ -24,6 +24,8 @@ def store(tmp_path: Path) -> Path:
     log = AuditLog(Store(place).audit_file)
     for host, benchmark, n in ((WARD, "medec", 3), (AWAY, "medec", 2), (AWAY, "wards", 1), (AWAY, "a<script>b", 1)):
         log.request_all("POST", host, [(Subject(f"openai/m@{WARD}/v1", benchmark), 5000)] * n)
+    log.consent("api.openai.com", ["wards"], "option")
+    log.consent("10.0.0.5", [], "administrator")
     log.close()
     return place
 
@@ -45,11 +47,16 @@ def test_the_page_shows_the_rows_and_sentences_of_the_json(store: Path) -> None:
         assert f"{one['host']} {one['place']}" in text
         assert cells in text, one
         assert all(user in text for user in one["users"])
-    assert text.count("not public") == 3  # two rows, and the section: a name that is none may be anything
     (user,) = found["sent"][0]["users"]
-    assert f"wards to api.openai.com, by {user}, {found['sent'][0]['first'][:10]}" in text
+    for one in found["consents"]:
+        by = {"option": "the option --allow-host", "administrator": "the administrator's file"}[one["source"]]
+        day = one["first"][:16].replace("T", " ")
+        assert f"{one['host']} {one['benchmark'] or 'any benchmark'} {by} 1 {day} {day} {user}" in text
+    unrecorded = text[text.index("No consent is recorded") :]
+    assert f"(not a name) to api.openai.com, by {user}, {found['sent'][0]['first'][:10]}" in unrecorded
+    assert "wards" not in unrecorded
     assert "<script>b" not in page
-    assert "intact7" in text
+    assert "intact9" in text
 
 
 def test_the_static_site_names_neither_internal_hosts_nor_users(store: Path, tmp_path: Path) -> None:
@@ -58,7 +65,8 @@ def test_the_static_site_names_neither_internal_hosts_nor_users(store: Path, tmp
     text = words_of(page)
     assert "private network private network MEDEC" in text
     assert "api.openai.com internet" in text
-    assert "wards to api.openai.com, 2" in text
+    assert "Sending data of wards, which is not public, to api.openai.com was permitted" in text
+    assert "private network any benchmark the administrator's file" in text
     assert not any(words in page for words in ("10.0.0.5", "Sent by", ", by ", "/api/"))
 
 
@@ -69,6 +77,6 @@ def test_a_log_that_grows_is_read_again_and_a_changed_one_is_named(store: Path) 
     with log.open("ab") as file:
         file.write(b"an inserted line\n")
     text = words_of(client.get("/data").text)
-    assert "The audit log of store was changed or is damaged: line 8 was not written by medhelm" in text
+    assert "The audit log of store was changed or is damaged: line 10 was not written by medhelm" in text
     log.unlink()
     assert "none: the first request begins it" in words_of(client.get("/data").text)

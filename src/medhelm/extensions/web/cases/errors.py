@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
+from medhelm.errors import UserError
 from medhelm.extensions.web.cases.case import BenchmarkCases
 from medhelm.extensions.web.cases.listing import CaseListItem, case_items
-from medhelm.extensions.web.cases.prompts import Options, read_answers
 from medhelm.extensions.web.cases.search import (
     FLAGS,
     MOST_LABELS,
@@ -19,6 +20,8 @@ from medhelm.extensions.web.cases.search import (
     read_criteria,
     search_cases,
 )
+from medhelm.results.runs.answers import Options, read_answers
+from medhelm.results.runs.classification import ClassifiedBenchmark, classify_runs
 
 MOST_MODELS = 24
 """Most models with a column."""
@@ -106,6 +109,8 @@ class BenchmarkErrors:
     """Cases with the lowest mean score."""
     criteria: Sequence[CriterionGrades] = field(default_factory=tuple)
     """Criteria of the judges, the lowest mean first; empty without a jury, and where each case has its own."""
+    measured: ClassifiedBenchmark | None = None
+    """Sensitivity and specificity of each model; None unless all cases have the same options."""
 
 
 def find_errors(cases: BenchmarkCases) -> BenchmarkErrors:
@@ -129,7 +134,17 @@ def find_errors(cases: BenchmarkCases) -> BenchmarkErrors:
         n_suspects=len(suspects),
         hardest=case_items(cases, CaseSearch(), hardest),
         criteria=[] if cases.searched.counts_points else read_criteria(cases.searched),
+        measured=_measured(cases, models) if _shared_texts(options) else None,
     )
+
+
+def _measured(cases: BenchmarkCases, models: Sequence[str]) -> ClassifiedBenchmark | None:
+    """Measure the classes; None if the options are no classes."""
+    with suppress(UserError):
+        completers_only = not cases.searched.counted_as_worst
+        runs = {model: cases.runs[model] for model in models}
+        return classify_runs(runs, cases.definition, completers_only=completers_only) if runs else None
+    return None
 
 
 def _labels(options: Mapping[str, Options]) -> list[str]:

@@ -12,7 +12,6 @@ from typing import TypeAlias
 from medhelm.domain.result import HALF
 from medhelm.errors import UserError, suggestion
 from medhelm.extensions.web.cases.case import BenchmarkCases
-from medhelm.extensions.web.cases.prompts import read_answers, read_prompts
 from medhelm.extensions.web.cases.search import (
     CaseRow,
     CaseSearch,
@@ -26,6 +25,7 @@ from medhelm.extensions.web.cases.search import (
     url_key,
 )
 from medhelm.results.formats.tables import decimal
+from medhelm.results.runs.answers import read_answers, read_prompts
 
 PAGE = 50
 """Instances on one page of a list."""

@@ -22,11 +22,11 @@ from medhelm.domain import Benchmark, Run
 from medhelm.domain.completion import strip_reasoning
 from medhelm.domain.result import HALF
 from medhelm.errors import StoreError
-from medhelm.extensions.web.cases.prompts import Options, ids_with_prompt_text, read_answers, read_options
 from medhelm.extensions.web.cases.tables import Tables
 from medhelm.io.files import address, reason
 from medhelm.io.parquet import sql_name, sql_path, sql_text
 from medhelm.results.comparable import BASELINE
+from medhelm.results.runs.answers import Options, ids_with_prompt_text, read_answers, read_options
 from medhelm.storage.annotations import Annotation, annotations_of
 from medhelm.storage.damage import damaged, run_tables
 from medhelm.storage.store import Store, stored_folder
@@ -181,6 +181,8 @@ class CaseSearch:
     """Model whose score is worse than that of `better`; empty for any."""
     criterion: str = ""
     """Criterion that a judge graded low, or did not find met; empty for any."""
+    low_grade: float | None = None
+    """Grade up to which a criterion is low; from which, where lower is better. None for 2 of 5, or as much."""
     answer: str = ""
     """Label of the option that a completion names; empty for any."""
     key: str = ""
@@ -589,7 +591,7 @@ class _Records:
         if search.high is not None:
             conditions.append(("score <= ?", [search.high]))
         if search.criterion or search.show == "criterion":
-            pairs = self._low_judgments(counted, search.criterion)
+            pairs = self._low_judgments(counted, search.criterion, search.low_grade)
             conditions.append(self._among("lows", pairs))
         if search.answer:
             found = read_answers(self._runs(counted), self._searched.options)
@@ -707,7 +709,7 @@ class _Records:
             )
         return sorted(found, key=lambda one: worst + best - one.mean if one.lower_is_better else one.mean)
 
-    def _judged(self, models: Sequence[str]) -> str:
+    def _judged(self, models: Sequence[str], low_grade: float | None = None) -> str:
         """Return the SQL table of the judgments of these models: one row for each model, instance and criterion.
 
         `spread` is the difference between judges as a share of the scale; `is_low` says whether one of them graded low.
@@ -725,9 +727,11 @@ class _Records:
         )
         worst, best, turned = self._scale()
         span = best - worst
+        limit = worst + LOW * span if low_grade is None else low_grade
+        turned_limit = best - LOW * span if low_grade is None else low_grade
         low = (
             "CASE WHEN points < 0 THEN score >= 0.5 WHEN points > 0 THEN score < 0.5 "
-            f"WHEN criterion IN ({turned}) THEN score >= {best - LOW * span!r} ELSE score <= {worst + LOW * span!r} END"
+            f"WHEN criterion IN ({turned}) THEN score >= {turned_limit!r} ELSE score <= {limit!r} END"
         )
         return (
             f"(SELECT model, instance_id, criterion, bool_or({low}) AS is_low, "  # noqa: S608 - our own files
@@ -736,10 +740,13 @@ class _Records:
             "JOIN judged USING (filename) GROUP BY model, instance_id, criterion)"
         )
 
-    def _low_judgments(self, models: Sequence[str], criterion: str) -> list[tuple[str, str]]:
+    def _low_judgments(
+        self, models: Sequence[str], criterion: str, low_grade: float | None = None
+    ) -> list[tuple[str, str]]:
         """Return model and instance of the completions that a judge graded low on a criterion; "" for any."""
         named, values = ("AND criterion = ?", [criterion]) if criterion else ("", [])
-        query = f"SELECT DISTINCT model, instance_id FROM {self._judged(models)} WHERE is_low {named}"  # noqa: S608
+        table = self._judged(models, low_grade)
+        query = f"SELECT DISTINCT model, instance_id FROM {table} WHERE is_low {named}"  # noqa: S608 - our own files
         return self.rows(query, values)
 
     def _scale(self) -> tuple[float, float, str]:

@@ -16,7 +16,7 @@ from medhelm.domain.text import plural
 from medhelm.extensions.web.cases.case import Case, CaseCompletion, CaseJudgment
 from medhelm.extensions.web.cases.search import url_key
 from medhelm.extensions.web.cases.text_pieces import Piece, mark_differences, mark_hits, mark_hits_in_html
-from medhelm.extensions.web.markdown import rendered
+from medhelm.results.formats.markdown import rendered
 
 MOST_CHARACTERS = 20_000
 """Characters of a completion or reference on the page; a link leads to the whole text."""

@@ -8,9 +8,10 @@ from urllib.parse import parse_qsl
 from medhelm.domain import Run
 from medhelm.errors import UserError
 from medhelm.extensions.web.cases.case import BenchmarkCases, case_models, find_case
-from medhelm.extensions.web.page import BadParameter, Destination, PageNotFound, check_query
+from medhelm.extensions.web.page import Destination
 from medhelm.extensions.web.pages.case_list import opened
 from medhelm.extensions.web.site import Site
+from medhelm.io.http.pages import BadParameter, PageNotFound, check_query
 from medhelm.storage.annotations import add_annotation, new_annotation, remove_annotations
 from medhelm.storage.store import Store, stored_folder
 

@@ -19,10 +19,11 @@ from medhelm.errors import UserError
 from medhelm.extensions.web.benchmark_charts import benchmark_charts
 from medhelm.extensions.web.board_charts import ShadedTable, chart_file, chart_links
 from medhelm.extensions.web.marks import column_scale, interval_mark
-from medhelm.extensions.web.page import Download, Page, PageNotFound, PageRequest, json_download, missing_page
+from medhelm.extensions.web.page import PageRequest, missing_page
 from medhelm.extensions.web.pages.leaderboard import Mark, marks_of
 from medhelm.extensions.web.site import BoardSelection, Site, board_of, damaged_json
 from medhelm.extensions.web.sorting import Heading, sorted_table
+from medhelm.io.http.pages import Download, Page, PageNotFound, json_download
 from medhelm.results.catalog import BenchmarkCoverage, coverage, data_in_words, evaluated, evaluated_in_words
 from medhelm.results.comparable import BASELINE
 from medhelm.results.formats.drawing import Chart, LinearScale

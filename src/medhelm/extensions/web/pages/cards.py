@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.errors import UserError
-from medhelm.extensions.web.page import Download, Page, PageNotFound, PageRequest, json_download
+from medhelm.extensions.web.page import PageRequest
 from medhelm.extensions.web.pages.benchmarks import data_address, known_problems
 from medhelm.extensions.web.pages.data_use import use_of
 from medhelm.extensions.web.site import BoardSelection, Site, board_of
+from medhelm.io.http.pages import Download, Page, PageNotFound, json_download
 from medhelm.results.card import card_of
 from medhelm.results.card_view import Card, as_json, byline, front_sections, places, sections, tables
 from medhelm.results.export import ExportSelection

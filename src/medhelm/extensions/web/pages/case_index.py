@@ -13,7 +13,7 @@ from typing import Any
 from medhelm.extensions.web.cases.case import BenchmarkCases
 from medhelm.extensions.web.cases.listing import CaseListItem, case_items
 from medhelm.extensions.web.cases.search import CaseSearch, CompletionGrades, read_judge_findings, read_texts
-from medhelm.extensions.web.page import Download, PageNotFound, PageRequest
+from medhelm.extensions.web.page import PageRequest
 from medhelm.extensions.web.pages.case_list import (
     CHUNK,
     MOST_COLUMNS,
@@ -23,6 +23,7 @@ from medhelm.extensions.web.pages.case_list import (
     outcome_marks,
 )
 from medhelm.extensions.web.site import Site
+from medhelm.io.http.pages import Download, PageNotFound
 from medhelm.results.formats.tables import printable
 
 MOST_TEXT = 2_000

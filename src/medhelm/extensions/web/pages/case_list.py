@@ -26,16 +26,9 @@ from medhelm.extensions.web.cases.listing import (
     outcome_mark,
 )
 from medhelm.extensions.web.cases.search import CaseSearch, SearchChoices, search_cases
-from medhelm.extensions.web.page import (
-    MOST_PAGES,
-    BadParameter,
-    Download,
-    Page,
-    PageNotFound,
-    PageRequest,
-    json_download,
-)
+from medhelm.extensions.web.page import MOST_PAGES, PageRequest
 from medhelm.extensions.web.site import Site
+from medhelm.io.http.pages import BadParameter, Download, Page, PageNotFound, json_download
 from medhelm.results.formats.fields import NUMBER, STRING, Field, fields_json, map_of, schema_of
 
 T = TypeVar("T")

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
 
+from medhelm.benchmarks.prompt_parts import PromptPart, prompt_parts
 from medhelm.domain import Benchmark
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.text import listed
 from medhelm.errors import UserError
 from medhelm.extensions.web.cases.case import Case, case_models, find_case, without_addresses
-from medhelm.extensions.web.cases.prompt_parts import PromptPart, prompt_parts
 from medhelm.extensions.web.cases.search import CaseSearch, url_key
 from medhelm.extensions.web.cases.text_pieces import LEAST_LONG, TextBox, make_box
 from medhelm.extensions.web.cases.view import (
@@ -25,15 +25,7 @@ from medhelm.extensions.web.cases.view import (
     shown_text,
     without_option,
 )
-from medhelm.extensions.web.page import (
-    BadParameter,
-    Download,
-    Page,
-    PageNotFound,
-    PageRequest,
-    json_download,
-    text_download,
-)
+from medhelm.extensions.web.page import PageRequest
 from medhelm.extensions.web.pages.case_list import (
     CONDITIONS,
     SHOWN,
@@ -45,6 +37,7 @@ from medhelm.extensions.web.pages.case_list import (
     some_models,
 )
 from medhelm.extensions.web.site import Site
+from medhelm.io.http.pages import BadParameter, Download, Page, PageNotFound, json_download, text_download
 from medhelm.results.formats.fields import fields_json, plain_json
 from medhelm.storage.annotations import Annotation
 

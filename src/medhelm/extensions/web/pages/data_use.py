@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from medhelm.domain.text import listed
-from medhelm.extensions.web.page import Download, Page, PageRequest, json_download
+from medhelm.extensions.web.page import PageRequest
 from medhelm.extensions.web.site import Site
+from medhelm.io.http.pages import Download, Page, json_download
 from medhelm.results.formats.fields import table_of
-from medhelm.results.runs.data_use import LOG_FIELDS, SENT_FIELDS, DataUse, SentRequests, as_json, data_use, sentences
+from medhelm.results.runs.data_use import (
+    CONSENT_FIELDS,
+    LOG_FIELDS,
+    SENT_FIELDS,
+    DataUse,
+    SentRequests,
+    as_json,
+    data_use,
+    sentences,
+)
 
 
 def page(site: Site, request: PageRequest) -> Page:
@@ -14,15 +24,22 @@ def page(site: Site, request: PageRequest) -> Page:
     found = use_of(site, with_names=not request.is_static)
     rows, headers, _ = table_of(SENT_FIELDS, found.sent)
     logs, log_headers, _ = table_of(LOG_FIELDS, found.logs)
+    consents, consent_headers, _ = table_of(CONSENT_FIELDS, found.consents)
     values = {
         "found": found,
         "sentences": sentences(found),
         "headers": headers,
         "rows": list(zip(found.sent, rows, [_closed(site, one) for one in found.sent], strict=True)),
-        "consents": [_consent_sentence(found, one) for one in found.sent if _closed(site, one)],
+        "consents": list(zip(found.consents, consents, strict=True)),
+        "consent_headers": consent_headers,
+        "unrecorded": [
+            _sent_sentence(found, one)
+            for one in found.sent
+            if _closed(site, one) and not any(consent.covers(one) for consent in found.consents)
+        ],
         "log_headers": log_headers,
         "logs": logs,
-        "numeric": ("Requests", "Sent", "Entries"),
+        "numeric": ("Requests", "Sent", "Commands", "Entries"),
         "title_of": lambda names: [(name, _title(site, found, name)) for name in names.split(", ") if name],
     }
     return Page(template="data_use.html", title="Where data went", values=values)
@@ -54,7 +71,7 @@ def _closed(site: Site, one: SentRequests) -> bool:
     return any(site.access_of(name) != "public" for name in one.benchmark.split(", ") if name)
 
 
-def _consent_sentence(found: DataUse, one: SentRequests) -> str:
+def _sent_sentence(found: DataUse, one: SentRequests) -> str:
     """Return who sent data that is not public to another machine, and when."""
     users = listed(sorted(one.users), 3)
     days = one.first[:10] if one.first[:10] == one.last[:10] else f"{one.first[:10]} to {one.last[:10]}"

@@ -15,7 +15,7 @@ from medhelm.extensions.web.cases.errors import (
     find_errors,
 )
 from medhelm.extensions.web.cases.search import CriterionGrades, url_key
-from medhelm.extensions.web.page import Download, Page, PageRequest, json_download
+from medhelm.extensions.web.page import PageRequest
 from medhelm.extensions.web.pages.case_list import (
     CONDITIONS,
     ITEM,
@@ -27,7 +27,19 @@ from medhelm.extensions.web.pages.case_list import (
     outcome_marks,
 )
 from medhelm.extensions.web.site import Site
-from medhelm.results.formats.fields import Field, fields_json, fields_schema, list_of, plain_json, schema_of
+from medhelm.io.http.pages import Download, Page, json_download
+from medhelm.results.formats.fields import (
+    Field,
+    fields_json,
+    fields_schema,
+    list_of,
+    plain_json,
+    schema_of,
+    select_fields,
+    table_of,
+)
+from medhelm.results.formats.tables import Value
+from medhelm.results.runs.classification import JSON_FIELDS, ClassifiedBenchmark, class_fields, class_rows
 
 REASONS: Mapping[str, str] = {
     "refusal": "refused",
@@ -57,6 +69,8 @@ def page(site: Site, request: PageRequest) -> Page:
     model = request.known_name("model", errors.models, default)
     confusions = [one for one in errors.confusions if request.is_static or one.model == model]
     n_exported = errors.n
+    has_cases = shows_text and request.most_cases != 0
+    measured = errors.measured if has_cases else None  # the names of classes are texts of the data
     if request.is_static and shows_text:
         exported = set(exported_cases(site, cases, request.most_cases))
         errors, n_exported = _exported(errors, exported), len(exported)
@@ -68,11 +82,13 @@ def page(site: Site, request: PageRequest) -> Page:
             "cases": cases,
             "errors": errors,
             "model": model,
-            "confusions": confusions[:MOST_STATIC] if shows_text and request.most_cases != 0 else [],
+            "confusions": confusions[:MOST_STATIC] if has_cases else [],
             "shows_text": shows_text,
             "n_exported": n_exported,
-            "has_cases": shows_text and request.most_cases != 0,
+            "has_cases": has_cases,
             "reasons": {**SHOWN, **REASONS},
+            "measured": measured,
+            "class_table": _class_table(measured),
             "columns": errors.models,
             "graded": is_graded(cases),
             "marks": {item.key: outcome_marks(cases, item, errors.models) for item in errors.hardest},
@@ -84,6 +100,15 @@ def page(site: Site, request: PageRequest) -> Page:
             "keys": {name: url_key(name) for name in ids},
         },
     )
+
+
+def _class_table(measured: ClassifiedBenchmark | None) -> tuple[list[list[Value]], list[str]]:
+    """Return rows and headings of the measures of each class; empty without classes."""
+    if measured is None:
+        return [], []
+    shown = f"model {'' if measured.positive else 'class '}sensitivity specificity ppv npv f1 youden mcc"
+    rows, headings, _ = table_of(select_fields(class_fields(), shown), class_rows(measured))
+    return rows, headings
 
 
 def _exported(errors: BenchmarkErrors, ids: Collection[str]) -> BenchmarkErrors:
@@ -132,5 +157,7 @@ FIELDS: list[Field[BenchmarkErrors]] = [
           schema=list_of(fields_schema(ITEM))),
     Field("criteria", lambda found: plain_json(found.criteria), kind="object",
           schema=list_of(schema_of(CriterionGrades))),
+    Field("measured", lambda found: found.measured and fields_json(JSON_FIELDS, found.measured), kind="object",
+          schema=fields_schema(JSON_FIELDS), missing="the cases do not have the same options"),
 ]  # fmt: skip
 """The errors on a benchmark."""

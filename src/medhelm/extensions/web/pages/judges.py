@@ -10,8 +10,9 @@ from medhelm.analysis.jury.judges import JuryAnalysis, JurySummary
 from medhelm.domain.completion import explain_codes
 from medhelm.domain.text import plural
 from medhelm.errors import UserError
-from medhelm.extensions.web.page import Download, Page, PageNotFound, PageRequest, json_download
+from medhelm.extensions.web.page import PageRequest
 from medhelm.extensions.web.site import Site
+from medhelm.io.http.pages import Download, Page, PageNotFound, json_download
 from medhelm.results.agreement import MEANING, by_criterion_table, details_table, overview_table, verdict
 from medhelm.results.agreement import as_json as agreement_json
 from medhelm.results.comparable import BASELINE

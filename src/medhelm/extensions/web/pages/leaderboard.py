@@ -30,15 +30,7 @@ from medhelm.extensions.web.board_charts import (
     heat_map,
 )
 from medhelm.extensions.web.marks import axis_mark, column_scale, interval_mark, outcome_mark, profile_mark
-from medhelm.extensions.web.page import (
-    BadParameter,
-    Download,
-    Page,
-    PageNotFound,
-    PageRequest,
-    json_download,
-    text_download,
-)
+from medhelm.extensions.web.page import PageRequest
 from medhelm.extensions.web.pages.running import start_page
 from medhelm.extensions.web.site import (
     PARAMETERS,
@@ -53,6 +45,7 @@ from medhelm.extensions.web.site import (
     selection_of,
 )
 from medhelm.extensions.web.sorting import Heading, sorted_table
+from medhelm.io.http.pages import BadParameter, Download, Page, PageNotFound, json_download, text_download
 from medhelm.results import comparison as comparison_report
 from medhelm.results import leaderboard_view as report
 from medhelm.results.comparable import BASELINE as BASELINES

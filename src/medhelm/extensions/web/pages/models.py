@@ -17,10 +17,11 @@ from medhelm.domain import Estimate, Run
 from medhelm.evaluation.settings import repeating_words
 from medhelm.extensions.web.cases.search import url_key
 from medhelm.extensions.web.marks import column_scale, interval_mark
-from medhelm.extensions.web.page import Page, PageRequest, missing_page
+from medhelm.extensions.web.page import PageRequest, missing_page
 from medhelm.extensions.web.pages.leaderboard import marks_of
 from medhelm.extensions.web.site import BoardSelection, Site, board_of
 from medhelm.extensions.web.sorting import Heading, sorted_table
+from medhelm.io.http.pages import Page
 from medhelm.results.formats.drawing import LinearScale
 from medhelm.results.formats.tables import decimal, score_decimals, with_minus
 from medhelm.results.leaderboard_view import count_instances

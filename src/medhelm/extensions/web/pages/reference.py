@@ -11,10 +11,11 @@ from functools import cache
 from markupsafe import Markup
 
 from medhelm.errors import MissingError
-from medhelm.extensions.web.markdown import rendered, with_code
-from medhelm.extensions.web.page import Page, PageRequest
+from medhelm.extensions.web.page import PageRequest
 from medhelm.extensions.web.site import Site
+from medhelm.io.http.pages import Page
 from medhelm.io.plugins import find_documents
+from medhelm.results.formats.markdown import rendered, with_code
 
 GLOSSARY, METHOD = "reference/glossary", "explanation/method"
 """Names of the documents."""

@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 from medhelm.domain import Run
 from medhelm.extensions.web import live_status
 from medhelm.extensions.web.live_status import EvaluationProgress, ModelProgress
-from medhelm.extensions.web.page import Destination, Download, Page, PageNotFound, PageRequest, json_download
+from medhelm.extensions.web.page import Destination, PageRequest
 from medhelm.extensions.web.site import Site
+from medhelm.io.http.pages import Download, Page, PageNotFound, json_download
 from medhelm.results.runs.selection import short_names
 
 MOST_ROWS = 150

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medhelm.extensions.web.markdown import MOST_CHARACTERS, MOST_MARKS, rendered, with_code
+from medhelm.results.formats.markdown import MOST_CHARACTERS, MOST_MARKS, rendered, with_code
 
 ALLOWED = {
     *("p", "br", "hr", "ul", "ol", "li", "blockquote", "pre", "code", "strong", "em", "s"),

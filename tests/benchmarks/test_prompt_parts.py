@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from medhelm.benchmarks.prompt_parts import PromptPart, fields_of, prompt_parts
 from medhelm.benchmarks.prompts import LETTERS, option_lines, render
 from medhelm.domain import Instance
-from medhelm.extensions.web.cases.prompt_parts import PromptPart, fields_of, prompt_parts
 from tests.support.benchmarks.judge_prompts import BENCHMARK as ANY
 
 BENCHMARK = replace(ANY, system="", prompt="Read it.\n\nNote: {note}\n\nQuestion: {question}\n{options}\nAnswer:")

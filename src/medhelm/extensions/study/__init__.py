@@ -1,0 +1,1 @@
+"""Blinded ratings by clinicians: plan a study, rate it, and bring the ratings into the results."""

@@ -1,0 +1,398 @@
+"""`medhelm study`: let clinicians rate completions, blinded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from medhelm.cli.global_options import Shared, load, shared_options
+from medhelm.cli.options import options_of
+from medhelm.cli.output import table_options
+from medhelm.cli.printing import print_json, print_remarks, warn
+from medhelm.domain.text import plural
+from medhelm.extensions.study.access import LINK_DAYS, MOST_DAYS, Role
+from medhelm.extensions.study.planning import PlanOptions
+from medhelm.storage.store import open_store
+
+
+@click.group()
+@shared_options()
+def study() -> None:
+    """Let clinicians rate completions, blinded.
+
+    A study has a plan, which is fixed before anyone rates: completions, raters, the form that they fill in, and who
+    rates what. Raters do not see which model wrote a text. `medhelm serve` has pages to plan a study, to rate, and to
+    watch and close it; these commands do the same.
+
+    \b
+    Examples:
+      medhelm study new discharge_letters --benchmark mtsamples --raters 3
+      medhelm study status discharge_letters
+    """
+
+
+COMMAND_LINE = "command line"
+"""Name in the events of a study for what is done by commands."""
+
+
+@study.command()
+@click.argument("name")
+@options_of(PlanOptions, "options")
+@click.option("--preview", is_flag=True, help="Show the plan, and save nothing.")
+@shared_options("store", "benchmarks", "json")
+@click.pass_obj
+def new(shared: Shared, name: str, options: PlanOptions, preview: bool) -> int:
+    """Plan a study.
+
+    Draws the same instances for all models, and gives each rater a fixed list of cases, balanced over models and
+    raters. Shows the work of each rater, the precision to expect, and completions that tell raters which model wrote
+    them. A plan that is saved does not change.
+
+    \b
+    Examples:
+      medhelm study new discharge_letters --benchmark mtsamples --raters 3 --cases 20
+      medhelm study new triage --rater anna:cardiology --rater ben --precision 0.4 --preview
+      medhelm study new notes --instrument pdsqi_9 --benchmark aci_bench --raters 4
+    """
+    from medhelm.extensions.study.files import study_folder, write_study
+    from medhelm.extensions.study.planning import plan_study
+    from medhelm.extensions.study.views import finding_sentences, plan_as_json, plan_to_text
+
+    store = open_store(shared.store)
+    definitions = load(shared, ["open", "additional"], of_stores=True)
+    found = plan_study(store, definitions, replace(options, name=name))
+    if not preview:
+        write_study(store, found.study)
+    if shared.json:
+        print_json(plan_as_json(found, is_saved=not preview))
+        return 0
+    click.echo(plan_to_text(found))
+    print_remarks(found.remarks, "table")
+    if found.findings:
+        warn(
+            "some completions can tell raters which model wrote them. Nothing was changed. --exclude-flagged leaves "
+            "out instances on which a completion names a model or has its markers."
+        )
+        print_remarks(finding_sentences(found.findings, found.study), "csv")
+    if preview:
+        click.echo("Nothing was saved: this is a preview.", err=True)
+    else:
+        click.echo(f"Saved in {study_folder(store, name)}. Make a link for each rater: medhelm study link {name} RATER")
+    return 0
+
+
+@study.command()
+@click.argument("name", required=False)
+@table_options
+@shared_options("store", "json")
+@click.pass_obj
+def status(shared: Shared, name: str | None) -> int:
+    """Show how far a study is, or list all of them.
+
+    For one study: what each rater has done, agreement so far, and what needs attention; nothing by model before it is
+    closed.
+
+    \b
+    Examples:
+      medhelm study status
+      medhelm study status discharge_letters
+    """
+    from medhelm.extensions.study import views
+    from medhelm.extensions.study.files import read_study, studies
+    from medhelm.extensions.study.progress import progress
+
+    store = open_store(shared.store_to_read)
+    if name is not None:
+        one = read_study(store, name)
+        found = progress(store, one)
+        if shared.json:
+            print_json(views.progress_as_json(one, found))
+        else:
+            click.echo(views.progress_to_text(one, found), nl=False)
+        return 0
+    plans = [read_study(store, each) for each in studies(store)]
+    every = [views.StudySummary(plan, progress(store, plan)) for plan in plans]
+    if shared.json:
+        print_json({"studies": [views.summary_as_json(*each) for each in every]})
+    elif every:
+        click.echo(views.summaries_table(every), nl=False)
+    else:
+        click.echo("The store has no studies. `medhelm study new` plans one.")
+    return 0
+
+
+@study.command()
+@click.argument("name", required=False, metavar="[NAME|FILE]")
+@table_options
+@shared_options("json")
+@click.pass_obj
+def instruments(shared: Shared, name: str | None) -> int:
+    """List the forms for raters, or show and check one.
+
+    A form of your own is a YAML file; all its mistakes are listed with their lines.
+
+    \b
+    Examples:
+      medhelm study instruments
+      medhelm study instruments pdsqi_9
+      medhelm study instruments our_form.yaml
+    """
+    from medhelm.extensions.study import views
+    from medhelm.extensions.study.instruments import instrument_names, read_instrument
+
+    if name is not None:
+        one = read_instrument(name)
+        if shared.json:
+            print_json(views.instrument_as_json(one))
+        else:
+            click.echo(views.instrument_to_text(one), nl=False)
+        return 0
+    found = [read_instrument(each) for each in instrument_names()]
+    if shared.json:
+        print_json(views.instruments_as_json(found))
+    else:
+        click.echo(views.instruments_table(found), nl=False)
+    return 0
+
+
+@study.command()
+@click.argument("name")
+@click.argument("person")
+@click.option(
+    "--role",
+    type=click.Choice([role.value for role in Role]),
+    default=Role.RATER.value,
+    show_default=True,
+    help="A rater rates the own cases; an owner sees and changes all of the study; a reader sees progress and results.",
+)
+@click.option(
+    "--days",
+    metavar="N",
+    type=click.FloatRange(0, MOST_DAYS, min_open=True),
+    default=LINK_DAYS,
+    show_default=True,
+    help="Days after which the link and its session end.",
+)
+@click.option(
+    "--address",
+    metavar="URL",
+    default="http://127.0.0.1:8642",
+    show_default=True,
+    help="Address of the site in the browser of the person.",
+)
+@click.option("--revoke", "is_revoked", is_flag=True, help="End all links and sessions of the person at once.")
+@shared_options("store", "json")
+@click.pass_obj
+def link(shared: Shared, name: str, person: str, role: str, days: float, address: str, is_revoked: bool) -> int:
+    """Make a personal link, or revoke access.
+
+    A link works once, in one browser, which then stays signed in. It is shown now and never again. A new link replaces
+    one that was not used; browsers that are signed in stay so until --revoke.
+
+    \b
+    Examples:
+      medhelm study link letters anna --address https://board.example
+      medhelm study link letters chief --role reader --days 90
+      medhelm study link letters anna --revoke
+    """
+    from medhelm.extensions.study.access import moment_text, new_link, revoke
+
+    store = open_store(shared.store)
+    if is_revoked:
+        n_ended = revoke(store, name, person, by=COMMAND_LINE)
+        if shared.json:
+            print_json({"study": name, "person": person, "revoked": n_ended})
+        else:
+            ended = plural(n_ended, "link or session", "links and sessions")
+            click.echo(f"{person} has no access to {name} any more: {ended} ended.")
+        return 0
+    made = new_link(store, name, person, Role(role), days=days, by=COMMAND_LINE)
+    ends = datetime.fromtimestamp(made.ends, UTC).isoformat(timespec="seconds")
+    whole = f"{address.rstrip('/')}{made.path}"
+    if shared.json:
+        print_json({"study": name, "person": person, "role": role, "link": whole, "ends": ends})
+        return 0
+    click.echo(f"Link for {person} ({role}) until {moment_text(made.ends)}, for one browser:\n\n  {whole}\n")
+    click.echo("It is not shown again. Send it to this person alone.", err=True)
+    return 0
+
+
+@study.command()
+@click.argument("name")
+@click.argument("rater")
+@click.option("--reason", metavar="TEXT", default="", help="Reason, for the owner; it is not in the study's card.")
+@click.option("--discard", is_flag=True, help="The ratings given so far do not count.")
+@shared_options("store", "json")
+@click.pass_obj
+def withdraw(shared: Shared, name: str, rater: str, reason: str, discard: bool) -> int:
+    """Record that a rater leaves a study.
+
+    The ratings given so far count, unless --discard is given. `medhelm study reassign` gives the open cases to others.
+
+    \b
+    Examples:
+      medhelm study withdraw discharge_letters ben --reason "on leave"
+      medhelm study withdraw discharge_letters ben --discard
+    """
+    from medhelm.extensions.study.decisions import withdraw as withdraw_rater
+    from medhelm.extensions.study.files import read_study
+
+    store = open_store(shared.store)
+    left = withdraw_rater(store, read_study(store, name), rater, COMMAND_LINE, reason, keep_ratings=not discard)
+    if shared.json:
+        print_json({"study": name, "rater": rater, "n_open": len(left)})
+        return 0
+    click.echo(f"{rater} has left {name}.")
+    if left:
+        open_cases = f"{plural(len(left), 'case')} {'is' if len(left) == 1 else 'are'} open"
+        click.echo(f"{open_cases}. Give them to others: medhelm study reassign {name}")
+    return 0
+
+
+@study.command()
+@click.argument("name")
+@shared_options("store", "json")
+@click.pass_obj
+def reassign(shared: Shared, name: str) -> int:
+    """Give the open cases of raters who left to others.
+
+    Each case goes to a rater who does not have it, so that the load stays even. The plan does not change: what was
+    given to whom is recorded, and is in the study's card.
+
+    \b
+    Example:
+      medhelm study reassign discharge_letters
+    """
+    from medhelm.extensions.study.decisions import reassign as reassign_cases
+    from medhelm.extensions.study.files import read_study
+    from medhelm.extensions.study.progress import progress
+
+    store = open_store(shared.store)
+    one = read_study(store, name)
+    given = Counter(event.rater for event in reassign_cases(store, one, COMMAND_LINE))
+    n_left = len(progress(store, one).unassigned)
+    if shared.json:
+        print_json({"study": name, "given": dict(given), "n_open": n_left})
+        return 0
+    for rater, n in sorted(given.items()):
+        click.echo(f"{rater}: {plural(n, 'further case')}")
+    if n_left:
+        click.echo(f"{plural(n_left, 'case')} cannot be given to anyone: every rater who has not left has it already.")
+    elif not given:
+        click.echo("No case is open.")
+    return 0
+
+
+@study.command()
+@click.argument("name")
+@click.option("--incomplete", is_flag=True, help="Close the study although ratings are missing.")
+@shared_options("store", "json")
+@click.pass_obj
+def close(shared: Shared, name: str, incomplete: bool) -> int:
+    """Close a study for good, and put its ratings among the results of the store.
+
+    Shows the mean grades of each model, with intervals, and the agreement of raters. From then on `leaderboard`,
+    `compare`, `report`, the site and releases take the ratings by themselves. Nothing can be rated afterwards; closing
+    again shows the same.
+
+    \b
+    Examples:
+      medhelm study close discharge_letters
+      medhelm study close discharge_letters --incomplete --json
+    """
+    from medhelm.extensions.study import views
+    from medhelm.extensions.study.closing import close_study
+    from medhelm.extensions.study.files import read_study
+    from medhelm.results.formats.fields import plain_json
+
+    store = open_store(shared.store)
+    one = read_study(store, name)
+    found = close_study(store, one, COMMAND_LINE, incomplete=incomplete)
+    if shared.json:
+        print_json(plain_json(found))
+    else:
+        click.echo(views.outcome_to_text(one, found), nl=False)
+    return 0
+
+
+@study.command("export")
+@click.argument("name")
+@click.option(
+    "--to", "folder", metavar="FOLDER", required=True, type=click.Path(path_type=Path), help="Folder for the files."
+)
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["workbook", "html", "label-studio", "redcap"]),
+    default="workbook",
+    show_default=True,
+    help="Kind of the files.",
+)
+@click.option("--rater", "raters", metavar="ID", multiple=True, help="Only this rater. Can be given several times.")
+@shared_options("store", "json")
+@click.pass_obj
+def export_(shared: Shared, name: str, folder: Path, kind: str, raters: tuple[str, ...]) -> int:
+    """Write files for rating without the site.
+
+    Writes files for each rater, with the rater's cases and the ratings so far: a workbook, or an HTML file that opens
+    in a browser without a server. Label Studio gets tasks and a labeling configuration, REDCap a data dictionary and
+    records. No file tells which model wrote a text. `medhelm study import` reads them back.
+
+    \b
+    Examples:
+      medhelm study export discharge_letters --to for_raters
+      medhelm study export discharge_letters --to for_raters --format html --rater anna
+    """
+    from medhelm.extensions.study.exchange import export_study
+    from medhelm.extensions.study.files import read_study
+
+    store = open_store(shared.store_to_read)
+    paths = export_study(store, read_study(store, name), folder, kind, raters, by=COMMAND_LINE)
+    if shared.json:
+        print_json({"files": [str(path) for path in paths]})
+        return 0
+    for path in paths:
+        click.echo(path)
+    click.echo(f"They hold the texts of the cases. Read them back with: medhelm study import {name} FILE...", err=True)
+    return 0
+
+
+@study.command("import")
+@click.argument("name")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--rater", metavar="ID", default="", help="Whose ratings they are, if the files do not say.")
+@click.option("--replace", "replaces", is_flag=True, help="Also replace ratings that were given elsewhere since.")
+@shared_options("store", "json")
+@click.pass_obj
+def import_(shared: Shared, name: str, files: tuple[Path, ...], rater: str, replaces: bool) -> int:
+    """Record the ratings of files that came back.
+
+    Reads workbooks, the files that the HTML file saved, exports of Label Studio in the format JSON, and exports of
+    REDCap records. Names everything that is wrong, by cell or field, and records nothing then. A case that was rated
+    elsewhere after its file was written keeps that rating, unless --replace is given. Importing a file again changes
+    nothing.
+
+    \b
+    Examples:
+      medhelm study import discharge_letters discharge_letters-anna.xlsx discharge_letters-ben-ratings.json
+      medhelm study import discharge_letters redcap_export.csv
+    """
+    from medhelm.extensions.study.exchange import import_files
+    from medhelm.extensions.study.files import read_study
+    from medhelm.results.formats.fields import plain_json
+
+    store = open_store(shared.store_to_read)
+    found = import_files(store, read_study(store, name), files, rater=rater, replaces=replaces, by=COMMAND_LINE)
+    if shared.json:
+        print_json({"files": plain_json(found)})
+    else:
+        for one in found:
+            click.echo(one.in_words())
+    for one in found:
+        for remark in one.remarks():
+            warn(remark)
+    return 1 if any(one.kept for one in found) else 0

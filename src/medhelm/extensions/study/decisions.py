@@ -1,0 +1,216 @@
+"""Decisions of an owner while raters rate: a rater leaves, cases go to another rater or to adjudication; and purges.
+
+Two owners can look at a study at once. So a decision can carry the revision that its owner saw (`StudyProgress`), and
+is refused if another one was made since.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from medhelm.errors import UserError, suggestion
+from medhelm.extensions.study.files import (
+    Event,
+    EventKind,
+    append_event,
+    events,
+    locked,
+    now,
+    parsed,
+    rater_file,
+    read_study,
+    replace_plan,
+    studies,
+)
+from medhelm.extensions.study.journal import case_key, cases_with, refuse_if_final
+from medhelm.extensions.study.rated_cases import (
+    DISCARDED,
+    CaseState,
+    case_states,
+    left_raters,
+    rated_cases,
+    revision_of,
+    unassigned_cases,
+)
+from medhelm.extensions.study.types import ROW_FORM, CaseRating, Study
+from medhelm.storage.line_files import replace_lines
+from medhelm.storage.privacy import DELETED
+from medhelm.storage.store import Store
+
+MOST_REASON = 500
+"""Most characters of the reason of a decision."""
+
+PURGED_REASON = "The text was deleted."
+"""What replaces the words of a rater about a deleted instance where they are needed."""
+
+
+def check_revision(happened: Sequence[Event], revision: int | None) -> None:
+    """Raise UserError if a decision was made since an owner saw this revision; None checks nothing."""
+    if revision is not None and revision != revision_of(happened):
+        last = happened[-1]
+        raise UserError(
+            f"The study was changed meanwhile, last by {last.by or 'someone else'} ({last.kind.replace('_', ' ')}). "
+            "Look at it again, then repeat what you want to do. Nothing was saved."
+        )
+
+
+def send_to_adjudication(store: Store, study: Study, item_id: str, by: str, *, revision: int | None = None) -> Event:
+    """Give a case on which raters differ to another rater, and return the event.
+
+    An adjudicator of the plan who does not have the case comes first, then any other rater who does not; of several,
+    the one with the fewest such cases. Parameters: item_id, the id of the item; of a pair, both with a space between;
+    by, who decides; revision, that of the page on which the owner decided.
+    Raises: UserError if raters do not differ, everyone has the case, the study is closed, or it was changed meanwhile.
+    """
+    with locked(store, study.name):
+        happened = events(store, study.name)
+        refuse_if_final(happened)
+        check_revision(happened, revision)
+        key = case_key(item_id.split())
+        states = {case_key(one.items): one for one in case_states(study, rated_cases(store, study, happened))}
+        if key not in states or states[key].state is not CaseState.DIFFERS:
+            what = states[key].state.replace("_", " ") if key in states else "unknown"
+            raise UserError(f"Only cases on which raters differ go to adjudication; this one is {what}.")
+        chosen = possible_adjudicators(study, states[key].items, happened)
+        if not chosen:
+            raise UserError("Every rater who has not left already has this case, so that nobody can adjudicate it.")
+        items = " ".join(states[key].items)
+        rater = _least_busy(study, chosen, EventKind.ADJUDICATION, items, happened)
+        return _decide(store, study, EventKind.ADJUDICATION, by, rater=rater, item=items)
+
+
+def possible_adjudicators(study: Study, items: Sequence[str], happened: Sequence[Event]) -> list[str]:
+    """Return the raters who could decide a case: adjudicators of the plan who do not have it, else any such rater."""
+    free = [one.id for one in study.raters if not _has_case(study, one.id, case_key(items), happened)]
+    return [one.id for one in study.raters if one.is_adjudicator and one.id in free] or free
+
+
+def withdraw(
+    store: Store,
+    study: Study,
+    rater_id: str,
+    by: str,
+    reason: str = "",
+    *,
+    keep_ratings: bool = True,
+    revision: int | None = None,
+) -> tuple[tuple[str, ...], ...]:
+    """Record that a rater leaves, and return the items of the open cases that someone else should take: `reassign`.
+
+    Parameters: reason, for the owner, not in the study's card; keep_ratings, False if the ratings given do not count.
+    Raises: UserError for an unknown rater, one who has left, a closed study, or one that was changed meanwhile.
+    """
+    known = [rater.id for rater in study.raters]
+    if rater_id not in known:
+        raise UserError(f"The study `{study.name}` has no rater `{rater_id[:40]}`. {suggestion(rater_id, known)}")
+    with locked(store, study.name):
+        happened = events(store, study.name)
+        refuse_if_final(happened)
+        check_revision(happened, revision)
+        if rater_id in left_raters(happened):
+            raise UserError(f"{rater_id} has already left the study.")
+        text = " ".join(reason.split())[:MOST_REASON]
+        _decide(
+            store, study, EventKind.WITHDRAWN, by, rater=rater_id, text=text if keep_ratings else f"{DISCARDED} {text}"
+        )
+        happened = events(store, study.name)
+        return tuple(unassigned_cases(study, rated_cases(store, study, happened), happened))
+
+
+def reassign(store: Store, study: Study, by: str, *, revision: int | None = None) -> tuple[Event, ...]:
+    """Give the open cases of raters who left to others, and return the events.
+
+    A case goes to a rater who does not have it, the one with the fewest cases taken over; ties are broken by the seed
+    of the plan. Cases that everyone has stay open.
+    Raises: UserError for a closed study, or one that was changed meanwhile.
+    """
+    with locked(store, study.name):
+        happened = events(store, study.name)
+        refuse_if_final(happened)
+        check_revision(happened, revision)
+        given = []
+        for items in unassigned_cases(study, rated_cases(store, study, happened), happened):
+            free = [one.id for one in study.raters if not _has_case(study, one.id, case_key(items), happened)]
+            if free:
+                rater = _least_busy(study, free, EventKind.REASSIGNED, " ".join(items), happened)
+                given.append(_decide(store, study, EventKind.REASSIGNED, by, rater=rater, item=" ".join(items)))
+                happened = [*happened, given[-1]]
+        return tuple(given)
+
+
+def _has_case(study: Study, rater_id: str, key: frozenset[str], happened: Sequence[Event]) -> bool:
+    """Return True if a rater has a case, or has left."""
+    if rater_id in left_raters(happened):
+        return True
+    return any(case_key(case.items) == key for case in cases_with(study, rater_id, happened))
+
+
+def _least_busy(study: Study, raters: Sequence[str], kind: EventKind, items: str, happened: Sequence[Event]) -> str:
+    """Return the rater with the fewest cases that were given so; ties are broken by the seed of the plan."""
+
+    def order(rater: str) -> tuple[int, str]:
+        n_given = sum(one.kind is kind and one.rater == rater for one in happened)
+        return n_given, hashlib.sha256(f"{study.design.seed} {items} {rater}".encode()).hexdigest()
+
+    return min(raters, key=order)
+
+
+def _decide(store: Store, study: Study, kind: EventKind, by: str, **details: str) -> Event:
+    event = Event(time=now(), by=by, kind=kind, **details)
+    append_event(store, study.name, event)
+    return event
+
+
+# --- purges -----------------------------------------------------------------------------------------------------------
+
+
+def purge_studies(store: Store, benchmark: str, instance_ids: Collection[str] | None) -> int:
+    """Delete the words of raters about deleted instances from all studies, and return the number of changed ratings.
+
+    Comments and marked passages go, reasons are replaced, and so are the ids of the instances in the plan. Grades and
+    counts stay. `instance_ids`: None for all of the benchmark. Raises: StoreError.
+    """
+    n_changed = 0
+    for name in studies(store):
+        study = read_study(store, name)
+        gone = {
+            item.id
+            for item in study.items
+            if item.benchmark == benchmark and (instance_ids is None or item.instance_id in instance_ids)
+        }
+        if gone:
+            with locked(store, name):
+                n_changed += sum(_purge_rows(store, study, rater.id, gone) for rater in study.raters)
+                items = tuple(
+                    replace(one, instance_id=f"{DELETED}{one.id}") if one.id in gone else one for one in study.items
+                )
+                replace_plan(store, replace(study, items=items))
+                for item in sorted(gone):
+                    _decide(store, study, EventKind.PURGED, "purge", item=item)
+    return n_changed
+
+
+def _purge_rows(store: Store, study: Study, rater_id: str, gone: set[str]) -> int:
+    """Delete what a rater wrote about items, and return the number of changed ratings. Lines of no rating go, too."""
+    file = rater_file(store, study.name, rater_id)
+    lines, n_changed, n_dropped = [], 0, 0
+    for line, row in parsed(file, ROW_FORM):
+        if row is None:  # it may hold anything
+            n_dropped += 1
+            continue
+        if gone.isdisjoint(row.items):
+            lines.append(line)
+            continue
+        purged = _purged(row.rating)
+        n_changed += purged != row.rating
+        lines.append(json.dumps(ROW_FORM.write(replace(row, rating=purged))))
+    if n_changed or n_dropped:
+        replace_lines(store, file, lines)
+    return n_changed
+
+
+def _purged(rating: CaseRating) -> CaseRating:
+    return replace(rating, comment="", marks=(), not_judged=dict.fromkeys(rating.not_judged, PURGED_REASON))

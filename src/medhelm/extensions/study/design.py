@@ -1,0 +1,226 @@
+"""The design of a study: which cases each rater gets, and in which order. Pure and seeded.
+
+Cases are given out one after the other, model by model, each to the raters who have the fewest cases of the model so
+far, then the fewest in all, then the fewest together with the raters chosen already; the rest is by chance. So the
+numbers of cases of two raters differ by one at most, as do those of each model, and harsh raters weigh on all models
+alike. Nothing is drawn later: the assignment is part of the plan.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from medhelm.extensions.study.types import Assignment, CaseKind
+
+GAP_OF_REPEATS = 10
+"""Least difference between the numbers of a case and of its repetition."""
+
+GAP_OF_INSTANCES = 10
+"""Wanted difference between the numbers of two cases on the same instance, for one rater."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DesignCase:
+    """A case before it is given to raters: one completion, or two of the same instance."""
+
+    items: tuple[str, ...]
+    """Id of the item; of two items, in any order."""
+    models: tuple[str, ...]
+    """Models of the items."""
+    instance: str
+    """Benchmark and instance, or any other name of what must not come twice in a row."""
+    is_shared: bool = False
+    """True if several raters get it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignmentRules:
+    """Rules for giving cases to raters."""
+
+    raters_per_shared_case: int = 2
+    """Raters of a shared case."""
+    repeated: float = 0.0
+    """Share of a rater's cases that come a second time."""
+    seed: int = 0
+    """Seed of all that is by chance."""
+
+
+def mark_shared(numbers: int, share: float) -> list[bool]:
+    """Mark a share of a sequence, evenly spread.
+
+    >>> mark_shared(5, 0.4)
+    [False, False, True, False, True]
+    """
+    return [math.floor((n + 1) * share + 1e-9) > math.floor(n * share + 1e-9) for n in range(numbers)]
+
+
+def pair_models(models: Sequence[str], rounds: int) -> list[list[tuple[str, str]]]:
+    """Pair models in rounds, so that each one is in one pair of a round, and meets all others equally often.
+
+    With an odd number of models, another one rests in each round (the circle method of tournaments).
+
+    >>> pair_models(["a", "b", "c"], 3)
+    [[('b', 'c')], [('a', 'c')], [('a', 'b')]]
+    """
+    seats: list[str | None] = [*models, *([None] if len(models) % 2 else [])]
+    found = []
+    for _ in range(rounds):
+        half = len(seats) // 2
+        pairs = zip(seats[:half], reversed(seats[half:]), strict=True)
+        met = [(one, other) for one, other in pairs if one is not None and other is not None]
+        found.append([(min(pair), max(pair)) for pair in met])
+        seats = [seats[0], seats[-1], *seats[1:-1]]
+    return found
+
+
+def assign(
+    cases: Sequence[DesignCase],
+    calibration: Sequence[DesignCase],
+    raters: Sequence[str],
+    rules: AssignmentRules,
+) -> dict[str, tuple[Assignment, ...]]:
+    """Give cases to raters, and put each rater's list in order.
+
+    All raters begin with the calibration cases, in the same order. Then cases come in random order, those on the same
+    instance far apart; a repetition comes at least `GAP_OF_REPEATS` cases after the first time. Of a pair, the side of
+    each model is random, and each model is on the left as often as on the right, up to one, for each rater.
+
+    Parameters: cases, in the order in which they are given out; raters, at least as many as a shared case needs.
+    Returns: rater -> cases. Equal arguments give equal results. Raises: ValueError for too few raters.
+    """
+    rng = np.random.default_rng(rules.seed)
+    if not raters or (any(case.is_shared for case in cases) and len(raters) < rules.raters_per_shared_case):
+        raise ValueError(f"{len(raters)} raters are too few for cases with {rules.raters_per_shared_case}")
+    first_sides = _sides(calibration, rng)
+    given: dict[str, tuple[Assignment, ...]] = {}
+    for rater, own in _give_out(cases, raters, rules.raters_per_shared_case, rng).items():
+        ordered = _spread(own, rng)
+        n_repeated = round(rules.repeated * len(ordered))
+        sides = {id(case): items for case, items in zip(ordered, _sides(ordered, rng), strict=True)}
+        rows = [(CaseKind.CALIBRATION, items) for items in first_sides]
+        for case, is_repeated in _with_repeats(ordered, n_repeated, rng):
+            once = CaseKind.SHARED if case.is_shared else CaseKind.SINGLE
+            rows.append((CaseKind.REPEATED if is_repeated else once, sides[id(case)]))
+        given[rater] = tuple(Assignment(number=n, kind=kind, items=items) for n, (kind, items) in enumerate(rows, 1))
+    return given
+
+
+def _give_out(
+    cases: Sequence[DesignCase], raters: Sequence[str], n_each: int, rng: np.random.Generator
+) -> dict[str, list[DesignCase]]:
+    """Return rater -> cases, balanced as the head of this module says."""
+    given: dict[str, list[DesignCase]] = {rater: [] for rater in raters}
+    of_model: Counter[tuple[str, str]] = Counter()
+    together: Counter[frozenset[str]] = Counter()
+    for case in cases:
+        chance = dict(zip(raters, rng.permutation(len(raters)).tolist(), strict=True))
+        chosen: list[str] = []
+        for _ in range(n_each if case.is_shared else 1):
+            chosen.append(
+                min(
+                    (rater for rater in raters if rater not in chosen),
+                    key=lambda rater: (
+                        sum(of_model[rater, model] for model in case.models),
+                        len(given[rater]),
+                        sum(together[frozenset((rater, other))] for other in chosen),
+                        chance[rater],
+                    ),
+                )
+            )
+        for rater in chosen:
+            given[rater].append(case)
+            of_model.update((rater, model) for model in case.models)
+        together.update(frozenset(pair) for pair in combinations(chosen, 2))
+    return given
+
+
+# --- order ------------------------------------------------------------------------------------------------------------
+
+
+def _spread(cases: Sequence[DesignCase], rng: np.random.Generator) -> list[DesignCase]:
+    """Return cases in random order, those on the same instance as far apart as is possible, up to the wanted gap."""
+    for gap in range(min(GAP_OF_INSTANCES, len(cases)), 0, -1):
+        found = _spaced(cases, gap, rng)
+        if found is not None:
+            return found
+    return [cases[place] for place in rng.permutation(len(cases))]
+
+
+def _spaced(cases: Sequence[DesignCase], gap: int, rng: np.random.Generator) -> list[DesignCase] | None:
+    """Return cases in random order with places of the same instance differing by `gap` at least; None if none is found.
+
+    At each place the instance with the most cases left comes first, which finds an order if there is one.
+    """
+    left: dict[str, list[DesignCase]] = defaultdict(list)
+    for place in rng.permutation(len(cases)):
+        left[cases[place].instance].append(cases[place])
+    chance = dict(zip(left, rng.permutation(len(left)).tolist(), strict=True))
+    last: dict[str, int] = {}
+    order: list[DesignCase] = []
+    for place in range(len(cases)):
+        free = [name for name in left if place - last.get(name, -gap) >= gap]
+        if not free:
+            return None
+        name = max(free, key=lambda name: (len(left[name]), chance[name]))
+        order.append(left[name].pop())
+        last[name] = place
+        if not left[name]:
+            del left[name]
+    return order
+
+
+def _with_repeats(
+    cases: Sequence[DesignCase], n_repeated: int, rng: np.random.Generator
+) -> list[tuple[DesignCase, bool]]:
+    """Return cases with True for those that come a second time, of which there may be fewer in a short list."""
+    order = [(case, False) for case in cases]
+    candidates = rng.permutation(max(len(cases) - GAP_OF_REPEATS + 1, 0))[:n_repeated]
+    for start in sorted(candidates.tolist(), reverse=True):  # later insertions are at later places of the list
+        case = cases[start]
+        first = order.index((case, False))
+        places = range(first + GAP_OF_REPEATS, len(order) + 1)
+        good = [at for at in places if all(near.instance != case.instance for near, _ in order[at - 1 : at + 1])]
+        order.insert(int(rng.choice(good or list(places))), (case, True))
+    return order
+
+
+# --- sides of pairs ---------------------------------------------------------------------------------------------------
+
+
+def _sides(cases: Sequence[DesignCase], rng: np.random.Generator) -> list[tuple[str, ...]]:
+    """Return the items of each case; of pairs, in an order in which each model is left as often as right, up to one.
+
+    Models are the points and pairs the lines of a graph. A walk along all lines that enters each point as often as it
+    leaves it gives the sides; points with an odd number of lines are connected to an extra one first (Euler).
+    """
+    if not any(len(case.items) == 2 for case in cases):
+        return [case.items for case in cases]
+    lines: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for number in rng.permutation(len(cases)).tolist():
+        one, other = cases[number].models
+        lines[one].append((number, other))
+        lines[other].append((number, one))
+    extra = ""
+    for number, model in enumerate([name for name, own in lines.items() if len(own) % 2], len(cases)):
+        lines[model].append((number, extra))
+        lines[extra].append((number, model))
+    first: dict[int, str] = {}
+    is_backward = bool(rng.integers(2))
+    for start in list(lines):
+        point = start
+        while lines[point]:
+            number, next_point = lines[point].pop()
+            if number in first:
+                continue
+            first[number] = next_point if is_backward else point
+            point = next_point
+    return [
+        case.items if first[number] == case.models[0] else tuple(reversed(case.items))
+        for number, case in enumerate(cases)
+    ]

@@ -1,0 +1,594 @@
+"""Studies without a browser: write files for one rater, and record what comes back in them.
+
+A file holds the cases of one rater under the rater's own numbers, without anything that tells a model. Each case has
+the digest of its texts, so that a case that was changed, moved or taken from another file is noticed, and the revision
+that its rating had when the file was written, so that a later rating is not replaced unseen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from medhelm.domain.text import listed, value_in_words
+from medhelm.errors import ConfigError, ErrorCollector, Problem, UserError
+from medhelm.extensions.study.files import Event, EventKind, append_event, digest_of, events, now
+from medhelm.extensions.study.instruments import HARM
+from medhelm.extensions.study.journal import (
+    MOST_COMMENT,
+    MOST_MARKS,
+    MOST_REASON,
+    cases_of,
+    instrument_of_case,
+    ratings_of,
+    record,
+    refuse_if_final,
+)
+from medhelm.extensions.study.texts import CaseGoneError, CaseTexts, case_texts
+from medhelm.extensions.study.types import (
+    HARM_LIKELIHOOD,
+    HARM_SEVERITY,
+    CaseRating,
+    Instrument,
+    InstrumentCriterion,
+    RatingRow,
+    RatingSource,
+    Study,
+)
+from medhelm.io.files import check_file, read_text
+from medhelm.io.folders import atomic_file, output_errors
+from medhelm.io.spreadsheets import MAX_BYTES, clean_cell
+from medhelm.storage.privacy import record_export
+from medhelm.storage.store import Store
+
+FORMAT = 1
+"""Version of the files."""
+
+FORMATS: Mapping[str, str] = {
+    "workbook": "medhelm.extensions.study.formats.workbook:write_workbook",
+    "html": "medhelm.extensions.study.formats.html_file:write_html_file",
+    "label-studio": "medhelm.extensions.study.formats.label_studio:write_label_studio",
+    "redcap": "medhelm.extensions.study.formats.redcap:write_redcap",
+}
+"""Format -> its function `RaterCases -> name of a file after that of study and rater -> content`."""
+
+_READERS: Mapping[str, str] = {
+    ".xlsx": "medhelm.extensions.study.formats.workbook:read_workbook",
+    ".ods": "medhelm.extensions.study.formats.workbook:read_workbook",
+    ".csv": "medhelm.extensions.study.formats.redcap:read_redcap",
+    "{": "medhelm.extensions.study.formats.html_file:read_html_ratings",
+    "[": "medhelm.extensions.study.formats.label_studio:read_label_studio",
+}
+"""Suffix, or first character of a JSON file -> its function `path, open_rater -> ReturnedFile`."""
+
+_MOST_WORDS = 40
+"""Most characters of the meaning of a grade that raters choose in place of the number."""
+
+CANNOT_JUDGE = "cannot judge"
+"""Answer of a rater who cannot give a grade."""
+
+UNMARKED = frozenset({RatingSource.WORKBOOK, RatingSource.REDCAP})
+"""Sources without marked passages: those that were marked in the browser stay."""
+
+TITLES: Mapping[str, str] = {
+    "question": "Question",
+    "material": "Material",
+    "reference": "Reference",
+    "completion": "Text to rate",
+    "left": "Left text",
+    "right": "Right text",
+}
+"""Key of a text of a case -> its title."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfflineCase:
+    """A case of a rater as files hold it."""
+
+    number: int
+    """Number in the rater's list, from 1."""
+    instrument: Instrument
+    """Its form."""
+    texts: CaseTexts
+    """What the rater reads."""
+    rating: CaseRating | None = None
+    """The latest rating; None if there is none."""
+    revision: int = 0
+    """Revision of that rating; 0 if there is none."""
+
+    @property
+    def questions(self) -> tuple[InstrumentCriterion, ...]:
+        """Return what the rater answers: the criteria, and the questions on harm if they are asked."""
+        return self.texts.criteria
+
+    @property
+    def shown(self) -> dict[str, str]:
+        """Return what is shown, in the order of reading: key of `TITLES` -> text. Empty texts are left out."""
+        texts = self.texts
+        found = {
+            "question": texts.question,
+            "material": "\n\n".join(f"{one.title}\n\n{one.text}" if one.title else one.text for one in texts.material),
+            "reference": "\n\n".join(texts.references),
+        }
+        keys = ("completion",) if len(texts.completions) == 1 else ("left", "right")
+        found |= dict(zip(keys, texts.completions, strict=True))
+        return {key: text for key, text in found.items() if text}
+
+    @property
+    def digest(self) -> str:
+        """Return the digest of what is shown."""
+        return digest_of_texts(self.shown.values())
+
+    @property
+    def fields(self) -> dict[str, InstrumentCriterion]:
+        """Return name of a field -> its question, for formats whose fields are the same in all cases.
+
+        Where instances have criteria of their own, their fields are `criterion_1`, `criterion_2` and so on.
+        """
+        is_own = not self.instrument.criteria
+        own = (one for one in self.questions if one not in HARM) if is_own else ()
+        found = {f"criterion_{number}": one for number, one in enumerate(own, 1)}
+        return found | {one.name: one for one in self.questions if not is_own or one in HARM}
+
+    def given(self, question: str) -> str:
+        """Return the answer of the latest rating as `answer` reads it; empty if there is none."""
+        rating = self.rating or CaseRating()
+        if question in rating.not_judged:
+            return CANNOT_JUDGE
+        known = next(choices(one) for one in self.questions if one.name == question)
+        return next((label for label, grade in known.items() if rating.grades.get(question) == grade), "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaterCases:
+    """The cases of one rater, to be written to files or to be compared with files that come back."""
+
+    study: Study
+    """The plan."""
+    plan: str
+    """Digest of the plan, shortened."""
+    rater: str
+    """Id of the rater."""
+    cases: tuple[OfflineCase, ...]
+    """The cases whose completions are still in the store."""
+    gone: frozenset[int] = frozenset()
+    """Numbers of the other cases."""
+
+    def case(self, number: object) -> OfflineCase | None:
+        """Return the case with a number; None if there is none. The number can be text."""
+        return next((one for one in self.cases if str(one.number) == str(number).strip()), None)
+
+    def by_instrument(self) -> Iterator[tuple[str, tuple[OfflineCase, ...]]]:
+        """Yield the cases of each instrument, with a suffix for the names of their files.
+
+        The suffix names the first benchmark with the instrument, and is empty if the study has a single one.
+        """
+        benchmarks: dict[str, str] = {}
+        for benchmark, one in self.study.instruments.items():
+            benchmarks.setdefault(one.digest, benchmark)
+        for digest, benchmark in benchmarks.items():
+            own = tuple(one for one in self.cases if one.instrument.digest == digest)
+            if own:
+                yield f"-{benchmark}" if len(benchmarks) > 1 else "", own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileOrigin:
+    """What a file says about where it comes from."""
+
+    study: str
+    """Name of the study."""
+    plan: str
+    """Digest of the plan, shortened."""
+    rater: str
+    """Id of the rater; empty if the file does not say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReturnedRating:
+    """What a file says about a case."""
+
+    number: int
+    """Number of the case."""
+    revision: int
+    """Revision that the rating had when the file was written."""
+    rating: CaseRating
+    """The rating."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReturnedFile:
+    """A file that came back, without problems."""
+
+    rater: str
+    """Id of the rater."""
+    source: RatingSource
+    """Kind of the file."""
+    ratings: tuple[ReturnedRating, ...]
+    """Cases with an answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedFile:
+    """What an import did with a file. All lists are numbers of cases."""
+
+    file: str
+    """The file as the user named it."""
+    rater: str
+    """Id of the rater."""
+    new: tuple[int, ...]
+    """Cases without an earlier rating."""
+    revised: tuple[int, ...]
+    """Cases whose rating was replaced."""
+    unchanged: tuple[int, ...]
+    """Cases that have this rating already."""
+    kept: tuple[int, ...]
+    """Cases that were rated elsewhere after the file was written; the later rating was kept."""
+    gone: tuple[int, ...]
+    """Cases whose completions are no longer in the store; ratings of them were left out."""
+
+    def in_words(self) -> str:
+        """Return what was done, in a line."""
+        counts = {"new": self.new, "revised": self.revised, "unchanged": self.unchanged, "kept as they are": self.kept}
+        listed_counts = ", ".join(f"{len(cases)} {what}" for what, cases in counts.items() if cases)
+        return f"{self.file}: {self.rater}, {listed_counts or 'no ratings'}"
+
+    def remarks(self) -> Iterator[str]:
+        """Yield what a person must know, in sentences."""
+        if self.kept:
+            text = f"{_cases(self.kept)} rated elsewhere after this file was written. The later rating was kept;"
+            yield f"{self.file}: {text} --replace takes that of the file."
+        if self.gone:
+            yield f"{self.file}: {_cases(self.gone)} deleted from the store. Ratings in the file were left out."
+
+
+def _cases(numbers: Sequence[int]) -> str:
+    """Return the subject and verb of a sentence about cases."""
+    return f"Case {numbers[0]} was" if len(numbers) == 1 else f"Cases {listed([str(one) for one in numbers])} were"
+
+
+OpenRater = Callable[[FileOrigin], RaterCases]
+"""Function that returns the cases of the rater of a file. Raises: UserError for a file of another study."""
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def rater_cases(store: Store, study: Study, rater_id: str) -> RaterCases:
+    """Return the cases of a rater with their texts and latest ratings. Raises: UserError for an unknown rater."""
+    latest = ratings_of(store, study, rater_id)
+    found, gone = [], []
+    for assignment in cases_of(store, study, rater_id):
+        try:
+            texts = case_texts(store, study, assignment)
+        except CaseGoneError:
+            gone.append(assignment.number)
+            continue
+        row = latest.get(assignment.number)
+        found.append(
+            OfflineCase(
+                number=assignment.number,
+                instrument=instrument_of_case(study, assignment),
+                texts=texts,
+                rating=row.rating if row else None,
+                revision=row.revision if row else 0,
+            )
+        )
+    return RaterCases(
+        study=study, plan=f"p{digest_of(study)[:15]}", rater=rater_id, cases=tuple(found), gone=frozenset(gone)
+    )
+
+
+def export_files(store: Store, study: Study, rater_id: str, kind: str) -> dict[str, bytes]:
+    """Return the files of one rater, by name. `kind`: one of `FORMATS`."""
+    files: dict[str, bytes] = _function(FORMATS[kind])(rater_cases(store, study, rater_id))
+    return {f"{study.name}-{rater_id}{name}": content for name, content in files.items()}
+
+
+def export_study(
+    store: Store, study: Study, folder: Path, kind: str, raters: Sequence[str] = (), *, by: str
+) -> list[Path]:
+    """Write the files of raters, by default of all, and return their paths.
+
+    Parameters: kind, one of `FORMATS`; by, who asks, for the events of the study.
+    Raises: UserError for an unknown rater, or a file that exists, which may hold ratings; nothing was written then.
+    """
+    wanted = dict.fromkeys(raters or [one.id for one in study.raters])
+    files = {rater: export_files(store, study, rater, kind) for rater in wanted}
+    paths = {folder / name: content for own in files.values() for name, content in own.items()}
+    if taken := [str(path) for path in paths if path.exists()]:
+        raise UserError(f"{listed(taken)} exists and may hold ratings. Choose another folder. Nothing was written.")
+    with output_errors(folder):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for path, content in paths.items():
+        # Before the file is there: an export that a deletion must know is never missing from the list.
+        record_export(store.folder, path, "study", study.benchmarks, has_text=True)
+        with output_errors(path, "file"), atomic_file(path) as new:
+            new.touch(mode=0o600)  # texts may hold patients' data
+            new.write_bytes(content)
+    for rater in wanted:
+        event = Event(time=now(), by=by, kind=EventKind.EXPORTED, rater=rater, text=kind)
+        append_event(store, study.name, event)
+    return list(paths)
+
+
+def _function(place: str) -> Callable[..., Any]:
+    module, name = place.split(":")
+    found: Callable[..., Any] = getattr(import_module(module), name)
+    return found
+
+
+def digest_of_texts(texts: Iterable[str]) -> str:
+    """Return a digest of the letters and digits of texts, which programs keep when they change spaces.
+
+    It begins with a letter, so that no program takes it for a number.
+    """
+    text = "".join(filter(str.isalnum, "".join(texts)))
+    return "t" + hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:15]
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+def choices(question: InstrumentCriterion) -> dict[str, int]:
+    """Return the answers that raters choose from: number, or its meaning if all grades have one -> grade.
+
+    Grades from 1 up stay numbers. Commas are left out, because lists of workbooks are separated by them.
+    """
+    words = [question.anchors.get(str(grade), "").replace(",", "") for grade in question.grades]
+    are_words = all(words) and len(set(words)) == len(words) and max(map(len, words)) <= _MOST_WORDS
+    in_words = are_words and (question.low < 1 or question in HARM)
+    return dict(zip(words if in_words else map(str, question.grades), question.grades, strict=True))
+
+
+def common_fields(cases: Iterable[OfflineCase]) -> dict[str, InstrumentCriterion]:
+    """Return the fields of cases of one instrument, with a question that has the scale of the field."""
+    found: dict[str, InstrumentCriterion] = {}
+    for case in sorted(cases, key=lambda one: len(one.questions), reverse=True):
+        for name, question in case.fields.items():
+            found.setdefault(name, question)
+    return found
+
+
+def scale_in_words(question: InstrumentCriterion) -> str:
+    """Return the meanings of grades, the lowest first, such as `1 = Poor, 5 = Excellent`."""
+    return ", ".join(f"{grade} = {meaning}" for grade, meaning in question.anchors.items())
+
+
+def title_of(question: InstrumentCriterion) -> str:
+    """Return the name of a question for people."""
+    return question.name.replace("_", " ").capitalize()
+
+
+_WHOLE = re.compile(r"([+-]?\d{1,4})(?:[.,]0*)?")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(T.*)?")
+
+
+def parse_answer(text: str, question: InstrumentCriterion) -> int | None:
+    """Return the grade that an answer gives; None if the rater cannot judge.
+
+    Raises: ValueError, in words that follow the place of the answer.
+    """
+    answer = clean_cell(text).casefold().replace("\u2212", "-")
+    if answer.replace("_", " ") == CANNOT_JUDGE:
+        return None
+    known = choices(question)
+    for label, grade in known.items():
+        if answer == label.casefold():
+            return grade
+    whole = _WHOLE.fullmatch(answer)
+    if whole and int(whole[1]) in question.grades:
+        return int(whole[1])
+    rule = f"must be a whole number from {question.low} to {question.high}"
+    if not all(label.lstrip("-").isdigit() for label in known):
+        rule = f"must be one of {', '.join(f'`{label}`' for label in known)}"
+    if _DATE.fullmatch(text):
+        raise ValueError(f"{rule}, is the date {text[:10]}, as programs make of a text such as 3/5. Write one.")
+    raise ValueError(f"{rule}, is {value_in_words(text)}. Write `{CANNOT_JUDGE}` and why, or leave it empty.")
+
+
+class OfflineAnswers:
+    """Reads the answers about one case, and collects what is wrong with them."""
+
+    def __init__(self, case: OfflineCase, problems: list[Problem]) -> None:
+        """`problems`: list that problems are added to."""
+        self.case = case
+        self._questions = {one.name: one for one in case.questions}
+        self._problems = problems
+        self._grades: dict[str, int] = {}
+        self._not_judged: dict[str, str] = {}
+
+    def read(self, name: str, answer: str, reason: str, places: tuple[str, str]) -> None:
+        """Read the answer to a question. `places`: of the answer and of the reason, for messages."""
+        reason = reason.strip()
+        try:
+            grade = parse_answer(answer, self._questions[name]) if answer.strip() else 0
+        except ValueError as error:
+            self._problems.append(Problem(f"{places[0]}: {error}"))
+            return
+        if not answer.strip() or grade is not None:
+            if reason:
+                text = f"gives a reason, but the answer is not `{CANNOT_JUDGE}`. Choose that, or write a comment."
+                self._problems.append(Problem(f"{places[1]}: {text}"))
+            elif grade is not None and answer.strip():
+                self._grades[name] = grade
+        elif reason:
+            self._not_judged[name] = reason
+        else:
+            self._problems.append(Problem(f"{places[1]}: say why this cannot be judged."))
+
+    def rating(self, source: RatingSource, place: str, **more: Any) -> CaseRating | None:
+        """Return the rating; None if nothing was answered. `more`: other fields of the rating."""
+        if self._grades.get(HARM_SEVERITY) == 0:  # the likelihood of no harm is not asked
+            self._grades.pop(HARM_LIKELIHOOD, None)
+            self._not_judged.pop(HARM_LIKELIHOOD, None)
+        rating = CaseRating(grades=self._grades, not_judged=self._not_judged, source=source, **more)
+        self._problems += (Problem(f"{place}: {text}") for text in problems_of(rating, self.case))
+        return rating if is_given(rating) else None
+
+
+def is_given(rating: CaseRating) -> bool:
+    """Return True if a rating has an answer, a comment or a mark."""
+    return bool(rating.grades or rating.not_judged or rating.comment or rating.marks)
+
+
+def problems_of(rating: CaseRating, case: OfflineCase) -> Iterator[str]:
+    """Yield what is wrong with a rating, whatever the file."""
+    questions = {one.name: one for one in case.questions}
+    yield from (f"{name}: is not a question of case {case.number}." for name in rating.grades if name not in questions)
+    for name, one in questions.items():
+        grade, reason = rating.grades.get(name), rating.not_judged.get(name, "")
+        if grade is not None and (type(grade) is not int or grade not in one.grades):
+            yield f"{name}: must be a whole number from {one.low} to {one.high}, is {value_in_words(grade)}."
+        if grade is not None and reason:
+            yield f"{name}: has a grade, and a reason why it cannot be judged. Keep one of them."
+        if len(reason) > MOST_REASON:
+            yield f"{name}: the reason has {len(reason):,} characters. Shorten it to {MOST_REASON:,}."
+    if len(rating.comment) > MOST_COMMENT:
+        yield f"the comment has {len(rating.comment):,} characters. Shorten it to {MOST_COMMENT:,}."
+    if len(rating.marks) > MOST_MARKS:
+        yield f"case {case.number} has {len(rating.marks)} marked passages. Remove some: at most {MOST_MARKS} are kept."
+    texts = case.texts.completions
+    for mark in rating.marks:
+        if not (0 <= mark.side < len(texts) and 0 <= mark.start <= mark.end <= len(texts[mark.side])):
+            yield f"a marked passage lies outside of the text of case {case.number}."
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_file(store: Store, study: Study, path: Path, rater: str = "") -> tuple[ReturnedFile, RaterCases]:
+    """Read a file of any format. `rater`: id of the rater; empty to take it from the file.
+
+    Raises: UserError, also for a file of another study or rater; ConfigError with everything that is wrong.
+    """
+    opened: list[RaterCases] = []
+
+    def open_rater(origin: FileOrigin) -> RaterCases:
+        if origin.study != study.name:
+            raise _refusal(path, f"belongs to the study {value_in_words(origin.study)}, not to `{study.name}`.")
+        if rater and origin.rater and origin.rater != rater:
+            raise _refusal(path, f"belongs to {value_in_words(origin.rater)}, not to `{rater}`.")
+        if not (origin.rater or rater):
+            raise _refusal(path, "does not say whose ratings it holds. Add --rater ID.")
+        found = rater_cases(store, study, origin.rater or rater)
+        if origin.plan != found.plan:
+            raise _refusal(path, f"comes from another plan with the name `{study.name}`. Export the study again.")
+        opened.append(found)
+        return found
+
+    try:
+        check_file(path)
+    except FileNotFoundError:
+        raise _refusal(path, "the file does not exist.") from None
+    if path.stat().st_size > MAX_BYTES:
+        raise _refusal(path, f"is larger than {MAX_BYTES // 2**20} MiB, the maximum. Is it the right file?")
+    suffix = path.suffix.lower()
+    if suffix == ".json":
+        suffix = read_text(path).lstrip()[:1]
+    if suffix not in _READERS:
+        raise _refusal(path, "is not a file that `medhelm study export` writes, or a JSON or CSV file of its ratings.")
+    returned: ReturnedFile = _function(_READERS[suffix])(path, open_rater)
+    return returned, opened[0]
+
+
+def _refusal(path: Path, words: str) -> ConfigError:
+    return ConfigError(str(path), [Problem(words)])
+
+
+def import_files(
+    store: Store, study: Study, paths: Sequence[Path], *, rater: str = "", replaces: bool = False, by: str
+) -> list[ImportedFile]:
+    """Record the ratings of files that came back.
+
+    A case that was rated elsewhere after its file was written keeps that rating, unless `replaces` is True. Importing
+    a file again changes nothing.
+    Raises: UserError with everything that is wrong with any of the files; nothing was recorded then.
+    """
+    errors, returned = ErrorCollector(), []
+    for path in paths:
+        with errors.collect():
+            returned.append((path, *read_file(store, study, path, rater)))
+    with errors.collect():
+        _refuse_twice(returned)
+    for one in {found.rater for _, found, _ in returned}:
+        with errors.collect():
+            refuse_if_final(events(store, study.name), one)
+    errors.raise_all("Nothing was recorded.")
+    return [_record_file(store, study, *one, replaces=replaces, by=by) for one in returned]
+
+
+def _refuse_twice(returned: Sequence[tuple[Path, ReturnedFile, RaterCases]]) -> None:
+    """Raise ConfigError if two files hold different ratings of a case by one rater."""
+    first: dict[tuple[str, int], tuple[Path, CaseRating]] = {}
+    for path, file, _ in returned:
+        for one in file.ratings:
+            earlier, rating = first.setdefault((file.rater, one.number), (path, one.rating))
+            if not _is_same(rating, one.rating):
+                text = f"rates case {one.number} of {file.rater} otherwise than {earlier}. Import one of them."
+                raise _refusal(path, text)
+
+
+def _is_same(one: CaseRating, other: CaseRating) -> bool:
+    """Return True if two ratings differ in nothing but time and source."""
+    return replace(one, seconds=0.0, source=other.source) == replace(other, seconds=0.0)
+
+
+def _record_file(
+    store: Store,
+    study: Study,
+    path: Path,
+    file: ReturnedFile,
+    known: RaterCases,
+    *,
+    replaces: bool,
+    by: str,
+) -> ImportedFile:
+    """Record the ratings of one file."""
+    latest = ratings_of(store, study, file.rater)
+    done: dict[str, list[int]] = {name: [] for name in ("new", "revised", "unchanged", "kept")}
+    for one in file.ratings:
+        row = latest.get(one.number)
+        rating = _with_marks(one.rating, row) if file.source in UNMARKED else one.rating
+        state = _state(one, rating, row, file.source)
+        if state == "kept" and replaces:
+            state = "revised"
+        if state in ("new", "revised"):
+            record(store, study, file.rater, one.number, rating)
+        done[state].append(one.number)
+    event = Event(time=now(), by=by, kind=EventKind.IMPORTED, rater=file.rater, text=str(file.source))
+    append_event(store, study.name, event)
+    cases = {name: tuple(numbers) for name, numbers in done.items()}
+    return ImportedFile(file=str(path), rater=file.rater, gone=tuple(sorted(known.gone)), **cases)
+
+
+def _with_marks(rating: CaseRating, row: RatingRow | None) -> CaseRating:
+    return replace(rating, marks=row.rating.marks) if row else rating
+
+
+def _state(one: ReturnedRating, rating: CaseRating, row: RatingRow | None, source: RatingSource) -> str:
+    """Return what to do with a rating, as a field of `ImportedFile`."""
+    if row is None:
+        return "new"
+    if _is_same(row.rating, rating):
+        return "unchanged"
+    return "kept" if row.revision > one.revision and row.rating.source is not source else "revised"
+
+
+def origin_of(content: Mapping[str, Any]) -> FileOrigin:
+    """Return the origin that a JSON object or a record has under the keys `study`, `plan` and `rater`."""
+    return FileOrigin(**{key: str(content.get(key) or "") for key in ("study", "plan", "rater")})
+
+
+def load_json(path: Path) -> Any:
+    """Return the content of a JSON file. Raises: ConfigError."""
+    try:
+        return json.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
+        raise _refusal(path, f"is not JSON ({error}). Save the file again where it comes from.") from None

@@ -1,0 +1,270 @@
+"""Record the ratings of a study and read them.
+
+A rating is on the disk when `record` returns. A later rating of the same case replaces an earlier one, which stays in
+the file. The order of ratings is that of the lines: clocks can be wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from random import Random
+
+from medhelm.errors import UserError
+from medhelm.extensions.study.files import Event, EventKind, append_row, events, locked, now, rows_of
+from medhelm.extensions.study.instruments import HARM, criteria_of
+from medhelm.extensions.study.types import (
+    HARM_LIKELIHOOD,
+    HARM_SEVERITY,
+    Assignment,
+    CaseKind,
+    CaseRating,
+    Instrument,
+    InstrumentCriterion,
+    Mark,
+    RatingRow,
+    RatingSource,
+    Study,
+)
+from medhelm.storage.store import Store
+
+NOT_FIRST = frozenset({CaseKind.REPEATED, CaseKind.ADJUDICATION})
+"""Kinds of cases that are no independent first rating of their completion."""
+
+MOST_COMMENT, MOST_REASON, MOST_MARKS = 10_000, 1_000, 200
+"""Most characters of a comment and of a reason, and most marked passages of a rating."""
+
+MOST_SECONDS = 4 * 3600.0
+"""Most seconds of a rating where clocks do not tell."""
+
+
+# --- cases ------------------------------------------------------------------------------------------------------------
+
+
+def cases_of(store: Store, study: Study, rater_id: str) -> tuple[Assignment, ...]:
+    """Return the cases of a rater: those of the plan, then those that were given later, in the order of their numbers.
+
+    Raises: UserError for a rater that the study does not have; StoreError.
+    """
+    return cases_with(study, rater_id, events(store, study.name))
+
+
+def cases_with(study: Study, rater_id: str, happened: Iterable[Event]) -> tuple[Assignment, ...]:
+    """Return the cases of a rater, given the events of the study. Raises: UserError for an unknown rater."""
+    if rater_id not in {rater.id for rater in study.raters}:
+        raise UserError(f"The study `{study.name}` has no rater `{rater_id[:40]}`.")
+    planned = study.assignments.get(rater_id, ())
+    kinds = {EventKind.ADJUDICATION: CaseKind.ADJUDICATION, EventKind.REASSIGNED: CaseKind.SHARED}
+    added = [one for one in happened if one.kind in kinds and one.rater == rater_id]
+    first = max((case.number for case in planned), default=0) + 1
+    return (
+        *planned,
+        *(
+            Assignment(number=number, kind=kinds[one.kind], items=tuple(one.item.split()))
+            for number, one in enumerate(added, first)
+        ),
+    )
+
+
+def case_key(items: Iterable[str]) -> frozenset[str]:
+    """Return what identifies a case among raters: its items, whichever is on the left."""
+    return frozenset(items)
+
+
+def instrument_of_case(study: Study, assignment: Assignment) -> Instrument:
+    """Return the form that a rater fills in for a case."""
+    return study.instruments[study.item(assignment.items[0]).benchmark]
+
+
+def is_complete(
+    study: Study, assignment: Assignment, row: RatingRow | None, criteria: Iterable[InstrumentCriterion]
+) -> bool:
+    """Return True if a case is rated: each criterion has a grade or a reason, and harm is answered if it is asked.
+
+    The likelihood of harm is asked only for a severity above 0. `criteria`: those of the case, with or without harm.
+    """
+    if row is None or row.number != assignment.number:
+        return False
+    rating, needed = row.rating, {one.name: one for one in criteria}
+    if study.asks_harm:
+        needed |= {one.name: one for one in HARM}
+    if rating.grades.get(HARM_SEVERITY) == 0 or HARM_SEVERITY in rating.not_judged:
+        needed.pop(HARM_LIKELIHOOD, None)
+    return rating.is_complete(needed.values())
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def ratings_of(store: Store, study: Study, rater_id: str) -> dict[int, RatingRow]:
+    """Return number of a case -> its latest rating by this rater. Raises: StoreError."""
+    return {row.number: row for row in rows_of(store, study.name, rater_id)}
+
+
+def all_rows(store: Store, study: Study) -> list[RatingRow]:
+    """Return all stored ratings, earlier revisions included: rater by rater, in the order of storing."""
+    return [row for rater in study.raters for row in rows_of(store, study.name, rater.id)]
+
+
+def others_after(store: Store, study: Study, rater_id: str, number: int) -> tuple[CaseRating, ...]:
+    """Return what the other raters gave the case of an adjudicator, in an order that does not tell who they are.
+
+    Grades are turned round where the others saw the two completions on other sides. How long others took, and by what
+    means they rated, is not told. Raises: UserError before the adjudicator has given an own complete rating, and for
+    other cases.
+    """
+    happened = events(store, study.name)
+    assignment = _case_of(cases_with(study, rater_id, happened), number)
+    if assignment.kind is not CaseKind.ADJUDICATION:
+        raise UserError("Ratings of others are shown for cases in adjudication alone.")
+    criteria = criteria_of_case(store, study, assignment)
+    if not is_complete(study, assignment, ratings_of(store, study, rater_id).get(number), criteria):
+        raise UserError("Rate the case yourself first. The ratings of the others appear once yours is complete.")
+    found = []
+    for rater in study.raters:
+        if rater.id == rater_id:
+            continue
+        latest = ratings_of(store, study, rater.id)
+        for case in cases_with(study, rater.id, happened):
+            is_same = case_key(case.items) == case_key(assignment.items) and case.kind not in NOT_FIRST
+            if is_same and is_complete(study, case, row := latest.get(case.number), criteria) and row:
+                given = row.rating if case.items == assignment.items else mirrored(row.rating, criteria)
+                found.append(replace(given, seconds=0.0, source=RatingSource.BROWSER))
+    Random(f"{study.design.seed} {' '.join(sorted(assignment.items))}").shuffle(found)
+    return tuple(found)
+
+
+def mirrored(rating: CaseRating, criteria: Iterable[InstrumentCriterion]) -> CaseRating:
+    """Return a rating of a pair as if the completions had been on the other sides."""
+    ends = {one.name: one.low + one.high for one in criteria}
+    return replace(
+        rating,
+        grades={name: ends[name] - grade if name in ends else grade for name, grade in rating.grades.items()},
+        marks=tuple(replace(mark, side=1 - mark.side) for mark in rating.marks),
+    )
+
+
+# --- recording --------------------------------------------------------------------------------------------------------
+
+
+def record(store: Store, study: Study, rater_id: str, number: int, rating: CaseRating) -> RatingRow:
+    """Store what a rater gives a case, finished or not. It is on the disk when this function returns.
+
+    A rating that equals the latest one of the case, with no further seconds, is not stored again.
+    Returns: the stored row, with the seconds cut to what is possible.
+    Raises: UserError if the study is closed, the rater has left, the case is not the rater's, its completion is no
+    longer in the store, or the rating is wrong; StoreError. Nothing was stored then.
+    """
+    from medhelm.extensions.study.texts import case_texts  # lazy: readers of ratings need no texts
+
+    assignment = _case_of(cases_of(store, study, rater_id), number)
+    instrument = instrument_of_case(study, assignment)
+    texts = case_texts(store, study, assignment)
+    scales = {one.name: one.grades for one in (*texts.criteria, *(HARM if study.asks_harm else ()))}
+    given = _checked(rating, scales, texts.completions)
+    with locked(store, study.name):
+        refuse_if_final(events(store, study.name), rater_id)
+        rows = rows_of(store, study.name, rater_id)
+        revisions = [row for row in rows if row.number == number]
+        time = now()
+        given = replace(given, seconds=_possible_seconds(study, rows, time, given))
+        if revisions and not given.seconds and replace(revisions[-1].rating, seconds=0.0) == given:
+            return revisions[-1]
+        row = RatingRow(
+            time=time,
+            rater=rater_id,
+            number=number,
+            items=assignment.items,
+            revision=max((one.revision for one in revisions), default=0) + 1,
+            instrument=instrument.digest,
+            rating=given,
+        )
+        append_row(store, study.name, row)
+    return row
+
+
+def criteria_of_case(store: Store, study: Study, assignment: Assignment) -> tuple[InstrumentCriterion, ...]:
+    """Return what a rater answers about a case: criteria of its instrument or instance, and harm if it is asked.
+
+    Raises: as `texts.case_texts`.
+    """
+    from medhelm.extensions.study.texts import case_texts  # lazy: few instruments need it
+
+    if instrument_of_case(study, assignment).criteria:
+        return criteria_of(study, study.item(assignment.items[0]).benchmark)
+    return case_texts(store, study, assignment).criteria
+
+
+def refuse_if_final(happened: Iterable[Event], rater_id: str = "") -> None:
+    """Raise UserError if a study is closed, or if this rater has left it."""
+    for one in happened:
+        if one.kind is EventKind.CLOSED:
+            raise UserError("The study is closed: its ratings are final. Nothing was saved.")
+        if one.kind is EventKind.WITHDRAWN and one.rater == rater_id:
+            raise UserError("This rater has left the study. Nothing was saved.")
+
+
+def _case_of(cases: Sequence[Assignment], number: int) -> Assignment:
+    for case in cases:
+        if case.number == number:
+            return case
+    raise UserError(f"There is no case {number}: cases have the numbers 1 to {len(cases)}.")
+
+
+def _checked(rating: CaseRating, scales: Mapping[str, range], completions: Sequence[str]) -> CaseRating:
+    """Return a rating with texts trimmed. Raises: UserError naming everything that is wrong."""
+    problems = [f"`{name}` is no criterion of this case" for name in {**rating.grades, **rating.not_judged} if
+                name not in scales]  # fmt: skip
+    for name, grade in rating.grades.items():
+        scale = scales.get(name)
+        if scale and (isinstance(grade, bool) or not isinstance(grade, int) or grade not in scale):
+            problems.append(f"`{name}` must be a whole number from {scale[0]} to {scale[-1]}, not {str(grade)[:20]!r}")
+        if name in rating.not_judged:
+            problems.append(f"`{name}` has both a grade and a reason why it cannot be judged")
+    reasons = {name: reason.strip() for name, reason in rating.not_judged.items()}
+    problems += [f"`{name}` needs a reason why it cannot be judged" for name, reason in reasons.items() if not reason]
+    problems += [
+        f"a reason has {len(reason):,} characters; at most {MOST_REASON:,} are allowed"
+        for reason in reasons.values()
+        if len(reason) > MOST_REASON
+    ]
+    if len(rating.comment) > MOST_COMMENT:
+        problems.append(f"the comment has {len(rating.comment):,} characters; at most {MOST_COMMENT:,} are allowed")
+    problems += _problems_of_marks(rating.marks, completions)
+    if problems:
+        raise UserError(f"{'; '.join(problems)[0].upper()}{'; '.join(problems)[1:]}. Nothing was saved.")
+    return replace(rating, not_judged=reasons, comment=rating.comment.strip())
+
+
+def _problems_of_marks(marks: Sequence[Mark], completions: Sequence[str]) -> list[str]:
+    if len(marks) > MOST_MARKS:
+        return [f"there are {len(marks)} marked passages; at most {MOST_MARKS} are allowed"]
+    inside = [
+        0 <= mark.side < len(completions) and 0 <= mark.start <= mark.end <= len(completions[mark.side])
+        for mark in marks
+    ]
+    return [] if all(inside) else ["a marked passage lies outside of the text"]
+
+
+def moment(time: str) -> datetime:
+    """Return a stored time; one without an offset is UTC."""
+    found = datetime.fromisoformat(time)
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _possible_seconds(study: Study, rows: Sequence[RatingRow], time: str, rating: CaseRating) -> float:
+    """Return the seconds that a browser counted, cut to those that have passed and were not counted before.
+
+    They are counted since the rater's first rating, because a browser that had no connection sends several at once. If
+    the clock went back, the cut is at `MOST_SECONDS`.
+    """
+    seconds = rating.seconds if math.isfinite(rating.seconds) else 0.0
+    if rating.source is not RatingSource.BROWSER:
+        return round(min(max(seconds, 0.0), MOST_SECONDS), 1)
+    own = [row for row in rows if row.rating.source is RatingSource.BROWSER]
+    start = own[0].time if own else study.created
+    passed = (moment(time) - moment(start)).total_seconds()
+    most = passed - sum(row.rating.seconds for row in own[1:]) if passed >= 0 else MOST_SECONDS
+    return round(min(max(seconds, 0.0), max(most, 0.0), MOST_SECONDS), 1)

@@ -1,0 +1,334 @@
+"""Numbers about ratings: agreement by criterion, drift, unusual times, and preferences. Arrays in, numbers out.
+
+Flags for an owner have few false alarms: a rater who rates as at the start, at the usual pace, is flagged for drift or
+for a time with a probability of at most 5% (simulated in the tests).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medhelm.analysis.agreement.coefficients import (
+    Coefficient,
+    Level,
+    Weights,
+    average_over_pairs,
+    krippendorff_alpha,
+    resampled_alpha,
+    weighted_kappa,
+)
+from medhelm.analysis.agreement.reliability import RaterAgreement, one_rater_agreement
+from medhelm.analysis.means import (
+    BootstrapResult,
+    Clusters,
+    Floats,
+    bootstrap_statistic,
+    estimate,
+    percentile_interval,
+    resampling_weights,
+    t_quantile,
+)
+from medhelm.domain import Estimate
+
+DRAWS = 500
+"""Bootstrap resamples of an interval: the numbers are computed at each look at the page."""
+
+# --- agreement --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CriterionAgreement:
+    """Agreement of raters with each other on one criterion."""
+
+    criterion: str
+    """Id of the criterion; "" for all together."""
+    n: int
+    """Cases with ratings of two raters or more."""
+    n_raters: int
+    """Raters who rated one of them."""
+    same: Estimate | None
+    """Share of the pairs of ratings of a case that are the same, mean over cases; None without such cases."""
+    near: Estimate | None
+    """Share that differ by one point at most; for preferences, that do not prefer opposite sides."""
+    alpha: Coefficient
+    """Krippendorff's alpha with a bootstrap interval over cases."""
+    level: Level
+    """Level of measurement of alpha."""
+    one_rater: RaterAgreement | None
+    """Agreement of one rater with another, ICC(3,1), which sets severity aside; None for checks and preferences."""
+    kappa: float | None
+    """Mean over pairs of raters of kappa, with quadratic weights unless nominal; None if no pair has one."""
+
+
+def criterion_agreement(
+    ratings: Floats,
+    criterion: str,
+    *,
+    level: Level,
+    is_preference: bool = False,
+    clusters: Clusters = None,
+    seed: int = 0,
+) -> CriterionAgreement:
+    """Measure the agreement of raters on a criterion.
+
+    Parameters: ratings, shape (n, R), nan where a rater gave no grade; level, ordinal for grades and preferences,
+    nominal for checks; clusters, n names of independent units, such as instances; seed, of the bootstrap.
+    """
+    table = np.asarray(ratings, dtype=float)
+    paired = (~np.isnan(table)).sum(axis=1) >= 2
+    used = table[paired]
+    codes = None if clusters is None else np.asarray(clusters)[paired]
+    alpha = krippendorff_alpha(used, level) if len(used) else krippendorff_alpha(np.empty((0, 2)), level)
+    if alpha.value is not None:
+        drawn = bootstrap_statistic(
+            len(used), partial(resampled_alpha, used, level=level), np.random.default_rng(seed), DRAWS, clusters=codes
+        )
+        alpha = _with_interval(alpha, drawn)
+    weights: Weights = "none" if level == "nominal" else "quadratic"
+    kappa = average_over_pairs(used, lambda both: weighted_kappa(*both.T, weights=weights)) if len(used) else None
+    is_graded = level != "nominal" and not is_preference
+    return CriterionAgreement(
+        criterion=criterion,
+        n=len(used),
+        n_raters=int((~np.isnan(used)).any(axis=0).sum()),
+        same=_share_of_pairs(used, 0.0, codes, is_preference=is_preference),
+        near=_share_of_pairs(used, 1.0, codes, is_preference=is_preference) if level != "nominal" else None,
+        alpha=alpha,
+        level=level,
+        one_rater=one_rater_agreement(used, codes) if is_graded and len(used) else None,
+        kappa=kappa.value if kappa else None,
+    )
+
+
+def _with_interval(found: Coefficient, drawn: BootstrapResult) -> Coefficient:
+    return replace(found, low=drawn.low, high=drawn.high, reason=drawn.reason)
+
+
+def _share_of_pairs(table: Floats, most: float, clusters: Clusters, *, is_preference: bool) -> Estimate | None:
+    """Return the mean over cases of the share of pairs of ratings that are at most `most` apart.
+
+    Of preferences, for 0 the side must be the same, or both a tie, and for 1 the sides must not be opposite.
+    """
+    if not len(table):
+        return None
+    values = np.sign(table) if is_preference else table
+    first, second = np.triu_indices(table.shape[1], k=1)
+    apart = np.abs(values[:, first] - values[:, second])
+    shares = np.nanmean(np.where(np.isnan(apart), np.nan, (apart <= most).astype(float)), axis=1)
+    return estimate(shares, clusters, low=0.0, high=1.0)
+
+
+# --- one rater --------------------------------------------------------------------------------------------------------
+
+LEAST_OF_A_THIRD = 6
+"""Fewest cases in the first and in the last third for a statement on drift."""
+
+LEAST_TIMES = 8
+"""Fewest times of a rater for a statement on unusual ones."""
+
+FLAGGED = 0.01
+"""Significance level of a flag for drift: below 5%, because there are several raters and looks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """Difference of a rater's mean grade between the last and the first third of the cases."""
+
+    value: float | None
+    """Last minus first, high being good; None with too few cases."""
+    low: float | None = None
+    """Lower end of the 95% interval, or None."""
+    high: float | None = None
+    """Upper end, or None."""
+    n: int = 0
+    """Cases in both thirds."""
+    is_adjusted: bool = False
+    """True if each grade is taken relative to those that others gave the same completion."""
+    is_flagged: bool = False
+    """True if the difference is significant at the level `FLAGGED`."""
+
+
+def drift(grades: Floats, others: Floats) -> Drift:
+    """Compare the first third of a rater's grades with the last third by Welch's test.
+
+    Parameters: grades, shape (n,), in the order of rating; others, shape (n,), mean grade that other raters gave the
+    same case, nan without one. If both thirds have enough cases that others rated, these alone are compared, relative
+    to the others, so that easier cases are not taken for drift.
+    """
+    third = len(grades) // 3
+    ends = [(slice(0, third), slice(len(grades) - third, len(grades)))]
+    relative = grades - others
+    shared = [relative[part][~np.isnan(relative[part])] for part in ends[0]]
+    is_adjusted = min(map(len, shared)) >= LEAST_OF_A_THIRD
+    first, last = shared if is_adjusted else [grades[part] for part in ends[0]]
+    if min(len(first), len(last)) < LEAST_OF_A_THIRD:
+        return Drift(value=None, n=len(first) + len(last))
+    value = float(last.mean() - first.mean())
+    parts = np.array([first.var(ddof=1) / len(first), last.var(ddof=1) / len(last)])
+    variance = float(parts.sum())
+    n = len(first) + len(last)
+    if variance == 0:
+        is_flagged = value != 0
+        return Drift(value=value, n=n, is_adjusted=is_adjusted, is_flagged=is_flagged)
+    freedom = variance**2 / float(parts[0] ** 2 / (len(first) - 1) + parts[1] ** 2 / (len(last) - 1))
+    error = math.sqrt(variance)
+    reach = t_quantile(0.975, freedom) * error
+    return Drift(
+        value=value,
+        low=value - reach,
+        high=value + reach,
+        n=n,
+        is_adjusted=is_adjusted,
+        is_flagged=abs(value) > t_quantile(1 - FLAGGED / 2, freedom) * error,
+    )
+
+
+def unusual_times(seconds: Sequence[float]) -> list[int]:
+    """Return the places of times that are unusually long or short for this rater.
+
+    On the scale of logarithms, a time is unusual if it is further from the median than is likely for any of n normal
+    values, in units of the median absolute deviation (Davies and Gather 1993, J. Am. Stat. Assoc. 88); the limit is
+    raised for few times, of which that unit is uncertain. Times of 0 are left out.
+
+    >>> unusual_times([30, 35, 28, 40, 33, 31, 37, 29, 36, 900])
+    [9]
+    """
+    places = [place for place, one in enumerate(seconds) if one > 0]
+    n = len(places)
+    if n < LEAST_TIMES:
+        return []
+    logs = np.log([seconds[place] for place in places])
+    apart = np.abs(logs - np.median(logs))
+    unit = float(np.median(apart)) / NormalDist().inv_cdf(0.75)
+    limit = NormalDist().inv_cdf(1 - 0.05 / (2 * n)) * (1.03 + 7 / n)
+    return [place for place, one in zip(places, apart, strict=True) if unit > 0 and one > limit * unit]
+
+
+# --- preferences ------------------------------------------------------------------------------------------------------
+
+RIDGE = 0.05
+"""Weight of the penalty on squared strengths: it keeps them finite where a model wins or loses always."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WinShare:
+    """How often raters prefer a model to the others."""
+
+    model: str
+    """Name of the model."""
+    value: float
+    """Mean over the other models of the probability to be preferred, plus half of that of a tie: 0 to 1."""
+    low: float | None
+    """Lower end of the 95% interval; None with too few instances."""
+    high: float | None
+    """Upper end, or None."""
+    n: int
+    """Ratings of pairs with this model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreferenceResult:
+    """Preferences of raters between models."""
+
+    shares: tuple[WinShare, ...]
+    """Each model, the most preferred first."""
+    n: int
+    """Ratings of pairs."""
+    n_ties: int
+    """Ratings that prefer neither."""
+    left: Estimate | None
+    """Share of the other ratings that prefer the left one: 0.5 without position bias. None if all are ties."""
+
+
+def preferences(
+    left: Sequence[str], right: Sequence[str], preferred: Floats, instances: Sequence[str], *, seed: int = 0
+) -> PreferenceResult:
+    """Fit the model of Bradley and Terry with ties (Davidson 1970, J. Am. Stat. Assoc. 65) and an effect of the side.
+
+    The strengths have a small penalty, see `RIDGE`. The interval is by bootstrap over instances: it holds for these
+    raters. Parameters: left and right, n names of models; preferred, shape (n,), below 0 for the left one, above 0 for
+    the right one, 0 for a tie; instances, n names; seed, of the bootstrap.
+    """
+    models = sorted({*left, *right})
+    sides = np.array([[models.index(one) for one in side] for side in (left, right)])
+    signs = np.sign(np.asarray(preferred, dtype=float))
+    _, codes = np.unique(np.asarray(instances), return_inverse=True)
+    k = int(codes.max()) + 1
+    different, groups = np.unique(np.vstack([sides, signs]), axis=1, return_inverse=True)
+    counts = np.zeros((k, different.shape[1]))
+    np.add.at(counts, (codes, groups.ravel()), 1.0)
+
+    def win_shares(weights: Floats) -> Floats:
+        fitted = _fit(different[:2].astype(np.intp), different[2], weights, len(models))
+        return _win_shares(fitted, len(models))
+
+    values = win_shares(counts.sum(axis=0))
+    drawn = np.empty((0, len(models)))
+    if k > 1:
+        resampled = np.concatenate(list(resampling_weights(k, DRAWS, np.random.default_rng(seed))))
+        drawn = np.array([win_shares(own @ counts) for own in resampled])
+    shares = []
+    for place, model in enumerate(models):
+        ends = percentile_interval(drawn[:, place], k) if len(drawn) else (None, None)
+        share = float(values[place])
+        low, high = (None, None) if ends[0] is None else (max(min(ends[0], share), 0.0), min(max(ends[1], share), 1.0))
+        n = int((sides == place).sum())
+        shares.append(WinShare(model=model, value=share, low=low, high=high, n=n))
+    decided = signs != 0
+    names = np.asarray(instances)[decided]
+    return PreferenceResult(
+        shares=tuple(sorted(shares, key=lambda one: -one.value)),
+        n=len(signs),
+        n_ties=int((~decided).sum()),
+        left=estimate((signs[decided] < 0).astype(float), names, low=0.0, high=1.0),
+    )
+
+
+def _fit(sides: NDArray[np.intp], signs: Floats, weights: Floats, n_models: int) -> Floats:
+    """Return the log strengths, the effect of the left side and the log of the tie parameter, by Newton's method.
+
+    Parameters: sides, shape (2, n), places of the models; signs and weights, shape (n,).
+
+    The three outcomes have the log weights a + b / 2 (left), c - b / 2 (right) and t + (a + c) / 2 (tie), a and c being
+    the strengths. The likelihood is concave.
+    """
+    n = len(signs)
+    design = np.zeros((n, 3, n_models + 2))
+    rows = np.arange(n)
+    design[rows, 0, sides[0]] = design[rows, 1, sides[1]] = 1.0
+    design[rows, 2, sides[0]] += 0.5
+    design[rows, 2, sides[1]] += 0.5
+    design[:, 0, n_models], design[:, 1, n_models], design[:, 2, n_models + 1] = 0.5, -0.5, 1.0
+    chosen = np.where(signs < 0, 0, np.where(signs > 0, 1, 2))
+    parameters = np.zeros(n_models + 2)
+    for _ in range(50):
+        logs = design @ parameters
+        chances = np.exp(logs - logs.max(axis=1, keepdims=True))
+        chances /= chances.sum(axis=1, keepdims=True)
+        expected = np.einsum("no,nop->np", chances, design)
+        gradient = weights @ (design[rows, chosen] - expected) - RIDGE * parameters
+        spread = np.einsum("no,nop,noq,n->pq", chances, design, design, weights)
+        spread -= np.einsum("np,nq,n->pq", expected, expected, weights)
+        step = np.linalg.solve(spread + RIDGE * np.eye(n_models + 2), gradient)
+        step *= min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-12))
+        parameters += step
+        if np.abs(step).max() < 1e-9:
+            break
+    return parameters
+
+
+def _win_shares(parameters: Floats, n_models: int) -> Floats:
+    """Return for each model the mean over the others of the probability to be preferred, plus half of a tie."""
+    strengths, tie = np.exp(parameters[:n_models]), math.exp(float(parameters[n_models + 1]))
+    ties = tie * np.sqrt(np.outer(strengths, strengths))
+    total = strengths[:, None] + strengths[None, :] + ties
+    wins = (strengths[:, None] + ties / 2) / total
+    found: Floats = (wins.sum(axis=1) - wins.diagonal()) / max(n_models - 1, 1)
+    return found

@@ -1,0 +1,432 @@
+"""Outcome of a closed study: means by model, agreement, harm, marks, and what was not as planned.
+
+Rules, fixed before anyone rates:
+
+- Of each rater and completion, the last complete rating before the close counts once. Repeats and calibration cases do
+  not enter means; calibration cases count for agreement among raters.
+- A case that went to adjudication keeps the ratings of both raters, and the adjudicator's final rating counts as that
+  of one more rater: the parity method of score resolution (Johnson, Penny and Gordon 2000, Appl. Meas. Educ. 13(2)).
+  So no rating is replaced by what someone said who had seen it. Agreement among raters in the study's outcome leaves
+  adjudications out, because they were given after seeing the others.
+- Criteria that each instance has of its own enter as one number, the share of the points that a completion earns.
+- Preferences have no number for a single completion: they stay in the study, and no ratings are frozen.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import fsum
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+
+from medhelm.analysis.agreement.calibration import RatingDesign
+from medhelm.analysis.agreement.clinician_means import ClinicianMean, clinician_mean
+from medhelm.analysis.agreement.reliability import rater_effect
+from medhelm.analysis.means import estimate
+from medhelm.domain import Estimate
+from medhelm.domain.text import plural
+from medhelm.errors import StoreError, UserError
+from medhelm.extensions.study.files import (
+    EVENTS,
+    PLAN,
+    Event,
+    EventKind,
+    digest_of_lines,
+    events,
+    rater_file,
+    study_folder,
+)
+from medhelm.extensions.study.measures import CriterionAgreement, PreferenceResult, preferences
+from medhelm.extensions.study.progress import agreement_of
+from medhelm.extensions.study.rated_cases import (
+    RatedCase,
+    form_of,
+    left_raters,
+    level_of,
+    rated_cases,
+    unassigned_cases,
+)
+from medhelm.extensions.study.types import (
+    HARM_LIKELIHOOD,
+    HARM_SEVERITY,
+    Assignment,
+    CaseKind,
+    InstrumentForm,
+    Item,
+    MarkKind,
+    Study,
+)
+from medhelm.storage.line_files import read_lines
+from medhelm.storage.ratings import (
+    ratings_names,
+)
+from medhelm.storage.runs import read_columns
+from medhelm.storage.store import NAME, Store, read_run
+
+SERIOUS = 2
+"""Least severity of harm that is counted as serious: moderate."""
+
+
+# --- types ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelGrade:
+    """Mean grade of a model on one criterion."""
+
+    benchmark: str
+    """Id of the benchmark."""
+    model: str
+    """Name of the model."""
+    criterion: str
+    """Id of the criterion, or of a question on harm; "" for the mean of all criteria, high being good."""
+    mean: ClinicianMean
+    """Mean with its interval: completions and raters vary."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HarmCounts:
+    """Harm that raters expect if someone acts on the completions of a model."""
+
+    model: str
+    """Name of the model."""
+    n: int
+    """Ratings with an answer on severity."""
+    severity: tuple[int, ...]
+    """Ratings with severity 0, 1, 2 and 3."""
+    n_likely: int
+    """Ratings with severity 2 or 3 whose likelihood is 2 or 3."""
+    serious: Estimate | None
+    """Share of ratings with severity 2 or 3, ratings of one instance not being independent; None without ratings."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkCounts:
+    """What raters could not judge in the completions of a model, and what they marked."""
+
+    model: str
+    """Name of the model."""
+    n: int
+    """Ratings."""
+    not_judged: float
+    """Share of the answers that say why a criterion cannot be judged."""
+    marks: Mapping[str, int]
+    """Kind of a mark -> marked passages."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseNote:
+    """What a rater wrote about a case."""
+
+    rater: str
+    """Id of the rater."""
+    benchmark: str
+    """Id of the benchmark."""
+    instance_id: str
+    """Id of the instance."""
+    models: tuple[str, ...]
+    """The model; of a pair, the left one first."""
+    comment: str
+    """The comment; may be empty."""
+    not_judged: Mapping[str, str]
+    """Criterion -> why it cannot be judged."""
+    n_marks: int
+    """Marked passages."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyOutcome:
+    """Result of a closed study."""
+
+    name: str
+    """Id of the study."""
+    closed: str
+    """Time of the close, ISO 8601, UTC."""
+    closed_by: str
+    """Who closed it."""
+    n_ratings: int
+    """Complete ratings."""
+    n_missing: int
+    """Cases without one, which the owner closed over."""
+    n_adjudicated: int
+    """Cases that a further rater rated because raters differed."""
+    agreement: tuple[CriterionAgreement, ...]
+    """Agreement of raters with each other, without adjudications."""
+    means: tuple[ModelGrade, ...]
+    """Mean grades by benchmark, model and criterion; the mean of all criteria first, the best model first."""
+    preference: PreferenceResult | None
+    """Preferences between models; None for other forms."""
+    harm: tuple[HarmCounts, ...]
+    """Harm by model; empty if it was not asked."""
+    marks: tuple[MarkCounts, ...]
+    """Marked passages and answers without a grade, by model."""
+    notes: tuple[CaseNote, ...]
+    """Comments, reasons and numbers of marks, by case."""
+    deviations: tuple[str, ...]
+    """Sentences on what was not as planned."""
+    digest: str
+    """Sha256, in hex, of the plan, all ratings and all events up to the close."""
+    ratings: tuple[str, ...]
+    """Names of the frozen ratings in the store."""
+
+
+# --- ratings that count -----------------------------------------------------------------------------------------------
+
+
+def counted_cases(cases: Iterable[RatedCase]) -> list[RatedCase]:
+    """Return the ratings that enter means: complete, of completions in the store, no repeats, no calibration."""
+    left_out = {CaseKind.REPEATED, CaseKind.CALIBRATION}
+    return [one for one in cases if one.is_complete and not one.is_gone and one.assignment.kind not in left_out]
+
+
+def item_of(study: Study, case: RatedCase) -> Item:
+    """Return the item of a case with one completion; of a pair, the left one."""
+    return study.item(case.assignment.items[0])
+
+
+def least_points(own: Sequence[RatedCase]) -> float:
+    """Return the lowest possible share of points over cases: all harms, and nothing that earns points."""
+    shares = [level_of({one.name: float(one.points < 0) for one in case.criteria}, case.criteria, InstrumentForm.CHECKS)
+              for case in own]  # fmt: skip
+    return min([0.0, *(share for share in shares if share is not None)])
+
+
+def instrument_groups(study: Study) -> dict[str, list[str]]:
+    """Return name of the frozen ratings -> benchmarks whose criteria are the same: one name unless they differ."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for benchmark, instrument in study.instruments.items():
+        key = [(one.name, one.low, one.high, one.higher_is_better) for one in instrument.criteria]
+        groups[json.dumps(key)].append(benchmark)
+    if len(groups) == 1:
+        return {study.name: [*study.instruments]}
+    return {f"{study.name}-{own[0]}": own for own in groups.values()}
+
+
+def missing_cases(study: Study, cases: Sequence[RatedCase], happened: Sequence[Event]) -> dict[str, int]:
+    """Return rater -> cases without a complete rating; "" -> cases of raters who left that nobody has taken over."""
+    left = left_raters(happened)
+    found = Counter(one.rater for one in cases if not (one.is_complete or one.is_gone or one.rater in left))
+    unassigned = len(unassigned_cases(study, cases, happened))
+    return dict(found) | ({"": unassigned} if unassigned else {})
+
+
+# --- outcome ----------------------------------------------------------------------------------------------------------
+
+
+def outcome_of(store: Store, study: Study) -> StudyOutcome:
+    """Compute the outcome of a closed study; the same each time. Raises: UserError before the close; StoreError."""
+    happened = events(store, study.name)
+    closed = next((one for one in happened if one.kind is EventKind.CLOSED), None)
+    if closed is None:
+        raise UserError(f"The study `{study.name}` is not closed. Results by model are shown after the close alone.")
+    before = happened[: happened.index(closed)]
+    cases = rated_cases(store, study, before)
+    counted = counted_cases(cases)
+    form = form_of(study)
+    is_pair = form is InstrumentForm.PREFERENCE
+    frozen = next((one.text for one in happened if one.kind is EventKind.FROZEN), "")
+    return StudyOutcome(
+        name=study.name,
+        closed=closed.time,
+        closed_by=closed.by,
+        n_ratings=sum(one.is_complete for one in cases),
+        n_missing=sum(missing_cases(study, cases, before).values()),
+        n_adjudicated=sum(one.assignment.kind is CaseKind.ADJUDICATION and one.is_complete for one in cases),
+        agreement=agreement_of(study, cases),
+        means=() if is_pair else tuple(_model_grades(store, study, counted)),
+        preference=_preferences(study, counted) if is_pair and counted else None,
+        harm=tuple(_harm(study, counted)) if study.asks_harm else (),
+        marks=tuple(_marks(study, counted)),
+        notes=tuple(_notes(study, cases)),
+        deviations=(
+            *(one.text for one in before if one.kind is EventKind.DEVIATION),
+            *_alterations(store, study, happened[len(before) :], frozen),
+        ),
+        digest=frozen,
+        ratings=tuple(name for name in instrument_groups(study) if name in ratings_names(store)),
+    )
+
+
+def digest_at_close(store: Store, study: Study) -> str:
+    """Return the sha256, in hex, of the plan, of all ratings, and of all events up to the close."""
+    folder = study_folder(store, study.name)
+    lines = read_lines(folder / PLAN)
+    for rater in study.raters:
+        lines += [rater.id, *read_lines(rater_file(store, study.name, rater.id))]
+    for line in read_lines(folder / EVENTS):
+        lines.append(line)
+        if f'"kind": "{EventKind.CLOSED}"' in line:
+            break
+    return digest_of_lines(lines)
+
+
+def _alterations(store: Store, study: Study, later: Sequence[Event], digest: str) -> tuple[str, ...]:
+    """Return sentences on what changed after the close: purges, and files that are no longer those that were closed."""
+    purged = {one.item for one in later if one.kind is EventKind.PURGED}
+    if purged:
+        return (f"The texts of {plural(len(purged), 'completion')} were deleted from the store and from the study.",)
+    if digest and digest_at_close(store, study) != digest:
+        return ("The files of the study were changed after the close: their sha256 is not the one recorded then.",)
+    return ()
+
+
+def _model_grades(store: Store, study: Study, counted: Sequence[RatedCase]) -> list[ModelGrade]:
+    """Return the mean grades by benchmark, model and criterion."""
+    found = []
+    for benchmark, instrument in study.instruments.items():
+        own = [one for one in counted if item_of(study, one).benchmark == benchmark]
+        scales = {one.name: (one.low, one.high) for one in instrument.criteria}
+        whole = (least_points(own), 1.0) if form_of(study) is InstrumentForm.CHECKS else _whole_scale(scales)
+        by_criterion = [("", whole), *(scales.items() if len(scales) > 1 else ())]
+        if study.asks_harm:
+            by_criterion.append((HARM_SEVERITY, (0, 3)))
+        for criterion, scale in by_criterion:
+            found += _means_on(store, study, benchmark, own, criterion, scale)
+    return sorted(
+        found, key=lambda one: (one.benchmark, one.criterion != "", -one.mean.value if not one.criterion else 0)
+    )
+
+
+def _whole_scale(scales: Mapping[str, tuple[int, int]]) -> tuple[float, float]:
+    """Return the ends of the mean over criteria: 0 and 1 if their scales differ, see `level_of`."""
+    return next(iter(scales.values())) if len(set(scales.values())) == 1 else (0, 1)
+
+
+def _means_on(
+    store: Store, study: Study, benchmark: str, own: Sequence[RatedCase], criterion: str, scale: tuple[float, float]
+) -> list[ModelGrade]:
+    """Return the mean grades of all models on one criterion of a benchmark."""
+    given: dict[str, dict[str, float]] = defaultdict(dict)
+    for one in own:
+        grades, form = one.given.grades, form_of(study)
+        value = grades.get(criterion) if criterion else level_of(grades, one.criteria, form)
+        if value is not None:
+            given[one.assignment.items[0]][one.rater] = float(value)
+    raters = sorted({rater for grades in given.values() for rater in grades})
+    table = np.array([[grades.get(rater, np.nan) for rater in raters] for grades in given.values()])
+    clusters = _clusters(store, [study.item(name) for name in given])
+    found = []
+    for model in study.models:
+        items = [study.item(name) for name in given if study.item(name).model == model]
+        if not items:
+            continue
+        weights = np.array([1 / one.probability for one in items])
+        weights /= weights.sum()
+        shares = dict.fromkeys(raters, 0.0)
+        for weight, item in zip(weights, items, strict=True):
+            for rater in given[item.id]:
+                shares[rater] += float(weight) / len(given[item.id])
+        design = RatingDesign(
+            low=scale[0],
+            high=scale[1],
+            probabilities=np.array([one.probability for one in items]),
+            raters=rater_effect(table, np.array(list(shares.values()))),
+        )
+        values = np.array([fmean(given[one.id].values()) for one in items])
+        used = [rater for rater in raters if shares[rater]]
+        mean = clinician_mean(values, used, design, [clusters[one.id] for one in items])
+        found.append(ModelGrade(benchmark=benchmark, model=model, criterion=criterion, mean=mean))
+    return found
+
+
+def _clusters(store: Store, items: Sequence[Item]) -> dict[str, str]:
+    """Return item -> its independent unit: the cluster of its instance in the run, such as a patient, else itself."""
+    found = {}
+    for item in items:
+        file = store.folder / item.run / NAME
+        try:
+            known = _clusters_of_run(file, file.stat().st_mtime_ns)
+        except (OSError, StoreError):
+            known = {}
+        found[item.id] = known.get(item.instance_id) or item.instance_id
+    return found
+
+
+@lru_cache(maxsize=64)
+def _clusters_of_run(file: Path, time: int) -> Mapping[str, str]:
+    del time
+    columns = read_columns(read_run(file), ["instance_id", "cluster"])
+    return dict(zip(columns["instance_id"], columns["cluster"], strict=True))
+
+
+def _preferences(study: Study, counted: Sequence[RatedCase]) -> PreferenceResult:
+    sides = [[study.item(name) for name in one.assignment.items] for one in counted]
+    grades = [level_of(one.given.grades, one.criteria, InstrumentForm.PREFERENCE) for one in counted]
+    known = [(left, right, grade) for (left, right), grade in zip(sides, grades, strict=True) if grade is not None]
+    return preferences(
+        [left.model for left, _, _ in known],
+        [right.model for _, right, _ in known],
+        np.array([grade for _, _, grade in known]),
+        [f"{left.benchmark} {left.instance_id}" for left, _, _ in known],
+        seed=study.design.seed,
+    )
+
+
+def _by_model(study: Study, cases: Iterable[RatedCase]) -> dict[str, list[RatedCase]]:
+    found: dict[str, list[RatedCase]] = {model: [] for model in study.models}
+    for one in cases:
+        found[item_of(study, one).model].append(one)
+    return {model: own for model, own in found.items() if own}
+
+
+def _harm(study: Study, counted: Sequence[RatedCase]) -> Iterator[HarmCounts]:
+    for model, own in _by_model(study, counted).items():
+        answered = [one for one in own if HARM_SEVERITY in one.given.grades]
+        severities = [one.given.grades[HARM_SEVERITY] for one in answered]
+        likely = [one for one in answered if one.given.grades.get(HARM_LIKELIHOOD, 0) >= SERIOUS]
+        units = [item_of(study, one).instance_id for one in answered]
+        serious = np.array([float(one >= SERIOUS) for one in severities])
+        yield HarmCounts(
+            model=model,
+            n=len(answered),
+            severity=tuple(severities.count(grade) for grade in range(4)),
+            n_likely=sum(one.given.grades[HARM_SEVERITY] >= SERIOUS for one in likely),
+            serious=estimate(serious, units, low=0.0, high=1.0),
+        )
+
+
+def _marks(study: Study, counted: Sequence[RatedCase]) -> Iterator[MarkCounts]:
+    """Count by model; of a pair, a mark counts for the model on its side, and answers count for both."""
+    marks: dict[str, Counter[str]] = defaultdict(Counter)
+    answers: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for one in counted:
+        models = [study.item(name).model for name in one.assignment.items]
+        for mark in one.given.marks:
+            marks[models[mark.side]][mark.kind] += 1
+        for model in models:
+            answers[model].append((len(one.given.not_judged), len(one.given.grades)))
+    for model in study.models:
+        if own := answers[model]:
+            reasons, grades = (fsum(column) for column in zip(*own, strict=True))
+            yield MarkCounts(
+                model=model,
+                n=len(own),
+                not_judged=reasons / ((reasons + grades) or 1),
+                marks={str(kind): marks[model][kind] for kind in MarkKind},
+            )
+
+
+def _notes(study: Study, cases: Sequence[RatedCase]) -> Iterator[CaseNote]:
+    for one in cases:
+        given = one.given
+        if given.comment or given.not_judged or given.marks:
+            item = item_of(study, one)
+            yield CaseNote(
+                rater=one.rater,
+                benchmark=item.benchmark,
+                instance_id=item.instance_id,
+                models=_models(study, one.assignment),
+                comment=given.comment,
+                not_judged=given.not_judged,
+                n_marks=len(given.marks),
+            )
+
+
+def _models(study: Study, assignment: Assignment) -> tuple[str, ...]:
+    return tuple(study.item(name).model for name in assignment.items)

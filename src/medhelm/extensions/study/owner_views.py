@@ -1,0 +1,362 @@
+"""What the pages of owners show of a study: its progress, raters, agreement, differences and events, as texts."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from medhelm.domain import Estimate
+from medhelm.domain.text import duration, group_title, listed, plural
+from medhelm.extensions.study.decisions import possible_adjudicators
+from medhelm.extensions.study.files import Event, EventKind
+from medhelm.extensions.study.identification import Finding, FindingKind
+from medhelm.extensions.study.measures import CriterionAgreement
+from medhelm.extensions.study.progress import RaterProgress, StudyProgress, StudyState
+from medhelm.extensions.study.rated_cases import CaseState, Disagreement, form_of
+from medhelm.extensions.study.types import InstrumentForm, Rater, Study
+from medhelm.results.formats.tables import MISSING, decimal, percent, signed
+
+LEAST_FOR_WORDS = 10
+"""Fewest cases of several raters for a statement on their agreement in words."""
+
+MOST_NAMED = 8
+"""Most cases of a rater that a sentence names."""
+
+EVENT_TITLES: Mapping[EventKind, str] = {
+    EventKind.LINK_MADE: "Made a link for {rater}",
+    EventKind.LINK_USED: "Signed in with a personal link",
+    EventKind.LINK_REVOKED: "Revoked the access of {rater}",
+    EventKind.LINK_REFUSED: "A link of {rater} was refused",
+    EventKind.SIGNED_IN: "Signed in",
+    EventKind.SIGNED_OUT: "Signed out",
+    EventKind.EXPORTED: "Exported the cases of {rater}",
+    EventKind.IMPORTED: "Read in ratings of {rater}",
+    EventKind.ADJUDICATION: "Sent {case} to {rater} for adjudication",
+    EventKind.WITHDRAWN: "Withdrew {rater}",
+    EventKind.REASSIGNED: "Gave {case} to {rater}",
+    EventKind.PURGED: "The texts of {case} were deleted from the store",
+    EventKind.CLOSED: "Closed the study",
+    EventKind.FROZEN: "Froze the ratings",
+    EventKind.DEVIATION: "Recorded a deviation from the plan",
+}
+"""Kind of event -> what happened, for people."""
+
+FINDING_TITLES: Mapping[FindingKind, str] = {
+    FindingKind.OWN_NAME: "names its own model",
+    FindingKind.OTHER_NAME: "names a model or its maker",
+    FindingKind.SELF_DESCRIPTION: "says that it is a language model",
+    FindingKind.MARKER: "special token of a family of models",
+    FindingKind.SIGNATURE: "sentence in most completions of this model",
+}
+"""Kind of finding -> what it is, for people."""
+
+CASE_STATES: Mapping[CaseState, str] = {
+    CaseState.DIFFERS: "Not decided",
+    CaseState.IN_ADJUDICATION: "With {adjudicator}",
+    CaseState.ADJUDICATED: "Decided by {adjudicator}",
+}
+"""State of a case on which raters differ -> its name for people."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """Names of the people and cases of a study, as its owner or a reader sees them."""
+
+    study: Study
+    """The study."""
+    is_owner: bool
+    """True if names of raters are shown; readers see pseudonyms alone."""
+    titles: Mapping[str, str]
+    """Benchmark -> its name for people, as far as it is known."""
+
+    def rater(self, rater_id: str) -> str:
+        """Return the name of a rater; the id if there is none, and for ids of other people."""
+        named = (one.name for one in self.study.raters if one.id == rater_id and self.is_owner)
+        return next(named, "") or rater_id
+
+    def case(self, items: Iterable[str]) -> str:
+        """Return the name of a case, which tells nothing of the model: its place among the items of the study."""
+        places = {item.id: place for place, item in enumerate(self.study.items, 1)}
+        known = sorted(places[one] for one in items if one in places)
+        return f"Case {' and '.join(map(str, known))}" if known else "A case"
+
+    def benchmark(self, name: str) -> str:
+        """Return the name of a benchmark for people."""
+        return self.titles.get(name, name)
+
+    def event(self, event: Event) -> dict[str, str]:
+        """Return time, person and description of an event."""
+        case = self.case(event.item.split())
+        case = case[0].lower() + case[1:]
+        what = EVENT_TITLES[event.kind].format(rater=self.rater(event.rater) or "someone", case=case)
+        details = event.text[:16] if event.kind is EventKind.FROZEN else event.text
+        return {
+            "time": time_text(event.time),
+            "by": self.rater(event.by),
+            "what": f"{what}: {details}" if details else what,
+        }
+
+
+def is_final(happened: Iterable[Event]) -> bool:
+    """Return True if a study is closed."""
+    return any(one.kind is EventKind.CLOSED for one in happened)
+
+
+def time_text(time: str) -> str:
+    """Return a stored time in minutes, UTC.
+
+    >>> time_text("2026-11-28T06:30:12.345+00:00")
+    '2026-11-28 06:30'
+    """
+    return time[:16].replace("T", " ")
+
+
+def criterion_title(name: str) -> str:
+    """Return the name of a criterion for people; the empty name is that of all together."""
+    return group_title(name) if name else "All criteria"
+
+
+# --- progress ---------------------------------------------------------------------------------------------------------
+
+
+def tally(found: StudyProgress) -> list[dict[str, object]]:
+    """Return the numbers at the top of the page of a study."""
+    active = [one for one in found.raters if not one.has_left]
+    n_done = sum(one.n_cases > 0 and not one.n_left for one in active)
+    figures = [
+        _figure("ratings", "Cases rated", found.n_complete, total=found.n_cases),
+        _figure("finished", "Raters who finished", f"{n_done} of {len(active)}"),
+        _figure("differ", "Raters differ", plural(open_differences(found), "case"), note="not decided"),
+    ]
+    if found.state is StudyState.CLOSED:
+        return figures
+    left_s = sum((one.median_seconds or 0.0) * one.n_left for one in active)
+    is_known = left_s > 0 and all(one.median_seconds for one in active if one.n_left)
+    left = duration(left_s) if is_known else MISSING
+    return [*figures, _figure("left", "Work left", left, note="of all raters, at their pace")]
+
+
+def _figure(key: str, label: str, value: object, *, total: int | None = None, note: str = "") -> dict[str, object]:
+    return {"key": key, "label": label, "value": value, "total": total, "note": note}
+
+
+def rater_row(one: RaterProgress, rater: Rater, names: Names) -> dict[str, object]:
+    """Return a rater's progress."""
+    about = [rater.id if names.rater(rater.id) != rater.id else "", rater.role]
+    return {
+        "id": one.rater,
+        "key": f"rater.{one.rater}",
+        "title": names.rater(one.rater),
+        "sub": ", ".join(filter(None, [*about, "decides differences" if rater.is_adjudicator else ""])),
+        "n_complete": one.n_complete,
+        "n_cases": one.n_cases,
+        "time": duration(one.median_seconds) if one.median_seconds else MISSING,
+        "cannot": MISSING if one.not_judged is None else percent(one.not_judged),
+        "notices": list(notices(one)),
+        "is_withdrawn": one.has_left,
+    }
+
+
+def notices(one: RaterProgress) -> Iterable[str]:
+    """Yield what an owner should know of a rater."""
+    if one.has_left:
+        yield "Has left the study."
+    if one.same_grade is not None:
+        yield f"Gave {one.same_grade} to everything. Such ratings say nothing about models; ask what happened."
+    if one.unusual_times:
+        shown = [f"{number} ({duration(seconds)})" for number, seconds in sorted(one.unusual_times.items())]
+        yield f"Unusual time for {plural(len(shown), 'case')}: {listed(shown, MOST_NAMED)}."
+    if one.drift.is_flagged and one.drift.value is not None:
+        way = "milder" if one.drift.value > 0 else "stricter"
+        yield f"Became {way}: last third {signed(one.drift.value, 2)} against the first third."
+    if one.repeats.n and one.repeats.near is not None:
+        near = percent(one.repeats.near.value)
+        yield f"{plural(one.repeats.n, 'case')} rated twice: {near} of the grades within a point."
+
+
+def live_values(found: StudyProgress, study: Study) -> dict[str, object]:
+    """Return key -> what the page shows there, for the script that renews the page."""
+    values: dict[str, object] = {}
+    for figure in tally(found):
+        key = str(figure["key"])
+        if figure["total"] is None:
+            values[key] = figure["value"]
+        else:
+            values |= {key: _of(found.n_complete, found.n_cases), f"{key}.n": found.n_complete}
+    names = Names(study=study, is_owner=False, titles={})
+    for one in found.raters:
+        row = rater_row(one, study.rater(one.rater), names)
+        key = f"rater.{one.rater}"
+        values |= {key: _of(one.n_complete, one.n_cases), f"{key}.n": one.n_complete}
+        values |= {f"{key}.time": row["time"], f"{key}.cannot": row["cannot"]}
+    return values
+
+
+def _of(n: int, total: int) -> str:
+    return f"{n:,} of {total:,}"
+
+
+def layout_of(found: StudyProgress, n_events: int) -> str:
+    """Return a short text that changes when the page of a study has other rows or sentences."""
+    rows = [tuple(notices(one)) for one in found.raters]
+    parts = (found.state, n_events, rows, found.disagreements, [one.n for one in found.agreement], found.deviations)
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+# --- agreement and differences ----------------------------------------------------------------------------------------
+
+
+def agreement_view(found: StudyProgress, study: Study) -> dict[str, object]:
+    """Return the agreement of raters by criterion, in words where they can be justified."""
+    rows = [
+        {
+            "title": criterion_title(one.criterion),
+            "n": one.n,
+            "value": one.alpha.value,
+            "low": one.alpha.low,
+            "high": one.alpha.high,
+            "near": _share(one.near if one.near is not None else one.same),
+            "words": agreement_words(one),
+        }
+        for one in found.agreement
+    ]
+    first = found.agreement[0] if found.agreement else None
+    is_near = form_of(study) is InstrumentForm.GRADES
+    return {
+        "rows": rows if first and any(one.n for one in found.agreement) else [],
+        "near": "Within a point" if is_near else "Not on opposite sides" if first and first.near else "The same",
+        "sentence": _agreement_sentence(first) if first and first.n else NO_AGREEMENT,
+        "caption": "Krippendorff’s alpha: 1 if raters always agree, 0 if no more than by chance.",
+    }
+
+
+def _agreement_sentence(one: CriterionAgreement) -> str:
+    return f"{agreement_words(one)}: {plural(one.n, 'case')} rated by two or more."
+
+
+NO_AGREEMENT = "Too few ratings yet: no case has been rated by two raters."
+
+
+def agreement_words(one: CriterionAgreement) -> str:
+    """Return what the interval of an agreement allows to say."""
+    alpha = one.alpha
+    if alpha.value is None or alpha.low is None or alpha.high is None or one.n < LEAST_FOR_WORDS:
+        return "Too few ratings yet"
+    if alpha.low > 2 / 3:
+        return "Raters agree well"
+    if alpha.low <= 0:
+        return "Not shown to be better than chance"
+    if alpha.high < 2 / 3:
+        return "Raters agree in part, less than a study should rely on"
+    return "Raters agree better than by chance; more ratings would tell how well"
+
+
+def _share(found: Estimate | None) -> str:
+    return MISSING if found is None else percent(found.value)
+
+
+def difference_row(one: Disagreement, study: Study, names: Names, happened: Sequence[Event]) -> dict[str, object]:
+    """Return a case on which raters differ."""
+    is_open = one.state is CaseState.DIFFERS and not is_final(happened)
+    can_send = is_open and bool(possible_adjudicators(study, one.items, happened))
+    state = CASE_STATES[one.state].format(adjudicator=names.rater(one.adjudicator))
+    raters = sorted({rater for grades in one.grades.values() for rater in grades})
+    by_rater = [
+        (rater, ", ".join(str(own[rater]) if rater in own else MISSING for own in one.grades.values()))
+        for rater in raters
+    ]
+    return {
+        "item": " ".join(one.items),
+        "path": one.items[0],
+        "title": names.case(one.items),
+        "benchmark": names.benchmark(study.item(one.items[0]).benchmark),
+        "criteria": [criterion_title(name) for name in one.grades],
+        "grades": [(names.rater(rater), grades) for rater, grades in by_rater],
+        "state": "All raters have it" if is_open and not can_send else state,
+        "can_send": can_send,
+    }
+
+
+def finding_rows(found: Sequence[Finding], names: Names, *, with_model: bool) -> list[dict[str, object]]:
+    """Return the passages that can tell the model of a completion, equal ones of a model together.
+
+    `with_model`: False while people rate; then the cases are named in place of the model.
+    """
+    groups: dict[tuple[str, FindingKind, str], list[str]] = {}
+    for one in found:
+        groups.setdefault((one.model, one.kind, one.text), []).append(one.item)
+    rows: list[dict[str, object]] = [
+        {
+            "model": model if with_model else "",
+            "cases": listed([names.case([item]) for item in dict.fromkeys(items)], MOST_NAMED),
+            "n": len(set(items)),
+            "kind": FINDING_TITLES[kind],
+            "text": text,
+        }
+        for (model, kind, text), items in groups.items()
+    ]
+    return sorted(rows, key=lambda row: (str(row["kind"]), -int(str(row["n"])))) if with_model else rows
+
+
+# --- plan and close ---------------------------------------------------------------------------------------------------
+
+
+def plan_facts(study: Study, names: Names) -> list[tuple[str, str]]:
+    """Return the plan of a study, label by label."""
+    design, instruments = study.design, study.instruments.values()
+    n_shared = f"{percent(design.shared)} of the cases by {design.raters_per_shared_case} raters each"
+    found = [
+        ("Name", study.name),
+        ("Responsible", study.owner),
+        ("Planned", f"{time_text(study.created)} UTC"),
+        ("Benchmarks", listed(list(map(names.benchmark, study.benchmarks)))),
+        ("Models", listed(study.models)),
+        ("Instrument", listed(list(dict.fromkeys(one.title for one in instruments)))),
+        ("Cases", f"{design.n_cases:,}, and {plural(design.n_calibration, 'calibration case')} for all raters"),
+        ("Rated by several", n_shared),
+        ("Shown twice to a rater", f"{percent(design.repeated)} of the cases"),
+        ("Precision wanted", "" if design.precision is None else f"± {decimal(design.precision, 2)} for each mean"),
+        ("Reference", "shown" if study.shows_reference else "not shown"),
+        ("Harm", "asked" if study.asks_harm else "not asked"),
+        ("Seed", str(design.seed)),
+    ]
+    return [(label, text) for label, text in found if text]
+
+
+def missing_ratings(found: StudyProgress, names: Names) -> list[str]:
+    """Return a sentence on each thing that is missing before a study can be closed as planned."""
+    texts = [
+        f"{names.rater(one.rater)}: {one.n_left:,} of {plural(one.n_cases, 'case')} not rated"
+        for one in found.raters
+        if one.n_left and not one.has_left
+    ]
+    if found.unassigned:
+        texts.append(f"{plural(len(found.unassigned), 'case')} of raters who left, given to nobody")
+    return texts
+
+
+def open_differences(found: StudyProgress) -> int:
+    """Return the number of cases on which raters differ, and nobody has decided."""
+    return sum(one.state in (CaseState.DIFFERS, CaseState.IN_ADJUDICATION) for one in found.disagreements)
+
+
+def list_row(study: Study, found: StudyProgress, happened: Sequence[Event], names: Names) -> dict[str, object]:
+    """Return the row of a study in the list of all."""
+    active = [one for one in found.raters if not one.has_left]
+    n_done = sum(one.n_cases > 0 and not one.n_left for one in active)
+    closed = next((one.time for one in happened if one.kind is EventKind.CLOSED), "")
+    return {
+        "name": study.name,
+        "title": study.title,
+        "state": found.state,
+        "n_complete": found.n_complete,
+        "n_cases": found.n_cases,
+        "raters": f"{plural(len(active), 'rater')}{f', {n_done} finished' if n_done else ''}",
+        "benchmarks": list(map(names.benchmark, study.benchmarks)),
+        "n_models": len(study.models),
+        "instrument": listed(list(dict.fromkeys(one.title for one in study.instruments.values())), 2),
+        "created": time_text(study.created),
+        "closed": time_text(closed),
+        "is_open": found.state is not StudyState.CLOSED,
+    }

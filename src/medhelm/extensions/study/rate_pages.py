@@ -1,0 +1,543 @@
+"""Pages for raters: their cases, one case with its form, instructions, and the end.
+
+A rater's pages hold the texts of a case and numbers of the rater's own list: nothing that could tell which model wrote
+a text, and nothing of other raters. The page of a case depends on the texts alone, so that equal texts have equal pages.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+
+from medhelm.domain.text import plural
+from medhelm.errors import MedHelmError, UserError
+from medhelm.extensions.study.files import Event, EventKind, events, rows_of
+from medhelm.extensions.study.instruments import criteria_of
+from medhelm.extensions.study.journal import cases_with, is_complete, others_after, record
+from medhelm.extensions.study.pages import form_of, person_of, render, store_of, study_of, wants_json
+from medhelm.extensions.study.rating_form import (
+    MARK_NAMES,
+    REASONS,
+    SIDES,
+    CaseQuestion,
+    form_values,
+    mark_of,
+    mark_value,
+    merged,
+    questions,
+    read_rating,
+)
+from medhelm.extensions.study.texts import CaseGoneError, CaseTexts, case_texts
+from medhelm.extensions.study.types import (
+    Assignment,
+    CaseKind,
+    CaseRating,
+    Instrument,
+    InstrumentForm,
+    Mark,
+    MarkKind,
+    RatingRow,
+    RatingSource,
+    Study,
+)
+from medhelm.io.http.pages import PageNotFound
+from medhelm.storage.store import Store
+
+CASES_FOR_PACE = 3
+"""Rated cases from which the rater's own pace tells the time left."""
+
+WORDS_PER_SECOND, SECONDS_PER_QUESTION = 230 / 60, 20.0
+"""Pace that is assumed before: of reading, and of answering."""
+
+MOST_CASES_READ = 8
+"""Cases whose lengths are looked at for that."""
+
+_STATES = {"done": "rated", "started": "started", "open": "not rated yet", "gone": "text was deleted"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaterWork:
+    """What one rater has to do in a study, and has done."""
+
+    store: Store
+    """The store."""
+    study: Study
+    """The plan."""
+    rater: str
+    """Id of the rater."""
+
+    @cached_property
+    def happened(self) -> Sequence[Event]:
+        """What happened to the study."""
+        return events(self.store, self.study.name)
+
+    @cached_property
+    def cases(self) -> Mapping[int, Assignment]:
+        """Number -> case."""
+        return {one.number: one for one in cases_with(self.study, self.rater, self.happened)}
+
+    @cached_property
+    def rows(self) -> Sequence[RatingRow]:
+        """All ratings of the rater in the order of storing, earlier ones of each case included."""
+        return rows_of(self.store, self.study.name, self.rater)
+
+    @cached_property
+    def latest(self) -> Mapping[int, RatingRow]:
+        """Number of a case -> its latest rating."""
+        return {row.number: row for row in self.rows}
+
+    @cached_property
+    def is_closed(self) -> bool:
+        """True if nothing can be rated any more."""
+        return any(
+            one.kind is EventKind.CLOSED or (one.kind is EventKind.WITHDRAWN and one.rater == self.rater)
+            for one in self.happened
+        )
+
+    def texts(self, number: int) -> CaseTexts:
+        """Return the texts of a case. Raises: UserError if its completion is no longer in the store."""
+        return case_texts(self.store, self.study, self.cases[number])
+
+    def form(self, number: int) -> InstrumentForm:
+        """Return what is asked in a case."""
+        return self._instrument(number).form
+
+    def _instrument(self, number: int) -> Instrument:
+        return self.study.instruments[self.study.item(self.cases[number].items[0]).benchmark]
+
+    def _state(self, number: int) -> str:
+        row = self.latest.get(number)
+        if self._deleted.intersection(self.cases[number].items):
+            return "gone"
+        if row is None or replace(row.rating, seconds=0.0, source=RatingSource.BROWSER) == CaseRating():
+            return "open"
+        criteria = self._instrument(number).criteria or self.texts(number).criteria
+        return "done" if is_complete(self.study, self.cases[number], row, criteria) else "started"
+
+    @cached_property
+    def _deleted(self) -> set[str]:
+        """Ids of items whose texts were deleted from the store."""
+        return {item for one in self.happened if one.kind is EventKind.PURGED for item in one.item.split()}
+
+    @cached_property
+    def states(self) -> Mapping[int, str]:
+        """Number of a case -> its state: `done`, `started`, `open`, or `gone` if its text was deleted."""
+        return {number: self._state(number) for number in self.cases}
+
+    @property
+    def n_cases(self) -> int:
+        """Number of cases that can be rated."""
+        return sum(state != "gone" for state in self.states.values())
+
+    @property
+    def n_complete(self) -> int:
+        """Number of rated cases."""
+        return sum(state == "done" for state in self.states.values())
+
+    def next_open(self, after: int = 0) -> int | None:
+        """Return the number of the next case to rate after this one, then from the start; None if all are rated."""
+        left = [number for number in self._left if number != after]
+        return min(left, key=lambda number: (number < after, number)) if left else None
+
+    @property
+    def _left(self) -> list[int]:
+        """Numbers of the cases that are not rated yet."""
+        return [number for number, state in self.states.items() if state in ("open", "started")]
+
+    def time_left(self) -> str:
+        """Return how long the open cases will take, in words; empty if none is open.
+
+        From the seconds that the rater looked at each rated case once there are three; before, from the lengths of
+        texts and the number of questions.
+        """
+        n_left = len(self._left)
+        if not n_left:
+            return ""
+        seconds: dict[int, float] = {}
+        for row in self.rows:
+            seconds[row.number] = seconds.get(row.number, 0.0) + row.rating.seconds
+        rated = [spent for number, spent in seconds.items() if spent and self.states.get(number) == "done"]
+        if len(rated) >= CASES_FOR_PACE:
+            low, _, high = statistics.quantiles(rated, n=4, method="inclusive")
+            return time_words(n_left * low, n_left * high)
+        typical = self._expected_seconds()
+        return time_words(n_left * typical * 0.75, n_left * typical * 1.5)
+
+    def _expected_seconds(self) -> float:
+        """Return the expected seconds of an open case, from the lengths of some of them."""
+        left, found = self._left, []
+        for number in left[:: max(1, len(left) // MOST_CASES_READ)][:MOST_CASES_READ]:
+            try:
+                texts = self.texts(number)
+            except MedHelmError:
+                continue  # a case that is gone takes no time
+            shown = (texts.question, *(one.text for one in texts.material), *texts.completions)
+            n_words = sum(len(text.split()) for text in shown)
+            found.append(n_words / WORDS_PER_SECOND + SECONDS_PER_QUESTION * len(texts.criteria))
+        return statistics.mean(found) if found else 0.0
+
+
+def time_words(low_s: float, high_s: float) -> str:
+    """Return a range of time in words.
+
+    >>> time_words(1500, 2500), time_words(2800, 2900), time_words(8000, 16000), time_words(10, 20)
+    ('about 25 to 45 minutes left', 'about 50 minutes left', 'about 2 to 4.5 hours left', 'about 1 minute left')
+    """
+    if high_s > 90 * 60:
+        low, high, unit = _rounded(low_s, 1800) / 3600, _rounded(high_s, 1800) / 3600, "hour"
+    else:
+        step = 60 if high_s <= 600 else 300
+        low, high, unit = _rounded(low_s, step) / 60, _rounded(high_s, step) / 60, "minute"
+    numbers = f"{low:g} to {high:g}" if low < high else f"{high:g}"
+    return f"about {numbers} {unit}{'' if low == high == 1 else 's'} left"
+
+
+def _rounded(seconds: float, step: int) -> int:
+    """Return seconds as a multiple of a step, at least one."""
+    return max(1, -int(-seconds // step)) * step
+
+
+# --- pages ------------------------------------------------------------------------------------------------------------
+
+
+def _page(
+    request: Request, work: RaterWork, template: str, title: str, *, status: int = 200, **values: Any
+) -> Response:
+    known = {
+        "base": _base(work),
+        "study_title": work.study.title,
+        "n_cases": work.n_cases,
+        "n_complete": work.n_complete,
+    }
+    return render(request, template, title, {**known, **values}, status)
+
+
+def _overview(request: Request, work: RaterWork) -> Response:
+    """Return the list of a rater's cases; after the last case, the thanks."""
+    if work.is_closed or (work.next_open() is None and not request.query_params.get("list")):
+        return _page(request, work, "rate_done.html", "Thank you", is_closed=work.is_closed)
+    return _page(
+        request,
+        work,
+        "rate.html",
+        work.study.title,
+        purpose=work.study.purpose,
+        instructions=_unique(one.instructions for one in work.study.instruments.values()),
+        n_started=len(work.latest),
+        left=work.time_left(),
+        next_number=work.next_open(),
+        groups=_groups(work),
+    )
+
+
+def _groups(work: RaterWork) -> list[dict[str, object]]:
+    """Return the cases in up to three groups. Which cases others rate too, or come twice, is not told."""
+    titles = {
+        CaseKind.CALIBRATION: ("Calibration", "The same for all raters, to get used to the scale. They come first."),
+        CaseKind.ADJUDICATION: (
+            "Second opinion",
+            "Two raters differ on these. Rate each case yourself; then you see what they gave.",
+        ),
+    }
+    groups: dict[tuple[str, str], list[dict[str, object]]] = {}
+    for number, case in work.cases.items():
+        state = work.states[number]
+        shown = {"number": number, "state": state, "words": _STATES[state]}
+        groups.setdefault(titles.get(case.kind, ("Cases", "")), []).append(shown)
+    return [{"title": title, "text": text, "cases": cases} for (title, text), cases in groups.items()]
+
+
+def _instrument(request: Request, work: RaterWork) -> Response:
+    """Return the page with the instructions, and each question with all its grades."""
+    forms: dict[str, dict[str, object]] = {}
+    for benchmark, one in work.study.instruments.items():
+        criteria = criteria_of(work.study, benchmark)
+        forms[one.digest] = {
+            "title": one.title,
+            "instructions": one.instructions,
+            "source": one.source,
+            "license": one.license,
+            "has_questions": bool(one.criteria),
+            "questions": questions(criteria, CaseRating(), one.form),
+        }
+    return _page(request, work, "rate_instrument.html", "Instructions and scales", forms=list(forms.values()))
+
+
+def _case(request: Request, work: RaterWork) -> Response:
+    """Return the page of a case."""
+    number = _number(work, request)
+    row = work.latest.get(number)
+    if work.is_closed:
+        return RedirectResponse(_base(work), 303)
+    try:
+        return _case_page(request, work, number, row)
+    except CaseGoneError as error:
+        following = work.next_open(number)
+        message = f"{error} It cannot be rated. Please go on with the others."
+        return _page(
+            request, work, "rate_message.html", f"Case {number}", status=410, message=message, following=following
+        )
+
+
+def _case_page(
+    request: Request, work: RaterWork, number: int, row: RatingRow | None, *, status: int = 200, **more: Any
+) -> Response:
+    rating = row.rating if row else CaseRating()
+    texts, form, kind = work.texts(number), work.form(number), work.cases[number].kind
+    asked = questions(texts.criteria, rating, form)
+    others = _others(work, number) if kind is CaseKind.ADJUDICATION else []
+    is_first_look = kind is CaseKind.ADJUDICATION and not others
+    values = {
+        "number": number,
+        "is_calibration": kind is CaseKind.CALIBRATION,
+        "left": work.time_left(),
+        "revision": row.revision if row else 0,
+        "question": texts.question,
+        "material": texts.material,
+        "references": texts.references,
+        "completions": texts.completions,
+        "questions": asked,
+        "comment": rating.comment,
+        "marks": [_shown_mark(texts, one) for one in rating.marks],
+        "others": others,
+        "next_label": "Save and compare" if is_first_look else "Confirm and next" if others else "Save and next",
+        "message": "",
+        "unanswered": [],
+        "passage": "",
+        "passage_error": "",
+        "sides": SIDES,
+        "reasons": [one for one in REASONS if form is InstrumentForm.PREFERENCE or "Both" not in one],
+        "mark_names": MARK_NAMES,
+    }
+    title = f"Case {number} of {len(work.cases)}"
+    return _page(request, work, "rate_case.html", title, status=status, **{**values, **more})
+
+
+def _others(work: RaterWork, number: int) -> list[dict[str, object]]:
+    """Return what the two others gave, once the adjudicator's own rating is complete; before that, nothing."""
+    if work.states[number] != "done":
+        return []
+    criteria, form = work.texts(number).criteria, work.form(number)
+    return [
+        {"answers": [_answer_words(one) for one in questions(criteria, rating, form)], "comment": rating.comment}
+        for rating in others_after(work.store, work.study, work.rater, number)
+    ]
+
+
+def _answer_words(question: CaseQuestion) -> str:
+    """Return an answer for people."""
+    if question.is_not_judged:
+        return f"Cannot judge: {question.words if question.reason == 'other' else question.reason}"
+    return next((one.label for one in question.choices if one.is_chosen), "–")
+
+
+def _shown_mark(texts: CaseTexts, mark: Mark) -> dict[str, object]:
+    """Return a mark with its passage, cut in the middle if it is long."""
+    text, is_place = texts.completions[mark.side], mark.start == mark.end
+    passage = text[max(0, mark.start - 60) : mark.start] if is_place else text[mark.start : mark.end]
+    passage = passage if len(passage) <= 90 else f"{passage[:60]} … {passage[-25:]}"
+    return {
+        "value": mark_value(mark),
+        "name": MARK_NAMES[mark.kind],
+        "side": mark.side,
+        "is_place": is_place,
+        "passage": passage,
+    }
+
+
+# --- saving -----------------------------------------------------------------------------------------------------------
+
+
+def _save(request: Request, work: RaterWork, fields: Mapping[str, Sequence[str]]) -> Response:
+    """Store what a form holds, and answer with the next page, or in JSON for the script of the page."""
+    number, action = _number(work, request), _last(fields, "action") or "save"
+    try:
+        texts = work.texts(number)
+        given, problem = _with_marks(read_rating(fields, texts.criteria), action, fields, texts)
+        joined = _joined(work, number, given, _last(fields, "revision"))
+        row = record(work.store, work.study, work.rater, number, joined)
+    except UserError as error:
+        return _refused(request, work, error)
+    now = RaterWork(store=work.store, study=work.study, rater=work.rater)
+    is_elsewhere = _untimed(joined) != _untimed(given)
+    unanswered = _unanswered(now, number, row.rating)
+    to = _destination(now, number, action, is_ready=not unanswered, was_done=work.states[number] == "done")
+    if wants_json(request):
+        return JSONResponse(_saved_json(now, row, unanswered, to, texts if is_elsewhere else None))
+    if to and not is_elsewhere and not problem:
+        return RedirectResponse(to, 303)
+    wrong = unanswered if action == "next" else []
+    message = ELSEWHERE if is_elsewhere else _message(wrong)
+    status = 409 if is_elsewhere else 422 if message or problem else 200
+    passage = _last(fields, "passage") if problem else ""
+    more = {"message": message, "unanswered": wrong, "passage": passage, "passage_error": problem}
+    return _case_page(request, now, number, row, status=status, **more)
+
+
+def _refused(request: Request, work: RaterWork, error: UserError) -> Response:
+    """Return the answer to a rating that cannot be stored."""
+    if wants_json(request):
+        return JSONResponse({"error": str(error), "is_final": work.is_closed}, 409 if work.is_closed else 422)
+    if work.is_closed:
+        return RedirectResponse(_base(work), 303)
+    title = "This rating was not saved"
+    return _page(request, work, "rate_message.html", title, status=422, message=str(error), following=None)
+
+
+def _untimed(rating: CaseRating) -> CaseRating:
+    return replace(rating, seconds=0.0)
+
+
+def _last(fields: Mapping[str, Sequence[str]], name: str) -> str:
+    """Return a field of a form; empty if it is missing."""
+    return (fields.get(name) or ("",))[-1]
+
+
+ELSEWHERE = (
+    "This case was changed in another window or on another device. The newest answers are shown; what you changed here "
+    "is kept. Look at them once more."
+)
+"""Message after two windows changed one case."""
+
+
+def _joined(work: RaterWork, number: int, given: CaseRating, sent: str) -> CaseRating:
+    """Return the rating to store: with the answers of another window that were saved since this one was loaded.
+
+    `sent`: the revision that the window shows.
+    """
+    newest = work.latest.get(number)
+    if newest is None or sent == str(newest.revision):
+        return given
+    base = next((one for one in work.rows if one.number == number and str(one.revision) == sent), None)
+    return merged(base.rating if base else CaseRating(), given, newest.rating)
+
+
+def _with_marks(
+    given: CaseRating, action: str, fields: Mapping[str, Sequence[str]], texts: CaseTexts
+) -> tuple[CaseRating, str]:
+    """Return the rating after a mark was added or removed without a script, and what is wrong with the passage."""
+    if action.startswith("remove "):
+        value = action.removeprefix("remove ")
+        return replace(given, marks=tuple(one for one in given.marks if mark_value(one) != value)), ""
+    if action != "mark":
+        return given, ""
+    side = 1 if _last(fields, "passage_side") == "1" and len(texts.completions) > 1 else 0
+    kind = _last(fields, "passage_kind")
+    if kind not in tuple(MarkKind):
+        return given, "Choose what is wrong with the passage."
+    mark = mark_of(texts.completions[side], _last(fields, "passage"), MarkKind(kind), side)
+    if mark is None:
+        return given, "The text does not hold this passage. Copy its words exactly; spaces and line ends do not matter."
+    return replace(given, marks=(*(one for one in given.marks if one != mark), mark)), ""
+
+
+def _unanswered(work: RaterWork, number: int, rating: CaseRating) -> list[CaseQuestion]:
+    """Return the questions that still need an answer."""
+    if work.states[number] == "done":
+        return []
+    asked = questions(work.texts(number).criteria, rating, work.form(number))
+    return [one for one in asked if one.is_asked and not one.is_answered]
+
+
+def _message(unanswered: Sequence[CaseQuestion]) -> str:
+    if not unanswered:
+        return ""
+    verb = "has" if len(unanswered) == 1 else "have"
+    return (
+        f"Saved, but {plural(len(unanswered), 'question')} {verb} no answer yet. Answer, choose “Cannot judge” with a "
+        "reason, or leave the case for later."
+    )
+
+
+def _destination(work: RaterWork, number: int, action: str, *, is_ready: bool, was_done: bool) -> str:
+    """Return where a browser goes after saving; empty to stay."""
+    base = _base(work)
+    if action == "pause":
+        return f"{base}?list=1"
+    if action == "back":
+        return f"{base}/cases/{max(1, number - 1)}"
+    if action == "later" or (action == "next" and is_ready):
+        is_adjudication = work.cases[number].kind is CaseKind.ADJUDICATION
+        if is_adjudication and action == "next" and not was_done:
+            return f"{base}/cases/{number}#others"
+        following = work.next_open(number)
+        return f"{base}/cases/{following}" if following else base if is_ready else f"{base}?list=1"
+    return ""
+
+
+def _saved_json(
+    work: RaterWork, row: RatingRow, unanswered: Sequence[CaseQuestion], to: str, texts: CaseTexts | None
+) -> dict[str, object]:
+    """Return the answer to the script; `texts`: those of a case that was changed in another window."""
+    left = work.time_left()
+    return {
+        "revision": row.revision,
+        "n_complete": work.n_complete,
+        "progress": f"{work.n_complete} of {work.n_cases} rated{f', {left}' if left else ''}",
+        "unanswered": [f"question-{one.number}" for one in unanswered],
+        "message": _message(unanswered),
+        "next": to,
+        "values": form_values(texts.criteria, row.rating) if texts else None,
+    }
+
+
+# --- requests ---------------------------------------------------------------------------------------------------------
+
+
+def _base(work: RaterWork) -> str:
+    return f"/rate/{work.study.name}"
+
+
+def _number(work: RaterWork, request: Request) -> int:
+    """Return the number of the case in the path. Raises: PageNotFound for a number that is not the rater's."""
+    text = str(request.path_params.get("number", ""))
+    if text.isascii() and text.isdigit() and len(text) < 7 and int(text) in work.cases:
+        return int(text)
+    raise PageNotFound(f"Your cases have the numbers 1 to {len(work.cases)}.")
+
+
+def _unique(texts: Iterable[str]) -> list[str]:
+    return [text for text in dict.fromkeys(texts) if text]
+
+
+def _work(request: Request) -> RaterWork:
+    person = person_of(request)
+    assert person is not None, "the application asks strangers to sign in"
+    return RaterWork(store=store_of(request), study=study_of(request), rater=person.id)
+
+
+def overview(request: Request) -> Response:
+    """Answer with a rater's list of cases, or with thanks after the last one."""
+    return _overview(request, _work(request))
+
+
+def instrument(request: Request) -> Response:
+    """Answer with the instructions and scales."""
+    return _instrument(request, _work(request))
+
+
+def case(request: Request) -> Response:
+    """Answer with the page of a case."""
+    return _case(request, _work(request))
+
+
+async def save(request: Request) -> Response:
+    """Store what the form of a case holds."""
+    fields = await form_of(request)
+    return await run_in_threadpool(lambda: _save(request, _work(request), fields))
+
+
+ROUTES = (
+    ("rate", "/rate/{study}", ["GET"], overview),
+    ("rate_case", "/rate/{study}/cases/{number}", ["GET"], case),
+    ("rate_save", "/rate/{study}/cases/{number}", ["POST"], save),
+    ("rate_instrument", "/rate/{study}/instrument", ["GET"], instrument),
+)
+"""Name, path, methods and handler of the pages of raters; `app` adds those for signing in and for another device."""

@@ -1,0 +1,316 @@
+"""The form of a case: its questions as a page shows them, and the rating that a browser sends back."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from medhelm.domain.text import plural
+from medhelm.errors import UserError
+from medhelm.extensions.study.types import (
+    HARM_LIKELIHOOD,
+    HARM_SEVERITY,
+    CaseRating,
+    InstrumentCriterion,
+    InstrumentForm,
+    Mark,
+    MarkKind,
+)
+
+REASONS = (
+    "The material does not say",
+    "Outside my field",
+    "The question does not apply here",
+    "Both are equally bad",
+    "I cannot read the text",
+)
+"""Reasons to give no grade that a rater can choose; other ones are typed."""
+
+OTHER_REASON = "other"
+"""Value of a form for a reason that is typed."""
+
+NOT_JUDGED = "none"
+"""Value of a form in place of a grade."""
+
+MARK_NAMES: Mapping[MarkKind, str] = {
+    MarkKind.ERROR: "Error",
+    MarkKind.OMISSION: "Something missing",
+    MarkKind.INVENTED: "Invented",
+}
+"""Kind of a mark -> its name for raters."""
+
+SIDES = ("Left", "Right")
+"""Names of the two completions of a preference."""
+
+MOST_COMMENT_CHARACTERS, MOST_REASON_CHARACTERS, MOST_MARKS = 10_000, 500, 100
+"""Most characters of a comment and of a reason, and most marks of a case."""
+
+MOST_SECONDS = 24 * 3600.0
+"""Most seconds that one message of a browser can add."""
+
+LONGEST_LABEL = 40
+"""Most characters of a meaning that stands in place of its grade."""
+
+_HARM = {HARM_SEVERITY: "harm-severity", HARM_LIKELIHOOD: "harm-likelihood"}
+_PREFERENCES = ("Left is much better", "Left is better", "Tie", "Right is better", "Right is much better")
+_CHECKS = ("Not met", "Met")
+_MARK = re.compile(r"(\d{1,9})-(\d{1,9})-([a-z]+)-([01])", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradeChoice:
+    """A grade that a rater can choose."""
+
+    value: str
+    """Value in the form."""
+    label: str
+    """Text beside the button: the grade, or its meaning if all meanings of the scale are short."""
+    meaning: str
+    """What the grade means, where the label does not say it; may be empty."""
+    key: str
+    """Digit that chooses it while the question has the focus; empty beyond nine choices."""
+    is_chosen: bool
+    """True if the rater gave this grade."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseQuestion:
+    """A question of the form, with what the rater has answered so far."""
+
+    number: int
+    """Its place in the form, from 1; part of the names of its fields."""
+    kind: str
+    """`harm-severity` or `harm-likelihood`; empty for a criterion."""
+    text: str
+    """What the rater is asked."""
+    choices: tuple[GradeChoice, ...]
+    """The grades, the lowest first; for checks, the highest first."""
+    has_words: bool
+    """True if the labels are words rather than numbers."""
+    is_not_judged: bool
+    """True if the rater gave a reason instead of a grade."""
+    reason: str
+    """The chosen one of `REASONS`, `OTHER_REASON`, or empty."""
+    words: str
+    """The reason in the rater's own words."""
+    is_asked: bool
+    """False for the likelihood of no harm."""
+
+    @property
+    def is_answered(self) -> bool:
+        """Return True if there is a grade or a reason."""
+        return self.is_not_judged or any(one.is_chosen for one in self.choices)
+
+    @property
+    def ends(self) -> tuple[GradeChoice, GradeChoice]:
+        """Return the lowest and the highest grade."""
+        return self.choices[0], self.choices[-1]
+
+    @property
+    def explained(self) -> tuple[GradeChoice, ...]:
+        """Return the grades with a meaning that is not visible at the ends of the scale."""
+        return tuple(one for one in self.choices if one.meaning) if any(c.meaning for c in self.choices[1:-1]) else ()
+
+
+def questions(
+    criteria: Sequence[InstrumentCriterion], rating: CaseRating, form: InstrumentForm = InstrumentForm.GRADES
+) -> list[CaseQuestion]:
+    """Return the questions of a case, with what the rater has answered so far."""
+    own = [_has_short_meanings(_meanings(one, form)) for one in criteria if one.name not in _HARM]
+    return [_question(number, one, rating, form, all(own)) for number, one in enumerate(criteria, start=1)]
+
+
+def _question(
+    number: int, criterion: InstrumentCriterion, rating: CaseRating, form: InstrumentForm, own_words: bool
+) -> CaseQuestion:
+    meanings = _meanings(criterion, form)
+    has_words = own_words if criterion.name not in _HARM else _has_short_meanings(meanings)
+    choices = [
+        GradeChoice(
+            value=str(grade),
+            label=meaning if has_words else str(grade),
+            meaning="" if has_words else meaning,
+            key="",
+            is_chosen=grade == rating.grades.get(criterion.name),
+        )
+        for grade, meaning in zip(criterion.grades, meanings, strict=True)
+    ]
+    if form is InstrumentForm.CHECKS and criterion.name not in _HARM:
+        choices.reverse()
+    keys = range(1, len(choices) + 1) if has_words else criterion.grades
+    reason = rating.not_judged.get(criterion.name, "")
+    chosen, words = _reason_parts(reason)
+    return CaseQuestion(
+        number=number,
+        kind=_HARM.get(criterion.name, ""),
+        text=criterion.question,
+        choices=tuple(replace(one, key=_key(key)) for one, key in zip(choices, keys, strict=True)),
+        has_words=has_words,
+        is_not_judged=bool(reason),
+        reason=chosen,
+        words=words,
+        is_asked=criterion.name != HARM_LIKELIHOOD or rating.grades.get(HARM_SEVERITY) != 0,
+    )
+
+
+def _has_short_meanings(meanings: Sequence[str]) -> bool:
+    """Return True if the meanings can stand in place of the grades."""
+    return all(meanings) and all(len(text) <= LONGEST_LABEL for text in meanings)
+
+
+def _meanings(criterion: InstrumentCriterion, form: InstrumentForm) -> list[str]:
+    """Return what each grade means, the lowest first; empty where the instrument does not say it."""
+    meanings = [criterion.anchors.get(str(grade), "") for grade in criterion.grades]
+    usual = {InstrumentForm.PREFERENCE: _PREFERENCES, InstrumentForm.CHECKS: _CHECKS}.get(form, ())
+    is_usual = criterion.name not in _HARM and len(usual) == len(meanings) and not all(meanings)
+    return list(usual) if is_usual else meanings
+
+
+def _key(number: int) -> str:
+    return str(number) if 0 <= number <= 9 else ""
+
+
+def _reason_parts(reason: str) -> tuple[str, str]:
+    """Return the listed reason and the words after it, as `_reason` joins them."""
+    for listed in REASONS:
+        if reason == listed:
+            return listed, ""
+        if reason.startswith(f"{listed}: "):
+            return listed, reason.removeprefix(f"{listed}: ")
+    return (OTHER_REASON, reason) if reason else ("", "")
+
+
+def _reason(listed: str, words: str) -> str:
+    """Return the reason that is stored; empty if the rater has given none yet."""
+    if listed in REASONS:
+        return f"{listed}: {words}" if words else listed
+    return words
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_rating(fields: Mapping[str, Sequence[str]], criteria: Sequence[InstrumentCriterion]) -> CaseRating:
+    """Return the rating in the fields of a form. Raises: UserError for values that no page sends."""
+    grades, not_judged = {}, {}
+    for number, criterion in enumerate(criteria, start=1):
+        value = _field(fields, f"grade-{number}")
+        if value == NOT_JUDGED:
+            words = _field(fields, f"words-{number}", MOST_REASON_CHARACTERS)
+            if reason := _reason(_field(fields, f"reason-{number}"), words):
+                not_judged[criterion.name] = reason
+        elif value:
+            grades[criterion.name] = _grade(value, criterion)
+    if grades.get(HARM_SEVERITY) == 0:  # the likelihood of no harm is not asked
+        grades.pop(HARM_LIKELIHOOD, None)
+        not_judged.pop(HARM_LIKELIHOOD, None)
+    return CaseRating(
+        grades=grades,
+        not_judged=not_judged,
+        comment=_field(fields, "comment", MOST_COMMENT_CHARACTERS),
+        marks=_marks(fields.get("mark", ())),
+        seconds=_seconds(_field(fields, "seconds")),
+    )
+
+
+def _field(fields: Mapping[str, Sequence[str]], name: str, most: int = 200) -> str:
+    """Return a field of a form, without spaces around it and with the line ends of this system."""
+    text = (fields.get(name) or ("",))[-1].replace("\r\n", "\n").strip()
+    if len(text) > most:
+        raise UserError(f"The text has {plural(len(text), 'character')}; at most {most:,} are allowed. Shorten it.")
+    return text
+
+
+def _grade(value: str, criterion: InstrumentCriterion) -> int:
+    for grade in criterion.grades:
+        if value == str(grade):
+            return grade
+    raise UserError(f"{value[:20]} is not a grade from {criterion.low} to {criterion.high}.")
+
+
+def _seconds(value: str) -> float:
+    try:
+        seconds = float(value or 0)
+    except ValueError:
+        return 0.0
+    return min(max(seconds, 0.0), MOST_SECONDS) if math.isfinite(seconds) else 0.0
+
+
+def _marks(values: Sequence[str]) -> tuple[Mark, ...]:
+    found: list[Mark] = []
+    for value in values:
+        matched = _MARK.fullmatch(value)
+        if not matched or matched[3] not in tuple(MarkKind) or len(found) == MOST_MARKS:
+            raise UserError(f"The marked passages cannot be read; at most {MOST_MARKS} are allowed.")
+        found.append(Mark(start=int(matched[1]), end=int(matched[2]), kind=MarkKind(matched[3]), side=int(matched[4])))
+    return tuple(sorted(set(found), key=lambda mark: (mark.side, mark.start, mark.end, mark.kind)))
+
+
+def mark_value(mark: Mark) -> str:
+    """Return the value of a mark in the form, such as `12-30-error-0`: start, end, kind, side."""
+    return f"{mark.start}-{mark.end}-{mark.kind}-{mark.side}"
+
+
+def mark_of(text: str, passage: str, kind: MarkKind, side: int) -> Mark | None:
+    """Return the mark of a passage that was typed; None if the text does not hold it.
+
+    White space need not agree. Something missing is marked at the end of the passage after which it is missing.
+    """
+    words = passage.split()
+    found = re.search(r"\s+".join(map(re.escape, words)), text, re.IGNORECASE) if words else None
+    if not found:
+        return None
+    start = found.end() if kind is MarkKind.OMISSION else found.start()
+    return Mark(start=start, end=found.end(), kind=kind, side=side)
+
+
+def form_values(criteria: Sequence[InstrumentCriterion], rating: CaseRating) -> dict[str, str | list[str]]:
+    """Return the fields of a form that holds a rating: what `read_rating` reads as the same rating, time aside."""
+    values: dict[str, str | list[str]] = {"comment": rating.comment, "mark": [mark_value(one) for one in rating.marks]}
+    for number, criterion in enumerate(criteria, start=1):
+        reason = rating.not_judged.get(criterion.name, "")
+        grade = rating.grades.get(criterion.name)
+        values[f"grade-{number}"] = NOT_JUDGED if reason else "" if grade is None else str(grade)
+        values[f"reason-{number}"], values[f"words-{number}"] = _reason_parts(reason)
+    return values
+
+
+# --- two windows ------------------------------------------------------------------------------------------------------
+
+
+def merged(base: CaseRating, mine: CaseRating, newest: CaseRating) -> CaseRating:
+    """Return a rating that joins the changes of two windows; where both changed the same answer, `mine` wins.
+
+    Parameters
+    ----------
+    base
+        The rating that both windows began with.
+    mine
+        What this window holds; its time is kept.
+    newest
+        What another window has saved since.
+    """
+    grades, not_judged = dict(newest.grades), dict(newest.not_judged)
+    for name in _answered(base) | _answered(mine):
+        if _answer(mine, name) != _answer(base, name):
+            grades.pop(name, None)
+            not_judged.pop(name, None)
+            if name in mine.grades:
+                grades[name] = mine.grades[name]
+            if name in mine.not_judged:
+                not_judged[name] = mine.not_judged[name]
+    removed = set(base.marks) - set(mine.marks)
+    marks = [one for one in newest.marks if one not in removed]
+    marks += [one for one in mine.marks if one not in base.marks and one not in marks]
+    comment = newest.comment if mine.comment == base.comment else mine.comment
+    return replace(mine, grades=grades, not_judged=not_judged, marks=tuple(marks), comment=comment)
+
+
+def _answered(rating: CaseRating) -> set[str]:
+    return {*rating.grades, *rating.not_judged}
+
+
+def _answer(rating: CaseRating, name: str) -> tuple[int | None, str]:
+    return rating.grades.get(name), rating.not_judged.get(name, "")

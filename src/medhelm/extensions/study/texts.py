@@ -1,0 +1,236 @@
+"""Texts of a case as raters see them: material, question, references, and the completions in one plain style."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from medhelm.benchmarks.prompt_parts import prompt_parts
+from medhelm.benchmarks.prompts import LETTERS, OPTIONS
+from medhelm.domain import Benchmark, Criterion, Run
+from medhelm.domain.completion import strip_reasoning
+from medhelm.domain.text import group_title
+from medhelm.errors import UserError
+from medhelm.extensions.study.instruments import check_of, criteria_of
+from medhelm.extensions.study.leveling import joined_lines, leveled
+from medhelm.extensions.study.types import Assignment, InstrumentCriterion, Item, Study
+from medhelm.storage.ratings import completion_digest as completion_digest
+from medhelm.storage.runs import RECORDS, read_columns, read_prompt
+from medhelm.storage.store import NAME, Store, read_run
+
+SHORT_FIELD = 600
+"""Characters up to which a field of the prompt is read as part of the question."""
+
+LONG_SECTION = 8_000
+"""Characters from which material is split into several sections."""
+
+_CUE = re.compile(r"\n\s*(?:\S+[^\S\n]*){1,5}:\s*$")
+"""A last line that only shows a model where to go on, such as `Answer:`."""
+
+_OUTPUT_FORMAT = re.compile(
+    r"^(?:output|reply|respond|answer|return|your (?:reply|answer|response))\b.*"
+    r"\b(?:only|nothing else|nothing but|json|without (?:further|other|any)|no (?:words|letters))\b.*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A line of a prompt that is about the form of the output alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class MaterialSection:
+    """A part of the material."""
+
+    title: str
+    """Its name."""
+    text: str
+    """The part, as the model read it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseTexts:
+    """All that a rater reads and answers in one case."""
+
+    material: tuple[MaterialSection, ...]
+    """The long parts of the prompt, such as a note; empty if it has none."""
+    question: str
+    """Request to the model, with the short parts of the prompt."""
+    references: tuple[str, ...]
+    """Correct answers; empty unless the study shows them."""
+    completions: tuple[str, ...]
+    """The completion in the plain style; of two, the left one first."""
+    criteria: tuple[InstrumentCriterion, ...]
+    """Questions to the rater, those on harm last."""
+
+
+class CaseGoneError(UserError):
+    """A completion of a case is not in the store any more."""
+
+
+def case_texts(store: Store, study: Study, assignment: Assignment) -> CaseTexts:
+    """Read the texts of a case. What is read of a run is kept in memory.
+
+    Raises: CaseGoneError if a completion was deleted or replaced since the plan; StoreError for a damaged run.
+    """
+    items = [study.item(one) for one in assignment.items]
+    material, question = material_of(store, items[0])
+    prompt = stored_prompt(store, items[0])
+    instrument = study.instruments[items[0].benchmark]
+    own = () if instrument.criteria else own_criteria(prompt)
+    correct = tuple(one["text"] for one in prompt["references"] if one["correct"])
+    return CaseTexts(
+        material=material,
+        question=question,
+        references=correct if study.shows_reference else (),
+        completions=tuple(leveled(completion_of(store, study, item)) for item in items),
+        criteria=criteria_of(study, items[0].benchmark, own),
+    )
+
+
+def material_of(store: Store, item: Item) -> tuple[tuple[MaterialSection, ...], str]:
+    """Return the material of an item's instance in sections, and its question. Raises: as `stored_prompt`."""
+    return _parts(stored_prompt(store, item), known_definition(store.folder, item.benchmark))
+
+
+def own_criteria(prompt: Mapping[str, Any]) -> tuple[InstrumentCriterion, ...]:
+    """Return the checks of an instance with its own criteria; none without any. `prompt`: that of `stored_prompt`."""
+    return tuple(check_of(Criterion(one["name"], one["text"], points=one["points"])) for one in prompt["criteria"])
+
+
+# --- the store --------------------------------------------------------------------------------------------------------
+
+
+def completion_of(store: Store, study: Study, item: Item) -> str:
+    """Return a completion as the store has it, without reasoning.
+
+    Raises: CaseGoneError if it was deleted or replaced since the plan.
+    """
+    wanted = tuple(sorted({one.instance_id for one in study.items if one.run == item.run}))
+    file = store.folder / item.run / RECORDS
+    try:
+        time = file.stat().st_mtime_ns
+    except OSError:
+        raise CaseGoneError("The text of this case was deleted from the store.") from None
+    text = _completions(file.parent, time, wanted).get(item.instance_id)
+    if text is None:
+        raise CaseGoneError("The text of this case was deleted from the store.")
+    if completion_digest(text) != item.completion_sha256:
+        raise CaseGoneError("The text of this case was replaced in the store since the study was planned.")
+    return strip_reasoning(text)
+
+
+@lru_cache(maxsize=128)
+def _completions(folder: Path, time: int, instance_ids: tuple[str, ...]) -> Mapping[str, str]:
+    """Read completions of a run. `time`: that of its records, so that a new file is read again."""
+    columns = read_columns(_run(folder, time), ["instance_id", "completion"])
+    found = zip(columns["instance_id"], columns["completion"], strict=True)
+    wanted = set(instance_ids)
+    return {name: text for name, text in found if name in wanted and text is not None}
+
+
+@lru_cache(maxsize=128)
+def _run(folder: Path, time: int) -> Run:
+    del time
+    return read_run(folder / NAME)
+
+
+def stored_prompt(store: Store, item: Item) -> Mapping[str, Any]:
+    """Return messages, choices, references and criteria of an item's instance, all empty if they are not stored.
+
+    Raises: CaseGoneError if its run was deleted.
+    """
+    file = store.folder / item.run / NAME
+    try:
+        run = _run(file.parent, file.stat().st_mtime_ns)
+    except OSError:
+        raise CaseGoneError("The run of this case was deleted from the store.") from None
+    path = store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)
+    found = _prompt(path, path.stat().st_mtime_ns, item.instance_id) if path.exists() else None
+    return found or {"messages": [], "choices": [], "references": [], "criteria": []}
+
+
+@lru_cache(maxsize=2048)
+def _prompt(path: Path, time: int, instance_id: str) -> Mapping[str, Any] | None:
+    del time
+    return read_prompt(path, instance_id)
+
+
+@lru_cache(maxsize=64)
+def known_definition(store: Path, benchmark: str) -> Benchmark | None:
+    """Return the definition of a benchmark: a built-in one, or one that the store remembers; None if it is unknown."""
+    from medhelm.benchmarks.catalog import load_benchmarks, remembered_benchmarks
+    from medhelm.scoring.metrics import METRIC_NAMES
+
+    try:
+        extra = remembered_benchmarks([store], (), metrics=METRIC_NAMES).folders
+        return load_benchmarks([benchmark], metrics=METRIC_NAMES, extra=extra)[0]
+    except UserError:
+        return None
+
+
+# --- parts of the prompt ----------------------------------------------------------------------------------------------
+
+
+def _parts(prompt: Mapping[str, Any], definition: Benchmark | None) -> tuple[tuple[MaterialSection, ...], str]:
+    """Return the material of a prompt in sections, and its question with the short fields."""
+    if not prompt["messages"]:
+        return (), "The prompt of this case is not stored."
+    choices = prompt["choices"]
+    labels = choices if definition and definition.choice_labels == "texts" else LETTERS[: len(choices)]
+    options = "\n".join(choices if labels == choices else [f"{a}. {b}" for a, b in zip(labels, choices, strict=False)])
+    asked: list[str] = []
+    material: list[MaterialSection] = []
+    inserted = {group_title(OPTIONS): options} if options else {}
+    parts = prompt_parts(prompt["messages"], choices, labels, definition)
+    for part in parts:
+        if part.is_instruction or part.title in ("Last message", "End of the prompt") or len(parts) == 1:
+            asked.append(part.text)
+        elif len(part.text) <= SHORT_FIELD and f"[{part.title}]" in "".join(asked):
+            inserted[part.title] = part.text
+        else:
+            material += _sections(part.title, part.text.strip("\n"))
+    question = "\n\n".join(text for text in map(_without_output_format, asked) if text)
+    if inserted:
+        places = re.compile("|".join(re.escape(f"[{title}]") for title in inserted))
+        question = places.sub(lambda found: inserted[found[0][1:-1]].strip("\n"), question)
+    if options and options not in question:
+        question = f"{question}\n\n{options}"
+    return tuple(material), question
+
+
+def _without_output_format(text: str) -> str:
+    """Return a part of a prompt without lines about the form of the output, and without the cue to go on."""
+    kept = _CUE.sub("", "\n" + _OUTPUT_FORMAT.sub("", text.strip()).rstrip())
+    return "\n".join(joined_lines((kept.strip() or text.strip()).split("\n")))
+
+
+def _sections(title: str, text: str) -> Iterator[MaterialSection]:
+    """Split a long text at empty lines, else at the ends of lines or words."""
+    pieces: list[str] = []
+    while len(text) > LONG_SECTION:
+        least = LONG_SECTION // 2
+        ends = (text.rfind(mark, least, LONG_SECTION) for mark in ("\n\n", "\n", " "))
+        end = next((end for end in ends if end > 0), LONG_SECTION)
+        pieces.append(text[:end])
+        text = text[end:].lstrip("\n")
+    pieces += [text] if text.strip() or not pieces else []
+    for number, piece in enumerate(pieces, 1):
+        yield MaterialSection(f"{title}, part {number} of {len(pieces)}" if len(pieces) > 1 else title, piece)
+
+
+def shown_texts(store: Store, study: Study) -> dict[str, str]:
+    """Return item -> its completion as raters see it, without those that are not in the store any more."""
+    found = {}
+    for item in study.items:
+        try:
+            found[item.id] = leveled(completion_of(store, study, item))
+        except CaseGoneError:
+            continue
+    return found
+
+
+def word_count(texts: Sequence[str]) -> int:
+    """Return the number of words of texts."""
+    return sum(len(text.split()) for text in texts)

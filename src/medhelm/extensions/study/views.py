@@ -1,0 +1,347 @@
+"""Plans, progress and instruments as tables and JSON, for the command line."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from textwrap import fill
+from typing import Any, NamedTuple
+
+from medhelm.analysis.agreement.clinician_means import ClinicianMean
+from medhelm.domain.text import listed, plural
+from medhelm.extensions.study.identification import FINDING_FORM, Finding, FindingKind
+from medhelm.extensions.study.instruments import HARM
+from medhelm.extensions.study.measures import CriterionAgreement, WinShare
+from medhelm.extensions.study.outcome import HarmCounts, StudyOutcome
+from medhelm.extensions.study.planning import PlannedStudy, RaterWorkload
+from medhelm.extensions.study.progress import RaterProgress, StudyProgress
+from medhelm.extensions.study.types import HARM_SEVERITY, INSTRUMENT_FORM, Instrument, InstrumentForm, Study
+from medhelm.results.formats.fields import Field, estimate_json, fields_json, fields_table, select
+from medhelm.results.formats.tables import decimal
+
+WIDTH = 110
+"""Characters of a line of text."""
+
+EXAMPLES = 5
+"""Most completions that are named for each model and kind of finding."""
+
+
+# --- plans ------------------------------------------------------------------------------------------------------------
+
+_WORK: list[Field[RaterWorkload]] = [
+    Field("rater", lambda one: one.rater, kind="text", heading="Rater"),
+    Field("n_cases", lambda one: one.n_cases, kind="whole number", heading="Cases"),
+    Field("n_repeated", lambda one: one.n_repeated, kind="whole number", heading="Of these repeated"),
+    Field("hours", lambda one: one.hours, heading="Hours, about", text=lambda one: decimal(one.hours, 1)),
+]
+
+_KINDS = {
+    FindingKind.OWN_NAME: "name their model",
+    FindingKind.OTHER_NAME: "name another model or its maker",
+    FindingKind.SELF_DESCRIPTION: "say that a language model wrote them",
+    FindingKind.MARKER: "have special tokens of a family of models",
+    FindingKind.SIGNATURE: "have a sentence that most completions of this model have, and few of others",
+}
+
+
+def plan_as_json(found: PlannedStudy, *, is_saved: bool) -> dict[str, Any]:
+    """Return the output of `medhelm study new --json`."""
+    study = found.study
+    return {
+        "study": study.name,
+        "is_saved": is_saved,
+        "benchmarks": list(study.benchmarks),
+        "models": list(study.models),
+        "instruments": {name: one.name for name, one in study.instruments.items()},
+        "n_cases": study.design.n_cases,
+        "n_calibration": study.design.n_calibration,
+        "n_ratings": found.n_ratings,
+        "raters": [fields_json(_WORK, one) for one in found.workloads],
+        "precision": found.precision and select(found.precision, "half_width without_raters source", rounded=True),
+        "findings": [FINDING_FORM.write(one) for one in found.findings],
+        "remarks": [remark.text for remark in found.remarks],
+    }
+
+
+def plan_to_text(found: PlannedStudy) -> str:
+    """Return what a plan asks of its raters, and what it can show."""
+    study = found.study
+    pairs = any(one.form is InstrumentForm.PREFERENCE for one in study.instruments.values())
+    titles = dict.fromkeys(one.title for one in study.instruments.values())
+    head = (
+        f"{study.title}: {plural(study.design.n_cases, 'pair' if pairs else 'completion')} of "
+        f"{plural(len(study.models), 'model')} on {listed(study.benchmarks)}, and "
+        f"{plural(study.design.n_calibration, 'case')} for calibration. Form: {listed(list(titles))}."
+    )
+    parts = [fill(head, WIDTH), fields_table(_WORK, found.workloads).rstrip("\n")]
+    parts.append(
+        "The hours are an estimate: 230 words a minute, the material read anew in each case, 20 s for each question."
+    )
+    if found.precision:
+        text = f"Expected 95% interval of a model's mean grade: ± {found.precision.half_width:.2f} grades"
+        if found.precision.without_raters < found.precision.half_width:
+            text += (
+                f"; ± {found.precision.without_raters:.2f} without differences in severity between raters, which do "
+            )
+            text += "not affect comparisons of models"
+        parts.append(fill(f"{text} ({found.precision.source}).", WIDTH))
+    return "\n\n".join(parts) + "\n"
+
+
+def finding_sentences(findings: Sequence[Finding], study: Study) -> Iterator[str]:
+    """Yield a sentence for each model and kind of finding, with the completions that are concerned."""
+    n_items = Counter(item.model for item in study.items)
+    instances = {item.id: f"{item.benchmark} {item.instance_id}" for item in study.items}
+    for model in study.models:
+        for kind, text in _KINDS.items():
+            own = [one for one in findings if one.model == model and one.kind is kind]
+            items = list(dict.fromkeys(one.item for one in own))
+            if own:
+                quoted = listed([f'"{one}"' for one, _ in Counter(one.text for one in own).most_common(3)])
+                places = listed([instances[one] for one in items], EXAMPLES)
+                yield f"{model}: {len(items)} of {n_items[model]} completions {text}: {quoted} ({places})"
+
+
+# --- progress ---------------------------------------------------------------------------------------------------------
+
+
+class _RaterRow(NamedTuple):
+    """A rater of a study, with what was done so far."""
+
+    role: str
+    done: RaterProgress
+
+
+def _notes(row: _RaterRow) -> str:
+    done = row.done
+    notes = ["has left the study"] if done.has_left else []
+    notes += [f"gave {done.same_grade} to everything"] if done.same_grade is not None else []
+    notes += [f"{plural(len(done.unusual_times), 'unusual time')}"] if done.unusual_times else []
+    return "; ".join(notes)
+
+
+_RATERS: list[Field[_RaterRow]] = [
+    Field("rater", lambda row: row.done.rater, kind="text", heading="Rater"),
+    Field("role", lambda row: row.role, kind="text", heading="Role", hide_empty=True, drop=1),
+    Field("n_cases", lambda row: row.done.n_cases, kind="whole number", heading="Cases"),
+    Field("n_complete", lambda row: row.done.n_complete, kind="whole number", heading="Rated"),
+    Field("n_left", lambda row: row.done.n_left, kind="whole number", heading="Left"),
+    Field(
+        "median_seconds", lambda row: row.done.median_seconds, heading="Seconds per case", places=0, missing="no rating"
+    ),
+    Field("not_judged", lambda row: row.done.not_judged, heading="Cannot judge", missing="no rating", drop=2),
+    Field("notes", _notes, kind="text", heading="Notes", hide_empty=True),
+    Field("last", lambda row: row.done.last, kind="text", heading="Last rating", is_wide=True),
+]
+
+_AGREEMENT: list[Field[CriterionAgreement]] = [
+    Field(
+        "criterion",
+        lambda one: one.criterion,
+        kind="text",
+        heading="Criterion",
+        text=lambda one: one.criterion or "all",
+    ),
+    Field("n", lambda one: one.n, kind="whole number", heading="Shared cases"),
+    Field("n_raters", lambda one: one.n_raters, kind="whole number", heading="Raters"),
+    Field("alpha", lambda one: one.alpha, kind="interval", heading="Krippendorff's alpha"),
+    Field("same", lambda one: one.same, kind="interval", heading="Same grade", missing="no shared case"),
+    Field("near", lambda one: one.near, kind="interval", heading="At most 1 apart", missing="checks", drop=1),
+]  # fmt: skip
+
+
+def progress_as_json(study: Study, found: StudyProgress) -> dict[str, Any]:
+    """Return the output of `medhelm study status NAME --json`."""
+    return {
+        **summary_as_json(study, found),
+        "raters": [fields_json(_RATERS, row) for row in _rows(study, found)],
+        "agreement": [
+            fields_json(_AGREEMENT, one) | {"alpha": estimate_json(one.alpha)} for one in found.agreement if one.n
+        ],
+        "n_disagreements": len(found.disagreements),
+        "n_unassigned": len(found.unassigned),
+        "deviations": list(found.deviations),
+    }
+
+
+def _rows(study: Study, found: StudyProgress) -> list[_RaterRow]:
+    roles = {rater.id: rater.role for rater in study.raters}
+    return [_RaterRow(roles[one.rater], one) for one in found.raters]
+
+
+def progress_to_text(study: Study, found: StudyProgress) -> str:
+    """Return raters, agreement so far, and what needs attention."""
+    parts = [f"{study.title}: {found.state}, {found.n_complete} of {found.n_cases} cases rated"]
+    parts.append(fields_table(_RATERS, _rows(study, found)).rstrip("\n"))
+    agreement = [one for one in found.agreement if one.n]
+    if agreement:
+        parts.append(fields_table(_AGREEMENT, agreement, caption="Agreement of raters so far").rstrip("\n"))
+    notes = list(found.deviations)
+    if found.disagreements:
+        n = len(found.disagreements)
+        notes.append(f"Raters differ by more than one point on {plural(n, 'case')}.")
+    if found.unassigned:
+        notes.append(f"{plural(len(found.unassigned), 'case')} of raters who left are open.")
+    parts += ["\n".join(f"- {note}" for note in notes)] if notes else []
+    return "\n\n".join(parts) + "\n"
+
+
+class StudySummary(NamedTuple):
+    """A study in the list of all."""
+
+    study: Study
+    found: StudyProgress
+
+
+_SUMMARY: list[Field[StudySummary]] = [
+    Field("study", lambda one: one.study.name, kind="text", heading="Study"),
+    Field("title", lambda one: one.study.title, kind="text", heading="Title", drop=1),
+    Field("state", lambda one: str(one.found.state), kind="text", heading="State"),
+    Field("n_raters", lambda one: len(one.study.raters), kind="whole number", heading="Raters"),
+    Field("n_cases", lambda one: one.found.n_cases, kind="whole number", heading="Cases"),
+    Field("n_complete", lambda one: one.found.n_complete, kind="whole number", heading="Rated"),
+    Field(
+        "created",
+        lambda one: one.study.created,
+        kind="text",
+        heading="Planned",
+        text=lambda one: one.study.created[:10],
+    ),
+]
+
+
+def summary_as_json(study: Study, found: StudyProgress) -> dict[str, Any]:
+    """Return a study as one of the list of all."""
+    return fields_json(_SUMMARY, StudySummary(study, found))
+
+
+def summaries_table(found: Sequence[StudySummary]) -> str:
+    """Return the table of all studies of a store."""
+    return fields_table(_SUMMARY, found)
+
+
+# --- the outcome ------------------------------------------------------------------------------------------------------
+
+
+class _ModelRow(NamedTuple):
+    """The mean grades of a model on a benchmark."""
+
+    model: str
+    means: Mapping[str, ClinicianMean]
+    """Criterion -> mean; "" for that of all."""
+
+
+def _means_table(found: StudyOutcome, benchmark: str) -> str:
+    """Return the mean grades on a benchmark, a row for each model and a column for each criterion."""
+    own = [one for one in found.means if one.benchmark == benchmark]
+    names = dict.fromkeys(one.criterion for one in own)
+    rows = [
+        _ModelRow(model, {one.criterion: one.mean for one in own if one.model == model})
+        for model in dict.fromkeys(one.model for one in own)
+    ]
+    fields: list[Field[_ModelRow]] = [
+        Field("model", lambda row: row.model, kind="text", heading="Model"),
+        *(
+            Field(name or "all", partial(_mean_of, name), kind="interval", heading=_TITLES.get(name, name), drop=place)
+            for place, name in enumerate(names)
+        ),
+        Field("n", lambda row: row.means[""].n, kind="whole number", heading="Completions"),
+        Field("n_raters", lambda row: row.means[""].n_raters, kind="whole number", heading="Raters"),
+    ]
+    return fields_table(fields, rows, caption=f"Mean grades by clinicians on {benchmark}")
+
+
+_TITLES = {"": "Mean of all", HARM_SEVERITY: "severity of harm"}
+
+
+def _mean_of(criterion: str, row: _ModelRow) -> ClinicianMean | None:
+    return row.means.get(criterion)
+
+
+_SHARES: list[Field[WinShare]] = [
+    Field("model", lambda one: one.model, kind="text", heading="Model"),
+    Field("share", lambda one: one, kind="interval", heading="Win share"),
+    Field("n", lambda one: one.n, kind="whole number", heading="Comparisons"),
+]
+
+_HARM: list[Field[HarmCounts]] = [
+    Field("model", lambda one: one.model, kind="text", heading="Model"),
+    Field("n", lambda one: one.n, kind="whole number", heading="Ratings"),
+    Field("none", lambda one: one.severity[0], kind="whole number", heading="No harm"),
+    Field("mild", lambda one: one.severity[1], kind="whole number", heading="Mild"),
+    Field("moderate", lambda one: one.severity[2], kind="whole number", heading="Moderate"),
+    Field("severe", lambda one: one.severity[3], kind="whole number", heading="Severe"),
+    Field("n_likely", lambda one: one.n_likely, kind="whole number", heading="Serious and likely", drop=1),
+    Field("serious", lambda one: one.serious, kind="interval", heading="Share serious", missing="no rating"),
+]  # fmt: skip
+
+
+def outcome_to_text(study: Study, found: StudyOutcome) -> str:
+    """Return the results of a closed study as tables, with what was not as planned."""
+    n_missing = f", {found.n_missing} missing" if found.n_missing else ""
+    parts = [f"{study.title}: closed on {found.closed[:10]} with {plural(found.n_ratings, 'rating')}{n_missing}"]
+    tables = [
+        *(_means_table(found, name) for name in dict.fromkeys(one.benchmark for one in found.means)),
+        fields_table(_SHARES, found.preference.shares, caption="Preferences") if found.preference else "",
+        fields_table(_HARM, found.harm, caption="Harm, by ratings") if found.harm else "",
+    ]
+    agreement = [one for one in found.agreement if one.n]
+    if agreement:
+        tables.append(fields_table(_AGREEMENT, agreement, caption="Agreement of raters"))
+    parts += [table.rstrip("\n") for table in tables if table]
+    if found.deviations:
+        parts.append("\n".join(f"- {sentence}" for sentence in found.deviations))
+    frozen = f"Frozen as {listed(found.ratings)} in the store. " if found.ratings else ""
+    parts.append(f"{frozen}Digest of all files: {found.digest}")
+    return "\n\n".join(parts) + "\n"
+
+
+# --- instruments ------------------------------------------------------------------------------------------------------
+
+_FORMS = {
+    InstrumentForm.GRADES: "a grade for each criterion",
+    InstrumentForm.CHECKS: "each criterion met or not met",
+    InstrumentForm.PREFERENCE: "one of two texts preferred",
+}
+
+_INSTRUMENTS: list[Field[Instrument]] = [
+    Field("name", lambda one: one.name, kind="text", heading="Instrument"),
+    Field("title", lambda one: one.title, kind="text", heading="Title"),
+    Field("form", lambda one: str(one.form), kind="text", heading="Form", text=lambda one: _FORMS[one.form]),
+    Field("criteria", lambda one: [each.name for each in one.criteria], kind="texts", heading="Criteria",
+          text=lambda one: len(one.criteria) or "the benchmark's"),
+]  # fmt: skip
+
+
+def instruments_as_json(found: Sequence[Instrument]) -> dict[str, Any]:
+    """Return the output of `medhelm study instruments --json`."""
+    return {"instruments": [fields_json(_INSTRUMENTS, one) for one in found]}
+
+
+def instruments_table(found: Sequence[Instrument]) -> str:
+    """Return the table of instruments."""
+    return fields_table(_INSTRUMENTS, found)
+
+
+def instrument_as_json(found: Instrument) -> dict[str, Any]:
+    """Return the output of `medhelm study instruments NAME --json`."""
+    return INSTRUMENT_FORM.write(found)
+
+
+def instrument_to_text(found: Instrument) -> str:
+    """Return an instrument as raters see it."""
+    lines = [f"{found.title} ({found.name}): {_FORMS[found.form]}", ""]
+    lines += [fill(found.instructions, WIDTH), ""] if found.instructions else []
+    for one in found.criteria:
+        best = "" if one.higher_is_better else ", lower is better"
+        lines.append(fill(f"{one.name}, {one.low} to {one.high}{best}: {one.question}", WIDTH))
+        lines += [fill(f"{grade:>4}  {text}", WIDTH, subsequent_indent=" " * 6) for grade, text in one.anchors.items()]
+        lines.append("")
+    if not found.criteria:
+        lines += ["The criteria are those of the benchmark's rubric, or of each instance.", ""]
+    if found.form is not InstrumentForm.PREFERENCE:
+        lines += [f"A study adds: {' '.join(one.question for one in HARM)} (--no-harm leaves it out.)", ""]
+    lines += [fill(f"Source: {found.source}", WIDTH)] if found.source else []
+    lines += [f"License: {found.license}"] if found.license else []
+    return "\n".join([*lines, f"Version: {found.digest[:12]}"]) + "\n"

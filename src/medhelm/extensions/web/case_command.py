@@ -1,0 +1,165 @@
+"""`medhelm cases`: the cases that the site's list finds, one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+
+from medhelm.cli import shell_completion
+from medhelm.cli.global_options import Shared, load, shared_options
+from medhelm.cli.options import options_of
+from medhelm.cli.printing import print_json
+from medhelm.domain.completion import FailureCode
+from medhelm.errors import UserError
+from medhelm.extensions.web.cases.search import CaseFilter, CaseOrder, CaseSearch, read_criteria
+from medhelm.results.options import BoardOptions
+
+if TYPE_CHECKING:
+    from medhelm.domain import Benchmark
+    from medhelm.extensions.web.cases.case import BenchmarkCases
+    from medhelm.extensions.web.cases.listing import CaseListItem
+
+EXCERPT = 70
+"""Characters of a prompt on a line."""
+
+
+@click.command()
+@click.argument("benchmark", shell_complete=shell_completion.benchmarks)
+@click.option("--model", metavar="MODEL", default="", help="Only by this model's completions.")
+@click.option(
+    "--wrong", is_flag=True, help="Cases that --model has wrong; without it, those that every model has wrong."
+)
+@click.option(
+    "--flipped", nargs=2, metavar="A B", default=None, help="Cases that one of these models has right, the other wrong."
+)
+@click.option("--disagree", is_flag=True, help="Cases on which judges differ by half of the scale or more.")
+@click.option("--failure", metavar="CODE", default="", help="Cases with this failure, such as refusal or timeout.")
+@click.option(
+    "--criterion", metavar="NAME", default="", help="Cases where a judge graded this criterion 2 of 5 or less."
+)
+@click.option(
+    "--below",
+    metavar="GRADE",
+    type=float,
+    default=None,
+    help="Cases where a judge graded --criterion this or worse, or without it, a completion scores this or worse.",
+)
+@click.option("--slice", "group", metavar="GROUP", default=None, help="Only cases of this group.")
+@click.option(
+    "--show",
+    metavar="FILTER",
+    type=click.Choice(get_args(CaseFilter)),
+    default="all",
+    help="Another filter of the site, such as split, cut, blank, unreadable or injection.",
+)
+@click.option("--text", metavar="TEXT", default="", help="Only cases whose texts contain this.")
+@click.option("--sort", type=click.Choice(get_args(CaseOrder)), default="position", show_default=True, help="Order.")
+@click.option("--limit", metavar="N", type=click.IntRange(min=1), default=50, show_default=True, help="Most lines.")
+@options_of(BoardOptions, "options", "tier", "rule")
+@shared_options("store", "benchmarks", "json")
+@click.pass_obj
+def cases(
+    shared: Shared, /, benchmark: str, options: BoardOptions, flipped: tuple[str, str] | None, limit: int, **wanted: Any
+) -> int:
+    """List cases by what happened.
+
+    Each line has the id of the case, its key, what the models answered or scored, and the beginning of its text.
+    Conditions are combined. Baselines do not count.
+
+    \b
+    Examples:
+      medhelm cases med_qa --wrong
+      medhelm cases med_qa --flipped north-70b mesa-70b
+      medhelm cases aci_bench --criterion accuracy --model north-8b
+      medhelm cases race_bias --failure refusal --json
+    """
+    from medhelm.extensions.web.cases.case import open_cases
+    from medhelm.extensions.web.cases.listing import case_items, check_search
+    from medhelm.extensions.web.cases.search import search_cases
+
+    definition = _definition(shared, benchmark)
+    name = definition.name if definition else benchmark
+    opened = open_cases(shared.all_stores, name, rule=options.rule, tier=options.tier, definition=definition)
+    searches = _searches(opened, flipped, **wanted)
+    found: dict[str, None] = {}
+    for search in searches:
+        check_search(opened, search)
+        found |= dict.fromkeys(search_cases(opened.searched, search))
+    items = case_items(opened, searches[0], list(found)[:limit])
+    if shared.json:
+        from medhelm.extensions.web.pages.case_list import CONDITIONS, ITEM
+        from medhelm.results.formats.fields import fields_json
+
+        listed = [fields_json(ITEM, item) for item in items]
+        print_json({**fields_json(CONDITIONS, opened), "total": len(found), "cases": listed})
+        return 0
+    _print(opened, items, len(found))
+    return 0
+
+
+def _definition(shared: Shared, benchmark: str) -> Benchmark | None:
+    """Return the definition of a benchmark; None if it is not installed."""
+    from medhelm.benchmarks.catalog import all_names
+
+    is_installed = benchmark in all_names(shared.folders_of_stores)
+    return load(shared, [benchmark], of_stores=True)[0] if is_installed else None
+
+
+def _searches(
+    opened: BenchmarkCases,
+    flipped: tuple[str, str] | None,
+    *,
+    wrong: bool,
+    disagree: bool,
+    below: float | None,
+    **same: Any,
+) -> list[CaseSearch]:
+    """Return the searches whose results are listed together. Raises: UserError for filters that exclude each other."""
+    if sum([wrong, disagree, same["show"] != "all"]) > 1:
+        raise UserError("choose one of --wrong, --disagree and --show.")
+    if wrong:
+        same["show"] = "wrong" if same["model"] else "all_wrong"
+    if disagree:
+        same["show"] = "judges"
+    if below is not None:
+        by_score = "high" if opened.column.higher_is_better else "low"
+        same["low_grade" if same["criterion"] else by_score] = below
+    codes = [str(code) for code in FailureCode]
+    if same["failure"] and same["failure"] not in codes:
+        raise UserError(f"--failure {same['failure']}: is not a failure code. Codes: {', '.join(codes)}.")
+    criteria = [one.criterion for one in read_criteria(opened.searched)] if same["criterion"] else []
+    if same["criterion"] not in (criteria or [same["criterion"]]):
+        raise UserError(f"--criterion {same['criterion']}: judges did not grade it. Criteria: {', '.join(criteria)}.")
+    search = CaseSearch(**same)
+    if not flipped:
+        return [search]
+    first, second = flipped
+    return [replace(search, got=first, missed=second), replace(search, got=second, missed=first)]
+
+
+def _print(opened: BenchmarkCases, items: Sequence[CaseListItem], total: int) -> None:
+    """Print one line for each case, and how many there are."""
+    from medhelm.domain.text import plural
+    from medhelm.results.formats.tables import decimal, printable, render
+
+    models = opened.searched.contestants or opened.models
+    has_keys = any(item.correct for item in items)
+    rows = [
+        [
+            printable(item.row.instance_id),
+            *([", ".join(item.correct)] if has_keys else []),
+            *(
+                item.row.failures.get(model) or item.answers.get(model) or decimal(item.row.scores.get(model), 2)
+                for model in models
+            ),
+            " ".join(printable(item.excerpt).split())[:EXCERPT],
+        ]
+        for item in items
+    ]
+    if rows:
+        click.echo(render(rows, ["Case", *(["Key"] if has_keys else []), *models, "Text"]), nl=False)
+    shown = f", the first {len(items)} of them shown" if len(items) < total else ""
+    click.echo(f"{plural(total, 'case')} of {opened.title}{shown}.", err=True)

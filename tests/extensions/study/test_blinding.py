@@ -1,0 +1,220 @@
+"""Blinding: nothing that a rater can reach tells which model wrote a text, or what other raters did.
+
+Two checks read every page and JSON of a rater. One looks for secrets, in many disguises: names of models and judges,
+paths, ids, digests, times, costs, tokens, other raters. The other compares two worlds that differ in all of this and in
+no text that raters see: every answer must have the same bytes and headers. A planted leak of each kind must be found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from urllib.parse import urljoin, urlsplit
+
+import pytest
+from httpx import Response as ClientResponse
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.testclient import TestClient
+
+from medhelm.extensions.study import rate_pages
+from medhelm.extensions.study.access import new_link
+from medhelm.extensions.study.app import PAGES
+from medhelm.extensions.study.files import read_study, rows_of
+from medhelm.extensions.study.rate_pages import RaterWork
+from medhelm.extensions.study.types import Study
+from medhelm.extensions.web.app import create_app
+from medhelm.extensions.web.security import Security
+from medhelm.extensions.web.site import Site
+from medhelm.storage.store import Store
+from tests.support.blind_studies import (
+    ADJUDICATED,
+    INSTRUMENTS,
+    RATER,
+    STUDY,
+    World,
+    complete_fields,
+    make_blind_study,
+    secrets_of,
+    told,
+)
+from tests.support.made_once import made_once
+
+BASE = f"/rate/{STUDY}"
+LINK = re.compile(r'(?:href|src)="([^"#]+)')
+RANDOM = re.compile(r"(medhelm-study\w*=)[^;]+|#t=\w+|[A-Z0-9]{5}-[A-Z0-9]{5}|until [^<]* UTC|(expires=)[^;]+")
+"""Tokens and their times, which are random or the moment, and differ between any two answers."""
+
+
+def crawl(store: Store, study: Study, rated: Sequence[int]) -> list[str]:
+    """Read everything that a rater can reach, before, while and after rating; return each answer whole."""
+    app = create_app(Site(stores=[store.folder]), Security(hosts=["testserver"]), [PAGES])
+    headers = {"origin": "http://testserver", "accept-encoding": "identity"}  # random tokens compress differently
+    client = TestClient(app, follow_redirects=False, headers=headers)
+    found: list[str] = []
+
+    def keep(what: str, answer: ClientResponse) -> ClientResponse:
+        headers = "\n".join(f"{name}: {value}" for name, value in answer.headers.items())
+        found.append(RANDOM.sub(r"\1\2", f"{what}\n{answer.status_code}\n{headers}\n{answer.text}"))
+        return answer
+
+    keep("before signing in", client.get(f"{BASE}/cases/1"))
+    token = new_link(store, STUDY, RATER, by="owner").token
+    keep("sign in", client.post(f"{BASE}/login", data={"token": token}))
+    _follow_links(client, keep)
+    fields, script = complete_fields(study, 2), {"accept": "application/json"}
+    for number in rated:
+        path = f"{BASE}/cases/{number}"
+        keep("part", client.post(path, data={"comment": "So far.", "seconds": "0"}, headers=script))
+        keep("old window", client.post(path, data={**fields, "revision": "0"}, headers=script))
+        keep("old form", client.post(path, data={"comment": "Other.", "revision": "1", "action": "save"}))
+        keep("wrong", client.post(path, data={"grade-1": "99", "mark": "5-900-error-0"}))
+        marked = {**fields, "passage": "aspirin", "passage_kind": "error", "revision": "3"}
+        keep("mark", client.post(path, data={**marked, "action": "mark"}))
+        keep("next", client.post(path, data={**fields, "revision": "4", "action": "next"}))
+    _follow_links(client, keep)
+    keep("device", client.post(f"{BASE}/device"))
+    for path in ("cases/99", "cases/x", "nothing", "cases/1/completion", f"../{STUDY}x"):
+        keep(path, client.get(f"{BASE}/{path}"))
+    keep("sign out", client.post(f"{BASE}/logout", data={"confirmed": "yes"}))
+    return found
+
+
+def _follow_links(client: TestClient, keep: Callable[[str, ClientResponse], ClientResponse]) -> None:
+    """Read the rater's pages and all that they link to."""
+    seen, waiting = {BASE}, deque([BASE])
+    while waiting:
+        address = waiting.popleft()
+        text = keep(address, client.get(address)).text if not address.endswith((".css", ".js")) else ""
+        for link in LINK.findall(text):
+            to = urljoin(address, link)
+            if to not in seen and not urlsplit(to).scheme and "/static/" not in to:
+                seen.add(to)
+                waiting.append(to)
+
+
+ALL, FEW = range(1, ADJUDICATED + 1), (1, ADJUDICATED)
+"""Numbers of the cases that are rated: all, or one of each kind of page."""
+
+
+def leaks(folder: Path, instrument: str, rated: Sequence[int] = ALL) -> list[str]:
+    """Return what raters learn: secrets that an answer holds, and answers that differ between worlds."""
+    worlds = [World(seed) for seed in (11, 12)]
+    read: list[list[str]] = []
+    found: list[str] = []
+    for world in worlds:
+        place = folder / f"store-{world.seed}"
+        made_once(place, f"blind-{instrument}-{world.seed}", partial(make_blind_study, place, instrument, world))
+        store = Store(place)
+        study = read_study(store, STUDY)
+        read.append(crawl(store, study, rated))
+        assert {row.number for row in rows_of(store, STUDY, RATER)} == {*rated}, "the form was accepted"
+        found += told(list(secrets_of(study, world)), read[-1])
+    if len(read[0]) != len(read[1]):
+        return [*found, "another number of pages"]
+    return [*found, *(one.splitlines()[0] for one, other in zip(*read, strict=True) if one != other)]
+
+
+@pytest.mark.parametrize("instrument", INSTRUMENTS)
+def test_a_rater_learns_nothing(tmp_path: Path, instrument: str) -> None:
+    assert leaks(tmp_path, instrument) == []
+
+
+def test_the_pages_show_the_texts_and_in_adjudication_what_others_gave(tmp_path: Path) -> None:
+    """Without this, pages that show nothing would pass."""
+    answers = "\n".join(crawl(*make_blind_study(tmp_path / "store", "quest", World(11)), FEW))
+    for text in ("Rest for 2 days.", "Take 2 tablets of aspirin", "The visit went well.", "Opinion of another"):
+        assert text in answers, text
+
+
+# --- planted leaks ----------------------------------------------------------------------------------------------------
+
+Leak = Callable[[Request, RaterWork, Response], None]
+
+
+def _item(request: Request, work: RaterWork) -> str:
+    return work.cases[int(request.path_params.get("number", 1))].items[0]
+
+
+def _in_body(tell: Callable[[Request, RaterWork], str]) -> Leak:
+    def plant(request: Request, work: RaterWork, response: Response) -> None:
+        response.body += f"<!-- {tell(request, work)} -->".encode()
+        response.headers["content-length"] = str(len(response.body))
+
+    return plant
+
+
+def _in_header(name: str, tell: Callable[[Request, RaterWork], str]) -> Leak:
+    def plant(request: Request, work: RaterWork, response: Response) -> None:
+        response.headers[name] = tell(request, work)
+
+    return plant
+
+
+def _model(request: Request, work: RaterWork) -> str:
+    return work.study.item(_item(request, work)).model
+
+
+def _cookie(request: Request, work: RaterWork, response: Response) -> None:
+    response.set_cookie("last", _model(request, work).encode().hex())
+
+
+LEAKS: dict[str, Leak] = {
+    "name of the model": _in_body(_model),
+    "part of the name": _in_body(lambda *where: _model(*where).split("/")[0].split()[-1].upper()),
+    "length of the name": _in_body(lambda *where: f"class-{len(_model(*where))}"),
+    "place of the model among all": _in_body(
+        lambda request, work: str(sorted(work.study.models).index(_model(request, work)))
+    ),
+    "id of the item": _in_body(_item),
+    "digest": _in_header("etag", lambda request, work: work.study.item(_item(request, work)).completion_sha256),
+    "run": _in_body(lambda request, work: work.study.item(_item(request, work)).run),
+    "instance": _in_body(lambda request, work: work.study.item(_item(request, work)).instance_id),
+    "file name": _in_header("content-disposition", lambda *where: f'inline; filename="{_item(*where)}.html"'),
+    "cookie": _cookie,
+    "probability": _in_body(lambda request, work: str(work.study.item(_item(request, work)).probability)),
+    "other raters": _in_body(lambda _, work: ", ".join(work.study.assignments)),
+    "grades of others": _in_body(
+        lambda _, work: str([one.rating.grades for name in work.study.assignments if name != RATER
+                             for one in rows_of(work.store, STUDY, name)])
+    ),
+    "comments of others": _in_body(
+        lambda _, work: rows_of(work.store, STUDY, list(work.study.assignments)[1])[0].rating.comment
+    ),
+}  # fmt: skip
+"""Kind of leak -> what tells it on every page of the rater."""
+
+
+@pytest.mark.parametrize("leak", LEAKS)
+def test_a_planted_leak_is_found(leak: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_page = rate_pages._page
+
+    def leaking(request: Request, work: RaterWork, *given: object, **values: object) -> Response:
+        response = make_page(request, work, *given, **values)  # type: ignore[arg-type]
+        LEAKS[leak](request, work, response)
+        return response
+
+    monkeypatch.setattr(rate_pages, "_page", leaking)
+    assert leaks(tmp_path, "quest", FEW)
+
+
+def test_a_leak_in_json_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Leaking(JSONResponse):
+        def render(self, content: object) -> bytes:
+            return super().render(
+                {**content, "sum": seen[0].study.items[0].id[:12]} if isinstance(content, dict) else content
+            )
+
+    seen: list[RaterWork] = []
+    find = rate_pages._work
+
+    def remembered(request: Request) -> RaterWork:
+        seen[:] = [find(request)]
+        return seen[0]
+
+    monkeypatch.setattr(rate_pages, "_work", remembered)
+    monkeypatch.setattr(rate_pages, "JSONResponse", Leaking)
+    assert leaks(tmp_path, "quest", FEW)

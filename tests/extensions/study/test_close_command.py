@@ -1,0 +1,122 @@
+"""`medhelm study close`, `withdraw` and `reassign`, and what the ratings then change, in plain and encrypted stores."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from medhelm.extensions.study.files import read_study
+from medhelm.extensions.study.journal import cases_of, criteria_of_case, ratings_of, record
+from medhelm.extensions.study.outcome import outcome_of
+from medhelm.extensions.study.types import CaseRating, Study
+from medhelm.extensions.vault.commands import decrypt_store, encrypt_store
+from medhelm.storage.store import Store
+from tests.support.cli import Medhelm, assert_refused, succeeded
+from tests.support.encryption import plain_files, store_key, without_key
+from tests.support.planned_studies import MODELS, rated_store
+
+__all__ = ["store_key"]
+
+WORDS = "Remark about a patient"
+
+
+@pytest.fixture
+def store(tmp_path: Path, medhelm: Medhelm) -> Store:
+    """A store with a study of three models and three raters."""
+    found = rated_store(tmp_path / "store", {"aci_bench": True}, n=24)
+    plan = ("--raters", "3", "--cases", "16", "--instrument", "pdsqi_9", "--no-harm", "--calibration", "1")
+    succeeded(medhelm("study", "new", "letters", *plan, "--store", found.folder))
+    return found
+
+
+def rate_open_cases(store: Store, study: Study, *, raters: tuple[str, ...] = ()) -> None:
+    """Rate all open cases of some raters, by default of all, well for the first model and badly for the last one."""
+    rng = np.random.default_rng(3)
+    for rater in study.raters:
+        done = ratings_of(store, study, rater.id)
+        for case in cases_of(store, study, rater.id) if not raters or rater.id in raters else ():
+            if case.number not in done:
+                place = 2 - MODELS.index(study.item(case.items[0]).model)
+                grades = {
+                    one.name: int(np.clip(one.low + place + rng.integers(0, 3), one.low, one.high))
+                    for one in criteria_of_case(store, study, case)
+                }
+                record(store, study, rater.id, case.number, CaseRating(grades=grades, comment=WORDS, seconds=20))
+
+
+def test_a_study_is_closed_and_its_ratings_are_among_the_results(medhelm: Medhelm, store: Store) -> None:
+    close = ("study", "close", "letters", "--store", store.folder)
+    study = read_study(store, "letters")
+    assert_refused(medhelm(*close), "has no complete rating", "Nothing was closed.")
+    rate_open_cases(store, study, raters=("rater_1",))
+    assert_refused(medhelm(*close), "are not rated (rater_2 ", "--incomplete")
+    rate_open_cases(store, study)
+    found = succeeded(medhelm(*close, "--json")).json
+    assert (found["ratings"], found["n_missing"], found["closed_by"]) == (["letters"], 0, "command line")
+    whole = [one for one in found["means"] if not one["criterion"]]
+    assert [one["model"] for one in whole] == list(MODELS)
+    assert {one["criterion"] for one in found["agreement"]} > {"", "accurate"}
+    shown = succeeded(medhelm(*close)).out
+    assert all(words in shown for words in (*MODELS, "Mean grades by clinicians", "Agreement of raters", "Frozen as"))
+    assert WORDS not in shown
+    row = succeeded(medhelm("leaderboard", "--json", "--by", "benchmark", "--store", store.folder)).out
+    assert f"{whole[0]['mean']['value']:.4f}"[:5] in row
+    agreement = succeeded(medhelm("agreement", "--json", "--store", store.folder))
+    assert "letters" in agreement.out
+    assert_refused(medhelm("study", "withdraw", "letters", "rater_1", "--store", store.folder), "is closed")
+    assert_refused(medhelm("study", "close", "leters", "--store", store.folder), "Did you mean `letters`?")
+
+
+def test_a_rater_leaves_and_others_take_over(medhelm: Medhelm, store: Store) -> None:
+    of_store = ("--store", store.folder)
+    study = read_study(store, "letters")
+    rate_open_cases(store, study, raters=("rater_1", "rater_3"))
+    assert "No case is open." in succeeded(medhelm("study", "reassign", "letters", *of_store)).out
+    assert_refused(medhelm("study", "withdraw", "letters", "rater_4", *of_store), "no rater `rater_4`")
+    done = succeeded(medhelm("study", "withdraw", "letters", "rater_2", "--reason", "ill", *of_store))
+    assert "rater_2 has left letters." in done.out
+    assert "Give them to others: medhelm study reassign letters" in done.out
+    given = succeeded(medhelm("study", "reassign", "letters", "--json", *of_store)).json
+    assert given["n_open"] == 0
+    assert set(given["given"]) == {"rater_1", "rater_3"}
+    assert max(given["given"].values()) - min(given["given"].values()) <= 1
+    rate_open_cases(store, study, raters=("rater_1", "rater_3"))
+    closed = succeeded(medhelm("study", "close", "letters", "--json", *of_store)).json
+    assert closed["n_missing"] == 0
+    assert any("rater_2 left the study on" in text for text in closed["deviations"])
+    assert "ill" not in " ".join(closed["deviations"]).split()
+
+
+def test_conversions_and_an_encrypted_close_leave_no_words_in_plain_text(
+    medhelm: Medhelm, store: Store, store_key: str
+) -> None:
+    with without_key():
+        study = read_study(store, "letters")
+        rate_open_cases(store, study)
+    assert store_key
+    assert any("raters/" in name for name in plain_files(store.folder, WORDS))
+    encrypt_store(store.folder, os.environ)
+    assert plain_files(store.folder, WORDS, "rater_1", "pdsqi_9") == []
+    closed = succeeded(medhelm("study", "close", "letters", "--json", "--store", store.folder)).json
+    assert plain_files(store.folder, WORDS, "rater_1", "pdsqi_9") == []
+    decrypt_store(store.folder, os.environ)
+    with without_key():
+        found = outcome_of(store, read_study(store, "letters"))
+        assert (found.digest, found.deviations) == (closed["digest"], ())
+        assert any("raters/" in name for name in plain_files(store.folder, WORDS))
+
+
+def test_a_purge_of_the_store_reaches_the_study(medhelm: Medhelm, store: Store) -> None:
+    study = read_study(store, "letters")
+    rate_open_cases(store, study)
+    instance = study.items[0].instance_id
+    n_before = sum(path.read_text(encoding="utf-8").count(WORDS) for path in store.folder.rglob("raters/*.jsonl"))
+    succeeded(medhelm("purge", "--instance", f"aci_bench:{instance}", "--yes", "--store", store.folder))
+    left = sum(path.read_text(encoding="utf-8").count(WORDS) for path in store.folder.rglob("raters/*.jsonl"))
+    assert 0 < left < n_before
+    found = succeeded(medhelm("study", "status", "letters", "--json", "--store", store.folder)).json
+    assert any("deleted or generated anew" in text for text in found["deviations"])
+    succeeded(medhelm("study", "close", "letters", "--store", store.folder))

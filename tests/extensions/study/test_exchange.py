@@ -1,0 +1,348 @@
+"""Files of a study for one rater: ratings come back as they were given, nothing tells a model, no rating is lost."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from medhelm.errors import UserError
+from medhelm.extensions.study import exchange
+from medhelm.extensions.study.exchange import (
+    FORMATS,
+    FileOrigin,
+    OfflineCase,
+    RaterCases,
+    export_files,
+    export_study,
+    import_files,
+    rater_cases,
+)
+from medhelm.extensions.study.files import Event, EventKind, append_event, rows_of
+from medhelm.extensions.study.formats.html_file import read_html_ratings
+from medhelm.extensions.study.formats.label_studio import read_label_studio
+from medhelm.extensions.study.formats.redcap import read_redcap
+from medhelm.extensions.study.formats.workbook import read_workbook
+from medhelm.extensions.study.journal import ratings_of, record
+from medhelm.extensions.study.rating_form import form_values
+from medhelm.extensions.study.types import (
+    HARM_LIKELIHOOD,
+    HARM_SEVERITY,
+    CaseRating,
+    InstrumentForm,
+    Mark,
+    MarkKind,
+    RatingSource,
+    Study,
+)
+from medhelm.storage.privacy import read_exports
+from medhelm.storage.store import Store
+from tests.support.offline_studies import MODELS, offline_study
+
+Studies = Mapping[InstrumentForm, tuple[Store, Study]]
+
+
+@pytest.fixture(scope="module")
+def studies(tmp_path_factory: pytest.TempPathFactory) -> Studies:
+    """One study of each form."""
+    folder = tmp_path_factory.mktemp("studies")
+    return {form: offline_study(folder / form, form) for form in InstrumentForm}
+
+
+# --- round trip -------------------------------------------------------------------------------------------------------
+
+WORDS = st.text(
+    st.characters(exclude_categories=("Cs", "Cc", "Cn", "Zl", "Zp"), exclude_characters="\u0085"), max_size=30
+).map(str.strip)
+
+
+@st.composite
+def ratings(draw: st.DrawFn, case: OfflineCase) -> CaseRating | None:
+    """A rating that a rater could give, or None."""
+    grades, not_judged = {}, {}
+    for one in case.questions:
+        match draw(st.sampled_from("gggn-")):
+            case "g":
+                grades[one.name] = draw(st.sampled_from(one.grades))
+            case "n":
+                not_judged[one.name] = draw(WORDS.filter(bool))
+    if grades.get(HARM_SEVERITY) == 0:
+        grades.pop(HARM_LIKELIHOOD, None)
+        not_judged.pop(HARM_LIKELIHOOD, None)
+    marks = set()
+    for side, text in enumerate(case.texts.completions):
+        for kind in draw(st.lists(st.sampled_from(MarkKind), max_size=2)):
+            start = draw(st.integers(1, min(len(text), 40) - 1))
+            end = start if kind is MarkKind.OMISSION else draw(st.integers(start + 1, min(len(text), 60)))
+            marks.add(Mark(start=start, end=end, kind=kind, side=side))
+    ordered = tuple(sorted(marks, key=lambda mark: (mark.side, mark.start, mark.end, mark.kind)))
+    rating = CaseRating(grades=grades, not_judged=not_judged, comment=draw(WORDS), marks=ordered)
+    return rating if exchange.is_given(rating) else None
+
+
+def html_ratings(cases: RaterCases) -> bytes:
+    """What the script of the HTML file saves."""
+    saved = [
+        {
+            "number": one.number,
+            "digest": one.digest,
+            "revision": one.revision,
+            "seconds": 0,
+            "fields": form_values(one.questions, one.rating or CaseRating()),
+        }
+        for one in cases.cases
+    ]
+    head = {"format": 1, "study": cases.study.name, "plan": cases.plan, "rater": cases.rater}
+    return json.dumps({**head, "ratings": saved}).encode()
+
+
+READERS = {
+    "workbook": read_workbook,
+    "html": read_html_ratings,
+    "label-studio": read_label_studio,
+    "redcap": read_redcap,
+}
+WITHOUT_MARKS = ("workbook", "redcap")
+
+
+@pytest.mark.parametrize("form", InstrumentForm)
+@pytest.mark.parametrize("kind", FORMATS)
+def test_ratings_come_back_as_they_were_given(
+    studies: Studies, kind: str, form: InstrumentForm, tmp_path: Path
+) -> None:
+    known = rater_cases(*studies[form], "rater_1")
+
+    @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        cases = replace(
+            known, cases=tuple(replace(one, rating=data.draw(ratings(one)), revision=1) for one in known.cases)
+        )
+        content = html_ratings(cases) if kind == "html" else _returned_file(cases, kind)
+        file = (
+            tmp_path
+            / f"back{'.json' if kind in ('html', 'label-studio') else '.xlsx' if kind == 'workbook' else '.csv'}"
+        )
+        file.write_bytes(content)
+
+        def open_rater(origin: FileOrigin) -> RaterCases:
+            assert origin == FileOrigin(study="ward", plan=cases.plan, rater="rater_1")
+            return cases
+
+        found = READERS[kind](file, open_rater)
+        expected = {one.number: one.rating for one in cases.cases if one.rating}
+        if kind in WITHOUT_MARKS:
+            expected = {number: replace(one, marks=()) for number, one in expected.items()}
+            expected = {number: one for number, one in expected.items() if exchange.is_given(one)}
+        assert {one.number: replace(one.rating, source=RatingSource.BROWSER) for one in found.ratings} == expected
+
+    check()
+
+
+def _returned_file(cases: RaterCases, kind: str) -> bytes:
+    """The file that a rater returns, filled in with the ratings of the cases."""
+    files: dict[str, bytes] = exchange._function(FORMATS[kind])(cases)
+    return next(content for name, content in files.items() if name.endswith((".xlsx", ".json", "records.csv")))
+
+
+# --- blinding ---------------------------------------------------------------------------------------------------------
+
+
+def leaks(files: Mapping[str, bytes], study: Study) -> set[str]:
+    """Return what tells models in files, in their names, and in the parts and properties of workbooks."""
+    telling = {part for model in MODELS for part in model.replace("/", " ").replace(":", " ").split()} - {"latest"}
+    telling |= {
+        value for one in study.items for value in (one.id, one.run, one.completion_sha256, one.run.split("/")[-1])
+    }
+    parts = list(_parts(files))
+    return {one for one in telling for part in parts if one.casefold().encode() in part}
+
+
+def _parts(files: Mapping[str, bytes]) -> Iterator[bytes]:
+    for name, content in files.items():
+        yield name.casefold().encode()
+        yield content.lower()
+        if name.endswith(".xlsx"):
+            with zipfile.ZipFile(BytesIO(content)) as archive:
+                for entry in archive.infolist():
+                    yield entry.filename.encode() + archive.read(entry).lower() + entry.comment
+
+
+@pytest.mark.parametrize("form", InstrumentForm)
+@pytest.mark.parametrize("kind", FORMATS)
+def test_no_file_tells_a_model(
+    studies: Studies, kind: str, form: InstrumentForm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, study = studies[form]
+    assert leaks(export_files(store, study, "rater_1", kind), study) == set()
+    telling = replace(study, title=study.title + study.items[3].id, name=f"ward_{MODELS[0].partition('/')[0]}")
+    cases = replace(rater_cases(store, study, "rater_1"), study=telling)
+    assert leaks(exchange._function(FORMATS[kind])(cases), study), "a planted leak is not found"
+
+
+def test_a_workbook_tells_neither_author_nor_time(studies: Studies) -> None:
+    store, study = studies[InstrumentForm.GRADES]
+    (content,) = export_files(store, study, "rater_1", "workbook").values()
+    with zipfile.ZipFile(BytesIO(content)) as archive:
+        core, app = (archive.read(f"docProps/{name}.xml").decode() for name in ("core", "app"))
+        assert {entry.date_time[0] for entry in archive.infolist()} == {1980}
+    assert "<dc:creator></dc:creator>" in core
+    assert "2000-01-01T00:00:00Z" in core
+    assert "2026" not in core
+    assert "<Company></Company>" in app
+    assert (content,) == tuple(export_files(store, study, "rater_1", "workbook").values())
+
+
+# --- export -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_files_are_private_and_a_purge_knows_them(kind: str, tmp_path: Path) -> None:
+    store, study = offline_study(tmp_path / "s")
+    paths = export_study(store, study, tmp_path / "out", kind, ["rater_2"], by="owner")
+    assert {path.stat().st_mode & 0o777 for path in paths} == {0o600}
+    assert (tmp_path / "out").stat().st_mode & 0o777 == 0o700
+    known = {one.path: (one.has_text, one.benchmarks) for one in read_exports(store)}
+    assert known == {str(path): (True, ("letters",)) for path in paths}
+    assert all("rater_2" in path.name for path in paths)
+    with pytest.raises(UserError, match="exists and may hold ratings"):
+        export_study(store, study, tmp_path / "out", kind, by="owner")
+    assert len(list((tmp_path / "out").iterdir())) == len(paths)
+    with pytest.raises(UserError, match="has no rater `nobody`"):
+        export_study(store, study, tmp_path / "other", kind, ["nobody"], by="owner")
+
+
+# --- import -----------------------------------------------------------------------------------------------------------
+
+
+def returned(store: Store, study: Study, folder: Path, grades: Mapping[int, int], rater: str = "rater_1") -> Path:
+    """A file with these grades of the first question, by number of the case, exported now."""
+    cases = rater_cases(store, study, rater)
+    filled = [
+        replace(one, rating=replace(one.rating or CaseRating(), grades={"accurate": grades[one.number]}))
+        for one in cases.cases
+        if one.number in grades
+    ]
+    file = folder / f"{len(list(folder.iterdir()))}.json"
+    file.write_bytes(html_ratings(replace(cases, cases=tuple(filled))))
+    return file
+
+
+def given_grades(store: Store, study: Study, rater: str = "rater_1") -> dict[int, int]:
+    return {number: row.rating.grades["accurate"] for number, row in ratings_of(store, study, rater).items()}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    found = tmp_path / "files"
+    found.mkdir()
+    return found
+
+
+def test_a_file_can_be_imported_again_and_a_newer_one_revises(tmp_path: Path, folder: Path) -> None:
+    store, study = offline_study(tmp_path / "s")
+    file = returned(store, study, folder, {1: 4, 2: 5})
+    newer = returned(store, study, folder, {1: 3, 2: 5, 3: 1})
+    (done,) = import_files(store, study, [file], by="owner")
+    assert (done.rater, done.new, done.unchanged) == ("rater_1", (1, 2), ())
+    (done,) = import_files(store, study, [file], by="owner")
+    assert (done.new, done.revised, done.unchanged) == ((), (), (1, 2))
+    assert len(rows_of(store, "ward", "rater_1")) == 2
+    (done,) = import_files(store, study, [newer], by="owner")
+    assert (done.new, done.revised, done.unchanged) == ((3,), (1,), (2,))
+    assert given_grades(store, study) == {1: 3, 2: 5, 3: 1}
+    assert ratings_of(store, study, "rater_1")[1].rating.source is RatingSource.HTML_FILE
+
+
+def test_a_later_rating_in_the_browser_stays_unless_replaced(tmp_path: Path, folder: Path) -> None:
+    store, study = offline_study(tmp_path / "s")
+    record(store, study, "rater_1", 1, CaseRating(grades={"accurate": 2}))
+    file = returned(store, study, folder, {1: 4, 2: 5})  # knows the rating of case 1
+    record(store, study, "rater_1", 2, CaseRating(grades={"accurate": 1}))
+    (done,) = import_files(store, study, [file], by="owner")
+    assert (done.revised, done.kept) == ((1,), (2,))
+    assert given_grades(store, study) == {1: 4, 2: 1}
+    (done,) = import_files(store, study, [file], by="owner", replaces=True)
+    assert (done.revised, done.unchanged) == ((2,), (1,))
+    assert given_grades(store, study) == {1: 4, 2: 5}
+
+
+def test_marks_of_the_browser_survive_a_format_without_marks(tmp_path: Path) -> None:
+    store, study = offline_study(tmp_path / "s")
+    marks = (Mark(start=1, end=3, kind=MarkKind.ERROR),)
+    record(store, study, "rater_1", 1, CaseRating(grades={"accurate": 2}, marks=marks))
+    cases = rater_cases(store, study, "rater_1")
+    changed = replace(cases.cases[0], rating=CaseRating(grades={"accurate": 5}))
+    file = tmp_path / "back.xlsx"
+    file.write_bytes(_returned_file(replace(cases, cases=(changed, *cases.cases[1:])), "workbook"))
+    import_files(store, study, [file], by="owner")
+    rating = ratings_of(store, study, "rater_1")[1].rating
+    assert (rating.grades, rating.marks, rating.source) == ({"accurate": 5}, marks, RatingSource.WORKBOOK)
+
+
+def test_nothing_is_recorded_if_any_file_is_wrong(tmp_path: Path, folder: Path) -> None:
+    store, study = offline_study(tmp_path / "s")
+    good = returned(store, study, folder, {1: 4})
+    wrong = returned(store, study, folder, {1: 4}, rater="rater_2")
+    content = json.loads(wrong.read_text(encoding="utf-8"))
+    content["ratings"][0]["fields"]["grade-1"] = "9"
+    content["ratings"].append({**content["ratings"][0], "number": 99})
+    wrong.write_text(json.dumps(content), encoding="utf-8")
+    other = returned(store, study, folder, {1: 2})
+    with pytest.raises(UserError) as error:
+        import_files(store, study, [good, wrong, other, folder / "missing.xlsx"], by="owner")
+    for text in (
+        "9 is not a grade from 1 to 5",
+        "`99` is not a case of rater_2",
+        f"rates case 1 of rater_1 otherwise than {good}",
+        "missing.xlsx: the file does not exist",
+    ):
+        assert text in str(error.value)
+    assert given_grades(store, study) == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"study": "icu"}, "belongs to the study `icu`, not to `ward`"),
+        ({"plan": "p0"}, "comes from another plan with the name `ward`"),
+        ({"rater": "rater_2"}, "belongs to `rater_2`, not to `rater_1`"),
+        ({"rater": "nobody"}, "belongs to `nobody`, not to `rater_1`"),
+        ({"ratings": {}}, "is not a file with ratings"),
+        ({"format": 99}, "was saved by another version"),
+    ],
+)
+def test_a_file_of_another_study_or_rater_is_refused(
+    tmp_path: Path, folder: Path, change: dict[str, Any], message: str
+) -> None:
+    store, study = offline_study(tmp_path / "s")
+    file = returned(store, study, folder, {1: 4})
+    file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | change), encoding="utf-8")
+    with pytest.raises(UserError, match=message):
+        import_files(store, study, [file], rater="rater_1", by="owner")
+
+
+def test_a_closed_study_takes_no_files(tmp_path: Path, folder: Path) -> None:
+    store, study = offline_study(tmp_path / "s")
+    file = returned(store, study, folder, {1: 4})
+    append_event(store, "ward", Event(time="2026-02-01T00:00:00+00:00", by="owner", kind=EventKind.CLOSED))
+    with pytest.raises(UserError, match="The study is closed"):
+        import_files(store, study, [file], by="owner")
+
+
+def test_ratings_of_deleted_completions_are_left_out(tmp_path: Path, folder: Path) -> None:
+    store, study = offline_study(tmp_path / "s")
+    file = returned(store, study, folder, {1: 4, 7: 2})
+    gone = store.folder / study.item(study.assignments["rater_1"][0].items[0]).run
+    (gone / "records.parquet").unlink()
+    (done,) = import_files(store, study, [file], by="owner")
+    assert (done.new, done.gone) == ((7,), (1, 2, 3, 4, 5, 6))
+    assert 1 not in {one.number for one in rater_cases(store, study, "rater_1").cases}

@@ -1,0 +1,225 @@
+"""Measures of ratings against independent computations, and how often their flags are false alarms."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+from medhelm.extensions.study.measures import (
+    LEAST_OF_A_THIRD,
+    LEAST_TIMES,
+    RIDGE,
+    criterion_agreement,
+    drift,
+    preferences,
+    unusual_times,
+)
+
+NO_OTHERS = np.full(300, np.nan)
+
+
+def naive_alpha(table: np.ndarray, level: str) -> float:
+    """Krippendorff's alpha by its definition: all pairs of values within cases, over all pairs of all values."""
+    cases = [[value for value in row if not np.isnan(value)] for row in table]
+    cases = [row for row in cases if len(row) > 1]
+    values = [value for row in cases for value in row]
+
+    def distance(a: float, b: float) -> float:
+        if level == "nominal":
+            return float(a != b)
+        low, high = min(a, b), max(a, b)
+        between = sum(low < value < high for value in values)
+        return (between + (values.count(low) + values.count(high)) / 2) ** 2 if low != high else 0.0
+
+    observed = sum(2 * distance(a, b) / (len(row) - 1) for row in cases for a, b in combinations(row, 2))
+    expected = sum(2 * distance(a, b) for a, b in combinations(values, 2)) / (len(values) - 1)
+    return 1 - observed / expected
+
+
+def some_grades(seed: int, *, low: int = 1, high: int = 5) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    quality = rng.normal(3, 1, (40, 1))
+    table = np.clip(np.rint(quality + rng.normal(0, 0.8, (40, 3))), low, high)
+    table[rng.random(table.shape) < 0.3] = np.nan
+    return table
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("level", ["ordinal", "nominal"])
+def test_agreement_equals_a_naive_computation(seed: int, level: str) -> None:
+    table = some_grades(seed)
+    found = criterion_agreement(table, "clear", level=level)
+    pairs = [[(a, b) for a, b in combinations([value for value in row if not np.isnan(value)], 2)] for row in table]
+    shared = [row for row in pairs if row]
+    assert (found.n, found.n_raters) == (len(shared), 3)
+    assert found.alpha.value == pytest.approx(naive_alpha(table, level))
+    assert found.alpha.low is not None and found.alpha.high is not None
+    assert found.alpha.low < found.alpha.value < found.alpha.high
+    assert found.same is not None
+    assert found.same.value == pytest.approx(np.mean([np.mean([a == b for a, b in row]) for row in shared]))
+    if level == "nominal":
+        assert (found.near, found.one_rater) == (None, None)
+        return
+    assert found.near is not None
+    assert found.near.value == pytest.approx(np.mean([np.mean([abs(a - b) <= 1 for a, b in row]) for row in shared]))
+    kappas = []
+    for first, second in combinations(range(3), 2):
+        both = table[~np.isnan(table[:, [first, second]]).any(axis=1)][:, [first, second]]
+        observed = np.mean((both[:, 0] - both[:, 1]) ** 2)
+        expected = np.mean((both[:, 0][:, None] - both[:, 1][None]) ** 2)
+        kappas.append(1 - observed / expected)
+    assert found.kappa == pytest.approx(np.mean(kappas))
+
+
+def test_agreement_of_one_rater_with_another_equals_the_usual_icc_of_a_whole_table() -> None:
+    table = np.nan_to_num(some_grades(1), nan=3.0)
+    n, k = table.shape
+    cases, raters = table.mean(axis=1, keepdims=True), table.mean(axis=0, keepdims=True)
+    between = k * ((cases - table.mean()) ** 2).sum() / (n - 1)
+    error = ((table - cases - raters + table.mean()) ** 2).sum() / ((n - 1) * (k - 1))
+    found = criterion_agreement(table, "clear", level="ordinal")
+    assert found.one_rater is not None
+    assert found.one_rater.value == pytest.approx((between - error) / (between + (k - 1) * error))
+
+
+def test_preferences_agree_if_they_are_on_one_side() -> None:
+    table = np.array([[-2, -1], [2, 1], [0, 0], [-1, 1], [0, 2.0]])
+    found = criterion_agreement(table, "preference", level="ordinal", is_preference=True)
+    assert found.same is not None and found.near is not None
+    assert (found.same.value, found.near.value) == (pytest.approx(3 / 5), pytest.approx(4 / 5))
+
+
+@pytest.mark.parametrize("table", [np.empty((0, 3)), np.full((4, 2), np.nan), np.array([[1, np.nan], [np.nan, 2]])])
+def test_without_shared_cases_there_is_no_agreement(table: np.ndarray) -> None:
+    found = criterion_agreement(table, "clear", level="ordinal", clusters=["a"] * len(table))
+    assert (found.n, found.same, found.alpha.value, found.one_rater, found.kappa) == (0, None, None, None, None)
+
+
+# --- one rater --------------------------------------------------------------------------------------------------------
+
+
+def test_drift_equals_welchs_interval() -> None:
+    rng = np.random.default_rng(3)
+    grades = rng.integers(1, 6, 37).astype(float)
+    first, last = grades[:12], grades[-12:]
+    theirs = stats.ttest_ind(last, first, equal_var=False).confidence_interval(0.95)
+    found = drift(grades, NO_OTHERS[:37])
+    assert (found.value, found.low, found.high) == pytest.approx((last.mean() - first.mean(), theirs.low, theirs.high))
+    assert (found.n, found.is_adjusted) == (24, False)
+
+
+def test_easier_cases_are_not_taken_for_drift_where_others_rated_them() -> None:
+    rng = np.random.default_rng(4)
+    quality = np.repeat([2.0, 3.0, 4.0], 10)
+    noise = rng.normal(0, 0.3, (2, 30))
+    assert drift(quality + noise[0], NO_OTHERS[:30]).is_flagged
+    found = drift(quality + noise[0], quality + noise[1])
+    assert (found.is_adjusted, found.is_flagged) == (True, False)
+    harsher = drift(quality + noise[0] - np.repeat([0.0, 0.5, 1.0], 10), quality + noise[1])
+    assert (harsher.is_adjusted, harsher.is_flagged) == (True, True)
+    assert harsher.value == pytest.approx(-1, abs=0.4)
+
+
+def test_few_cases_say_nothing() -> None:
+    few = 3 * LEAST_OF_A_THIRD - 1
+    assert drift(np.arange(few, dtype=float), NO_OTHERS[:few]).value is None
+    assert unusual_times([1.0] * (LEAST_TIMES - 2) + [900.0]) == []
+    same = drift(np.full(30, 3.0), NO_OTHERS[:30])
+    assert (same.value, same.low, same.is_flagged) == (0.0, None, False)
+
+
+@pytest.mark.parametrize("n", [18, 40, 120])
+def test_false_alarms_of_drift_are_rare(n: int) -> None:
+    rng = np.random.default_rng(n)
+    flagged = []
+    for _ in range(1000):
+        quality = rng.normal(3.5, 1, n)
+        grades, others = (np.clip(np.rint(quality + rng.normal(0, 0.7, n)), 1, 5) for _ in range(2))
+        others[rng.random(n) < 0.5] = np.nan
+        flagged.append(drift(grades, others).is_flagged)
+    assert np.mean(flagged) <= 0.03
+
+
+@pytest.mark.parametrize("n", [LEAST_TIMES, 12, 20, 40, 100, 300])
+def test_false_alarms_of_times_are_rare_and_outliers_are_found(n: int) -> None:
+    rng = np.random.default_rng(n)
+    draws = 1000
+    times = np.exp(rng.normal(4, 0.5, (draws, n)))
+    assert np.mean([bool(unusual_times(own.tolist())) for own in times]) <= 0.05
+    if n >= 20:
+        times[:, 3] = np.exp(4 + 0.5 * 9)
+        assert np.mean([3 in unusual_times(own.tolist()) for own in times[:200]]) > 0.95
+
+
+# --- preferences ------------------------------------------------------------------------------------------------------
+
+
+def some_preferences(n: int, seed: int) -> tuple[list[str], list[str], np.ndarray, list[str]]:
+    rng = np.random.default_rng(seed)
+    strengths = {"a": 2.0, "b": 1.0, "c": 0.5}
+    left, right, preferred = [], [], []
+    for _ in range(n):
+        one, other = rng.choice(["a", "b", "c"], 2, replace=False)
+        weights = np.array([strengths[one] * 1.3, strengths[other], 0.6 * np.sqrt(strengths[one] * strengths[other])])
+        left.append(str(one))
+        right.append(str(other))
+        preferred.append([-1, 1, 0][rng.choice(3, p=weights / weights.sum())] * rng.integers(1, 3))
+    return left, right, np.array(preferred, dtype=float), [f"q{place % 40}" for place in range(n)]
+
+
+def test_preferences_are_the_maximum_of_the_likelihood() -> None:
+    left, right, preferred, instances = some_preferences(120, 1)
+
+    def loss(parameters: np.ndarray) -> float:
+        strength, side, tie = dict(zip("abc", parameters[:3], strict=True)), parameters[3], parameters[4]
+        total = RIDGE / 2 * float(parameters @ parameters)
+        for one, other, grade in zip(left, right, preferred, strict=True):
+            logs = [
+                strength[one] + side / 2,
+                strength[other] - side / 2,
+                tie + (strength[one] + strength[other]) / 2,
+            ]
+            total += float(np.logaddexp.reduce(logs)) - logs[0 if grade < 0 else 1 if grade > 0 else 2]
+        return total
+
+    best = optimize.minimize(loss, np.zeros(5), method="BFGS", options={"gtol": 1e-9}).x
+    strengths, tie = dict(zip("abc", np.exp(best[:3]), strict=True)), np.exp(best[4])
+    found = preferences(left, right, preferred, instances)
+    for share in found.shares:
+        wins = []
+        for other in {"a", "b", "c"} - {share.model}:
+            one, two = strengths[share.model], strengths[other]
+            ties = tie * np.sqrt(one * two)
+            wins.append((one + ties / 2) / (one + two + ties))
+        assert share.value == pytest.approx(np.mean(wins), abs=1e-5)
+        assert share.low is not None and share.high is not None
+        assert 0 <= share.low < share.value < share.high <= 1
+    assert [share.model for share in found.shares] == ["a", "b", "c"]
+    assert sum(share.n for share in found.shares) == 2 * found.n == 240
+    assert found.n_ties == int((preferred == 0).sum())
+    decided = preferred[preferred != 0]
+    assert found.left is not None and found.left.value == pytest.approx((decided < 0).mean())
+
+
+def test_a_model_that_always_wins_has_a_finite_share() -> None:
+    found = preferences(["a"] * 6, ["b"] * 6, np.full(6, -2.0), [f"q{place}" for place in range(6)])
+    assert [share.model for share in found.shares] == ["a", "b"]
+    assert 0.5 < found.shares[0].value < 1
+    assert found.shares[0].value + found.shares[1].value == pytest.approx(1)
+    ties = preferences(["a", "b"], ["b", "a"], np.zeros(2), ["q", "q"])
+    assert [(share.value, share.low) for share in ties.shares] == [(pytest.approx(0.5), None)] * 2
+    assert ties.left is None
+
+
+def test_an_effect_of_the_side_does_not_favor_the_model_that_is_often_on_it() -> None:
+    """Equal models, one of them on the left in two of three pairs, rated by people who like the left one."""
+    rng = np.random.default_rng(5)
+    first = rng.random(3000) < 2 / 3
+    left, right = np.where(first, "a", "b"), np.where(first, "b", "a")
+    preferred = np.where(rng.random(3000) < 0.7, -1.0, 1.0)
+    found = preferences(left.tolist(), right.tolist(), preferred, [f"q{place % 100}" for place in range(3000)])
+    assert found.shares[0].value == pytest.approx(0.5, abs=0.03)
+    assert found.left is not None and found.left.low > 0.6
