@@ -51,7 +51,6 @@ from medhelm.extensions.study.files import (
     read_study,
     studies,
 )
-from medhelm.extensions.study.identification import Finding, identification_findings
 from medhelm.extensions.study.journal import case_key, mirrored
 from medhelm.extensions.study.outcome import outcome_of
 from medhelm.extensions.study.outcome_views import results_view
@@ -83,6 +82,7 @@ from medhelm.extensions.study.pages import (
     study_of,
 )
 from medhelm.extensions.study.plan_page import known_definitions
+from medhelm.extensions.study.plans.identification import Finding, identification_findings
 from medhelm.extensions.study.progress import StudyProgress, StudyState, progress
 from medhelm.extensions.study.rated_cases import Disagreement, rated_cases
 from medhelm.extensions.study.texts import CaseGoneError, case_texts, known_definition
