@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from medhelm.results.agreement import by_criterion_table, verdict
+from medhelm.results.calibration_view import rated_text
 from medhelm.results.cost import left_out, seconds_text
 from medhelm.results.formats.fields import columns_of, rounded_rows, select_fields
 from medhelm.results.formats.studies import study_facts
@@ -34,7 +35,6 @@ from medhelm.results.leaderboard_view import (
     has_weights,
     model_fields,
     rank_text,
-    rated_text,
     shown_name,
 )
 

@@ -523,7 +523,7 @@ EARLIER_NAMES = {"tableD1": "subcategories"}
 
 NO_MARKS = "needs marks of references: run `medhelm filter-references` on this store"
 
-NO_CLINICIANS = "needs clinicians' ratings: a study in the store, or --ratings FILE"
+NO_CLINICIANS = "needs --ratings FILE"
 NO_COSTS = "tokens and costs are unknown"
 NO_PRICES = "no model has a known cost above 0"
 TWO_MODELS = "needs two models that were run on the same benchmark"

@@ -90,8 +90,8 @@ from medhelm.extensions.study.types import Assignment, CaseKind, CaseRating, Stu
 from medhelm.io.http.mounted_pages import BadFormError, visitor_of
 from medhelm.io.http.pages import PageNotFound
 from medhelm.results.agreement import agreement, verdict
+from medhelm.results.formats.studies import study_facts
 from medhelm.results.formats.tables import MISSING
-from medhelm.results.studies import study_facts
 from medhelm.storage.ratings import stored_ratings
 from medhelm.storage.store import Store
 
