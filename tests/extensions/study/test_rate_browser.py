@@ -188,7 +188,7 @@ def test_work_goes_on_in_another_browser_with_its_marks(browser: Browser, addres
         range.setStart(text, at); range.setEnd(text, at + 8);
         getSelection().removeAllRanges(); getSelection().addRange(range); }""")
     page.get_by_role("button", name="Invented").click()
-    saved(page)
+    page.get_by_label("Comment").fill("In haste.")
     page.get_by_role("link", name="All cases").click()
     assert page.get_by_role("link", name="Case 2 started").is_visible()
     page.get_by_role("link", name="Use another device").click()
@@ -198,6 +198,7 @@ def test_work_goes_on_in_another_browser_with_its_marks(browser: Browser, addres
     tablet.goto(link)
     tablet.get_by_role("link", name="Case 2 started").tap()
     assert tablet.locator("#question-5").get_by_role("radio", name="5").is_checked()
+    assert tablet.get_by_label("Comment").input_value() == "In haste."
     assert tablet.locator("mark.invented").inner_text() == "𠮷 Größe"
     text = tablet.locator("#text-0").text_content() or ""
     mark = given(store, 2).marks[0]
