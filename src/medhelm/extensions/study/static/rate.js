@@ -130,6 +130,7 @@
     if (to && !differing(state(), known).length) {
       leaving = true;
       location.assign(to);
+      if (to.split('#')[0] === location.pathname) { location.reload(); }
     } else if (asked === 'next' && answer.unanswered.length) {
       answer.unanswered.forEach(function (id) { showMissing(byId(id), true); });
       say(answer.message, true);
