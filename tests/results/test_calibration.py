@@ -6,9 +6,7 @@ import csv
 import io
 import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from hashlib import sha256
+from collections.abc import Sequence
 from html import unescape
 from pathlib import Path
 from random import Random
@@ -22,60 +20,22 @@ from medhelm.analysis.agreement.calibration import RatingDesign, prediction_powe
 from medhelm.analysis.leaderboard.cells import Cell
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.errors import UserError
-from medhelm.evaluation import recorder as run_in_progress
-from medhelm.evaluation.python_api import evaluate
 from medhelm.results.leaderboard import leaderboard
 from medhelm.results.options import CalibrationOptions
-from tests.support.benchmarks.choice import chat
-from tests.support.benchmarks.judged import CRITERIA, jury, mock, number, open_benchmark, verdict
+from tests.support.benchmarks.judged import CRITERIA
 from tests.support.cli import Medhelm
+from tests.support.rated_store import MODELS, N, make_store, quality
 from tests.support.remarks import texts
-from tests.support.servers.openai import Answer, Server
 from tests.support.values import present
 
 UPDATE = os.environ.get("MEDHELM_UPDATE_GOLDEN") == "1"
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "calibration.md"
-N = 120
-MODELS = ("model-a", "model-b")
-
-
-def quality(model: str, question: int) -> float:
-    """What clinicians think of an answer, 1 to 5: the second model is worse by a grade."""
-    random = Random(f"{model} {question}")
-    return min(5.0, max(1.0, random.gauss(3.4 if model == "model-a" else 2.4, 0.9)))
-
-
-def grade(judge: str, model: str, question: int, criterion: str) -> int:
-    """What a judge gives: half a grade for a whole one of clinicians, and all of it kinder, with chance in it."""
-    chance = Random(f"{judge} {model} {question} {criterion}").gauss(0, 0.5)
-    return min(5, max(1, round(2.6 + 0.5 * quality(model, question) + chance)))
-
-
-def answer(body: Mapping[str, Any]) -> Answer:
-    """Models sign their answers; judges grade by the signature."""
-    question = number(body)
-    if not str(body["model"]).startswith("judge"):
-        return chat(f"Answer of {body['model']} to number {question}")
-    model = next(name for name in MODELS if f"Answer of {name}" in body["messages"][0]["content"])
-    return chat(verdict(*(grade(body["model"], model, question, criterion) for criterion in CRITERIA)))
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two models that three judges graded.
-
-    Neither names nor the runs' ids, which seed the intervals, hold the server's port: the output is always the same.
-    """
-    folder = tmp_path_factory.mktemp("calibrating")
-    with Server() as server, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_in_progress, "identity", lambda _, __, model, *___: sha256(model.name.encode()).hexdigest())
-        server.answer_with(answer)
-        models = [replace(mock(server, name), name=f"lab/{name}") for name in MODELS]
-        judges = jury(server)
-        named = tuple(replace(judge, name=f"lab/{judge.remote_name}") for judge in judges.judges)
-        benchmark = open_benchmark(folder, n=N)
-        evaluate([benchmark], models, store=folder / "store", jury=replace(judges, judges=named))
-    return folder / "store"
+    """Two models that three judges graded."""
+    return make_store(tmp_path_factory.mktemp("calibrating"))
 
 
 HEADER = "rater,instance_id,benchmark,model,accuracy,completeness,clarity"

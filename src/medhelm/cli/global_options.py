@@ -289,7 +289,7 @@ def board_options(shared: Shared, options: BoardOptions, format_: str = "table")
 def clinicians_of(shared: Shared, ratings: Path | None, *, curve: bool = False) -> CalibrationOptions:
     """Return the options for clinicians' ratings. `ratings`: a file, a study or `none`; None: those of the store."""
     from medhelm.results.options import CalibrationOptions
-    from medhelm.results.stored_ratings import is_ratings_file
+    from medhelm.results.runs.stored_ratings import is_ratings_file
 
     chosen = ratings or ""
     definitions = load(shared, ["open", "additional"], of_stores=True) if is_ratings_file(chosen) else ()

@@ -170,6 +170,7 @@ def print_leaderboard(board: Leaderboard, *, by: str = "overall", format_: str =
 @click.command()
 @click.argument("models", metavar="[MODEL|RELEASE]...", nargs=-1, shell_complete=shell_completion.stored_models)
 @options_of(PairOptions, "pairs")
+@option_from(DocumentOptions, "ratings")
 @options_of(BoardOptions, "options", "suite", "wanted")
 @format_option
 @options_of(BoardOptions, "options", "tier", "rule")
@@ -183,6 +184,7 @@ def compare(
     pairs: PairOptions,
     options: BoardOptions,
     format_: str,
+    ratings: Path | None,
 ) -> int:
     """Test whether models differ significantly.
 
@@ -222,6 +224,7 @@ def compare(
         return 0
     if pairs.by is not None:
         raise UserError("--by needs more than two models: two models are always shown benchmark by benchmark.")
+    options = replace(options, clinicians=clinicians_of(shared, ratings))
     pair = compare_models(stores, *models, options, adjustment=pairs.adjustment)
     _print_pair(pair, format_)
     return 0
@@ -761,7 +764,7 @@ def _sample_file(shared: Shared, found: RatingSample, raters: Sequence[str], suf
 
         return csv_file(sample_to_csv(found, raters))
     from medhelm.benchmarks.catalog import all_names
-    from medhelm.results.rating_workbook import rating_workbook
+    from medhelm.results.formats.rating_workbook import rating_workbook
 
     drawn = {one.benchmark for one in found.completions}
     known = [name for name in all_names(shared.folders_of_stores) if name in drawn]
@@ -786,7 +789,7 @@ def _print_agreement(
 ) -> None:
     from medhelm.results import agreement as agreement_report
     from medhelm.results.agreement import agreement as compute
-    from medhelm.results.stored_ratings import is_ratings_file
+    from medhelm.results.runs.stored_ratings import is_ratings_file
 
     chosen = ratings or ""
     definitions = load(shared, ["open"], of_stores=True) if is_ratings_file(chosen) else ()

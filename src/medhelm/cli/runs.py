@@ -347,16 +347,8 @@ def purge_store(
 
 def _delete_instances(shared: Shared, request: DeletionRequest, *, dry_run: bool, yes: bool) -> int:
     """Delete single instances. Raises: UserError, StoreError."""
-    from medhelm.results.runs.purge import (
-        delete_instances,
-        finish_statement,
-        plan_as_json,
-        plan_deletion,
-        plan_to_text,
-        statement_as_json,
-        statement_command,
-        statement_to_text,
-    )
+    from medhelm.results.runs.purge import delete_instances, finish_statement, plan_deletion, statement_command
+    from medhelm.results.runs.purge_view import plan_as_json, plan_to_text, statement_as_json, statement_to_text
     from medhelm.storage.store import open_store
 
     if not (request.instances or request.clusters or request.lists):

@@ -42,12 +42,12 @@ from medhelm.domain.text import AnyPath, listed
 from medhelm.errors import UserError
 from medhelm.results.comparable import SelectedRuns, left_out_remarks, select_runs
 from medhelm.results.formats.fields import Field, select, table_of
+from medhelm.results.formats.studies import study_json
 from medhelm.results.formats.tables import Value, decimal, estimate_text, number, render, with_interval
 from medhelm.results.options import EVERY_RUN, USUAL_DRAW, DrawOptions, RunFilter
 from medhelm.results.ratings import RatedBenchmark, Ratings, hidden_name
 from medhelm.results.runs.selection import filter_runs
-from medhelm.results.stored_ratings import chosen_ratings, is_ratings_file
-from medhelm.results.studies import study_json
+from medhelm.results.runs.stored_ratings import chosen_ratings, is_ratings_file
 from medhelm.storage.damage import intact_runs
 from medhelm.storage.judgments import read_judgments
 from medhelm.storage.runs import load_runs, read_columns, read_prompt, score_column

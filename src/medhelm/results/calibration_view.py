@@ -8,7 +8,7 @@ from medhelm.analysis.agreement.calibrated_pairs import CalibratedLeaderboard
 from medhelm.analysis.agreement.calibration import CalibratedMean
 from medhelm.analysis.agreement.clinician_means import ClinicianMean
 from medhelm.analysis.leaderboard.cells import Cell
-from medhelm.analysis.leaderboard.types import Leaderboard
+from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.results.formats.fields import (
     ABSENT,
     BOOLEAN,
@@ -17,12 +17,13 @@ from medhelm.results.formats.fields import (
     Field,
     JsonSchema,
     columns_of,
+    interval_page,
     keys,
     probability,
     record,
     select,
 )
-from medhelm.results.formats.tables import Value, estimate_text, p_text, render, with_interval
+from medhelm.results.formats.tables import Value, decimal, estimate_text, p_text, render, with_interval
 
 MOST = 15
 """Most pairs in the table; of more, those that differ significantly by jury or clinicians."""
@@ -178,6 +179,49 @@ def calibrated_json(found: CalibratedMean) -> dict[str, Any]:
     """Return a calibrated score. `lambda`: weight of the jury; `between_raters`: null if these raters alone count."""
     names = "value low high n n_rated lambda=lambda_ method n_raters between_raters is_weighted"
     return select(found, names, rounded=True)
+
+
+def clinician_fields(board: Leaderboard) -> list[Field[Row]]:
+    """Mean ratings by clinicians, and averages of scores that are calibrated to them."""
+    has_averages = any(row.calibrated_average is not None for row in board.all_rows)
+    return [
+        Field(
+            "clinicians", lambda row: row.clinicians, kind="interval", parts="value low high n n_raters n_benchmarks",
+            range="0 to 1", missing="not rated by clinicians", is_optional=True, is_present=board.has_clinicians,
+            column=None if board.has_clinicians else "",
+            meaning="Mean rating by clinicians of the completions that they rated, each benchmark on a scale of 0 to "
+            "1, with a 95% interval for other instances and, from three raters on, other raters.",
+            heading="Clinicians", text=lambda row: rated_text(row.clinicians), hide_empty=True, drop=13,
+            page=interval_page(
+                lambda row: row.clinicians, lambda value: decimal(value, 2), note="95% interval",
+                small=lambda row: rated_small(row.clinicians),
+                explanation="mean rating by clinicians of the n completions that they rated, from 0 (worst) to 1 "
+                "(best). The interval includes the severity of the clinicians, which is the same for all models",
+            ),
+        ),
+        Field(
+            "calibrated_average", lambda row: row.calibrated_average, range="0 to 1", is_optional=True,
+            is_present=has_averages, column=None if has_averages else "",
+            missing="a score cannot be calibrated",
+            meaning="Macro average with scores calibrated to clinicians' ratings in place of the jury's.",
+            heading="Calibrated", is_wide=True, drop=7,
+        ),
+    ]  # fmt: skip
+
+
+def rated_text(found: ClinicianMean | None, places: int = 2) -> str | None:
+    """Return a mean rating with its interval and the number of rated completions."""
+    return None if found is None else f"{estimate_text(found, places)}, n {found.n:,}"
+
+
+def rated_small(found: ClinicianMean | None) -> str:
+    """Return the interval of a mean rating and the number of rated completions, for the smaller text of a cell."""
+    if found is None:
+        return ""
+    count = f"n {found.n:,}"
+    if found.low is None or found.high is None:
+        return count
+    return f"{decimal(found.low, 2)} to {decimal(found.high, 2)}, {count}"
 
 
 CLINICIANS: JsonSchema = record(

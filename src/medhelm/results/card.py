@@ -49,6 +49,7 @@ from medhelm.results.export import (
     judges_cost,
     select_for_export,
 )
+from medhelm.results.formats.studies import study_sentences
 from medhelm.results.jury import judge_sentences, total_tallies
 from medhelm.results.options import NO_DOCUMENT, USUAL, BoardOptions, DocumentOptions
 from medhelm.results.published.boards import load_results
@@ -57,7 +58,6 @@ from medhelm.results.runs.data_use import DataUse, data_use
 from medhelm.results.runs.data_use import sentences as data_sentences
 from medhelm.results.runs.remarks import effect_sentence, injection_effects
 from medhelm.results.runs.selection import renamed, short_names, with_names
-from medhelm.results.studies import study_sentences
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.releases import prompts_digest
 from medhelm.storage.runs import completions_by_snapshot, read_messages, read_prompt_digests

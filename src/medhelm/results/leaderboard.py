@@ -129,7 +129,7 @@ def calibrated_inputs(finished: LeaderboardInputs, options: BoardOptions, stores
     # Lazy: few leaderboards have ratings.
     from medhelm.results.agreement import known_benchmarks
     from medhelm.results.calibration import calibrate
-    from medhelm.results.stored_ratings import chosen_ratings
+    from medhelm.results.runs.stored_ratings import chosen_ratings
 
     runs = {(benchmark, model): run for (model, benchmark), run in finished.runs.items()}
     judged = {key: run for key, run in runs.items() if run.jury_result}

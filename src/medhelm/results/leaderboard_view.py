@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from medhelm.analysis.comparison.pairs import ModelPair
 from medhelm.analysis.leaderboard.cells import Cell, Column
@@ -20,6 +20,7 @@ from medhelm.results.calibration_view import (
     CLINICIANS,
     calibrated_json,
     clinician_columns,
+    clinician_fields,
     clinician_json,
     pairs_as_json,
     ranks_as_json,
@@ -54,6 +55,7 @@ from medhelm.results.formats.fields import (
     table_of,
 )
 from medhelm.results.formats.frontier import FRONTIER_FIELDS, frontier_as_json
+from medhelm.results.formats.studies import STUDY_SCHEMA, study_json
 from medhelm.results.formats.tables import (
     MISSING,
     Columns,
@@ -70,10 +72,6 @@ from medhelm.results.formats.tables import (
     render,
     score_decimals,
 )
-from medhelm.results.studies import STUDY_SCHEMA, study_json
-
-if TYPE_CHECKING:
-    from medhelm.analysis.agreement.clinician_means import ClinicianMean
 
 PUBLISHED = "†"
 """Mark after the name of a model with published scores."""
@@ -197,33 +195,7 @@ def _averages(board: Leaderboard) -> list[Field[Row]]:
                 "failures that the model caused count",
             ),
         ),
-        *_clinicians(board),
-    ]  # fmt: skip
-
-
-def _clinicians(board: Leaderboard) -> list[Field[Row]]:
-    """Mean ratings by clinicians, and averages of scores that are calibrated to them."""
-    return [
-        Field(
-            "clinicians", lambda row: row.clinicians, kind="interval", parts="value low high n n_raters n_benchmarks",
-            range=_SHARE, missing="not rated by clinicians", is_optional=True, is_present=board.has_clinicians,
-            meaning="Mean rating by clinicians of the completions that they rated, each benchmark on a scale of 0 to "
-            "1, with a 95% interval for other instances and, from three raters on, other raters.",
-            heading="Clinicians", text=lambda row: rated_text(row.clinicians), hide_empty=True, drop=13,
-            page=interval_page(
-                lambda row: row.clinicians, lambda value: decimal(value, 2), note="95% interval",
-                small=lambda row: rated_small(row.clinicians),
-                explanation="mean rating by clinicians of the n completions that they rated, from 0 (worst) to 1 "
-                "(best). The interval includes the severity of the clinicians, which is the same for all models",
-            ),
-        ),
-        Field(
-            "calibrated_average", lambda row: row.calibrated_average, range=_SHARE, is_optional=True,
-            is_present=any(row.calibrated_average is not None for row in board.all_rows),
-            missing="a score cannot be calibrated",
-            meaning="Macro average with scores calibrated to clinicians' ratings in place of the jury's.",
-            heading="Calibrated", is_wide=True, drop=7,
-        ),
+        *clinician_fields(board),
     ]  # fmt: skip
 
 
@@ -408,21 +380,6 @@ def at_most(row: Row, cost: str | None) -> str | None:
 def percentages(found: Estimate | None) -> str | None:
     """Return a share with its interval in percent."""
     return None if found is None else f"{found.value:.1%} [{100 * found.low:.1f}, {100 * found.high:.1f}]"
-
-
-def rated_text(found: ClinicianMean | None, places: int = 2) -> str | None:
-    """Return a mean rating with its interval and the number of rated completions."""
-    return None if found is None else f"{estimate_text(found, places)}, n {found.n:,}"
-
-
-def rated_small(found: ClinicianMean | None) -> str:
-    """Return the interval of a mean rating and the number of rated completions, for the smaller text of a cell."""
-    if found is None:
-        return ""
-    count = f"n {found.n:,}"
-    if found.low is None or found.high is None:
-        return count
-    return f"{decimal(found.low, 2)} to {decimal(found.high, 2)}, {count}"
 
 
 def _below_floor_small(row: Row) -> str:

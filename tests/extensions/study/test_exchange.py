@@ -26,12 +26,13 @@ from medhelm.extensions.study.exchange import (
     import_files,
     rater_cases,
 )
-from medhelm.extensions.study.files import Event, EventKind, append_event
-from medhelm.extensions.study.html_file import read_html_ratings
-from medhelm.extensions.study.journal import ratings_of, record, rows_of
-from medhelm.extensions.study.label_studio import read_label_studio
+from medhelm.extensions.study.files import Event, EventKind, append_event, rows_of
+from medhelm.extensions.study.formats.html_file import read_html_ratings
+from medhelm.extensions.study.formats.label_studio import read_label_studio
+from medhelm.extensions.study.formats.redcap import read_redcap
+from medhelm.extensions.study.formats.workbook import read_workbook
+from medhelm.extensions.study.journal import ratings_of, record
 from medhelm.extensions.study.rating_form import form_values
-from medhelm.extensions.study.redcap import read_redcap
 from medhelm.extensions.study.types import (
     HARM_LIKELIHOOD,
     HARM_SEVERITY,
@@ -42,7 +43,6 @@ from medhelm.extensions.study.types import (
     RatingSource,
     Study,
 )
-from medhelm.extensions.study.workbook import read_workbook
 from medhelm.storage.privacy import read_exports
 from medhelm.storage.store import Store
 from tests.support.offline_studies import MODELS, offline_study
@@ -132,9 +132,12 @@ def test_ratings_come_back_as_they_were_given(
             / f"back{'.json' if kind in ('html', 'label-studio') else '.xlsx' if kind == 'workbook' else '.csv'}"
         )
         file.write_bytes(content)
-        origins: list[FileOrigin] = []
-        found = READERS[kind](file, lambda origin: (origins.append(origin), cases)[1])
-        assert origins == [FileOrigin(study="ward", plan=cases.plan, rater="rater_1")]
+
+        def open_rater(origin: FileOrigin) -> RaterCases:
+            assert origin == FileOrigin(study="ward", plan=cases.plan, rater="rater_1")
+            return cases
+
+        found = READERS[kind](file, open_rater)
         expected = {one.number: one.rating for one in cases.cases if one.rating}
         if kind in WITHOUT_MARKS:
             expected = {number: replace(one, marks=()) for number, one in expected.items()}
@@ -257,6 +260,17 @@ def test_a_file_can_be_imported_again_and_a_newer_one_revises(tmp_path: Path, fo
     assert (done.new, done.revised, done.unchanged) == ((3,), (1,), (2,))
     assert given_grades(store, study) == {1: 3, 2: 5, 3: 1}
     assert ratings_of(store, study, "rater_1")[1].rating.source is RatingSource.HTML_FILE
+
+
+def test_seconds_are_counted_once(tmp_path: Path, folder: Path) -> None:
+    store, study = offline_study(tmp_path / "s")
+    for grade, seconds in ((4, 10), (5, 25), (3, 27)):
+        file = returned(store, study, folder, {1: grade})
+        content = json.loads(file.read_text(encoding="utf-8"))
+        content["ratings"][0].update(seconds=seconds, revision=0)  # the same file, saved again
+        file.write_text(json.dumps(content), encoding="utf-8")
+        import_files(store, study, [file], by="owner")
+    assert [row.rating.seconds for row in rows_of(store, "ward", "rater_1")] == [10, 15, 2]
 
 
 def test_a_later_rating_in_the_browser_stays_unless_replaced(tmp_path: Path, folder: Path) -> None:

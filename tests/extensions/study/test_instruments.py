@@ -119,3 +119,10 @@ def test_the_rubric_of_a_benchmark_gives_criteria_in_its_own_words() -> None:
 def test_harm_is_asked_in_words() -> None:
     assert [len(one.grades) for one in HARM] == [4, 3]
     assert all(len(one.anchors) == len(one.grades) for one in HARM)
+
+
+def test_the_example_of_the_documentation_is_valid(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "rate_with_clinicians.md").read_text(encoding="utf-8")
+    file = tmp_path / "our_form.yaml"
+    file.write_text(page.split("```yaml\n")[1].split("```")[0])
+    assert [one.name for one in read_instrument(file).criteria] == ["medication", "omission"]

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from medhelm.results.agreement import by_criterion_table, verdict
+from medhelm.results.calibration_view import rated_text
 from medhelm.results.cost import left_out, seconds_text
 from medhelm.results.formats.fields import columns_of, rounded_rows, select_fields
+from medhelm.results.formats.studies import study_facts
 from medhelm.results.formats.tables import (
     SAMPLE_WARNING,
     Value,
@@ -35,7 +37,6 @@ from medhelm.results.leaderboard_view import (
     rank_text,
     shown_name,
 )
-from medhelm.results.studies import study_facts
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.jury_vs_clinicians import BenchmarkAgreement, JuryAgreement
@@ -75,6 +76,15 @@ BASELINES = "Baselines come last: they have no rank, and models are not compared
 """Place of baselines in the table."""
 
 
+CLINICIANS = (
+    "Clinicians: mean rating by clinicians of the n completions that they rated, each benchmark on a scale of 0 to 1. "
+    "The interval includes their severity, which is the same for all models."
+)
+"""Meaning of a mean rating by clinicians."""
+
+RATED = "clinicians clinicians_low clinicians_high clinicians_n clinicians_n_raters clinicians_n_benchmarks"
+"""Further columns of the CSV file of table 1 where clinicians rated completions."""
+
 TABLE_1 = (
     "rank rank_low rank_high tie_group model win_rate win_rate_low win_rate_high win_rate_sd macro_average "
     "macro_average_low macro_average_high macro_average_sd guarded_win_rate n_benchmarks coverage source suite scoring "
@@ -94,9 +104,11 @@ def table_1(board: Leaderboard) -> PaperTable:
     shares = any(row.win_share for row in board.rows)
     named = ["Macro average", *([] if board.is_complete else ["Own average"]), "SD"]
     named_wins = [*(["Win share"] if shares else []), "Win rate", "SD"]
-    headers = ["Rank", "Model", *map(str, _in_order(board, named, named_wins)), "Coverage"]
+    rated = ["Clinicians"] if board.has_clinicians else []
+    headers = ["Rank", "Model", *map(str, _in_order(board, named, named_wins)), *rated, "Coverage"]
     rows: list[list[Value]] = []
-    csv_rows, csv_headers = rounded_rows(select_fields(columns_of(model_fields(board)), TABLE_1), board.all_rows)
+    in_csv = f"{TABLE_1} {RATED}" if rated else TABLE_1
+    csv_rows, csv_headers = rounded_rows(select_fields(columns_of(model_fields(board)), in_csv), board.all_rows)
     for row in board.all_rows:
         win, macro = row.win_rate, row.macro_average
         averages: list[Value] = [
@@ -107,7 +119,8 @@ def table_1(board: Leaderboard) -> PaperTable:
             *([estimate_text(row.win_share)] if shares else []), estimate_text(win), decimal(win.sd) if win else None
         ]  # fmt: skip
         coverage = f"{row.n_benchmarks} ({row.coverage:.0%})"
-        rows.append([rank_text(row), shown_name(row), *_in_order(board, averages, wins), coverage])
+        clinicians = [rated_text(row.clinicians)] if rated else []
+        rows.append([rank_text(row), shown_name(row), *_in_order(board, averages, wins), *clinicians, coverage])
     ranks = "" if board.pairs is None else (
         " Brackets after a rank: the ranks that are possible, for all models together at the 95% level."
     )  # fmt: skip
@@ -123,6 +136,7 @@ def table_1(board: Leaderboard) -> PaperTable:
         "other models.",
         *([NO_INTERVAL] if shares else []),
         *([BASELINES] if board.baselines else []),
+        *([CLINICIANS] if rated else []),
     ]
     if has_weights(board):
         notes.append("Means over benchmarks are weighted, see table C3.")

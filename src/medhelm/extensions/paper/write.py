@@ -47,6 +47,7 @@ from medhelm.results.agreement import BASELINES
 from medhelm.results.card_view import render_html
 from medhelm.results.comparable import BASELINE, select_runs
 from medhelm.results.formats.drawing import PICTURES, check_installed, render_picture
+from medhelm.results.formats.studies import study_line
 from medhelm.results.formats.tables import (
     SAMPLE_WARNING,
     as_texts,
@@ -83,9 +84,8 @@ from medhelm.results.releases import NO_RELEASE, source_release
 from medhelm.results.runs.data_use import data_use
 from medhelm.results.runs.data_use import sentences as data_sentences
 from medhelm.results.runs.selection import days_in_words, names_in, refuse_filter, with_names, without_address
+from medhelm.results.runs.stored_ratings import is_ratings_file
 from medhelm.results.spending import UsageItem, read_spending
-from medhelm.results.stored_ratings import is_ratings_file
-from medhelm.results.studies import study_line
 from medhelm.storage.store import Store, stored_folder
 
 if TYPE_CHECKING:
@@ -523,7 +523,7 @@ EARLIER_NAMES = {"tableD1": "subcategories"}
 
 NO_MARKS = "needs marks of references: run `medhelm filter-references` on this store"
 
-NO_CLINICIANS = "needs clinicians' ratings: a study in the store, or --ratings FILE"
+NO_CLINICIANS = "needs --ratings FILE"
 NO_COSTS = "tokens and costs are unknown"
 NO_PRICES = "no model has a known cost above 0"
 TWO_MODELS = "needs two models that were run on the same benchmark"

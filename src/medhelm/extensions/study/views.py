@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from textwrap import fill
 from typing import Any, NamedTuple
 
+from medhelm.analysis.agreement.clinician_means import ClinicianMean
 from medhelm.domain.text import listed, plural
-from medhelm.extensions.study.identification import FINDING_FORM, Finding, FindingKind
 from medhelm.extensions.study.instruments import HARM
 from medhelm.extensions.study.measures import CriterionAgreement, WinShare
-from medhelm.extensions.study.outcome import HarmCounts, ModelGrade, StudyOutcome
-from medhelm.extensions.study.planning import PlannedStudy, RaterWorkload
+from medhelm.extensions.study.outcome import HarmCounts, StudyOutcome
+from medhelm.extensions.study.plans.identification import FINDING_FORM, Finding, FindingKind
+from medhelm.extensions.study.plans.planning import PlannedStudy, RaterWorkload
 from medhelm.extensions.study.progress import RaterProgress, StudyProgress
-from medhelm.extensions.study.types import INSTRUMENT_FORM, Instrument, InstrumentForm, Study
+from medhelm.extensions.study.types import HARM_SEVERITY, INSTRUMENT_FORM, Instrument, InstrumentForm, Study
 from medhelm.results.formats.fields import Field, estimate_json, fields_json, fields_table, select
 from medhelm.results.formats.tables import decimal
 
@@ -221,15 +223,41 @@ def summaries_table(found: Sequence[StudySummary]) -> str:
 
 # --- the outcome ------------------------------------------------------------------------------------------------------
 
-_MEANS: list[Field[ModelGrade]] = [
-    Field("benchmark", lambda one: one.benchmark, kind="text", heading="Benchmark"),
-    Field("model", lambda one: one.model, kind="text", heading="Model"),
-    Field("criterion", lambda one: one.criterion, kind="text", heading="Criterion",
-          text=lambda one: one.criterion or "all"),
-    Field("mean", lambda one: one.mean, kind="interval", heading="Mean grade"),
-    Field("n", lambda one: one.mean.n, kind="whole number", heading="Completions"),
-    Field("n_raters", lambda one: one.mean.n_raters, kind="whole number", heading="Raters", drop=1),
-]  # fmt: skip
+
+class _ModelRow(NamedTuple):
+    """The mean grades of a model on a benchmark."""
+
+    model: str
+    means: Mapping[str, ClinicianMean]
+    """Criterion -> mean; "" for that of all."""
+
+
+def _means_table(found: StudyOutcome, benchmark: str) -> str:
+    """Return the mean grades on a benchmark, a row for each model and a column for each criterion."""
+    own = [one for one in found.means if one.benchmark == benchmark]
+    names = dict.fromkeys(one.criterion for one in own)
+    rows = [
+        _ModelRow(model, {one.criterion: one.mean for one in own if one.model == model})
+        for model in dict.fromkeys(one.model for one in own)
+    ]
+    fields: list[Field[_ModelRow]] = [
+        Field("model", lambda row: row.model, kind="text", heading="Model"),
+        *(
+            Field(name or "all", partial(_mean_of, name), kind="interval", heading=_TITLES.get(name, name), drop=place)
+            for place, name in enumerate(names)
+        ),
+        Field("n", lambda row: row.means[""].n, kind="whole number", heading="Completions"),
+        Field("n_raters", lambda row: row.means[""].n_raters, kind="whole number", heading="Raters"),
+    ]
+    return fields_table(fields, rows, caption=f"Mean grades by clinicians on {benchmark}")
+
+
+_TITLES = {"": "Mean of all", HARM_SEVERITY: "severity of harm"}
+
+
+def _mean_of(criterion: str, row: _ModelRow) -> ClinicianMean | None:
+    return row.means.get(criterion)
+
 
 _SHARES: list[Field[WinShare]] = [
     Field("model", lambda one: one.model, kind="text", heading="Model"),
@@ -253,11 +281,8 @@ def outcome_to_text(study: Study, found: StudyOutcome) -> str:
     """Return the results of a closed study as tables, with what was not as planned."""
     n_missing = f", {found.n_missing} missing" if found.n_missing else ""
     parts = [f"{study.title}: closed on {found.closed[:10]} with {plural(found.n_ratings, 'rating')}{n_missing}"]
-    whole = [one for one in found.means if not one.criterion]
-    several = [one for one in found.means if one.criterion]
     tables = [
-        fields_table(_MEANS, whole, caption="Mean grades by clinicians, high is good") if whole else "",
-        fields_table(_MEANS, several, caption="Mean grades by criterion") if several else "",
+        *(_means_table(found, name) for name in dict.fromkeys(one.benchmark for one in found.means)),
         fields_table(_SHARES, found.preference.shares, caption="Preferences") if found.preference else "",
         fields_table(_HARM, found.harm, caption="Harm, by ratings") if found.harm else "",
     ]

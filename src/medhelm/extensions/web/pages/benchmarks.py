@@ -28,11 +28,11 @@ from medhelm.results.catalog import BenchmarkCoverage, coverage, data_in_words, 
 from medhelm.results.comparable import BASELINE
 from medhelm.results.formats.drawing import Chart, LinearScale
 from medhelm.results.formats.fields import Field, fields_json, schema_of
+from medhelm.results.formats.studies import study_line
 from medhelm.results.formats.tables import decimal, score_decimals, with_minus
 from medhelm.results.leaderboard import LeaderboardInputs
 from medhelm.results.leaderboard_view import as_json, count_instances
 from medhelm.results.published.boards import known_error_remarks
-from medhelm.results.studies import study_line
 from medhelm.scoring.metrics import METRICS
 
 

@@ -18,11 +18,11 @@ from medhelm.results.agreement import as_json as agreement_json
 from medhelm.results.comparable import BASELINE
 from medhelm.results.formats.charts import IntervalPlot, IntervalRow, draw_intervals
 from medhelm.results.formats.drawing import Chart
+from medhelm.results.formats.studies import study_facts
 from medhelm.results.formats.tables import MISSING, Value, as_texts, estimate_numbers
 from medhelm.results.jury import NOTES, Table, analyze_judges, as_json, page_tables
 from medhelm.results.options import BoardOptions
 from medhelm.results.runs.selection import renamed
-from medhelm.results.studies import study_facts
 
 Cell = tuple[str, str]
 """Text of a cell, and smaller text after it, such as an interval."""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medhelm.domain.completion import strip_reasoning
-from medhelm.extensions.study.leveling import leveled
+from medhelm.extensions.study.plans.leveling import leveled
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,9 @@ from medhelm.extensions.study.leveling import leveled
         ("Title\n=====\ntext\n\n---\n\n\nmore", "Title\n\ntext\n\nmore"),
         ("| Drug | Dose |\n|---|:-:|\n| a | **5** |", "Drug | Dose\na | 5"),
         ("***both*** and **bold *it* bold** [site](http://x.y) `code`", "both and bold it bold site (http://x.y) code"),
+        ("- * **Reduce salt\n- sleep:**", "• Reduce salt\n• sleep:"),
+        ("a**Dose**5 mg `b`c", "a**Dose**5 mg b c"),
+        ("**Dose**5 mg (**b**) c", "Dose 5 mg (b) c"),
         ("> quoted\n```json\n{}\n```", "quoted\njson\n{}"),
         ("He said “no”… – it’s fine—really.", 'He said "no"... – it\'s fine – really.'),
         ("Great 🙂. ✅ yes ❌ no", "Great. ✓ yes ✗ no"),
@@ -38,7 +41,7 @@ def test_marks_are_dropped_and_texts_have_one_style(text: str, shown: str) -> No
         "T score\n- 2.5",  # a minus
         "+ fever\n- cough",  # present and absent
         "> 60 mL/min",
-        "10**3 and 2*3*4",
+        "10**3 and 2*3*4, p = 0.03**",
         "ALT_max snake_case_name",
         "$$x_1 + y_2$$ and \\(a_b\\)",
         "K 3.2 → 4.0, ♀, 37 °C, ★★☆",

@@ -15,8 +15,8 @@ from xlsxwriter import Workbook
 
 from medhelm.errors import ConfigError
 from medhelm.extensions.study.exchange import CANNOT_JUDGE, RaterCases, digest_of_texts, rater_cases
+from medhelm.extensions.study.formats.workbook import COLUMNS, COMMENT, read_workbook, readable_parts, write_workbook
 from medhelm.extensions.study.types import CaseRating, InstrumentForm
-from medhelm.extensions.study.workbook import COLUMNS, COMMENT, read_workbook, readable_parts, write_workbook
 from medhelm.io.office import cell_name, read_sheets
 from medhelm.io.spreadsheets import LONGEST_CELL
 from tests.support.offline_studies import offline_study

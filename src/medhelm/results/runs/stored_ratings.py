@@ -175,9 +175,7 @@ def _current_rows(
     for (benchmark, model), study in chosen.items():
         own = [row for row in study.rows if (row.benchmark, row.model) == (benchmark, model)]
         if (run := runs.get((benchmark, model))) is None:
-            text = (
-                f"{plural(len(own), 'rating')} of {model} on {benchmark} are not used: it has no run here that counts."
-            )
+            text = f"{plural(len(own), 'rating')} of {model} on {benchmark} are not used: no run of it counts here."
             remarks.append(Remark("rated_without_run", model, text))
             continue
         digests = _completion_digests(run, {row.instance_id for row in own})

@@ -1,7 +1,7 @@
 """The workbook of a rater: each case from top to bottom, its texts and below them the cells to fill in.
 
-Rows are recognized by the number of the case and the name of the part, wherever they are; the digest of the texts of a
-case tells whether its rows still belong together.
+Rows are recognized by the number of the case and the name of the part, wherever they are. The digest of the texts of a
+case shows that its rows still belong together.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from medhelm.extensions.study.exchange import (
     CANNOT_JUDGE,
     FORMAT,
     TITLES,
-    AnswerReader,
     FileOrigin,
+    OfflineAnswers,
     OfflineCase,
     OpenRater,
     RaterCases,
@@ -35,7 +35,7 @@ from medhelm.extensions.study.types import CaseRating, RatingSource
 from medhelm.io.office import WorkbookSheet, cell_name, read_sheets
 from medhelm.io.rows import BrokenCell
 from medhelm.io.spreadsheets import clean_cell
-from medhelm.results.rating_workbook import AnswerCell, FormCell, choice_rule, new_workbook, write_form
+from medhelm.results.formats.rating_workbook import AnswerCell, FormCell, choice_rule, new_workbook, write_form
 
 COLUMNS = {"Case": 7, "Part": 20, "Text": 90, "Your answer": 18, "Your words": 34}
 """Columns of the sheet to fill in, with their widths."""
@@ -52,7 +52,7 @@ _LINES, _LINE = 22, 85
 _INSTRUCTIONS = (
     "Fill in the yellow cells of the sheet Cases. They turn green when they are filled in.",
     "Each case has its texts first, and below them the questions. The sheet Rubric has the questions and their scales.",
-    f"If you cannot judge something, choose `{CANNOT_JUDGE}` and write why into the last column.",
+    f"If you cannot judge something, choose \"{CANNOT_JUDGE}\" and write why into the last column.",
     "Leave a cell empty if you have not decided yet. Rate on your own: do not discuss cases with other raters.",
     "To see one case alone, choose its number with the arrow at the head of the column Case.",
     "Save the file as .xlsx under its name and return it. Do not copy, move or delete rows or sheets.",
@@ -165,7 +165,7 @@ def readable_parts(text: str) -> list[str]:
 
 @dataclass(slots=True)
 class _CaseRows:
-    """What the sheet has about one case."""
+    """Rows of one case."""
 
     first: str
     """First cell."""
@@ -242,8 +242,8 @@ class _WorkbookReader:
         if case is None:
             is_gone = number.isdigit() and int(number) in self.cases.gone
             if (answer or words) and not is_gone:
-                text = f"must be the number of a case, is {value_in_words(number)}. Copy the answers into a fresh workbook."
-                self.problems.append(Problem(f"{self._place(row, 'Case')}: {text}"))
+                text = f"must be the number of a case, is {value_in_words(number)}. Copy the answers into a fresh"
+                self.problems.append(Problem(f"{self._place(row, 'Case')}: {text} workbook."))
             return
         own = rows.setdefault(case.number, _CaseRows(self._place(row, "Case")))
         titles = {str(at): one.name for at, one in enumerate(case.questions, 1)} | {COMMENT.casefold(): COMMENT}
@@ -259,12 +259,12 @@ class _WorkbookReader:
         if title in TITLES.values():
             own.texts.setdefault((title, place), shown)
         if answer or words:
-            what = f"this row of case {case.number}, {value_in_words(part)}, has no question. Move the answer to its question."
-            self.problems.append(Problem(f"{places[not answer]}: {what}"))
+            what = f"this row of case {case.number}, {value_in_words(part)}, has no question."
+            self.problems.append(Problem(f"{places[not answer]}: {what} Move the answer to its question."))
 
     def _rating(self, case: OfflineCase, own: _CaseRows) -> ReturnedRating | None:
         """Return the rating of a case; None if nothing is filled in."""
-        reader = AnswerReader(case, self.problems)
+        reader = OfflineAnswers(case, self.problems)
         _, comment, *_ = own.answers.pop(COMMENT, ("", ""))
         for question, (answer, words, *places) in own.answers.items():
             reader.read(question, answer, words, (places[0], places[1]))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from medhelm.analysis.agreement.reliability import rater_effect
 from medhelm.analysis.means import t_quantile
-from medhelm.extensions.study.design import (
+from medhelm.extensions.study.plans.design import (
     GAP_OF_REPEATS,
     AssignmentRules,
     DesignCase,
@@ -21,7 +21,13 @@ from medhelm.extensions.study.design import (
     mark_shared,
     pair_models,
 )
-from medhelm.extensions.study.precision import cases_for_precision, half_width, usual_spread
+from medhelm.extensions.study.plans.precision import (
+    Spread,
+    cases_for_precision,
+    half_width,
+    spread_of_ratings,
+    usual_spread,
+)
 from medhelm.extensions.study.types import Assignment, CaseKind
 
 Given = Mapping[str, tuple[Assignment, ...]]
@@ -168,6 +174,25 @@ def test_the_precision_that_was_wanted_is_reached(wanted: float, n_raters: int, 
         missed += abs(float(means.mean()) - target) > reaches[-1]
     assert float(np.mean(reaches)) <= wanted * 1.05
     assert missed / 400 <= 0.075
+
+
+def test_the_spread_of_grades_is_estimated_from_earlier_ratings() -> None:
+    rng = np.random.default_rng(3)
+    true = Spread(between_instances=0.9, residual=0.5, between_raters=0.3)
+    found = []
+    for _ in range(40):
+        severity = rng.normal(0, true.between_raters, 8)
+        tables = []
+        for _model in range(3):
+            quality = rng.normal(rng.normal(3, 0.5), true.between_instances, (40, 1))
+            table = quality + severity + rng.normal(0, true.residual, (40, 8))
+            given = np.array([rng.permutation(8) < rng.integers(1, 4) for _case in range(40)])
+            tables.append(np.where(given, table, np.nan))
+        one = spread_of_ratings(tables, usual_spread(1, 5), "ratings")
+        assert one
+        found.append((one.between_instances, one.residual, one.between_raters))
+    assert np.mean(found, axis=0) == pytest.approx([0.9, 0.5, 0.3], abs=0.06)
+    assert spread_of_ratings([np.full((9, 2), 3.0)], usual_spread(1, 5), "") is None
 
 
 def test_few_raters_cannot_reach_every_precision() -> None:

@@ -19,8 +19,8 @@ from medhelm.errors import ConfigError, Problem
 from medhelm.extensions.study.exchange import (
     CANNOT_JUDGE,
     TITLES,
-    AnswerReader,
     FileOrigin,
+    OfflineAnswers,
     OfflineCase,
     OpenRater,
     RaterCases,
@@ -278,14 +278,14 @@ class _RecordsReader:
         if case is None or digest != case.digest or case.number in self._seen:
             if not (number.isdigit() and int(number) in self._cases.gone):
                 text = (
-                    f"{value_in_words(number)} is not a case of {self._cases.rater} with these texts, or stands twice."
+                    f"{value_in_words(number)} is not a case of {self._cases.rater} with these texts, or occurs twice."
                 )
                 self.problems.append(Problem(f"case_number: {text} Export the study again.", line))
             return None
         self._seen.add(case.number)
         columns, names = self._groups[case.number]
         found: list[Problem] = []
-        reader = AnswerReader(case, found)
+        reader = OfflineAnswers(case, found)
         for field, question in case.fields.items():
             name = names[field]
             answer = self._answer(_cell(cells, columns.get(name)), question)

@@ -42,6 +42,8 @@ _EMPHASIS = (
     re.compile(r"(?<!\w)(_{1,3})(?=[^\s_])((?:(?!\n\n).){1,1500}?)(?<=[^\s_])\1(?!\w)", re.DOTALL),
 )
 
+_UNPAIRED = re.compile(r"(?<!\w)\*{2,}(?=[^\W\d])|(?<=[^\W\d])\*{2,}(?!\w)|(?<=[:.!?])\*{2,}(?!\w)")
+
 
 def leveled(text: str) -> str:
     r"""Return a completion in the plain style of all cases, without its reasoning.
@@ -61,8 +63,9 @@ def leveled(text: str) -> str:
     text = _CODE.sub(_inner, _LINK.sub(r"\1 (\2)", text))
     for pattern in (*_EMPHASIS, *_EMPHASIS):  # twice: bold in italic
         text = pattern.sub(_inner, text)
+    text = _UNPAIRED.sub("", text)
     text = _DASH.sub(" – ", text)
-    return "\n".join(_joined([_single_blanks(line) for line in text.split("\n")])).strip()
+    return "\n".join(joined_lines([_single_blanks(line) for line in text.split("\n")])).strip()
 
 
 def _gap(found: re.Match[str]) -> str:
@@ -113,7 +116,10 @@ def _without_marks(lines: Sequence[str]) -> Iterator[str]:
             while indents and indents[-1] >= indent:
                 indents.pop()
             indents.append(indent)
-            yield "  " * min(len(indents) - 1, MOST_LEVELS - 1) + "• " + line[found.end() :]
+            rest = line[found.end() :]
+            while (again := _BULLET.match(rest)) and not rest[again.end()].isdigit():
+                rest = rest[again.end() :]
+            yield "  " * min(len(indents) - 1, MOST_LEVELS - 1) + "• " + rest
             continue
         indents = indents if line.strip() == "" else []
         if _IN_TABLE.fullmatch(line):
@@ -128,7 +134,7 @@ def _single_blanks(line: str) -> str:
     return " " * indent + text if text.startswith("•") else text
 
 
-def _joined(lines: Sequence[str]) -> list[str]:
+def joined_lines(lines: Sequence[str]) -> list[str]:
     """Return lines with at most one empty line between them, and lines that were broken within a sentence as one."""
     kept: list[str] = []
     for line in lines:

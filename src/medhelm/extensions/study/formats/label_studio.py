@@ -17,7 +17,7 @@ from medhelm.errors import ConfigError, Problem
 from medhelm.extensions.study.exchange import (
     CANNOT_JUDGE,
     TITLES,
-    AnswerReader,
+    OfflineAnswers,
     OfflineCase,
     OpenRater,
     RaterCases,
@@ -183,7 +183,8 @@ def _read_task(name: str, task: Mapping[str, Any], cases: RaterCases, problems: 
     case = cases.case(data.get("case"))
     if case is None or data.get("digest") != case.digest:
         if not str(data.get("case")).isdigit() or int(data["case"]) not in cases.gone:
-            text = f"{value_in_words(str(data.get('case')))} is not a case of {cases.rater} with these texts. Export it again."
+            shown = value_in_words(str(data.get("case")))
+            text = f"{shown} is not a case of {cases.rater} with these texts. Export it again."
             problems.append(Problem(f"{name}: {text}"))
         return None
     latest = max(given, key=lambda one: str(one.get("updated_at") or one.get("created_at") or ""))
@@ -212,7 +213,7 @@ class _AnnotationReader:
                 self._read_result(field, value if isinstance(value, dict) else {})
             except ValueError as error:
                 self._problems.append(Problem(f"{self._task}, {field}: {error}"))
-        reader = AnswerReader(self._case, self._problems)
+        reader = OfflineAnswers(self._case, self._problems)
         for name, question in self._case.fields.items():
             answer, reason = self._answers.get(name, ""), self._reasons.get(name, "")
             places = (f"{self._task}, {GRADE}{name}", f"{self._task}, {REASON}{name}")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from medhelm.extensions.study.exchange import export_study, import_files
-from medhelm.extensions.study.html_file import write_html_file
+from medhelm.extensions.study.exchange import export_study, import_files, rater_cases
+from medhelm.extensions.study.formats.html_file import write_html_file
 from medhelm.extensions.study.journal import ratings_of, record
 from medhelm.extensions.study.types import CaseRating, InstrumentForm, Mark, MarkKind, RatingSource
 from tests.support.offline_studies import COMPLETIONS, offline_study
@@ -27,9 +27,10 @@ def browser() -> Iterator[Browser]:
         yield found
 
 
-def opened(browser: Browser, file: Path, width: int = 1280, scheme: str = "light") -> Watched:
+def opened(browser: Browser, file: Path, width: int = 1280, scheme: str = "light", height: int = 900) -> Watched:
     """Open the file by its path, as a double click does."""
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
+    size = {"width": width, "height": height}
+    context = browser.new_context(viewport=size, color_scheme=scheme)  # type: ignore[arg-type]
     watched = Watched(context.new_page())
     watched.page.goto(file.as_uri())
     return watched
@@ -50,6 +51,7 @@ def test_a_rater_rates_saves_and_goes_on(browser: Browser, tmp_path: Path) -> No
     page.get_by_label("Comment (optional)").fill("After")
     with page.expect_download() as download:
         page.locator("#save").click()
+    page.locator("#file-status", has_text="Saved to your downloads as ward-rater_1-ratings.json.").wait_for()
     assert download.value.suggested_filename == "ward-rater_1-ratings.json"
     saved = tmp_path / "ward-rater_1-ratings.json"
     download.value.save_as(saved)
@@ -60,8 +62,8 @@ def test_a_rater_rates_saves_and_goes_on(browser: Browser, tmp_path: Path) -> No
     chooser.value.set_files(saved)
     again.page.get_by_text("The saved ratings are open.").wait_for()
     again.page.get_by_label("Go to").select_option("1")
-    assert again.page.locator("#question-1 :checked").input_value() == "4"
-    assert again.page.locator("#marks").inner_text().startswith("Error: “Take one”")
+    assert again.page.locator("#question-1 input:checked").input_value() == "4"
+    assert again.page.locator("#marks").inner_text().startswith("Error: Take one")
     assert again.page.locator("#text-0 mark").inner_text() == "Take one"
     assert again.page.locator("#text-0").inner_text() == COMPLETIONS[0].replace(" 💊", "")
     assert again.page.evaluate("[localStorage.length, sessionStorage.length, document.cookie]") == [0, 0, ""]
@@ -71,8 +73,12 @@ def test_a_rater_rates_saves_and_goes_on(browser: Browser, tmp_path: Path) -> No
 def rate_first_case(page: Page) -> None:
     """Answer the first case by keyboard."""
     page.locator("#text-0").focus()
-    for key in ("ArrowRight", "Shift+ArrowRight", "Enter", "Enter"):  # select two words, mark them as an error
+    for key, shown in (("ArrowRight", "“Take”"), ("Shift+ArrowRight", "“Take one”")):
         page.keyboard.press(key)
+        page.locator("#selected", has_text=shown).wait_for()
+    for key in ("Enter", "Enter"):  # to the buttons, and the first of them
+        page.keyboard.press(key)
+    page.locator("#marks li").wait_for()
     page.locator("#question-1 input").first.focus()
     page.keyboard.press("4")
     page.locator("#question-2 input").first.focus()
@@ -84,6 +90,7 @@ def rate_first_case(page: Page) -> None:
     page.locator("#question-2").get_by_label("Cannot judge").check()
     page.locator("#question-2").get_by_label("Why can you not judge this?").select_option("Another reason")
     page.locator("#question-2").get_by_label("In your words").fill("No labs")
+    assert page.locator(".question.missing").count() == 0
     page.keyboard.press("Control+Enter")
 
 
@@ -127,7 +134,7 @@ def test_the_file_can_be_used_by_everyone(browser: Browser, tmp_path: Path, form
     (file,) = export_study(*offline_study(tmp_path / "s", form), tmp_path / "out", "html", ["rater_1"], by="owner")
     found = []
     for width, scheme in ((320, "light"), (834, "dark"), (1280, "light")):
-        watched = opened(browser, file, width, scheme)
+        watched = opened(browser, file, width, scheme, 4000)  # high enough for the bar to cover nothing
         for step in ("start", "case"):
             if step == "case":
                 watched.page.get_by_role("button", name="Begin").click()
@@ -138,8 +145,6 @@ def test_the_file_can_be_used_by_everyone(browser: Browser, tmp_path: Path, form
 
 
 def test_the_policy_allows_only_what_the_file_holds(tmp_path: Path) -> None:
-    from medhelm.extensions.study.exchange import rater_cases
-
     store, study = offline_study(tmp_path / "s", title="<!-- script --> & </title>")
     (content,) = write_html_file(rater_cases(store, study, "rater_1")).values()
     text = content.decode()

@@ -1,0 +1,1 @@
+"""Files for raters who work without the site, one module a format."""
