@@ -74,6 +74,7 @@ def create_app(server: SiteServer) -> Starlette:
         routes=list(_routes()),
         exception_handlers={HTTPException: _http_error, BadFormError: _form_error, MedHelmError: _error, 500: _failure},
     )
+    app.router.redirect_slashes = False  # such a redirect would leave HTTPS behind a proxy
     app.state.server, app.state.wrong_tokens = server, WrongTokens()
     return app
 

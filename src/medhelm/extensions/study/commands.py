@@ -36,7 +36,7 @@ def study() -> None:
 
 
 COMMAND_LINE = "command line"
-"""Who did something, in the events of a study."""
+"""Name in the events of a study for what is done by commands."""
 
 
 @study.command()

@@ -324,13 +324,18 @@ class _Gate:
             return
         request, path = Request(scope), scope["path"]
         added = next((one for one in self.mounted if one.pages.serves(path)), None)
-        app: ASGIApp = self._response_instead(request, added) or (added.app if added else self.app)
-        if added is not None:
-            is_open = added.pages.is_open(path)
-            scope = {**scope, "headers": self.security.without_session(request)} if is_open else scope
-            is_owner = not is_open and self.security.has_access(request)
-            Visitor(is_owner=is_owner, user=self.security.user_of(request)).put_into(scope)
-        await app(scope, receive, send)
+        if added is None:
+            await (self._response_instead(request, None) or self.app)(scope, receive, send)
+            return
+        instead = await run_in_threadpool(self._response_instead, request, added)  # it may read files
+        if instead:
+            await instead(scope, receive, send)
+            return
+        is_open = added.pages.is_open(path)
+        scope = {**scope, "headers": self.security.without_session(request)} if is_open else scope
+        is_owner = not is_open and self.security.has_access(request)
+        Visitor(is_owner=is_owner, user=self.security.user_of(request)).put_into(scope)
+        await added.app(scope, receive, send)
 
     def _response_instead(self, request: Request, added: Mounted | None) -> Response | None:
         """Return the response to send instead of the page; None if the request is allowed."""
