@@ -170,6 +170,7 @@ def print_leaderboard(board: Leaderboard, *, by: str = "overall", format_: str =
 @click.command()
 @click.argument("models", metavar="[MODEL|RELEASE]...", nargs=-1, shell_complete=shell_completion.stored_models)
 @options_of(PairOptions, "pairs")
+@option_from(DocumentOptions, "ratings")
 @options_of(BoardOptions, "options", "suite", "wanted")
 @format_option
 @options_of(BoardOptions, "options", "tier", "rule")
@@ -183,6 +184,7 @@ def compare(
     pairs: PairOptions,
     options: BoardOptions,
     format_: str,
+    ratings: Path | None,
 ) -> int:
     """Test whether models differ significantly.
 
@@ -222,6 +224,7 @@ def compare(
         return 0
     if pairs.by is not None:
         raise UserError("--by needs more than two models: two models are always shown benchmark by benchmark.")
+    options = replace(options, clinicians=clinicians_of(shared, ratings))
     pair = compare_models(stores, *models, options, adjustment=pairs.adjustment)
     _print_pair(pair, format_)
     return 0

@@ -14,7 +14,12 @@ from statistics import fmean
 
 import numpy as np
 
-from medhelm.analysis.agreement.calibrated_pairs import CalibratedLeaderboard, ScoredModel, calibrated_pairs
+from medhelm.analysis.agreement.calibrated_pairs import (
+    CalibratedLeaderboard,
+    CalibratedPairs,
+    ScoredModel,
+    calibrated_pairs,
+)
 from medhelm.analysis.agreement.calibration import (
     IMBALANCE,
     CalibratedMean,
@@ -220,35 +225,55 @@ def with_clinicians(board: Leaderboard, found: Calibration) -> Leaderboard:
         studies=tuple(card for card in found.studies if shown_names.intersection(card.benchmarks)),
         remarks=(*board.remarks, *(one for benchmark, one in found.remarks if benchmark in ("", *shown_names))),
     )
-    models = [row.model for row in board.rows if not row.published]
-    columns = {column.benchmark: column for column in board.columns}
-    judged = [one for one in found.scored if one.model in models and one.benchmark in columns]
-    rated = {one.model for one in judged if one.ratings is not None and not np.isnan(one.ratings).all()}
-    titles = {name: column.title for name, column in columns.items()}
-    shown = {name: one for name, one in found.agreement.items() if name in columns}
     board = replace(board, remarks=(*board.remarks, *_coverage_remarks(board)))
-    doubts = _jury_doubts(shown, titles)
+    doubts, agreeing = jury_sentences(found, board.columns)
     verdict = (*with_doubts(board, doubts), *(_calibrated_order(board) if doubts else ()))
-    agreeing = _agreement_sentence(shown, titles)
-    if len(rated) < 2:
+    models = [row.model for row in board.rows if not row.published]
+    cells = [cell for row in board.rows for cell in row.cells.values()]
+    separated = frozenset(pair for pair in board.separated if set(pair) <= set(models))
+    pairs = pairs_with_ratings(found, board.columns, cells, models, separated)
+    if pairs is None:
         return replace(board, verdict=(*verdict, *agreeing))
-    known = {(one.benchmark, one.model) for one in judged}
-    plain = [
-        _plain_scores(cell, columns[name])
-        for row in board.rows
-        for name, cell in row.cells.items()
-        if row.model in models and (name, row.model) not in known and cell.scores is not None
-    ]
-    pairs = calibrated_pairs(
-        [*judged, *plain],
-        models,
-        {name: column.weight for name, column in columns.items()},
-        found.tables,
-        frozenset(pair for pair in board.separated if set(pair) <= set(models)),
-    )
     fields = {one.name: getattr(board, one.name) for one in dataclass_fields(board)}
     fields["verdict"] = (*verdict, *pairs.verdict(), *agreeing)
     return CalibratedLeaderboard(**fields, calibrated_pairs=pairs)
+
+
+def pairs_with_ratings(
+    found: Calibration,
+    columns: Sequence[Column],
+    cells: Sequence[Cell],
+    models: Sequence[str],
+    separated: frozenset[tuple[str, str]] = frozenset(),
+) -> CalibratedPairs | None:
+    """Compare models in the grades that clinicians would give; None unless two of them were rated.
+
+    Parameters: columns, the benchmarks to compare on; cells, of the models; separated, pairs that differ significantly
+    by the jury's scores, the better one first.
+    """
+    shown = {column.benchmark: column for column in columns}
+    judged = [one for one in found.scored if one.model in models and one.benchmark in shown]
+    rated = {one.model for one in judged if one.ratings is not None and not np.isnan(one.ratings).all()}
+    if len(rated) < 2:
+        return None
+    known = {(one.benchmark, one.model) for one in judged}
+    plain = [
+        _plain_scores(cell, shown[cell.benchmark])
+        for cell in cells
+        if cell.model in models
+        and cell.benchmark in shown
+        and (cell.benchmark, cell.model) not in known
+        and cell.scores is not None
+    ]
+    weights = {name: column.weight for name, column in shown.items()}
+    return calibrated_pairs([*judged, *plain], models, weights, found.tables, separated)
+
+
+def jury_sentences(found: Calibration, columns: Sequence[Column]) -> tuple[list[str], list[str]]:
+    """Return what ratings say of the jury on some benchmarks: doubts, and a sentence on where it agrees with them."""
+    titles = {column.benchmark: column.title for column in columns}
+    shown = {name: one for name, one in found.agreement.items() if name in titles}
+    return _jury_doubts(shown, titles), _agreement_sentence(shown, titles)
 
 
 def _coverage_remarks(board: Leaderboard) -> Iterator[Remark]:

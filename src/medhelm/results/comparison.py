@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from medhelm.analysis.agreement.calibrated_pairs import CalibratedPair
 from medhelm.analysis.comparison.pairs import (
     AdjustedDifference,
     ComparedBenchmark,
@@ -26,8 +27,10 @@ from medhelm.domain.option_fields import check_options
 from medhelm.domain.result import LeftOut
 from medhelm.domain.text import AnyNames, AnyPath, AnyPaths, as_names, as_paths, check_choice, listed, plural
 from medhelm.errors import UserError, suggestion
+from medhelm.results.calibration_view import clinician_json, rated_text
 from medhelm.results.comparable import left_out_remarks
 from medhelm.results.formats.fields import (
+    ABSENT,
     LEFT_OUT,
     Field,
     estimate_json,
@@ -52,7 +55,7 @@ from medhelm.results.formats.tables import (
     render,
     shows_all,
 )
-from medhelm.results.leaderboard import LeaderboardInputs, read_inputs, renamed_inputs, suite_of
+from medhelm.results.leaderboard import LeaderboardInputs, calibrated_inputs, read_inputs, renamed_inputs, suite_of
 from medhelm.results.options import EVERY_RUN, USUAL, BoardOptions, RunFilter
 from medhelm.results.runs.remarks import unfinished_remarks
 from medhelm.results.runs.selection import match_name, matching_names
@@ -120,7 +123,7 @@ def compare_models(
     Parameters: as in `leaderboard`.
     Raises: UserError for a model without a finished run, for one model given twice, or if the two share no instance.
     """
-    finished, (first, second) = _selected_inputs(stores, [first, second], options)
+    finished, (first, second) = _selected_inputs(stores, [first, second], options, with_ratings=True)
     return compare_inputs(finished, first, second, adjustment=adjustment)
 
 
@@ -135,7 +138,42 @@ def compare_inputs(
     if found is None:
         message = f"{first} and {second} have no instance in common: run both on the same benchmark."
         raise UserError("\n".join([message, *map(str, left_out_remarks(left_out))]))
-    return replace(found, left_out=left_out, remarks=tuple(left_out_remarks(left_out)))
+    found = replace(found, left_out=left_out, remarks=tuple(left_out_remarks(left_out)))
+    return _with_ratings(found, finished) if finished.calibration else found
+
+
+def _with_ratings(found: Comparison, finished: LeaderboardInputs) -> Comparison:
+    """Return a comparison with what clinicians gave to both models, and their difference in what they would give."""
+    assert finished.calibration is not None, "the caller checks it"
+    from medhelm.results.calibration import jury_sentences, pairs_with_ratings  # lazy: few comparisons have ratings
+
+    columns = {one.column.benchmark: one.column for one in found.benchmarks}
+    models = (found.first, found.second)
+    cells = {(cell.benchmark, cell.model): cell for cell in finished.cells}
+    pairs = pairs_with_ratings(finished.calibration, list(columns.values()), finished.cells, models)
+    by_benchmark = (
+        {pair.benchmark: _from_0_to_1(pair, columns[pair.benchmark]) for pair in pairs.benchmarks} if pairs else {}
+    )
+    (overall,) = pairs.overall if pairs else (None,)
+    doubts, agreeing = jury_sentences(finished.calibration, list(columns.values()))
+    means = {name: (cells[name, found.first].clinicians, cells[name, found.second].clinicians) for name in columns}
+    return replace(
+        found,
+        benchmarks=tuple(
+            replace(one, clinicians=means[one.column.benchmark], calibrated=by_benchmark.get(one.column.benchmark))
+            for one in found.benchmarks
+        ),
+        calibrated=by_benchmark.get(overall.benchmark, overall) if overall else None,
+        doubts=tuple(doubts),
+        agreement=tuple(agreeing),
+    )
+
+
+def _from_0_to_1(pair: CalibratedPair, column: Column) -> CalibratedPair:
+    """Return a difference in grades on a scale from 0 to 1."""
+    span = column.high - column.low
+    ends = [None if value is None else value / span for value in (pair.value, pair.low, pair.high)]
+    return replace(pair, value=ends[0], low=ends[1], high=ends[2])
 
 
 def compare_all_models(
@@ -250,13 +288,14 @@ def measure_power(
 
 
 def _selected_inputs(
-    stores: Sequence[Path], names: Sequence[str], options: BoardOptions
+    stores: Sequence[Path], names: Sequence[str], options: BoardOptions, *, with_ratings: bool = False
 ) -> tuple[LeaderboardInputs, list[str]]:
     """Read the results of all models on the benchmarks of a suite; also return the full names of the named ones.
 
     Raises: UserError for a name that is unknown or given twice, or if no model was run on the suite.
     """
     finished = read_inputs(stores, options)
+    finished = calibrated_inputs(finished, options, stores) if with_ratings else finished
     names = _full_names(names, finished)
     left_out = _left_out_of(finished, names)
     _refuse_names(names, {cell.model for cell in finished.cells}, "no finished run of", left_out)
@@ -353,8 +392,37 @@ BENCHMARK_FIELDS: list[Field[ComparedBenchmark]] = [
     Field("p_adjusted", lambda one: one.p_adjusted_alone, kind="p-value"),
     Field("p_adjusted_all_pairs", lambda one: one.p_adjusted, kind="p-value",
           heading="p adjusted", text=lambda one: p_text(one.p_adjusted)),
+    Field("clinicians", lambda one: _clinicians_json(one), kind="object", schema={"type": "object"}, is_optional=True,
+          meaning="Mean ratings of both models by clinicians, and their difference with these ratings on the scale of "
+          "0 to 1."),
+    Field("clinicians_first", lambda one: one.clinicians[0], in_json=False, heading="Clinicians, first",
+          text=lambda one: rated_text(one.clinicians[0]), hide_empty=True),
+    Field("clinicians_second", lambda one: one.clinicians[1], in_json=False, heading="Clinicians, second",
+          text=lambda one: rated_text(one.clinicians[1]), hide_empty=True),
+    Field("calibrated", lambda one: one.calibrated, in_json=False, heading="Difference with ratings",
+          text=lambda one: estimate_text(one.calibrated) if one.calibrated else None, hide_empty=True),
 ]  # fmt: skip
 """Two models on a benchmark."""
+
+
+def _clinicians_json(one: ComparedBenchmark) -> Any:
+    """Return what clinicians say of two models on a benchmark as JSON; ABSENT without ratings."""
+    if not any(one.clinicians) and one.calibrated is None:
+        return ABSENT
+    first, second = (mean and clinician_json(mean) for mean in one.clinicians)
+    return {"first": first, "second": second, "difference": _calibrated_json(one.calibrated)}
+
+
+def _calibrated_json(pair: CalibratedPair | None) -> dict[str, Any] | None:
+    """Return a difference with ratings as JSON; None without ratings."""
+    if pair is None:
+        return None
+    return {
+        **select(pair, "value low high", rounded=True),
+        "p_value": probability(pair.p_value),
+        **({"reason": pair.reason} if pair.reason else {}),
+    }
+
 
 OVERALL_FIELDS: list[Field[Comparison]] = [
     *flat_interval("difference", lambda both: both.macro_average.difference),
@@ -381,6 +449,14 @@ FIELDS: list[Field[Comparison]] = [
     list_field("benchmarks", BENCHMARK_FIELDS, lambda both: both.benchmarks),
     object_field("overall", OVERALL_FIELDS, lambda both: both),
     object_field("win_share", WIN_SHARE_FIELDS, lambda both: both),
+    Field(
+        "with_ratings",
+        lambda both: _calibrated_json(both.calibrated) or ABSENT,
+        kind="object",
+        schema={"type": "object"},
+        is_optional=True,
+        meaning="Difference over all benchmarks with the ratings by clinicians.",
+    ),
     Field("left_out", lambda both: left_out_json(both.left_out), kind="object", schema=LEFT_OUT),
 ]
 """Two models; differences are first minus second, on a scale of 0 to 1."""
@@ -399,6 +475,7 @@ def to_table(comparison: Comparison, format: str = "table") -> str:
             difference=test.difference,
             p_adjusted=test.p_adjusted(comparison.adjustment),
             p_adjusted_alone=test.p_adjusted(comparison.adjustment),
+            calibrated=comparison.calibrated if test is comparison.macro_average else None,
         )
         for name, test in overall_tests(comparison).items()
     ]
@@ -442,7 +519,20 @@ def verdict(comparison: Comparison) -> list[str]:
     else:
         text = f"{first} and {second} cannot be separated (p {p}{among})."
     adjusted = _is_adjusted(pair, [one.column for one in comparison.benchmarks])
+    text = " ".join([*comparison.doubts, text, *_ratings_sentence(comparison), *comparison.agreement])
     return [text, WHAT_COUNTS, *([ADJUSTED_AVERAGES] if adjusted else [])]
+
+
+def _ratings_sentence(comparison: Comparison) -> list[str]:
+    """Return a sentence on the difference with the clinicians' ratings; none without."""
+    found = comparison.calibrated
+    if found is None or found.value is None:
+        return []
+    interval = estimate_text(found)
+    if found.better:
+        worse = comparison.second if found.better == comparison.first else comparison.first
+        return [f"With the clinicians' ratings, {found.better} is better than {worse} (difference {interval})."]
+    return [f"With the clinicians' ratings, the two cannot be separated (difference {interval})."]
 
 
 def _equals(p: str | None) -> str:

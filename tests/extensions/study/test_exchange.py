@@ -262,6 +262,17 @@ def test_a_file_can_be_imported_again_and_a_newer_one_revises(tmp_path: Path, fo
     assert ratings_of(store, study, "rater_1")[1].rating.source is RatingSource.HTML_FILE
 
 
+def test_seconds_are_counted_once(tmp_path: Path, folder: Path) -> None:
+    store, study = offline_study(tmp_path / "s")
+    for grade, seconds in ((4, 10), (5, 25), (3, 27)):
+        file = returned(store, study, folder, {1: grade})
+        content = json.loads(file.read_text(encoding="utf-8"))
+        content["ratings"][0].update(seconds=seconds, revision=0)  # the same file, saved again
+        file.write_text(json.dumps(content), encoding="utf-8")
+        import_files(store, study, [file], by="owner")
+    assert [row.rating.seconds for row in rows_of(store, "ward", "rater_1")] == [10, 15, 2]
+
+
 def test_a_later_rating_in_the_browser_stays_unless_replaced(tmp_path: Path, folder: Path) -> None:
     store, study = offline_study(tmp_path / "s")
     record(store, study, "rater_1", 1, CaseRating(grades={"accurate": 2}))

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from operator import attrgetter
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +53,10 @@ from medhelm.analysis.means import Floats, in_threads, row_means
 from medhelm.domain import Rule, Tier
 from medhelm.domain.result import Displayable, LeftOut, Remark
 from medhelm.errors import UserError
+
+if TYPE_CHECKING:
+    from medhelm.analysis.agreement.calibrated_pairs import CalibratedPair
+    from medhelm.analysis.agreement.clinician_means import ClinicianMean
 
 # --- every pair -------------------------------------------------------------------------------------------------------
 
@@ -536,6 +540,10 @@ class ComparedBenchmark:
     """P-value adjusted for all pairs of models on the leaderboard and all benchmarks."""
     p_adjusted_alone: float
     """P-value adjusted for the benchmarks of these two models only: for two that were named before any result."""
+    clinicians: tuple[ClinicianMean | None, ClinicianMean | None] = (None, None)
+    """Mean ratings of both by clinicians, on the scale of their instrument; None for an unrated model."""
+    calibrated: CalibratedPair | None = None
+    """Their difference with the clinicians' ratings, on the scale from 0 to 1; None without ratings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -564,6 +572,12 @@ class Comparison(Displayable):
     """The two among all pairs of the leaderboard, which these overall numbers come from."""
     adjustment: Adjustment
     """Adjustment of the p-values of benchmarks."""
+    calibrated: CalibratedPair | None = None
+    """Difference over all benchmarks with the clinicians' ratings, on the scale from 0 to 1; None without ratings."""
+    doubts: tuple[str, ...] = ()
+    """Sentences on benchmarks on which the jury is not shown to agree with clinicians."""
+    agreement: tuple[str, ...] = ()
+    """A sentence on benchmarks on which it agrees with them."""
     left_out: tuple[LeftOut, ...] = ()
     """Benchmarks on which one of the two does not count, because it was measured under other conditions."""
     remarks: tuple[Remark, ...] = ()

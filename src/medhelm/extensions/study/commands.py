@@ -15,7 +15,7 @@ from medhelm.cli.output import table_options
 from medhelm.cli.printing import print_json, print_remarks, warn
 from medhelm.domain.text import plural
 from medhelm.extensions.study.access import LINK_DAYS, MOST_DAYS, Role
-from medhelm.extensions.study.planning import PlanOptions
+from medhelm.extensions.study.plans.planning import PlanOptions
 from medhelm.storage.store import open_store
 
 
@@ -59,7 +59,7 @@ def new(shared: Shared, name: str, options: PlanOptions, preview: bool) -> int:
       medhelm study new notes --instrument pdsqi_9 --benchmark aci_bench --raters 4
     """
     from medhelm.extensions.study.files import study_folder, write_study
-    from medhelm.extensions.study.planning import plan_study
+    from medhelm.extensions.study.plans.planning import plan_study
     from medhelm.extensions.study.views import finding_sentences, plan_as_json, plan_to_text
 
     store = open_store(shared.store)
@@ -313,7 +313,7 @@ def close(shared: Shared, name: str, incomplete: bool) -> int:
     one = read_study(store, name)
     found = close_study(store, one, COMMAND_LINE, incomplete=incomplete)
     if shared.json:
-        print_json(plain_json(found))
+        print_json({key: value for key, value in plain_json(found).items() if key != "notes"})  # no words of raters
     else:
         click.echo(views.outcome_to_text(one, found), nl=False)
     return 0
@@ -340,7 +340,7 @@ def export_(shared: Shared, name: str, folder: Path, kind: str, raters: tuple[st
 
     Writes files for each rater, with the rater's cases and the ratings so far: a workbook, or an HTML file that opens
     in a browser without a server. Label Studio gets tasks and a labeling configuration, REDCap a data dictionary and
-    records. No file tells which model wrote a text. `medhelm study import` reads them back.
+    records. No file reveals which model wrote a text. `medhelm study import` reads them back.
 
     \b
     Examples:

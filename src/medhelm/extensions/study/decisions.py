@@ -36,7 +36,7 @@ from medhelm.extensions.study.rated_cases import (
     unassigned_cases,
 )
 from medhelm.extensions.study.types import ROW_FORM, CaseRating, Study
-from medhelm.storage.line_files import replace_lines
+from medhelm.io.line_files import replace_lines
 from medhelm.storage.privacy import DELETED
 from medhelm.storage.store import Store
 
@@ -44,7 +44,7 @@ MOST_REASON = 500
 """Most characters of the reason of a decision."""
 
 PURGED_REASON = "The text was deleted."
-"""What replaces the words of a rater about a deleted instance where they are needed."""
+"""Text in place of a reason that a rater gave about a deleted instance."""
 
 
 def check_revision(happened: Sequence[Event], revision: int | None) -> None:
@@ -76,7 +76,9 @@ def send_to_adjudication(store: Store, study: Study, item_id: str, by: str, *, r
             raise UserError(f"Only cases on which raters differ go to adjudication; this one is {what}.")
         chosen = possible_adjudicators(study, states[key].items, happened)
         if not chosen:
-            raise UserError("Every rater who has not left already has this case, so that nobody can adjudicate it.")
+            raise UserError(
+                "Every rater who has not left already has this case. Another rater would be needed to adjudicate it."
+            )
         items = " ".join(states[key].items)
         rater = _least_busy(study, chosen, EventKind.ADJUDICATION, items, happened)
         return _decide(store, study, EventKind.ADJUDICATION, by, rater=rater, item=items)
@@ -208,7 +210,7 @@ def _purge_rows(store: Store, study: Study, rater_id: str, gone: set[str]) -> in
         n_changed += purged != row.rating
         lines.append(json.dumps(ROW_FORM.write(replace(row, rating=purged))))
     if n_changed or n_dropped:
-        replace_lines(store, file, lines)
+        replace_lines(store.folder, file, lines)
     return n_changed
 
 

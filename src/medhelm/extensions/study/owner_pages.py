@@ -51,7 +51,6 @@ from medhelm.extensions.study.files import (
     read_study,
     studies,
 )
-from medhelm.extensions.study.identification import Finding, identification_findings
 from medhelm.extensions.study.journal import case_key, mirrored
 from medhelm.extensions.study.outcome import outcome_of
 from medhelm.extensions.study.outcome_views import results_view
@@ -83,6 +82,7 @@ from medhelm.extensions.study.pages import (
     study_of,
 )
 from medhelm.extensions.study.plan_page import known_definitions
+from medhelm.extensions.study.plans.identification import Finding, identification_findings
 from medhelm.extensions.study.progress import StudyProgress, StudyState, progress
 from medhelm.extensions.study.rated_cases import Disagreement, rated_cases
 from medhelm.extensions.study.texts import CaseGoneError, case_texts, known_definition
@@ -90,8 +90,8 @@ from medhelm.extensions.study.types import Assignment, CaseKind, CaseRating, Stu
 from medhelm.io.http.mounted_pages import BadFormError, visitor_of
 from medhelm.io.http.pages import PageNotFound
 from medhelm.results.agreement import agreement, verdict
+from medhelm.results.formats.studies import study_facts
 from medhelm.results.formats.tables import MISSING
-from medhelm.results.studies import study_facts
 from medhelm.storage.ratings import stored_ratings
 from medhelm.storage.store import Store
 

@@ -10,8 +10,8 @@ from medhelm.domain import Estimate
 from medhelm.domain.text import duration, group_title, listed, plural
 from medhelm.extensions.study.decisions import possible_adjudicators
 from medhelm.extensions.study.files import Event, EventKind
-from medhelm.extensions.study.identification import Finding, FindingKind
 from medhelm.extensions.study.measures import CriterionAgreement
+from medhelm.extensions.study.plans.identification import Finding, FindingKind
 from medhelm.extensions.study.progress import RaterProgress, StudyProgress, StudyState
 from medhelm.extensions.study.rated_cases import CaseState, Disagreement, form_of
 from medhelm.extensions.study.types import InstrumentForm, Rater, Study

@@ -1,7 +1,7 @@
 """Pages for raters: their cases, one case with its form, instructions, and the end.
 
 A rater's pages hold the texts of a case and numbers of the rater's own list: nothing that could tell which model wrote
-a text, and nothing of other raters. The page of a case depends on the texts alone, so that equal texts have equal pages.
+a text, and nothing of other raters. The page of a case depends on its texts alone: equal texts have equal pages.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from medhelm.io.http.pages import PageNotFound
 from medhelm.storage.store import Store
 
 CASES_FOR_PACE = 3
-"""Rated cases from which the rater's own pace tells the time left."""
+"""Rated cases from which the time left is computed from the rater's own pace."""
 
 WORDS_PER_SECOND, SECONDS_PER_QUESTION = 230 / 60, 20.0
 """Pace that is assumed before: of reading, and of answering."""
@@ -59,12 +59,18 @@ WORDS_PER_SECOND, SECONDS_PER_QUESTION = 230 / 60, 20.0
 MOST_CASES_READ = 8
 """Cases whose lengths are looked at for that."""
 
+SHORT_QUESTION = 240
+"""Characters up to which the question above the material is never folded; longer ones are often alike in all cases."""
+
+LONG_MATERIAL = 1_000
+"""Characters from which material has a search box and shows where it ends."""
+
 _STATES = {"done": "rated", "started": "started", "open": "not rated yet", "gone": "text was deleted"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class RaterWork:
-    """What one rater has to do in a study, and has done."""
+    """The cases of one rater in a study, and the ratings so far."""
 
     store: Store
     """The store."""
@@ -75,7 +81,7 @@ class RaterWork:
 
     @cached_property
     def happened(self) -> Sequence[Event]:
-        """What happened to the study."""
+        """Events of the study."""
         return events(self.store, self.study.name)
 
     @cached_property
@@ -238,7 +244,7 @@ def _overview(request: Request, work: RaterWork) -> Response:
 
 
 def _groups(work: RaterWork) -> list[dict[str, object]]:
-    """Return the cases in up to three groups. Which cases others rate too, or come twice, is not told."""
+    """Return the cases in up to three groups. Raters do not learn which cases others rate too, or come twice."""
     titles = {
         CaseKind.CALIBRATION: ("Calibration", "The same for all raters, to get used to the scale. They come first."),
         CaseKind.ADJUDICATION: (
@@ -301,6 +307,8 @@ def _case_page(
         "revision": row.revision if row else 0,
         "question": texts.question,
         "material": texts.material,
+        "is_long": len(texts.question) + sum(len(part.text) for part in texts.material) > LONG_MATERIAL,
+        "is_asked_open": number == 1 or kind is CaseKind.CALIBRATION or len(texts.question) <= SHORT_QUESTION,
         "references": texts.references,
         "completions": texts.completions,
         "questions": asked,

@@ -45,10 +45,16 @@ EXCERPT = 70
     metavar="GRADE",
     type=float,
     default=None,
-    help="Cases where a judge graded --criterion this or worse; without it, where a completion scores this or worse.",
+    help="Cases where a judge graded --criterion this or worse, or without it, a completion scores this or worse.",
 )
 @click.option("--slice", "group", metavar="GROUP", default=None, help="Only cases of this group.")
-@click.option("--show", type=click.Choice(get_args(CaseFilter)), default="all", help="Another filter of the site.")
+@click.option(
+    "--show",
+    metavar="FILTER",
+    type=click.Choice(get_args(CaseFilter)),
+    default="all",
+    help="Another filter of the site, such as split, cut, blank, unreadable or injection.",
+)
 @click.option("--text", metavar="TEXT", default="", help="Only cases whose texts contain this.")
 @click.option("--sort", type=click.Choice(get_args(CaseOrder)), default="position", show_default=True, help="Order.")
 @click.option("--limit", metavar="N", type=click.IntRange(min=1), default=50, show_default=True, help="Most lines.")

@@ -69,6 +69,8 @@ def page(site: Site, request: PageRequest) -> Page:
     model = request.known_name("model", errors.models, default)
     confusions = [one for one in errors.confusions if request.is_static or one.model == model]
     n_exported = errors.n
+    has_cases = shows_text and request.most_cases != 0
+    measured = errors.measured if has_cases else None  # the names of classes are texts of the data
     if request.is_static and shows_text:
         exported = set(exported_cases(site, cases, request.most_cases))
         errors, n_exported = _exported(errors, exported), len(exported)
@@ -80,13 +82,13 @@ def page(site: Site, request: PageRequest) -> Page:
             "cases": cases,
             "errors": errors,
             "model": model,
-            "confusions": confusions[:MOST_STATIC] if shows_text and request.most_cases != 0 else [],
+            "confusions": confusions[:MOST_STATIC] if has_cases else [],
             "shows_text": shows_text,
             "n_exported": n_exported,
-            "has_cases": shows_text and request.most_cases != 0,
+            "has_cases": has_cases,
             "reasons": {**SHOWN, **REASONS},
-            "measured": errors.measured,
-            "class_table": _class_table(errors.measured),
+            "measured": measured,
+            "class_table": _class_table(measured),
             "columns": errors.models,
             "graded": is_graded(cases),
             "marks": {item.key: outcome_marks(cases, item, errors.models) for item in errors.hardest},
