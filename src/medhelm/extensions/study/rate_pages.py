@@ -376,7 +376,7 @@ def _save(request: Request, work: RaterWork, fields: Mapping[str, Sequence[str]]
     now = RaterWork(store=work.store, study=work.study, rater=work.rater)
     is_elsewhere = _untimed(joined) != _untimed(given)
     unanswered = _unanswered(now, number, row.rating)
-    to = _destination(now, number, action, is_ready=not unanswered, was_done=work.states[number] == "done")
+    to = _destination(now, number, action, is_ready=not unanswered, has_compared=_last(fields, "compared") == "1")
     if wants_json(request):
         return JSONResponse(_saved_json(now, row, unanswered, to, texts if is_elsewhere else None))
     if to and not is_elsewhere and not problem:
@@ -464,8 +464,11 @@ def _message(unanswered: Sequence[CaseQuestion]) -> str:
     )
 
 
-def _destination(work: RaterWork, number: int, action: str, *, is_ready: bool, was_done: bool) -> str:
-    """Return where a browser goes after saving; empty to stay."""
+def _destination(work: RaterWork, number: int, action: str, *, is_ready: bool, has_compared: bool) -> str:
+    """Return where a browser goes after saving; empty to stay.
+
+    `has_compared`: True if the page showed an adjudicator what the others gave.
+    """
     base = _base(work)
     if action == "pause":
         return f"{base}?list=1"
@@ -473,7 +476,7 @@ def _destination(work: RaterWork, number: int, action: str, *, is_ready: bool, w
         return f"{base}/cases/{max(1, number - 1)}"
     if action == "later" or (action == "next" and is_ready):
         is_adjudication = work.cases[number].kind is CaseKind.ADJUDICATION
-        if is_adjudication and action == "next" and not was_done:
+        if is_adjudication and action == "next" and not has_compared:
             return f"{base}/cases/{number}#others"
         following = work.next_open(number)
         return f"{base}/cases/{following}" if following else base if is_ready else f"{base}?list=1"
