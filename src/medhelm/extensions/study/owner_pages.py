@@ -40,7 +40,6 @@ from medhelm.extensions.study.access import (
 )
 from medhelm.extensions.study.closing import close_study
 from medhelm.extensions.study.decisions import reassign, send_to_adjudication, withdraw
-from medhelm.extensions.study.exchange import export_files, import_files
 from medhelm.extensions.study.files import (
     DECISIONS,
     Event,
@@ -51,6 +50,7 @@ from medhelm.extensions.study.files import (
     read_study,
     studies,
 )
+from medhelm.extensions.study.formats.exchange import export_files, import_files
 from medhelm.extensions.study.journal import case_key, mirrored
 from medhelm.extensions.study.outcome import outcome_of
 from medhelm.extensions.study.outcome_views import results_view
