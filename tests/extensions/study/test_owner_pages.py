@@ -11,8 +11,8 @@ import pytest
 from xlsxwriter import Workbook
 
 from medhelm.extensions.study.access import Role
-from medhelm.extensions.study.exchange import export_files
 from medhelm.extensions.study.files import EventKind, events, studies
+from medhelm.extensions.study.formats.exchange import export_files
 from medhelm.extensions.study.journal import cases_of, ratings_of
 from medhelm.extensions.study.plan_page import name_of
 from medhelm.extensions.study.types import CaseKind

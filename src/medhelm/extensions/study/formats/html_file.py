@@ -17,7 +17,7 @@ from typing import Any
 
 from medhelm.domain.text import value_in_words
 from medhelm.errors import ConfigError, Problem, UserError
-from medhelm.extensions.study.exchange import (
+from medhelm.extensions.study.formats.exchange import (
     FORMAT,
     OfflineCase,
     OpenRater,
