@@ -112,6 +112,7 @@ def _case_template(case: OfflineCase) -> str:
         "revision": 0,
         "question": case.texts.question,
         "material": case.texts.material,
+        "is_long": True,
         "references": case.texts.references,
         "completions": case.texts.completions,
         "questions": questions(case.questions, CaseRating(), form),
