@@ -14,11 +14,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from medhelm.analysis.comparison.pairs import Comparison
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import Run
 from medhelm.domain.study import CardCriterion, CardDesign, CardInstrument, CardRater, StudyCard
 from medhelm.errors import UserError
 from medhelm.results.agreement import agreement, as_json
+from medhelm.results.comparison import compare, verdict
+from medhelm.results.gate import _jury_remarks
 from medhelm.results.leaderboard import leaderboard
 from medhelm.results.options import CalibrationOptions
 from medhelm.storage.judgments import read_judgments
@@ -27,7 +30,7 @@ from medhelm.storage.runs import load_runs, read_columns
 from medhelm.storage.store import Store
 from tests.support.benchmarks.judged import CRITERIA
 from tests.support.cli import Medhelm
-from tests.support.rated_store import MODELS, make_store, quality
+from tests.support.rated_store import MODELS, N, make_store, quality
 from tests.support.values import present
 
 RUBRIC = CardInstrument(
@@ -275,6 +278,25 @@ def test_the_verdict_begins_with_a_jury_that_does_not_agree(store: Path) -> None
     assert second.startswith("By the jury's scores, lab/model-a leads")
     assert any(one.startswith("The order by scores calibrated to clinicians' ratings, from 0 to 1: ") for one in others)
     assert not any("The jury agrees" in one for one in others)
+    found = compare([store], [f"lab/{model}" for model in MODELS])
+    assert isinstance(found, Comparison)
+    assert found.doubts == (first,)
+    assert verdict(found)[0].startswith(f"{first} lab/model-a is significantly better")
+    assert [remark.text for remark in _jury_remarks(store, {"letters"}, "real")] == [first]
+    assert _jury_remarks(store, {"another"}, "real") == []
+
+
+def test_a_comparison_of_two_models_has_their_difference_with_the_ratings(medhelm: Medhelm, store: Path) -> None:
+    freeze(store, rows_of(store))
+    content = medhelm("compare", *(f"lab/{model}" for model in MODELS), "--store", store, "--json").json
+    (one,) = content["benchmarks"]
+    assert one["clinicians"]["first"]["value"] > one["clinicians"]["second"]["value"]
+    truth = fmean(quality("model-a", question) - quality("model-b", question) for question in range(N)) / 4
+    assert one["clinicians"]["difference"] == content["with_ratings"]
+    assert content["with_ratings"]["low"] < truth < content["with_ratings"]["high"]
+    assert "With the clinicians' ratings, lab/model-a is better than lab/model-b" in content["verdict"][0]
+    without = medhelm("compare", *(f"lab/{m}" for m in MODELS), "--store", store, "--ratings", "none", "--json").json
+    assert "linicians" not in json.dumps(without)
 
 
 def test_a_release_keeps_its_ratings_when_another_study_is_closed(medhelm: Medhelm, store: Path) -> None:

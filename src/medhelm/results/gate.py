@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -35,11 +35,13 @@ from medhelm.errors import MissingError, UserError, suggestion
 from medhelm.results.comparable import BASELINE, Conditions, ConditionsComparison, Content, Difference, conditions_of
 from medhelm.results.formats.fields import Field, fields_json, fields_table, flat_interval, select
 from medhelm.results.formats.tables import as_line, decimal, escape_markdown, estimate_text, printable
+from medhelm.results.options import BoardOptions
 from medhelm.results.releases import InstanceScores, ReleaseScoring, read_instance_scores, scoring_of, stored_run
 from medhelm.results.runs.selection import match_name, matching_names
 from medhelm.results.runs.stored import SHORTEST
 from medhelm.results.suites import suite_sort_key
 from medhelm.storage.damage import no_damaged_runs
+from medhelm.storage.ratings import ratings_names
 from medhelm.storage.releases import MANIFEST, file_digest, read_release, release_names
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import NAME, DamagedRunError, Store, file_name, open_store, read_run
@@ -193,8 +195,28 @@ def _compare(store: Path, against: str, options: GateOptions) -> GateResult:
         not_compared=tuple(not_compared),
         allow_missing=options.allow_missing,
         each=options.each,
-        remarks=(*comparer.remarks, *_unchecked_remarks(runs, reference, pairs, options)),
+        remarks=(
+            *comparer.remarks,
+            *_unchecked_remarks(runs, reference, pairs, options),
+            *_jury_remarks(store, {one.benchmark for one in tests}, tier),
+        ),
     )
+
+
+def _jury_remarks(store: Path, tested: Collection[str], tier: str) -> list[Remark]:
+    """Return remarks on tested benchmarks on which the jury is not shown to agree with the clinicians of the store."""
+    if not ratings_names(Store(store)):
+        return []
+    from medhelm.results.calibration import jury_sentences  # lazy: few stores have ratings
+    from medhelm.results.leaderboard import calibrated_inputs, read_inputs
+
+    options = BoardOptions(tier="sample" if tier == "sample" else "real")
+    finished = calibrated_inputs(read_inputs([store], options), options, [store])
+    if finished.calibration is None:
+        return []
+    columns = [column for column in finished.columns if column.benchmark in tested]
+    doubts, _ = jury_sentences(finished.calibration, columns)
+    return [Remark("jury_not_shown_to_agree", "", text) for text in doubts]
 
 
 # --- the reference ----------------------------------------------------------------------------------------------------

@@ -132,6 +132,28 @@ def test_the_pages_show_the_texts_and_in_adjudication_what_others_gave(tmp_path:
         assert text in answers, text
 
 
+DAMAGES = {
+    "records": lambda store: [file.write_bytes(b"PAR1") for file in store.folder.glob("runs/*/*/records.parquet")],
+    "run": lambda store: [file.write_text("{") for file in store.folder.glob("runs/*/*/run.json")],
+    "prompts": lambda store: [file.write_bytes(b"") for file in store.folder.glob("prompts/*")],
+    "no runs": lambda store: [file.unlink() for file in store.folder.glob("runs/*/*/*")],
+    "no prompts": lambda store: [file.unlink() for file in store.folder.glob("prompts/*")],
+    "no folder": lambda store: [(store.folder / "studies" / STUDY / "raters").rename(store.folder / "gone")],
+}
+"""Damage to a store -> what does it."""
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("instrument", ["quest", "healthbench"])
+def test_errors_of_a_damaged_store_tell_a_rater_nothing(tmp_path: Path, instrument: str, damage: str) -> None:
+    world, place = World(11), tmp_path / "store"
+    made_once(place, f"blind-{instrument}-11", partial(make_blind_study, place, instrument, world))
+    store = Store(place)
+    study = read_study(store, STUDY)
+    DAMAGES[damage](store)
+    assert told([*secrets_of(study, world), str(tmp_path)], crawl(store, study, FEW)) == []
+
+
 # --- planted leaks ----------------------------------------------------------------------------------------------------
 
 Leak = Callable[[Request, RaterWork, Response], None]

@@ -138,6 +138,8 @@ def test_an_adjudicator_sees_what_others_gave_after_rating(client: TestClient, f
     save(client, ADJUDICATED, fields, revision="1")
     after = client.get(path).text
     assert ("Confirm and next" in after, after.count("Opinion of another")) == (True, 2)
+    first, second = (save(client, ADJUDICATED, fields, revision="2", action="next", compared=one) for one in ("", "1"))
+    assert (first.headers["location"], second.headers["location"]) == (f"{path}#others", f"{BASE}/cases/1")
 
 
 @pytest.mark.parametrize("kind", [EventKind.CLOSED, EventKind.WITHDRAWN])

@@ -347,8 +347,8 @@ def export_(shared: Shared, name: str, folder: Path, kind: str, raters: tuple[st
       medhelm study export discharge_letters --to for_raters
       medhelm study export discharge_letters --to for_raters --format html --rater anna
     """
-    from medhelm.extensions.study.exchange import export_study
     from medhelm.extensions.study.files import read_study
+    from medhelm.extensions.study.formats.exchange import export_study
 
     store = open_store(shared.store_to_read)
     paths = export_study(store, read_study(store, name), folder, kind, raters, by=COMMAND_LINE)
@@ -381,8 +381,8 @@ def import_(shared: Shared, name: str, files: tuple[Path, ...], rater: str, repl
       medhelm study import discharge_letters discharge_letters-anna.xlsx discharge_letters-ben-ratings.json
       medhelm study import discharge_letters redcap_export.csv
     """
-    from medhelm.extensions.study.exchange import import_files
     from medhelm.extensions.study.files import read_study
+    from medhelm.extensions.study.formats.exchange import import_files
     from medhelm.results.formats.fields import plain_json
 
     store = open_store(shared.store_to_read)

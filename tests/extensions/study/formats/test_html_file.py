@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from medhelm.extensions.study.exchange import export_study, import_files, rater_cases
+from medhelm.extensions.study.formats.exchange import export_study, import_files, rater_cases
 from medhelm.extensions.study.formats.html_file import write_html_file
 from medhelm.extensions.study.journal import ratings_of, record
 from medhelm.extensions.study.types import CaseRating, InstrumentForm, Mark, MarkKind, RatingSource

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from medhelm.errors import ConfigError
-from medhelm.extensions.study.exchange import RaterCases, rater_cases
+from medhelm.extensions.study.formats.exchange import RaterCases, rater_cases
 from medhelm.extensions.study.formats.redcap import HEADER, MOST_NAME, read_redcap, variable_names, write_redcap
 from medhelm.extensions.study.types import CaseRating, InstrumentForm
 from medhelm.io.spreadsheets import is_formula

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from medhelm.domain.text import value_in_words
 from medhelm.errors import ConfigError, Problem
-from medhelm.extensions.study.exchange import (
+from medhelm.extensions.study.formats.exchange import (
     CANNOT_JUDGE,
     TITLES,
     FileOrigin,

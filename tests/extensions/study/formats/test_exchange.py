@@ -15,8 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from medhelm.errors import UserError
-from medhelm.extensions.study import exchange
-from medhelm.extensions.study.exchange import (
+from medhelm.extensions.study.files import Event, EventKind, append_event, rows_of
+from medhelm.extensions.study.formats import exchange
+from medhelm.extensions.study.formats.exchange import (
     FORMATS,
     FileOrigin,
     OfflineCase,
@@ -26,7 +27,6 @@ from medhelm.extensions.study.exchange import (
     import_files,
     rater_cases,
 )
-from medhelm.extensions.study.files import Event, EventKind, append_event, rows_of
 from medhelm.extensions.study.formats.html_file import read_html_ratings
 from medhelm.extensions.study.formats.label_studio import read_label_studio
 from medhelm.extensions.study.formats.redcap import read_redcap
