@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from medhelm.domain.text import plural
 from medhelm.errors import MedHelmError, UserError
-from medhelm.extensions.study.files import Event, EventKind, events, rows_of
+from medhelm.extensions.study.files import Event, EventKind, events, locked, rows_of
 from medhelm.extensions.study.instruments import criteria_of
 from medhelm.extensions.study.journal import cases_with, is_complete, others_after, record
 from medhelm.extensions.study.pages import form_of, person_of, render, store_of, study_of, wants_json
@@ -78,6 +78,10 @@ class RaterWork:
     """The plan."""
     rater: str
     """Id of the rater."""
+
+    def again(self) -> RaterWork:
+        """Return the same work as it is now: what was read before is read again."""
+        return RaterWork(store=self.store, study=self.study, rater=self.rater)
 
     @cached_property
     def happened(self) -> Sequence[Event]:
@@ -331,13 +335,13 @@ def case_values(number: int, texts: CaseTexts, form: InstrumentForm, rating: Cas
         "passage": "",
         "passage_error": "",
         "sides": SIDES,
-        "reasons": [one for one in REASONS if form is InstrumentForm.PREFERENCE or "Both" not in one],
+        "reasons": REASONS,
         "mark_names": MARK_NAMES,
     }
 
 
 def _others(work: RaterWork, number: int) -> list[dict[str, object]]:
-    """Return what the two others gave, once the adjudicator's own rating is complete; before that, nothing."""
+    """Return what the others gave, once the adjudicator's own rating is complete; before that, nothing."""
     if work.states[number] != "done":
         return []
     criteria, form = work.texts(number).criteria, work.form(number)
@@ -377,11 +381,12 @@ def _save(request: Request, work: RaterWork, fields: Mapping[str, Sequence[str]]
     try:
         texts = work.texts(number)
         given, problem = _with_marks(read_rating(fields, texts.criteria), action, fields, texts)
-        joined = _joined(work, number, given, _last(fields, "revision"))
-        row = record(work.store, work.study, work.rater, number, joined)
+        with locked(work.store, work.study.name):
+            joined = _joined(work.again(), number, given, _last(fields, "revision"))
+            row = record(work.store, work.study, work.rater, number, joined)
     except UserError as error:
         return _refused(request, work, error)
-    now = RaterWork(store=work.store, study=work.study, rater=work.rater)
+    now = work.again()
     is_elsewhere = _untimed(joined) != _untimed(given)
     unanswered = _unanswered(now, number, row.rating)
     to = _destination(now, number, action, is_ready=not unanswered, has_compared=_last(fields, "compared") == "1")
