@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 from medhelm.analysis.agreement.clinician_means import ClinicianMean
 from medhelm.domain.text import listed, plural
-from medhelm.extensions.study.identification import FINDING_FORM, Finding, FindingKind
 from medhelm.extensions.study.instruments import HARM
 from medhelm.extensions.study.measures import CriterionAgreement, WinShare
 from medhelm.extensions.study.outcome import HarmCounts, StudyOutcome
-from medhelm.extensions.study.planning import PlannedStudy, RaterWorkload
+from medhelm.extensions.study.plans.identification import FINDING_FORM, Finding, FindingKind
+from medhelm.extensions.study.plans.planning import PlannedStudy, RaterWorkload
 from medhelm.extensions.study.progress import RaterProgress, StudyProgress
 from medhelm.extensions.study.types import HARM_SEVERITY, INSTRUMENT_FORM, Instrument, InstrumentForm, Study
 from medhelm.results.formats.fields import Field, estimate_json, fields_json, fields_table, select

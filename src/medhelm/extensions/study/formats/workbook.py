@@ -1,7 +1,7 @@
 """The workbook of a rater: each case from top to bottom, its texts and below them the cells to fill in.
 
-Rows are recognized by the number of the case and the name of the part, wherever they are; the digest of the texts of a
-case tells whether its rows still belong together.
+Rows are recognized by the number of the case and the name of the part, wherever they are. The digest of the texts of a
+case shows that its rows still belong together.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from medhelm.domain.text import listed, value_in_words
 from medhelm.errors import ConfigError, DataError, Problem
-from medhelm.extensions.study.exchange import (
+from medhelm.extensions.study.formats.exchange import (
     CANNOT_JUDGE,
     FORMAT,
     TITLES,
@@ -52,7 +52,7 @@ _LINES, _LINE = 22, 85
 _INSTRUCTIONS = (
     "Fill in the yellow cells of the sheet Cases. They turn green when they are filled in.",
     "Each case has its texts first, and below them the questions. The sheet Rubric has the questions and their scales.",
-    f"If you cannot judge something, choose `{CANNOT_JUDGE}` and write why into the last column.",
+    f'If you cannot judge something, choose "{CANNOT_JUDGE}" and write why into the last column.',
     "Leave a cell empty if you have not decided yet. Rate on your own: do not discuss cases with other raters.",
     "To see one case alone, choose its number with the arrow at the head of the column Case.",
     "Save the file as .xlsx under its name and return it. Do not copy, move or delete rows or sheets.",
@@ -165,7 +165,7 @@ def readable_parts(text: str) -> list[str]:
 
 @dataclass(slots=True)
 class _CaseRows:
-    """What the sheet has about one case."""
+    """Rows of one case."""
 
     first: str
     """First cell."""

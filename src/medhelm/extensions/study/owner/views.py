@@ -1,4 +1,4 @@
-"""What the pages of owners show of a study: its progress, raters, agreement, differences and events, as texts."""
+"""Texts on the pages of owners: progress, raters, agreement, differences and events."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from medhelm.domain import Estimate
 from medhelm.domain.text import duration, group_title, listed, plural
 from medhelm.extensions.study.decisions import possible_adjudicators
 from medhelm.extensions.study.files import Event, EventKind
-from medhelm.extensions.study.identification import Finding, FindingKind
 from medhelm.extensions.study.measures import CriterionAgreement
+from medhelm.extensions.study.plans.identification import Finding, FindingKind
 from medhelm.extensions.study.progress import RaterProgress, StudyProgress, StudyState
 from medhelm.extensions.study.rated_cases import CaseState, Disagreement, form_of
 from medhelm.extensions.study.types import InstrumentForm, Rater, Study
@@ -76,7 +76,7 @@ class Names:
         return next(named, "") or rater_id
 
     def case(self, items: Iterable[str]) -> str:
-        """Return the name of a case, which tells nothing of the model: its place among the items of the study."""
+        """Return the name of a case, which does not show the model: its place among the items of the study."""
         places = {item.id: place for place, item in enumerate(self.study.items, 1)}
         known = sorted(places[one] for one in items if one in places)
         return f"Case {' and '.join(map(str, known))}" if known else "A case"
@@ -332,12 +332,12 @@ def missing_ratings(found: StudyProgress, names: Names) -> list[str]:
         if one.n_left and not one.has_left
     ]
     if found.unassigned:
-        texts.append(f"{plural(len(found.unassigned), 'case')} of raters who left, given to nobody")
+        texts.append(f"{plural(len(found.unassigned), 'case')} of raters who left, that no other rater has")
     return texts
 
 
 def open_differences(found: StudyProgress) -> int:
-    """Return the number of cases on which raters differ, and nobody has decided."""
+    """Return the number of cases on which raters differ, without a decision."""
     return sum(one.state in (CaseState.DIFFERS, CaseState.IN_ADJUDICATION) for one in found.disagreements)
 
 

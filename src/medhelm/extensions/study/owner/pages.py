@@ -2,7 +2,7 @@
 
 An owner has the session of the site, or a link of one study with the role of an owner. A reader sees the progress of
 one study, and its results after the close. Every form that changes a study carries the revision that its page showed,
-so that of two owners at once the second one is told what the first one did.
+so that of two owners at once the second one sees what the first one did.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from medhelm.domain.text import listed, plural
 from medhelm.errors import StoreError, UserError
-from medhelm.extensions.study import plan_page
 from medhelm.extensions.study.access import (
     LINK_DAYS,
     MOST_DAYS,
@@ -40,7 +39,6 @@ from medhelm.extensions.study.access import (
 )
 from medhelm.extensions.study.closing import close_study
 from medhelm.extensions.study.decisions import reassign, send_to_adjudication, withdraw
-from medhelm.extensions.study.exchange import export_files, import_files
 from medhelm.extensions.study.files import (
     DECISIONS,
     Event,
@@ -51,11 +49,13 @@ from medhelm.extensions.study.files import (
     read_study,
     studies,
 )
-from medhelm.extensions.study.identification import Finding, identification_findings
+from medhelm.extensions.study.formats.exchange import export_files, import_files
 from medhelm.extensions.study.journal import case_key, mirrored
 from medhelm.extensions.study.outcome import outcome_of
-from medhelm.extensions.study.outcome_views import results_view
-from medhelm.extensions.study.owner_views import (
+from medhelm.extensions.study.owner import plan
+from medhelm.extensions.study.owner.outcome_views import results_view
+from medhelm.extensions.study.owner.plan import known_definitions
+from medhelm.extensions.study.owner.views import (
     Names,
     agreement_view,
     criterion_title,
@@ -82,7 +82,7 @@ from medhelm.extensions.study.pages import (
     stores_of,
     study_of,
 )
-from medhelm.extensions.study.plan_page import known_definitions
+from medhelm.extensions.study.plans.identification import Finding, identification_findings
 from medhelm.extensions.study.progress import StudyProgress, StudyState, progress
 from medhelm.extensions.study.rated_cases import Disagreement, rated_cases
 from medhelm.extensions.study.texts import CaseGoneError, case_texts, known_definition
@@ -103,7 +103,7 @@ SAVED = {
     "revoked": "Links and sessions of this person ended.",
     "closed": "The study is closed, and its ratings are frozen.",
 }
-"""What a page says after something was done: value of the parameter `done` -> sentence."""
+"""Value of the parameter `done` -> the sentence on a page after something was done."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +113,7 @@ class Visit:
     request: Request
     """The request."""
     person: Person
-    """Who sent it."""
+    """The person who sent it."""
     store: Store
     """Store of the study."""
     study: Study
@@ -130,7 +130,7 @@ class Visit:
 
     @property
     def by(self) -> str:
-        """Who does something, for the events of the study."""
+        """Name of the person for the events of the study."""
         return visitor_of(self.request).user or self.person.id
 
     @property
@@ -214,7 +214,7 @@ def _changing(change: Callable[[Visit], Response]) -> Handler:
 
 
 def _conflict(visit: Visit, later: Sequence[Event]) -> Response:
-    """Return the page that tells an owner what another one did in the meantime."""
+    """Return the page that shows an owner what another one did in the meantime."""
     values = {"events": [visit.names.event(one) for one in later], "back": visit.address}
     return visit.page("study_conflict.html", "The study has changed", values, 409)
 
@@ -525,7 +525,7 @@ def download(visit: Visit) -> Response:
     """Send the file of a rater; several files of one format as a ZIP file."""
     rater, kind = _rater_id(visit), str(visit.request.path_params["format"])
     if kind not in FORMAT_TITLES:
-        raise PageNotFound(f"There is no format `{kind[:40]}`.")
+        raise PageNotFound(f"The format `{kind[:40]}` is unknown.")
     files = export_files(visit.store, visit.study, rater, kind)
     append_event(
         visit.store,
@@ -639,7 +639,7 @@ _RATER = f"{_STUDY}/raters/{{rater}}"
 # fmt: off
 ROUTES: tuple[tuple[str, str, list[str], Handler], ...] = (
     ("studies", STUDIES, ["GET"], list_page),
-    *plan_page.ROUTES,
+    *plan.ROUTES,
     ("study", _STUDY, ["GET"], _handler(study_page)),
     ("study_progress", f"{_STUDY}/progress", ["GET"], _handler(progress_json)),
     ("study_people", f"{_STUDY}/people", ["POST"], _owners(change_person)),

@@ -15,8 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from medhelm.errors import UserError
-from medhelm.extensions.study import exchange
-from medhelm.extensions.study.exchange import (
+from medhelm.extensions.study.files import Event, EventKind, append_event, rows_of
+from medhelm.extensions.study.formats import exchange
+from medhelm.extensions.study.formats.exchange import (
     FORMATS,
     FileOrigin,
     OfflineCase,
@@ -26,7 +27,6 @@ from medhelm.extensions.study.exchange import (
     import_files,
     rater_cases,
 )
-from medhelm.extensions.study.files import Event, EventKind, append_event, rows_of
 from medhelm.extensions.study.formats.html_file import read_html_ratings
 from medhelm.extensions.study.formats.label_studio import read_label_studio
 from medhelm.extensions.study.formats.redcap import read_redcap
@@ -260,6 +260,17 @@ def test_a_file_can_be_imported_again_and_a_newer_one_revises(tmp_path: Path, fo
     assert (done.new, done.revised, done.unchanged) == ((3,), (1,), (2,))
     assert given_grades(store, study) == {1: 3, 2: 5, 3: 1}
     assert ratings_of(store, study, "rater_1")[1].rating.source is RatingSource.HTML_FILE
+
+
+def test_seconds_are_counted_once(tmp_path: Path, folder: Path) -> None:
+    store, study = offline_study(tmp_path / "s")
+    for grade, seconds in ((4, 10), (5, 25), (3, 27)):
+        file = returned(store, study, folder, {1: grade})
+        content = json.loads(file.read_text(encoding="utf-8"))
+        content["ratings"][0].update(seconds=seconds, revision=0)  # the same file, saved again
+        file.write_text(json.dumps(content), encoding="utf-8")
+        import_files(store, study, [file], by="owner")
+    assert [row.rating.seconds for row in rows_of(store, "ward", "rater_1")] == [10, 15, 2]
 
 
 def test_a_later_rating_in_the_browser_stays_unless_replaced(tmp_path: Path, folder: Path) -> None:

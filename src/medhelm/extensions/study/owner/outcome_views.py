@@ -1,4 +1,4 @@
-"""What the pages of a closed study show: means by model, harm, agreement with the jury, comments, and the card."""
+"""Texts on the page of a closed study: means by model, harm, agreement with the jury, comments, and the card."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from medhelm.domain import Estimate
 from medhelm.domain.text import listed, plural
 from medhelm.extensions.study.measures import PreferenceResult
 from medhelm.extensions.study.outcome import HarmCounts, ModelGrade, StudyOutcome
-from medhelm.extensions.study.owner_views import Names, criterion_title, time_text
+from medhelm.extensions.study.owner.views import Names, criterion_title, time_text
 from medhelm.extensions.study.types import Study
+from medhelm.io.http.pages import url_key
 from medhelm.results.formats.tables import MISSING, decimal, percent
 
 Cells = Sequence[tuple[str, str]]
@@ -30,7 +31,7 @@ def results_view(found: StudyOutcome, study: Study, names: Names) -> dict[str, A
         "comments": [
             {
                 "case": one.instance_id,
-                "address": f"/benchmarks/{quote(one.benchmark)}/cases?q={quote(one.instance_id)}",
+                "address": f"/benchmarks/{quote(one.benchmark)}/cases/{url_key(one.instance_id)}",
                 "benchmark": names.benchmark(one.benchmark),
                 "model": listed(one.models),
                 "rater": names.rater(one.rater),
