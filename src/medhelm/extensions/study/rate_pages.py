@@ -22,6 +22,7 @@ from medhelm.extensions.study.files import Event, EventKind, events, locked, row
 from medhelm.extensions.study.instruments import criteria_of
 from medhelm.extensions.study.journal import cases_with, is_complete, others_after, record
 from medhelm.extensions.study.pages import form_of, person_of, render, store_of, study_of, wants_json
+from medhelm.extensions.study.plans.planning import SECONDS_PER_CRITERION, WORDS_PER_MINUTE
 from medhelm.extensions.study.rating_form import (
     MARK_NAMES,
     REASONS,
@@ -52,9 +53,6 @@ from medhelm.storage.store import Store
 
 CASES_FOR_PACE = 3
 """Rated cases from which the time left is computed from the rater's own pace."""
-
-WORDS_PER_SECOND, SECONDS_PER_QUESTION = 230 / 60, 20.0
-"""Pace that is assumed before: of reading, and of answering."""
 
 MOST_CASES_READ = 8
 """Cases whose lengths are looked at for that."""
@@ -190,7 +188,7 @@ class RaterWork:
                 continue  # a case that is gone takes no time
             shown = (texts.question, *(one.text for one in texts.material), *texts.completions)
             n_words = sum(len(text.split()) for text in shown)
-            found.append(n_words / WORDS_PER_SECOND + SECONDS_PER_QUESTION * len(texts.criteria))
+            found.append(60 * n_words / WORDS_PER_MINUTE + SECONDS_PER_CRITERION * len(texts.criteria))
         return statistics.mean(found) if found else 0.0
 
 
@@ -201,7 +199,8 @@ def time_words(low_s: float, high_s: float) -> str:
     ('about 25 to 45 minutes left', 'about 50 minutes left', 'about 2 to 4.5 hours left', 'about 1 minute left')
     """
     if high_s > 90 * 60:
-        low, high, unit = _rounded(low_s, 1800) / 3600, _rounded(high_s, 1800) / 3600, "hour"
+        step = 1800 if high_s <= 36_000 else 3600
+        low, high, unit = _rounded(low_s, step) / 3600, _rounded(high_s, step) / 3600, "hour"
     else:
         step = 60 if high_s <= 600 else 300
         low, high, unit = _rounded(low_s, step) / 60, _rounded(high_s, step) / 60, "minute"
