@@ -196,21 +196,14 @@ def time_words(low_s: float, high_s: float) -> str:
     """Return a range of time in words.
 
     >>> time_words(1500, 2500), time_words(2800, 2900), time_words(8000, 16000), time_words(10, 20)
-    ('about 25 to 45 minutes left', 'about 50 minutes left', 'about 2 to 4.5 hours left', 'about 1 minute left')
+    ('about 25 to 45 minutes left', 'about 45 to 50 minutes left', 'about 2 to 4.5 hours left', 'about 1 minute left')
     """
-    if high_s > 90 * 60:
-        step = 1800 if high_s <= 36_000 else 3600
-        low, high, unit = _rounded(low_s, step) / 3600, _rounded(high_s, step) / 3600, "hour"
-    else:
-        step = 60 if high_s <= 600 else 300
-        low, high, unit = _rounded(low_s, step) / 60, _rounded(high_s, step) / 60, "minute"
+    limits = ((1200, 60), (5400, 300), (36_000, 1800))
+    step = next((step for most, step in limits if high_s <= most), 3600)
+    size, unit = (60, "minute") if step < 1800 else (3600, "hour")
+    low, high = max(1, int(low_s // step)) * step / size, max(1, -int(-high_s // step)) * step / size
     numbers = f"{low:g} to {high:g}" if low < high else f"{high:g}"
     return f"about {numbers} {unit}{'' if low == high == 1 else 's'} left"
-
-
-def _rounded(seconds: float, step: int) -> int:
-    """Return seconds as a multiple of a step, at least one."""
-    return max(1, -int(-seconds // step)) * step
 
 
 # --- pages ------------------------------------------------------------------------------------------------------------
