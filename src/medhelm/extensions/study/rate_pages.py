@@ -295,25 +295,35 @@ def _case_page(
 ) -> Response:
     rating = row.rating if row else CaseRating()
     texts, form, kind = work.texts(number), work.form(number), work.cases[number].kind
-    asked = questions(texts.criteria, rating, form)
     others = _others(work, number) if kind is CaseKind.ADJUDICATION else []
     is_first_look = kind is CaseKind.ADJUDICATION and not others
     values = {
-        "number": number,
+        **case_values(number, texts, form, rating),
         "is_calibration": kind is CaseKind.CALIBRATION,
         "left": work.time_left(),
         "revision": row.revision if row else 0,
+        "others": others,
+        "next_label": "Save and compare" if is_first_look else "Confirm and next" if others else "Save and next",
+    }
+    if kind is CaseKind.CALIBRATION:
+        values["is_asked_open"] = True
+    title = f"Case {number} of {len(work.cases)}"
+    return _page(request, work, "rate_case.html", title, status=status, **{**values, **more})
+
+
+def case_values(number: int, texts: CaseTexts, form: InstrumentForm, rating: CaseRating) -> dict[str, object]:
+    """Return what the content of `rate_case.html` shows of a case: its texts, its questions, and the rating so far."""
+    return {
+        "number": number,
         "question": texts.question,
         "material": texts.material,
         "is_long": len(texts.question) + sum(len(part.text) for part in texts.material) > LONG_MATERIAL,
-        "is_asked_open": number == 1 or kind is CaseKind.CALIBRATION or len(texts.question) <= SHORT_QUESTION,
+        "is_asked_open": number == 1 or len(texts.question) <= SHORT_QUESTION,
         "references": texts.references,
         "completions": texts.completions,
-        "questions": asked,
+        "questions": questions(texts.criteria, rating, form),
         "comment": rating.comment,
         "marks": [_shown_mark(texts, one) for one in rating.marks],
-        "others": others,
-        "next_label": "Save and compare" if is_first_look else "Confirm and next" if others else "Save and next",
         "message": "",
         "unanswered": [],
         "passage": "",
@@ -322,8 +332,6 @@ def _case_page(
         "reasons": REASONS,
         "mark_names": MARK_NAMES,
     }
-    title = f"Case {number} of {len(work.cases)}"
-    return _page(request, work, "rate_case.html", title, status=status, **{**values, **more})
 
 
 def _others(work: RaterWork, number: int) -> list[dict[str, object]]:
