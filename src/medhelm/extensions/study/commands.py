@@ -49,8 +49,8 @@ def new(shared: Shared, name: str, options: PlanOptions, preview: bool) -> int:
     """Plan a study.
 
     Draws the same instances for all models, and gives each rater a fixed list of cases, balanced over models and
-    raters. Shows the work of each rater, the precision to expect, and completions that tell raters which model wrote
-    them. A plan that is saved does not change.
+    raters. Shows the work of each rater, the precision to expect, and completions that reveal their model. A plan that
+    is saved does not change.
 
     \b
     Examples:
@@ -74,7 +74,7 @@ def new(shared: Shared, name: str, options: PlanOptions, preview: bool) -> int:
     print_remarks(found.remarks, "table")
     if found.findings:
         warn(
-            "some completions can tell raters which model wrote them. Nothing was changed. --exclude-flagged leaves "
+            "some completions can reveal their model to raters. Nothing was changed. --exclude-flagged leaves "
             "out instances on which a completion names a model or has its markers."
         )
         print_remarks(finding_sentences(found.findings, found.study), "csv")

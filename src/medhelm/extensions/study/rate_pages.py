@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from medhelm.domain.text import plural
 from medhelm.errors import MedHelmError, UserError
-from medhelm.extensions.study.files import Event, EventKind, events, rows_of
+from medhelm.extensions.study.files import Event, EventKind, events, locked, rows_of
 from medhelm.extensions.study.instruments import criteria_of
 from medhelm.extensions.study.journal import cases_with, is_complete, others_after, record
 from medhelm.extensions.study.pages import form_of, person_of, render, store_of, study_of, wants_json
@@ -78,6 +78,10 @@ class RaterWork:
     """The plan."""
     rater: str
     """Id of the rater."""
+
+    def again(self) -> RaterWork:
+        """Return the same work as it is now: what was read before is read again."""
+        return RaterWork(store=self.store, study=self.study, rater=self.rater)
 
     @cached_property
     def happened(self) -> Sequence[Event]:
@@ -297,39 +301,47 @@ def _case_page(
 ) -> Response:
     rating = row.rating if row else CaseRating()
     texts, form, kind = work.texts(number), work.form(number), work.cases[number].kind
-    asked = questions(texts.criteria, rating, form)
     others = _others(work, number) if kind is CaseKind.ADJUDICATION else []
     is_first_look = kind is CaseKind.ADJUDICATION and not others
     values = {
-        "number": number,
+        **case_values(number, texts, form, rating),
         "is_calibration": kind is CaseKind.CALIBRATION,
         "left": work.time_left(),
         "revision": row.revision if row else 0,
+        "others": others,
+        "next_label": "Save and compare" if is_first_look else "Confirm and next" if others else "Save and next",
+    }
+    if kind is CaseKind.CALIBRATION:
+        values["is_asked_open"] = True
+    title = f"Case {number} of {len(work.cases)}"
+    return _page(request, work, "rate_case.html", title, status=status, **{**values, **more})
+
+
+def case_values(number: int, texts: CaseTexts, form: InstrumentForm, rating: CaseRating) -> dict[str, object]:
+    """Return what the content of `rate_case.html` shows of a case: its texts, its questions, and the rating so far."""
+    return {
+        "number": number,
         "question": texts.question,
         "material": texts.material,
         "is_long": len(texts.question) + sum(len(part.text) for part in texts.material) > LONG_MATERIAL,
-        "is_asked_open": number == 1 or kind is CaseKind.CALIBRATION or len(texts.question) <= SHORT_QUESTION,
+        "is_asked_open": number == 1 or len(texts.question) <= SHORT_QUESTION,
         "references": texts.references,
         "completions": texts.completions,
-        "questions": asked,
+        "questions": questions(texts.criteria, rating, form),
         "comment": rating.comment,
         "marks": [_shown_mark(texts, one) for one in rating.marks],
-        "others": others,
-        "next_label": "Save and compare" if is_first_look else "Confirm and next" if others else "Save and next",
         "message": "",
         "unanswered": [],
         "passage": "",
         "passage_error": "",
         "sides": SIDES,
-        "reasons": [one for one in REASONS if form is InstrumentForm.PREFERENCE or "Both" not in one],
+        "reasons": REASONS,
         "mark_names": MARK_NAMES,
     }
-    title = f"Case {number} of {len(work.cases)}"
-    return _page(request, work, "rate_case.html", title, status=status, **{**values, **more})
 
 
 def _others(work: RaterWork, number: int) -> list[dict[str, object]]:
-    """Return what the two others gave, once the adjudicator's own rating is complete; before that, nothing."""
+    """Return what the others gave, once the adjudicator's own rating is complete; before that, nothing."""
     if work.states[number] != "done":
         return []
     criteria, form = work.texts(number).criteria, work.form(number)
@@ -369,11 +381,12 @@ def _save(request: Request, work: RaterWork, fields: Mapping[str, Sequence[str]]
     try:
         texts = work.texts(number)
         given, problem = _with_marks(read_rating(fields, texts.criteria), action, fields, texts)
-        joined = _joined(work, number, given, _last(fields, "revision"))
-        row = record(work.store, work.study, work.rater, number, joined)
+        with locked(work.store, work.study.name):
+            joined = _joined(work.again(), number, given, _last(fields, "revision"))
+            row = record(work.store, work.study, work.rater, number, joined)
     except UserError as error:
         return _refused(request, work, error)
-    now = RaterWork(store=work.store, study=work.study, rater=work.rater)
+    now = work.again()
     is_elsewhere = _untimed(joined) != _untimed(given)
     unanswered = _unanswered(now, number, row.rating)
     to = _destination(now, number, action, is_ready=not unanswered, has_compared=_last(fields, "compared") == "1")

@@ -23,7 +23,6 @@ REASONS = (
     "The material does not say",
     "Outside my field",
     "The question does not apply here",
-    "Both are equally bad",
     "I cannot read the text",
 )
 """Reasons to give no grade that a rater can choose; other ones are typed."""

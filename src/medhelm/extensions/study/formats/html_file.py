@@ -30,8 +30,9 @@ from medhelm.extensions.study.formats.exchange import (
     problems_of,
 )
 from medhelm.extensions.study.pages import PACKAGE, environment
-from medhelm.extensions.study.rating_form import MARK_NAMES, REASONS, SIDES, form_values, questions, read_rating
-from medhelm.extensions.study.types import CaseRating, InstrumentForm, RatingSource
+from medhelm.extensions.study.rate_pages import case_values
+from medhelm.extensions.study.rating_form import form_values, questions, read_rating
+from medhelm.extensions.study.types import CaseRating, RatingSource
 
 _STYLE, _CASES, _SCRIPT, _DATA = (f"<!-- {name} -->" for name in ("style", "cases", "script", "data"))
 """Places of the template that are filled after it was rendered. No text can hold them: `<` is escaped."""
@@ -104,29 +105,13 @@ def _data(cases: RaterCases) -> dict[str, Any]:
 def _case_template(case: OfflineCase) -> str:
     """Return a `template` element with the form of a case."""
     template = environment().get_template("rate_case.html")
-    form = case.instrument.form
     values = {
+        **case_values(case.number, case.texts, case.instrument.form, CaseRating()),
         "macros": environment().get_template("rate_macros.html").module,
         "base": "",
-        "number": case.number,
         "revision": 0,
-        "question": case.texts.question,
-        "material": case.texts.material,
-        "is_long": True,
-        "references": case.texts.references,
-        "completions": case.texts.completions,
-        "questions": questions(case.questions, CaseRating(), form),
-        "comment": "",
-        "marks": [],
         "others": [],
         "next_label": "Next case",
-        "message": "",
-        "unanswered": [],
-        "passage": "",
-        "passage_error": "",
-        "sides": SIDES,
-        "reasons": [one for one in REASONS if form is InstrumentForm.PREFERENCE or "Both" not in one],
-        "mark_names": MARK_NAMES,
     }
     content = "".join(template.blocks["content"](template.new_context(values)))
     return f'<template data-case="{case.number}">{content}</template>\n'
