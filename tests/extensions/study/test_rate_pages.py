@@ -100,7 +100,7 @@ def test_each_button_saves_and_leads_on(
 def test_after_the_last_case_there_are_thanks_and_the_list_stays(client: TestClient, fields: dict[str, str]) -> None:
     for number in range(1, ADJUDICATED + 1):
         save(client, number, fields)
-    last = save(client, ADJUDICATED, fields, action="next", revision="1", seconds="1")
+    last = save(client, ADJUDICATED, fields, action="next", revision="1", compared="1")
     assert last.headers["location"] == BASE
     page = client.get(BASE).text
     assert "All 9 cases are rated" in page
