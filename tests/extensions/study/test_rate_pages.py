@@ -211,4 +211,4 @@ def test_the_time_left_is_the_rater_s_own_once_three_cases_are_rated(store: Stor
         append_row(store, STUDY, row)
     again = RaterWork(store=store, study=study, rater=RATER)
     assert again.n_complete == 4
-    assert again.time_left() == "about 10 to 20 minutes left", "5 cases of 105 to 240 seconds"
+    assert again.time_left() == "about 8 to 20 minutes left", "5 cases of 105 to 240 seconds"
