@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -45,6 +46,7 @@ from medhelm.extensions.study.types import (
 )
 from medhelm.storage.privacy import read_exports
 from medhelm.storage.store import Store
+from tests.support.json_values import json_values
 from tests.support.offline_studies import MODELS, offline_study
 
 Studies = Mapping[InstrumentForm, tuple[Store, Study]]
@@ -357,3 +359,42 @@ def test_ratings_of_deleted_completions_are_left_out(tmp_path: Path, folder: Pat
     (done,) = import_files(store, study, [file], by="owner")
     assert (done.new, done.gone) == ((7,), (1, 2, 3, 4, 5, 6))
     assert 1 not in {one.number for one in rater_cases(store, study, "rater_1").cases}
+
+
+# --- any file ---------------------------------------------------------------------------------------------------------
+
+KEYS = (
+    *("number", "digest", "revision", "seconds", "fields", "grade-1", "mark", "comment", "data", "case", "annotations"),
+    *("result", "from_name", "value", "choices", "labels", "text", "start", "end", "completed_by", "was_cancelled"),
+)
+NAMES = ("grade_accurate", "reason_clear", "comment", "marks_completion", "x")
+
+
+@st.composite
+def changed(draw: st.DrawFn, content: Any) -> Any:
+    """The content with some of its values replaced by anything."""
+    if draw(st.integers(0, 12)) == 0:
+        return draw(json_values(*KEYS) | st.sampled_from(NAMES))
+    if isinstance(content, dict):
+        return {key: draw(changed(value)) for key, value in content.items()}
+    return [draw(changed(value)) for value in content] if isinstance(content, list) else content
+
+
+@pytest.mark.parametrize("kind", ["html", "label-studio"])
+def test_any_json_is_read_or_refused(studies: Studies, tmp_path: Path, kind: str) -> None:
+    known = rater_cases(*studies[InstrumentForm.GRADES], "rater_1")
+    rating = CaseRating(
+        grades={"accurate": 4}, not_judged={"clear": "No"}, marks=(Mark(start=1, end=2, kind=MarkKind.ERROR),)
+    )
+    cases = replace(known, cases=tuple(replace(one, rating=rating) for one in known.cases[:2]))
+    whole = json.loads(html_ratings(cases) if kind == "html" else _returned_file(cases, kind))
+    file = tmp_path / "a.json"
+
+    @settings(max_examples=300, deadline=None)
+    @given(changed(whole))
+    def check(content: Any) -> None:
+        file.write_text(json.dumps(content), encoding="utf-8")
+        with suppress(UserError):
+            READERS[kind](file, lambda _: cases)
+
+    check()

@@ -136,8 +136,8 @@ def _program() -> str:
 def read_html_ratings(path: Path, open_rater: OpenRater) -> ReturnedFile:
     """Read the ratings that the HTML file saved. Raises: ConfigError with everything that is wrong."""
     content = load_json(path)
-    listed = content.get("ratings")
-    if content.get("format") != FORMAT or not isinstance(listed, list):
+    listed = content.get("ratings") if isinstance(content, dict) else None
+    if not isinstance(listed, list) or content.get("format") != FORMAT:
         text = "is not a file with ratings that the HTML file of a study saved, or was saved by another version."
         raise ConfigError(str(path), [Problem(text)])
     cases = open_rater(origin_of(content))
@@ -163,7 +163,7 @@ def _returned(one: Any, cases: RaterCases) -> ReturnedRating | None:
         raise UserError("must have a number and fields.")
     case = cases.case(one.get("number"))
     if case is None or one.get("digest") != case.digest:
-        if one.get("number") in cases.gone:
+        if str(one.get("number")) in map(str, cases.gone):
             return None
         shown = value_in_words(str(one.get("number")))
         raise UserError(f"{shown} is not a case of {cases.rater} with these texts. Export the study again.")

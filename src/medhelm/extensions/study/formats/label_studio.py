@@ -139,7 +139,8 @@ def _ask(view: Element, name: str, question: InstrumentCriterion, text: str, *, 
 
 def read_label_studio(path: Path, open_rater: OpenRater) -> ReturnedFile:
     """Read an export of Label Studio in the format JSON. Raises: ConfigError with everything that is wrong."""
-    tasks = load_json(path)
+    content = load_json(path)
+    tasks = content if isinstance(content, list) else []
     whole = [one for one in tasks if isinstance(one, dict) and isinstance(one.get("data"), dict)]
     if (
         not whole
