@@ -223,8 +223,10 @@ def _page(
 
 def _overview(request: Request, work: RaterWork) -> Response:
     """Return the list of a rater's cases; after the last case, the thanks."""
-    if work.is_closed or (work.next_open() is None and not request.query_params.get("list")):
-        return _page(request, work, "rate_done.html", "Thank you", is_closed=work.is_closed)
+    is_list = bool(work.cases and request.query_params.get("list"))
+    if work.is_closed or (work.next_open() is None and not is_list):
+        title = "Thank you" if work.cases else "Nothing to rate yet"
+        return _page(request, work, "rate_done.html", title, is_closed=work.is_closed)
     return _page(
         request,
         work,
