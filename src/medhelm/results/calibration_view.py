@@ -221,7 +221,7 @@ def rated_small(found: ClinicianMean | None) -> str:
     count = f"n {found.n:,}"
     if found.low is None or found.high is None:
         return count
-    return f"{decimal(found.low, 2)} to {decimal(found.high, 2)}, {count}"
+    return f"{decimal(found.low, 2)}–{decimal(found.high, 2)}, {count}"
 
 
 CLINICIANS: JsonSchema = record(

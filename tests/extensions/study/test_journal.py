@@ -316,15 +316,18 @@ def test_an_adjudicator_sees_the_others_after_an_own_complete_rating(store: Stor
 
 def test_others_are_turned_round_where_they_saw_the_pair_on_other_sides(tmp_path: Path) -> None:
     study = make_study(
-        {"rater_1": [("0-1", "1-1")], "rater_2": [("1-1", "0-1")], "rater_3": []}, form=InstrumentForm.PREFERENCE
+        {"rater_1": [("0-1", "1-1")], "rater_2": [("1-1", "0-1")], "rater_3": []},
+        form=InstrumentForm.PREFERENCE,
+        asks_harm=True,
     )
     store = new_store(tmp_path / "store", study)
     mark = Mark(start=0, end=1, kind=MarkKind.ERROR)
     for rater in ("rater_1", "rater_2"):
-        record(store, study, rater, 1, CaseRating(grades={"preference": 2}, marks=(mark,)))
+        record(store, study, rater, 1, CaseRating(grades={"preference": 2, HARM_SEVERITY: 0}, marks=(mark,)))
     append_event(store, "ward", event(EventKind.ADJUDICATION, rater="rater_3", item="0-1 1-1"))
-    record(store, study, "rater_3", 1, CaseRating(grades={"preference": 0}))
+    record(store, study, "rater_3", 1, CaseRating(grades={"preference": 0, HARM_SEVERITY: 0}))
     others = others_after(store, study, "rater_3", 1)
+    assert {one.grades[HARM_SEVERITY] for one in others} == {0}
     assert sorted((one.grades["preference"], one.marks[0].side) for one in others) == [(-2, 1), (2, 0)]
     assert PREFERENCE[0].name == "preference"
 

@@ -303,7 +303,12 @@ def test_checks_count_as_the_share_of_points(tmp_path: Path) -> None:
     store = new_store(tmp_path / "store", study)
     for number, (dose, drug) in enumerate([(1, 1), (0, 1)], 1):
         record(store, study, "rater_1", number, CaseRating(grades={"names_dose": dose, "invents_drug": drug}))
+    with shown_texts(gone=lambda item: item == "1-1"):  # its criteria are unknown then
+        assert (progress(store, study).raters[0].n_complete, progress(store, study).n_complete) == (1, 1)
     found = close_study(store, study, "owner")
+    with shown_texts(gone=lambda item: item == "1-1"):
+        later = outcome_of(store, study)
+        assert (later.n_ratings, [one.model for one in later.means]) == (2, ["openai/m"])
     (frozen,) = stored_ratings(store)
     assert {row.model: row.grades[POINTS] for row in frozen.rows} == {
         "openai/m": pytest.approx((5 - 3) / 5),

@@ -23,6 +23,7 @@ from medhelm.storage.store import Store
 from tests.support.blind_studies import ADJUDICATED, RATER, STUDY, World, complete_fields, make_blind_study
 from tests.support.html import HtmlPage
 from tests.support.made_once import made_once
+from tests.support.rated_studies import make_study, new_store
 
 BASE = f"/rate/{STUDY}"
 XSS = "<script>alert(1)</script>\"'{{7*7}}"
@@ -42,9 +43,13 @@ def fields(store: Store) -> dict[str, str]:
 
 @pytest.fixture
 def client(store: Store) -> TestClient:
+    return signed_in(store, RATER)
+
+
+def signed_in(store: Store, rater: str) -> TestClient:
     app = create_app(Site(stores=[store.folder]), Security(hosts=["testserver"]), [PAGES])
     found = TestClient(app, follow_redirects=False, headers={"origin": "http://testserver"})
-    found.post(f"{BASE}/login", data={"token": new_link(store, STUDY, RATER, by="owner").token})
+    found.post(f"{BASE}/login", data={"token": new_link(store, STUDY, rater, by="owner").token})
     return found
 
 
@@ -100,11 +105,19 @@ def test_each_button_saves_and_leads_on(
 def test_after_the_last_case_there_are_thanks_and_the_list_stays(client: TestClient, fields: dict[str, str]) -> None:
     for number in range(1, ADJUDICATED + 1):
         save(client, number, fields)
-    last = save(client, ADJUDICATED, fields, action="next", revision="1", seconds="1")
+    last = save(client, ADJUDICATED, fields, action="next", revision="1", compared="1")
     assert last.headers["location"] == BASE
     page = client.get(BASE).text
     assert "All 9 cases are rated" in page
     assert "Case 9" in client.get(f"{BASE}?list=1").text
+
+
+def test_an_adjudicator_without_cases_is_not_thanked_for_them(tmp_path: Path) -> None:
+    store = new_store(tmp_path / "store", make_study({"mara": ["0-1"], "ana": []}, adjudicator="ana"))
+    client = signed_in(store, "ana")
+    for query in ("", "?list=1"):
+        page = client.get(f"{BASE}{query}").text
+        assert ("Nothing to rate yet" in page, "Thank you" in page) == (True, False)
 
 
 def test_an_incomplete_case_stays_and_names_what_is_open(client: TestClient, fields: dict[str, str]) -> None:
@@ -211,4 +224,4 @@ def test_the_time_left_is_the_rater_s_own_once_three_cases_are_rated(store: Stor
         append_row(store, STUDY, row)
     again = RaterWork(store=store, study=study, rater=RATER)
     assert again.n_complete == 4
-    assert again.time_left() == "about 10 to 20 minutes left", "5 cases of 105 to 240 seconds"
+    assert again.time_left() == "about 8 to 20 minutes left", "5 cases of 105 to 240 seconds"

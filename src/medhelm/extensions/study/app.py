@@ -60,7 +60,7 @@ from medhelm.io.http.mounted_pages import (
 )
 from medhelm.io.http.pages import BadParameter, PageNotFound
 
-HANDLERS = ("rate_pages", "owner_pages")
+HANDLERS = ("rate_pages", "owner.pages")
 """Modules with a table `ROUTES` of pages: name, path, methods and the function that answers a request."""
 
 MOST_TOKEN_BYTES = 10_000

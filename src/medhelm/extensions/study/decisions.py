@@ -125,8 +125,8 @@ def withdraw(
 def reassign(store: Store, study: Study, by: str, *, revision: int | None = None) -> tuple[Event, ...]:
     """Give the open cases of raters who left to others, and return the events.
 
-    A case goes to a rater who does not have it, the one with the fewest cases taken over; ties are broken by the seed
-    of the plan. Cases that everyone has stay open.
+    A case goes to a rater who does not have it, adjudicators last, the one with the fewest cases taken over; ties are
+    broken by the seed of the plan. Cases that everyone has stay open.
     Raises: UserError for a closed study, or one that was changed meanwhile.
     """
     with locked(store, study.name):
@@ -135,9 +135,10 @@ def reassign(store: Store, study: Study, by: str, *, revision: int | None = None
         check_revision(happened, revision)
         given = []
         for items in unassigned_cases(study, rated_cases(store, study, happened), happened):
-            free = [one.id for one in study.raters if not _has_case(study, one.id, case_key(items), happened)]
-            if free:
-                rater = _least_busy(study, free, EventKind.REASSIGNED, " ".join(items), happened)
+            free = [one for one in study.raters if not _has_case(study, one.id, case_key(items), happened)]
+            chosen = [one.id for one in free if not one.is_adjudicator] or [one.id for one in free]
+            if chosen:
+                rater = _least_busy(study, chosen, EventKind.REASSIGNED, " ".join(items), happened)
                 given.append(_decide(store, study, EventKind.REASSIGNED, by, rater=rater, item=" ".join(items)))
                 happened = [*happened, given[-1]]
         return tuple(given)

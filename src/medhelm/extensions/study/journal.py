@@ -137,8 +137,8 @@ def others_after(store: Store, study: Study, rater_id: str, number: int) -> tupl
 
 
 def mirrored(rating: CaseRating, criteria: Iterable[InstrumentCriterion]) -> CaseRating:
-    """Return a rating of a pair as if the completions had been on the other sides."""
-    ends = {one.name: one.low + one.high for one in criteria}
+    """Return a rating of a pair as if the completions had been on the other sides; harm has no side."""
+    ends = {one.name: one.low + one.high for one in criteria if one not in HARM}
     return replace(
         rating,
         grades={name: ends[name] - grade if name in ends else grade for name, grade in rating.grades.items()},

@@ -22,6 +22,7 @@ from medhelm.extensions.study.files import Event, EventKind, events, locked, row
 from medhelm.extensions.study.instruments import criteria_of
 from medhelm.extensions.study.journal import cases_with, is_complete, others_after, record
 from medhelm.extensions.study.pages import form_of, person_of, render, store_of, study_of, wants_json
+from medhelm.extensions.study.plans.planning import SECONDS_PER_CRITERION, WORDS_PER_MINUTE
 from medhelm.extensions.study.rating_form import (
     MARK_NAMES,
     REASONS,
@@ -52,9 +53,6 @@ from medhelm.storage.store import Store
 
 CASES_FOR_PACE = 3
 """Rated cases from which the time left is computed from the rater's own pace."""
-
-WORDS_PER_SECOND, SECONDS_PER_QUESTION = 230 / 60, 20.0
-"""Pace that is assumed before: of reading, and of answering."""
 
 MOST_CASES_READ = 8
 """Cases whose lengths are looked at for that."""
@@ -190,7 +188,7 @@ class RaterWork:
                 continue  # a case that is gone takes no time
             shown = (texts.question, *(one.text for one in texts.material), *texts.completions)
             n_words = sum(len(text.split()) for text in shown)
-            found.append(n_words / WORDS_PER_SECOND + SECONDS_PER_QUESTION * len(texts.criteria))
+            found.append(60 * n_words / WORDS_PER_MINUTE + SECONDS_PER_CRITERION * len(texts.criteria))
         return statistics.mean(found) if found else 0.0
 
 
@@ -198,20 +196,14 @@ def time_words(low_s: float, high_s: float) -> str:
     """Return a range of time in words.
 
     >>> time_words(1500, 2500), time_words(2800, 2900), time_words(8000, 16000), time_words(10, 20)
-    ('about 25 to 45 minutes left', 'about 50 minutes left', 'about 2 to 4.5 hours left', 'about 1 minute left')
+    ('about 25 to 45 minutes left', 'about 45 to 50 minutes left', 'about 2 to 4.5 hours left', 'about 1 minute left')
     """
-    if high_s > 90 * 60:
-        low, high, unit = _rounded(low_s, 1800) / 3600, _rounded(high_s, 1800) / 3600, "hour"
-    else:
-        step = 60 if high_s <= 600 else 300
-        low, high, unit = _rounded(low_s, step) / 60, _rounded(high_s, step) / 60, "minute"
+    limits = ((1200, 60), (5400, 300), (36_000, 1800))
+    step = next((step for most, step in limits if high_s <= most), 3600)
+    size, unit = (60, "minute") if step < 1800 else (3600, "hour")
+    low, high = max(1, int(low_s // step)) * step / size, max(1, -int(-high_s // step)) * step / size
     numbers = f"{low:g} to {high:g}" if low < high else f"{high:g}"
     return f"about {numbers} {unit}{'' if low == high == 1 else 's'} left"
-
-
-def _rounded(seconds: float, step: int) -> int:
-    """Return seconds as a multiple of a step, at least one."""
-    return max(1, -int(-seconds // step)) * step
 
 
 # --- pages ------------------------------------------------------------------------------------------------------------
@@ -231,8 +223,10 @@ def _page(
 
 def _overview(request: Request, work: RaterWork) -> Response:
     """Return the list of a rater's cases; after the last case, the thanks."""
-    if work.is_closed or (work.next_open() is None and not request.query_params.get("list")):
-        return _page(request, work, "rate_done.html", "Thank you", is_closed=work.is_closed)
+    is_list = bool(work.cases and request.query_params.get("list"))
+    if work.is_closed or (work.next_open() is None and not is_list):
+        title = "Thank you" if work.cases else "Nothing to rate yet"
+        return _page(request, work, "rate_done.html", title, is_closed=work.is_closed)
     return _page(
         request,
         work,

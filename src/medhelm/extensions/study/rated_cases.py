@@ -161,7 +161,7 @@ def rated_cases(store: Store, study: Study, happened: Sequence[Event]) -> list[R
                     criteria=tuple(one for one in asked if one.name not in HARM_NAMES),
                     rows=rows,
                     places=tuple(place for place, _ in revisions[case.number]),
-                    is_complete=bool(rows) and bool(asked) and is_complete(study, case, rows[-1], asked),
+                    is_complete=bool(rows) and (is_complete(study, case, rows[-1], asked) if asked else is_gone),
                     is_gone=is_gone,
                 )
             )

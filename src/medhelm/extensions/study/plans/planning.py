@@ -594,16 +594,16 @@ def _instrument(
 
 
 def _workloads(store: Store, study: Study) -> tuple[RaterWorkload, ...]:
-    """Return the expected work of each rater. Material that a rater has read before is read again."""
+    """Return the expected work of each rater, who reads material and criteria of an instance anew in each case."""
     words = {name: word_count([text]) for name, text in shown_texts(store, study).items()}
     prompts: dict[tuple[str, str], tuple[int, int]] = {}
     for item in study.items:
         key = (item.benchmark, item.instance_id)
         if key not in prompts:
             material, question = material_of(store, item)
-            read = word_count([question, *(section.text for section in material)])
             own = () if study.instruments[item.benchmark].criteria else own_criteria(stored_prompt(store, item))
-            prompts[key] = read, len(criteria_of(study, item.benchmark, own))
+            read = [question, *(section.text for section in material), *(one.question for one in own)]
+            prompts[key] = word_count(read), len(criteria_of(study, item.benchmark, own))
     items = {item.id: item for item in study.items}
 
     def seconds(case: Assignment) -> float:

@@ -460,7 +460,7 @@ def compare_page(site: Site, request: PageRequest) -> Page:
         status = 400 if isinstance(problem, BadParameter) else 404 if isinstance(problem, PageNotFound) else 200
         return Page(template="compare.html", title="Compare two models", values=values, status=status)
     values |= {
-        "table": sorted_table(request, COMPARED, _compared_rows(site, found), default="benchmark"),
+        "table": sorted_table(request, _compared_headings(found), _compared_rows(site, found), default="benchmark"),
         "chart": differences_chart(found),
         "overall": _overall(found),
         "outcomes": _outcomes(board, first, second),
@@ -485,6 +485,22 @@ COMPARED: list[Heading[ComparedRow]] = [
     Heading(key="cases", title="Cases", note="better · worse"),
 ]  # fmt: skip
 """Columns of the comparison."""
+
+WITH_RATINGS: Heading[ComparedRow] = Heading(
+    key="ratings", title="With ratings", note="95% interval",
+    sort=lambda row: row.one.calibrated.value if row.one.calibrated else None,
+    explanation="Difference in the grades that clinicians would give, estimated from their ratings and the jury's "
+    "scores.",
+)  # fmt: skip
+"""Column of the comparison where clinicians rated both models."""
+
+
+def _compared_headings(found: Comparison) -> list[Heading[ComparedRow]]:
+    """Return the columns of the comparison."""
+    if all(one.calibrated is None for one in found.benchmarks):
+        return COMPARED
+    place = [heading.key for heading in COMPARED].index("difference") + 1
+    return [*COMPARED[:place], WITH_RATINGS, *COMPARED[place:]]
 
 
 def _compared_rows(site: Site, found: Comparison) -> list[ComparedRow]:

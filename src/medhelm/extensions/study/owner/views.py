@@ -122,8 +122,8 @@ def criterion_title(name: str) -> str:
 
 def tally(found: StudyProgress) -> list[dict[str, object]]:
     """Return the numbers at the top of the page of a study."""
-    active = [one for one in found.raters if not one.has_left]
-    n_done = sum(one.n_cases > 0 and not one.n_left for one in active)
+    active = [one for one in found.raters if one.n_cases and not one.has_left]
+    n_done = sum(not one.n_left for one in active)
     figures = [
         _figure("ratings", "Cases rated", found.n_complete, total=found.n_cases),
         _figure("finished", "Raters who finished", f"{n_done} of {len(active)}"),
@@ -281,7 +281,8 @@ def difference_row(one: Disagreement, study: Study, names: Names, happened: Sequ
 def finding_rows(found: Sequence[Finding], names: Names, *, with_model: bool) -> list[dict[str, object]]:
     """Return the passages that can tell the model of a completion, equal ones of a model together.
 
-    `with_model`: False while people rate; then the cases are named in place of the model.
+    `with_model`: False while people rate. Then the cases are named in place of the model, but not those that share a
+    sentence of their model: they would show which cases belong together.
     """
     groups: dict[tuple[str, FindingKind, str], list[str]] = {}
     for one in found:
@@ -289,7 +290,7 @@ def finding_rows(found: Sequence[Finding], names: Names, *, with_model: bool) ->
     rows: list[dict[str, object]] = [
         {
             "model": model if with_model else "",
-            "cases": listed([names.case([item]) for item in dict.fromkeys(items)], MOST_NAMED),
+            "cases": _cases_in_words(kind, list(dict.fromkeys(items)), names),
             "n": len(set(items)),
             "kind": FINDING_TITLES[kind],
             "text": text,
@@ -297,6 +298,12 @@ def finding_rows(found: Sequence[Finding], names: Names, *, with_model: bool) ->
         for (model, kind, text), items in groups.items()
     ]
     return sorted(rows, key=lambda row: (str(row["kind"]), -int(str(row["n"])))) if with_model else rows
+
+
+def _cases_in_words(kind: FindingKind, items: Sequence[str], names: Names) -> str:
+    if kind is FindingKind.SIGNATURE:
+        return plural(len(items), "case")
+    return listed([names.case([item]) for item in items], MOST_NAMED)
 
 
 # --- plan and close ---------------------------------------------------------------------------------------------------

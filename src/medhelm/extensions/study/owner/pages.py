@@ -26,7 +26,6 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from medhelm.domain.text import listed, plural
 from medhelm.errors import StoreError, UserError
-from medhelm.extensions.study import plan_page
 from medhelm.extensions.study.access import (
     LINK_DAYS,
     MOST_DAYS,
@@ -53,8 +52,10 @@ from medhelm.extensions.study.files import (
 from medhelm.extensions.study.formats.exchange import export_files, import_files
 from medhelm.extensions.study.journal import case_key, mirrored
 from medhelm.extensions.study.outcome import outcome_of
-from medhelm.extensions.study.outcome_views import results_view
-from medhelm.extensions.study.owner_views import (
+from medhelm.extensions.study.owner import plan
+from medhelm.extensions.study.owner.outcome_views import results_view
+from medhelm.extensions.study.owner.plan import known_definitions
+from medhelm.extensions.study.owner.views import (
     Names,
     agreement_view,
     criterion_title,
@@ -81,7 +82,6 @@ from medhelm.extensions.study.pages import (
     stores_of,
     study_of,
 )
-from medhelm.extensions.study.plan_page import known_definitions
 from medhelm.extensions.study.plans.identification import Finding, identification_findings
 from medhelm.extensions.study.progress import StudyProgress, StudyState, progress
 from medhelm.extensions.study.rated_cases import Disagreement, rated_cases
@@ -639,7 +639,7 @@ _RATER = f"{_STUDY}/raters/{{rater}}"
 # fmt: off
 ROUTES: tuple[tuple[str, str, list[str], Handler], ...] = (
     ("studies", STUDIES, ["GET"], list_page),
-    *plan_page.ROUTES,
+    *plan.ROUTES,
     ("study", _STUDY, ["GET"], _handler(study_page)),
     ("study_progress", f"{_STUDY}/progress", ["GET"], _handler(progress_json)),
     ("study_people", f"{_STUDY}/people", ["POST"], _owners(change_person)),

@@ -10,7 +10,7 @@ from medhelm.domain import Estimate
 from medhelm.domain.text import listed, plural
 from medhelm.extensions.study.measures import PreferenceResult
 from medhelm.extensions.study.outcome import HarmCounts, ModelGrade, StudyOutcome
-from medhelm.extensions.study.owner_views import Names, criterion_title, time_text
+from medhelm.extensions.study.owner.views import Names, criterion_title, time_text
 from medhelm.extensions.study.types import Study
 from medhelm.io.http.pages import url_key
 from medhelm.results.formats.tables import MISSING, decimal, percent
