@@ -294,7 +294,7 @@ def test_a_reader_sees_progress_then_results_and_changes_nothing(started: StudyS
     rate(started, "rater_1", 2)
     rate(started, "rater_2", 3)
     post(started, "/close")
-    assert "Clinicians rate" in text_of(reader.get(STUDY))
+    assert "has the highest mean, 2.50; there are too few ratings for intervals." in text_of(reader.get(STUDY))
 
 
 def test_only_owners_and_readers_of_the_study_get_in(started: StudySite) -> None:

@@ -67,6 +67,9 @@ _READERS: Mapping[str, str] = {
 }
 """Suffix, or first character of a JSON file -> its function `path, open_rater -> ReturnedFile`."""
 
+_WITHOUT_TEXTS = (".xml", "-dictionary.csv")
+"""Ends of the names of files that hold the questions alone."""
+
 _MOST_WORDS = 40
 """Most characters of the meaning of a grade that raters choose in place of the number."""
 
@@ -308,7 +311,8 @@ def export_study(
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for path, content in paths.items():
         # Before the file is there: an export that a deletion must know is never missing from the list.
-        record_export(store.folder, path, "study", study.benchmarks, has_text=True)
+        has_text = not path.name.endswith(_WITHOUT_TEXTS)
+        record_export(store.folder, path, "study", study.benchmarks, has_text=has_text)
         with output_errors(path, "file"), atomic_file(path) as new:
             new.touch(mode=0o600)  # texts may hold patients' data
             new.write_bytes(content)
