@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from medhelm.analysis.agreement.calibrated_pairs import CalibratedPair
+from medhelm.analysis.agreement.clinician_means import CalibratedPair
 from medhelm.analysis.comparison.pairs import (
     AdjustedDifference,
     ComparedBenchmark,

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from bench.studies.clinicians import PAIR_JURIES, has_finding, scored_models
-from medhelm.analysis.agreement.calibrated_pairs import CalibratedPair, CalibratedPairs, ScoredModel, calibrated_pairs
+from medhelm.analysis.agreement.calibrated_pairs import CalibratedPairs, ScoredModel, calibrated_pairs
 from medhelm.analysis.agreement.calibration import RatingDesign, prediction_powered
+from medhelm.analysis.agreement.clinician_means import CalibratedPair
 from medhelm.analysis.means import Floats
 from tests.support.values import present
 

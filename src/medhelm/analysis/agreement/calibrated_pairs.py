@@ -29,14 +29,12 @@ from medhelm.analysis.agreement.calibration import (
     degrees_of_freedom,
     estimate_parts,
 )
+from medhelm.analysis.agreement.clinician_means import CalibratedPair
 from medhelm.analysis.agreement.reliability import rater_effect
 from medhelm.analysis.comparison.significance import holm
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.means import Floats, constant_variance, f_cdf, t_quantile
 from medhelm.domain.text import listed
-
-LEVEL = 0.05
-"""Significance level of the adjusted tests."""
 
 PAIRED = 0.5
 """Share of the rated instances of either model that both must share for their ratings to be compared in pairs."""
@@ -72,37 +70,6 @@ class ScoredModel:
     """Shape (n,): probabilities with which instances were drawn to be rated; None if equal."""
     raters: Mapping[str, float] | None = None
     """Rater -> share of the ratings of this model."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CalibratedPair:
-    """The difference of two models in the grades that clinicians would give."""
-
-    benchmark: str
-    """Id of the benchmark; "" for the weighted mean over all, normalized to 0..1."""
-    first: str
-    """One model."""
-    second: str
-    """The other."""
-    value: float | None
-    """First minus second; None if it cannot be estimated."""
-    low: float | None = None
-    """Lower end of the 95% interval, without adjustment for other pairs."""
-    high: float | None = None
-    """Upper end of it."""
-    p_value: float | None = None
-    """P-value of the test that both are equal."""
-    p_holm: float | None = None
-    """The same, adjusted for all pairs on this benchmark."""
-    reason: str = ""
-    """Reason if there is no value."""
-
-    @property
-    def better(self) -> str | None:
-        """The model that is significantly better after adjustment; None if neither is."""
-        if self.value is None or self.p_holm is None or self.p_holm > LEVEL or self.value == 0:
-            return None
-        return self.first if self.value > 0 else self.second
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

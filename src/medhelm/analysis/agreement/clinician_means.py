@@ -1,8 +1,9 @@
-"""Mean rating of a model by clinicians, from its rated completions alone, with an interval for other instances.
+"""Mean rating of a model by clinicians, and the difference of two models in what clinicians would give.
 
-Each completion counts with the mean over its raters, and with one over the probability with which it was drawn to be
-rated. The interval is that of `calibration.prediction_powered` without a jury: by Student's t over independent
-instances, with the variance between raters added where there are enough to estimate it.
+A mean comes from the rated completions alone. Each counts with the mean over its raters, and with one over the
+probability with which it was drawn to be rated. The interval is that of `calibration.prediction_powered` without a
+jury: by Student's t over independent instances, with the variance between raters added where there are enough to
+estimate it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from medhelm.analysis.agreement.calibration import LEAST, RatingDesign, prediction_powered
+from medhelm.analysis.comparison.significance import LEVEL
 from medhelm.analysis.means import Clusters, Floats
 
 
@@ -55,6 +57,37 @@ class ClinicianMean:
     def normalized(self) -> float:
         """The mean on a scale of 0 to 1."""
         return (self.value - self.worst) / (self.best - self.worst)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibratedPair:
+    """The difference of two models in the grades that clinicians would give."""
+
+    benchmark: str
+    """Id of the benchmark; "" for the weighted mean over all, normalized to 0..1."""
+    first: str
+    """One model."""
+    second: str
+    """The other."""
+    value: float | None
+    """First minus second; None if it cannot be estimated."""
+    low: float | None = None
+    """Lower end of the 95% interval, without adjustment for other pairs."""
+    high: float | None = None
+    """Upper end of it."""
+    p_value: float | None = None
+    """P-value of the test that both are equal."""
+    p_holm: float | None = None
+    """The same, adjusted for all pairs on this benchmark."""
+    reason: str = ""
+    """Reason if there is no value."""
+
+    @property
+    def better(self) -> str | None:
+        """The model that is significantly better after adjustment; None if neither is."""
+        if self.value is None or self.p_holm is None or self.p_holm > LEVEL or self.value == 0:
+            return None
+        return self.first if self.value > 0 else self.second
 
 
 def clinician_mean(ratings: Floats, raters: Sequence[str], design: RatingDesign, clusters: Clusters) -> ClinicianMean:

@@ -55,8 +55,7 @@ from medhelm.domain.result import Displayable, LeftOut, Remark
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
-    from medhelm.analysis.agreement.calibrated_pairs import CalibratedPair
-    from medhelm.analysis.agreement.clinician_means import ClinicianMean
+    from medhelm.analysis.agreement.clinician_means import CalibratedPair, ClinicianMean
 
 # --- every pair -------------------------------------------------------------------------------------------------------
 

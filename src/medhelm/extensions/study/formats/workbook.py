@@ -31,7 +31,8 @@ from medhelm.extensions.study.formats.exchange import (
     scale_in_words,
     title_of,
 )
-from medhelm.extensions.study.types import CaseRating, RatingSource
+from medhelm.extensions.study.instruments import HARM
+from medhelm.extensions.study.types import CaseRating, InstrumentCriterion, RatingSource
 from medhelm.io.office import WorkbookSheet, cell_name, read_sheets
 from medhelm.io.rows import BrokenCell
 from medhelm.io.spreadsheets import clean_cell
@@ -91,12 +92,14 @@ def _write_instructions(workbook: Any, cases: RaterCases) -> None:
 
 def _write_rubric(workbook: Any, cases: RaterCases) -> None:
     """Write the sheet with the questions and what their grades mean."""
-    asked = {one: None for case in cases.cases if case.instrument.criteria for one in map(_rubric_row, case.questions)}
-    widths = {"Question": 24, "In words": 70, "Answers": 16, "Meaning": 60}
-    write_form(workbook, "Rubric", widths, list(asked))
+    asked = [one for case in cases.cases for one in case.questions if case.instrument.criteria or one in HARM]
+    rows = list(dict.fromkeys(map(_rubric_row, asked)))
+    if not all(case.instrument.criteria for case in cases.cases):
+        rows.append(("Own criteria", "Some cases have criteria of their own, below their texts.", "", ""))
+    write_form(workbook, "Rubric", {"Question": 24, "In words": 70, "Answers": 16, "Meaning": 60}, rows)
 
 
-def _rubric_row(question: Any) -> tuple[str, ...]:
+def _rubric_row(question: InstrumentCriterion) -> tuple[str, ...]:
     meanings = "\n".join(f"{grade} = {meaning}" for grade, meaning in question.anchors.items())
     return title_of(question), question.question, f"{question.low} to {question.high}", meanings
 
