@@ -14,7 +14,7 @@ from medhelm.extensions.study.access import new_link, revoke
 from medhelm.extensions.study.app import PAGES
 from medhelm.extensions.study.files import read_study, rows_of
 from medhelm.extensions.study.journal import ratings_of
-from medhelm.extensions.study.types import CaseRating, Mark, MarkKind
+from medhelm.extensions.study.types import CaseRating, MarkedPassage, MarkKind
 from medhelm.extensions.web.site import Site
 from medhelm.storage.store import Store
 from tests.support.blind_studies import RATER, STUDY, World, make_blind_study
@@ -203,7 +203,7 @@ def test_work_goes_on_in_another_browser_with_its_marks(browser: Browser, addres
     assert tablet.locator("mark.invented").inner_text() == "𠮷 Größe"
     text = tablet.locator("#text-0").text_content() or ""
     mark = given(store, 2).marks[0]
-    assert mark == Mark(start=text.index("𠮷"), end=text.index("Größe") + 5, kind=MarkKind.INVENTED)
+    assert mark == MarkedPassage(start=text.index("𠮷"), end=text.index("Größe") + 5, kind=MarkKind.INVENTED)
     tablet.get_by_role("button", name="Remove").tap()
     saved(tablet)
     assert given(store, 2).marks == ()

@@ -39,7 +39,7 @@ from medhelm.extensions.study.types import (
     HARM_SEVERITY,
     CaseRating,
     InstrumentForm,
-    Mark,
+    MarkedPassage,
     MarkKind,
     RatingSource,
     Study,
@@ -84,7 +84,7 @@ def ratings(draw: st.DrawFn, case: OfflineCase) -> CaseRating | None:
         for kind in draw(st.lists(st.sampled_from(MarkKind), max_size=2)):
             start = draw(st.integers(1, min(len(text), 40) - 1))
             end = start if kind is MarkKind.OMISSION else draw(st.integers(start + 1, min(len(text), 60)))
-            marks.add(Mark(start=start, end=end, kind=kind, side=side))
+            marks.add(MarkedPassage(start=start, end=end, kind=kind, side=side))
     ordered = tuple(sorted(marks, key=lambda mark: (mark.side, mark.start, mark.end, mark.kind)))
     rating = CaseRating(grades=grades, not_judged=not_judged, comment=draw(WORDS), marks=ordered)
     return rating if exchange.is_given(rating) else None
@@ -291,7 +291,7 @@ def test_a_later_rating_in_the_browser_stays_unless_replaced(tmp_path: Path, fol
 
 def test_marks_of_the_browser_survive_a_format_without_marks(tmp_path: Path) -> None:
     store, study = offline_study(tmp_path / "s")
-    marks = (Mark(start=1, end=3, kind=MarkKind.ERROR),)
+    marks = (MarkedPassage(start=1, end=3, kind=MarkKind.ERROR),)
     record(store, study, "rater_1", 1, CaseRating(grades={"accurate": 2}, marks=marks))
     cases = rater_cases(store, study, "rater_1")
     changed = replace(cases.cases[0], rating=CaseRating(grades={"accurate": 5}))
@@ -385,7 +385,7 @@ def changed(draw: st.DrawFn, content: Any) -> Any:
 def test_any_json_is_read_or_refused(studies: Studies, tmp_path: Path, kind: str) -> None:
     known = rater_cases(*studies[InstrumentForm.GRADES], "rater_1")
     rating = CaseRating(
-        grades={"accurate": 4}, not_judged={"clear": "No"}, marks=(Mark(start=1, end=2, kind=MarkKind.ERROR),)
+        grades={"accurate": 4}, not_judged={"clear": "No"}, marks=(MarkedPassage(start=1, end=2, kind=MarkKind.ERROR),)
     )
     cases = replace(known, cases=tuple(replace(one, rating=rating) for one in known.cases[:2]))
     whole = json.loads(html_ratings(cases) if kind == "html" else _returned_file(cases, kind))

@@ -12,7 +12,7 @@ import pytest
 from medhelm.extensions.study.formats.exchange import export_study, import_files, rater_cases
 from medhelm.extensions.study.formats.html_file import write_html_file
 from medhelm.extensions.study.journal import ratings_of, record
-from medhelm.extensions.study.types import CaseRating, InstrumentForm, Mark, MarkKind, RatingSource
+from medhelm.extensions.study.types import CaseRating, InstrumentForm, MarkedPassage, MarkKind, RatingSource
 from tests.support.offline_studies import COMPLETIONS, offline_study
 from tests.support.web import wcag
 from tests.support.web.browser import Watched, started_browser
@@ -101,7 +101,7 @@ def check_import(store: object, study: object, saved: Path) -> None:
     first = found[1].rating
     assert dict(first.grades) == {"accurate": 4, "reference": 1, "harm_severity": 0}
     assert (first.not_judged, first.source) == ({"clear": "No labs"}, RatingSource.HTML_FILE)
-    assert first.marks == (Mark(start=0, end=8, kind=MarkKind.ERROR),)
+    assert first.marks == (MarkedPassage(start=0, end=8, kind=MarkKind.ERROR),)
     assert first.seconds > 0
     assert (found[2].rating.comment, found[2].revision) == ("After", 2)
 
