@@ -12,7 +12,7 @@ import duckdb
 import pytest
 
 from medhelm import read_records as read_frame
-from medhelm.domain import RULES
+from medhelm.domain import RULES, Completion
 from medhelm.results.runs.remarks import counted_runs
 from medhelm.storage.annotations import add_annotation, new_annotation
 from medhelm.storage.privacy import Pseudonyms
@@ -20,7 +20,7 @@ from medhelm.storage.runs import load_runs, read_columns, score_column
 from medhelm.storage.store import open_store
 from tests.support.cli import Medhelm, assert_refused
 from tests.support.evaluated_store import FORMULA, copy_of_store
-from tests.support.stores import make_store
+from tests.support.stores import make_record, make_run, make_store, write_run
 
 TABLES = ["runs", "estimates", "groups", "judges", "records", "judgments", "leaderboard"]
 
@@ -154,6 +154,21 @@ def test_texts_are_written_when_asked_for_and_the_file_says_what_they_may_hold(m
     assert (note["annotation"], note["author"], note["note"], note["tags"]) == (NOTE.id, "Ada", NOTE.note, '["key"]')
     assert (star["instance_id"], star["note"], star["starred"]) == ("q7", None, True)
     assert "patient data" in (folder / "dictionary.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_reasoning_is_a_text_of_the_model_and_written_only_with_the_others(
+    medhelm: Medhelm, tmp_path: Path, format: str
+) -> None:
+    texts = ("", "=HYPERLINK: the patient cannot breathe")
+    completions = [Completion(text="B", reasoning=text) for text in texts]
+    records = [make_record(place, completion=one) for place, one in enumerate(completions)]
+    write_run(tmp_path / "store", make_run(n=2), records)
+    shown = rows(written(medhelm, tmp_path / "store", format, "--with-text") / f"records.{format}")
+    guard = "'" if format == "csv" else ""
+    assert [(row["completion"], row["reasoning"]) for row in shown] == [("B", None), ("B", guard + texts[1])]
+    for path in written(medhelm, tmp_path / "store", format).iterdir():
+        assert b"cannot breathe" not in path.read_bytes(), path
 
 
 def test_csv_is_that_of_the_standard_and_no_completion_is_a_formula(medhelm: Medhelm, store: Path) -> None:

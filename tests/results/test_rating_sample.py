@@ -146,6 +146,10 @@ def test_a_workbook_holds_the_rubric_and_is_read_back(tmp_path: Path, medhelm: M
     with zipfile.ZipFile(file) as content:
         sheet = content.read("xl/worksheets/sheet1.xml").decode()
         styles = content.read("xl/styles.xml").decode()
+        properties = content.read("docProps/core.xml").decode()
+    assert "<sheetProtection" in sheet
+    assert 'locked="0"' in styles  # the cells to fill in
+    assert "2000-01-01T00:00:00Z" in properties
     assert "<f>" not in sheet
     assert "dataValidation" in sheet
     assert 'quotePrefix="1"' in styles  # the formula stays a text when it is edited

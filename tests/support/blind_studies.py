@@ -156,6 +156,7 @@ def _write_runs(folder: Path, world: World) -> list[Item]:
         )
         records = [_record(n, ids[n], slot, world) for n in range(N_INSTANCES)]
         stored = write_run(folder, run, records, [JURY])
+        assert stored.folder
         for n in range(N_INSTANCES):
             items[n, slot] = Item(
                 id=f"{random.getrandbits(64):016x}",

@@ -1,6 +1,6 @@
 """Notes, tags and stars that people give to instances and completions: `STORE/annotations.jsonl`, one a line.
 
-A line that cannot be read stays in the file and is left out of what is shown. See `storage.line_files`.
+A line that cannot be read stays in the file and is left out of what is shown. See `io.line_files`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.errors import UserError
-from medhelm.storage.line_files import locked, read_lines, replace_lines
+from medhelm.io.line_files import locked, read_lines, replace_lines
 from medhelm.storage.store import Store
 
 NAME = "annotations.jsonl"
@@ -103,18 +103,18 @@ def annotations_of(store: Store, benchmark: str) -> dict[str, list[Annotation]]:
 def add_annotation(store: Store, annotation: Annotation) -> None:
     """Add an annotation. Raises: StoreError."""
     file = annotations_file(store)
-    with locked(store, "annotations", file):
-        replace_lines(store, file, [*read_lines(file), json.dumps(_written(annotation))])
+    with locked(store.folder, "annotations", file):
+        replace_lines(store.folder, file, [*read_lines(file), json.dumps(_written(annotation))])
 
 
 def remove_annotations(store: Store, is_removed: Callable[[Annotation], bool]) -> int:
     """Remove the annotations for which a function returns True, and return their number. Raises: StoreError."""
     file = annotations_file(store)
-    with locked(store, "annotations", file):
+    with locked(store.folder, "annotations", file):
         lines = list(_lines(store))
         kept = [line for line, one in lines if one is None or not is_removed(one)]
         if len(kept) < len(lines):
-            replace_lines(store, file, kept)
+            replace_lines(store.folder, file, kept)
     return len(lines) - len(kept)
 
 

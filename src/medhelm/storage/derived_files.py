@@ -134,13 +134,14 @@ def read_runs(folders: Sequence[Path]) -> tuple[list[Run], list[DamagedRunError]
     """
     store = derived_folder(folders[0]) if len(folders) >= LEAST_RUNS else None
     index = store / f"{stem_of(folders[0].parent.name)}-runs.npz" if store else None
-    known = _read_index(index, folders[0].parent) if index else {}
-    identities = {folder: identity for folder in folders if (identity := _identity_of(folder))}
-    runs, is_changed = [], False
-    lacking = [folder for folder in folders if folder not in identities and _lacks_file(folder)]
-    problems = [DamagedRunError(f"{folder / NAME} is missing.", folder) for folder in lacking]
+    known = _read_index(index, {folder.name: folder for folder in folders}) if index else {}
+    runs, problems, is_changed = [], [], False
     kept: list[tuple[Identity, Run]] = []
-    for folder, identity in identities.items():
+    for folder in folders:
+        identity = _identity_of(folder)
+        if identity is None:
+            problems += [DamagedRunError(f"{folder / NAME} is missing.", folder)] if _lacks_file(folder) else []
+            continue
         found = known.get(folder.name)
         is_known = found is not None and found[0] == identity
         try:
@@ -166,12 +167,15 @@ def _identity_of(folder: Path) -> Identity | None:
     return identity_of(f"{folder}/{NAME}")
 
 
-def _read_index(path: Path, place: Path) -> Mapping[str, tuple[Identity, Run]]:
-    """Return name of a folder -> identity of its file, and the run; nothing from the index of another version."""
+def _read_index(path: Path, folders: Mapping[str, Path]) -> Mapping[str, tuple[Identity, Run]]:
+    """Return name of a folder -> identity of its file, and the run; nothing from the index of another version.
+
+    `folders`: name of a folder -> its path; runs in other folders were deleted.
+    """
     if (found := read_kept(path)) is not None:
         with suppress(ValueError, KeyError, TypeError, AttributeError, IndexError):
             about = found[0]
-            runs = RUN.read_many(about["runs"], [{"folder": place / name} for name in about["names"]])
+            runs = RUN.read_many(about["runs"], [{"folder": folders.get(name)} for name in about["names"]])
             identities = (tuple(identity) for identity in about["identities"])
             return dict(zip(about["names"], zip(identities, runs, strict=True), strict=True))
     return {}

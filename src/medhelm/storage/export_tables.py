@@ -63,6 +63,7 @@ RECORDS: Mapping[str, str] = {
 
 RECORD_TEXTS: Mapping[str, str] = {
     "completion": "VARCHAR",
+    "reasoning": "VARCHAR",
     "failure_message": "VARCHAR",
     "score_failure": "VARCHAR",
 }

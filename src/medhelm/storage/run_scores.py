@@ -259,6 +259,9 @@ TOGETHER = 100
 ROWS = 100_000
 """Number of records after which no further run is read with the same query."""
 
+OPENING, READING = 1_000, 50
+"""Records that are read while a file is opened, and numbers that NumPy adds up while a record is read; about."""
+
 FILE, TEXTS, FAILURE = "file_hash", "texts_hash", "failure_hash"
 """Names of columns of hashes: of the file of a record, of its id and cluster, and of the code of its failure.
 
@@ -324,7 +327,7 @@ def read_all(runs: Sequence[Run], rule: Rule) -> Iterator[tuple[Run, RunScores]]
     Raises: StoreError for records that are missing, damaged, or without this metric.
     """
     benchmarks = [_Benchmark(list(group), rule) for _, group in groupby(runs, key=lambda run: run.benchmark)]
-    size = max((sum(run.n for run in one.missing) for one in benchmarks), default=0)
+    size = max((sum(OPENING + run.n for run in one.missing) for one in benchmarks), default=0) * READING
     with ExitStack() as open_database:
         connection: list[Any] = []
         opening = Lock()
@@ -404,9 +407,9 @@ def _read_together(
     try:
         found = _fetch(database, runs, columns.read, columns.select)
         own_texts = texts.read(database, runs, [own[TEXTS] for own in found])
-        failures = {code for own in found for code in own[FAILURE][own[FAILURE] != NO_FAILURE].tolist()}
-        if not failures <= names.keys():
-            names.update(_failure_codes(database, runs))
+        failures = [set(own[FAILURE][own[FAILURE] != NO_FAILURE].tolist()) for own in found]
+        if unknown := [run for run, own in zip(runs, failures, strict=True) if not own <= names.keys()]:
+            names.update(_failure_codes(database, unknown))
     except duckdb.Error as error:
         if len(runs) == 1:
             raise damaged_file(records_path(runs[0]), error) from error

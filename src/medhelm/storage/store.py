@@ -17,6 +17,8 @@ STORE/
 ├── batches/             batches submitted to providers and not collected yet (see `storage.unfinished`)
 ├── releases/            frozen leaderboards (see `storage.releases`)
 ├── deletions/           statements of deleted instances (see `storage.privacy`)
+├── studies/             plans, ratings and events of studies by clinicians (see `extensions.study`)
+├── ratings/             frozen ratings of closed studies (see `storage.ratings`)
 ├── annotations.jsonl    notes, tags and stars of people (see `storage.annotations`)
 ├── benchmark_folders.json   folders of the user's own benchmarks (see `storage.own_benchmarks`)
 ├── exports.json         places of exports (see `storage.privacy`)

@@ -12,10 +12,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import pytest
-from httpx import Response as ClientResponse
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.testclient import TestClient
@@ -44,6 +44,8 @@ from tests.support.blind_studies import (
 from tests.support.made_once import made_once
 
 BASE = f"/rate/{STUDY}"
+Answer = Any
+"""An answer to a test client."""
 LINK = re.compile(r'(?:href|src)="([^"#]+)')
 RANDOM = re.compile(r"(medhelm-study\w*=)[^;]+|#t=\w+|[A-Z0-9]{5}-[A-Z0-9]{5}|until [^<]* UTC|(expires=)[^;]+")
 """Tokens and their times, which are random or the moment, and differ between any two answers."""
@@ -56,7 +58,7 @@ def crawl(store: Store, study: Study, rated: Sequence[int]) -> list[str]:
     client = TestClient(app, follow_redirects=False, headers=headers)
     found: list[str] = []
 
-    def keep(what: str, answer: ClientResponse) -> ClientResponse:
+    def keep(what: str, answer: Answer) -> Answer:
         headers = "\n".join(f"{name}: {value}" for name, value in answer.headers.items())
         found.append(RANDOM.sub(r"\1\2", f"{what}\n{answer.status_code}\n{headers}\n{answer.text}"))
         return answer
@@ -83,7 +85,7 @@ def crawl(store: Store, study: Study, rated: Sequence[int]) -> list[str]:
     return found
 
 
-def _follow_links(client: TestClient, keep: Callable[[str, ClientResponse], ClientResponse]) -> None:
+def _follow_links(client: TestClient, keep: Callable[[str, Answer], Answer]) -> None:
     """Read the rater's pages and all that they link to."""
     seen, waiting = {BASE}, deque([BASE])
     while waiting:
@@ -130,6 +132,28 @@ def test_the_pages_show_the_texts_and_in_adjudication_what_others_gave(tmp_path:
         assert text in answers, text
 
 
+DAMAGES = {
+    "records": lambda store: [file.write_bytes(b"PAR1") for file in store.folder.glob("runs/*/*/records.parquet")],
+    "run": lambda store: [file.write_text("{") for file in store.folder.glob("runs/*/*/run.json")],
+    "prompts": lambda store: [file.write_bytes(b"") for file in store.folder.glob("prompts/*")],
+    "no runs": lambda store: [file.unlink() for file in store.folder.glob("runs/*/*/*")],
+    "no prompts": lambda store: [file.unlink() for file in store.folder.glob("prompts/*")],
+    "no folder": lambda store: [(store.folder / "studies" / STUDY / "raters").rename(store.folder / "gone")],
+}
+"""Damage to a store -> what does it."""
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("instrument", ["quest", "healthbench"])
+def test_errors_of_a_damaged_store_tell_a_rater_nothing(tmp_path: Path, instrument: str, damage: str) -> None:
+    world, place = World(11), tmp_path / "store"
+    made_once(place, f"blind-{instrument}-11", partial(make_blind_study, place, instrument, world))
+    store = Store(place)
+    study = read_study(store, STUDY)
+    DAMAGES[damage](store)
+    assert told([*secrets_of(study, world), str(tmp_path)], crawl(store, study, FEW)) == []
+
+
 # --- planted leaks ----------------------------------------------------------------------------------------------------
 
 Leak = Callable[[Request, RaterWork, Response], None]
@@ -141,7 +165,7 @@ def _item(request: Request, work: RaterWork) -> str:
 
 def _in_body(tell: Callable[[Request, RaterWork], str]) -> Leak:
     def plant(request: Request, work: RaterWork, response: Response) -> None:
-        response.body += f"<!-- {tell(request, work)} -->".encode()
+        response.body = bytes(response.body) + f"<!-- {tell(request, work)} -->".encode()
         response.headers["content-length"] = str(len(response.body))
 
     return plant

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -33,8 +34,8 @@ def test_a_preview_shows_work_precision_and_flagged_completions_and_saves_nothin
     )
     assert "Letters: 30 completions of 3 models on aci_bench, and 3 cases for calibration." in done.out
     assert "rater_2" in done.out
-    assert "Expected 95% interval of a model's mean grade: ±" in done.out
-    assert "- Left out: baseline/majority." in done.out
+    assert "Expected 95% interval of a model's mean: ±" in done.out
+    assert "- Left out, because they are baselines: baseline/majority." in done.out
     assert 'acme/rocket-7b: 11 of 11 completions name their model: "Rocket 7b"' in done.err
     assert "Nothing was saved" in done.err
     assert studies(store) == []
@@ -75,6 +76,17 @@ def test_status_lists_studies_and_shows_what_raters_have_done(medhelm: Medhelm, 
     assert f"rating, 2 of {found['n_cases']} cases rated" in shown
     assert all(model not in shown for model in MODELS)
     assert_refused(medhelm("study", "status", "leters", "--store", store.folder), "Did you mean `letters`?")
+
+
+def test_the_keys_of_json_are_documented(medhelm: Medhelm, store: Store) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "rate_with_clinicians.md").read_text(encoding="utf-8")
+    words = ("new", "letters", "--raters", "2", "--cases", "4", "--store", store.folder)
+    for command in (words, ("status", "--store", store.folder), ("status", "letters", "--store", store.folder),
+                    ("instruments",), ("instruments", "quest")):  # fmt: skip
+        found = succeeded(medhelm("study", *command, "--json")).json
+        inner = [one for value in found.values() if isinstance(value, list) for one in value if isinstance(one, dict)]
+        for keys in (found, *inner):
+            assert set(keys) <= set(re.findall(r"`(\w+)`", page)), command[0]
 
 
 def test_instruments_are_listed_shown_and_checked(medhelm: Medhelm, tmp_path: Path) -> None:

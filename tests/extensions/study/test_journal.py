@@ -147,12 +147,12 @@ CHECKED = make_study({"rater_1": ["0-1"]}, form=InstrumentForm.CHECKS)
         (STUDY, {"grades": {"accurate": 3.0}}, "must be a whole number"),
         (STUDY, {"grades": {"accurate": True}}, "must be a whole number"),
         (STUDY, {"grades": {"accurate": "3"}}, "must be a whole number"),
-        (STUDY, {"grades": {"kind": 3}}, "`kind` is no criterion of this case"),
-        (STUDY, {"grades": {HARM_SEVERITY: 0}}, "is no criterion of this case"),
+        (STUDY, {"grades": {"kind": 3}}, "`kind` is not a criterion of this case"),
+        (STUDY, {"grades": {HARM_SEVERITY: 0}}, "is not a criterion of this case"),
         (HARM, {"grades": {HARM_SEVERITY: 4}}, "from 0 to 3"),
         (HARM, {"grades": {HARM_LIKELIHOOD: 0}}, "from 1 to 3"),
         (PAIRS, {"grades": {"preference": 3}}, "from -2 to 2"),
-        (PAIRS, {"grades": {HARM_SEVERITY: 0}}, "is no criterion of this case"),
+        (PAIRS, {"grades": {HARM_SEVERITY: 0}}, "is not a criterion of this case"),
         (CHECKED, {"grades": {"names_dose": 2}}, "from 0 to 1"),
         (STUDY, {"not_judged": {"accurate": "  "}}, "`accurate` needs a reason"),
         (STUDY, {"not_judged": {"accurate": "x" * 1001}}, "a reason has 1,001 characters"),
@@ -178,8 +178,8 @@ def test_wrong_ratings_are_refused_and_not_stored(
 def test_only_raters_of_the_study_rate_their_own_cases_while_it_is_open(store: Store) -> None:
     for rater, number, message in (
         ("rater_9", 1, "no rater `rater_9`"),
-        ("rater_1", 4, "no case 4: cases have the numbers 1 to 3"),
-        ("rater_1", 0, "no case 0"),
+        ("rater_1", 4, "Case 4 does not exist: cases have the numbers 1 to 3"),
+        ("rater_1", 0, "Case 0 does not exist"),
     ):
         with pytest.raises(UserError, match=message):
             record(store, STUDY, rater, number, grade(3))
@@ -316,15 +316,18 @@ def test_an_adjudicator_sees_the_others_after_an_own_complete_rating(store: Stor
 
 def test_others_are_turned_round_where_they_saw_the_pair_on_other_sides(tmp_path: Path) -> None:
     study = make_study(
-        {"rater_1": [("0-1", "1-1")], "rater_2": [("1-1", "0-1")], "rater_3": []}, form=InstrumentForm.PREFERENCE
+        {"rater_1": [("0-1", "1-1")], "rater_2": [("1-1", "0-1")], "rater_3": []},
+        form=InstrumentForm.PREFERENCE,
+        asks_harm=True,
     )
     store = new_store(tmp_path / "store", study)
     mark = Mark(start=0, end=1, kind=MarkKind.ERROR)
     for rater in ("rater_1", "rater_2"):
-        record(store, study, rater, 1, CaseRating(grades={"preference": 2}, marks=(mark,)))
+        record(store, study, rater, 1, CaseRating(grades={"preference": 2, HARM_SEVERITY: 0}, marks=(mark,)))
     append_event(store, "ward", event(EventKind.ADJUDICATION, rater="rater_3", item="0-1 1-1"))
-    record(store, study, "rater_3", 1, CaseRating(grades={"preference": 0}))
+    record(store, study, "rater_3", 1, CaseRating(grades={"preference": 0, HARM_SEVERITY: 0}))
     others = others_after(store, study, "rater_3", 1)
+    assert {one.grades[HARM_SEVERITY] for one in others} == {0}
     assert sorted((one.grades["preference"], one.marks[0].side) for one in others) == [(-2, 1), (2, 0)]
     assert PREFERENCE[0].name == "preference"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.extensions.study.exchange import rater_cases
+from medhelm.extensions.study.formats.exchange import rater_cases
 from medhelm.extensions.study.formats.workbook import write_workbook
 from medhelm.extensions.study.journal import ratings_of, record
 from medhelm.extensions.study.types import CaseRating

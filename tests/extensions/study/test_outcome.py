@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,16 @@ from medhelm.errors import StoreFullError, UserError
 from medhelm.extensions.study import closing
 from medhelm.extensions.study.closing import POINTS, close_study
 from medhelm.extensions.study.decisions import PURGED_REASON, purge_studies, send_to_adjudication, withdraw
-from medhelm.extensions.study.files import Event, EventKind, append_event, events, now, rater_file, read_study
+from medhelm.extensions.study.files import (
+    Event,
+    EventKind,
+    append_event,
+    events,
+    now,
+    rater_file,
+    read_study,
+    write_study,
+)
 from medhelm.extensions.study.journal import cases_of, ratings_of, record
 from medhelm.extensions.study.outcome import outcome_of
 from medhelm.extensions.study.progress import StudyState, progress
@@ -79,7 +89,9 @@ def test_a_study_with_missing_ratings_is_closed_only_as_incomplete(store: Store)
     with pytest.raises(UserError, match=r"51 cases .* are not rated \(rater_1 24, rater_2 26, rater_3 1\)"):
         close_study(store, STUDY, "owner")
     withdraw(store, STUDY, "rater_2", "owner")
-    with pytest.raises(UserError, match=r"25 cases .* \(rater_1 24, rater_3 1\)\. 25 cases of raters who left belong"):
+    with pytest.raises(
+        UserError, match=r"25 cases .* \(rater_1 24, rater_3 1\)\. 25 cases of raters who left were not given"
+    ):
         close_study(store, STUDY, "owner")
     assert [one.kind for one in events(store, "ward")] == [EventKind.WITHDRAWN]
     found = close_study(store, STUDY, "owner", incomplete=True)
@@ -291,7 +303,12 @@ def test_checks_count_as_the_share_of_points(tmp_path: Path) -> None:
     store = new_store(tmp_path / "store", study)
     for number, (dose, drug) in enumerate([(1, 1), (0, 1)], 1):
         record(store, study, "rater_1", number, CaseRating(grades={"names_dose": dose, "invents_drug": drug}))
+    with shown_texts(gone=lambda item: item == "1-1"):  # its criteria are unknown then
+        assert (progress(store, study).raters[0].n_complete, progress(store, study).n_complete) == (1, 1)
     found = close_study(store, study, "owner")
+    with shown_texts(gone=lambda item: item == "1-1"):
+        later = outcome_of(store, study)
+        assert (later.n_ratings, [one.model for one in later.means]) == (2, ["openai/m"])
     (frozen,) = stored_ratings(store)
     assert {row.model: row.grades[POINTS] for row in frozen.rows} == {
         "openai/m": pytest.approx((5 - 3) / 5),
@@ -365,3 +382,13 @@ def test_a_purge_after_the_close_is_named_and_changes_no_number(store: Store) ->
     later = outcome_of(store, read_study(store, "ward"))
     assert (later.digest, later.n_ratings, later.agreement) == (first.digest, first.n_ratings, first.agreement)
     assert later.deviations == ("The texts of 1 completion were deleted from the store and from the study.",)
+
+
+def test_a_new_study_cannot_take_the_name_of_frozen_ratings(tmp_path: Path) -> None:
+    study = make_study({"rater_1": ["0-1"]})
+    store = new_store(tmp_path / "store", study)
+    record(store, study, "rater_1", 1, grade(3))
+    close_study(store, study, "owner")
+    rmtree(store.folder / "studies")
+    with pytest.raises(UserError, match="has ratings of a study `ward`"):
+        write_study(store, study)

@@ -230,7 +230,7 @@ def test_without_a_free_rater_nobody_adjudicates(tmp_path: Path) -> None:
     store = new_store(tmp_path / "store", study)
     for rater, given in (("rater_1", 1), ("rater_2", 5)):
         record(store, study, rater, 1, grade(given))
-    with pytest.raises(UserError, match="nobody can adjudicate"):
+    with pytest.raises(UserError, match="Another rater would be needed"):
         send_to_adjudication(store, study, "0-1", "owner")
 
 
@@ -257,7 +257,8 @@ def test_a_rater_who_leaves_keeps_the_ratings_and_open_cases_go_to_others(store:
     given = reassign(store, STUDY, "owner")
     assert {(one.item,) for one in given} == set(left)
     assert all(one.rater in ("rater_1", "rater_3") for one in given)
-    assert all(one.rater == "rater_3" for one in given if one.item in SHARED)  # rater_1 has these
+    # rater_1 has the shared ones; else an adjudicator comes last.
+    assert all(one.rater == ("rater_3" if one.item in SHARED else "rater_1") for one in given)
     assert reassign(store, STUDY, "owner") == ()
     found = progress(store, STUDY)
     assert (found.unassigned, found.raters[1].n_complete, found.raters[1].has_left) == ((), 5, True)
@@ -296,3 +297,30 @@ def test_two_owners_at_once_do_not_overwrite_each_other(store: Store) -> None:
 def test_ratings_of_workbooks_have_no_times(store: Store) -> None:
     record(store, STUDY, "rater_1", 1, grade(3, source=RatingSource.WORKBOOK))
     assert of(store, STUDY, "rater_1").median_seconds is None
+
+
+def test_a_difference_in_severe_harm_counts_even_if_grades_agree(tmp_path: Path) -> None:
+    study = make_study({"rater_1": ["0-1"], "rater_2": ["0-1"]}, asks_harm=True)
+    store = new_store(tmp_path / "store", study)
+    for rater, severity in (("rater_1", 0), ("rater_2", 2)):
+        grades = {"accurate": 3, "clear": 3, "harm_severity": severity, "harm_likelihood": 1}
+        record(store, study, rater, 1, CaseRating(grades=grades))
+    (found,) = progress(store, study).disagreements
+    assert found.grades == {"harm_severity": {"rater_1": 0, "rater_2": 2}}
+
+
+def test_drift_follows_the_order_of_storing_whatever_the_clock_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items = [f"0-{place}" for place in range(30)]
+    study = make_study({"rater_1": items})
+    store = new_store(tmp_path / "store", study)
+    order = np.random.default_rng(2).permutation(30)
+    for place, number in enumerate(order):
+        time = f"2026-01-{29 - place % 28:02}T00:00:00+00:00"  # a clock that goes backwards
+        monkeypatch.setattr(journal, "now", lambda time=time: time)
+        record(store, study, "rater_1", int(number) + 1, grade(2 + (place >= 20) * 2 + place % 2))
+    found = of(store, study, "rater_1")
+    assert found.drift.value == pytest.approx(2)
+    assert found.drift.is_flagged
+    assert found.last == time

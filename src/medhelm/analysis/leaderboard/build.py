@@ -30,7 +30,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -89,11 +91,15 @@ def build_leaderboard(
     measures = measure_instances(measures, numbers)
     # Tests of every two models; a panel changes what models are compared with, not the tests
     is_tested = unit != "nothing" and len(models) <= MOST_MODELS and bool(has_any_value(measures.values).any())
-    pairs = _test_pairs(measures, numbers, rank_order(measures, scoring), selection.columns) if is_tested else None
-    if panel := as_names(options.panel, "panel"):
-        members = find_members(panel, models, selection.baselines)
-        measures = measure_instances(measure(models, columns, table, members), numbers)
-    rows, ranked_by = _ranked_rows(measures, table, unit, scoring)
+    with ThreadPoolExecutor(1) as pool:  # the frontier takes as long as the tests, and both mostly compute in NumPy
+        test = partial(_test_pairs, measures, numbers, rank_order(measures, scoring), selection.columns)
+        testing = pool.submit(test if is_tested else lambda: None)
+        if panel := as_names(options.panel, "panel"):
+            members = find_members(panel, models, selection.baselines)
+            measures = measure_instances(measure(models, columns, table, members), numbers)
+        rows, ranked_by = _ranked_rows(measures, table, unit, scoring)
+        frontier = cost_frontier(rows, columns, numbers, testing.result, unit if is_tested else "nothing")
+        pairs = testing.result()
     board = Leaderboard(
         rows=tuple(add_ranks(rows, pairs) if is_tested else rows),
         columns=selection.columns,
@@ -102,7 +108,7 @@ def build_leaderboard(
         ranked_by=ranked_by,
         pairs=pairs,
         panel=tuple(dict.fromkeys(panel)) or None,
-        frontier=cost_frontier(rows, columns, numbers, pairs, unit if is_tested else "nothing"),
+        frontier=frontier,
         baselines=_baseline_rows(selection.baselines, columns, unit),
         suite=suite,
         scoring=scoring,

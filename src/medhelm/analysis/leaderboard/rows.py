@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -487,7 +487,7 @@ def _worst_answers(cells: Mapping[str, Cell], columns: Sequence[Column]) -> Esti
             continue
         scores = column.normalize(cell.scores)
         known = ~np.isnan(scores)
-        if np.isin(scores[known], (0.0, 1.0)).all() and column.high - column.low <= 1:
+        if column.high - column.low <= 1 and ((scores == 0) | (scores == 1) | ~known).all():
             continue
         reach = WHOLE_GRADE / (column.high - column.low) if column.high - column.low > 1 else 0.0
         worst.append((cell, np.where(known, scores <= reach, np.nan)))
@@ -714,13 +714,14 @@ def cost_frontier(
     rows: Sequence[Row],
     columns: Sequence[Column],
     numbers: Sequence[BenchmarkNumbers | None],
-    pairs: AllPairs | None,
+    pairs: Callable[[], AllPairs | None],
     method: IntervalUnit,
 ) -> CostFrontier | None:
     """Return the frontier among the models of known cost on the same benchmarks; None for fewer than two such models.
 
     Parameters: columns, sorted by id; numbers, of the scores on each of them, models sorted by name; empty where
-    instance scores are not known; pairs, tests of every two models; method, the unit of intervals.
+    instance scores are not known; pairs, returns the tests of every two models, called once the probabilities are
+    computed; method, the unit of intervals.
     """
     by_name = sorted(rows, key=lambda row: row.model)
     places = {row.model: place for place, row in enumerate(by_name)}
@@ -757,9 +758,10 @@ def cost_frontier(
         for i, row in enumerate(alike)
     }
     steps = [(models[cheaper], models[costlier]) for cheaper, costlier in pairwise(efficient)]
+    tested = pairs()
     return CostFrontier(
         models=tuple(sorted(models.values(), key=lambda one: (one.usd_per_1000, -one.value, one.model))),
-        steps=tuple(_step(a, b, pairs) for a, b in steps if b.usd_per_1000 > a.usd_per_1000),
+        steps=tuple(_step(a, b, tested) for a, b in steps if b.usd_per_1000 > a.usd_per_1000),
         unknown_cost=tuple(row.model for row in by_name if row.macro_average and row not in priced),
         other_benchmarks=tuple(row.model for row in priced if row not in alike),
     )

@@ -26,8 +26,8 @@ from typing import TypeVar
 
 from medhelm.errors import StoreError, UserError, suggestion
 from medhelm.extensions.study.files import Event, EventKind, append_event, locked, now, read_study, study_folder
+from medhelm.io.line_files import read_lines, replace_lines
 from medhelm.storage.json_form import JsonForm, Nested, key_map
-from medhelm.storage.line_files import read_lines, replace_lines
 from medhelm.storage.store import Store
 
 FILE = "access.json"
@@ -442,7 +442,7 @@ def _change(store: Store, study_name: str, change: Callable[[AccessState], Acces
         old = read_access(store, study_name)
         new = change(old)
         if new != old:
-            replace_lines(store, _file(store, study_name), [json.dumps(_STATE_FORM.write(new))])
+            replace_lines(store.folder, _file(store, study_name), [json.dumps(_STATE_FORM.write(new))])
 
 
 def _file(store: Store, study_name: str) -> Path:

@@ -9,6 +9,7 @@ from importlib import import_module
 from inspect import iscoroutinefunction
 from typing import Any
 
+import click
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -16,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from medhelm.errors import MedHelmError, StoreError, UserError
+from medhelm.errors import ConfigError, DataError, MedHelmError, StoreError, UserError
 from medhelm.extensions.study.access import (
     DEVICE_S,
     WRONG,
@@ -59,7 +60,7 @@ from medhelm.io.http.mounted_pages import (
 )
 from medhelm.io.http.pages import BadParameter, PageNotFound
 
-HANDLERS = ("rate_pages", "owner_pages")
+HANDLERS = ("rate_pages", "owner.pages")
 """Modules with a table `ROUTES` of pages: name, path, methods and the function that answers a request."""
 
 MOST_TOKEN_BYTES = 10_000
@@ -258,7 +259,13 @@ async def _error(request: Request, error: Exception) -> Response:
     statuses = ((PageNotFound, 404), (BadParameter, 400), (UserError, 400), (StoreError, 503))
     status = next((status for kind, status in statuses if isinstance(error, kind)), 500)
     titles = {400: "Nothing was changed", 404: "Page not found", 503: "The store cannot be read or written"}
-    return error_response(request, titles.get(status, "Something went wrong"), str(error), status)
+    text = str(error)
+    if is_raters(request) and (status >= 500 or isinstance(error, (ConfigError, DataError))):
+        click.echo(f"{request.url.path}: {error}", err=True)  # paths in it can name the model
+        text = (
+            "Nothing that was saved is lost. Tell the person who runs the study: the server's terminal shows the error."
+        )
+    return error_response(request, titles.get(status, "Something went wrong"), text, status)
 
 
 async def _failure(request: Request, _: Exception) -> Response:

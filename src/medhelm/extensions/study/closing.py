@@ -24,7 +24,7 @@ from medhelm.extensions.study.outcome import (
 from medhelm.extensions.study.progress import deviations
 from medhelm.extensions.study.rated_cases import RatedCase, form_of, level_of, rated_cases
 from medhelm.extensions.study.types import CaseKind, InstrumentForm, Study
-from medhelm.storage.ratings import StoredRating, freeze_ratings, ratings_names
+from medhelm.storage.ratings import StoredRating, freeze_ratings, stored_ratings
 from medhelm.storage.store import Store
 
 POINTS = "points_earned"
@@ -69,11 +69,11 @@ def _refuse_missing(study: Study, cases: Sequence[RatedCase], happened: Sequence
         by_rater = ", ".join(f"{rater} {n}" for rater, n in missing.items() if rater)
         unassigned = missing.get("", 0)
         n_open = sum(missing.values()) - unassigned
-        nobody = "belongs to nobody" if unassigned == 1 else "belong to nobody"
-        of_nobody = f" {plural(unassigned, 'case')} of raters who left {nobody}." if unassigned else ""
+        were = "was" if unassigned == 1 else "were"
+        left = f" {plural(unassigned, 'case')} of raters who left {were} not given to others." if unassigned else ""
         raise UserError(
             f"{plural(n_open, 'case')} of the study `{study.name}` {'is' if n_open == 1 else 'are'} not rated"
-            f"{by_rater and f' ({by_rater})'}.{of_nobody} Wait for them, or close the study as incomplete "
+            f"{by_rater and f' ({by_rater})'}.{left} Wait for them, or close the study as incomplete "
             "(--incomplete). Nothing was closed."
         )
 
@@ -96,7 +96,8 @@ def _freeze(store: Store, study: Study, happened: Sequence[Event], digest: str) 
     counted = counted_cases(rated_cases(store, study, happened))
     for name, benchmarks in instrument_groups(study).items():
         own = [one for one in counted if item_of(study, one).benchmark in benchmarks]
-        if own and name not in ratings_names(store):
+        earlier = next((one.card for one in stored_ratings(store) if one.card.name == name), None)
+        if own and (earlier is None or earlier.created != study.created):
             rows = [_stored_rating(study, one, form) for one in own]
             freeze_ratings(store, _card(study, name, benchmarks, own, happened, digest), rows)
 

@@ -15,7 +15,7 @@ from medhelm.cli.output import table_options
 from medhelm.cli.printing import print_json, print_remarks, warn
 from medhelm.domain.text import plural
 from medhelm.extensions.study.access import LINK_DAYS, MOST_DAYS, Role
-from medhelm.extensions.study.planning import PlanOptions
+from medhelm.extensions.study.plans.planning import PlanOptions
 from medhelm.storage.store import open_store
 
 
@@ -49,8 +49,8 @@ def new(shared: Shared, name: str, options: PlanOptions, preview: bool) -> int:
     """Plan a study.
 
     Draws the same instances for all models, and gives each rater a fixed list of cases, balanced over models and
-    raters. Shows the work of each rater, the precision to expect, and completions that tell raters which model wrote
-    them. A plan that is saved does not change.
+    raters. Shows the work of each rater, the precision to expect, and completions that reveal their model. A plan that
+    is saved does not change.
 
     \b
     Examples:
@@ -59,7 +59,7 @@ def new(shared: Shared, name: str, options: PlanOptions, preview: bool) -> int:
       medhelm study new notes --instrument pdsqi_9 --benchmark aci_bench --raters 4
     """
     from medhelm.extensions.study.files import study_folder, write_study
-    from medhelm.extensions.study.planning import plan_study
+    from medhelm.extensions.study.plans.planning import plan_study
     from medhelm.extensions.study.views import finding_sentences, plan_as_json, plan_to_text
 
     store = open_store(shared.store)
@@ -74,7 +74,7 @@ def new(shared: Shared, name: str, options: PlanOptions, preview: bool) -> int:
     print_remarks(found.remarks, "table")
     if found.findings:
         warn(
-            "some completions can tell raters which model wrote them. Nothing was changed. --exclude-flagged leaves "
+            "some completions can reveal their model to raters. Nothing was changed. --exclude-flagged leaves "
             "out instances on which a completion names a model or has its markers."
         )
         print_remarks(finding_sentences(found.findings, found.study), "csv")
@@ -313,7 +313,7 @@ def close(shared: Shared, name: str, incomplete: bool) -> int:
     one = read_study(store, name)
     found = close_study(store, one, COMMAND_LINE, incomplete=incomplete)
     if shared.json:
-        print_json(plain_json(found))
+        print_json({key: value for key, value in plain_json(found).items() if key != "notes"})  # no words of raters
     else:
         click.echo(views.outcome_to_text(one, found), nl=False)
     return 0
@@ -340,15 +340,15 @@ def export_(shared: Shared, name: str, folder: Path, kind: str, raters: tuple[st
 
     Writes files for each rater, with the rater's cases and the ratings so far: a workbook, or an HTML file that opens
     in a browser without a server. Label Studio gets tasks and a labeling configuration, REDCap a data dictionary and
-    records. No file tells which model wrote a text. `medhelm study import` reads them back.
+    records. No file reveals which model wrote a text. `medhelm study import` reads them back.
 
     \b
     Examples:
       medhelm study export discharge_letters --to for_raters
       medhelm study export discharge_letters --to for_raters --format html --rater anna
     """
-    from medhelm.extensions.study.exchange import export_study
     from medhelm.extensions.study.files import read_study
+    from medhelm.extensions.study.formats.exchange import export_study
 
     store = open_store(shared.store_to_read)
     paths = export_study(store, read_study(store, name), folder, kind, raters, by=COMMAND_LINE)
@@ -381,8 +381,8 @@ def import_(shared: Shared, name: str, files: tuple[Path, ...], rater: str, repl
       medhelm study import discharge_letters discharge_letters-anna.xlsx discharge_letters-ben-ratings.json
       medhelm study import discharge_letters redcap_export.csv
     """
-    from medhelm.extensions.study.exchange import import_files
     from medhelm.extensions.study.files import read_study
+    from medhelm.extensions.study.formats.exchange import import_files
     from medhelm.results.formats.fields import plain_json
 
     store = open_store(shared.store_to_read)

@@ -36,7 +36,7 @@ from medhelm.extensions.study.rated_cases import (
     unassigned_cases,
 )
 from medhelm.extensions.study.types import ROW_FORM, CaseRating, Study
-from medhelm.storage.line_files import replace_lines
+from medhelm.io.line_files import replace_lines
 from medhelm.storage.privacy import DELETED
 from medhelm.storage.store import Store
 
@@ -44,7 +44,7 @@ MOST_REASON = 500
 """Most characters of the reason of a decision."""
 
 PURGED_REASON = "The text was deleted."
-"""What replaces the words of a rater about a deleted instance where they are needed."""
+"""Text in place of a reason that a rater gave about a deleted instance."""
 
 
 def check_revision(happened: Sequence[Event], revision: int | None) -> None:
@@ -76,7 +76,9 @@ def send_to_adjudication(store: Store, study: Study, item_id: str, by: str, *, r
             raise UserError(f"Only cases on which raters differ go to adjudication; this one is {what}.")
         chosen = possible_adjudicators(study, states[key].items, happened)
         if not chosen:
-            raise UserError("Every rater who has not left already has this case, so that nobody can adjudicate it.")
+            raise UserError(
+                "Every rater who has not left already has this case. Another rater would be needed to adjudicate it."
+            )
         items = " ".join(states[key].items)
         rater = _least_busy(study, chosen, EventKind.ADJUDICATION, items, happened)
         return _decide(store, study, EventKind.ADJUDICATION, by, rater=rater, item=items)
@@ -123,8 +125,8 @@ def withdraw(
 def reassign(store: Store, study: Study, by: str, *, revision: int | None = None) -> tuple[Event, ...]:
     """Give the open cases of raters who left to others, and return the events.
 
-    A case goes to a rater who does not have it, the one with the fewest cases taken over; ties are broken by the seed
-    of the plan. Cases that everyone has stay open.
+    A case goes to a rater who does not have it, adjudicators last, the one with the fewest cases taken over; ties are
+    broken by the seed of the plan. Cases that everyone has stay open.
     Raises: UserError for a closed study, or one that was changed meanwhile.
     """
     with locked(store, study.name):
@@ -133,9 +135,10 @@ def reassign(store: Store, study: Study, by: str, *, revision: int | None = None
         check_revision(happened, revision)
         given = []
         for items in unassigned_cases(study, rated_cases(store, study, happened), happened):
-            free = [one.id for one in study.raters if not _has_case(study, one.id, case_key(items), happened)]
-            if free:
-                rater = _least_busy(study, free, EventKind.REASSIGNED, " ".join(items), happened)
+            free = [one for one in study.raters if not _has_case(study, one.id, case_key(items), happened)]
+            chosen = [one.id for one in free if not one.is_adjudicator] or [one.id for one in free]
+            if chosen:
+                rater = _least_busy(study, chosen, EventKind.REASSIGNED, " ".join(items), happened)
                 given.append(_decide(store, study, EventKind.REASSIGNED, by, rater=rater, item=" ".join(items)))
                 happened = [*happened, given[-1]]
         return tuple(given)
@@ -208,7 +211,7 @@ def _purge_rows(store: Store, study: Study, rater_id: str, gone: set[str]) -> in
         n_changed += purged != row.rating
         lines.append(json.dumps(ROW_FORM.write(replace(row, rating=purged))))
     if n_changed or n_dropped:
-        replace_lines(store, file, lines)
+        replace_lines(store.folder, file, lines)
     return n_changed
 
 

@@ -25,10 +25,11 @@ from typing import TypeVar
 from medhelm.domain.text import is_benchmark_name
 from medhelm.errors import StoreError, UserError, suggestion
 from medhelm.extensions.study.types import FORMAT, ROW_FORM, STUDY_FORM, RatingRow, Study
+from medhelm.io import line_files
 from medhelm.io.files import error_class, file_mask, open_file, read_confidential
 from medhelm.io.folders import atomic_folder
-from medhelm.storage import line_files
 from medhelm.storage.json_form import JsonForm, Nested, key_map
+from medhelm.storage.ratings import ratings_names
 from medhelm.storage.store import Store
 
 PLAN, EVENTS, RATERS = "study.json", "events.jsonl", "raters"
@@ -44,7 +45,7 @@ T = TypeVar("T")
 
 
 class EventKind(StrEnum):
-    """What happened to a study."""
+    """Kind of an event of a study."""
 
     LINK_MADE = "link_made"
     LINK_USED = "link_used"
@@ -83,9 +84,9 @@ class Event:
     time: str
     """Time, ISO 8601, UTC."""
     by: str
-    """Who did it: a name of the hospital's single sign-on, `owner`, `command line`, or the id of a rater."""
+    """Person or program that did it: single sign-on name, `owner`, `command line`, or the id of a rater."""
     kind: EventKind
-    """What happened."""
+    """Kind of the event."""
     rater: str = ""
     """Id of the rater it is about, or who gets the case; empty if none."""
     item: str = ""
@@ -131,10 +132,12 @@ def write_study(store: Store, study: Study) -> None:
     _check_raters(study)
     if folder.exists():
         raise UserError(f"The store already has a study `{study.name}`. Choose another name. Nothing was saved.")
+    if any(one == study.name or one.startswith(f"{study.name}-") for one in ratings_names(store)):
+        raise UserError(f"The store has ratings of a study `{study.name}`. Choose another name. Nothing was saved.")
     try:
         mode = 0o770 & ~file_mask(store.folder)
         with (
-            line_files.locked(store, f"study-{study.name}", folder),
+            line_files.locked(store.folder, f"study-{study.name}", folder),
             atomic_folder(folder, replace=False, durable=True) as new,
         ):
             with open_file(new / PLAN, "wb") as file:
@@ -151,7 +154,7 @@ def write_study(store: Store, study: Study) -> None:
 
 def replace_plan(store: Store, study: Study) -> None:
     """Replace a plan after a purge: nothing else changes one. The caller holds the lock. Raises: OSError."""
-    line_files.replace_lines(store, study_folder(store, study.name) / PLAN, [_plan_line(study)])
+    line_files.replace_lines(store.folder, study_folder(store, study.name) / PLAN, [_plan_line(study)])
 
 
 def _plan_line(study: Study) -> str:
@@ -218,7 +221,7 @@ def locked(store: Store, name: str) -> AbstractContextManager[None]:
 
     Raises: StoreError, also for errors of the disk in the block.
     """
-    return line_files.locked(store, f"study-{name}", study_folder(store, name))
+    return line_files.locked(store.folder, f"study-{name}", study_folder(store, name))
 
 
 def append_event(store: Store, name: str, event: Event) -> int:
@@ -250,7 +253,7 @@ def append(store: Store, name: str, file: Path, line: str) -> int:
     """Add a line to a file of a study, and return the number of its lines. Raises: StoreError."""
     with locked(store, name):
         lines = [*line_files.read_lines(file), line]
-        line_files.replace_lines(store, file, lines)
+        line_files.replace_lines(store.folder, file, lines)
     return len(lines)
 
 

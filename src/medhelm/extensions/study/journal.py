@@ -109,10 +109,10 @@ def all_rows(store: Store, study: Study) -> list[RatingRow]:
 
 
 def others_after(store: Store, study: Study, rater_id: str, number: int) -> tuple[CaseRating, ...]:
-    """Return what the other raters gave the case of an adjudicator, in an order that does not tell who they are.
+    """Return what the other raters gave the case of an adjudicator, in an order that hides who they are.
 
     Grades are turned round where the others saw the two completions on other sides. How long others took, and by what
-    means they rated, is not told. Raises: UserError before the adjudicator has given an own complete rating, and for
+    means they rated, is left out. Raises: UserError before the adjudicator has given an own complete rating, and for
     other cases.
     """
     happened = events(store, study.name)
@@ -137,8 +137,8 @@ def others_after(store: Store, study: Study, rater_id: str, number: int) -> tupl
 
 
 def mirrored(rating: CaseRating, criteria: Iterable[InstrumentCriterion]) -> CaseRating:
-    """Return a rating of a pair as if the completions had been on the other sides."""
-    ends = {one.name: one.low + one.high for one in criteria}
+    """Return a rating of a pair as if the completions had been on the other sides; harm has no side."""
+    ends = {one.name: one.low + one.high for one in criteria if one not in HARM}
     return replace(
         rating,
         grades={name: ends[name] - grade if name in ends else grade for name, grade in rating.grades.items()},
@@ -210,12 +210,12 @@ def _case_of(cases: Sequence[Assignment], number: int) -> Assignment:
     for case in cases:
         if case.number == number:
             return case
-    raise UserError(f"There is no case {number}: cases have the numbers 1 to {len(cases)}.")
+    raise UserError(f"Case {number} does not exist: cases have the numbers 1 to {len(cases)}.")
 
 
 def _checked(rating: CaseRating, scales: Mapping[str, range], completions: Sequence[str]) -> CaseRating:
     """Return a rating with texts trimmed. Raises: UserError naming everything that is wrong."""
-    problems = [f"`{name}` is no criterion of this case" for name in {**rating.grades, **rating.not_judged} if
+    problems = [f"`{name}` is not a criterion of this case" for name in {**rating.grades, **rating.not_judged} if
                 name not in scales]  # fmt: skip
     for name, grade in rating.grades.items():
         scale = scales.get(name)

@@ -219,7 +219,7 @@ RIDGE = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WinShare:
-    """How often raters prefer a model to the others."""
+    """Share of comparisons in which raters prefer a model to the others."""
 
     model: str
     """Name of the model."""

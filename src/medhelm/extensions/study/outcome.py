@@ -62,7 +62,7 @@ from medhelm.extensions.study.types import (
     MarkKind,
     Study,
 )
-from medhelm.storage.line_files import read_lines
+from medhelm.io.line_files import read_lines
 from medhelm.storage.ratings import (
     ratings_names,
 )
@@ -108,7 +108,7 @@ class HarmCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkCounts:
-    """What raters could not judge in the completions of a model, and what they marked."""
+    """Answers without a grade, and marked passages, in the completions of a model."""
 
     model: str
     """Name of the model."""
@@ -122,7 +122,7 @@ class MarkCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseNote:
-    """What a rater wrote about a case."""
+    """Comment and reasons of a rater about a case."""
 
     rater: str
     """Id of the rater."""
@@ -149,7 +149,7 @@ class StudyOutcome:
     closed: str
     """Time of the close, ISO 8601, UTC."""
     closed_by: str
-    """Who closed it."""
+    """Person or program that closed it."""
     n_ratings: int
     """Complete ratings."""
     n_missing: int
@@ -209,7 +209,7 @@ def instrument_groups(study: Study) -> dict[str, list[str]]:
 
 
 def missing_cases(study: Study, cases: Sequence[RatedCase], happened: Sequence[Event]) -> dict[str, int]:
-    """Return rater -> cases without a complete rating; "" -> cases of raters who left that nobody has taken over."""
+    """Return rater -> cases without a complete rating; "" -> cases of raters who left, not given to others."""
     left = left_raters(happened)
     found = Counter(one.rater for one in cases if not (one.is_complete or one.is_gone or one.rater in left))
     unassigned = len(unassigned_cases(study, cases, happened))

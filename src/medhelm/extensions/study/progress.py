@@ -61,7 +61,7 @@ LEAST_SAME = 10
 
 
 class StudyState(StrEnum):
-    """How far a study is."""
+    """State of a study."""
 
     PLANNED = "planned"
     RATING = "rating"
@@ -117,7 +117,7 @@ class StudyProgress:
     """All that the owner of a study sees before it is closed: nothing by model."""
 
     state: StudyState
-    """How far the study is."""
+    """State of the study."""
     revision: int
     """Number of decisions so far; forms of owners carry it, see `files.DECISIONS`."""
     n_cases: int
@@ -133,7 +133,7 @@ class StudyProgress:
     disagreements: tuple[Disagreement, ...]
     """Cases on which raters differ."""
     unassigned: tuple[tuple[str, ...], ...]
-    """Items of the cases of raters who left that nobody has taken over."""
+    """Items of the open cases of raters who left, not given to others."""
     deviations: tuple[str, ...]
     """Sentences on what was not as planned, for the study's card."""
 
@@ -199,7 +199,7 @@ def _rater_progress(
     n_reasons = sum(len(one.given.not_judged) for one in own)
     n_answers = n_reasons + sum(len(one.given.grades) for one in own)
     grades = [grade for one in own for name, grade in one.given.grades.items() if name not in HARM_NAMES]
-    rows = sorted((row for one in cases for row in one.rows), key=lambda row: moment(row.time))
+    rows = sorted((pair for one in cases for pair in zip(one.places, one.rows, strict=True)), key=lambda pair: pair[0])
     return RaterProgress(
         rater=rater_id,
         has_left=rater_id in left,
@@ -213,7 +213,7 @@ def _rater_progress(
         same_grade=grades[0] if len(grades) >= LEAST_SAME and len(set(grades)) == 1 else None,
         drift=_drift(study, complete, others),
         repeats=_repeats(own),
-        last=rows[-1].time if rows else "",
+        last=rows[-1][1].time if rows else "",
     )
 
 
@@ -221,7 +221,7 @@ def _drift(study: Study, complete: Sequence[RatedCase], others: Mapping[tuple[st
     """Compare a rater's first and last cases, in the order of their first ratings; not for preferences."""
     if form_of(study) is InstrumentForm.PREFERENCE:
         return Drift(value=None)
-    in_order = sorted(complete, key=lambda one: (moment(one.rows[0].time), one.assignment.number))
+    in_order = sorted(complete, key=lambda one: one.places[0])
     levels = [(one, level) for one in in_order if (level := mean_grade(study, one)) is not None]
     around = [others.get((one.rater, one.assignment.number), np.nan) for one, _ in levels]
     return drift(np.array([level for _, level in levels]), np.array(around))

@@ -1,7 +1,7 @@
 """Pages for raters: their cases, one case with its form, instructions, and the end.
 
 A rater's pages hold the texts of a case and numbers of the rater's own list: nothing that could tell which model wrote
-a text, and nothing of other raters. The page of a case depends on the texts alone, so that equal texts have equal pages.
+a text, and nothing of other raters. The page of a case depends on its texts alone: equal texts have equal pages.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from medhelm.domain.text import plural
 from medhelm.errors import MedHelmError, UserError
-from medhelm.extensions.study.files import Event, EventKind, events, rows_of
+from medhelm.extensions.study.files import Event, EventKind, events, locked, rows_of
 from medhelm.extensions.study.instruments import criteria_of
 from medhelm.extensions.study.journal import cases_with, is_complete, others_after, record
 from medhelm.extensions.study.pages import form_of, person_of, render, store_of, study_of, wants_json
+from medhelm.extensions.study.plans.planning import SECONDS_PER_CRITERION, WORDS_PER_MINUTE
 from medhelm.extensions.study.rating_form import (
     MARK_NAMES,
     REASONS,
@@ -51,20 +52,23 @@ from medhelm.io.http.pages import PageNotFound
 from medhelm.storage.store import Store
 
 CASES_FOR_PACE = 3
-"""Rated cases from which the rater's own pace tells the time left."""
-
-WORDS_PER_SECOND, SECONDS_PER_QUESTION = 230 / 60, 20.0
-"""Pace that is assumed before: of reading, and of answering."""
+"""Rated cases from which the time left is computed from the rater's own pace."""
 
 MOST_CASES_READ = 8
 """Cases whose lengths are looked at for that."""
+
+SHORT_QUESTION = 240
+"""Characters up to which the question above the material is never folded; longer ones are often alike in all cases."""
+
+LONG_MATERIAL = 1_000
+"""Characters from which material has a search box and shows where it ends."""
 
 _STATES = {"done": "rated", "started": "started", "open": "not rated yet", "gone": "text was deleted"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class RaterWork:
-    """What one rater has to do in a study, and has done."""
+    """The cases of one rater in a study, and the ratings so far."""
 
     store: Store
     """The store."""
@@ -73,9 +77,13 @@ class RaterWork:
     rater: str
     """Id of the rater."""
 
+    def again(self) -> RaterWork:
+        """Return the same work as it is now: what was read before is read again."""
+        return RaterWork(store=self.store, study=self.study, rater=self.rater)
+
     @cached_property
     def happened(self) -> Sequence[Event]:
-        """What happened to the study."""
+        """Events of the study."""
         return events(self.store, self.study.name)
 
     @cached_property
@@ -180,7 +188,7 @@ class RaterWork:
                 continue  # a case that is gone takes no time
             shown = (texts.question, *(one.text for one in texts.material), *texts.completions)
             n_words = sum(len(text.split()) for text in shown)
-            found.append(n_words / WORDS_PER_SECOND + SECONDS_PER_QUESTION * len(texts.criteria))
+            found.append(60 * n_words / WORDS_PER_MINUTE + SECONDS_PER_CRITERION * len(texts.criteria))
         return statistics.mean(found) if found else 0.0
 
 
@@ -188,20 +196,14 @@ def time_words(low_s: float, high_s: float) -> str:
     """Return a range of time in words.
 
     >>> time_words(1500, 2500), time_words(2800, 2900), time_words(8000, 16000), time_words(10, 20)
-    ('about 25 to 45 minutes left', 'about 50 minutes left', 'about 2 to 4.5 hours left', 'about 1 minute left')
+    ('about 25 to 45 minutes left', 'about 45 to 50 minutes left', 'about 2 to 4.5 hours left', 'about 1 minute left')
     """
-    if high_s > 90 * 60:
-        low, high, unit = _rounded(low_s, 1800) / 3600, _rounded(high_s, 1800) / 3600, "hour"
-    else:
-        step = 60 if high_s <= 600 else 300
-        low, high, unit = _rounded(low_s, step) / 60, _rounded(high_s, step) / 60, "minute"
+    limits = ((1200, 60), (5400, 300), (36_000, 1800))
+    step = next((step for most, step in limits if high_s <= most), 3600)
+    size, unit = (60, "minute") if step < 1800 else (3600, "hour")
+    low, high = max(1, int(low_s // step)) * step / size, max(1, -int(-high_s // step)) * step / size
     numbers = f"{low:g} to {high:g}" if low < high else f"{high:g}"
     return f"about {numbers} {unit}{'' if low == high == 1 else 's'} left"
-
-
-def _rounded(seconds: float, step: int) -> int:
-    """Return seconds as a multiple of a step, at least one."""
-    return max(1, -int(-seconds // step)) * step
 
 
 # --- pages ------------------------------------------------------------------------------------------------------------
@@ -221,8 +223,10 @@ def _page(
 
 def _overview(request: Request, work: RaterWork) -> Response:
     """Return the list of a rater's cases; after the last case, the thanks."""
-    if work.is_closed or (work.next_open() is None and not request.query_params.get("list")):
-        return _page(request, work, "rate_done.html", "Thank you", is_closed=work.is_closed)
+    is_list = bool(work.cases and request.query_params.get("list"))
+    if work.is_closed or (work.next_open() is None and not is_list):
+        title = "Thank you" if work.cases else "Nothing to rate yet"
+        return _page(request, work, "rate_done.html", title, is_closed=work.is_closed)
     return _page(
         request,
         work,
@@ -238,7 +242,7 @@ def _overview(request: Request, work: RaterWork) -> Response:
 
 
 def _groups(work: RaterWork) -> list[dict[str, object]]:
-    """Return the cases in up to three groups. Which cases others rate too, or come twice, is not told."""
+    """Return the cases in up to three groups. Raters do not learn which cases others rate too, or come twice."""
     titles = {
         CaseKind.CALIBRATION: ("Calibration", "The same for all raters, to get used to the scale. They come first."),
         CaseKind.ADJUDICATION: (
@@ -291,37 +295,47 @@ def _case_page(
 ) -> Response:
     rating = row.rating if row else CaseRating()
     texts, form, kind = work.texts(number), work.form(number), work.cases[number].kind
-    asked = questions(texts.criteria, rating, form)
     others = _others(work, number) if kind is CaseKind.ADJUDICATION else []
     is_first_look = kind is CaseKind.ADJUDICATION and not others
     values = {
-        "number": number,
+        **case_values(number, texts, form, rating),
         "is_calibration": kind is CaseKind.CALIBRATION,
         "left": work.time_left(),
         "revision": row.revision if row else 0,
-        "question": texts.question,
-        "material": texts.material,
-        "references": texts.references,
-        "completions": texts.completions,
-        "questions": asked,
-        "comment": rating.comment,
-        "marks": [_shown_mark(texts, one) for one in rating.marks],
         "others": others,
         "next_label": "Save and compare" if is_first_look else "Confirm and next" if others else "Save and next",
+    }
+    if kind is CaseKind.CALIBRATION:
+        values["is_asked_open"] = True
+    title = f"Case {number} of {len(work.cases)}"
+    return _page(request, work, "rate_case.html", title, status=status, **{**values, **more})
+
+
+def case_values(number: int, texts: CaseTexts, form: InstrumentForm, rating: CaseRating) -> dict[str, object]:
+    """Return what the content of `rate_case.html` shows of a case: its texts, its questions, and the rating so far."""
+    return {
+        "number": number,
+        "question": texts.question,
+        "material": texts.material,
+        "is_long": len(texts.question) + sum(len(part.text) for part in texts.material) > LONG_MATERIAL,
+        "is_asked_open": number == 1 or len(texts.question) <= SHORT_QUESTION,
+        "references": texts.references,
+        "completions": texts.completions,
+        "questions": questions(texts.criteria, rating, form),
+        "comment": rating.comment,
+        "marks": [_shown_mark(texts, one) for one in rating.marks],
         "message": "",
         "unanswered": [],
         "passage": "",
         "passage_error": "",
         "sides": SIDES,
-        "reasons": [one for one in REASONS if form is InstrumentForm.PREFERENCE or "Both" not in one],
+        "reasons": REASONS,
         "mark_names": MARK_NAMES,
     }
-    title = f"Case {number} of {len(work.cases)}"
-    return _page(request, work, "rate_case.html", title, status=status, **{**values, **more})
 
 
 def _others(work: RaterWork, number: int) -> list[dict[str, object]]:
-    """Return what the two others gave, once the adjudicator's own rating is complete; before that, nothing."""
+    """Return what the others gave, once the adjudicator's own rating is complete; before that, nothing."""
     if work.states[number] != "done":
         return []
     criteria, form = work.texts(number).criteria, work.form(number)
@@ -361,14 +375,15 @@ def _save(request: Request, work: RaterWork, fields: Mapping[str, Sequence[str]]
     try:
         texts = work.texts(number)
         given, problem = _with_marks(read_rating(fields, texts.criteria), action, fields, texts)
-        joined = _joined(work, number, given, _last(fields, "revision"))
-        row = record(work.store, work.study, work.rater, number, joined)
+        with locked(work.store, work.study.name):
+            joined = _joined(work.again(), number, given, _last(fields, "revision"))
+            row = record(work.store, work.study, work.rater, number, joined)
     except UserError as error:
         return _refused(request, work, error)
-    now = RaterWork(store=work.store, study=work.study, rater=work.rater)
+    now = work.again()
     is_elsewhere = _untimed(joined) != _untimed(given)
     unanswered = _unanswered(now, number, row.rating)
-    to = _destination(now, number, action, is_ready=not unanswered, was_done=work.states[number] == "done")
+    to = _destination(now, number, action, is_ready=not unanswered, has_compared=_last(fields, "compared") == "1")
     if wants_json(request):
         return JSONResponse(_saved_json(now, row, unanswered, to, texts if is_elsewhere else None))
     if to and not is_elsewhere and not problem:
@@ -456,8 +471,11 @@ def _message(unanswered: Sequence[CaseQuestion]) -> str:
     )
 
 
-def _destination(work: RaterWork, number: int, action: str, *, is_ready: bool, was_done: bool) -> str:
-    """Return where a browser goes after saving; empty to stay."""
+def _destination(work: RaterWork, number: int, action: str, *, is_ready: bool, has_compared: bool) -> str:
+    """Return where a browser goes after saving; empty to stay.
+
+    `has_compared`: True if the page showed an adjudicator what the others gave.
+    """
     base = _base(work)
     if action == "pause":
         return f"{base}?list=1"
@@ -465,7 +483,7 @@ def _destination(work: RaterWork, number: int, action: str, *, is_ready: bool, w
         return f"{base}/cases/{max(1, number - 1)}"
     if action == "later" or (action == "next" and is_ready):
         is_adjudication = work.cases[number].kind is CaseKind.ADJUDICATION
-        if is_adjudication and action == "next" and not was_done:
+        if is_adjudication and action == "next" and not has_compared:
             return f"{base}/cases/{number}#others"
         following = work.next_open(number)
         return f"{base}/cases/{following}" if following else base if is_ready else f"{base}?list=1"

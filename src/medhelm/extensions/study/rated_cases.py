@@ -44,10 +44,10 @@ DISCARDED = "discarded"
 
 
 class CaseState(StrEnum):
-    """How far a case is, over all its raters."""
+    """State of a case, over all its raters."""
 
     OPEN = "open"
-    """Nobody has rated it."""
+    """It has no rating."""
     PARTLY_RATED = "partly_rated"
     """Some of its raters have."""
     RATED = "rated"
@@ -74,6 +74,8 @@ class RatedCase:
     """Its criteria, without harm; empty for an instance with own ones whose completion is gone."""
     rows: tuple[RatingRow, ...]
     """All ratings, the latest last."""
+    places: tuple[int, ...]
+    """Place of each of them among all ratings of the rater, in the order of storing: clocks can be wrong."""
     is_complete: bool
     """True if the latest rating answers every question."""
     is_gone: bool
@@ -81,7 +83,7 @@ class RatedCase:
 
     @property
     def key(self) -> frozenset[str]:
-        """What identifies the case among raters."""
+        """Identity of the case among raters: its items."""
         return case_key(self.assignment.items)
 
     @property
@@ -108,9 +110,9 @@ class CaseProgress:
     benchmark: str
     """Its benchmark."""
     kind: CaseKind
-    """Why it is rated."""
+    """Reason why it is rated."""
     state: CaseState
-    """How far it is."""
+    """Its state."""
     n_raters: int
     """Raters who have it, without adjudicators."""
     n_complete: int
@@ -144,21 +146,22 @@ def rated_cases(store: Store, study: Study, happened: Sequence[Event]) -> list[R
     for rater in study.raters:
         if rater.id in discarded:
             continue
-        revisions: dict[int, list[RatingRow]] = defaultdict(list)
-        for row in rows_of(store, study.name, rater.id):
-            revisions[row.number].append(row)
+        revisions: dict[int, list[tuple[int, RatingRow]]] = defaultdict(list)
+        for place, row in enumerate(rows_of(store, study.name, rater.id)):
+            revisions[row.number].append((place, row))
         for case in cases_with(study, rater.id, happened):
             is_gone = not gone.isdisjoint(case.items)
             asked = instrument_of_case(study, case).criteria
             asked = asked if asked or is_gone else criteria_of_case(store, study, case)
-            rows = tuple(revisions[case.number])
+            rows = tuple(row for _, row in revisions[case.number])
             found.append(
                 RatedCase(
                     rater=rater.id,
                     assignment=case,
                     criteria=tuple(one for one in asked if one.name not in HARM_NAMES),
                     rows=rows,
-                    is_complete=bool(rows) and bool(asked) and is_complete(study, case, rows[-1], asked),
+                    places=tuple(place for place, _ in revisions[case.number]),
+                    is_complete=bool(rows) and (is_complete(study, case, rows[-1], asked) if asked else is_gone),
                     is_gone=is_gone,
                 )
             )
@@ -308,8 +311,8 @@ def by_case(cases: Iterable[RatedCase]) -> dict[frozenset[str], list[RatedCase]]
 def differing_grades(study: Study, group: Sequence[RatedCase]) -> dict[str, dict[str, int]]:
     """Return criterion -> rater -> grade, of the criteria on which the raters of a case differ.
 
-    Grades differ by more than one point, checks on a criterion with points at all, preferences if they are on opposite
-    sides. Repeats and adjudications do not count.
+    Grades, and the severity of harm, differ by more than one point, checks on a criterion with points at all,
+    preferences if they are on opposite sides. Repeats and adjudications do not count.
     """
     rated = [one for one in group if one.is_complete and one.assignment.kind not in NOT_FIRST]
     if len(rated) < 2:
@@ -317,16 +320,18 @@ def differing_grades(study: Study, group: Sequence[RatedCase]) -> dict[str, dict
     items, form = group[0].assignment.items, instrument_of_case(study, group[0].assignment).form
     given = {one.rater: one.grades_as(items) for one in rated}
     found = {}
-    for one in rated[0].criteria:
+    severity = HARM[:1] if study.asks_harm else ()
+    for one in (*rated[0].criteria, *severity):
         grades = {rater: own[one.name] for rater, own in given.items() if one.name in own}
         if len(grades) < 2:
             continue
         low, high = min(grades.values()), max(grades.values())
-        if {
+        differ = {
             InstrumentForm.GRADES: high - low > 1,
             InstrumentForm.CHECKS: high > low and one.points != 0,
             InstrumentForm.PREFERENCE: low < 0 < high,
-        }[form]:
+        }
+        if differ[InstrumentForm.GRADES if one in severity else form]:
             found[one.name] = grades
     return found
 
@@ -369,7 +374,7 @@ def disagreements(study: Study, cases: Iterable[RatedCase]) -> Iterator[Disagree
 
 
 def unassigned_cases(study: Study, cases: Sequence[RatedCase], happened: Sequence[Event]) -> list[tuple[str, ...]]:
-    """Return the items of the cases of raters who left that have no rating of theirs, and that nobody has taken over.
+    """Return the items of the cases of raters who left that have no rating of theirs, and were not given to others.
 
     Calibration cases and repeats are not given to others.
     """

@@ -23,7 +23,6 @@ REASONS = (
     "The material does not say",
     "Outside my field",
     "The question does not apply here",
-    "Both are equally bad",
     "I cannot read the text",
 )
 """Reasons to give no grade that a rater can choose; other ones are typed."""
@@ -51,7 +50,7 @@ MOST_SECONDS = 24 * 3600.0
 """Most seconds that one message of a browser can add."""
 
 LONGEST_LABEL = 40
-"""Most characters of a meaning that stands in place of its grade."""
+"""Most characters of a meaning that is shown instead of its grade."""
 
 _HARM = {HARM_SEVERITY: "harm-severity", HARM_LIKELIHOOD: "harm-likelihood"}
 _PREFERENCES = ("Left is much better", "Left is better", "Tie", "Right is better", "Right is much better")
@@ -68,7 +67,7 @@ class GradeChoice:
     label: str
     """Text beside the button: the grade, or its meaning if all meanings of the scale are short."""
     meaning: str
-    """What the grade means, where the label does not say it; may be empty."""
+    """Meaning of the grade, where the label does not say it; may be empty."""
     key: str
     """Digit that chooses it while the question has the focus; empty beyond nine choices."""
     is_chosen: bool
@@ -84,7 +83,7 @@ class CaseQuestion:
     kind: str
     """`harm-severity` or `harm-likelihood`; empty for a criterion."""
     text: str
-    """What the rater is asked."""
+    """The question in the instrument's words."""
     choices: tuple[GradeChoice, ...]
     """The grades, the lowest first; for checks, the highest first."""
     has_words: bool
@@ -156,7 +155,7 @@ def _question(
 
 
 def _has_short_meanings(meanings: Sequence[str]) -> bool:
-    """Return True if the meanings can stand in place of the grades."""
+    """Return True if the meanings can be shown instead of the grades."""
     return all(meanings) and all(len(text) <= LONGEST_LABEL for text in meanings)
 
 

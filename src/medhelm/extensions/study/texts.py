@@ -16,7 +16,7 @@ from medhelm.domain.completion import strip_reasoning
 from medhelm.domain.text import group_title
 from medhelm.errors import UserError
 from medhelm.extensions.study.instruments import check_of, criteria_of
-from medhelm.extensions.study.leveling import joined_lines, leveled
+from medhelm.extensions.study.plans.leveling import joined_lines, leveled
 from medhelm.extensions.study.types import Assignment, InstrumentCriterion, Item, Study
 from medhelm.storage.ratings import completion_digest as completion_digest
 from medhelm.storage.runs import RECORDS, read_columns, read_prompt
@@ -185,13 +185,15 @@ def _parts(prompt: Mapping[str, Any], definition: Benchmark | None) -> tuple[tup
     inserted = {group_title(OPTIONS): options} if options else {}
     parts = prompt_parts(prompt["messages"], choices, labels, definition)
     for part in parts:
-        if part.is_instruction or part.title in ("Last message", "End of the prompt") or len(parts) == 1:
-            asked.append(part.text)
+        if part.title == "Instruction":  # of a template: anything else can be the words of a patient
+            asked.append(_without_output_format(part.text))
+        elif part.is_instruction or part.title in ("Last message", "End of the prompt") or len(parts) == 1:
+            asked.append(part.text.strip())
         elif len(part.text) <= SHORT_FIELD and f"[{part.title}]" in "".join(asked):
             inserted[part.title] = part.text
         else:
             material += _sections(part.title, part.text.strip("\n"))
-    question = "\n\n".join(text for text in map(_without_output_format, asked) if text)
+    question = "\n\n".join(text for text in asked if text)
     if inserted:
         places = re.compile("|".join(re.escape(f"[{title}]") for title in inserted))
         question = places.sub(lambda found: inserted[found[0][1:-1]].strip("\n"), question)
@@ -201,7 +203,7 @@ def _parts(prompt: Mapping[str, Any], definition: Benchmark | None) -> tuple[tup
 
 
 def _without_output_format(text: str) -> str:
-    """Return a part of a prompt without lines about the form of the output, and without the cue to go on."""
+    """Return an instruction without lines about the form of the output, and without the cue to go on."""
     kept = _CUE.sub("", "\n" + _OUTPUT_FORMAT.sub("", text.strip()).rstrip())
     return "\n".join(joined_lines((kept.strip() or text.strip()).split("\n")))
 

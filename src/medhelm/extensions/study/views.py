@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 
 from medhelm.analysis.agreement.clinician_means import ClinicianMean
 from medhelm.domain.text import listed, plural
-from medhelm.extensions.study.identification import FINDING_FORM, Finding, FindingKind
 from medhelm.extensions.study.instruments import HARM
 from medhelm.extensions.study.measures import CriterionAgreement, WinShare
 from medhelm.extensions.study.outcome import HarmCounts, StudyOutcome
-from medhelm.extensions.study.planning import PlannedStudy, RaterWorkload
+from medhelm.extensions.study.plans.identification import FINDING_FORM, Finding, FindingKind
+from medhelm.extensions.study.plans.planning import PlannedStudy, RaterWorkload
+from medhelm.extensions.study.plans.precision import common_scale
 from medhelm.extensions.study.progress import RaterProgress, StudyProgress
 from medhelm.extensions.study.types import HARM_SEVERITY, INSTRUMENT_FORM, Instrument, InstrumentForm, Study
 from medhelm.results.formats.fields import Field, estimate_json, fields_json, fields_table, select
@@ -79,7 +80,8 @@ def plan_to_text(found: PlannedStudy) -> str:
         "The hours are an estimate: 230 words a minute, the material read anew in each case, 20 s for each question."
     )
     if found.precision:
-        text = f"Expected 95% interval of a model's mean grade: ± {found.precision.half_width:.2f} grades"
+        low, high = common_scale(study.instruments.values()) or (0, 1)
+        text = f"Expected 95% interval of a model's mean: ± {found.precision.half_width:.2f} on {low:g} to {high:g}"
         if found.precision.without_raters < found.precision.half_width:
             text += (
                 f"; ± {found.precision.without_raters:.2f} without differences in severity between raters, which do "

@@ -26,7 +26,6 @@ from medhelm import __version__
 from medhelm.domain.text import duration, group_title, listed, plural, short_count
 from medhelm.errors import MedHelmError, StoreError, UserError
 from medhelm.extensions.web.api import JSON, OPERATIONS, check_parameters, error_content, error_response, is_json_path
-from medhelm.extensions.web.cases.search import url_key
 from medhelm.extensions.web.marks import axis_mark
 from medhelm.extensions.web.page import (
     ACTIONS,
@@ -61,7 +60,7 @@ from medhelm.io.http.mounted_pages import (
     read_form,
     static_file,
 )
-from medhelm.io.http.pages import BadParameter, Download, Page, check_query
+from medhelm.io.http.pages import BadParameter, Download, Page, check_query, url_key
 from medhelm.results.formats.markdown import rendered, with_code
 from medhelm.results.formats.tables import (
     MISSING,

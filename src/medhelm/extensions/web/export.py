@@ -16,13 +16,12 @@ from pathlib import Path
 from posixpath import dirname, relpath
 
 from medhelm.extensions.web.app import answer, render
-from medhelm.extensions.web.cases.search import url_key
 from medhelm.extensions.web.page import BY_NAME, PACKAGE, PageRequest, Route, Values, fill_path
 from medhelm.extensions.web.pages.case_list import exported_cases, opened
 from medhelm.extensions.web.site import Site
 from medhelm.io.folders import new_export
 from medhelm.io.http.mounted_pages import static_files
-from medhelm.io.http.pages import Page
+from medhelm.io.http.pages import Page, url_key
 from medhelm.results.export import ExportResult
 from medhelm.storage.privacy import record_export
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -17,6 +18,36 @@ MOST_PARAMETERS = 100
 
 MOST_CHARACTERS = 400
 """Most characters of one parameter, enough for the longest instance id that is worth a link."""
+
+
+# --- keys -------------------------------------------------------------------------------------------------------------
+
+PLAIN_KEY = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}")
+"""Texts that are their own key."""
+
+RESERVED = re.compile(r"con|prn|aux|nul|(com|lpt)[0-9]")
+"""Names that Windows reserves for devices."""
+
+SEPARATOR, DIGITS = "~", 20
+"""Sign before the digest in a key, and its length in hexadecimal digits."""
+
+
+def url_key(text: str) -> str:
+    """Convert any text to a short key that is valid in a URL and as a file name; different texts have different keys.
+
+    A key has no upper-case letters, because some file systems do not distinguish them.
+
+    >>> url_key("21645374"), url_key("lab/model 7"), url_key("../../etc")
+    ('21645374', 'lab-model-7~d85fffe3d46e10867918', 'etc~74ccf3c5b4c19a8167f9')
+    """
+    if PLAIN_KEY.fullmatch(text) and not RESERVED.fullmatch(text):
+        return text
+    readable = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:40]
+    digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:DIGITS]
+    return f"{readable or 'x'}{SEPARATOR}{digest}"
+
+
+# --- parameters -------------------------------------------------------------------------------------------------------
 
 
 class BadParameter(UserError):  # noqa: N818 - a finding about a request

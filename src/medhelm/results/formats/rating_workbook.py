@@ -25,7 +25,7 @@ _MOST_LISTED, _MOST_TITLE, _MOST_HINT = 255, 32, 255
 """Most characters that Excel takes of a list of choices, and of the title and the text of a hint."""
 
 _PROTECTION = {"format_columns": True, "format_rows": True, "autofilter": True, "sort": True}
-"""What people can do to a protected sheet, besides filling in cells."""
+"""Actions that a protected sheet allows, besides filling in cells."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class AnswerCell:
     """A cell to fill in."""
 
     rule: Mapping[str, Any] | None = None
-    """What it accepts, as of `number_rule` or `choice_rule`; None for any text."""
+    """Rule for its content, as of `number_rule` or `choice_rule`; None for any text."""
     title: str = ""
     """Heading of the hint that is shown while the cell is selected."""
     hint: str = ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from medhelm.extensions.study.exchange import export_study, import_files, rater_cases
+from medhelm.extensions.study.formats.exchange import export_study, import_files, rater_cases
 from medhelm.extensions.study.formats.html_file import write_html_file
 from medhelm.extensions.study.journal import ratings_of, record
 from medhelm.extensions.study.types import CaseRating, InstrumentForm, Mark, MarkKind, RatingSource
@@ -27,9 +27,10 @@ def browser() -> Iterator[Browser]:
         yield found
 
 
-def opened(browser: Browser, file: Path, width: int = 1280, scheme: str = "light") -> Watched:
+def opened(browser: Browser, file: Path, width: int = 1280, scheme: str = "light", height: int = 900) -> Watched:
     """Open the file by its path, as a double click does."""
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
+    size = {"width": width, "height": height}
+    context = browser.new_context(viewport=size, color_scheme=scheme)  # type: ignore[arg-type]
     watched = Watched(context.new_page())
     watched.page.goto(file.as_uri())
     return watched
@@ -50,6 +51,7 @@ def test_a_rater_rates_saves_and_goes_on(browser: Browser, tmp_path: Path) -> No
     page.get_by_label("Comment (optional)").fill("After")
     with page.expect_download() as download:
         page.locator("#save").click()
+    page.locator("#file-status", has_text="Saved to your downloads as ward-rater_1-ratings.json.").wait_for()
     assert download.value.suggested_filename == "ward-rater_1-ratings.json"
     saved = tmp_path / "ward-rater_1-ratings.json"
     download.value.save_as(saved)
@@ -88,6 +90,7 @@ def rate_first_case(page: Page) -> None:
     page.locator("#question-2").get_by_label("Cannot judge").check()
     page.locator("#question-2").get_by_label("Why can you not judge this?").select_option("Another reason")
     page.locator("#question-2").get_by_label("In your words").fill("No labs")
+    assert page.locator(".question.missing").count() == 0
     page.keyboard.press("Control+Enter")
 
 
@@ -131,7 +134,7 @@ def test_the_file_can_be_used_by_everyone(browser: Browser, tmp_path: Path, form
     (file,) = export_study(*offline_study(tmp_path / "s", form), tmp_path / "out", "html", ["rater_1"], by="owner")
     found = []
     for width, scheme in ((320, "light"), (834, "dark"), (1280, "light")):
-        watched = opened(browser, file, width, scheme)
+        watched = opened(browser, file, width, scheme, 4000)  # high enough for the bar to cover nothing
         for step in ("start", "case"):
             if step == "case":
                 watched.page.get_by_role("button", name="Begin").click()

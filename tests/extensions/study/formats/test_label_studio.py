@@ -12,7 +12,7 @@ from xml.etree.ElementTree import fromstring
 import pytest
 
 from medhelm.errors import ConfigError
-from medhelm.extensions.study.exchange import RaterCases, rater_cases
+from medhelm.extensions.study.formats.exchange import RaterCases, rater_cases
 from medhelm.extensions.study.formats.label_studio import read_label_studio, write_label_studio
 from medhelm.extensions.study.types import CaseRating, InstrumentForm, Mark, MarkKind
 from tests.support.offline_studies import offline_study

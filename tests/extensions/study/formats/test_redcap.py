@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from medhelm.errors import ConfigError
-from medhelm.extensions.study.exchange import RaterCases, rater_cases
+from medhelm.extensions.study.formats.exchange import RaterCases, rater_cases
 from medhelm.extensions.study.formats.redcap import HEADER, MOST_NAME, read_redcap, variable_names, write_redcap
 from medhelm.extensions.study.types import CaseRating, InstrumentForm
 from medhelm.io.spreadsheets import is_formula
@@ -84,7 +84,7 @@ def change(column: str, value: str, row: int = 0) -> Callable[[Rows], None]:
     [
         (change("accurate", "7"), "accurate: must be a whole number from 1 to 5, is `7`."),
         (change("clear", "cannot_judge"), "clear_why: say why this cannot be judged."),
-        (change("case_number", "99"), "case_number: `99` is not a case of rater_1 with these texts, or stands twice."),
+        (change("case_number", "99"), "case_number: `99` is not a case of rater_1 with these texts, or occurs twice."),
         (change("digest", "t0"), "case_number: `1` is not a case of rater_1"),
         (lambda records: records.append(dict(records[0])), "case_number: `1` is not a case of rater_1"),
         (change("rater", "rater_2"), "holds records of several studies or raters."),

@@ -14,7 +14,7 @@ import pytest
 from xlsxwriter import Workbook
 
 from medhelm.errors import ConfigError
-from medhelm.extensions.study.exchange import CANNOT_JUDGE, RaterCases, digest_of_texts, rater_cases
+from medhelm.extensions.study.formats.exchange import CANNOT_JUDGE, RaterCases, digest_of_texts, rater_cases
 from medhelm.extensions.study.formats.workbook import COLUMNS, COMMENT, read_workbook, readable_parts, write_workbook
 from medhelm.extensions.study.types import CaseRating, InstrumentForm
 from medhelm.io.office import cell_name, read_sheets

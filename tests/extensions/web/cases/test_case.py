@@ -15,7 +15,8 @@ from medhelm.domain.completion import strip_reasoning
 from medhelm.errors import UserError
 from medhelm.extensions.web.cases.case import NO_PROMPT, BenchmarkCases, find_case, open_cases
 from medhelm.extensions.web.cases.listing import find_cases, locate_case
-from medhelm.extensions.web.cases.search import CaseSearch, url_key
+from medhelm.extensions.web.cases.search import CaseSearch
+from medhelm.io.http.pages import url_key
 from medhelm.results.runs.answers import option_labels, option_reader
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.runs import load_runs, write_prompts

@@ -11,10 +11,11 @@ from starlette.testclient import TestClient
 from medhelm.domain import Completion, Instance, Message, Prompt, Reference
 from medhelm.extensions.web.cases.case import open_cases
 from medhelm.extensions.web.cases.listing import find_cases, instructive_cases
-from medhelm.extensions.web.cases.search import CaseSearch, url_key
+from medhelm.extensions.web.cases.search import CaseSearch
 from medhelm.extensions.web.export import export_site
 from medhelm.extensions.web.pages.case_list import search_parameters
 from medhelm.extensions.web.site import Site
+from medhelm.io.http.pages import url_key
 from medhelm.storage.runs import write_prompts
 from medhelm.storage.store import Store
 from tests.extensions.web.cases.test_search import searches

@@ -12,10 +12,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from medhelm.domain import RULES, Completion, Score
-from medhelm.extensions.web.cases.search import url_key
 from medhelm.extensions.web.cases.view import MOST_CHARACTERS
 from medhelm.extensions.web.export import export_site
 from medhelm.extensions.web.site import Site
+from medhelm.io.http.pages import url_key
 from medhelm.storage.annotations import add_annotation, new_annotation, read_annotations
 from medhelm.storage.store import Store
 from tests.support.case_store import (

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from medhelm.extensions.web.cases.search import url_key
 from medhelm.extensions.web.site import Site
+from medhelm.io.http.pages import url_key
 from tests.support.case_store import HOSTILE_IDS, XSS, add_judged_cases, add_points_cases, make_case_store
 from tests.support.web.browser import Watched, served, started_browser
 

@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 from medhelm.analysis.means import estimate
 from medhelm.domain import RULES, Completion, Failure, Score, Taxonomy, Usage
 from medhelm.extensions.web.app import environment
-from medhelm.extensions.web.cases.search import url_key
+from medhelm.io.http.pages import url_key
 from medhelm.results.formats.tables import MISSING, decimal, money, p_text, percent, signed
 from tests.support.stores import add_judged_runs, grades, make_record, make_run, write_run
 from tests.support.web.html import Node, parse, rows_of

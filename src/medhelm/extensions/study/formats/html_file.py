@@ -17,7 +17,7 @@ from typing import Any
 
 from medhelm.domain.text import value_in_words
 from medhelm.errors import ConfigError, Problem, UserError
-from medhelm.extensions.study.exchange import (
+from medhelm.extensions.study.formats.exchange import (
     FORMAT,
     OfflineCase,
     OpenRater,
@@ -30,8 +30,9 @@ from medhelm.extensions.study.exchange import (
     problems_of,
 )
 from medhelm.extensions.study.pages import PACKAGE, environment
-from medhelm.extensions.study.rating_form import MARK_NAMES, REASONS, SIDES, form_values, questions, read_rating
-from medhelm.extensions.study.types import CaseRating, InstrumentForm, RatingSource
+from medhelm.extensions.study.rate_pages import case_values
+from medhelm.extensions.study.rating_form import form_values, questions, read_rating
+from medhelm.extensions.study.types import CaseRating, RatingSource
 
 _STYLE, _CASES, _SCRIPT, _DATA = (f"<!-- {name} -->" for name in ("style", "cases", "script", "data"))
 """Places of the template that are filled after it was rendered. No text can hold them: `<` is escaped."""
@@ -104,28 +105,13 @@ def _data(cases: RaterCases) -> dict[str, Any]:
 def _case_template(case: OfflineCase) -> str:
     """Return a `template` element with the form of a case."""
     template = environment().get_template("rate_case.html")
-    form = case.instrument.form
     values = {
+        **case_values(case.number, case.texts, case.instrument.form, CaseRating()),
         "macros": environment().get_template("rate_macros.html").module,
         "base": "",
-        "number": case.number,
         "revision": 0,
-        "question": case.texts.question,
-        "material": case.texts.material,
-        "references": case.texts.references,
-        "completions": case.texts.completions,
-        "questions": questions(case.questions, CaseRating(), form),
-        "comment": "",
-        "marks": [],
         "others": [],
         "next_label": "Next case",
-        "message": "",
-        "unanswered": [],
-        "passage": "",
-        "passage_error": "",
-        "sides": SIDES,
-        "reasons": [one for one in REASONS if form is InstrumentForm.PREFERENCE or "Both" not in one],
-        "mark_names": MARK_NAMES,
     }
     content = "".join(template.blocks["content"](template.new_context(values)))
     return f'<template data-case="{case.number}">{content}</template>\n'
@@ -150,8 +136,8 @@ def _program() -> str:
 def read_html_ratings(path: Path, open_rater: OpenRater) -> ReturnedFile:
     """Read the ratings that the HTML file saved. Raises: ConfigError with everything that is wrong."""
     content = load_json(path)
-    listed = content.get("ratings")
-    if content.get("format") != FORMAT or not isinstance(listed, list):
+    listed = content.get("ratings") if isinstance(content, dict) else None
+    if not isinstance(listed, list) or content.get("format") != FORMAT:
         text = "is not a file with ratings that the HTML file of a study saved, or was saved by another version."
         raise ConfigError(str(path), [Problem(text)])
     cases = open_rater(origin_of(content))
@@ -177,7 +163,7 @@ def _returned(one: Any, cases: RaterCases) -> ReturnedRating | None:
         raise UserError("must have a number and fields.")
     case = cases.case(one.get("number"))
     if case is None or one.get("digest") != case.digest:
-        if one.get("number") in cases.gone:
+        if str(one.get("number")) in map(str, cases.gone):
             return None
         shown = value_in_words(str(one.get("number")))
         raise UserError(f"{shown} is not a case of {cases.rater} with these texts. Export the study again.")

@@ -14,7 +14,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from medhelm.domain.text import value_in_words
 from medhelm.errors import ConfigError, Problem
-from medhelm.extensions.study.exchange import (
+from medhelm.extensions.study.formats.exchange import (
     CANNOT_JUDGE,
     TITLES,
     OfflineAnswers,
@@ -139,7 +139,8 @@ def _ask(view: Element, name: str, question: InstrumentCriterion, text: str, *, 
 
 def read_label_studio(path: Path, open_rater: OpenRater) -> ReturnedFile:
     """Read an export of Label Studio in the format JSON. Raises: ConfigError with everything that is wrong."""
-    tasks = load_json(path)
+    content = load_json(path)
+    tasks = content if isinstance(content, list) else []
     whole = [one for one in tasks if isinstance(one, dict) and isinstance(one.get("data"), dict)]
     if (
         not whole

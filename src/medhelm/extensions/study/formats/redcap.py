@@ -16,7 +16,7 @@ from pathlib import Path
 
 from medhelm.domain.text import value_in_words
 from medhelm.errors import ConfigError, Problem
-from medhelm.extensions.study.exchange import (
+from medhelm.extensions.study.formats.exchange import (
     CANNOT_JUDGE,
     TITLES,
     FileOrigin,
@@ -278,7 +278,7 @@ class _RecordsReader:
         if case is None or digest != case.digest or case.number in self._seen:
             if not (number.isdigit() and int(number) in self._cases.gone):
                 text = (
-                    f"{value_in_words(number)} is not a case of {self._cases.rater} with these texts, or stands twice."
+                    f"{value_in_words(number)} is not a case of {self._cases.rater} with these texts, or occurs twice."
                 )
                 self.problems.append(Problem(f"case_number: {text} Export the study again.", line))
             return None

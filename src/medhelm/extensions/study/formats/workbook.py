@@ -1,7 +1,7 @@
 """The workbook of a rater: each case from top to bottom, its texts and below them the cells to fill in.
 
-Rows are recognized by the number of the case and the name of the part, wherever they are; the digest of the texts of a
-case tells whether its rows still belong together.
+Rows are recognized by the number of the case and the name of the part, wherever they are. The digest of the texts of a
+case shows that its rows still belong together.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from medhelm.domain.text import listed, value_in_words
 from medhelm.errors import ConfigError, DataError, Problem
-from medhelm.extensions.study.exchange import (
+from medhelm.extensions.study.formats.exchange import (
     CANNOT_JUDGE,
     FORMAT,
     TITLES,
@@ -31,7 +31,8 @@ from medhelm.extensions.study.exchange import (
     scale_in_words,
     title_of,
 )
-from medhelm.extensions.study.types import CaseRating, RatingSource
+from medhelm.extensions.study.instruments import HARM
+from medhelm.extensions.study.types import CaseRating, InstrumentCriterion, RatingSource
 from medhelm.io.office import WorkbookSheet, cell_name, read_sheets
 from medhelm.io.rows import BrokenCell
 from medhelm.io.spreadsheets import clean_cell
@@ -52,7 +53,7 @@ _LINES, _LINE = 22, 85
 _INSTRUCTIONS = (
     "Fill in the yellow cells of the sheet Cases. They turn green when they are filled in.",
     "Each case has its texts first, and below them the questions. The sheet Rubric has the questions and their scales.",
-    f"If you cannot judge something, choose `{CANNOT_JUDGE}` and write why into the last column.",
+    f'If you cannot judge something, choose "{CANNOT_JUDGE}" and write why into the last column.',
     "Leave a cell empty if you have not decided yet. Rate on your own: do not discuss cases with other raters.",
     "To see one case alone, choose its number with the arrow at the head of the column Case.",
     "Save the file as .xlsx under its name and return it. Do not copy, move or delete rows or sheets.",
@@ -91,12 +92,14 @@ def _write_instructions(workbook: Any, cases: RaterCases) -> None:
 
 def _write_rubric(workbook: Any, cases: RaterCases) -> None:
     """Write the sheet with the questions and what their grades mean."""
-    asked = {one: None for case in cases.cases if case.instrument.criteria for one in map(_rubric_row, case.questions)}
-    widths = {"Question": 24, "In words": 70, "Answers": 16, "Meaning": 60}
-    write_form(workbook, "Rubric", widths, list(asked))
+    asked = [one for case in cases.cases for one in case.questions if case.instrument.criteria or one in HARM]
+    rows = list(dict.fromkeys(map(_rubric_row, asked)))
+    if not all(case.instrument.criteria for case in cases.cases):
+        rows.append(("Own criteria", "Some cases have criteria of their own, below their texts.", "", ""))
+    write_form(workbook, "Rubric", {"Question": 24, "In words": 70, "Answers": 16, "Meaning": 60}, rows)
 
 
-def _rubric_row(question: Any) -> tuple[str, ...]:
+def _rubric_row(question: InstrumentCriterion) -> tuple[str, ...]:
     meanings = "\n".join(f"{grade} = {meaning}" for grade, meaning in question.anchors.items())
     return title_of(question), question.question, f"{question.low} to {question.high}", meanings
 
@@ -165,7 +168,7 @@ def readable_parts(text: str) -> list[str]:
 
 @dataclass(slots=True)
 class _CaseRows:
-    """What the sheet has about one case."""
+    """Rows of one case."""
 
     first: str
     """First cell."""

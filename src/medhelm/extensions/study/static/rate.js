@@ -42,7 +42,7 @@
 
   /* --- saving --- */
 
-  var status = byId('status'), busy = false, timer = 0, waits = 0, wanted = '', leaving = false, isFinal = false, known = state();
+  var status = byId('status'), busy = false, timer = 0, waits = 0, wanted = '', goal = '', leaving = false, isFinal = false, known = state();
 
   function state() {
     var found = {mark: []};
@@ -103,8 +103,9 @@
   function answered(code, answer, sent, seconds, asked) {
     busy = false;
     if (code === 401 || code === 403 || code >= 500 || code === 429) {
-      var ended = 'Not saved yet: you are signed out. Everything you typed stays on this page. Open a new personal link in another tab of this browser, then come back here.';
-      failed(code === 401 || code === 403 ? answer.error ? answer.error + ' ' + ended : ended : 'Not saved yet: the server has a problem. Trying again.');
+      failed(code === 401
+        ? 'Not saved yet: you are signed out. Everything you typed stays on this page. Open a new personal link in another tab of this browser, then come back here.'
+        : 'Not saved yet: ' + (answer.error || 'the server has a problem.') + ' Trying again.');
       return;
     }
     wanted = wanted === asked ? '' : wanted;
@@ -125,14 +126,19 @@
     all('.question').forEach(function (one) {
       if (one.classList.contains('missing') && answer.unanswered.indexOf(one.id) < 0) { showMissing(one, false); }
     });
-    if (asked && answer.next && !differing(state(), known).length) {
+    var to = goal || (asked && !answer.values && answer.next);
+    if (to && !differing(state(), known).length) {
       leaving = true;
-      location.assign(answer.next);
+      location.assign(to);
+      if (to.split('#')[0] === location.pathname) { location.reload(); }
     } else if (asked === 'next' && answer.unanswered.length) {
       answer.unanswered.forEach(function (id) { showMissing(byId(id), true); });
       say(answer.message, true);
       byId(answer.unanswered[0]).querySelector('input').focus();
-    } else { changed(0); }
+    } else {
+      wanted = wanted || (to ? asked : '');
+      changed(0);
+    }
   }
 
   function showMissing(question, isMissing) {
@@ -168,6 +174,15 @@
         radio.focus();
         if (!radio.checked) { radio.click(); }
       }
+    }
+  });
+  document.addEventListener('click', function (event) { /* a link waits until all is saved; the second click does not */
+    var link = event.target.closest('a[href]');
+    if (!link || link.hash || link.href === goal || event.ctrlKey || event.metaKey || event.shiftKey) { return; }
+    if (busy || differing(state(), known).length) {
+      event.preventDefault();
+      goal = link.href;
+      save();
     }
   });
   document.addEventListener('visibilitychange', function () { lap(); if (document.hidden || waits) { save(); } });

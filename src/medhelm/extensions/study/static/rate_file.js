@@ -53,15 +53,26 @@ addEventListener('DOMContentLoaded', function () {
     });
     byId('save').classList.toggle('main', unsaved);
   }
-  function say(text, isProblem) {
-    byId('file-status').textContent = text;
-    byId('file-status').classList.toggle('problem', Boolean(isProblem));
+  function say(text, isProblem, isAtTop) { /* beside the buttons of the case, or at the top */
+    var place = !isAtTop && byId('status') || byId('file-status');
+    all('#status, #file-status').forEach(function (one) {
+      one.textContent = one === place ? text : '';
+      one.classList.toggle('problem', Boolean(isProblem));
+    });
+  }
+  function showMissing(numbers) {
+    all('.question').forEach(function (one) {
+      var isMissing = numbers.indexOf(Number(one.id.replace('question-', ''))) >= 0;
+      one.classList.toggle('missing', isMissing);
+      all('.problem', one).forEach(function (text) { text.hidden = !isMissing; });
+    });
   }
   function changed() {
     keep();
     unsaved = true;
     say('');
     tell();
+    if (current >= 0 && document.querySelector('.question.missing')) { showMissing(unanswered(study.cases[current])); }
   }
 
   /* --- one case at a time --- */
@@ -75,10 +86,10 @@ addEventListener('DOMContentLoaded', function () {
     byId('place').textContent = one ? 'Case ' + one.number + ' of ' + study.cases.length : byId('study-title').textContent;
     if (one) {
       main.replaceChildren(document.importNode(templates[at].content, true));
-      var form = byId('rating'), status = byId('status');
+      var form = byId('rating');
       fill(form, one.fields);
       startTexts();
-      status.textContent = '';
+      say('');
       all('[name=action][value=pause]', form).forEach(function (button) { button.textContent = 'Save ratings'; });
     } else {
       main.replaceChildren.apply(main, instructions);
@@ -104,24 +115,20 @@ addEventListener('DOMContentLoaded', function () {
   function act(action) {
     keep();
     var left = unanswered(study.cases[current]);
-    all('.question').forEach(function (one) {
-      var isMissing = action === 'next' && left.indexOf(Number(one.id.replace('question-', ''))) >= 0;
-      one.classList.toggle('missing', isMissing);
-      all('.problem', one).forEach(function (text) { text.hidden = !isMissing; });
-    });
-    if (action === 'pause') { save(); }
+    showMissing(action === 'next' ? left : []);
+    if (action === 'pause') { save(false); }
     if (action === 'back') { show(Math.max(0, current - 1)); }
     if (action === 'later') { show((current + 1) % study.cases.length); }
     if (action === 'next' && !left.length) { next(); }
     if (action === 'next' && left.length) {
-      byId('status').textContent = 'Answer the marked questions, choose “Cannot judge” with a reason, or leave the case for later.';
+      say('Answer the marked questions, choose “Cannot judge” with a reason, or leave the case for later.');
       byId('question-' + left[0]).querySelector('input').focus();
     }
   }
 
   /* --- the file with the ratings --- */
 
-  function save() {
+  function save(isAtTop) {
     keep();
     var ratings = study.cases.map(function (one) {
       return {number: one.number, digest: one.digest, revision: one.revision, seconds: Math.round(one.seconds * 10) / 10, fields: one.fields};
@@ -134,13 +141,13 @@ addEventListener('DOMContentLoaded', function () {
     setTimeout(function () { URL.revokeObjectURL(link.href); }, 60000);
     unsaved = false;
     tell();
-    say('Saved to your downloads as ' + study.file + '.');
+    say('Saved to your downloads as ' + study.file + '.', false, isAtTop);
   }
   function read(text) {
     var content;
-    try { content = JSON.parse(text); } catch (error) { return say('This is not a file with saved ratings.', true); }
+    try { content = JSON.parse(text); } catch (error) { return say('This is not a file with saved ratings.', true, true); }
     if (!content || content.format !== study.format || content.study !== study.study || content.plan !== study.plan || content.rater !== study.rater || !Array.isArray(content.ratings)) {
-      return say('These ratings belong to another study or another rater.', true);
+      return say('These ratings belong to another study or another rater.', true, true);
     }
     var known = new Map(study.cases.map(function (one) { return [one.number, one]; }));
     content.ratings.forEach(function (rating) {
@@ -198,7 +205,7 @@ addEventListener('DOMContentLoaded', function () {
     show(study.cases.findIndex(function (one) { return String(one.number) === jump.value; }));
   });
   byId('begin').addEventListener('click', next);
-  byId('save').addEventListener('click', save);
+  byId('save').addEventListener('click', function () { save(true); });
   byId('open').addEventListener('click', function () {
     if (!unsaved || confirm('Ratings that you have not saved would be lost. Open another file?')) { byId('saved').click(); }
   });

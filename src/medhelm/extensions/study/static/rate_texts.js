@@ -90,6 +90,8 @@
       current = (current + 1) % hits.length;
       all('mark.now').forEach(function (one) { one.classList.remove('now'); });
       all('mark.hit')[current].classList.add('now');
+      var folded = hits[current].box.closest('details');
+      if (folded) { folded.open = true; }
       reveal(rangeOf(hits[current].box, hits[current].start, hits[current].end));
     }
     byId('found').textContent = !needle ? '' : hits.length ? (current + 1) + ' of ' + hits.length : 'Not found';

@@ -17,7 +17,8 @@ from medhelm.domain.completion import CAUSED_BY_MODEL, split_reasoning
 from medhelm.domain.result import HALF
 from medhelm.domain.text import without_servers
 from medhelm.errors import UserError, suggestion
-from medhelm.extensions.web.cases.search import SearchedRuns, StoredCase, rank_models, read_case, url_key
+from medhelm.extensions.web.cases.search import SearchedRuns, StoredCase, rank_models, read_case
+from medhelm.io.http.pages import url_key
 from medhelm.results.comparable import BASELINE, default_tier, select_runs, store_label
 from medhelm.results.options import Pricing
 from medhelm.results.runs.answers import option_labels, option_reader

@@ -22,8 +22,8 @@ from medhelm.extensions.web.cases.search import (
     read_choices,
     read_texts,
     search_cases,
-    url_key,
 )
+from medhelm.io.http.pages import url_key
 from medhelm.results.formats.tables import decimal
 from medhelm.results.runs.answers import read_answers, read_prompts
 

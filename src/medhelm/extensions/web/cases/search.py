@@ -6,7 +6,6 @@ names in the text of a query are those of our own columns.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
@@ -24,6 +23,7 @@ from medhelm.domain.result import HALF
 from medhelm.errors import StoreError
 from medhelm.extensions.web.cases.tables import Tables
 from medhelm.io.files import address, reason
+from medhelm.io.http.pages import DIGITS, SEPARATOR, url_key
 from medhelm.io.parquet import sql_name, sql_path, sql_text
 from medhelm.results.comparable import BASELINE
 from medhelm.results.runs.answers import Options, ids_with_prompt_text, read_answers, read_options
@@ -71,30 +71,6 @@ between models, or between judges."""
 
 SearchedText = Literal["all", "prompt", "completion"]
 """Texts that are searched; `all` also searches ids."""
-
-PLAIN_KEY = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}")
-"""Texts that are their own key."""
-
-RESERVED = re.compile(r"con|prn|aux|nul|(com|lpt)[0-9]")
-"""Names that Windows reserves for devices."""
-
-SEPARATOR, DIGITS = "~", 20
-"""Sign before the digest in a key, and its length in hexadecimal digits."""
-
-
-def url_key(text: str) -> str:
-    """Convert any text to a short key that is valid in a URL and as a file name; different texts have different keys.
-
-    A key has no upper-case letters, because some file systems do not distinguish them.
-
-    >>> url_key("21645374"), url_key("lab/model 7"), url_key("../../etc")
-    ('21645374', 'lab-model-7~d85fffe3d46e10867918', 'etc~74ccf3c5b4c19a8167f9')
-    """
-    if PLAIN_KEY.fullmatch(text) and not RESERVED.fullmatch(text):
-        return text
-    readable = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:40]
-    digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:DIGITS]
-    return f"{readable or 'x'}{SEPARATOR}{digest}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,8 @@ from medhelm.domain import Benchmark
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.text import plural
 from medhelm.extensions.web.cases.case import Case, CaseCompletion, CaseJudgment
-from medhelm.extensions.web.cases.search import url_key
 from medhelm.extensions.web.cases.text_pieces import Piece, mark_differences, mark_hits, mark_hits_in_html
+from medhelm.io.http.pages import url_key
 from medhelm.results.formats.markdown import rendered
 
 MOST_CHARACTERS = 20_000

@@ -12,7 +12,7 @@ from medhelm.domain.benchmark import group_by
 from medhelm.domain.text import listed
 from medhelm.errors import UserError
 from medhelm.extensions.web.cases.case import Case, case_models, find_case, without_addresses
-from medhelm.extensions.web.cases.search import CaseSearch, url_key
+from medhelm.extensions.web.cases.search import CaseSearch
 from medhelm.extensions.web.cases.text_pieces import LEAST_LONG, TextBox, make_box
 from medhelm.extensions.web.cases.view import (
     ShownCompletion,
@@ -37,7 +37,7 @@ from medhelm.extensions.web.pages.case_list import (
     some_models,
 )
 from medhelm.extensions.web.site import Site
-from medhelm.io.http.pages import BadParameter, Download, Page, PageNotFound, json_download, text_download
+from medhelm.io.http.pages import BadParameter, Download, Page, PageNotFound, json_download, text_download, url_key
 from medhelm.results.formats.fields import fields_json, plain_json
 from medhelm.storage.annotations import Annotation
 

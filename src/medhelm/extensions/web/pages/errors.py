@@ -14,7 +14,7 @@ from medhelm.extensions.web.cases.errors import (
     SuspectKey,
     find_errors,
 )
-from medhelm.extensions.web.cases.search import CriterionGrades, url_key
+from medhelm.extensions.web.cases.search import CriterionGrades
 from medhelm.extensions.web.page import PageRequest
 from medhelm.extensions.web.pages.case_list import (
     CONDITIONS,
@@ -27,7 +27,7 @@ from medhelm.extensions.web.pages.case_list import (
     outcome_marks,
 )
 from medhelm.extensions.web.site import Site
-from medhelm.io.http.pages import Download, Page, json_download
+from medhelm.io.http.pages import Download, Page, json_download, url_key
 from medhelm.results.formats.fields import (
     Field,
     fields_json,

@@ -11,12 +11,11 @@ from medhelm.analysis.leaderboard.diff import CellChange, ChangedCases, ReleaseC
 from medhelm.domain.result import CellProvenance, Release
 from medhelm.domain.text import listed, plural
 from medhelm.extensions.web.board_charts import chart_file, chart_links
-from medhelm.extensions.web.cases.search import url_key
 from medhelm.extensions.web.page import PageRequest
 from medhelm.extensions.web.pages.leaderboard import IMPORTED, Mark
 from medhelm.extensions.web.pages.release_charts import is_comparable, trend_chart
 from medhelm.extensions.web.site import Site
-from medhelm.io.http.pages import Download, Page, PageNotFound, json_download, text_download
+from medhelm.io.http.pages import Download, Page, PageNotFound, json_download, text_download, url_key
 from medhelm.results.formats.fields import fields_json, select_fields
 from medhelm.results.formats.tables import render
 from medhelm.results.releases import (

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from medhelm.errors import UserError
 from medhelm.extensions.web.cases.listing import Fragment, first_hit
-from medhelm.extensions.web.cases.search import CaseSearch, search_texts, url_key
+from medhelm.extensions.web.cases.search import CaseSearch, search_texts
 from medhelm.extensions.web.page import PageRequest
 from medhelm.extensions.web.pages.case_list import WITHIN, opened
 from medhelm.extensions.web.site import Site
-from medhelm.io.http.pages import MOST_CHARACTERS, BadParameter, Download, Page, json_download
+from medhelm.io.http.pages import MOST_CHARACTERS, BadParameter, Download, Page, json_download, url_key
 from medhelm.results.formats.fields import Field, fields_json, fields_schema, list_of
 
 SHOWN_CASES = 5

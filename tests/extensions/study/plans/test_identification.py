@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.extensions.study.identification import Finding, FindingKind
-from medhelm.extensions.study.planning import PlanOptions, plan_study
+from medhelm.extensions.study.plans.identification import Finding, FindingKind
+from medhelm.extensions.study.plans.planning import PlanOptions, plan_study
 from medhelm.storage.store import Store
 from tests.support.planned_studies import MODELS, definitions, rated_store
 

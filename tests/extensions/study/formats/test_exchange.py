@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -15,8 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from medhelm.errors import UserError
-from medhelm.extensions.study import exchange
-from medhelm.extensions.study.exchange import (
+from medhelm.extensions.study.files import Event, EventKind, append_event, rows_of
+from medhelm.extensions.study.formats import exchange
+from medhelm.extensions.study.formats.exchange import (
     FORMATS,
     FileOrigin,
     OfflineCase,
@@ -26,7 +28,6 @@ from medhelm.extensions.study.exchange import (
     import_files,
     rater_cases,
 )
-from medhelm.extensions.study.files import Event, EventKind, append_event, rows_of
 from medhelm.extensions.study.formats.html_file import read_html_ratings
 from medhelm.extensions.study.formats.label_studio import read_label_studio
 from medhelm.extensions.study.formats.redcap import read_redcap
@@ -45,6 +46,7 @@ from medhelm.extensions.study.types import (
 )
 from medhelm.storage.privacy import read_exports
 from medhelm.storage.store import Store
+from tests.support.json_values import json_values
 from tests.support.offline_studies import MODELS, offline_study
 
 Studies = Mapping[InstrumentForm, tuple[Store, Study]]
@@ -211,7 +213,8 @@ def test_files_are_private_and_a_purge_knows_them(kind: str, tmp_path: Path) -> 
     assert {path.stat().st_mode & 0o777 for path in paths} == {0o600}
     assert (tmp_path / "out").stat().st_mode & 0o777 == 0o700
     known = {one.path: (one.has_text, one.benchmarks) for one in read_exports(store)}
-    assert known == {str(path): (True, ("letters",)) for path in paths}
+    with_text = {path: "slept well" in path.read_text(encoding="latin-1") for path in paths if path.suffix != ".xlsx"}
+    assert known == {str(path): (with_text.get(path, True), ("letters",)) for path in paths}
     assert all("rater_2" in path.name for path in paths)
     with pytest.raises(UserError, match="exists and may hold ratings"):
         export_study(store, study, tmp_path / "out", kind, by="owner")
@@ -260,6 +263,17 @@ def test_a_file_can_be_imported_again_and_a_newer_one_revises(tmp_path: Path, fo
     assert (done.new, done.revised, done.unchanged) == ((3,), (1,), (2,))
     assert given_grades(store, study) == {1: 3, 2: 5, 3: 1}
     assert ratings_of(store, study, "rater_1")[1].rating.source is RatingSource.HTML_FILE
+
+
+def test_seconds_are_counted_once(tmp_path: Path, folder: Path) -> None:
+    store, study = offline_study(tmp_path / "s")
+    for grade, seconds in ((4, 10), (5, 25), (3, 27)):
+        file = returned(store, study, folder, {1: grade})
+        content = json.loads(file.read_text(encoding="utf-8"))
+        content["ratings"][0].update(seconds=seconds, revision=0)  # the same file, saved again
+        file.write_text(json.dumps(content), encoding="utf-8")
+        import_files(store, study, [file], by="owner")
+    assert [row.rating.seconds for row in rows_of(store, "ward", "rater_1")] == [10, 15, 2]
 
 
 def test_a_later_rating_in_the_browser_stays_unless_replaced(tmp_path: Path, folder: Path) -> None:
@@ -346,3 +360,42 @@ def test_ratings_of_deleted_completions_are_left_out(tmp_path: Path, folder: Pat
     (done,) = import_files(store, study, [file], by="owner")
     assert (done.new, done.gone) == ((7,), (1, 2, 3, 4, 5, 6))
     assert 1 not in {one.number for one in rater_cases(store, study, "rater_1").cases}
+
+
+# --- any file ---------------------------------------------------------------------------------------------------------
+
+KEYS = (
+    *("number", "digest", "revision", "seconds", "fields", "grade-1", "mark", "comment", "data", "case", "annotations"),
+    *("result", "from_name", "value", "choices", "labels", "text", "start", "end", "completed_by", "was_cancelled"),
+)
+NAMES = ("grade_accurate", "reason_clear", "comment", "marks_completion", "x")
+
+
+@st.composite
+def changed(draw: st.DrawFn, content: Any) -> Any:
+    """The content with some of its values replaced by anything."""
+    if draw(st.integers(0, 12)) == 0:
+        return draw(json_values(*KEYS) | st.sampled_from(NAMES))
+    if isinstance(content, dict):
+        return {key: draw(changed(value)) for key, value in content.items()}
+    return [draw(changed(value)) for value in content] if isinstance(content, list) else content
+
+
+@pytest.mark.parametrize("kind", ["html", "label-studio"])
+def test_any_json_is_read_or_refused(studies: Studies, tmp_path: Path, kind: str) -> None:
+    known = rater_cases(*studies[InstrumentForm.GRADES], "rater_1")
+    rating = CaseRating(
+        grades={"accurate": 4}, not_judged={"clear": "No"}, marks=(Mark(start=1, end=2, kind=MarkKind.ERROR),)
+    )
+    cases = replace(known, cases=tuple(replace(one, rating=rating) for one in known.cases[:2]))
+    whole = json.loads(html_ratings(cases) if kind == "html" else _returned_file(cases, kind))
+    file = tmp_path / "a.json"
+
+    @settings(max_examples=300, deadline=None)
+    @given(changed(whole))
+    def check(content: Any) -> None:
+        file.write_text(json.dumps(content), encoding="utf-8")
+        with suppress(UserError):
+            READERS[kind](file, lambda _: cases)
+
+    check()

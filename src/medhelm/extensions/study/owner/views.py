@@ -1,4 +1,4 @@
-"""What the pages of owners show of a study: its progress, raters, agreement, differences and events, as texts."""
+"""Texts on the pages of owners: progress, raters, agreement, differences and events."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from medhelm.domain import Estimate
 from medhelm.domain.text import duration, group_title, listed, plural
 from medhelm.extensions.study.decisions import possible_adjudicators
 from medhelm.extensions.study.files import Event, EventKind
-from medhelm.extensions.study.identification import Finding, FindingKind
 from medhelm.extensions.study.measures import CriterionAgreement
+from medhelm.extensions.study.plans.identification import Finding, FindingKind
 from medhelm.extensions.study.progress import RaterProgress, StudyProgress, StudyState
 from medhelm.extensions.study.rated_cases import CaseState, Disagreement, form_of
 from medhelm.extensions.study.types import InstrumentForm, Rater, Study
-from medhelm.results.formats.tables import MISSING, decimal, percent, signed
+from medhelm.results.formats.tables import MISSING, decimal, percent, signed, with_minus
 
 LEAST_FOR_WORDS = 10
 """Fewest cases of several raters for a statement on their agreement in words."""
@@ -76,10 +76,10 @@ class Names:
         return next(named, "") or rater_id
 
     def case(self, items: Iterable[str]) -> str:
-        """Return the name of a case, which tells nothing of the model: its place among the items of the study."""
+        """Return the name of a case, which does not show the model: its place among the items of the study."""
         places = {item.id: place for place, item in enumerate(self.study.items, 1)}
         known = sorted(places[one] for one in items if one in places)
-        return f"Case {' and '.join(map(str, known))}" if known else "A case"
+        return f"{'Case' if len(known) < 2 else 'Pair'} {' and '.join(map(str, known))}" if known else "A case"
 
     def benchmark(self, name: str) -> str:
         """Return the name of a benchmark for people."""
@@ -122,8 +122,8 @@ def criterion_title(name: str) -> str:
 
 def tally(found: StudyProgress) -> list[dict[str, object]]:
     """Return the numbers at the top of the page of a study."""
-    active = [one for one in found.raters if not one.has_left]
-    n_done = sum(one.n_cases > 0 and not one.n_left for one in active)
+    active = [one for one in found.raters if one.n_cases and not one.has_left]
+    n_done = sum(not one.n_left for one in active)
     figures = [
         _figure("ratings", "Cases rated", found.n_complete, total=found.n_cases),
         _figure("finished", "Raters who finished", f"{n_done} of {len(active)}"),
@@ -256,6 +256,21 @@ def _share(found: Estimate | None) -> str:
     return MISSING if found is None else percent(found.value)
 
 
+DIFFER: Mapping[InstrumentForm, str] = {
+    InstrumentForm.GRADES: "by more than a point",
+    InstrumentForm.CHECKS: "on a criterion with points, or by more than a point of harm,",
+    InstrumentForm.PREFERENCE: "in the side that they prefer",
+}
+"""Form -> the way in which raters differ."""
+
+
+def differences_sentence(found: StudyProgress, study: Study) -> str:
+    """Return the number of cases on which raters differ, of those that several have rated."""
+    n_several = sum(one.n_complete > 1 for one in found.cases)
+    rated = f"Of {plural(n_several, 'case')} that several raters rated"
+    return f"{rated}, raters differ {DIFFER[form_of(study)]} on {len(found.disagreements)}."
+
+
 def difference_row(one: Disagreement, study: Study, names: Names, happened: Sequence[Event]) -> dict[str, object]:
     """Return a case on which raters differ."""
     is_open = one.state is CaseState.DIFFERS and not is_final(happened)
@@ -263,7 +278,7 @@ def difference_row(one: Disagreement, study: Study, names: Names, happened: Sequ
     state = CASE_STATES[one.state].format(adjudicator=names.rater(one.adjudicator))
     raters = sorted({rater for grades in one.grades.values() for rater in grades})
     by_rater = [
-        (rater, ", ".join(str(own[rater]) if rater in own else MISSING for own in one.grades.values()))
+        (rater, ", ".join(with_minus(str(own[rater])) if rater in own else MISSING for own in one.grades.values()))
         for rater in raters
     ]
     return {
@@ -281,7 +296,8 @@ def difference_row(one: Disagreement, study: Study, names: Names, happened: Sequ
 def finding_rows(found: Sequence[Finding], names: Names, *, with_model: bool) -> list[dict[str, object]]:
     """Return the passages that can tell the model of a completion, equal ones of a model together.
 
-    `with_model`: False while people rate; then the cases are named in place of the model.
+    `with_model`: False while people rate. Then the cases are named in place of the model, but not those that share a
+    sentence of their model: they would show which cases belong together.
     """
     groups: dict[tuple[str, FindingKind, str], list[str]] = {}
     for one in found:
@@ -289,7 +305,7 @@ def finding_rows(found: Sequence[Finding], names: Names, *, with_model: bool) ->
     rows: list[dict[str, object]] = [
         {
             "model": model if with_model else "",
-            "cases": listed([names.case([item]) for item in dict.fromkeys(items)], MOST_NAMED),
+            "cases": _cases_in_words(kind, list(dict.fromkeys(items)), names),
             "n": len(set(items)),
             "kind": FINDING_TITLES[kind],
             "text": text,
@@ -297,6 +313,12 @@ def finding_rows(found: Sequence[Finding], names: Names, *, with_model: bool) ->
         for (model, kind, text), items in groups.items()
     ]
     return sorted(rows, key=lambda row: (str(row["kind"]), -int(str(row["n"])))) if with_model else rows
+
+
+def _cases_in_words(kind: FindingKind, items: Sequence[str], names: Names) -> str:
+    if kind is FindingKind.SIGNATURE:
+        return plural(len(items), "case")
+    return listed([names.case([item]) for item in items], MOST_NAMED)
 
 
 # --- plan and close ---------------------------------------------------------------------------------------------------
@@ -332,12 +354,12 @@ def missing_ratings(found: StudyProgress, names: Names) -> list[str]:
         if one.n_left and not one.has_left
     ]
     if found.unassigned:
-        texts.append(f"{plural(len(found.unassigned), 'case')} of raters who left, given to nobody")
+        texts.append(f"{plural(len(found.unassigned), 'case')} of raters who left, that no other rater has")
     return texts
 
 
 def open_differences(found: StudyProgress) -> int:
-    """Return the number of cases on which raters differ, and nobody has decided."""
+    """Return the number of cases on which raters differ, without a decision."""
     return sum(one.state in (CaseState.DIFFERS, CaseState.IN_ADJUDICATION) for one in found.disagreements)
 
 

@@ -2,7 +2,7 @@
 
 An owner has the session of the site, or a link of one study with the role of an owner. A reader sees the progress of
 one study, and its results after the close. Every form that changes a study carries the revision that its page showed,
-so that of two owners at once the second one is told what the first one did.
+so that of two owners at once the second one sees what the first one did.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from medhelm.domain.text import listed, plural
 from medhelm.errors import StoreError, UserError
-from medhelm.extensions.study import plan_page
 from medhelm.extensions.study.access import (
     LINK_DAYS,
     MOST_DAYS,
@@ -40,7 +39,6 @@ from medhelm.extensions.study.access import (
 )
 from medhelm.extensions.study.closing import close_study
 from medhelm.extensions.study.decisions import reassign, send_to_adjudication, withdraw
-from medhelm.extensions.study.exchange import export_files, import_files
 from medhelm.extensions.study.files import (
     DECISIONS,
     Event,
@@ -51,15 +49,18 @@ from medhelm.extensions.study.files import (
     read_study,
     studies,
 )
-from medhelm.extensions.study.identification import Finding, identification_findings
+from medhelm.extensions.study.formats.exchange import export_files, import_files
 from medhelm.extensions.study.journal import case_key, mirrored
 from medhelm.extensions.study.outcome import outcome_of
-from medhelm.extensions.study.outcome_views import results_view
-from medhelm.extensions.study.owner_views import (
+from medhelm.extensions.study.owner import plan
+from medhelm.extensions.study.owner.outcome_views import results_view
+from medhelm.extensions.study.owner.plan import known_definitions
+from medhelm.extensions.study.owner.views import (
     Names,
     agreement_view,
     criterion_title,
     difference_row,
+    differences_sentence,
     finding_rows,
     is_final,
     layout_of,
@@ -82,8 +83,8 @@ from medhelm.extensions.study.pages import (
     stores_of,
     study_of,
 )
-from medhelm.extensions.study.plan_page import known_definitions
-from medhelm.extensions.study.progress import StudyProgress, StudyState, progress
+from medhelm.extensions.study.plans.identification import Finding, identification_findings
+from medhelm.extensions.study.progress import StudyState, progress
 from medhelm.extensions.study.rated_cases import Disagreement, rated_cases
 from medhelm.extensions.study.texts import CaseGoneError, case_texts, known_definition
 from medhelm.extensions.study.types import Assignment, CaseKind, CaseRating, Study
@@ -91,7 +92,7 @@ from medhelm.io.http.mounted_pages import BadFormError, visitor_of
 from medhelm.io.http.pages import PageNotFound
 from medhelm.results.agreement import agreement, verdict
 from medhelm.results.formats.studies import study_facts
-from medhelm.results.formats.tables import MISSING
+from medhelm.results.formats.tables import MISSING, with_minus
 from medhelm.storage.ratings import stored_ratings
 from medhelm.storage.store import Store
 
@@ -103,7 +104,7 @@ SAVED = {
     "revoked": "Links and sessions of this person ended.",
     "closed": "The study is closed, and its ratings are frozen.",
 }
-"""What a page says after something was done: value of the parameter `done` -> sentence."""
+"""Value of the parameter `done` -> the sentence on a page after something was done."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +114,7 @@ class Visit:
     request: Request
     """The request."""
     person: Person
-    """Who sent it."""
+    """The person who sent it."""
     store: Store
     """Store of the study."""
     study: Study
@@ -130,7 +131,7 @@ class Visit:
 
     @property
     def by(self) -> str:
-        """Who does something, for the events of the study."""
+        """Name of the person for the events of the study."""
         return visitor_of(self.request).user or self.person.id
 
     @property
@@ -214,7 +215,7 @@ def _changing(change: Callable[[Visit], Response]) -> Handler:
 
 
 def _conflict(visit: Visit, later: Sequence[Event]) -> Response:
-    """Return the page that tells an owner what another one did in the meantime."""
+    """Return the page that shows an owner what another one did in the meantime."""
     values = {"events": [visit.names.event(one) for one in later], "back": visit.address}
     return visit.page("study_conflict.html", "The study has changed", values, 409)
 
@@ -272,7 +273,7 @@ def study_page(visit: Visit) -> Response:
         "raters": raters,
         "agreement": agreement_view(found, study),
         "differences": differences,
-        "differences_sentence": _differences_sentence(found),
+        "differences_sentence": differences_sentence(found, study),
         "flagged": finding_rows(_findings(visit), names, with_model=is_closed) if visit.is_owner else [],
         "plan": plan_facts(study, names),
         "deviations": found.deviations,
@@ -320,14 +321,6 @@ def progress_json(visit: Visit) -> Response:
     found = progress(visit.store, visit.study)
     values = {"layout": layout_of(found, len(visit.happened)), "values": live_values(found, visit.study)}
     return JSONResponse(values)
-
-
-def _differences_sentence(found: StudyProgress) -> str:
-    n_several = sum(one.n_complete > 1 for one in found.cases)
-    return (
-        f"Of {plural(n_several, 'case')} that several raters rated, raters differ by more than a point on "
-        f"{len(found.disagreements)}."
-    )
 
 
 def _findings(visit: Visit) -> list[Finding]:
@@ -478,7 +471,7 @@ def case_page(visit: Visit) -> Response:
         {
             "title": criterion_title(name),
             "differs": name in found.grades,
-            "cells": [str(rating.grades.get(name, rating.not_judged.get(name, MISSING))) for rating in rated.values()],
+            "cells": [_given(rating, name) for rating in rated.values()],
         }
         for name in asked
     ]
@@ -492,6 +485,12 @@ def case_page(visit: Visit) -> Response:
         "model": listed([study.item(one).model for one in found.items]) if is_final(visit.happened) else "",
     }
     return visit.page("study_case.html", str(row["title"]), values)
+
+
+def _given(rating: CaseRating, name: str) -> str:
+    """Return the grade of a criterion, or why it cannot be judged."""
+    grade = rating.grades.get(name)
+    return rating.not_judged.get(name, MISSING) if grade is None else with_minus(str(grade))
 
 
 def _ratings_of_case(visit: Visit, items: Sequence[str]) -> dict[str, CaseRating]:
@@ -525,7 +524,7 @@ def download(visit: Visit) -> Response:
     """Send the file of a rater; several files of one format as a ZIP file."""
     rater, kind = _rater_id(visit), str(visit.request.path_params["format"])
     if kind not in FORMAT_TITLES:
-        raise PageNotFound(f"There is no format `{kind[:40]}`.")
+        raise PageNotFound(f"The format `{kind[:40]}` is unknown.")
     files = export_files(visit.store, visit.study, rater, kind)
     append_event(
         visit.store,
@@ -639,7 +638,7 @@ _RATER = f"{_STUDY}/raters/{{rater}}"
 # fmt: off
 ROUTES: tuple[tuple[str, str, list[str], Handler], ...] = (
     ("studies", STUDIES, ["GET"], list_page),
-    *plan_page.ROUTES,
+    *plan.ROUTES,
     ("study", _STUDY, ["GET"], _handler(study_page)),
     ("study_progress", f"{_STUDY}/progress", ["GET"], _handler(progress_json)),
     ("study_people", f"{_STUDY}/people", ["POST"], _owners(change_person)),

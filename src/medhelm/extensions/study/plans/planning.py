@@ -20,11 +20,11 @@ from medhelm.domain.option_fields import check_options, option
 from medhelm.domain.result import Remark
 from medhelm.domain.text import is_benchmark_name, listed, plural
 from medhelm.errors import UserError, suggestion
-from medhelm.extensions.study.design import AssignmentRules, DesignCase, assign, mark_shared, pair_models
 from medhelm.extensions.study.files import is_rater_id, studies
-from medhelm.extensions.study.identification import Finding, FindingKind, identification_findings
 from medhelm.extensions.study.instruments import RUBRIC, criteria_of, instrument_of, read_instrument
-from medhelm.extensions.study.precision import (
+from medhelm.extensions.study.plans.design import AssignmentRules, DesignCase, assign, mark_shared, pair_models
+from medhelm.extensions.study.plans.identification import Finding, FindingKind, identification_findings
+from medhelm.extensions.study.plans.precision import (
     Spread,
     cases_for_precision,
     expected_spread,
@@ -351,7 +351,7 @@ class _Plan:
         if baselines and not self.options.include_baselines:
             if len(baselines) == len(known):
                 self.problems.append("model: the store has only runs of baselines. --include-baselines takes them.")
-            text = f"Left out: {listed(baselines)}. --include-baselines adds baselines."
+            text = f"Left out, because they are baselines: {listed(baselines)}."
             self.remarks.append(Remark("baselines_left_out", "", text))
             return known - set(baselines)
         return known
@@ -409,13 +409,25 @@ class _Plan:
         return {name: self.n_cases // len(names) + (n < self.n_cases % len(names)) for n, name in enumerate(names)}
 
     def check_numbers(self) -> None:
-        """Check that all models have enough completions."""
+        """Check that all models have enough completions, and that each benchmark gets a case."""
+        if self.n_cases < len(self.completions):
+            text = f"cases: {self.n_cases} for each model are too few for {plural(len(self.completions), 'benchmark')}."
+            self.problems.append(f"{text} Ask for more, or leave out benchmarks.")
         for name, n in self.per_benchmark().items():
-            for model, own in self.completions[name].items():
-                there = sum((name, instance) not in self.excluded for instance in own)
-                if there < n:
-                    text = f"cases: {model} has {plural(there, 'completion')} on {name} to rate, and {n} are wanted."
-                    self.problems.append(f"{text} Ask for fewer cases, or leave out the model or the benchmark.")
+            counts = {
+                model: sum((name, instance) not in self.excluded for instance in own)
+                for model, own in self.completions[name].items()
+            }
+            few = sorted((count, model) for model, count in counts.items() if count < n)
+            if few:
+                least, model = few[0]
+                others = f", and {plural(len(few) - 1, 'other model')} too few" if len(few) > 1 else ""
+                text = (
+                    f"cases: {n} of each model are wanted on {name}; {model} has {plural(least, 'completion')}{others}."
+                )
+                self.problems.append(
+                    f"{text} Ask for fewer, or leave out the benchmark{' or the model' * (not others)}."
+                )
 
     # --- the draw ---
 
@@ -582,16 +594,16 @@ def _instrument(
 
 
 def _workloads(store: Store, study: Study) -> tuple[RaterWorkload, ...]:
-    """Return the expected work of each rater. Material that a rater has read before is read again."""
+    """Return the expected work of each rater, who reads material and criteria of an instance anew in each case."""
     words = {name: word_count([text]) for name, text in shown_texts(store, study).items()}
     prompts: dict[tuple[str, str], tuple[int, int]] = {}
     for item in study.items:
         key = (item.benchmark, item.instance_id)
         if key not in prompts:
             material, question = material_of(store, item)
-            read = word_count([question, *(section.text for section in material)])
             own = () if study.instruments[item.benchmark].criteria else own_criteria(stored_prompt(store, item))
-            prompts[key] = read, len(criteria_of(study, item.benchmark, own))
+            read = [question, *(section.text for section in material), *(one.question for one in own)]
+            prompts[key] = word_count(read), len(criteria_of(study, item.benchmark, own))
     items = {item.id: item for item in study.items}
 
     def seconds(case: Assignment) -> float:
@@ -637,6 +649,12 @@ def _remarks(plan: _Plan, study: Study) -> Iterator[Remark]:
             "No case is shared, so the study cannot show how well raters agree, and means hold for these raters only."
         )
         yield Remark("no_shared_cases", "", text)
+    missing = [
+        f"{model} on {name}" for name in plan.instruments for model in plan.models if (name, model) not in plan.runs
+    ]
+    if missing:
+        text = f"There are fewer cases of some models, without a comparable run: {listed(missing, 5)}."
+        yield Remark("missing_runs", "", text)
     if plan.excluded:
         text = f"Left out: {plural(len(plan.excluded), 'instance')} on which a completion names a model or has its"
         yield Remark("excluded_instances", "", f"{text} markers.")

@@ -12,7 +12,7 @@ import pytest
 from medhelm.errors import UserError
 from medhelm.extensions.study.files import read_study, write_study
 from medhelm.extensions.study.instruments import HARM
-from medhelm.extensions.study.planning import PlannedStudy, PlanOptions, plan_study
+from medhelm.extensions.study.plans.planning import PlannedStudy, PlanOptions, plan_study
 from medhelm.extensions.study.texts import CaseGoneError, case_texts, completion_of
 from medhelm.extensions.study.types import CaseKind, InstrumentForm, Rater
 from medhelm.storage.store import Store
@@ -93,7 +93,7 @@ def test_a_case_whose_completion_was_replaced_or_deleted_is_gone(tmp_path: Path)
 
 def test_preferences_compare_each_pair_of_models_equally_often_and_do_not_ask_for_harm(store: Store) -> None:
     study = planned(store, instrument="preference", benchmarks=("own_letters",), n_cases=12, repeated=0).study
-    pairs = Counter()
+    pairs: Counter[frozenset[str]] = Counter()
     for own in study.assignments.values():
         for one in own:
             left, right = (study.item(item) for item in one.items)
@@ -138,8 +138,18 @@ def test_instances_with_flagged_completions_are_left_out_for_all_models(tmp_path
     assert found.findings == ()
     assert all(int(item.instance_id[1:]) % 2 == 0 for item in found.study.items)
     assert found.remarks[-1].code == "excluded_instances"
-    with pytest.raises(UserError, match="cases: acme/rocket-7b has 12 completions"):
+    with pytest.raises(UserError, match="acme/rocket-7b has 12 completions, and 2 other models too few"):
         planned(store, n_cases=13, exclude_flagged=True)
+
+
+def test_a_model_without_a_run_on_a_benchmark_gets_fewer_cases(tmp_path: Path) -> None:
+    rated_store(tmp_path, {"aci_bench": True}, models=MODELS)
+    store = rated_store(tmp_path, {"medication_qa": True}, models=MODELS[:2])
+    found = planned(store, n_cases=8, n_calibration=0, repeated=0.0)
+    assert Counter(item.model for item in found.study.items) == {MODELS[0]: 8, MODELS[1]: 8, MODELS[2]: 4}
+    assert [str(one) for one in found.remarks] == [
+        "There are fewer cases of some models, without a comparable run: openai/gpt-4o on medication_qa."
+    ]
 
 
 def test_blank_and_failed_completions_are_not_rated(tmp_path: Path) -> None:
@@ -189,7 +199,8 @@ def test_raters_have_roles_names_and_users_and_adjudicators_no_cases(store: Stor
         ({"instrument": "healthbench", "benchmarks": ("aci_bench",)}, ["aci_bench: its rubric has grades"]),
         ({"benchmarks": ("aci_bench", "healthbench")}, ["one study has one form of rating"]),
         ({"instrument": "preference", "models": (MODELS[0],)}, ["a preference compares two models or more"]),
-        ({"n_cases": 500}, ["cases: acme/rocket-7b has 30 completions on aci_bench to rate, and 250 are wanted."]),
+        ({"n_cases": 500}, ["cases: 250 of each model are wanted on aci_bench; acme/rocket-7b has 30 completions"]),
+        ({"n_cases": 1}, ["cases: 1 for each model are too few for 2 benchmarks."]),
         ({"precision": 0.3}, ["cases: follow from --precision."]),
         ({"n_cases": None, "precision": 0.1}, ["precision: ± 0.1 cannot be reached with 3 raters"]),
         ({"n_cases": None, "precision": 1.0, "instrument": "pdsqi_9"}, ["precision: is for grades on one scale."]),

@@ -1,6 +1,6 @@
 """Studies without a browser: write files for one rater, and record what comes back in them.
 
-A file holds the cases of one rater under the rater's own numbers, without anything that tells a model. Each case has
+A file holds the cases of one rater under the rater's own numbers, without anything that reveals a model. Each case has
 the digest of its texts, so that a case that was changed, moved or taken from another file is noticed, and the revision
 that its rating had when the file was written, so that a later rating is not replaced unseen.
 """
@@ -18,7 +18,7 @@ from typing import Any
 
 from medhelm.domain.text import listed, value_in_words
 from medhelm.errors import ConfigError, ErrorCollector, Problem, UserError
-from medhelm.extensions.study.files import Event, EventKind, append_event, digest_of, events, now
+from medhelm.extensions.study.files import Event, EventKind, append_event, digest_of, events, now, rows_of
 from medhelm.extensions.study.instruments import HARM
 from medhelm.extensions.study.journal import (
     MOST_COMMENT,
@@ -67,6 +67,9 @@ _READERS: Mapping[str, str] = {
 }
 """Suffix, or first character of a JSON file -> its function `path, open_rater -> ReturnedFile`."""
 
+_WITHOUT_TEXTS = (".xml", "-dictionary.csv")
+"""Ends of the names of files that hold the questions alone."""
+
 _MOST_WORDS = 40
 """Most characters of the meaning of a grade that raters choose in place of the number."""
 
@@ -96,7 +99,7 @@ class OfflineCase:
     instrument: Instrument
     """Its form."""
     texts: CaseTexts
-    """What the rater reads."""
+    """All that the rater reads."""
     rating: CaseRating | None = None
     """The latest rating; None if there is none."""
     revision: int = 0
@@ -180,7 +183,7 @@ class RaterCases:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileOrigin:
-    """What a file says about where it comes from."""
+    """Study, plan and rater that a file names."""
 
     study: str
     """Name of the study."""
@@ -192,7 +195,7 @@ class FileOrigin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReturnedRating:
-    """What a file says about a case."""
+    """Rating of a case in a file."""
 
     number: int
     """Number of the case."""
@@ -216,7 +219,7 @@ class ReturnedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedFile:
-    """What an import did with a file. All lists are numbers of cases."""
+    """Result of the import of a file. All lists are numbers of cases."""
 
     file: str
     """The file as the user named it."""
@@ -308,7 +311,8 @@ def export_study(
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for path, content in paths.items():
         # Before the file is there: an export that a deletion must know is never missing from the list.
-        record_export(store.folder, path, "study", study.benchmarks, has_text=True)
+        has_text = not path.name.endswith(_WITHOUT_TEXTS)
+        record_export(store.folder, path, "study", study.benchmarks, has_text=has_text)
         with output_errors(path, "file"), atomic_file(path) as new:
             new.touch(mode=0o600)  # texts may hold patients' data
             new.write_bytes(content)
@@ -551,7 +555,8 @@ def _record_file(
     by: str,
 ) -> ImportedFile:
     """Record the ratings of one file."""
-    latest = ratings_of(store, study, file.rater)
+    rows = rows_of(store, study.name, file.rater)
+    latest = {row.number: row for row in rows}
     done: dict[str, list[int]] = {name: [] for name in ("new", "revised", "unchanged", "kept")}
     for one in file.ratings:
         row = latest.get(one.number)
@@ -560,12 +565,19 @@ def _record_file(
         if state == "kept" and replaces:
             state = "revised"
         if state in ("new", "revised"):
-            record(store, study, file.rater, one.number, rating)
+            record(store, study, file.rater, one.number, _with_new_seconds(one, rating, rows))
         done[state].append(one.number)
     event = Event(time=now(), by=by, kind=EventKind.IMPORTED, rater=file.rater, text=str(file.source))
     append_event(store, study.name, event)
     cases = {name: tuple(numbers) for name, numbers in done.items()}
     return ImportedFile(file=str(path), rater=file.rater, gone=tuple(sorted(known.gone)), **cases)
+
+
+def _with_new_seconds(one: ReturnedRating, rating: CaseRating, rows: Sequence[RatingRow]) -> CaseRating:
+    """Return a rating without the seconds of an earlier import: files count from when they were written."""
+    own = [row for row in rows if row.number == one.number and row.rating.source is rating.source]
+    counted = sum(row.rating.seconds for row in own if row.revision > one.revision)
+    return replace(rating, seconds=max(rating.seconds - counted, 0.0))
 
 
 def _with_marks(rating: CaseRating, row: RatingRow | None) -> CaseRating:

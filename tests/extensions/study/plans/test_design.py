@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from medhelm.analysis.agreement.reliability import rater_effect
 from medhelm.analysis.means import t_quantile
-from medhelm.extensions.study.design import (
+from medhelm.extensions.study.plans.design import (
     GAP_OF_REPEATS,
     AssignmentRules,
     DesignCase,
@@ -21,7 +21,7 @@ from medhelm.extensions.study.design import (
     mark_shared,
     pair_models,
 )
-from medhelm.extensions.study.precision import (
+from medhelm.extensions.study.plans.precision import (
     Spread,
     cases_for_precision,
     half_width,

@@ -13,7 +13,6 @@ from pathlib import Path
 from medhelm.errors import StoreError
 from medhelm.io.files import error_class, file_mask, file_mode, open_file, read_confidential
 from medhelm.io.folders import atomic_file
-from medhelm.storage.store import Store
 
 WAIT_S = 10.0
 """Most seconds to wait for another process that writes the file."""
@@ -30,26 +29,26 @@ def read_lines(path: Path) -> list[str]:
     return [line for line in text.split("\n") if line]
 
 
-def replace_lines(store: Store, path: Path, lines: Collection[str]) -> None:
-    """Replace a file; without lines, remove it. Raises: OSError."""
+def replace_lines(store: Path, path: Path, lines: Collection[str]) -> None:
+    """Replace a file; without lines, remove it. `store`: folder whose permissions the file gets. Raises: OSError."""
     if not lines:
         path.unlink(missing_ok=True)
         return
     with atomic_file(path, durable=True) as new:
         with open_file(new, "wb") as file:
             file.write("".join(f"{line}\n" for line in lines).encode())
-        new.chmod(0o660 & ~file_mask(store.folder))
+        new.chmod(0o660 & ~file_mask(store))
 
 
 @contextmanager
-def locked(store: Store, name: str, path: Path) -> Iterator[None]:
+def locked(store: Path, name: str, path: Path) -> Iterator[None]:
     """Lock a file, or the files of a folder, against other processes and threads; a thread may lock it again.
 
-    `name`: that of the lock. Raises: StoreError, also for errors of the disk in the block.
+    Parameters: store, its folder; name, that of the lock. Raises: StoreError, also for errors of the disk in the block.
     """
     from filelock import FileLock, Timeout  # lazy: readers need none
 
-    file = store.folder / "locks" / f"{name}.lock"
+    file = store / "locks" / f"{name}.lock"
     try:
         file.parent.mkdir(exist_ok=True)
         with FileLock(file, timeout=WAIT_S, mode=file_mode(file), poll_interval=0.01, is_singleton=True):

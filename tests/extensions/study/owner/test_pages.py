@@ -11,10 +11,10 @@ import pytest
 from xlsxwriter import Workbook
 
 from medhelm.extensions.study.access import Role
-from medhelm.extensions.study.exchange import export_files
 from medhelm.extensions.study.files import EventKind, events, studies
+from medhelm.extensions.study.formats.exchange import export_files
 from medhelm.extensions.study.journal import cases_of, ratings_of
-from medhelm.extensions.study.plan_page import name_of
+from medhelm.extensions.study.owner.plan import name_of
 from medhelm.extensions.study.types import CaseKind
 from medhelm.storage.ratings import stored_ratings
 from tests.support.planned_studies import MODELS, rated_store
@@ -71,7 +71,7 @@ def test_all_problems_are_named_at_once_and_nothing_typed_is_lost(site: StudySit
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"n_cases": "200"}, "acme/rocket-7b has 12 completions on aci_bench to rate, and 200 are wanted"),
+        ({"n_cases": "200"}, "200 of each model are wanted on aci_bench; acme/rocket-7b has 12 completions"),
         ({"name": "new"}, "`new` is taken by a page of this site"),
         ({"instrument": "healthbench"}, "Choose the instrument “The benchmark's own rubric”"),
         ({"raters_per_shared_case": "3"}, "A shared case needs 3, not 2. Add raters, or have no case rated by several"),
@@ -294,7 +294,7 @@ def test_a_reader_sees_progress_then_results_and_changes_nothing(started: StudyS
     rate(started, "rater_1", 2)
     rate(started, "rater_2", 3)
     post(started, "/close")
-    assert "Clinicians rate" in text_of(reader.get(STUDY))
+    assert "has the highest mean, 2.50; there are too few ratings for intervals." in text_of(reader.get(STUDY))
 
 
 def test_only_owners_and_readers_of_the_study_get_in(started: StudySite) -> None:

@@ -21,11 +21,11 @@ from medhelm.domain.option_fields import option_of
 from medhelm.domain.text import plural
 from medhelm.errors import UserError
 from medhelm.extensions.study.files import write_study
-from medhelm.extensions.study.identification import FindingKind
 from medhelm.extensions.study.instruments import RUBRIC, instrument_names, instrument_of, read_instrument
-from medhelm.extensions.study.owner_views import Names, finding_rows
+from medhelm.extensions.study.owner.views import Names, finding_rows
 from medhelm.extensions.study.pages import STUDIES, form_of, render, server_of, store_of
-from medhelm.extensions.study.planning import PlannedStudy, PlanOptions, comparable_runs, plan_study
+from medhelm.extensions.study.plans.identification import FindingKind
+from medhelm.extensions.study.plans.planning import PlannedStudy, PlanOptions, comparable_runs, plan_study
 from medhelm.extensions.study.types import CaseKind, Instrument, InstrumentForm, Rater
 from medhelm.results.comparable import BASELINE
 from medhelm.results.formats.tables import decimal

@@ -1,0 +1,1 @@
+"""Pages for owners and readers of studies."""

@@ -1,0 +1,182 @@
+"""The form of a case: what is read back is what was shown, and two windows lose nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medhelm.errors import UserError
+from medhelm.extensions.study.instruments import HARM, read_instrument
+from medhelm.extensions.study.rating_form import (
+    MOST_COMMENT_CHARACTERS,
+    MOST_MARKS,
+    OTHER_REASON,
+    REASONS,
+    form_values,
+    mark_of,
+    merged,
+    questions,
+    read_rating,
+)
+from medhelm.extensions.study.types import (
+    HARM_LIKELIHOOD,
+    HARM_SEVERITY,
+    CaseRating,
+    InstrumentCriterion,
+    InstrumentForm,
+    Mark,
+    MarkKind,
+)
+
+CRITERIA = (*read_instrument("quest").criteria, *HARM)
+NAMES = tuple(one.name for one in CRITERIA)
+WORDS = st.text(
+    st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=1, max_size=40
+).filter(lambda text: text == text.strip())
+MARKS = st.builds(
+    lambda start, length, kind, side: Mark(start=start, end=start + length, kind=kind, side=side),
+    *(st.integers(0, 99), st.integers(0, 9), st.sampled_from(MarkKind), st.integers(0, 1)),
+)
+
+
+@st.composite
+def ratings(draw: st.DrawFn) -> CaseRating:
+    """Draw any rating that a form can hold."""
+    grades, not_judged = {}, {}
+    for criterion in CRITERIA:
+        match draw(st.sampled_from(["grade", "reason", "own", "open"])):
+            case "grade":
+                grades[criterion.name] = draw(st.sampled_from(criterion.grades))
+            case "reason":
+                more = draw(st.one_of(st.just(""), WORDS))
+                not_judged[criterion.name] = draw(st.sampled_from(REASONS)) + (f": {more}" if more else "")
+            case "own":
+                not_judged[criterion.name] = draw(WORDS)
+    if grades.get(HARM_SEVERITY) == 0:
+        grades.pop(HARM_LIKELIHOOD, None)
+        not_judged.pop(HARM_LIKELIHOOD, None)
+    marks = sorted(draw(st.sets(MARKS, max_size=4)), key=lambda mark: (mark.side, mark.start, mark.end, mark.kind))
+    comment = draw(st.one_of(st.just(""), WORDS))
+    return CaseRating(grades=grades, not_judged=not_judged, comment=comment, marks=tuple(marks))
+
+
+def sent(values: Mapping[str, str | list[str]]) -> dict[str, list[str]]:
+    """Return fields as a server reads them: without empty ones."""
+    lists = {name: value if isinstance(value, list) else [value] for name, value in values.items()}
+    return {name: [one for one in value if one] for name, value in lists.items() if any(value)}
+
+
+@given(ratings())
+def test_what_a_form_shows_is_read_back(rating: CaseRating) -> None:
+    assert read_rating(sent(form_values(CRITERIA, rating)), CRITERIA) == rating
+    for asked, criterion in zip(questions(CRITERIA, rating), CRITERIA, strict=True):
+        assert asked.is_answered == (criterion.name in {*rating.grades, *rating.not_judged})
+        chosen = [int(one.value) for one in asked.choices if one.is_chosen]
+        assert chosen == [rating.grades[criterion.name] for _ in chosen]
+
+
+@given(ratings(), ratings(), ratings())
+def test_two_windows_are_joined_answer_by_answer(base: CaseRating, mine: CaseRating, newest: CaseRating) -> None:
+    joined = merged(base, mine, newest)
+
+    def answer(rating: CaseRating, name: str) -> tuple[int | None, str | None]:
+        return rating.grades.get(name), rating.not_judged.get(name)
+
+    for name in NAMES:
+        is_mine = answer(mine, name) != answer(base, name)
+        assert answer(joined, name) == answer(mine if is_mine else newest, name)
+    assert joined.comment == (newest.comment if mine.comment == base.comment else mine.comment)
+    assert {*joined.marks} == ({*newest.marks} - ({*base.marks} - {*mine.marks})) | ({*mine.marks} - {*base.marks})
+    assert replace(merged(base, mine, base), marks=()) == replace(mine, marks=())
+
+
+SCALE = {
+    "numbers": (InstrumentForm.GRADES, -1, 3, {}, ["-1", "0", "1", "2", "3"], ["", "0", "1", "2", "3"]),
+    "words": (
+        InstrumentForm.GRADES,
+        0,
+        2,
+        {"0": "No", "1": "Partly", "2": "Yes"},
+        ["No", "Partly", "Yes"],
+        list("123"),
+    ),
+    "one long meaning": (InstrumentForm.GRADES, 0, 1, {"0": "No", "1": "Yes, " * 9}, ["0", "1"], ["0", "1"]),
+    "checks": (InstrumentForm.CHECKS, 0, 1, {}, ["Met", "Not met"], ["1", "2"]),
+    "ten grades": (InstrumentForm.GRADES, 1, 10, {}, [str(n) for n in range(1, 11)], [*"123456789", ""]),
+    "preference": (
+        InstrumentForm.PREFERENCE,
+        -2,
+        2,
+        {"-2": "Left", "2": "Right"},
+        ["Left is much better", "Left is better", "Tie", "Right is better", "Right is much better"],
+        list("12345"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCALE)
+def test_choices_have_words_where_all_are_short_and_the_digit_that_is_shown(name: str) -> None:
+    form, low, high, anchors, labels, keys = SCALE[name]
+    criterion = InstrumentCriterion(name="a", question="How good?", low=low, high=high, anchors=anchors)
+    (asked,) = questions([criterion], CaseRating(), form)
+    assert [one.label for one in asked.choices] == labels
+    assert [one.key for one in asked.choices] == keys
+
+
+def test_the_likelihood_of_no_harm_is_neither_asked_nor_kept() -> None:
+    fields = {"grade-6": ["0"], "grade-7": ["3"]}
+    rating = read_rating(fields, CRITERIA)
+    assert rating.grades == {HARM_SEVERITY: 0}
+    assert [one.is_asked for one in questions(CRITERIA, rating)] == [True] * 6 + [False]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"grade-1": ["6"]}, "6 is not a grade from 1 to 5"),
+        ({"grade-1": ["1.0"]}, "not a grade"),
+        ({"grade-1": ["４"]}, "not a grade"),
+        ({"mark": ["1-2-typo-0"]}, "cannot be read"),
+        ({"mark": ["1-2-error-2"]}, "cannot be read"),
+        ({"mark": [f"{n}-{n}-error-0" for n in range(MOST_MARKS + 1)]}, "at most"),
+        ({"comment": ["x" * (MOST_COMMENT_CHARACTERS + 1)]}, "Shorten it"),
+    ],
+)
+def test_what_no_page_sends_is_refused(fields: dict[str, list[str]], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        read_rating(fields, CRITERIA)
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"), [("12.5", 12.5), ("-3", 0), ("nan", 0), ("1e99", 0), ("soon", 0), ("", 0)]
+)
+def test_seconds_of_a_browser_are_checked(value: str, seconds: float) -> None:
+    found = read_rating({"seconds": [value]}, CRITERIA).seconds
+    assert found == (86_400 if value == "1e99" else seconds)
+
+
+def test_a_reason_without_words_is_no_answer_yet() -> None:
+    rating = read_rating({"grade-1": ["none"], "reason-1": [OTHER_REASON]}, CRITERIA)
+    assert rating == CaseRating()
+
+
+@pytest.mark.parametrize(
+    ("passage", "kind", "found"),
+    [
+        ("two  tablets", MarkKind.ERROR, (5, 16)),
+        ("TWO\ntablets.", MarkKind.INVENTED, (5, 17)),
+        ("tablets", MarkKind.OMISSION, (16, 16)),
+        ("(.*)", MarkKind.ERROR, None),
+        ("three tablets", MarkKind.ERROR, None),
+        (" ", MarkKind.ERROR, None),
+    ],
+)
+def test_a_typed_passage_is_found_whatever_its_spaces(
+    passage: str, kind: MarkKind, found: tuple[int, int] | None
+) -> None:
+    mark = mark_of("Take two\ntablets.", passage, kind, 1)
+    assert (mark and (mark.start, mark.end, mark.kind, mark.side)) == (found and (*found, kind, 1))
