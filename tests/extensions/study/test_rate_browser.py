@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import parse_qs
 
 import pytest
 
@@ -224,6 +225,24 @@ def test_an_adjudicator_compares_before_the_next_case(browser: Browser, address:
     page.get_by_role("button", name="Confirm and next").click()
     page.get_by_role("heading", name="Case 1 of 9").wait_for()
     assert list(given(store, 9).grades.values()) == [2, 4, 4, 4, 4, 0]
+    context.close()
+
+
+def test_time_without_the_rater_is_not_counted(browser: Browser, address: str, store: Store) -> None:
+    context = browser.new_context()
+    page = opened(context, address, store)
+    page.clock.install()
+    page.goto(f"{address}/rate/{STUDY}/cases/1")
+    seconds = []
+    for number, pause_s in ((1, 600), (2, 30)):
+        page.clock.run_for(1000 * pause_s)
+        with page.expect_response("**/cases/1") as answer:
+            page.locator(f"#question-{number}").get_by_role("radio", name="4").check()
+            page.clock.run_for(2000)
+        sent = parse_qs(answer.value.request.post_data or "")
+        seconds.append(float(sent["seconds"][0]))
+    assert 119 < seconds[0] < 140, "two minutes of ten, in which nothing was touched"
+    assert 29 < seconds[1] < 50
     context.close()
 
 

@@ -158,7 +158,7 @@ def fill_workbook(file: Path, grades: Mapping[int, Mapping[str, int]], wrong: st
     for row in sheets["Cases"][1:]:
         question = re.match(r"(\d)\.", str(row[1]))
         if question:
-            row[3] = list(grades[int(row[0])].values())[int(question[1]) - 1]
+            row[3] = list(grades[int(str(row[0]))].values())[int(question[1]) - 1]
             row[3], wrong = wrong or row[3], ""
     with Workbook(str(file), {"strings_to_formulas": False}) as workbook:
         for name, rows in sheets.items():
@@ -311,7 +311,7 @@ def rating(page: Page, link: str, server: KillableServer, grades: Mapping[int, M
             page.locator(f"input[name=grade-{question}][value='{grade}']").check()
         here = page.url
         page.locator("button.main").click()
-        page.wait_for_url(lambda url, here=here: url != here)
+        page.wait_for_url(re.compile(f"^(?!{re.escape(here)}$)"))
         yield number
 
 

@@ -42,23 +42,46 @@ def results_view(found: StudyOutcome, study: Study, names: Names) -> dict[str, A
             for one in found.notes
         ],
         "facts": _facts(found),
+        "is_frozen": bool(found.ratings),
     }
 
 
 def _sentence(found: StudyOutcome, names: Names) -> str:
     if found.preference:
-        best = found.preference.shares[0]
-        won = f"{_share(best.value)} of its comparisons{_in(best.low, best.high)}"
-        return f"Clinicians prefer {best.model} most often: in {won}."
-    parts = []
+        return _most_preferred(found.preference)
+    sentences = []
     for name in dict.fromkeys(one.benchmark for one in found.means):
         whole = [one for one in found.means if one.benchmark == name and not one.criterion]
-        if whole:
-            mean, ends = _mean(whole[0])
-            parts.append(f"{whole[0].model} highest on {names.benchmark(name)}: {mean}{f' ({ends})' if ends else ''}")
-    if not parts:
-        return "No case was rated."
-    return f"Clinicians rate {'; '.join(parts)}. The leaderboard says which differences are significant."
+        sentences += [_best_of(whole, names.benchmark(name))] if whole else []
+    return " ".join(sentences) or "No case was rated."
+
+
+def _most_preferred(found: PreferenceResult) -> str:
+    """Return a sentence on preferences: a winner only if its interval is apart from all others."""
+    best, *others = found.shares
+    won = f"{_share(best.value)} of its comparisons{_in(best.low, best.high)}"
+    low, highs = best.low, [one.high for one in others]
+    if low is None or None in highs:
+        return f"{best.model} is preferred in {won}; there are too few ratings for intervals."
+    if any(high >= low for high in highs if high is not None):
+        return f"No winner: {best.model} is preferred most often, in {won}, but the intervals overlap."
+    return f"Clinicians prefer {best.model} most often: in {won}."
+
+
+def _best_of(means: Sequence[ModelGrade], title: str) -> str:
+    """Return a sentence on the means of one benchmark, the best one first: a winner only if its interval is apart."""
+    best, *others = means
+    mean, ends = _mean(best)
+    low, highs = best.mean.low, [one.mean.high for one in others]
+    if not others:
+        return f"On {title}, clinicians rate {best.model} {mean}{f' ({ends})' if ends else ''}."
+    if low is None or None in highs:
+        return f"On {title}, {best.model} has the highest mean, {mean}; there are too few ratings for intervals."
+    ties = [one.model for one in others if one.mean.high is not None and one.mean.high >= low]
+    if ties:
+        overlap = f"its interval overlaps with that of {listed(ties, 3)}"
+        return f"On {title}, no winner: {best.model} has the highest mean, {mean}, but {overlap}."
+    return f"On {title}, clinicians rate {best.model} highest: {mean} ({ends})."
 
 
 def _mean(one: ModelGrade) -> tuple[str, str]:

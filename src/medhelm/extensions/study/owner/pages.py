@@ -60,6 +60,7 @@ from medhelm.extensions.study.owner.views import (
     agreement_view,
     criterion_title,
     difference_row,
+    differences_sentence,
     finding_rows,
     is_final,
     layout_of,
@@ -83,7 +84,7 @@ from medhelm.extensions.study.pages import (
     study_of,
 )
 from medhelm.extensions.study.plans.identification import Finding, identification_findings
-from medhelm.extensions.study.progress import StudyProgress, StudyState, progress
+from medhelm.extensions.study.progress import StudyState, progress
 from medhelm.extensions.study.rated_cases import Disagreement, rated_cases
 from medhelm.extensions.study.texts import CaseGoneError, case_texts, known_definition
 from medhelm.extensions.study.types import Assignment, CaseKind, CaseRating, Study
@@ -91,7 +92,7 @@ from medhelm.io.http.mounted_pages import BadFormError, visitor_of
 from medhelm.io.http.pages import PageNotFound
 from medhelm.results.agreement import agreement, verdict
 from medhelm.results.formats.studies import study_facts
-from medhelm.results.formats.tables import MISSING
+from medhelm.results.formats.tables import MISSING, with_minus
 from medhelm.storage.ratings import stored_ratings
 from medhelm.storage.store import Store
 
@@ -272,7 +273,7 @@ def study_page(visit: Visit) -> Response:
         "raters": raters,
         "agreement": agreement_view(found, study),
         "differences": differences,
-        "differences_sentence": _differences_sentence(found),
+        "differences_sentence": differences_sentence(found, study),
         "flagged": finding_rows(_findings(visit), names, with_model=is_closed) if visit.is_owner else [],
         "plan": plan_facts(study, names),
         "deviations": found.deviations,
@@ -320,14 +321,6 @@ def progress_json(visit: Visit) -> Response:
     found = progress(visit.store, visit.study)
     values = {"layout": layout_of(found, len(visit.happened)), "values": live_values(found, visit.study)}
     return JSONResponse(values)
-
-
-def _differences_sentence(found: StudyProgress) -> str:
-    n_several = sum(one.n_complete > 1 for one in found.cases)
-    return (
-        f"Of {plural(n_several, 'case')} that several raters rated, raters differ by more than a point on "
-        f"{len(found.disagreements)}."
-    )
 
 
 def _findings(visit: Visit) -> list[Finding]:
@@ -478,7 +471,7 @@ def case_page(visit: Visit) -> Response:
         {
             "title": criterion_title(name),
             "differs": name in found.grades,
-            "cells": [str(rating.grades.get(name, rating.not_judged.get(name, MISSING))) for rating in rated.values()],
+            "cells": [_given(rating, name) for rating in rated.values()],
         }
         for name in asked
     ]
@@ -492,6 +485,12 @@ def case_page(visit: Visit) -> Response:
         "model": listed([study.item(one).model for one in found.items]) if is_final(visit.happened) else "",
     }
     return visit.page("study_case.html", str(row["title"]), values)
+
+
+def _given(rating: CaseRating, name: str) -> str:
+    """Return the grade of a criterion, or why it cannot be judged."""
+    grade = rating.grades.get(name)
+    return rating.not_judged.get(name, MISSING) if grade is None else with_minus(str(grade))
 
 
 def _ratings_of_case(visit: Visit, items: Sequence[str]) -> dict[str, CaseRating]:

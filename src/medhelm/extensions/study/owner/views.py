@@ -15,7 +15,7 @@ from medhelm.extensions.study.plans.identification import Finding, FindingKind
 from medhelm.extensions.study.progress import RaterProgress, StudyProgress, StudyState
 from medhelm.extensions.study.rated_cases import CaseState, Disagreement, form_of
 from medhelm.extensions.study.types import InstrumentForm, Rater, Study
-from medhelm.results.formats.tables import MISSING, decimal, percent, signed
+from medhelm.results.formats.tables import MISSING, decimal, percent, signed, with_minus
 
 LEAST_FOR_WORDS = 10
 """Fewest cases of several raters for a statement on their agreement in words."""
@@ -79,7 +79,7 @@ class Names:
         """Return the name of a case, which does not show the model: its place among the items of the study."""
         places = {item.id: place for place, item in enumerate(self.study.items, 1)}
         known = sorted(places[one] for one in items if one in places)
-        return f"Case {' and '.join(map(str, known))}" if known else "A case"
+        return f"{'Case' if len(known) < 2 else 'Pair'} {' and '.join(map(str, known))}" if known else "A case"
 
     def benchmark(self, name: str) -> str:
         """Return the name of a benchmark for people."""
@@ -256,6 +256,21 @@ def _share(found: Estimate | None) -> str:
     return MISSING if found is None else percent(found.value)
 
 
+DIFFER: Mapping[InstrumentForm, str] = {
+    InstrumentForm.GRADES: "by more than a point",
+    InstrumentForm.CHECKS: "on a criterion with points, or by more than a point of harm,",
+    InstrumentForm.PREFERENCE: "in the side that they prefer",
+}
+"""Form -> the way in which raters differ."""
+
+
+def differences_sentence(found: StudyProgress, study: Study) -> str:
+    """Return the number of cases on which raters differ, of those that several have rated."""
+    n_several = sum(one.n_complete > 1 for one in found.cases)
+    rated = f"Of {plural(n_several, 'case')} that several raters rated"
+    return f"{rated}, raters differ {DIFFER[form_of(study)]} on {len(found.disagreements)}."
+
+
 def difference_row(one: Disagreement, study: Study, names: Names, happened: Sequence[Event]) -> dict[str, object]:
     """Return a case on which raters differ."""
     is_open = one.state is CaseState.DIFFERS and not is_final(happened)
@@ -263,7 +278,7 @@ def difference_row(one: Disagreement, study: Study, names: Names, happened: Sequ
     state = CASE_STATES[one.state].format(adjudicator=names.rater(one.adjudicator))
     raters = sorted({rater for grades in one.grades.values() for rater in grades})
     by_rater = [
-        (rater, ", ".join(str(own[rater]) if rater in own else MISSING for own in one.grades.values()))
+        (rater, ", ".join(with_minus(str(own[rater])) if rater in own else MISSING for own in one.grades.values()))
         for rater in raters
     ]
     return {
