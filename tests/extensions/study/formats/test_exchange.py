@@ -6,6 +6,7 @@ import json
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -371,14 +372,12 @@ KEYS = (
 NAMES = ("grade_accurate", "reason_clear", "comment", "marks_completion", "x")
 
 
-@st.composite
-def changed(draw: st.DrawFn, content: Any) -> Any:
-    """The content with some of its values replaced by anything."""
-    if draw(st.integers(0, 12)) == 0:
-        return draw(json_values(*KEYS) | st.sampled_from(NAMES))
-    if isinstance(content, dict):
-        return {key: draw(changed(value)) for key, value in content.items()}
-    return [draw(changed(value)) for value in content] if isinstance(content, list) else content
+def places(content: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield every object or list in a JSON value, with each of its keys or positions."""
+    keys = list(content) if isinstance(content, dict) else range(len(content)) if isinstance(content, list) else ()
+    for key in keys:
+        yield content, key
+        yield from places(content[key])
 
 
 @pytest.mark.parametrize("kind", ["html", "label-studio"])
@@ -391,10 +390,17 @@ def test_any_json_is_read_or_refused(studies: Studies, tmp_path: Path, kind: str
     whole = json.loads(html_ratings(cases) if kind == "html" else _returned_file(cases, kind))
     file = tmp_path / "a.json"
 
-    @settings(max_examples=300, deadline=None)
-    @given(changed(whole))
-    def check(content: Any) -> None:
-        file.write_text(json.dumps(content), encoding="utf-8")
+    @settings(max_examples=150, deadline=None)
+    @given(
+        st.lists(st.tuples(st.integers(0, 10**6), json_values(*KEYS) | st.sampled_from(NAMES)), min_size=1, max_size=3)
+    )
+    def check(changes: list[tuple[int, Any]]) -> None:
+        content = {"whole": deepcopy(whole)}
+        for at, value in changes:
+            known_places = list(places(content))
+            inside, key = known_places[at % len(known_places)]
+            inside[key] = value
+        file.write_text(json.dumps(content["whole"]), encoding="utf-8")
         with suppress(UserError):
             READERS[kind](file, lambda _: cases)
 

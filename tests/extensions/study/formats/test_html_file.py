@@ -129,6 +129,19 @@ def test_ratings_of_another_rater_are_refused(browser: Browser, tmp_path: Path) 
     assert watched.problems == []
 
 
+def test_a_finished_file_can_be_looked_at_again(browser: Browser, tmp_path: Path) -> None:
+    store, study = offline_study(tmp_path / "s", InstrumentForm.PREFERENCE)
+    for number in range(1, 7):
+        record(store, study, "rater_1", number, CaseRating(grades={"preference": 0}))
+    (file,) = export_study(store, study, tmp_path / "out", "html", ["rater_1"], by="owner")
+    page = opened(browser, file).page
+    page.get_by_text("6 of 6 rated").wait_for()
+    page.get_by_role("button", name="Look at the cases again").click()
+    assert page.get_by_role("heading", level=1).inner_text() == "Case 1 of 6"
+    page.get_by_role("button", name="Next case").click()
+    page.get_by_text("All cases are rated. Save the ratings, and return the file.").wait_for()
+
+
 @pytest.mark.parametrize("form", InstrumentForm)
 def test_the_file_can_be_used_by_everyone(browser: Browser, tmp_path: Path, form: InstrumentForm) -> None:
     (file,) = export_study(*offline_study(tmp_path / "s", form), tmp_path / "out", "html", ["rater_1"], by="owner")
