@@ -18,7 +18,7 @@ from typing import Any
 
 from medhelm.domain.text import listed, value_in_words
 from medhelm.errors import ConfigError, ErrorCollector, Problem, UserError
-from medhelm.extensions.study.files import Event, EventKind, append_event, digest_of, events, now, rows_of
+from medhelm.extensions.study.files import EventKind, digest_of, events, note, rows_of
 from medhelm.extensions.study.instruments import HARM
 from medhelm.extensions.study.journal import (
     MOST_COMMENT,
@@ -317,8 +317,7 @@ def export_study(
             new.touch(mode=0o600)  # texts may hold patients' data
             new.write_bytes(content)
     for rater in wanted:
-        event = Event(time=now(), by=by, kind=EventKind.EXPORTED, rater=rater, text=kind)
-        append_event(store, study.name, event)
+        note(store, study.name, EventKind.EXPORTED, by, rater=rater, text=kind)
     return list(paths)
 
 
@@ -567,8 +566,7 @@ def _record_file(
         if state in ("new", "revised"):
             record(store, study, file.rater, one.number, _with_new_seconds(one, rating, rows))
         done[state].append(one.number)
-    event = Event(time=now(), by=by, kind=EventKind.IMPORTED, rater=file.rater, text=str(file.source))
-    append_event(store, study.name, event)
+    note(store, study.name, EventKind.IMPORTED, by, rater=file.rater, text=str(file.source))
     cases = {name: tuple(numbers) for name, numbers in done.items()}
     return ImportedFile(file=str(path), rater=file.rater, gone=tuple(sorted(known.gone)), **cases)
 
