@@ -36,10 +36,12 @@ from medhelm.extensions.study.journal import NOT_FIRST, case_key, moment
 from medhelm.extensions.study.measures import CriterionAgreement, Drift, criterion_agreement, drift, unusual_times
 from medhelm.extensions.study.rated_cases import (
     HARM_NAMES,
-    CaseProgress,
+    CaseState,
     Disagreement,
     RatedCase,
+    by_case,
     case_states,
+    complete_first_ratings,
     disagreements,
     discarded_raters,
     form_of,
@@ -74,10 +76,8 @@ class RepeatAgreement:
 
     n: int
     """Cases that were rated twice."""
-    same: Estimate | None
-    """Share of grades that were the same, mean over cases; None without such cases."""
     near: Estimate | None
-    """Share that differ by one point at most."""
+    """Share of grades that differ by one point at most, mean over cases; None without such cases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +92,6 @@ class RaterProgress:
     """Cases of the rater whose completion is in the store."""
     n_complete: int
     """Cases with a complete rating."""
-    n_started: int
-    """Cases with an incomplete one."""
     n_left: int
     """Cases without a complete rating, started ones included."""
     median_seconds: float | None
@@ -126,8 +124,10 @@ class StudyProgress:
     """Of these, complete ones."""
     raters: tuple[RaterProgress, ...]
     """Each rater, in the order of the plan."""
-    cases: tuple[CaseProgress, ...]
-    """Each case."""
+    cases: Mapping[tuple[str, ...], CaseState]
+    """Items of each case -> its state."""
+    n_several: int
+    """Cases that two raters or more have rated."""
     agreement: tuple[CriterionAgreement, ...]
     """Agreement so far, by criterion; with several criteria, of their mean first."""
     disagreements: tuple[Disagreement, ...]
@@ -160,7 +160,8 @@ def progress(store: Store, study: Study) -> StudyProgress:
             _rater_progress(study, rater.id, [one for one in cases if one.rater == rater.id], others, left)
             for rater in study.raters
         ),
-        cases=tuple(case_states(study, cases)),
+        cases=case_states(study, cases),
+        n_several=sum(len(complete_first_ratings(group)) > 1 for group in by_case(cases).values()),
         agreement=agreement_of(study, cases),
         disagreements=tuple(disagreements(study, cases)),
         unassigned=tuple(unassigned_cases(study, cases, happened)),
@@ -205,7 +206,6 @@ def _rater_progress(
         has_left=rater_id in left,
         n_cases=len(own),
         n_complete=len(complete),
-        n_started=sum(bool(one.rows) and not one.is_complete for one in own),
         n_left=len(own) - len(complete),
         median_seconds=median(seconds) if seconds else None,
         unusual_times={timed[place].assignment.number: seconds[place] for place in unusual_times(seconds)},
@@ -237,9 +237,8 @@ def _repeats(own: Sequence[RatedCase]) -> RepeatAgreement:
             shared = again.given.grades.keys() & before.keys() - HARM_NAMES
             apart.append([abs(again.given.grades[name] - before[name]) for name in shared])
     known = [one for one in apart if one]
-    shares = [np.array([fmean(grade <= most for grade in one) for one in known]) for most in (0, 1)]
-    same, near = (estimate(share, low=0.0, high=1.0) if known else None for share in shares)
-    return RepeatAgreement(n=len(known), same=same, near=near)
+    shares = np.array([fmean(grade <= 1 for grade in one) for one in known])
+    return RepeatAgreement(n=len(known), near=estimate(shares, low=0.0, high=1.0) if known else None)
 
 
 # --- deviations -------------------------------------------------------------------------------------------------------

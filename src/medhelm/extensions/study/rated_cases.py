@@ -102,24 +102,6 @@ class RatedCase:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CaseProgress:
-    """Progress of one case, over all its raters."""
-
-    items: tuple[str, ...]
-    """Ids of its items, as the first rater sees them."""
-    benchmark: str
-    """Its benchmark."""
-    kind: CaseKind
-    """Reason why it is rated."""
-    state: CaseState
-    """Its state."""
-    n_raters: int
-    """Raters who have it, without adjudicators."""
-    n_complete: int
-    """Of these, raters who have rated it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Disagreement:
     """A case on which raters differ by more than one point, on a criterion with points at all, or in the side."""
 
@@ -270,7 +252,7 @@ def rating_tables(study: Study, cases: Sequence[RatedCase]) -> list[RatingTable]
     tables: dict[tuple[str, int, int], RatingTable] = {}
     whole = RatingTable(criterion="", level="interval")
     for group in by_case(cases).values():
-        rated = [one for one in group if one.is_complete and one.assignment.kind not in NOT_FIRST]
+        rated = complete_first_ratings(group)
         if not rated:
             continue
         items = group[0].assignment.items
@@ -308,13 +290,18 @@ def by_case(cases: Iterable[RatedCase]) -> dict[frozenset[str], list[RatedCase]]
     return found
 
 
+def complete_first_ratings(group: Iterable[RatedCase]) -> list[RatedCase]:
+    """Return the complete ratings of a case, without repeats and adjudications."""
+    return [one for one in group if one.is_complete and one.assignment.kind not in NOT_FIRST]
+
+
 def differing_grades(study: Study, group: Sequence[RatedCase]) -> dict[str, dict[str, int]]:
     """Return criterion -> rater -> grade, of the criteria on which the raters of a case differ.
 
     Grades, and the severity of harm, differ by more than one point, checks on a criterion with points at all,
     preferences if they are on opposite sides. Repeats and adjudications do not count.
     """
-    rated = [one for one in group if one.is_complete and one.assignment.kind not in NOT_FIRST]
+    rated = complete_first_ratings(group)
     if len(rated) < 2:
         return {}
     items, form = group[0].assignment.items, instrument_of_case(study, group[0].assignment).form
@@ -336,19 +323,9 @@ def differing_grades(study: Study, group: Sequence[RatedCase]) -> dict[str, dict
     return found
 
 
-def case_states(study: Study, cases: Iterable[RatedCase]) -> Iterator[CaseProgress]:
-    """Yield the progress of each case."""
-    for group in by_case(cases).values():
-        first = next((one for one in group if one.assignment.kind not in NOT_FIRST), group[0])
-        raters = [one for one in group if one.assignment.kind not in NOT_FIRST]
-        yield CaseProgress(
-            items=first.assignment.items,
-            benchmark=study.item(first.assignment.items[0]).benchmark,
-            kind=first.assignment.kind,
-            state=_state(study, group),
-            n_raters=len(raters),
-            n_complete=sum(one.is_complete for one in raters),
-        )
+def case_states(study: Study, cases: Iterable[RatedCase]) -> dict[tuple[str, ...], CaseState]:
+    """Return the items of each case, as its first rater sees them -> its state."""
+    return {group[0].assignment.items: _state(study, group) for group in by_case(cases).values()}
 
 
 def _state(study: Study, group: Sequence[RatedCase]) -> CaseState:

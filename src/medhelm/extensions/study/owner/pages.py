@@ -52,12 +52,10 @@ from medhelm.extensions.study.formats.exchange import export_files, import_files
 from medhelm.extensions.study.journal import case_key, mirrored
 from medhelm.extensions.study.outcome import outcome_of
 from medhelm.extensions.study.owner import plan
-from medhelm.extensions.study.owner.outcome_views import results_view
 from medhelm.extensions.study.owner.plan import known_definitions
 from medhelm.extensions.study.owner.views import (
     Names,
     agreement_view,
-    criterion_title,
     difference_row,
     differences_sentence,
     finding_rows,
@@ -70,6 +68,7 @@ from medhelm.extensions.study.owner.views import (
     open_differences,
     plan_facts,
     rater_row,
+    results_view,
     tally,
 )
 from medhelm.extensions.study.pages import (
@@ -87,6 +86,7 @@ from medhelm.extensions.study.progress import StudyState, progress
 from medhelm.extensions.study.rated_cases import Disagreement, rated_cases, revision_of
 from medhelm.extensions.study.texts import CaseGoneError, case_texts, known_definition
 from medhelm.extensions.study.types import Assignment, CaseKind, CaseRating, Study
+from medhelm.extensions.study.views import criterion_title
 from medhelm.io.http.mounted_pages import BadFormError, visitor_of
 from medhelm.io.http.pages import PageNotFound
 from medhelm.results.agreement import agreement, verdict
