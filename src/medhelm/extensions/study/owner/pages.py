@@ -24,7 +24,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from medhelm.domain.text import listed, plural
+from medhelm.domain.text import listed
 from medhelm.errors import StoreError, UserError
 from medhelm.extensions.study.access import (
     LINK_DAYS,
@@ -557,15 +557,8 @@ def _read_in(visit: Visit, name: str, content: bytes) -> Response:
         except UserError as error:
             lines = str(error).replace(f"{folder}/", "").splitlines()
             return _rater_page(visit, rater, [line.strip() for line in lines if line.strip()], 400)
-    counts = [("new", done.new), ("changed", done.revised), ("as before", done.unchanged)]
-    parts = [f"{len(numbers)} {word}" for word, numbers in counts if numbers]
-    text = f"Read {name}: {listed(parts) if parts else 'it holds no rating'}."
-    if done.kept:
-        text += f" Rated elsewhere after the file was made, and kept: {plural(len(done.kept), 'case')}."
-    if done.gone:
-        text += f" No longer in the store, and left out: {plural(len(done.gone), 'case')}."
-    fresh = _visit(visit.request, visit.form)
-    return _rater_page(fresh, rater, done=text)
+    text = " ".join([f"{name}: {done.counts()}.", *done.remarks()])
+    return _rater_page(_visit(visit.request, visit.form), rater, done=text)
 
 
 async def _uploaded(request: Request) -> tuple[dict[str, list[str]], str, bytes]:
