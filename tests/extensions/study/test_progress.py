@@ -16,8 +16,7 @@ from medhelm.extensions.study import progress as progress_module
 from medhelm.extensions.study.decisions import reassign, send_to_adjudication, withdraw
 from medhelm.extensions.study.files import Event, EventKind, append_event, events, now, rater_file
 from medhelm.extensions.study.journal import cases_of, record
-from medhelm.extensions.study.progress import RaterProgress, StudyState, progress
-from medhelm.extensions.study.rated_cases import CaseState
+from medhelm.extensions.study.progress import CaseState, RaterProgress, StudyState, progress
 from medhelm.extensions.study.types import CaseKind, CaseRating, InstrumentForm, RatingSource, Study
 from medhelm.storage.store import Store
 from tests.support.rated_studies import grade, make_study, new_store, rate_all, shown_texts

@@ -305,8 +305,8 @@ def close(shared: Shared, name: str, incomplete: bool) -> int:
       medhelm study close discharge_letters --incomplete --json
     """
     from medhelm.extensions.study import views
-    from medhelm.extensions.study.closing import close_study
     from medhelm.extensions.study.files import read_study
+    from medhelm.extensions.study.outcome import close_study
     from medhelm.results.formats.fields import plain_json
 
     store = open_store(shared.store)

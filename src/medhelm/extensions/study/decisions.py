@@ -25,7 +25,7 @@ from medhelm.extensions.study.files import (
     studies,
 )
 from medhelm.extensions.study.journal import case_key, cases_with, refuse_if_final
-from medhelm.extensions.study.rated_cases import (
+from medhelm.extensions.study.progress import (
     DISCARDED,
     CaseState,
     case_states,

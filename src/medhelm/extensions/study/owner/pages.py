@@ -37,7 +37,6 @@ from medhelm.extensions.study.access import (
     revoke,
     state_of_link,
 )
-from medhelm.extensions.study.closing import close_study
 from medhelm.extensions.study.decisions import reassign, send_to_adjudication, withdraw
 from medhelm.extensions.study.files import (
     DECISIONS,
@@ -50,7 +49,7 @@ from medhelm.extensions.study.files import (
 )
 from medhelm.extensions.study.formats.exchange import export_files, import_files
 from medhelm.extensions.study.journal import case_key, mirrored
-from medhelm.extensions.study.outcome import outcome_of
+from medhelm.extensions.study.outcome import close_study, outcome_of
 from medhelm.extensions.study.owner import plan
 from medhelm.extensions.study.owner.plan import known_definitions
 from medhelm.extensions.study.owner.views import (
@@ -82,8 +81,7 @@ from medhelm.extensions.study.pages import (
     study_of,
 )
 from medhelm.extensions.study.plans.identification import Finding, identification_findings
-from medhelm.extensions.study.progress import StudyState, progress
-from medhelm.extensions.study.rated_cases import Disagreement, rated_cases, revision_of
+from medhelm.extensions.study.progress import Disagreement, StudyState, progress, rated_cases, revision_of
 from medhelm.extensions.study.texts import CaseGoneError, case_texts, known_definition
 from medhelm.extensions.study.types import Assignment, CaseKind, CaseRating, Study
 from medhelm.extensions.study.views import criterion_title

@@ -15,8 +15,7 @@ from medhelm.extensions.study.files import Event, EventKind
 from medhelm.extensions.study.measures import CriterionAgreement, PreferenceResult
 from medhelm.extensions.study.outcome import ModelGrade, StudyOutcome
 from medhelm.extensions.study.plans.identification import Finding, FindingKind
-from medhelm.extensions.study.progress import RaterProgress, StudyProgress, StudyState
-from medhelm.extensions.study.rated_cases import CaseState, Disagreement, form_of
+from medhelm.extensions.study.progress import CaseState, Disagreement, RaterProgress, StudyProgress, StudyState, form_of
 from medhelm.extensions.study.types import InstrumentForm, Rater, Study
 from medhelm.extensions.study.views import SHARE, ResultTable, criterion_title, ends_text, in_brackets, result_tables
 from medhelm.io.http.pages import url_key
