@@ -37,13 +37,14 @@ _WORK: list[Field[RaterWorkload]] = [
     Field("hours", lambda one: one.hours, heading="Hours, about", text=lambda one: decimal(one.hours, 1)),
 ]
 
-_KINDS = {
-    FindingKind.OWN_NAME: "name their model",
-    FindingKind.OTHER_NAME: "name another model or its maker",
-    FindingKind.SELF_DESCRIPTION: "say that a language model wrote them",
-    FindingKind.MARKER: "have special tokens of a family of models",
-    FindingKind.SIGNATURE: "have a sentence that most completions of this model have, and few of others",
+FINDING_TITLES: Mapping[FindingKind, str] = {
+    FindingKind.OWN_NAME: "names its own model",
+    FindingKind.OTHER_NAME: "names another model or its maker",
+    FindingKind.SELF_DESCRIPTION: "says that it is a language model",
+    FindingKind.MARKER: "special token of a family of models",
+    FindingKind.SIGNATURE: "sentence in most completions of this model",
 }
+"""Kind of finding -> what it is, for people."""
 
 
 def plan_as_json(found: PlannedStudy, *, is_saved: bool) -> dict[str, Any]:
@@ -96,13 +97,13 @@ def finding_sentences(findings: Sequence[Finding], study: Study) -> Iterator[str
     n_items = Counter(item.model for item in study.items)
     instances = {item.id: f"{item.benchmark} {item.instance_id}" for item in study.items}
     for model in study.models:
-        for kind, text in _KINDS.items():
+        for kind, title in FINDING_TITLES.items():
             own = [one for one in findings if one.model == model and one.kind is kind]
             items = list(dict.fromkeys(one.item for one in own))
             if own:
                 quoted = listed([f'"{one}"' for one, _ in Counter(one.text for one in own).most_common(3)])
                 places = listed([instances[one] for one in items], EXAMPLES)
-                yield f"{model}: {len(items)} of {n_items[model]} completions {text}: {quoted} ({places})"
+                yield f"{model}, {title}: {len(items)} of {n_items[model]} completions, {quoted} ({places})"
 
 
 # --- progress ---------------------------------------------------------------------------------------------------------
