@@ -56,7 +56,6 @@ from medhelm.extensions.study.owner.views import (
     Names,
     agreement_view,
     difference_row,
-    differences_sentence,
     finding_rows,
     is_final,
     layout_of,
@@ -84,7 +83,7 @@ from medhelm.extensions.study.plans.identification import Finding, identificatio
 from medhelm.extensions.study.progress import Disagreement, StudyState, progress, rated_cases, revision_of
 from medhelm.extensions.study.texts import CaseGoneError, case_texts, known_definition
 from medhelm.extensions.study.types import Assignment, CaseKind, CaseRating, Study
-from medhelm.extensions.study.views import criterion_title
+from medhelm.extensions.study.views import criterion_title, differences_sentence
 from medhelm.io.http.mounted_pages import BadFormError, visitor_of
 from medhelm.io.http.pages import PageNotFound
 from medhelm.results.agreement import agreement, verdict
@@ -241,7 +240,7 @@ def list_page(request: Request) -> Response:
 
 def _list_row(store: Store, study: Study) -> dict[str, Any]:
     names = Names(study=study, is_owner=True, titles=titles_of(store, study))
-    return list_row(study, progress(store, study), events(store, study.name), names)
+    return list_row(progress(store, study), events(store, study.name), names)
 
 
 def titles_of(store: Store, study: Study) -> dict[str, str]:
@@ -254,11 +253,11 @@ def study_page(visit: Visit) -> Response:
     """Return the page of a study: progress, agreement, differences, and results after the close."""
     found, names, study = progress(visit.store, visit.study), visit.names, visit.study
     access = _access_texts(visit) if visit.is_owner else {}
-    raters = [rater_row(one, study.rater(one.rater), names) for one in found.raters]
+    raters = [rater_row(one, names) for one in found.raters]
     for row in raters:
         row["address"] = f"{visit.address}/raters/{row['id']}"
         row["access"] = access.get(str(row["id"]), "No link yet")
-    differences = [difference_row(one, study, names, visit.happened) for one in found.disagreements]
+    differences = [difference_row(one, names, visit.happened) for one in found.disagreements]
     for one in differences:
         one["address"] = f"{visit.address}/adjudication/{one['path']}"
     is_closed = found.state is StudyState.CLOSED
@@ -268,11 +267,11 @@ def study_page(visit: Visit) -> Response:
         "layout": layout_of(found, len(visit.happened)),
         "tally": tally(found),
         "raters": raters,
-        "agreement": agreement_view(found, study),
+        "agreement": agreement_view(found),
         "differences": differences,
-        "differences_sentence": differences_sentence(found, study),
+        "differences_sentence": differences_sentence(found),
         "flagged": finding_rows(_findings(visit), names, with_model=is_closed) if visit.is_owner else [],
-        "plan": plan_facts(study, names),
+        "plan": plan_facts(names),
         "deviations": found.deviations,
         "events": [names.event(one) for one in reversed(visit.happened)] if visit.is_owner else [],
         "people": _people(visit) if visit.is_owner else [],
@@ -284,7 +283,7 @@ def study_page(visit: Visit) -> Response:
 def _results(visit: Visit) -> dict[str, Any]:
     """Return the results of a closed study, with the jury and the card of its frozen ratings."""
     found = outcome_of(visit.store, visit.study)
-    view = results_view(found, visit.study, visit.names)
+    view = results_view(found, visit.names)
     cards = {one.card.name: one.card for one in stored_ratings(visit.store) if one.card.name in found.ratings}
     facts = [fact for card in cards.values() for fact in study_facts(card)]
     return {**view, "card": [*facts, *view["facts"]], "jury": _jury(visit, found.ratings)}
@@ -316,7 +315,7 @@ _known_verdicts: dict[tuple[str, str, str], list[str]] = {}
 def progress_json(visit: Visit) -> Response:
     """Return the numbers of a study's page, for the script that renews them."""
     found = progress(visit.store, visit.study)
-    values = {"layout": layout_of(found, len(visit.happened)), "values": live_values(found, visit.study)}
+    values = {"layout": layout_of(found, len(visit.happened)), "values": live_values(found)}
     return JSONResponse(values)
 
 
@@ -472,7 +471,7 @@ def case_page(visit: Visit) -> Response:
         }
         for name in asked
     ]
-    row = difference_row(found, study, names, visit.happened)
+    row = difference_row(found, names, visit.happened)
     values = {
         **row,
         "raters": list(map(names.rater, rated)),
