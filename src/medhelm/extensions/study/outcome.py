@@ -66,12 +66,7 @@ from medhelm.extensions.study.types import (
     Study,
 )
 from medhelm.io.line_files import read_lines
-from medhelm.storage.ratings import (
-    StoredRating,
-    freeze_ratings,
-    ratings_names,
-    stored_ratings,
-)
+from medhelm.storage.ratings import StoredRating, freeze_ratings, ratings_names, stored_ratings
 from medhelm.storage.runs import read_columns
 from medhelm.storage.store import NAME, Store, read_run
 
@@ -523,12 +518,7 @@ def _stored_rating(study: Study, case: RatedCase, form: InstrumentForm) -> Store
 
 
 def _card(
-    study: Study,
-    name: str,
-    benchmarks: Sequence[str],
-    own: Sequence[RatedCase],
-    happened: Sequence[Event],
-    digest: str,
+    study: Study, name: str, benchmarks: Sequence[str], own: Sequence[RatedCase], happened: Sequence[Event], digest: str
 ) -> StudyCard:
     """Return the card of frozen ratings. `own`: the ratings."""
     instrument, design = study.instruments[benchmarks[0]], study.design

@@ -216,12 +216,7 @@ def time_words(low_s: float, high_s: float) -> str:
 def _page(
     request: Request, work: RaterWork, template: str, title: str, *, status: int = 200, **values: Any
 ) -> Response:
-    known = {
-        "base": work.base,
-        "study_title": work.study.title,
-        "n_cases": work.n_cases,
-        "n_complete": work.n_complete,
-    }
+    known = {"base": work.base, "study_title": work.study.title, "n_cases": work.n_cases, "n_complete": work.n_complete}
     return render(request, template, title, {**known, **values}, status)
 
 

@@ -32,15 +32,7 @@ from medhelm.extensions.study.plans.precision import (
     rater_reach,
 )
 from medhelm.extensions.study.texts import case_texts
-from medhelm.extensions.study.types import (
-    CaseKind,
-    Instrument,
-    InstrumentForm,
-    Item,
-    Rater,
-    Study,
-    StudyDesign,
-)
+from medhelm.extensions.study.types import CaseKind, Instrument, InstrumentForm, Item, Rater, Study, StudyDesign
 from medhelm.results.comparable import BASELINE, default_tier, left_out_remarks, select_runs
 from medhelm.results.runs.selection import match_name
 from medhelm.storage.damage import intact_runs
@@ -115,12 +107,7 @@ class PlanOptions:
     )
     raters_per_shared_case: int = option("--raters-per-shared-case", "Raters of a shared case.", 2, least=2)
     repeated: float = option(
-        "--repeated",
-        "Share of a rater's cases that come a second time, 0 to 1.",
-        0.1,
-        least=0,
-        most=1,
-        metavar="SHARE",
+        "--repeated", "Share of a rater's cases that come a second time, 0 to 1.", 0.1, least=0, most=1, metavar="SHARE"
     )
     n_calibration: int = option(
         "--calibration", "Cases that all raters rate first; they do not count for models.", 3, least=0
