@@ -412,11 +412,11 @@ def plan_sentence(planned: PlannedStudy, counts: Mapping[tuple[str, str], int]) 
         return f"{what}: {work}."
     if study.design.precision is not None:
         wanted = decimal(study.design.precision, 2)
-        return f"± {wanted} on {low} to {high} needs {what}: {work}. Spread of grades: {precision.source}."
+        return f"± {wanted} on {low} to {high} needs {what}: {work}. Estimated from {precision.source}."
     return (
         f"{what}: {work}. The mean of a model is then known within ± {decimal(precision.half_width, 2)} on {low} to "
-        f"{high}, or ± {decimal(precision.without_raters, 2)} where models are compared by the same raters. Spread of "
-        f"grades: {precision.source}."
+        f"{high}, or ± {decimal(precision.without_raters, 2)} where models are compared by the same raters. "
+        f"Estimated from {precision.source}."
     )
 
 
