@@ -31,7 +31,7 @@ WRONG = [
     ("power --power 1", "1.0 is not a number above 0 and below 1."),
     ("budget set -5", "No such option '-5'. A number must not be negative."),
     ("leaderboard --since yesterday", "'yesterday' is not a date. Write it such as 2026-11-01 or 2026-11-01T14:30."),
-    ("agreement", "Missing argument 'RATINGS'"),
+    ("agreement", "has no ratings of a study"),
     ("agreement x.csv --scale 5 1", "the lowest grade must be below the highest"),
     ("filter-references pubmed_qa", "pubmed_qa is closed"),
     ("filter-references note_extract", "note_extract has no references"),

@@ -129,6 +129,10 @@ def test_a_store_without_ratings_says_nothing_of_them(medhelm: Medhelm, store: P
     assert "clinicians" not in json.dumps(plain)
     freeze(store, rows_of(store))
     assert medhelm("leaderboard", "--store", store, "--ratings", "none", "--json").json == plain
+    means = ("leaderboard", "--store", store, "--resample", "none", "--json")
+    assert any("are not used: they need one store" in text for text in medhelm(*means).json["warnings"])
+    assert not any("are not used" in text for text in medhelm(*means, "--ratings", "none").json["warnings"])
+    assert "leave one of them out" in medhelm(*means, "--ratings", "ward").err.lower()
     rated = medhelm("leaderboard", "--store", store, "--json").json
     assert [row["rank"] for row in rated["models"]] == [row["rank"] for row in plain["models"]]
     assert rated["studies"][0]["name"] == "ward"

@@ -6,8 +6,9 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import count
 from os import cpu_count
 from statistics import NormalDist
@@ -52,6 +53,19 @@ def in_threads(function: Callable[[Item], Result], items: Sequence[Item], *, siz
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+
+
+@contextmanager
+def in_background(compute: Callable[[], Result], *, size: int) -> Iterator[Callable[[], Result]]:
+    """Compute a result in a thread of its own; yields a function that waits for it and returns it.
+
+    `size`: numbers that the result is made from. Few are not worth a thread: the result is computed when it is needed.
+    """
+    if size < LEAST or (cpu_count() or 1) < 2:
+        yield cache(compute)
+        return
+    with ThreadPoolExecutor(1) as pool:
+        yield pool.submit(compute).result
 
 
 def _reuse_memory() -> None:

@@ -23,6 +23,7 @@ from medhelm.errors import UserError
 from medhelm.evaluation.remarks import cut_text_remarks, drift_remarks, truncation_remarks
 from medhelm.results.comparable import default_tier, left_out_remarks, select_runs
 from medhelm.results.options import (
+    NO_RATINGS,
     USUAL,
     BoardOptions,
     Pricing,
@@ -96,7 +97,7 @@ def leaderboard_of(
     check_options(options)
     if not stores:
         raise UserError("`stores` is empty: name the folder of a store.")
-    if options.clinicians and options.clinicians.ratings and options.resample == "none":
+    if options.clinicians and options.clinicians.is_given and options.resample == "none":
         raise UserError("ratings need single scores, which --resample none does not read. Leave one of them out.")
     finished = finished or read_inputs(stores, options, single_scores=options.resample != "none")
     finished = calibrated_inputs(finished, options, stores)
@@ -112,9 +113,9 @@ def calibrated_inputs(finished: LeaderboardInputs, options: BoardOptions, stores
     then says so. Raises: UserError for other ratings there, and as `chosen_ratings`; ConfigError.
     """
     clinicians = options.clinicians
-    if clinicians is None or clinicians.ratings == "none":
+    if clinicians is None or str(clinicians.ratings) == NO_RATINGS:
         return finished
-    by_itself = not str(clinicians.ratings)
+    by_itself = not clinicians.is_given
     named = [path for path in stores if by_itself and ratings_names(Store(path))]
     if by_itself and not named:
         return finished

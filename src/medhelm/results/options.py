@@ -73,6 +73,10 @@ FILTER_FLAGS = listed([form.flag for one in fields(RunFilter) if (form := option
 """The options that filter runs, for messages."""
 
 
+NO_RATINGS = "none"
+"""Choice of no ratings."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationOptions:
     """Ratings by clinicians to show, and to calibrate jury scores with."""
@@ -85,6 +89,11 @@ class CalibrationOptions:
     """Benchmarks whose rubrics are known, for a file."""
     curve: bool = False
     """True if grades are mapped through a rising curve instead of a straight line."""
+
+    @property
+    def is_given(self) -> bool:
+        """True for a file or a study that was named."""
+        return str(self.ratings) not in ("", NO_RATINGS)
 
 
 STORED_RATINGS = CalibrationOptions()

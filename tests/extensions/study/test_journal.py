@@ -53,7 +53,7 @@ from medhelm.extensions.study.types import (
     CaseKind,
     CaseRating,
     InstrumentForm,
-    Mark,
+    MarkedPassage,
     MarkKind,
     RatingSource,
     Study,
@@ -158,10 +158,14 @@ CHECKED = make_study({"rater_1": ["0-1"]}, form=InstrumentForm.CHECKS)
         (STUDY, {"not_judged": {"accurate": "x" * 1001}}, "a reason has 1,001 characters"),
         (STUDY, {"grades": {"clear": 2}, "not_judged": {"clear": "No."}}, "both a grade and a reason"),
         (STUDY, {"comment": "x" * 10_001}, "the comment has 10,001 characters"),
-        (STUDY, {"marks": (Mark(start=0, end=len(COMPLETION) + 1, kind=MarkKind.ERROR),)}, "outside of the text"),
-        (STUDY, {"marks": (Mark(start=3, end=2, kind=MarkKind.ERROR),)}, "outside of the text"),
-        (STUDY, {"marks": (Mark(start=0, end=1, kind=MarkKind.ERROR, side=1),)}, "outside of the text"),
-        (STUDY, {"marks": (Mark(start=0, end=1, kind=MarkKind.ERROR),) * 201}, "201 marked passages"),
+        (
+            STUDY,
+            {"marks": (MarkedPassage(start=0, end=len(COMPLETION) + 1, kind=MarkKind.ERROR),)},
+            "outside of the text",
+        ),
+        (STUDY, {"marks": (MarkedPassage(start=3, end=2, kind=MarkKind.ERROR),)}, "outside of the text"),
+        (STUDY, {"marks": (MarkedPassage(start=0, end=1, kind=MarkKind.ERROR, side=1),)}, "outside of the text"),
+        (STUDY, {"marks": (MarkedPassage(start=0, end=1, kind=MarkKind.ERROR),) * 201}, "201 marked passages"),
     ],
 )
 def test_wrong_ratings_are_refused_and_not_stored(
@@ -230,7 +234,7 @@ def test_a_case_is_complete_once_every_question_is_answered(
 def test_a_line_holds_all_of_a_rating(
     grades: dict[str, int], comment: str, marks: list[tuple[int, int, MarkKind]], source: RatingSource
 ) -> None:
-    passages = tuple(Mark(start=start, end=start + length, kind=kind) for start, length, kind in marks)
+    passages = tuple(MarkedPassage(start=start, end=start + length, kind=kind) for start, length, kind in marks)
     rating = CaseRating(grades=grades, comment=comment, marks=passages, source=source, seconds=1.5)
     row = journal.RatingRow(time=now(), rater="r", number=1, items=("a",), revision=1, instrument="d", rating=rating)
     line = json.dumps(ROW_FORM.write(row))
@@ -321,7 +325,7 @@ def test_others_are_turned_round_where_they_saw_the_pair_on_other_sides(tmp_path
         asks_harm=True,
     )
     store = new_store(tmp_path / "store", study)
-    mark = Mark(start=0, end=1, kind=MarkKind.ERROR)
+    mark = MarkedPassage(start=0, end=1, kind=MarkKind.ERROR)
     for rater in ("rater_1", "rater_2"):
         record(store, study, rater, 1, CaseRating(grades={"preference": 2, HARM_SEVERITY: 0}, marks=(mark,)))
     append_event(store, "ward", event(EventKind.ADJUDICATION, rater="rater_3", item="0-1 1-1"))

@@ -36,7 +36,7 @@ from medhelm.extensions.study.types import (
     CaseKind,
     CaseRating,
     InstrumentForm,
-    Mark,
+    MarkedPassage,
     MarkKind,
     RatingRow,
     Study,
@@ -276,7 +276,7 @@ def test_means_equal_a_naive_computation(tmp_path: Path) -> None:
 def test_harm_marks_and_notes_are_counted_by_model(tmp_path: Path) -> None:
     study = make_study({"rater_1": ["0-1", "0-2", "1-3"], "rater_2": ["0-1"]}, asks_harm=True)
     store = new_store(tmp_path / "store", study)
-    mark = Mark(start=0, end=4, kind=MarkKind.INVENTED)
+    mark = MarkedPassage(start=0, end=4, kind=MarkKind.INVENTED)
     harms = {"0-1": (3, 2), "0-2": (2, 1), "1-3": (0, None)}
 
     def give(rater: str, case: Assignment) -> CaseRating:
@@ -357,7 +357,7 @@ def test_preferences_have_shares_and_no_frozen_ratings(tmp_path: Path) -> None:
 
 
 def test_a_purge_deletes_words_and_keeps_counts(store: Store) -> None:
-    mark = Mark(start=0, end=4, kind=MarkKind.ERROR)
+    mark = MarkedPassage(start=0, end=4, kind=MarkKind.ERROR)
     words = {"comment": "Mrs. Example", "marks": (mark,)}
     for rater in ("rater_1", "rater_2"):
         for number in (2, 3):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import parse_qs
 
 import pytest
 
@@ -13,7 +14,7 @@ from medhelm.extensions.study.access import new_link, revoke
 from medhelm.extensions.study.app import PAGES
 from medhelm.extensions.study.files import read_study, rows_of
 from medhelm.extensions.study.journal import ratings_of
-from medhelm.extensions.study.types import CaseRating, Mark, MarkKind
+from medhelm.extensions.study.types import CaseRating, MarkedPassage, MarkKind
 from medhelm.extensions.web.site import Site
 from medhelm.storage.store import Store
 from tests.support.blind_studies import RATER, STUDY, World, make_blind_study
@@ -202,7 +203,7 @@ def test_work_goes_on_in_another_browser_with_its_marks(browser: Browser, addres
     assert tablet.locator("mark.invented").inner_text() == "𠮷 Größe"
     text = tablet.locator("#text-0").text_content() or ""
     mark = given(store, 2).marks[0]
-    assert mark == Mark(start=text.index("𠮷"), end=text.index("Größe") + 5, kind=MarkKind.INVENTED)
+    assert mark == MarkedPassage(start=text.index("𠮷"), end=text.index("Größe") + 5, kind=MarkKind.INVENTED)
     tablet.get_by_role("button", name="Remove").tap()
     saved(tablet)
     assert given(store, 2).marks == ()
@@ -224,6 +225,24 @@ def test_an_adjudicator_compares_before_the_next_case(browser: Browser, address:
     page.get_by_role("button", name="Confirm and next").click()
     page.get_by_role("heading", name="Case 1 of 9").wait_for()
     assert list(given(store, 9).grades.values()) == [2, 4, 4, 4, 4, 0]
+    context.close()
+
+
+def test_time_without_the_rater_is_not_counted(browser: Browser, address: str, store: Store) -> None:
+    context = browser.new_context()
+    page = opened(context, address, store)
+    page.clock.install()
+    page.goto(f"{address}/rate/{STUDY}/cases/1")
+    seconds = []
+    for number, pause_s in ((1, 600), (2, 30)):
+        page.clock.run_for(1000 * pause_s)
+        with page.expect_response("**/cases/1") as answer:
+            page.locator(f"#question-{number}").get_by_role("radio", name="4").check()
+            page.clock.run_for(2000)
+        sent = parse_qs(answer.value.request.post_data or "")
+        seconds.append(float(sent["seconds"][0]))
+    assert 119 < seconds[0] < 140, "two minutes of ten, in which nothing was touched"
+    assert 29 < seconds[1] < 50
     context.close()
 
 

@@ -28,7 +28,7 @@ from medhelm.extensions.study.types import (
     CaseRating,
     InstrumentCriterion,
     InstrumentForm,
-    Mark,
+    MarkedPassage,
     MarkKind,
 )
 
@@ -38,7 +38,7 @@ WORDS = st.text(
     st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=1, max_size=40
 ).filter(lambda text: text == text.strip())
 MARKS = st.builds(
-    lambda start, length, kind, side: Mark(start=start, end=start + length, kind=kind, side=side),
+    lambda start, length, kind, side: MarkedPassage(start=start, end=start + length, kind=kind, side=side),
     *(st.integers(0, 99), st.integers(0, 9), st.sampled_from(MarkKind), st.integers(0, 1)),
 )
 

@@ -30,7 +30,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -52,6 +51,7 @@ from medhelm.analysis.leaderboard.rows import (
     rank_order,
 )
 from medhelm.analysis.leaderboard.types import IntervalUnit, Leaderboard, RankedBy, Row
+from medhelm.analysis.means import in_background
 from medhelm.domain import Rule, Tier
 from medhelm.domain.ranking import USUAL_RANKING, RankingOptions
 from medhelm.domain.result import Resample
@@ -91,15 +91,16 @@ def build_leaderboard(
     measures = measure_instances(measures, numbers)
     # Tests of every two models; a panel changes what models are compared with, not the tests
     is_tested = unit != "nothing" and len(models) <= MOST_MODELS and bool(has_any_value(measures.values).any())
-    with ThreadPoolExecutor(1) as pool:  # the frontier takes as long as the tests, and both mostly compute in NumPy
-        test = partial(_test_pairs, measures, numbers, rank_order(measures, scoring), selection.columns)
-        testing = pool.submit(test if is_tested else lambda: None)
+    test = partial(_test_pairs, measures, numbers, scoring, selection.columns)
+    size = len(models) ** 2 * len(columns)
+    # The frontier takes as long as the tests, and both mostly compute in NumPy.
+    with in_background(test if is_tested else lambda: None, size=size) as tested_pairs:
         if panel := as_names(options.panel, "panel"):
             members = find_members(panel, models, selection.baselines)
             measures = measure_instances(measure(models, columns, table, members), numbers)
         rows, ranked_by = _ranked_rows(measures, table, unit, scoring)
-        frontier = cost_frontier(rows, columns, numbers, testing.result, unit if is_tested else "nothing")
-        pairs = testing.result()
+        frontier = cost_frontier(rows, columns, numbers, tested_pairs, unit if is_tested else "nothing")
+        pairs = tested_pairs()
     board = Leaderboard(
         rows=tuple(add_ranks(rows, pairs) if is_tested else rows),
         columns=selection.columns,
@@ -199,10 +200,11 @@ def _select(
 def _test_pairs(
     measures: LeaderboardMeasures,
     numbers: Sequence[BenchmarkNumbers | None],
-    order: Sequence[int],
+    scoring: Rule,
     shown: tuple[Column, ...],
 ) -> AllPairs | None:
-    """Test every two models, in this order; None for a single model. `numbers`: empty if benchmarks are the unit."""
+    """Test every two models, in order of rank; None for a single model. `numbers`: empty if benchmarks are the unit."""
+    order = rank_order(measures, scoring)
     if len(order) < 2:
         return None
     known = zip(measures.columns, numbers or [None] * len(measures.columns), strict=True)

@@ -65,6 +65,7 @@ from medhelm.results.leaderboard_view import (
 )
 from medhelm.results.options import (
     NO_DOCUMENT,
+    NO_RATINGS,
     USUAL,
     BoardOptions,
     CalibrationOptions,
@@ -211,7 +212,7 @@ def _refuse_contradictions(request: ReportRequest) -> None:
         raise UserError("--prices are for runs in a store. Leave it out, or leave out --published-only and --scores.")
     if _has_no_runs(request):
         refuse_filter(request.options.wanted)
-    if is_ratings_file(request.about.ratings or "") and len(request.stores) > 1:
+    if str(request.about.ratings or NO_RATINGS) != NO_RATINGS and len(request.stores) > 1:
         raise UserError("--ratings rate the completions of one store. Give one --store.")
 
 

@@ -23,7 +23,7 @@ from medhelm.extensions.study.types import (
     CaseRating,
     Instrument,
     InstrumentCriterion,
-    Mark,
+    MarkedPassage,
     RatingRow,
     RatingSource,
     Study,
@@ -238,7 +238,7 @@ def _checked(rating: CaseRating, scales: Mapping[str, range], completions: Seque
     return replace(rating, not_judged=reasons, comment=rating.comment.strip())
 
 
-def _problems_of_marks(marks: Sequence[Mark], completions: Sequence[str]) -> list[str]:
+def _problems_of_marks(marks: Sequence[MarkedPassage], completions: Sequence[str]) -> list[str]:
     if len(marks) > MOST_MARKS:
         return [f"there are {len(marks)} marked passages; at most {MOST_MARKS} are allowed"]
     inside = [

@@ -24,7 +24,7 @@ from medhelm.analysis.agreement.coefficients import (
     resampled_alpha,
     weighted_kappa,
 )
-from medhelm.analysis.agreement.reliability import RaterAgreement, one_rater_agreement
+from medhelm.analysis.agreement.reliability import LEAST_UNITS, RaterAgreement, one_rater_agreement
 from medhelm.analysis.means import (
     BootstrapResult,
     Clusters,
@@ -58,7 +58,7 @@ class CriterionAgreement:
     near: Estimate | None
     """Share that differ by one point at most; for preferences, that do not prefer opposite sides."""
     alpha: Coefficient
-    """Krippendorff's alpha with a bootstrap interval over cases."""
+    """Krippendorff's alpha with a bootstrap interval over independent cases, if there are `LEAST_UNITS` of them."""
     level: Level
     """Level of measurement of alpha."""
     one_rater: RaterAgreement | None
@@ -86,7 +86,11 @@ def criterion_agreement(
     used = table[paired]
     codes = None if clusters is None else np.asarray(clusters)[paired]
     alpha = krippendorff_alpha(used, level) if len(used) else krippendorff_alpha(np.empty((0, 2)), level)
-    if alpha.value is not None:
+    n_units = len(used) if codes is None else len(np.unique(codes))
+    if alpha.value is not None and n_units < LEAST_UNITS:
+        reason = f"{n_units} independent instances are too few for an interval: {LEAST_UNITS} at least"
+        alpha = replace(alpha, reason=reason)
+    elif alpha.value is not None:
         drawn = bootstrap_statistic(
             len(used), partial(resampled_alpha, used, level=level), np.random.default_rng(seed), DRAWS, clusters=codes
         )

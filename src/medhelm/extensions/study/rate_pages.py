@@ -42,7 +42,7 @@ from medhelm.extensions.study.types import (
     CaseRating,
     Instrument,
     InstrumentForm,
-    Mark,
+    MarkedPassage,
     MarkKind,
     RatingRow,
     RatingSource,
@@ -352,7 +352,7 @@ def _answer_words(question: CaseQuestion) -> str:
     return next((one.label for one in question.choices if one.is_chosen), "–")
 
 
-def _shown_mark(texts: CaseTexts, mark: Mark) -> dict[str, object]:
+def _shown_mark(texts: CaseTexts, mark: MarkedPassage) -> dict[str, object]:
     """Return a mark with its passage, cut in the middle if it is long."""
     text, is_place = texts.completions[mark.side], mark.start == mark.end
     passage = text[max(0, mark.start - 60) : mark.start] if is_place else text[mark.start : mark.end]

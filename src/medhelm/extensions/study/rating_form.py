@@ -15,7 +15,7 @@ from medhelm.extensions.study.types import (
     CaseRating,
     InstrumentCriterion,
     InstrumentForm,
-    Mark,
+    MarkedPassage,
     MarkKind,
 )
 
@@ -237,22 +237,24 @@ def _seconds(value: str) -> float:
     return min(max(seconds, 0.0), MOST_SECONDS) if math.isfinite(seconds) else 0.0
 
 
-def _marks(values: Sequence[str]) -> tuple[Mark, ...]:
-    found: list[Mark] = []
+def _marks(values: Sequence[str]) -> tuple[MarkedPassage, ...]:
+    found: list[MarkedPassage] = []
     for value in values:
         matched = _MARK.fullmatch(value)
         if not matched or matched[3] not in tuple(MarkKind) or len(found) == MOST_MARKS:
             raise UserError(f"The marked passages cannot be read; at most {MOST_MARKS} are allowed.")
-        found.append(Mark(start=int(matched[1]), end=int(matched[2]), kind=MarkKind(matched[3]), side=int(matched[4])))
+        found.append(
+            MarkedPassage(start=int(matched[1]), end=int(matched[2]), kind=MarkKind(matched[3]), side=int(matched[4]))
+        )
     return tuple(sorted(set(found), key=lambda mark: (mark.side, mark.start, mark.end, mark.kind)))
 
 
-def mark_value(mark: Mark) -> str:
+def mark_value(mark: MarkedPassage) -> str:
     """Return the value of a mark in the form, such as `12-30-error-0`: start, end, kind, side."""
     return f"{mark.start}-{mark.end}-{mark.kind}-{mark.side}"
 
 
-def mark_of(text: str, passage: str, kind: MarkKind, side: int) -> Mark | None:
+def mark_of(text: str, passage: str, kind: MarkKind, side: int) -> MarkedPassage | None:
     """Return the mark of a passage that was typed; None if the text does not hold it.
 
     White space need not agree. Something missing is marked at the end of the passage after which it is missing.
@@ -262,7 +264,7 @@ def mark_of(text: str, passage: str, kind: MarkKind, side: int) -> Mark | None:
     if not found:
         return None
     start = found.end() if kind is MarkKind.OMISSION else found.start()
-    return Mark(start=start, end=found.end(), kind=kind, side=side)
+    return MarkedPassage(start=start, end=found.end(), kind=kind, side=side)
 
 
 def form_values(criteria: Sequence[InstrumentCriterion], rating: CaseRating) -> dict[str, str | list[str]]:

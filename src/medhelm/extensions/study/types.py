@@ -225,7 +225,7 @@ class Study:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class MarkedPassage:
     """A marked passage of a completion as shown."""
 
     start: int
@@ -248,7 +248,7 @@ class CaseRating:
     """Criterion -> why the rater cannot judge it."""
     comment: str = ""
     """Comment in the rater's words."""
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[MarkedPassage, ...] = ()
     """Marked passages."""
     seconds: float = 0.0
     """Seconds that the case was visible since the rating before this one."""
@@ -314,7 +314,7 @@ STUDY_FORM = JsonForm(
         "assignments": by_name(ASSIGNMENT_FORM.many),
     },
 )
-MARK_FORM = JsonForm(Mark, key_map("start end kind side"), nested={"kind": _enum[MarkKind]})
+MARK_FORM = JsonForm(MarkedPassage, key_map("start end kind side"), nested={"kind": _enum[MarkKind]})
 CASE_RATING_FORM = JsonForm(
     CaseRating,
     key_map("grades not_judged comment marks seconds source"),

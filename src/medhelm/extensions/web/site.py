@@ -129,7 +129,7 @@ def _folders_in(folder: str) -> list[str]:
 def _without_collection() -> Iterator[None]:
     """Keep Python from looking for unused cycles meanwhile: a quarter of the time to read thousands of runs.
 
-    Whoever found the collection switched on switches it on again, so any number of threads can do this at once.
+    It is switched on again by the thread that switched it off, so any number of threads can do this at once.
     """
     was_on = gc.isenabled()
     gc.disable()

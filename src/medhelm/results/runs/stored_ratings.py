@@ -16,6 +16,7 @@ from medhelm.domain.result import Remark
 from medhelm.domain.study import StudyCard
 from medhelm.domain.text import AnyPath, listed, plural
 from medhelm.errors import UserError, suggestion
+from medhelm.results.options import NO_RATINGS
 from medhelm.results.ratings import RatedBenchmark, Rating, Ratings, missing_grades, read_ratings
 from medhelm.storage.judgments import read_judgments
 from medhelm.storage.ratings import (
@@ -28,9 +29,6 @@ from medhelm.storage.ratings import (
 )
 from medhelm.storage.runs import read_columns
 from medhelm.storage.store import Store
-
-NO_RATINGS = "none"
-"""Name of the choice of no ratings."""
 
 NAMED = 3
 """Most models named in a remark."""

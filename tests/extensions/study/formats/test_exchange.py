@@ -6,6 +6,7 @@ import json
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -39,7 +40,7 @@ from medhelm.extensions.study.types import (
     HARM_SEVERITY,
     CaseRating,
     InstrumentForm,
-    Mark,
+    MarkedPassage,
     MarkKind,
     RatingSource,
     Study,
@@ -84,7 +85,7 @@ def ratings(draw: st.DrawFn, case: OfflineCase) -> CaseRating | None:
         for kind in draw(st.lists(st.sampled_from(MarkKind), max_size=2)):
             start = draw(st.integers(1, min(len(text), 40) - 1))
             end = start if kind is MarkKind.OMISSION else draw(st.integers(start + 1, min(len(text), 60)))
-            marks.add(Mark(start=start, end=end, kind=kind, side=side))
+            marks.add(MarkedPassage(start=start, end=end, kind=kind, side=side))
     ordered = tuple(sorted(marks, key=lambda mark: (mark.side, mark.start, mark.end, mark.kind)))
     rating = CaseRating(grades=grades, not_judged=not_judged, comment=draw(WORDS), marks=ordered)
     return rating if exchange.is_given(rating) else None
@@ -291,7 +292,7 @@ def test_a_later_rating_in_the_browser_stays_unless_replaced(tmp_path: Path, fol
 
 def test_marks_of_the_browser_survive_a_format_without_marks(tmp_path: Path) -> None:
     store, study = offline_study(tmp_path / "s")
-    marks = (Mark(start=1, end=3, kind=MarkKind.ERROR),)
+    marks = (MarkedPassage(start=1, end=3, kind=MarkKind.ERROR),)
     record(store, study, "rater_1", 1, CaseRating(grades={"accurate": 2}, marks=marks))
     cases = rater_cases(store, study, "rater_1")
     changed = replace(cases.cases[0], rating=CaseRating(grades={"accurate": 5}))
@@ -371,30 +372,35 @@ KEYS = (
 NAMES = ("grade_accurate", "reason_clear", "comment", "marks_completion", "x")
 
 
-@st.composite
-def changed(draw: st.DrawFn, content: Any) -> Any:
-    """The content with some of its values replaced by anything."""
-    if draw(st.integers(0, 12)) == 0:
-        return draw(json_values(*KEYS) | st.sampled_from(NAMES))
-    if isinstance(content, dict):
-        return {key: draw(changed(value)) for key, value in content.items()}
-    return [draw(changed(value)) for value in content] if isinstance(content, list) else content
+def places(content: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield every object or list in a JSON value, with each of its keys or positions."""
+    keys = list(content) if isinstance(content, dict) else range(len(content)) if isinstance(content, list) else ()
+    for key in keys:
+        yield content, key
+        yield from places(content[key])
 
 
 @pytest.mark.parametrize("kind", ["html", "label-studio"])
 def test_any_json_is_read_or_refused(studies: Studies, tmp_path: Path, kind: str) -> None:
     known = rater_cases(*studies[InstrumentForm.GRADES], "rater_1")
     rating = CaseRating(
-        grades={"accurate": 4}, not_judged={"clear": "No"}, marks=(Mark(start=1, end=2, kind=MarkKind.ERROR),)
+        grades={"accurate": 4}, not_judged={"clear": "No"}, marks=(MarkedPassage(start=1, end=2, kind=MarkKind.ERROR),)
     )
     cases = replace(known, cases=tuple(replace(one, rating=rating) for one in known.cases[:2]))
     whole = json.loads(html_ratings(cases) if kind == "html" else _returned_file(cases, kind))
     file = tmp_path / "a.json"
 
-    @settings(max_examples=300, deadline=None)
-    @given(changed(whole))
-    def check(content: Any) -> None:
-        file.write_text(json.dumps(content), encoding="utf-8")
+    @settings(max_examples=150, deadline=None)
+    @given(
+        st.lists(st.tuples(st.integers(0, 10**6), json_values(*KEYS) | st.sampled_from(NAMES)), min_size=1, max_size=3)
+    )
+    def check(changes: list[tuple[int, Any]]) -> None:
+        content = {"whole": deepcopy(whole)}
+        for at, value in changes:
+            known_places = list(places(content))
+            inside, key = known_places[at % len(known_places)]
+            inside[key] = value
+        file.write_text(json.dumps(content["whole"]), encoding="utf-8")
         with suppress(UserError):
             READERS[kind](file, lambda _: cases)
 

@@ -12,7 +12,7 @@ import pytest
 from medhelm.extensions.study.formats.exchange import export_study, import_files, rater_cases
 from medhelm.extensions.study.formats.html_file import write_html_file
 from medhelm.extensions.study.journal import ratings_of, record
-from medhelm.extensions.study.types import CaseRating, InstrumentForm, Mark, MarkKind, RatingSource
+from medhelm.extensions.study.types import CaseRating, InstrumentForm, MarkedPassage, MarkKind, RatingSource
 from tests.support.offline_studies import COMPLETIONS, offline_study
 from tests.support.web import wcag
 from tests.support.web.browser import Watched, started_browser
@@ -101,7 +101,7 @@ def check_import(store: object, study: object, saved: Path) -> None:
     first = found[1].rating
     assert dict(first.grades) == {"accurate": 4, "reference": 1, "harm_severity": 0}
     assert (first.not_judged, first.source) == ({"clear": "No labs"}, RatingSource.HTML_FILE)
-    assert first.marks == (Mark(start=0, end=8, kind=MarkKind.ERROR),)
+    assert first.marks == (MarkedPassage(start=0, end=8, kind=MarkKind.ERROR),)
     assert first.seconds > 0
     assert (found[2].rating.comment, found[2].revision) == ("After", 2)
 
@@ -127,6 +127,19 @@ def test_ratings_of_another_rater_are_refused(browser: Browser, tmp_path: Path) 
         watched.page.locator("#saved").set_input_files(other)
         watched.page.get_by_text(message).wait_for()
     assert watched.problems == []
+
+
+def test_a_finished_file_can_be_looked_at_again(browser: Browser, tmp_path: Path) -> None:
+    store, study = offline_study(tmp_path / "s", InstrumentForm.PREFERENCE)
+    for number in range(1, 7):
+        record(store, study, "rater_1", number, CaseRating(grades={"preference": 0}))
+    (file,) = export_study(store, study, tmp_path / "out", "html", ["rater_1"], by="owner")
+    page = opened(browser, file).page
+    page.get_by_text("6 of 6 rated").wait_for()
+    page.get_by_role("button", name="Look at the cases again").click()
+    assert page.get_by_role("heading", level=1).inner_text() == "Case 1 of 6"
+    page.get_by_role("button", name="Next case").click()
+    page.get_by_text("All cases are rated. Save the ratings, and return the file.").wait_for()
 
 
 @pytest.mark.parametrize("form", InstrumentForm)

@@ -14,7 +14,7 @@ import pytest
 from medhelm.errors import ConfigError
 from medhelm.extensions.study.formats.exchange import RaterCases, rater_cases
 from medhelm.extensions.study.formats.label_studio import read_label_studio, write_label_studio
-from medhelm.extensions.study.types import CaseRating, InstrumentForm, Mark, MarkKind
+from medhelm.extensions.study.types import CaseRating, InstrumentForm, MarkedPassage, MarkKind
 from tests.support.offline_studies import offline_study
 
 
@@ -82,7 +82,7 @@ def test_annotations_are_read(cases: RaterCases, tmp_path: Path) -> None:
     assert found[1].grades == {"accurate": 4, "harm_severity": 3, "harm_likelihood": 1}
     assert (found[1].not_judged, found[1].comment, found[1].seconds) == ({"clear": "Too long"}, "A comment", 12.5)
     assert (found[2].grades, found[2].not_judged) == ({"accurate": 1}, {})
-    assert found[3].marks == (Mark(start=6, end=6, kind=MarkKind.OMISSION),)
+    assert found[3].marks == (MarkedPassage(start=6, end=6, kind=MarkKind.OMISSION),)
     assert found[6].grades == {"accurate": 5}
 
 
@@ -97,7 +97,7 @@ def test_positions_count_characters_or_utf_16_units(tmp_path: Path) -> None:
     for shift in (0, 1):
         mark = result("marks_completion", "labels", ["error"], start=2 + shift, end=6 + shift, text="dose")
         marks[shift] = read(cases, exported(cases, task_1=[annotation(mark)]), tmp_path)[1].marks
-    assert marks[0] == marks[1] == (Mark(start=2, end=6, kind=MarkKind.ERROR),)
+    assert marks[0] == marks[1] == (MarkedPassage(start=2, end=6, kind=MarkKind.ERROR),)
 
 
 def other_person(tasks: list[dict[str, Any]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from medhelm.extensions.study.files import EventKind, events, studies
 from medhelm.extensions.study.formats.exchange import export_files
 from medhelm.extensions.study.journal import cases_of, ratings_of
 from medhelm.extensions.study.owner.plan import name_of
+from medhelm.extensions.study.plans.planning import PlanOptions
 from medhelm.extensions.study.types import CaseKind
 from medhelm.storage.ratings import stored_ratings
 from tests.support.planned_studies import MODELS, rated_store
@@ -122,6 +124,15 @@ def test_flagged_completions_are_shown_and_left_out_if_wanted(tmp_path: Path) ->
 )
 def test_the_short_name_is_made_from_the_title(title: str, name: str) -> None:
     assert name_of(title) == name
+
+
+def test_the_form_has_a_field_for_every_option_of_a_plan(site: StudySite) -> None:
+    page = site.owner().get("/studies/new").text
+    asked = {name.partition(".")[0] for name in re.findall(r'name="([\w.]+)"', page)}
+    rows = {"raters", "adjudicators", "n_raters"}  # of the table of raters
+    later = {"include_baselines", "exclude_flagged"}  # by choosing one; beside the plan that has such completions
+    assert {one.name for one in fields(PlanOptions)} - asked == rows | later
+    assert "rater_1" in asked
 
 
 # --- watching ---------------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from medhelm.extensions.study.formats.exchange import (
     origin_of,
     scale_in_words,
 )
-from medhelm.extensions.study.types import CaseRating, InstrumentCriterion, Mark, MarkKind, RatingSource
+from medhelm.extensions.study.types import CaseRating, InstrumentCriterion, MarkedPassage, MarkKind, RatingSource
 
 GRADE, REASON, MARKS, COMMENT = "grade_", "reason_", "marks_", "comment"
 """Starts of the names of fields, and the name of the comment."""
@@ -203,7 +203,7 @@ class _AnnotationReader:
         self._answers: dict[str, str] = {}
         self._reasons: dict[str, str] = {}
         self._comment = ""
-        self._marks: list[Mark] = []
+        self._marks: list[MarkedPassage] = []
 
     def read(self, annotation: Mapping[str, Any]) -> CaseRating | None:
         """Return the rating; None if nothing is answered."""
@@ -243,7 +243,7 @@ class _AnnotationReader:
         elif not (field.startswith((GRADE, REASON)) and not self._case.instrument.criteria):
             raise ValueError(f"is not a field of case {self._case.number}. Use the configuration that was exported.")
 
-    def _mark(self, side: int, value: Mapping[str, Any]) -> Mark:
+    def _mark(self, side: int, value: Mapping[str, Any]) -> MarkedPassage:
         """Return a marked passage. Positions are characters, or UTF-16 units in older versions of Label Studio."""
         text, label = self._case.texts.completions[side], _single(value, "labels")
         start, end, passage = value.get("start"), value.get("end"), value.get("text")
@@ -256,7 +256,9 @@ class _AnnotationReader:
             start, end = (len(units[: 2 * one].decode("utf-16-le", "replace")) for one in (start, end))
             if text[start:end] != passage:
                 raise ValueError(f"the marked passage {value_in_words(passage)} is not at its place in the text.")
-        return Mark(start=end if label == MarkKind.OMISSION else start, end=end, kind=MarkKind(label), side=side)
+        return MarkedPassage(
+            start=end if label == MarkKind.OMISSION else start, end=end, kind=MarkKind(label), side=side
+        )
 
 
 def _single(value: Mapping[str, Any], key: str) -> str:

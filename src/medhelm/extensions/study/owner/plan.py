@@ -20,7 +20,7 @@ from medhelm.domain import Benchmark, Run
 from medhelm.domain.option_fields import option_of
 from medhelm.domain.text import plural
 from medhelm.errors import UserError
-from medhelm.extensions.study.files import write_study
+from medhelm.extensions.study.files import RESERVED, write_study
 from medhelm.extensions.study.instruments import RUBRIC, instrument_names, instrument_of, read_instrument
 from medhelm.extensions.study.owner.views import Names, finding_rows
 from medhelm.extensions.study.pages import STUDIES, form_of, render, server_of, store_of
@@ -37,9 +37,6 @@ ROWS, MORE_ROWS, MOST_ROWS = 4, 4, 40
 
 MOST_FINDINGS = 20
 """Flagged passages that the page lists."""
-
-RESERVED_NAMES = ("new", "static")
-"""Names that a study cannot have, because pages of the site have their paths."""
 
 _PLACES = {
     **{
@@ -145,7 +142,7 @@ class PlanForm:
         name = self.text("name").strip() or name_of(title)
         if not name:
             self.refuse("title", "Give the study a title.")
-        if name in RESERVED_NAMES:
+        if name in RESERVED:
             self.refuse("name", f"`{name}` is taken by a page of this site. Choose another short name.")
         if not any(not one.is_adjudicator for one in raters):
             self.refuse("raters", "Name at least one person who rates.")
@@ -412,11 +409,11 @@ def plan_sentence(planned: PlannedStudy, counts: Mapping[tuple[str, str], int]) 
         return f"{what}: {work}."
     if study.design.precision is not None:
         wanted = decimal(study.design.precision, 2)
-        return f"± {wanted} on {low} to {high} needs {what}: {work}. Estimated from {precision.source}."
+        return f"± {wanted} on {low} to {high} needs {what}: {work}. Assumed: {precision.source}."
     return (
         f"{what}: {work}. The mean of a model is then known within ± {decimal(precision.half_width, 2)} on {low} to "
         f"{high}, or ± {decimal(precision.without_raters, 2)} where models are compared by the same raters. "
-        f"Estimated from {precision.source}."
+        f"Assumed: {precision.source}."
     )
 
 

@@ -93,7 +93,7 @@ addEventListener('DOMContentLoaded', function () {
       all('[name=action][value=pause]', form).forEach(function (button) { button.textContent = 'Save ratings'; });
     } else {
       main.replaceChildren.apply(main, instructions);
-      byId('begin').textContent = study.cases.some(isComplete) ? 'Go on' : 'Begin';
+      byId('begin').textContent = study.cases.every(isComplete) ? 'Look at the cases again' : study.cases.some(isComplete) ? 'Go on' : 'Begin';
     }
     current = at;
     scrollTo(0, 0);
@@ -204,7 +204,7 @@ addEventListener('DOMContentLoaded', function () {
   jump.addEventListener('change', function () {
     show(study.cases.findIndex(function (one) { return String(one.number) === jump.value; }));
   });
-  byId('begin').addEventListener('click', next);
+  byId('begin').addEventListener('click', function () { show(Math.max(nextOpen(), 0)); });
   byId('save').addEventListener('click', function () { save(true); });
   byId('open').addEventListener('click', function () {
     if (!unsaved || confirm('Ratings that you have not saved would be lost. Open another file?')) { byId('saved').click(); }
