@@ -225,6 +225,16 @@ def test_a_case_goes_to_the_adjudicator_once(store: Store) -> None:
     assert {one.n_raters for one in found.agreement} == {2}
 
 
+def test_an_adjudicator_who_cannot_judge_decides_nothing(store: Store) -> None:
+    differ(store)
+    send_to_adjudication(store, STUDY, "0-0", "owner")
+    number = cases_of(store, STUDY, "rater_3")[-1].number
+    record(
+        store, STUDY, "rater_3", number, grade(3, grades={}, not_judged=dict.fromkeys(("accurate", "clear"), "No labs"))
+    )
+    assert states(store, STUDY)["0-0"] is CaseState.DIFFERS
+
+
 def test_without_a_free_rater_nobody_adjudicates(tmp_path: Path) -> None:
     study = make_study({"rater_1": ["0-1"], "rater_2": ["0-1"]}, adjudicator="rater_1")
     store = new_store(tmp_path / "store", study)

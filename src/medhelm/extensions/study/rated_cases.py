@@ -57,7 +57,7 @@ class CaseState(StrEnum):
     IN_ADJUDICATION = "in_adjudication"
     """It was given to another rater for that reason."""
     ADJUDICATED = "adjudicated"
-    """That rater has rated it."""
+    """That rater has graded what the others differ on."""
     REMOVED = "removed"
     """Its completion is no longer in the store."""
 
@@ -354,10 +354,13 @@ def case_states(study: Study, cases: Iterable[RatedCase]) -> Iterator[CaseProgre
 def _state(study: Study, group: Sequence[RatedCase]) -> CaseState:
     if group[0].is_gone:
         return CaseState.REMOVED
+    differing = differing_grades(study, group)
     if third := [one for one in group if one.assignment.kind is CaseKind.ADJUDICATION]:
-        is_done = any(one.is_complete for one in third)
-        return CaseState.ADJUDICATED if is_done else CaseState.IN_ADJUDICATION
-    if differing_grades(study, group):
+        if any(one.is_complete and (not differing or differing.keys() & one.given.grades.keys()) for one in third):
+            return CaseState.ADJUDICATED
+        if not all(one.is_complete for one in third):
+            return CaseState.IN_ADJUDICATION
+    if differing:
         return CaseState.DIFFERS
     complete = [one.is_complete for one in group if one.assignment.kind not in NOT_FIRST]
     return CaseState.RATED if all(complete) else CaseState.PARTLY_RATED if any(complete) else CaseState.OPEN

@@ -232,7 +232,8 @@ def agreement_view(found: StudyProgress, study: Study) -> dict[str, object]:
 
 
 def _agreement_sentence(one: CriterionAgreement) -> str:
-    return f"{agreement_words(one)}: {plural(one.n, 'case')} rated by two or more."
+    few = f" {one.alpha.reason}." if one.alpha.reason else ""
+    return f"{agreement_words(one)}: {plural(one.n, 'case')} rated by two or more.{few}"
 
 
 NO_AGREEMENT = "Too few ratings yet: no case has been rated by two raters."
