@@ -179,7 +179,13 @@ def progress_to_text(study: Study, found: StudyProgress) -> str:
     agreement = [one for one in found.agreement if one.n]
     if agreement:
         parts.append(fields_table(_AGREEMENT, agreement, caption="Agreement of raters so far").rstrip("\n"))
-    notes = list(dict.fromkeys(f"No interval of alpha: {one.alpha.reason}." for one in agreement if one.alpha.reason))
+    notes = list(
+        dict.fromkeys(
+            f"No interval of alpha: {one.alpha.reason}."
+            for one in agreement
+            if one.alpha.value is not None and one.alpha.reason
+        )
+    )
     notes += found.deviations
     if found.disagreements:
         n = len(found.disagreements)
