@@ -204,6 +204,18 @@ def test_an_adjudicator_counts_as_one_more_rater_and_not_for_agreement(store: St
     assert agreement.same.value == pytest.approx(24 / 25)
 
 
+def test_a_calibration_case_stays_out_of_means_when_it_is_adjudicated(tmp_path: Path) -> None:
+    plan = {"rater_1": ["0-c", "0-1"], "rater_2": ["0-c", "0-2"], "rater_3": []}
+    study = make_study(plan, adjudicator="rater_3", kinds={"0-c": CaseKind.CALIBRATION})
+    store = new_store(tmp_path / "store", study)
+    rate_all(store, study, lambda rater, case: grade(5 if (rater, case.items) == ("rater_2", ("0-c",)) else 2))
+    send_to_adjudication(store, study, "0-c", "owner")
+    record(store, study, "rater_3", 1, grade(4))
+    assert {one.mean.value for one in close_study(store, study, "owner").means if one.criterion == "clear"} == {2}
+    (frozen,) = stored_ratings(store)
+    assert [row.rater for row in frozen.rows] == ["rater_1", "rater_2"]
+
+
 def test_benchmarks_with_other_criteria_are_frozen_apart(tmp_path: Path) -> None:
     other = replace(make_instrument(), criteria=CRITERIA[:1])
     study = make_study({"rater_1": ["0-1", "0-2"]})

@@ -180,9 +180,20 @@ class StudyOutcome:
 
 
 def counted_cases(cases: Iterable[RatedCase]) -> list[RatedCase]:
-    """Return the ratings that enter means: complete, of completions in the store, no repeats, no calibration."""
-    left_out = {CaseKind.REPEATED, CaseKind.CALIBRATION}
-    return [one for one in cases if one.is_complete and not one.is_gone and one.assignment.kind not in left_out]
+    """Return the ratings that enter means: complete, of completions in the store, no repeats, no calibration.
+
+    An adjudication of a calibration case is left out too: it is a rating of the same completion.
+    """
+    cases = list(cases)
+    calibration = {one.key for one in cases if one.assignment.kind is CaseKind.CALIBRATION}
+    return [
+        one
+        for one in cases
+        if one.is_complete
+        and not one.is_gone
+        and one.assignment.kind is not CaseKind.REPEATED
+        and one.key not in calibration
+    ]
 
 
 def item_of(study: Study, case: RatedCase) -> Item:

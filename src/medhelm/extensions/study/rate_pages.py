@@ -247,7 +247,7 @@ def _groups(work: RaterWork) -> list[dict[str, object]]:
         CaseKind.CALIBRATION: ("Calibration", "The same for all raters, to get used to the scale. They come first."),
         CaseKind.ADJUDICATION: (
             "Second opinion",
-            "Two raters differ on these. Rate each case yourself; then you see what they gave.",
+            "Other raters differ on these. Rate each case yourself; then you see what they gave.",
         ),
     }
     groups: dict[tuple[str, str], list[dict[str, object]]] = {}

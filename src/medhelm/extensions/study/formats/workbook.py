@@ -268,7 +268,10 @@ class _WorkbookReader:
     def _rating(self, case: OfflineCase, own: _CaseRows) -> ReturnedRating | None:
         """Return the rating of a case; None if nothing is filled in."""
         reader = OfflineAnswers(case, self.problems)
-        _, comment, *_ = own.answers.pop(COMMENT, ("", ""))
+        misplaced, comment, place, _ = own.answers.pop(COMMENT, ("", "", "", ""))
+        if misplaced:
+            text = "a comment goes into the column Your words. If the answers have shifted by a row, move them back."
+            self.problems.append(Problem(f"{place}: {text}"))
         for question, (answer, words, *places) in own.answers.items():
             reader.read(question, answer, words, (places[0], places[1]))
         rating = reader.rating(RatingSource.WORKBOOK, own.first, comment=comment)
