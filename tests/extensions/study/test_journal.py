@@ -55,6 +55,7 @@ from medhelm.extensions.study.types import (
     InstrumentForm,
     MarkedPassage,
     MarkKind,
+    RatingRow,
     RatingSource,
     Study,
 )
@@ -236,7 +237,7 @@ def test_a_line_holds_all_of_a_rating(
 ) -> None:
     passages = tuple(MarkedPassage(start=start, end=start + length, kind=kind) for start, length, kind in marks)
     rating = CaseRating(grades=grades, comment=comment, marks=passages, source=source, seconds=1.5)
-    row = journal.RatingRow(time=now(), rater="r", number=1, items=("a",), revision=1, instrument="d", rating=rating)
+    row = RatingRow(time=now(), rater="r", number=1, items=("a",), revision=1, instrument="d", rating=rating)
     line = json.dumps(ROW_FORM.write(row))
     assert "\n" not in line
     assert ROW_FORM.read(json.loads(line)) == row
@@ -263,7 +264,7 @@ def at(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
 
 
 def test_seconds_are_cut_to_those_that_have_passed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    stored = []
+    stored: list[float] = []
     for clock, seconds in (
         (60, 90.0),  # more than since the plan
         (160, 40.0),

@@ -41,7 +41,7 @@ from medhelm.extensions.study.types import (
     RatingRow,
     Study,
 )
-from medhelm.storage.ratings import damaged_ratings, stored_ratings
+from medhelm.storage.ratings import damaged_ratings, freeze_ratings, stored_ratings
 from medhelm.storage.store import Store
 from tests.support.rated_studies import CRITERIA, grade, make_instrument, make_study, new_store, rate_all, shown_texts
 
@@ -135,9 +135,10 @@ def test_an_interrupted_close_is_finished(store: Store, monkeypatch: pytest.Monk
     def fail(*_: object) -> None:
         raise StoreFullError("The disk is full.")
 
-    freeze = closing.freeze_ratings
     with monkeypatch.context() as patched:
-        patched.setattr(closing, "freeze_ratings", fail if place == "before" else lambda *given: fail(freeze(*given)))
+        patched.setattr(
+            closing, "freeze_ratings", fail if place == "before" else lambda *given: fail(freeze_ratings(*given))
+        )
         with pytest.raises(StoreFullError):
             close_study(store, STUDY, "owner")
     found = close_study(store, STUDY, "owner")
@@ -358,11 +359,11 @@ def test_preferences_have_shares_and_no_frozen_ratings(tmp_path: Path) -> None:
 
 def test_a_purge_deletes_words_and_keeps_counts(store: Store) -> None:
     mark = MarkedPassage(start=0, end=4, kind=MarkKind.ERROR)
-    words = {"comment": "Mrs. Example", "marks": (mark,)}
+    told = CaseRating(grades={"accurate": 3, "clear": 1}, comment="Mrs. Example", marks=(mark,))
     for rater in ("rater_1", "rater_2"):
         for number in (2, 3):
             record(store, STUDY, rater, number, CaseRating(grades={"accurate": 2}, not_judged={"clear": "See Example"}))
-            record(store, STUDY, rater, number, CaseRating(grades={"accurate": 3, "clear": 1}, **words))
+            record(store, STUDY, rater, number, told)
     with rater_file(store, "ward", "rater_2").open("a", encoding="utf-8") as torn:
         torn.write("torn: Mrs. Example\n")
     before = progress(store, STUDY)

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from medhelm.errors import UserError
-from medhelm.extensions.study import journal
+from medhelm.extensions.study import journal, texts
 from medhelm.extensions.study import progress as progress_module
 from medhelm.extensions.study.decisions import reassign, send_to_adjudication, withdraw
 from medhelm.extensions.study.files import Event, EventKind, append_event, events, now, rater_file
 from medhelm.extensions.study.journal import cases_of, record
 from medhelm.extensions.study.progress import RaterProgress, StudyState, progress
 from medhelm.extensions.study.rated_cases import CaseState
-from medhelm.extensions.study.types import CaseKind, CaseRating, InstrumentForm, RatingSource, Study
+from medhelm.extensions.study.types import Assignment, CaseKind, CaseRating, InstrumentForm, RatingSource, Study
 from medhelm.storage.store import Store
 from tests.support.rated_studies import grade, make_study, new_store, rate_all, shown_texts
 
@@ -35,7 +35,7 @@ STUDY = make_study(
 
 
 @pytest.fixture(autouse=True)
-def texts() -> Iterator[None]:
+def same_texts() -> Iterator[None]:
     with shown_texts():
         yield
 
@@ -92,7 +92,7 @@ def test_repeats_are_compared_with_the_first_rating(store: Store) -> None:
 
 
 def test_agreement_is_about_first_ratings_of_shared_cases(store: Store) -> None:
-    def give(rater: str, case: journal.Assignment) -> CaseRating:
+    def give(rater: str, case: Assignment) -> CaseRating:
         place = int(case.items[0].rpartition("-")[2]) if case.items[0] in SHARED else 0
         value = 1 if case.kind is CaseKind.REPEATED else place % 5 + 1
         return grade(value if rater == "rater_1" else min(value + place % 2, 5))
@@ -192,7 +192,7 @@ def test_a_changed_rubric_is_named(store: Store, monkeypatch: pytest.MonkeyPatch
     instrument = replace(STUDY.instruments["letters"], name="rubric")
     study = replace(STUDY, instruments={"letters": instrument})
     for digest, n in ((instrument.digest, 0), ("3" * 64, 1)):
-        monkeypatch.setattr(progress_module.texts, "known_definition", lambda *_: object())
+        monkeypatch.setattr(texts, "known_definition", lambda *_: object())
         now_there = replace(instrument, digest=digest)
         monkeypatch.setattr(progress_module, "instrument_of", lambda *_, found=now_there, **__: found)
         assert sum("The rubric of letters was changed" in text for text in progress(store, study).deviations) == n
