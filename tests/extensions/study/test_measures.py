@@ -94,6 +94,15 @@ def test_preferences_agree_if_they_are_on_one_side() -> None:
     assert (found.same.value, found.near.value) == pytest.approx((3 / 5, 4 / 5))
 
 
+@pytest.mark.parametrize("n_units", [9, 10])
+def test_intervals_need_ten_independent_instances(n_units: int) -> None:
+    units = [f"i{place % n_units}" for place in range(40)]
+    found = criterion_agreement(np.repeat(some_grades(1), 2, axis=0)[:40], "clear", level="ordinal", clusters=units)
+    shares = preferences(["a", "b"] * 20, ["b", "a"] * 20, np.resize([-1, 0, 1, 2], 40), units).shares
+    assert (found.n_units, found.alpha.value is None) == (n_units, False)
+    assert {one is None for one in (found.alpha.low, *(share.low for share in shares))} == {n_units < 10}
+
+
 @pytest.mark.parametrize("table", [np.empty((0, 3)), np.full((4, 2), np.nan), np.array([[1, np.nan], [np.nan, 2]])])
 def test_without_shared_cases_there_is_no_agreement(table: np.ndarray) -> None:
     found = criterion_agreement(table, "clear", level="ordinal", clusters=["a"] * len(table))

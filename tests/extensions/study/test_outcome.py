@@ -43,6 +43,7 @@ from medhelm.extensions.study.types import (
 )
 from medhelm.storage.ratings import damaged_ratings, freeze_ratings, stored_ratings
 from medhelm.storage.store import Store
+from tests.support import rated_studies
 from tests.support.rated_studies import CRITERIA, grade, make_instrument, make_study, new_store, rate_all, shown_texts
 
 SHARED = [f"{place % 2}-{place}" for place in range(24)]
@@ -184,6 +185,25 @@ def test_one_row_for_each_rater_and_completion_is_frozen(store: Store) -> None:
         "accurate": (1, 5),
         "clear": (1, 5),
     }
+
+
+@pytest.mark.parametrize(
+    ("completion", "sentence"),
+    [
+        (
+            "As an AI language model, I advise rest.",
+            f"In {len(STUDY.items)} of {len(STUDY.items)} completions a passage may give the model away",
+        ),
+        ("Take one tablet.", "No completion names its model"),
+    ],
+)
+def test_the_card_says_what_may_have_told_the_model(
+    store: Store, monkeypatch: pytest.MonkeyPatch, completion: str, sentence: str
+) -> None:
+    monkeypatch.setattr(rated_studies, "COMPLETION", completion)
+    rate(store, STUDY)
+    close_study(store, STUDY, "owner")
+    assert sentence in " ".join(stored_ratings(store)[0].card.blinding)
 
 
 def test_an_adjudicator_counts_as_one_more_rater_and_not_for_agreement(store: Store) -> None:

@@ -18,7 +18,14 @@ from medhelm.extensions.study.files import Event, EventKind, append_event, event
 from medhelm.extensions.study.journal import cases_of, record
 from medhelm.extensions.study.progress import RaterProgress, StudyState, progress
 from medhelm.extensions.study.rated_cases import CaseState
-from medhelm.extensions.study.types import Assignment, CaseKind, CaseRating, InstrumentForm, RatingSource, Study
+from medhelm.extensions.study.types import (
+    Assignment,
+    CaseKind,
+    CaseRating,
+    InstrumentForm,
+    RatingSource,
+    Study,
+)
 from medhelm.storage.store import Store
 from tests.support.rated_studies import grade, make_study, new_store, rate_all, shown_texts
 
@@ -223,6 +230,26 @@ def test_a_case_goes_to_the_adjudicator_once(store: Store) -> None:
     assert [(one.state, one.adjudicator) for one in found.disagreements] == [(CaseState.ADJUDICATED, "rater_3")]
     assert {one.n for one in found.agreement} == {1}
     assert {one.n_raters for one in found.agreement} == {2}
+
+
+def test_a_case_that_the_adjudicator_does_not_decide_can_go_to_another(tmp_path: Path) -> None:
+    study = make_study({"rater_1": ["0-1"], "rater_2": ["0-1"], "rater_3": [], "rater_4": [], "rater_5": []})
+    store = new_store(tmp_path / "store", study)
+    for rater, given in (("rater_1", 1), ("rater_2", 5)):
+        record(store, study, rater, 1, grade(given))
+    first = send_to_adjudication(store, study, "0-1", "owner").rater
+    unsure = CaseRating(not_judged=dict.fromkeys(["accurate", "clear"], "Not my specialty"))
+    record(store, study, first, 1, unsure)
+    (one,) = progress(store, study).disagreements
+    assert (one.state, one.adjudicator) == (CaseState.UNDECIDED, first)
+    second = send_to_adjudication(store, study, "0-1", "owner").rater
+    assert states(store, study)["0-1"] is CaseState.IN_ADJUDICATION
+    withdraw(store, study, second, "owner")
+    assert states(store, study)["0-1"] is CaseState.UNDECIDED
+    third = send_to_adjudication(store, study, "0-1", "owner").rater
+    record(store, study, third, 1, grade(3))
+    (one,) = progress(store, study).disagreements
+    assert (one.state, one.adjudicator, len({first, second, third})) == (CaseState.ADJUDICATED, third, 3)
 
 
 def test_without_a_free_rater_nobody_adjudicates(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from medhelm.extensions.study.outcome import (
     missing_cases,
     outcome_of,
 )
+from medhelm.extensions.study.plans.identification import identification_findings
 from medhelm.extensions.study.progress import deviations
 from medhelm.extensions.study.rated_cases import RatedCase, form_of, level_of, rated_cases
 from medhelm.extensions.study.types import CaseKind, InstrumentForm, Study
@@ -99,7 +100,8 @@ def _freeze(store: Store, study: Study, happened: Sequence[Event], digest: str) 
         earlier = next((one.card for one in stored_ratings(store) if one.card.name == name), None)
         if own and (earlier is None or earlier.created != study.created):
             rows = [_stored_rating(study, one, form) for one in own]
-            freeze_ratings(store, _card(study, name, benchmarks, own, happened, digest), rows)
+            known = (*blinding(store, study), f"All files of the study at its close have the sha256 {digest}.")
+            freeze_ratings(store, _card(study, name, benchmarks, own, happened, known), rows)
 
 
 def _stored_rating(study: Study, case: RatedCase, form: InstrumentForm) -> StoredRating:
@@ -124,9 +126,9 @@ def _card(
     benchmarks: Sequence[str],
     own: Sequence[RatedCase],
     happened: Sequence[Event],
-    digest: str,
+    known: Sequence[str],
 ) -> StudyCard:
-    """Return the card of frozen ratings. `own`: the ratings."""
+    """Return the card of frozen ratings. `own`: the ratings; `known`: what raters could not know."""
     instrument, design = study.instruments[benchmarks[0]], study.design
     criteria = {
         one.name: CardCriterion(
@@ -166,13 +168,18 @@ def _card(
             seed=design.seed,
             precision=design.precision,
         ),
-        blinding=(*blinding(study), f"All files of the study at its close have the sha256 {digest}."),
+        blinding=known,
         deviations=tuple(one.text for one in happened if one.kind is EventKind.DEVIATION),
     )
 
 
-def blinding(study: Study) -> tuple[str, ...]:
-    """Return sentences on what raters could not know."""
+def blinding(store: Store, study: Study) -> tuple[str, ...]:
+    """Return sentences on what raters could not know, and on what may have told them."""
+    flagged = {one.item for one in identification_findings(store, study)}
+    told = (
+        f"In {len(flagged)} of {plural(len(study.items), 'completion')} a passage may give the model away, such as its "
+    )
+    told += "name or a sentence that it often writes: raters may have recognized the model."
     reference = "Raters saw the reference." if study.shows_reference else "Raters did not see the reference."
     return (
         "Raters saw completions in one plain style, in an order drawn beforehand, without the names of models, their "
@@ -180,5 +187,6 @@ def blinding(study: Study) -> tuple[str, ...]:
         "Raters did not see each other's ratings; an adjudicator saw two of them, without names, after giving an own "
         "one.",
         reference,
+        told if flagged else "No completion names its model or carries markers of one.",
         "The owner saw no mean of a model before the close.",
     )

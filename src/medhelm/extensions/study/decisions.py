@@ -71,7 +71,7 @@ def send_to_adjudication(store: Store, study: Study, item_id: str, by: str, *, r
         check_revision(happened, revision)
         key = case_key(item_id.split())
         states = {case_key(one.items): one for one in case_states(study, rated_cases(store, study, happened))}
-        if key not in states or states[key].state is not CaseState.DIFFERS:
+        if key not in states or states[key].state not in (CaseState.DIFFERS, CaseState.UNDECIDED):
             what = states[key].state.replace("_", " ") if key in states else "unknown"
             raise UserError(f"Only cases on which raters differ go to adjudication; this one is {what}.")
         chosen = possible_adjudicators(study, states[key].items, happened)

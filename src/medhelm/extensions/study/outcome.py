@@ -155,7 +155,7 @@ class StudyOutcome:
     n_missing: int
     """Cases without one, which the owner closed over."""
     n_adjudicated: int
-    """Cases that a further rater rated because raters differed."""
+    """Cases to which a further rater gave a grade because raters differed."""
     agreement: tuple[CriterionAgreement, ...]
     """Agreement of raters with each other, without adjudications."""
     means: tuple[ModelGrade, ...]
@@ -248,7 +248,13 @@ def outcome_of(store: Store, study: Study) -> StudyOutcome:
         closed_by=closed.by,
         n_ratings=sum(one.is_complete for one in cases),
         n_missing=sum(missing_cases(study, cases, before).values()),
-        n_adjudicated=sum(one.assignment.kind is CaseKind.ADJUDICATION and one.is_complete for one in cases),
+        n_adjudicated=len(
+            {
+                one.key
+                for one in cases
+                if one.assignment.kind is CaseKind.ADJUDICATION and one.is_complete and one.given.grades
+            }
+        ),
         agreement=agreement_of(study, cases),
         means=() if is_pair else tuple(_model_grades(store, study, counted)),
         preference=_preferences(study, counted) if is_pair and counted else None,
