@@ -235,3 +235,13 @@ def test_an_effect_of_the_side_does_not_favor_the_model_that_is_often_on_it() ->
     found = preferences(left.tolist(), right.tolist(), preferred, [f"q{place % 100}" for place in range(3000)])
     assert found.shares[0].value == pytest.approx(0.5, abs=0.03)
     assert found.left is not None and found.left.low > 0.6
+
+
+def test_agreement_has_an_interval_from_ten_independent_instances_on() -> None:
+    grades = np.array([[1.0, 2], [2, 2], [4, 3], [5, 5]] * 5)
+    few = criterion_agreement(grades, "clear", level="ordinal", clusters=[f"q{place % 9}" for place in range(20)])
+    assert few.alpha.value is not None
+    assert (few.alpha.low, few.alpha.high) == (None, None)
+    assert few.alpha.reason == "9 independent instances are too few for an interval: 10 at least"
+    enough = criterion_agreement(grades, "clear", level="ordinal", clusters=[f"q{place % 10}" for place in range(20)])
+    assert enough.alpha.low is not None

@@ -409,12 +409,12 @@ def plan_sentence(planned: PlannedStudy, counts: Mapping[tuple[str, str], int]) 
         return f"{what}: {work}."
     if study.design.precision is not None:
         wanted = decimal(study.design.precision, 2)
-        return f"± {wanted} on {low} to {high} needs {what}: {work}. Estimated from {precision.source}."
+        return f"± {wanted} on {low} to {high} needs {what}: {work}. Assumed: {precision.source}."
     reached, compared = decimal(precision.half_width, 2), decimal(precision.without_raters, 2)
     same_raters = "" if reached == compared else f", or ± {compared} where models are compared by the same raters"
     return (
         f"{what}: {work}. The mean of a model is then known within ± {reached} on {low} to {high}{same_raters}. "
-        f"Estimated from {precision.source}."
+        f"Assumed: {precision.source}."
     )
 
 

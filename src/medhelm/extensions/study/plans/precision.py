@@ -135,7 +135,7 @@ def expected_spread(
         between_instances=between,
         residual=usual.residual,
         between_raters=usual.between_raters,
-        source="the spread of the jury's scores and usual values for raters",
+        source="spread of the jury's scores, usual values for raters",
     )
 
 
