@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from medhelm.errors import UserError
 from medhelm.extensions.study.instruments import HARM, read_instrument
 from medhelm.extensions.study.rating_form import (
-    MOST_COMMENT_CHARACTERS,
-    MOST_MARKS,
     OTHER_REASON,
     REASONS,
     form_values,
@@ -142,8 +140,6 @@ def test_the_likelihood_of_no_harm_is_neither_asked_nor_kept() -> None:
         ({"grade-1": ["４"]}, "not a grade"),
         ({"mark": ["1-2-typo-0"]}, "cannot be read"),
         ({"mark": ["1-2-error-2"]}, "cannot be read"),
-        ({"mark": [f"{n}-{n}-error-0" for n in range(MOST_MARKS + 1)]}, "at most"),
-        ({"comment": ["x" * (MOST_COMMENT_CHARACTERS + 1)]}, "Shorten it"),
     ],
 )
 def test_what_no_page_sends_is_refused(fields: dict[str, list[str]], message: str) -> None:
@@ -152,11 +148,11 @@ def test_what_no_page_sends_is_refused(fields: dict[str, list[str]], message: st
 
 
 @pytest.mark.parametrize(
-    ("value", "seconds"), [("12.5", 12.5), ("-3", 0), ("nan", 0), ("1e99", 0), ("soon", 0), ("", 0)]
+    ("value", "seconds"), [("12.5", 12.5), ("-3", 0), ("nan", 0), ("1e99", 1e99), ("soon", 0), ("", 0)]
 )
 def test_seconds_of_a_browser_are_checked(value: str, seconds: float) -> None:
     found = read_rating({"seconds": [value]}, CRITERIA).seconds
-    assert found == (86_400 if value == "1e99" else seconds)
+    assert found == seconds
 
 
 def test_a_reason_without_words_is_no_answer_yet() -> None:

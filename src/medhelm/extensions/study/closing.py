@@ -9,7 +9,7 @@ from medhelm.domain.study import CardCriterion, CardDesign, CardInstrument, Card
 from medhelm.domain.text import plural
 from medhelm.errors import UserError
 from medhelm.extensions.study.decisions import check_revision
-from medhelm.extensions.study.files import Event, EventKind, append_event, events, locked, now
+from medhelm.extensions.study.files import Event, EventKind, events, locked, note
 from medhelm.extensions.study.instruments import RUBRIC
 from medhelm.extensions.study.outcome import (
     StudyOutcome,
@@ -51,13 +51,13 @@ def close_study(
             cases = rated_cases(store, study, happened)
             _refuse_missing(study, cases, happened, incomplete=incomplete)
             for sentence in _all_deviations(store, study, cases, happened):
-                append_event(store, study.name, Event(time=now(), by=by, kind=EventKind.DEVIATION, text=sentence))
-            append_event(store, study.name, Event(time=now(), by=by, kind=EventKind.CLOSED))
+                note(store, study.name, EventKind.DEVIATION, by, text=sentence)
+            note(store, study.name, EventKind.CLOSED, by)
             happened = events(store, study.name)
         if not any(one.kind is EventKind.FROZEN for one in happened):
             digest = digest_at_close(store, study)
             _freeze(store, study, happened, digest)
-            append_event(store, study.name, Event(time=now(), by=by, kind=EventKind.FROZEN, text=digest))
+            note(store, study.name, EventKind.FROZEN, by, text=digest)
     return outcome_of(store, study)
 
 

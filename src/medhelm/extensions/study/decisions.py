@@ -15,10 +15,9 @@ from medhelm.errors import UserError, suggestion
 from medhelm.extensions.study.files import (
     Event,
     EventKind,
-    append_event,
     events,
     locked,
-    now,
+    note,
     parsed,
     rater_file,
     read_study,
@@ -81,7 +80,7 @@ def send_to_adjudication(store: Store, study: Study, item_id: str, by: str, *, r
             )
         items = " ".join(states[key].items)
         rater = _least_busy(study, chosen, EventKind.ADJUDICATION, items, happened)
-        return _decide(store, study, EventKind.ADJUDICATION, by, rater=rater, item=items)
+        return note(store, study.name, EventKind.ADJUDICATION, by, rater=rater, item=items)
 
 
 def possible_adjudicators(study: Study, items: Sequence[str], happened: Sequence[Event]) -> list[str]:
@@ -115,8 +114,13 @@ def withdraw(
         if rater_id in left_raters(happened):
             raise UserError(f"{rater_id} has already left the study.")
         text = " ".join(reason.split())[:MOST_REASON]
-        _decide(
-            store, study, EventKind.WITHDRAWN, by, rater=rater_id, text=text if keep_ratings else f"{DISCARDED} {text}"
+        note(
+            store,
+            study.name,
+            EventKind.WITHDRAWN,
+            by,
+            rater=rater_id,
+            text=text if keep_ratings else f"{DISCARDED} {text}",
         )
         happened = events(store, study.name)
         return tuple(unassigned_cases(study, rated_cases(store, study, happened), happened))
@@ -139,7 +143,7 @@ def reassign(store: Store, study: Study, by: str, *, revision: int | None = None
             chosen = [one.id for one in free if not one.is_adjudicator] or [one.id for one in free]
             if chosen:
                 rater = _least_busy(study, chosen, EventKind.REASSIGNED, " ".join(items), happened)
-                given.append(_decide(store, study, EventKind.REASSIGNED, by, rater=rater, item=" ".join(items)))
+                given.append(note(store, study.name, EventKind.REASSIGNED, by, rater=rater, item=" ".join(items)))
                 happened = [*happened, given[-1]]
         return tuple(given)
 
@@ -159,12 +163,6 @@ def _least_busy(study: Study, raters: Sequence[str], kind: EventKind, items: str
         return n_given, hashlib.sha256(f"{study.design.seed} {items} {rater}".encode()).hexdigest()
 
     return min(raters, key=order)
-
-
-def _decide(store: Store, study: Study, kind: EventKind, by: str, **details: str) -> Event:
-    event = Event(time=now(), by=by, kind=kind, **details)
-    append_event(store, study.name, event)
-    return event
 
 
 # --- purges -----------------------------------------------------------------------------------------------------------
@@ -192,7 +190,7 @@ def purge_studies(store: Store, benchmark: str, instance_ids: Collection[str] | 
                 )
                 replace_plan(store, replace(study, items=items))
                 for item in sorted(gone):
-                    _decide(store, study, EventKind.PURGED, "purge", item=item)
+                    note(store, study.name, EventKind.PURGED, "purge", item=item)
     return n_changed
 
 

@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from medhelm.domain.text import plural
 from medhelm.errors import UserError
 from medhelm.extensions.study.types import (
     HARM_LIKELIHOOD,
@@ -42,12 +41,6 @@ MARK_NAMES: Mapping[MarkKind, str] = {
 
 SIDES = ("Left", "Right")
 """Names of the two completions of a preference."""
-
-MOST_COMMENT_CHARACTERS, MOST_REASON_CHARACTERS, MOST_MARKS = 10_000, 500, 100
-"""Most characters of a comment and of a reason, and most marks of a case."""
-
-MOST_SECONDS = 24 * 3600.0
-"""Most seconds that one message of a browser can add."""
 
 LONGEST_LABEL = 40
 """Most characters of a meaning that is shown instead of its grade."""
@@ -192,12 +185,12 @@ def _reason(listed: str, words: str) -> str:
 
 
 def read_rating(fields: Mapping[str, Sequence[str]], criteria: Sequence[InstrumentCriterion]) -> CaseRating:
-    """Return the rating in the fields of a form. Raises: UserError for values that no page sends."""
+    """Return the rating in the fields of a form; `journal` checks it. Raises: UserError for what no page sends."""
     grades, not_judged = {}, {}
     for number, criterion in enumerate(criteria, start=1):
         value = _field(fields, f"grade-{number}")
         if value == NOT_JUDGED:
-            words = _field(fields, f"words-{number}", MOST_REASON_CHARACTERS)
+            words = _field(fields, f"words-{number}")
             if reason := _reason(_field(fields, f"reason-{number}"), words):
                 not_judged[criterion.name] = reason
         elif value:
@@ -208,18 +201,15 @@ def read_rating(fields: Mapping[str, Sequence[str]], criteria: Sequence[Instrume
     return CaseRating(
         grades=grades,
         not_judged=not_judged,
-        comment=_field(fields, "comment", MOST_COMMENT_CHARACTERS),
+        comment=_field(fields, "comment"),
         marks=_marks(fields.get("mark", ())),
         seconds=_seconds(_field(fields, "seconds")),
     )
 
 
-def _field(fields: Mapping[str, Sequence[str]], name: str, most: int = 200) -> str:
+def _field(fields: Mapping[str, Sequence[str]], name: str) -> str:
     """Return a field of a form, without spaces around it and with the line ends of this system."""
-    text = (fields.get(name) or ("",))[-1].replace("\r\n", "\n").strip()
-    if len(text) > most:
-        raise UserError(f"The text has {plural(len(text), 'character')}; at most {most:,} are allowed. Shorten it.")
-    return text
+    return (fields.get(name) or ("",))[-1].replace("\r\n", "\n").strip()
 
 
 def _grade(value: str, criterion: InstrumentCriterion) -> int:
@@ -234,15 +224,15 @@ def _seconds(value: str) -> float:
         seconds = float(value or 0)
     except ValueError:
         return 0.0
-    return min(max(seconds, 0.0), MOST_SECONDS) if math.isfinite(seconds) else 0.0
+    return max(seconds, 0.0) if math.isfinite(seconds) else 0.0
 
 
 def _marks(values: Sequence[str]) -> tuple[MarkedPassage, ...]:
     found: list[MarkedPassage] = []
     for value in values:
         matched = _MARK.fullmatch(value)
-        if not matched or matched[3] not in tuple(MarkKind) or len(found) == MOST_MARKS:
-            raise UserError(f"The marked passages cannot be read; at most {MOST_MARKS} are allowed.")
+        if not matched or matched[3] not in tuple(MarkKind):
+            raise UserError("The marked passages cannot be read.")
         found.append(
             MarkedPassage(start=int(matched[1]), end=int(matched[2]), kind=MarkKind(matched[3]), side=int(matched[4]))
         )

@@ -18,14 +18,12 @@ from typing import Any
 
 from medhelm.domain.text import listed, value_in_words
 from medhelm.errors import ConfigError, ErrorCollector, Problem, UserError
-from medhelm.extensions.study.files import Event, EventKind, append_event, digest_of, events, now, rows_of
+from medhelm.extensions.study.files import EventKind, digest_of, events, note, rows_of
 from medhelm.extensions.study.instruments import HARM
 from medhelm.extensions.study.journal import (
-    MOST_COMMENT,
-    MOST_MARKS,
-    MOST_REASON,
     cases_of,
     instrument_of_case,
+    problems_of,
     ratings_of,
     record,
     refuse_if_final,
@@ -317,8 +315,7 @@ def export_study(
             new.touch(mode=0o600)  # texts may hold patients' data
             new.write_bytes(content)
     for rater in wanted:
-        event = Event(time=now(), by=by, kind=EventKind.EXPORTED, rater=rater, text=kind)
-        append_event(store, study.name, event)
+        note(store, study.name, EventKind.EXPORTED, by, rater=rater, text=kind)
     return list(paths)
 
 
@@ -433,35 +430,16 @@ class OfflineAnswers:
             self._grades.pop(HARM_LIKELIHOOD, None)
             self._not_judged.pop(HARM_LIKELIHOOD, None)
         rating = CaseRating(grades=self._grades, not_judged=self._not_judged, source=source, **more)
-        self._problems += (Problem(f"{place}: {text}") for text in problems_of(rating, self.case))
+        self._problems += (
+            Problem(f"{place}: {text}")
+            for text in problems_of(rating, self.case.questions, self.case.texts.completions)
+        )
         return rating if is_given(rating) else None
 
 
 def is_given(rating: CaseRating) -> bool:
     """Return True if a rating has an answer, a comment or a mark."""
     return bool(rating.grades or rating.not_judged or rating.comment or rating.marks)
-
-
-def problems_of(rating: CaseRating, case: OfflineCase) -> Iterator[str]:
-    """Yield what is wrong with a rating, whatever the file."""
-    questions = {one.name: one for one in case.questions}
-    yield from (f"{name}: is not a question of case {case.number}." for name in rating.grades if name not in questions)
-    for name, one in questions.items():
-        grade, reason = rating.grades.get(name), rating.not_judged.get(name, "")
-        if grade is not None and (type(grade) is not int or grade not in one.grades):
-            yield f"{name}: must be a whole number from {one.low} to {one.high}, is {value_in_words(grade)}."
-        if grade is not None and reason:
-            yield f"{name}: has a grade, and a reason why it cannot be judged. Keep one of them."
-        if len(reason) > MOST_REASON:
-            yield f"{name}: the reason has {len(reason):,} characters. Shorten it to {MOST_REASON:,}."
-    if len(rating.comment) > MOST_COMMENT:
-        yield f"the comment has {len(rating.comment):,} characters. Shorten it to {MOST_COMMENT:,}."
-    if len(rating.marks) > MOST_MARKS:
-        yield f"case {case.number} has {len(rating.marks)} marked passages. Remove some: at most {MOST_MARKS} are kept."
-    texts = case.texts.completions
-    for mark in rating.marks:
-        if not (0 <= mark.side < len(texts) and 0 <= mark.start <= mark.end <= len(texts[mark.side])):
-            yield f"a marked passage lies outside of the text of case {case.number}."
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -567,8 +545,7 @@ def _record_file(
         if state in ("new", "revised"):
             record(store, study, file.rater, one.number, _with_new_seconds(one, rating, rows))
         done[state].append(one.number)
-    event = Event(time=now(), by=by, kind=EventKind.IMPORTED, rater=file.rater, text=str(file.source))
-    append_event(store, study.name, event)
+    note(store, study.name, EventKind.IMPORTED, by, rater=file.rater, text=str(file.source))
     cases = {name: tuple(numbers) for name, numbers in done.items()}
     return ImportedFile(file=str(path), rater=file.rater, gone=tuple(sorted(known.gone)), **cases)
 

@@ -27,8 +27,8 @@ from medhelm.extensions.study.formats.exchange import (
     is_given,
     load_json,
     origin_of,
-    problems_of,
 )
+from medhelm.extensions.study.journal import problems_of
 from medhelm.extensions.study.pages import PACKAGE, environment
 from medhelm.extensions.study.rate_pages import case_values
 from medhelm.extensions.study.rating_form import form_values, questions, read_rating
@@ -170,7 +170,7 @@ def _returned(one: Any, cases: RaterCases) -> ReturnedRating | None:
     fields = {str(name): _values(value) for name, value in one["fields"].items()}
     fields["seconds"] = [str(one.get("seconds", 0))]
     rating = read_rating(fields, case.questions)
-    if wrong := list(problems_of(rating, case)):
+    if wrong := list(problems_of(rating, case.questions, case.texts.completions)):
         raise UserError(" ".join(wrong))
     if not is_given(rating):
         return None

@@ -43,9 +43,8 @@ from medhelm.extensions.study.files import (
     DECISIONS,
     Event,
     EventKind,
-    append_event,
     events,
-    now,
+    note,
     read_study,
     studies,
 )
@@ -85,7 +84,7 @@ from medhelm.extensions.study.pages import (
 )
 from medhelm.extensions.study.plans.identification import Finding, identification_findings
 from medhelm.extensions.study.progress import StudyState, progress
-from medhelm.extensions.study.rated_cases import Disagreement, rated_cases
+from medhelm.extensions.study.rated_cases import Disagreement, rated_cases, revision_of
 from medhelm.extensions.study.texts import CaseGoneError, case_texts, known_definition
 from medhelm.extensions.study.types import Assignment, CaseKind, CaseRating, Study
 from medhelm.io.http.mounted_pages import BadFormError, visitor_of
@@ -147,7 +146,7 @@ class Visit:
     @property
     def revision(self) -> int:
         """Number of decisions so far."""
-        return sum(one.kind in DECISIONS for one in self.happened)
+        return revision_of(self.happened)
 
     def text(self, name: str) -> str:
         """Return a field of the form, without spaces at its ends; empty if it is missing."""
@@ -526,11 +525,7 @@ def download(visit: Visit) -> Response:
     if kind not in FORMAT_TITLES:
         raise PageNotFound(f"The format `{kind[:40]}` is unknown.")
     files = export_files(visit.store, visit.study, rater, kind)
-    append_event(
-        visit.store,
-        visit.study.name,
-        Event(time=now(), by=visit.by, kind=EventKind.EXPORTED, rater=rater, text=f"{kind}, downloaded"),
-    )
+    note(visit.store, visit.study.name, EventKind.EXPORTED, visit.by, rater=rater, text=f"{kind}, downloaded")
     ((name, content), *others) = files.items()
     if others:
         packed = io.BytesIO()
