@@ -142,7 +142,7 @@ def test_few_cases_say_nothing() -> None:
     assert (same.value, same.low, same.is_flagged) == (0.0, None, False)
 
 
-@pytest.mark.parametrize("n", [18, 40, 120])
+@pytest.mark.parametrize("n", [18, *(pytest.param(n, marks=pytest.mark.long) for n in (40, 120))])
 def test_false_alarms_of_drift_are_rare(n: int) -> None:
     rng = np.random.default_rng(n)
     flagged = []
@@ -154,7 +154,7 @@ def test_false_alarms_of_drift_are_rare(n: int) -> None:
     assert np.mean(flagged) <= 0.03
 
 
-@pytest.mark.parametrize("n", [LEAST_TIMES, 12, 20, 40, 100, 300])
+@pytest.mark.parametrize("n", [LEAST_TIMES, 20, *(pytest.param(n, marks=pytest.mark.long) for n in (12, 40, 100, 300))])
 def test_false_alarms_of_times_are_rare_and_outliers_are_found(n: int) -> None:
     rng = np.random.default_rng(n)
     draws = 1000

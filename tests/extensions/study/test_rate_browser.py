@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import parse_qs
@@ -283,9 +283,20 @@ def test_without_scripts_a_case_is_rated_by_its_form(browser: Browser, address: 
     context.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("scheme", "sizes"),
+    [
+        ("light", SIZES[:1]),
+        pytest.param("light", SIZES[1:], marks=pytest.mark.long),
+        pytest.param("dark", SIZES, marks=pytest.mark.long),
+    ],
+)
 def test_pages_keep_the_rules_at_every_width(
-    browser: Browser, address: str, store: Store, scheme: Literal["light", "dark"]
+    browser: Browser,
+    address: str,
+    store: Store,
+    scheme: Literal["light", "dark"],
+    sizes: Sequence[tuple[int, int]],
 ) -> None:
     context = browser.new_context(color_scheme=scheme, reduced_motion="reduce")
     page = opened(context, address, store, "/cases/1")
@@ -297,7 +308,7 @@ def test_pages_keep_the_rules_at_every_width(
     wrong = []
     for path in ("", "/cases/1", "/instrument", "/device", "/login"):
         page.goto(f"{address}/rate/{STUDY}{path}")
-        for width, height in SIZES:
+        for width, height in sizes:
             page.set_viewport_size({"width": width, "height": height})
             found = [*wcag.problems(page), *wcag.violations(page, only_colors=scheme == "dark")]
             found += wcag.problems_of_keys(page) if scheme == "light" else ()

@@ -116,14 +116,29 @@ READERS = {
 WITHOUT_MARKS = ("workbook", "redcap")
 
 
-@pytest.mark.parametrize("form", InstrumentForm)
-@pytest.mark.parametrize("kind", FORMATS)
+QUICK = {
+    "workbook": InstrumentForm.GRADES,
+    "html": InstrumentForm.CHECKS,
+    "label-studio": InstrumentForm.PREFERENCE,
+    "redcap": InstrumentForm.GRADES,
+}
+"""Kind of file -> form of the instrument in tests that are not long."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "form"),
+    [
+        pytest.param(kind, form, marks=() if form is QUICK[kind] else pytest.mark.long)
+        for kind in FORMATS
+        for form in InstrumentForm
+    ],
+)
 def test_ratings_come_back_as_they_were_given(
     studies: Studies, kind: str, form: InstrumentForm, tmp_path: Path
 ) -> None:
     known = rater_cases(*studies[form], "rater_1")
 
-    @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+    @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
     @given(st.data())
     def check(data: st.DataObject) -> None:
         cases = replace(
@@ -390,7 +405,7 @@ def test_any_json_is_read_or_refused(studies: Studies, tmp_path: Path, kind: str
     whole = json.loads(html_ratings(cases) if kind == "html" else _returned_file(cases, kind))
     file = tmp_path / "a.json"
 
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=60, deadline=None)
     @given(
         st.lists(st.tuples(st.integers(0, 10**6), json_values(*KEYS) | st.sampled_from(NAMES)), min_size=1, max_size=3)
     )
