@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.errors import UserError
-from medhelm.extensions.study.instruments import HARM, read_instrument
+from medhelm.extensions.study.instruments import HARM, RUBRIC, instrument_of, read_instrument
 from medhelm.extensions.study.rating_form import (
     OTHER_REASON,
     REASONS,
@@ -18,6 +19,7 @@ from medhelm.extensions.study.rating_form import (
     mark_of,
     merged,
     questions,
+    rater_forms,
     read_rating,
 )
 from medhelm.extensions.study.types import (
@@ -29,6 +31,8 @@ from medhelm.extensions.study.types import (
     MarkedPassage,
     MarkKind,
 )
+from medhelm.scoring.metrics import METRIC_NAMES
+from tests.support.rated_studies import make_study
 
 CRITERIA = (*read_instrument("quest").criteria, *HARM)
 NAMES = tuple(one.name for one in CRITERIA)
@@ -176,3 +180,20 @@ def test_a_typed_passage_is_found_whatever_its_spaces(
 ) -> None:
     mark = mark_of("Take two\ntablets.", passage, kind, 1)
     assert (mark and (mark.start, mark.end, mark.kind, mark.side)) == (found and (*found, kind, 1))
+
+
+def test_raters_read_for_which_cases_a_form_is_and_common_questions_once() -> None:
+    definitions = {one.name: one for one in load_benchmarks(["aci_bench", "medication_qa"], metrics=METRIC_NAMES)}
+    study = make_study({"rater_1": ["0-1"]}, asks_harm=True)
+    rubrics = {name: instrument_of(one, RUBRIC) for name, one in definitions.items()}
+    cases = {1: "aci_bench", 2: "medication_qa", 3: "aci_bench", 4: "aci_bench", 5: "aci_bench"}
+    common, notes, medicines = rater_forms(replace(study, instruments=rubrics), cases, definitions)
+    assert (common.title, common.instructions) == ("All cases", read_instrument(RUBRIC).instructions)
+    assert [one.text for one in common.questions] == [one.question for one in HARM]
+    assert (notes.title, notes.instructions, medicines.title) == ("ACI-Bench", "", "MedicationQA")
+    assert notes.about == f"Cases 1 and 3 to 5. The task: {definitions['aci_bench'].description}"
+    assert [one.text for one in notes.questions] == [one.question for one in rubrics["aci_bench"].criteria]
+    (alone,) = rater_forms(replace(study, instruments=rubrics), {1: "aci_bench"}, definitions)
+    assert (alone.title, alone.about, alone.instructions) == ("Questions", "", common.instructions)
+    (quest,) = rater_forms(replace(study, instruments=dict.fromkeys(rubrics, read_instrument("quest"))), cases, {})
+    assert quest.title == read_instrument("quest").title and quest.source

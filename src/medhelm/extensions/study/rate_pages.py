@@ -19,7 +19,6 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from medhelm.domain.text import plural
 from medhelm.errors import MedHelmError, UserError
 from medhelm.extensions.study.files import Event, EventKind, events, locked, rows_of
-from medhelm.extensions.study.instruments import criteria_of
 from medhelm.extensions.study.journal import cases_with, is_complete, others_after, record
 from medhelm.extensions.study.pages import form_of, person_of, render, store_of, study_of, wants_json
 from medhelm.extensions.study.plans.planning import SECONDS_PER_CRITERION, WORDS_PER_MINUTE
@@ -33,9 +32,10 @@ from medhelm.extensions.study.rating_form import (
     mark_value,
     merged,
     questions,
+    rater_forms,
     read_rating,
 )
-from medhelm.extensions.study.texts import CaseGoneError, CaseTexts, case_texts
+from medhelm.extensions.study.texts import CaseGoneError, CaseTexts, case_texts, definitions_of
 from medhelm.extensions.study.types import (
     Assignment,
     CaseKind,
@@ -260,18 +260,9 @@ def _groups(work: RaterWork) -> list[dict[str, object]]:
 
 def _instrument(request: Request, work: RaterWork) -> Response:
     """Return the page with the instructions, and each question with all its grades."""
-    forms: dict[str, dict[str, object]] = {}
-    for benchmark, one in work.study.instruments.items():
-        criteria = criteria_of(work.study, benchmark)
-        forms[one.digest] = {
-            "title": one.title,
-            "instructions": one.instructions,
-            "source": one.source,
-            "license": one.license,
-            "has_questions": bool(one.criteria),
-            "questions": questions(criteria, CaseRating(), one.form),
-        }
-    return _page(request, work, "rate_instrument.html", "Instructions and scales", forms=list(forms.values()))
+    cases = {number: work.study.item(case.items[0]).benchmark for number, case in work.cases.items()}
+    forms = rater_forms(work.study, cases, definitions_of(work.store, work.study))
+    return _page(request, work, "rate_instrument.html", "Instructions and scales", forms=forms)
 
 
 def _case(request: Request, work: RaterWork) -> Response:

@@ -170,6 +170,12 @@ def known_definition(store: Path, benchmark: str) -> Benchmark | None:
         return None
 
 
+def definitions_of(store: Store, study: Study) -> dict[str, Benchmark]:
+    """Return name -> definition of the benchmarks of a study, as far as they are known."""
+    known = {name: known_definition(store.folder, name) for name in study.benchmarks}
+    return {name: one for name, one in known.items() if one}
+
+
 # --- parts of the prompt ----------------------------------------------------------------------------------------------
 
 
