@@ -179,7 +179,8 @@ def progress_to_text(study: Study, found: StudyProgress) -> str:
     agreement = [one for one in found.agreement if one.n]
     if agreement:
         parts.append(fields_table(_AGREEMENT, agreement, caption="Agreement of raters so far").rstrip("\n"))
-    notes = list(found.deviations)
+    notes = list(dict.fromkeys(f"No interval of alpha: {one.alpha.reason}." for one in agreement if one.alpha.reason))
+    notes += found.deviations
     if found.disagreements:
         n = len(found.disagreements)
         notes.append(f"Raters differ by more than one point on {plural(n, 'case')}.")
