@@ -63,28 +63,10 @@ def test_agreement_equals_a_naive_computation(seed: int, level: Level) -> None:
     assert found.same is not None
     assert found.same.value == pytest.approx(np.mean([np.mean([a == b for a, b in row]) for row in shared]))
     if level == "nominal":
-        assert (found.near, found.one_rater) == (None, None)
+        assert found.near is None
         return
     assert found.near is not None
     assert found.near.value == pytest.approx(np.mean([np.mean([abs(a - b) <= 1 for a, b in row]) for row in shared]))
-    kappas = []
-    for first, second in combinations(range(3), 2):
-        both = table[~np.isnan(table[:, [first, second]]).any(axis=1)][:, [first, second]]
-        observed = np.mean((both[:, 0] - both[:, 1]) ** 2)
-        expected = np.mean((both[:, 0][:, None] - both[:, 1][None]) ** 2)
-        kappas.append(1 - observed / expected)
-    assert found.kappa == pytest.approx(np.mean(kappas))
-
-
-def test_agreement_of_one_rater_with_another_equals_the_usual_icc_of_a_whole_table() -> None:
-    table = np.nan_to_num(some_grades(1), nan=3.0)
-    n, k = table.shape
-    cases, raters = table.mean(axis=1, keepdims=True), table.mean(axis=0, keepdims=True)
-    between = k * ((cases - table.mean()) ** 2).sum() / (n - 1)
-    error = ((table - cases - raters + table.mean()) ** 2).sum() / ((n - 1) * (k - 1))
-    found = criterion_agreement(table, "clear", level="ordinal")
-    assert found.one_rater is not None
-    assert found.one_rater.value == pytest.approx((between - error) / (between + (k - 1) * error))
 
 
 def test_preferences_agree_if_they_are_on_one_side() -> None:
@@ -106,7 +88,7 @@ def test_intervals_need_ten_independent_instances(n_units: int) -> None:
 @pytest.mark.parametrize("table", [np.empty((0, 3)), np.full((4, 2), np.nan), np.array([[1, np.nan], [np.nan, 2]])])
 def test_without_shared_cases_there_is_no_agreement(table: np.ndarray) -> None:
     found = criterion_agreement(table, "clear", level="ordinal", clusters=["a"] * len(table))
-    assert (found.n, found.same, found.alpha.value, found.one_rater, found.kappa) == (0, None, None, None, None)
+    assert (found.n, found.same, found.alpha.value) == (0, None, None)
 
 
 # --- one rater --------------------------------------------------------------------------------------------------------

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from medhelm.errors import StoreFullError, UserError
-from medhelm.extensions.study import closing
-from medhelm.extensions.study.closing import POINTS, close_study
+from medhelm.extensions.study import outcome
 from medhelm.extensions.study.decisions import PURGED_REASON, purge_studies, send_to_adjudication, withdraw
 from medhelm.extensions.study.files import (
     Event,
@@ -27,7 +26,7 @@ from medhelm.extensions.study.files import (
     write_study,
 )
 from medhelm.extensions.study.journal import cases_of, ratings_of, record
-from medhelm.extensions.study.outcome import outcome_of
+from medhelm.extensions.study.outcome import POINTS, close_study, outcome_of
 from medhelm.extensions.study.progress import StudyState, progress
 from medhelm.extensions.study.types import (
     HARM_LIKELIHOOD,
@@ -41,7 +40,7 @@ from medhelm.extensions.study.types import (
     RatingRow,
     Study,
 )
-from medhelm.storage.ratings import damaged_ratings, freeze_ratings, stored_ratings
+from medhelm.storage.ratings import damaged_ratings, stored_ratings
 from medhelm.storage.store import Store
 from tests.support import rated_studies
 from tests.support.rated_studies import CRITERIA, grade, make_instrument, make_study, new_store, rate_all, shown_texts
@@ -136,10 +135,9 @@ def test_an_interrupted_close_is_finished(store: Store, monkeypatch: pytest.Monk
     def fail(*_: object) -> None:
         raise StoreFullError("The disk is full.")
 
+    freeze = outcome.freeze_ratings
     with monkeypatch.context() as patched:
-        patched.setattr(
-            closing, "freeze_ratings", fail if place == "before" else lambda *given: fail(freeze_ratings(*given))
-        )
+        patched.setattr(outcome, "freeze_ratings", fail if place == "before" else lambda *given: fail(freeze(*given)))
         with pytest.raises(StoreFullError):
             close_study(store, STUDY, "owner")
     found = close_study(store, STUDY, "owner")

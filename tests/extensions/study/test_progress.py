@@ -16,16 +16,8 @@ from medhelm.extensions.study import progress as progress_module
 from medhelm.extensions.study.decisions import reassign, send_to_adjudication, withdraw
 from medhelm.extensions.study.files import Event, EventKind, append_event, events, now, rater_file
 from medhelm.extensions.study.journal import cases_of, record
-from medhelm.extensions.study.progress import RaterProgress, StudyState, progress
-from medhelm.extensions.study.rated_cases import CaseState
-from medhelm.extensions.study.types import (
-    Assignment,
-    CaseKind,
-    CaseRating,
-    InstrumentForm,
-    RatingSource,
-    Study,
-)
+from medhelm.extensions.study.progress import CaseState, RaterProgress, StudyState, progress
+from medhelm.extensions.study.types import Assignment, CaseKind, CaseRating, InstrumentForm, RatingSource, Study
 from medhelm.storage.store import Store
 from tests.support.rated_studies import grade, make_study, new_store, rate_all, shown_texts
 
@@ -57,7 +49,7 @@ def of(store: Store, study: Study, rater: str) -> RaterProgress:
 
 
 def states(store: Store, study: Study) -> dict[str, CaseState]:
-    return {" ".join(one.items): one.state for one in progress(store, study).cases}
+    return {" ".join(items): state for items, state in progress(store, study).cases.items()}
 
 
 # --- progress ---------------------------------------------------------------------------------------------------------
@@ -80,7 +72,7 @@ def test_progress_counts_cases_times_and_answers(store: Store, monkeypatch: pyte
     record(store, STUDY, "rater_1", 11, CaseRating(grades={"clear": 3}, seconds=2.0))
     record(store, STUDY, "rater_1", 12, CaseRating(grades={"clear": 3}, not_judged={"accurate": "It is about eyes."}))
     one = of(store, STUDY, "rater_1")
-    assert (one.n_cases, one.n_complete, one.n_started, one.n_left) == (16, 11, 1, 5)
+    assert (one.n_cases, one.n_complete, one.n_left) == (16, 11, 5)
     assert one.median_seconds == pytest.approx(np.median([31, 32, 33, 900, 35, 36, 37, 38, 39, 45]))
     assert dict(one.unusual_times) == {4: 900.0}
     assert one.not_judged == pytest.approx(1 / (2 * 10 + 1 + 2))
@@ -91,11 +83,11 @@ def test_progress_counts_cases_times_and_answers(store: Store, monkeypatch: pyte
 
 def test_repeats_are_compared_with_the_first_rating(store: Store) -> None:
     record(store, STUDY, "rater_1", 2, grade(3))
-    assert of(store, STUDY, "rater_1").repeats.same is None
+    assert of(store, STUDY, "rater_1").repeats.near is None
     record(store, STUDY, "rater_1", 16, CaseRating(grades={"accurate": 3, "clear": 5}))
     found = of(store, STUDY, "rater_1").repeats
-    assert found.same is not None and found.near is not None
-    assert (found.n, found.same.value, found.near.value) == (1, 0.5, 0.5)
+    assert found.near is not None
+    assert (found.n, found.near.value) == (1, 0.5)
 
 
 def test_agreement_is_about_first_ratings_of_shared_cases(store: Store) -> None:
@@ -111,7 +103,7 @@ def test_agreement_is_about_first_ratings_of_shared_cases(store: Store) -> None:
     second = [min(value + place % 2, 5) for place, value in enumerate(first)]
     for one in found.values():
         assert (one.n, one.n_raters) == (13, 3)  # twelve shared ones, and the calibration case of all
-        assert one.same is not None and one.one_rater is not None
+        assert one.same is not None
         assert one.same.value == pytest.approx((sum(map(int.__eq__, first, second)) + 1) / 13)
     assert found[""].level == "interval"
     assert progress(store, STUDY).n_complete == 33

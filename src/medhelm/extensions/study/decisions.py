@@ -25,7 +25,7 @@ from medhelm.extensions.study.files import (
     studies,
 )
 from medhelm.extensions.study.journal import case_key, cases_with, refuse_if_final
-from medhelm.extensions.study.rated_cases import (
+from medhelm.extensions.study.progress import (
     DISCARDED,
     CaseState,
     case_states,
@@ -69,18 +69,18 @@ def send_to_adjudication(store: Store, study: Study, item_id: str, by: str, *, r
         refuse_if_final(happened)
         check_revision(happened, revision)
         key = case_key(item_id.split())
-        states = {case_key(one.items): one for one in case_states(study, rated_cases(store, study, happened))}
-        if key not in states or states[key].state not in (CaseState.DIFFERS, CaseState.UNDECIDED):
-            what = states[key].state.replace("_", " ") if key in states else "unknown"
+        states = case_states(study, rated_cases(store, study, happened))
+        items, state = next((pair for pair in states.items() if case_key(pair[0]) == key), ((), None))
+        if state not in (CaseState.DIFFERS, CaseState.UNDECIDED):
+            what = state.replace("_", " ") if state else "unknown"
             raise UserError(f"Only cases on which raters differ go to adjudication; this one is {what}.")
-        chosen = possible_adjudicators(study, states[key].items, happened)
+        chosen = possible_adjudicators(study, items, happened)
         if not chosen:
             raise UserError(
                 "Every rater who has not left already has this case. Another rater would be needed to adjudicate it."
             )
-        items = " ".join(states[key].items)
-        rater = _least_busy(study, chosen, EventKind.ADJUDICATION, items, happened)
-        return note(store, study.name, EventKind.ADJUDICATION, by, rater=rater, item=items)
+        rater = _least_busy(study, chosen, EventKind.ADJUDICATION, " ".join(items), happened)
+        return note(store, study.name, EventKind.ADJUDICATION, by, rater=rater, item=" ".join(items))
 
 
 def possible_adjudicators(study: Study, items: Sequence[str], happened: Sequence[Event]) -> list[str]:

@@ -18,13 +18,10 @@ from numpy.typing import NDArray
 from medhelm.analysis.agreement.coefficients import (
     Coefficient,
     Level,
-    Weights,
-    average_over_pairs,
     krippendorff_alpha,
     resampled_alpha,
-    weighted_kappa,
 )
-from medhelm.analysis.agreement.reliability import LEAST_UNITS, RaterAgreement, one_rater_agreement
+from medhelm.analysis.agreement.reliability import LEAST_UNITS
 from medhelm.analysis.means import (
     Clusters,
     Floats,
@@ -63,10 +60,6 @@ class CriterionAgreement:
     """Krippendorff's alpha with a bootstrap interval over independent units; without one for few units."""
     level: Level
     """Level of measurement of alpha."""
-    one_rater: RaterAgreement | None
-    """Agreement of one rater with another, ICC(3,1), which sets severity aside; None for checks and preferences."""
-    kappa: float | None
-    """Mean over pairs of raters of kappa, with quadratic weights unless nominal; None if no pair has one."""
 
 
 def criterion_agreement(
@@ -97,9 +90,6 @@ def criterion_agreement(
             len(used), partial(resampled_alpha, used, level=level), np.random.default_rng(seed), DRAWS, clusters=codes
         )
         alpha = replace(alpha, low=drawn.low, high=drawn.high, reason=drawn.reason)
-    weights: Weights = "none" if level == "nominal" else "quadratic"
-    kappa = average_over_pairs(used, lambda both: weighted_kappa(*both.T, weights=weights)) if len(used) else None
-    is_graded = level != "nominal" and not is_preference
     return CriterionAgreement(
         criterion=criterion,
         n=len(used),
@@ -109,8 +99,6 @@ def criterion_agreement(
         near=_share_of_pairs(used, 1.0, codes, is_preference=is_preference) if level != "nominal" else None,
         alpha=alpha,
         level=level,
-        one_rater=one_rater_agreement(used, codes) if is_graded and len(used) else None,
-        kappa=kappa.value if kappa else None,
     )
 
 

@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +41,7 @@ from medhelm.extensions.study.types import (
 )
 from medhelm.io.files import check_file, read_text
 from medhelm.io.folders import atomic_file, output_errors
+from medhelm.io.plugins import LazyMapping
 from medhelm.io.spreadsheets import MAX_BYTES, clean_cell
 from medhelm.storage.privacy import record_export
 from medhelm.storage.store import Store
@@ -49,21 +49,25 @@ from medhelm.storage.store import Store
 FORMAT = 1
 """Version of the files."""
 
-FORMATS: Mapping[str, str] = {
-    "workbook": "medhelm.extensions.study.formats.workbook:write_workbook",
-    "html": "medhelm.extensions.study.formats.html_file:write_html_file",
-    "label-studio": "medhelm.extensions.study.formats.label_studio:write_label_studio",
-    "redcap": "medhelm.extensions.study.formats.redcap:write_redcap",
-}
+FORMATS: LazyMapping[Callable[[RaterCases], dict[str, bytes]]] = LazyMapping(
+    {
+        "workbook": "medhelm.extensions.study.formats.workbook:write_workbook",
+        "html": "medhelm.extensions.study.formats.html_file:write_html_file",
+        "label-studio": "medhelm.extensions.study.formats.label_studio:write_label_studio",
+        "redcap": "medhelm.extensions.study.formats.redcap:write_redcap",
+    }
+)
 """Format -> its function `RaterCases -> name of a file after that of study and rater -> content`."""
 
-_READERS: Mapping[str, str] = {
-    ".xlsx": "medhelm.extensions.study.formats.workbook:read_workbook",
-    ".ods": "medhelm.extensions.study.formats.workbook:read_workbook",
-    ".csv": "medhelm.extensions.study.formats.redcap:read_redcap",
-    "{": "medhelm.extensions.study.formats.html_file:read_html_ratings",
-    "[": "medhelm.extensions.study.formats.label_studio:read_label_studio",
-}
+_READERS: LazyMapping[Callable[[Path, OpenRater], ReturnedFile]] = LazyMapping(
+    {
+        ".xlsx": "medhelm.extensions.study.formats.workbook:read_workbook",
+        ".ods": "medhelm.extensions.study.formats.workbook:read_workbook",
+        ".csv": "medhelm.extensions.study.formats.redcap:read_redcap",
+        "{": "medhelm.extensions.study.formats.html_file:read_html_ratings",
+        "[": "medhelm.extensions.study.formats.label_studio:read_label_studio",
+    }
+)
 """Suffix, or first character of a JSON file -> its function `path, open_rater -> ReturnedFile`."""
 
 _WITHOUT_TEXTS = (".xml", "-dictionary.csv")
@@ -170,6 +174,23 @@ class RaterCases:
         """Return the case with a number; None if there is none. The number can be text."""
         return next((one for one in self.cases if str(one.number) == str(number).strip()), None)
 
+    def is_gone(self, number: object) -> bool:
+        """Return True for the number of a case whose completion is no longer in the store."""
+        return str(number).strip() in map(str, self.gone)
+
+    def checked_case(self, number: object, digest: object) -> OfflineCase | None:
+        """Return the case with a number and these texts; None if its completion is no longer in the store.
+
+        Raises: ValueError, in words that follow the place, for any other.
+        """
+        case = self.case(number)
+        if case and case.digest == digest:
+            return case
+        if self.is_gone(number):
+            return None
+        shown = value_in_words(str(number))
+        raise ValueError(f"{shown} is not a case of {self.rater} with these texts. Export the study again.")
+
     def by_instrument(self) -> Iterator[tuple[str, tuple[OfflineCase, ...]]]:
         """Yield the cases of each instrument, with a suffix for the names of their files.
 
@@ -239,19 +260,17 @@ class ImportedFile:
     gone: tuple[int, ...]
     """Cases whose completions are no longer in the store; ratings of them were left out."""
 
-    def in_words(self) -> str:
-        """Return what was done, in a line."""
+    def counts(self) -> str:
+        """Return what was done with how many ratings."""
         counts = {"new": self.new, "revised": self.revised, "unchanged": self.unchanged, "kept as they are": self.kept}
-        listed_counts = ", ".join(f"{len(cases)} {what}" for what, cases in counts.items() if cases)
-        return f"{self.file}: {self.rater}, {listed_counts or 'no ratings'}"
+        return ", ".join(f"{len(cases)} {what}" for what, cases in counts.items() if cases) or "no ratings"
 
     def remarks(self) -> Iterator[str]:
         """Yield what a person must know, in sentences."""
         if self.kept:
-            text = f"{_cases(self.kept)} rated elsewhere after this file was written. The later rating was kept;"
-            yield f"{self.file}: {text} --replace takes that of the file."
+            yield f"{_cases(self.kept)} rated elsewhere after this file was written. The later rating was kept."
         if self.gone:
-            yield f"{self.file}: {_cases(self.gone)} deleted from the store. Ratings in the file were left out."
+            yield f"{_cases(self.gone)} deleted from the store. Ratings in the file were left out."
 
 
 def _cases(numbers: Sequence[int]) -> str:
@@ -299,7 +318,7 @@ def rater_cases(store: Store, study: Study, rater_id: str) -> RaterCases:
 
 def export_files(store: Store, study: Study, rater_id: str, kind: str) -> dict[str, bytes]:
     """Return the files of one rater, by name. `kind`: one of `FORMATS`."""
-    files: dict[str, bytes] = _function(FORMATS[kind])(rater_cases(store, study, rater_id))
+    files = FORMATS[kind](rater_cases(store, study, rater_id))
     return {f"{study.name}-{rater_id}{name}": content for name, content in files.items()}
 
 
@@ -328,12 +347,6 @@ def export_study(
     for rater in wanted:
         note(store, study.name, EventKind.EXPORTED, by, rater=rater, text=kind)
     return list(paths)
-
-
-def _function(place: str) -> Callable[..., Any]:
-    module, name = place.split(":")
-    found: Callable[..., Any] = getattr(import_module(module), name)
-    return found
 
 
 def digest_of_texts(texts: Iterable[str]) -> str:
@@ -371,11 +384,6 @@ def common_fields(cases: Iterable[OfflineCase]) -> dict[str, InstrumentCriterion
 def scale_in_words(question: InstrumentCriterion) -> str:
     """Return the meanings of grades, the lowest first, such as `1 = Poor, 5 = Excellent`."""
     return ", ".join(f"{grade} = {meaning}" for grade, meaning in question.anchors.items())
-
-
-def title_of(question: InstrumentCriterion) -> str:
-    """Return the name of a question for people."""
-    return question.name.replace("_", " ").capitalize()
 
 
 _WHOLE = re.compile(r"([+-]?\d{1,4})(?:[.,]0*)?")
@@ -465,33 +473,33 @@ def read_file(store: Store, study: Study, path: Path, rater: str = "") -> tuple[
 
     def open_rater(origin: FileOrigin) -> RaterCases:
         if origin.study != study.name:
-            raise _refusal(path, f"belongs to the study {value_in_words(origin.study)}, not to `{study.name}`.")
+            raise refusal(path, f"belongs to the study {value_in_words(origin.study)}, not to `{study.name}`.")
         if rater and origin.rater and origin.rater != rater:
-            raise _refusal(path, f"belongs to {value_in_words(origin.rater)}, not to `{rater}`.")
+            raise refusal(path, f"belongs to {value_in_words(origin.rater)}, not to `{rater}`.")
         if not (origin.rater or rater):
-            raise _refusal(path, "does not say whose ratings it holds. Add --rater ID.")
+            raise refusal(path, "does not say whose ratings it holds. Add --rater ID.")
         found = rater_cases(store, study, origin.rater or rater)
         if origin.plan != found.plan:
-            raise _refusal(path, f"comes from another plan with the name `{study.name}`. Export the study again.")
+            raise refusal(path, f"comes from another plan with the name `{study.name}`. Export the study again.")
         opened.append(found)
         return found
 
     try:
         check_file(path)
     except FileNotFoundError:
-        raise _refusal(path, "the file does not exist.") from None
+        raise refusal(path, "the file does not exist.") from None
     if path.stat().st_size > MAX_BYTES:
-        raise _refusal(path, f"is larger than {MAX_BYTES // 2**20} MiB, the maximum. Is it the right file?")
+        raise refusal(path, f"is larger than {MAX_BYTES // 2**20} MiB, the maximum. Is it the right file?")
     suffix = path.suffix.lower()
     if suffix == ".json":
         suffix = read_text(path).lstrip()[:1]
     if suffix not in _READERS:
-        raise _refusal(path, "is not a file that `medhelm study export` writes, or a JSON or CSV file of its ratings.")
-    returned: ReturnedFile = _function(_READERS[suffix])(path, open_rater)
-    return returned, opened[0]
+        raise refusal(path, "is not a file that `medhelm study export` writes, or a JSON or CSV file of its ratings.")
+    return _READERS[suffix](path, open_rater), opened[0]
 
 
-def _refusal(path: Path, words: str) -> ConfigError:
+def refusal(path: Path, words: str) -> ConfigError:
+    """Return the error for a file that cannot be read at all."""
     return ConfigError(str(path), [Problem(words)])
 
 
@@ -525,7 +533,7 @@ def _refuse_twice(returned: Sequence[tuple[Path, ReturnedFile, RaterCases]]) -> 
             earlier, rating = first.setdefault((file.rater, one.number), (path, one.rating))
             if not _is_same(rating, one.rating):
                 text = f"rates case {one.number} of {file.rater} otherwise than {earlier}. Import one of them."
-                raise _refusal(path, text)
+                raise refusal(path, text)
 
 
 def _is_same(one: CaseRating, other: CaseRating) -> bool:
@@ -591,4 +599,4 @@ def load_json(path: Path) -> Any:
     try:
         return json.loads(read_text(path))
     except (ValueError, RecursionError) as error:
-        raise _refusal(path, f"is not JSON ({error}). Save the file again where it comes from.") from None
+        raise refusal(path, f"is not JSON ({error}). Save the file again where it comes from.") from None

@@ -27,6 +27,7 @@ from medhelm.extensions.study.formats.exchange import (
     is_given,
     load_json,
     origin_of,
+    refusal,
 )
 from medhelm.extensions.study.journal import problems_of
 from medhelm.extensions.study.pages import PACKAGE, environment
@@ -131,7 +132,7 @@ def read_html_ratings(path: Path, open_rater: OpenRater) -> ReturnedFile:
     listed = content.get("ratings") if isinstance(content, dict) else None
     if not isinstance(listed, list) or content.get("format") != FORMAT:
         text = "is not a file with ratings that the HTML file of a study saved, or was saved by another version."
-        raise ConfigError(str(path), [Problem(text)])
+        raise refusal(path, text)
     cases = open_rater(origin_of(content))
     problems: list[Problem] = []
     found: dict[int, ReturnedRating] = {}
@@ -139,7 +140,7 @@ def read_html_ratings(path: Path, open_rater: OpenRater) -> ReturnedFile:
         name = f"rating {place}"
         try:
             rating = _returned(one, cases)
-        except UserError as error:
+        except (UserError, ValueError) as error:
             problems.append(Problem(f"{name}: {error}"))
             continue
         if rating and found.setdefault(rating.number, rating) is not rating:
@@ -150,15 +151,12 @@ def read_html_ratings(path: Path, open_rater: OpenRater) -> ReturnedFile:
 
 
 def _returned(one: Any, cases: RaterCases) -> ReturnedRating | None:
-    """Return a rating; None if nothing is answered, or the case is gone. Raises: UserError."""
+    """Return a rating; None if nothing is answered, or the case is gone. Raises: UserError; ValueError."""
     if not isinstance(one, dict) or not isinstance(one.get("fields"), dict):
         raise UserError("must have a number and fields.")
-    case = cases.case(one.get("number"))
-    if case is None or one.get("digest") != case.digest:
-        if str(one.get("number")) in map(str, cases.gone):
-            return None
-        shown = value_in_words(str(one.get("number")))
-        raise UserError(f"{shown} is not a case of {cases.rater} with these texts. Export the study again.")
+    case = cases.checked_case(one.get("number"), one.get("digest"))
+    if case is None:
+        return None
     fields = {str(name): _values(value) for name, value in one["fields"].items()}
     fields["seconds"] = [str(one.get("seconds", 0))]
     rating = read_rating(fields, case.questions)
