@@ -18,26 +18,9 @@ from medhelm.extensions.study.measures import (
     preferences,
     unusual_times,
 )
+from tests.support.agreement_by_hand import alpha_by_hand
 
 NO_OTHERS = np.full(300, np.nan)
-
-
-def naive_alpha(table: np.ndarray, level: str) -> float:
-    """Krippendorff's alpha by its definition: all pairs of values within cases, over all pairs of all values."""
-    cases = [[value for value in row if not np.isnan(value)] for row in table]
-    cases = [row for row in cases if len(row) > 1]
-    values = [value for row in cases for value in row]
-
-    def distance(a: float, b: float) -> float:
-        if level == "nominal":
-            return float(a != b)
-        low, high = min(a, b), max(a, b)
-        between = sum(low < value < high for value in values)
-        return (between + (values.count(low) + values.count(high)) / 2) ** 2 if low != high else 0.0
-
-    observed = sum(2 * distance(a, b) / (len(row) - 1) for row in cases for a, b in combinations(row, 2))
-    expected = sum(2 * distance(a, b) for a, b in combinations(values, 2)) / (len(values) - 1)
-    return 1 - observed / expected
 
 
 def some_grades(seed: int, *, low: int = 1, high: int = 5) -> np.ndarray:
@@ -56,7 +39,7 @@ def test_agreement_equals_a_naive_computation(seed: int, level: Level) -> None:
     pairs = [[(a, b) for a, b in combinations([value for value in row if not np.isnan(value)], 2)] for row in table]
     shared = [row for row in pairs if row]
     assert (found.n, found.n_raters) == (len(shared), 3)
-    assert found.alpha.value == pytest.approx(naive_alpha(table, level))
+    assert found.alpha.value == pytest.approx(alpha_by_hand(table, level))
     value, low, high = found.alpha.value, found.alpha.low, found.alpha.high
     assert value is not None and low is not None and high is not None
     assert low < value < high

@@ -7,14 +7,12 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.errors import UserError
 from medhelm.extensions.study.instruments import HARM, RUBRIC, instrument_of, read_instrument
 from medhelm.extensions.study.rating_form import (
     OTHER_REASON,
-    REASONS,
     form_values,
     mark_of,
     merged,
@@ -23,47 +21,19 @@ from medhelm.extensions.study.rating_form import (
     read_rating,
 )
 from medhelm.extensions.study.types import (
-    HARM_LIKELIHOOD,
     HARM_SEVERITY,
     CaseRating,
     InstrumentCriterion,
     InstrumentForm,
-    MarkedPassage,
     MarkKind,
 )
 from medhelm.scoring.metrics import METRIC_NAMES
+from tests.support.possible_ratings import possible_ratings
 from tests.support.rated_studies import make_study
 
 CRITERIA = (*read_instrument("quest").criteria, *HARM)
 NAMES = tuple(one.name for one in CRITERIA)
-WORDS = st.text(
-    st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=1, max_size=40
-).filter(lambda text: text == text.strip())
-MARKS = st.builds(
-    lambda start, length, kind, side: MarkedPassage(start=start, end=start + length, kind=kind, side=side),
-    *(st.integers(0, 99), st.integers(0, 9), st.sampled_from(MarkKind), st.integers(0, 1)),
-)
-
-
-@st.composite
-def ratings(draw: st.DrawFn) -> CaseRating:
-    """Draw any rating that a form can hold."""
-    grades, not_judged = {}, {}
-    for criterion in CRITERIA:
-        match draw(st.sampled_from(["grade", "reason", "own", "open"])):
-            case "grade":
-                grades[criterion.name] = draw(st.sampled_from(criterion.grades))
-            case "reason":
-                more = draw(st.one_of(st.just(""), WORDS))
-                not_judged[criterion.name] = draw(st.sampled_from(REASONS)) + (f": {more}" if more else "")
-            case "own":
-                not_judged[criterion.name] = draw(WORDS)
-    if grades.get(HARM_SEVERITY) == 0:
-        grades.pop(HARM_LIKELIHOOD, None)
-        not_judged.pop(HARM_LIKELIHOOD, None)
-    marks = sorted(draw(st.sets(MARKS, max_size=4)), key=lambda mark: (mark.side, mark.start, mark.end, mark.kind))
-    comment = draw(st.one_of(st.just(""), WORDS))
-    return CaseRating(grades=grades, not_judged=not_judged, comment=comment, marks=tuple(marks))
+RATINGS = possible_ratings(CRITERIA, ("A text of a model, as it is shown. " * 2,) * 2)
 
 
 def sent(values: Mapping[str, str | list[str]]) -> dict[str, list[str]]:
@@ -72,7 +42,7 @@ def sent(values: Mapping[str, str | list[str]]) -> dict[str, list[str]]:
     return {name: [one for one in value if one] for name, value in lists.items() if any(value)}
 
 
-@given(ratings())
+@given(RATINGS)
 def test_what_a_form_shows_is_read_back(rating: CaseRating) -> None:
     assert read_rating(sent(form_values(CRITERIA, rating)), CRITERIA) == rating
     for asked, criterion in zip(questions(CRITERIA, rating), CRITERIA, strict=True):
@@ -81,7 +51,7 @@ def test_what_a_form_shows_is_read_back(rating: CaseRating) -> None:
         assert chosen == [rating.grades[criterion.name] for _ in chosen]
 
 
-@given(ratings(), ratings(), ratings())
+@given(RATINGS, RATINGS, RATINGS)
 def test_two_windows_are_joined_answer_by_answer(base: CaseRating, mine: CaseRating, newest: CaseRating) -> None:
     joined = merged(base, mine, newest)
 
