@@ -183,8 +183,14 @@ def _record(place: int, instance_id: str, slot: int, world: World) -> Any:
     completion = Completion(
         text=_stored_text(place, slot, world),
         latency_s=world.number(f"latency {slot}") / 1e4,
-        usage=Usage(input=world.number(f"input {slot}"), output=world.number(f"output {slot}")),
+        usage=Usage(
+            input=world.number(f"input {slot}"),
+            output=world.number(f"output {slot}"),
+            reasoning=world.number(f"thoughts {slot}"),
+        ),
         reported_model=f"reported {world.number(f'version {slot}')}",
+        fingerprint=f"fp_{world.number(f'print {slot}')}",
+        finish_reason=("stop", "length")[(world.seed + slot) % 2],
     )
     judgment = Judgment(judge=world.judge, criterion="accuracy", score=4.0, explanation=f"{world.number('why')}")
     verdict = JuryVerdict(scores=(), judgments=(judgment,), coverage=1.0)
@@ -220,7 +226,7 @@ def secrets_of(study: Study, world: World) -> Iterator[str]:
     yield digest_of(study)[:10]
 
 
-_NUMBERS = ("cost", "latency", "input", "output", "version", "reasoning")
+_NUMBERS = ("cost", "latency", "input", "output", "thoughts", "version", "print", "reasoning")
 
 
 def disguises(secret: str) -> Iterator[str]:

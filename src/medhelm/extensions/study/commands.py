@@ -305,8 +305,8 @@ def close(shared: Shared, name: str, incomplete: bool) -> int:
       medhelm study close discharge_letters --incomplete --json
     """
     from medhelm.extensions.study import views
-    from medhelm.extensions.study.closing import close_study
     from medhelm.extensions.study.files import read_study
+    from medhelm.extensions.study.outcome import close_study
     from medhelm.results.formats.fields import plain_json
 
     store = open_store(shared.store)
@@ -391,8 +391,11 @@ def import_(shared: Shared, name: str, files: tuple[Path, ...], rater: str, repl
         print_json({"files": plain_json(found)})
     else:
         for one in found:
-            click.echo(one.in_words())
+            click.echo(f"{one.file}: {one.rater}, {one.counts()}")
     for one in found:
         for remark in one.remarks():
-            warn(remark)
-    return 1 if any(one.kept for one in found) else 0
+            warn(f"{one.file}: {remark}")
+    if any(one.kept for one in found):
+        click.echo("--replace takes the ratings of the files.", err=True)
+        return 1
+    return 0

@@ -62,7 +62,13 @@ def fill_plan(page: Page, root: str, **changes: str) -> None:
     page.get_by_role("button", name="Show the plan").click()
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(320, "light"), (360, "dark"), (1280, "light"), (1920, "dark")])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (320, "light"),
+        *(pytest.param(*one, marks=pytest.mark.long) for one in ((360, "dark"), (1280, "light"), (1920, "dark"))),
+    ],
+)
 def test_every_page_can_be_used_at_every_width(
     browser: Browser, addresses: tuple[str, str], site: StudySite, width: int, scheme: str
 ) -> None:
