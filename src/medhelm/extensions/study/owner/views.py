@@ -18,7 +18,15 @@ from medhelm.extensions.study.outcome import ModelGrade, StudyOutcome
 from medhelm.extensions.study.plans.identification import Finding, FindingKind
 from medhelm.extensions.study.progress import CaseState, Disagreement, RaterProgress, StudyProgress, StudyState, form_of
 from medhelm.extensions.study.types import InstrumentForm, Rater, Study
-from medhelm.extensions.study.views import SHARE, ResultTable, criterion_title, ends_text, in_brackets, result_tables
+from medhelm.extensions.study.views import (
+    FINDING_TITLES,
+    SHARE,
+    ResultTable,
+    criterion_title,
+    ends_text,
+    in_brackets,
+    result_tables,
+)
 from medhelm.io.http.pages import url_key
 from medhelm.results.formats.fields import Field
 from medhelm.results.formats.tables import MISSING, decimal, percent, signed, with_minus
@@ -44,15 +52,6 @@ EVENT_TITLES: Mapping[EventKind, str] = {
     EventKind.DEVIATION: "Recorded a deviation from the plan",
 }
 """Kind of event -> what happened, for people."""
-
-FINDING_TITLES: Mapping[FindingKind, str] = {
-    FindingKind.OWN_NAME: "names its own model",
-    FindingKind.OTHER_NAME: "names a model or its maker",
-    FindingKind.SELF_DESCRIPTION: "says that it is a language model",
-    FindingKind.MARKER: "special token of a family of models",
-    FindingKind.SIGNATURE: "sentence in most completions of this model",
-}
-"""Kind of finding -> what it is, for people."""
 
 CASE_STATES: Mapping[CaseState, str] = {
     CaseState.DIFFERS: "Not decided",
