@@ -40,7 +40,7 @@ from medhelm.extensions.study.types import (
     RatingRow,
     Study,
 )
-from medhelm.storage.ratings import damaged_ratings, stored_ratings
+from medhelm.storage.ratings import damaged_ratings, freeze_ratings, stored_ratings
 from medhelm.storage.store import Store
 from tests.support import rated_studies
 from tests.support.rated_studies import CRITERIA, grade, make_instrument, make_study, new_store, rate_all, shown_texts
@@ -135,9 +135,10 @@ def test_an_interrupted_close_is_finished(store: Store, monkeypatch: pytest.Monk
     def fail(*_: object) -> None:
         raise StoreFullError("The disk is full.")
 
-    freeze = outcome.freeze_ratings
     with monkeypatch.context() as patched:
-        patched.setattr(outcome, "freeze_ratings", fail if place == "before" else lambda *given: fail(freeze(*given)))
+        patched.setattr(
+            outcome, "freeze_ratings", fail if place == "before" else lambda *given: fail(freeze_ratings(*given))
+        )
         with pytest.raises(StoreFullError):
             close_study(store, STUDY, "owner")
     found = close_study(store, STUDY, "owner")
