@@ -40,8 +40,9 @@ from medhelm.extensions.study.types import (
     RatingRow,
     Study,
 )
-from medhelm.storage.ratings import damaged_ratings, stored_ratings
+from medhelm.storage.ratings import damaged_ratings, freeze_ratings, stored_ratings
 from medhelm.storage.store import Store
+from tests.support import rated_studies
 from tests.support.rated_studies import CRITERIA, grade, make_instrument, make_study, new_store, rate_all, shown_texts
 
 SHARED = [f"{place % 2}-{place}" for place in range(24)]
@@ -134,9 +135,10 @@ def test_an_interrupted_close_is_finished(store: Store, monkeypatch: pytest.Monk
     def fail(*_: object) -> None:
         raise StoreFullError("The disk is full.")
 
-    freeze = outcome.freeze_ratings
     with monkeypatch.context() as patched:
-        patched.setattr(outcome, "freeze_ratings", fail if place == "before" else lambda *given: fail(freeze(*given)))
+        patched.setattr(
+            outcome, "freeze_ratings", fail if place == "before" else lambda *given: fail(freeze_ratings(*given))
+        )
         with pytest.raises(StoreFullError):
             close_study(store, STUDY, "owner")
     found = close_study(store, STUDY, "owner")
@@ -184,6 +186,25 @@ def test_one_row_for_each_rater_and_completion_is_frozen(store: Store) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("completion", "sentence"),
+    [
+        (
+            "As an AI language model, I advise rest.",
+            f"In {len(STUDY.items)} of {len(STUDY.items)} completions a passage may give the model away",
+        ),
+        ("Take one tablet.", "No completion names its model"),
+    ],
+)
+def test_the_card_says_what_may_have_told_the_model(
+    store: Store, monkeypatch: pytest.MonkeyPatch, completion: str, sentence: str
+) -> None:
+    monkeypatch.setattr(rated_studies, "COMPLETION", completion)
+    rate(store, STUDY)
+    close_study(store, STUDY, "owner")
+    assert sentence in " ".join(stored_ratings(store)[0].card.blinding)
+
+
 def test_an_adjudicator_counts_as_one_more_rater_and_not_for_agreement(store: Store) -> None:
     rate_all(store, STUDY, lambda rater, case: grade(5 if (rater, case.items) == ("rater_2", ("0-0",)) else 2))
     send_to_adjudication(store, STUDY, "0-0", "owner")
@@ -201,6 +222,18 @@ def test_an_adjudicator_counts_as_one_more_rater_and_not_for_agreement(store: St
     assert (agreement.n, agreement.n_raters) == (25, 3)
     assert agreement.same is not None
     assert agreement.same.value == pytest.approx(24 / 25)
+
+
+def test_a_calibration_case_stays_out_of_means_when_it_is_adjudicated(tmp_path: Path) -> None:
+    plan = {"rater_1": ["0-c", "0-1"], "rater_2": ["0-c", "0-2"], "rater_3": []}
+    study = make_study(plan, adjudicator="rater_3", kinds={"0-c": CaseKind.CALIBRATION})
+    store = new_store(tmp_path / "store", study)
+    rate_all(store, study, lambda rater, case: grade(5 if (rater, case.items) == ("rater_2", ("0-c",)) else 2))
+    send_to_adjudication(store, study, "0-c", "owner")
+    record(store, study, "rater_3", 1, grade(4))
+    assert {one.mean.value for one in close_study(store, study, "owner").means if one.criterion == "clear"} == {2}
+    (frozen,) = stored_ratings(store)
+    assert [row.rater for row in frozen.rows] == ["rater_1", "rater_2"]
 
 
 def test_benchmarks_with_other_criteria_are_frozen_apart(tmp_path: Path) -> None:
@@ -345,11 +378,11 @@ def test_preferences_have_shares_and_no_frozen_ratings(tmp_path: Path) -> None:
 
 def test_a_purge_deletes_words_and_keeps_counts(store: Store) -> None:
     mark = MarkedPassage(start=0, end=4, kind=MarkKind.ERROR)
-    words = {"comment": "Mrs. Example", "marks": (mark,)}
+    told = CaseRating(grades={"accurate": 3, "clear": 1}, comment="Mrs. Example", marks=(mark,))
     for rater in ("rater_1", "rater_2"):
         for number in (2, 3):
             record(store, STUDY, rater, number, CaseRating(grades={"accurate": 2}, not_judged={"clear": "See Example"}))
-            record(store, STUDY, rater, number, CaseRating(grades={"accurate": 3, "clear": 1}, **words))
+            record(store, STUDY, rater, number, told)
     with rater_file(store, "ward", "rater_2").open("a", encoding="utf-8") as torn:
         torn.write("torn: Mrs. Example\n")
     before = progress(store, STUDY)

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from medhelm.errors import UserError
-from medhelm.extensions.study import journal
+from medhelm.extensions.study import journal, texts
 from medhelm.extensions.study import progress as progress_module
 from medhelm.extensions.study.decisions import reassign, send_to_adjudication, withdraw
 from medhelm.extensions.study.files import Event, EventKind, append_event, events, now, rater_file
 from medhelm.extensions.study.journal import cases_of, record
 from medhelm.extensions.study.progress import CaseState, RaterProgress, StudyState, progress
-from medhelm.extensions.study.types import CaseKind, CaseRating, InstrumentForm, RatingSource, Study
+from medhelm.extensions.study.types import Assignment, CaseKind, CaseRating, InstrumentForm, RatingSource, Study
 from medhelm.storage.store import Store
 from tests.support.rated_studies import grade, make_study, new_store, rate_all, shown_texts
 
@@ -34,7 +34,7 @@ STUDY = make_study(
 
 
 @pytest.fixture(autouse=True)
-def texts() -> Iterator[None]:
+def same_texts() -> Iterator[None]:
     with shown_texts():
         yield
 
@@ -91,7 +91,7 @@ def test_repeats_are_compared_with_the_first_rating(store: Store) -> None:
 
 
 def test_agreement_is_about_first_ratings_of_shared_cases(store: Store) -> None:
-    def give(rater: str, case: journal.Assignment) -> CaseRating:
+    def give(rater: str, case: Assignment) -> CaseRating:
         place = int(case.items[0].rpartition("-")[2]) if case.items[0] in SHARED else 0
         value = 1 if case.kind is CaseKind.REPEATED else place % 5 + 1
         return grade(value if rater == "rater_1" else min(value + place % 2, 5))
@@ -192,7 +192,7 @@ def test_a_changed_rubric_is_named(store: Store, monkeypatch: pytest.MonkeyPatch
     instrument = replace(STUDY.instruments["letters"], name="rubric")
     study = replace(STUDY, instruments={"letters": instrument})
     for digest, n in ((instrument.digest, 0), ("3" * 64, 1)):
-        monkeypatch.setattr(progress_module.texts, "known_definition", lambda *_: object())
+        monkeypatch.setattr(texts, "known_definition", lambda *_: object())
         now_there = replace(instrument, digest=digest)
         monkeypatch.setattr(progress_module, "instrument_of", lambda *_, found=now_there, **__: found)
         assert sum("The rubric of letters was changed" in text for text in progress(store, study).deviations) == n
@@ -223,6 +223,26 @@ def test_a_case_goes_to_the_adjudicator_once(store: Store) -> None:
     assert [(one.state, one.adjudicator) for one in found.disagreements] == [(CaseState.ADJUDICATED, "rater_3")]
     assert {one.n for one in found.agreement} == {1}
     assert {one.n_raters for one in found.agreement} == {2}
+
+
+def test_a_case_that_the_adjudicator_does_not_decide_can_go_to_another(tmp_path: Path) -> None:
+    study = make_study({"rater_1": ["0-1"], "rater_2": ["0-1"], "rater_3": [], "rater_4": [], "rater_5": []})
+    store = new_store(tmp_path / "store", study)
+    for rater, given in (("rater_1", 1), ("rater_2", 5)):
+        record(store, study, rater, 1, grade(given))
+    first = send_to_adjudication(store, study, "0-1", "owner").rater
+    unsure = CaseRating(not_judged=dict.fromkeys(["accurate", "clear"], "Not my specialty"))
+    record(store, study, first, 1, unsure)
+    (one,) = progress(store, study).disagreements
+    assert (one.state, one.adjudicator) == (CaseState.UNDECIDED, first)
+    second = send_to_adjudication(store, study, "0-1", "owner").rater
+    assert states(store, study)["0-1"] is CaseState.IN_ADJUDICATION
+    withdraw(store, study, second, "owner")
+    assert states(store, study)["0-1"] is CaseState.UNDECIDED
+    third = send_to_adjudication(store, study, "0-1", "owner").rater
+    record(store, study, third, 1, grade(3))
+    (one,) = progress(store, study).disagreements
+    assert (one.state, one.adjudicator, len({first, second, third})) == (CaseState.ADJUDICATED, third, 3)
 
 
 def test_without_a_free_rater_nobody_adjudicates(tmp_path: Path) -> None:

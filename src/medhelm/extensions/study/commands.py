@@ -66,9 +66,9 @@ def new(shared: Shared, name: str, options: PlanOptions, preview: bool) -> int:
 
     \b
     Examples:
-      medhelm study new discharge_letters --benchmark mtsamples --raters 3 --cases 20
-      medhelm study new triage --rater anna:cardiology --rater ben --precision 0.4 --preview
-      medhelm study new notes --instrument pdsqi_9 --benchmark aci_bench --raters 4
+      medhelm study new letters --benchmark mtsamples --raters 3 --cases 20
+      medhelm study new triage --rater anna:cardiology --rater ben --preview
+      medhelm study new notes --instrument pdsqi_9 --precision 0.4 --raters 4
     """
     store = open_store(shared.store)
     definitions = load(shared, ["open", "additional"], of_stores=True)
@@ -134,7 +134,7 @@ def _show(shared: Shared, as_json: Mapping[str, Any], as_text: str) -> int:
 @shared_options("json")
 @click.pass_obj
 def instruments(shared: Shared, name: str | None) -> int:
-    """List the forms for raters, or show and check one.
+    """List, show and check forms for raters.
 
     A form of your own is a YAML file; all its mistakes are listed with their lines.
 
@@ -246,7 +246,7 @@ def withdraw_(shared: Shared, name: str, rater: str, reason: str, discard: bool)
 @shared_options("store", "json")
 @click.pass_obj
 def reassign_(shared: Shared, name: str) -> int:
-    """Give the open cases of raters who left to others.
+    """Give cases of raters who left to others.
 
     Each case goes to a rater who does not have it, so that the load stays even. The plan does not change: what was
     given to whom is recorded, and is in the study's card.
@@ -277,7 +277,7 @@ def reassign_(shared: Shared, name: str) -> int:
 @shared_options("store", "json")
 @click.pass_obj
 def close(shared: Shared, name: str, incomplete: bool) -> int:
-    """Close a study for good, and put its ratings among the results of the store.
+    """Close a study for good.
 
     Shows the mean grades of each model, with intervals, and the agreement of raters. From then on `leaderboard`,
     `compare`, `report`, the site and releases take the ratings by themselves. Nothing can be rated afterwards; closing
@@ -321,7 +321,7 @@ def export_(shared: Shared, name: str, folder: Path, kind: str, raters: tuple[st
     \b
     Examples:
       medhelm study export discharge_letters --to for_raters
-      medhelm study export discharge_letters --to for_raters --format html --rater anna
+      medhelm study export letters --to for_raters --format html --rater anna
     """
     store = open_store(shared.store_to_read)
     paths = export_study(store, read_study(store, name), folder, kind, raters, by=COMMAND_LINE)
@@ -351,7 +351,7 @@ def import_(shared: Shared, name: str, files: tuple[Path, ...], rater: str, repl
 
     \b
     Examples:
-      medhelm study import discharge_letters discharge_letters-anna.xlsx discharge_letters-ben-ratings.json
+      medhelm study import letters letters-anna.xlsx letters-ben-ratings.json
       medhelm study import discharge_letters redcap_export.csv
     """
     store = open_store(shared.store_to_read)

@@ -71,7 +71,7 @@ def send_to_adjudication(store: Store, study: Study, item_id: str, by: str, *, r
         key = case_key(item_id.split())
         states = case_states(study, rated_cases(store, study, happened))
         items, state = next((pair for pair in states.items() if case_key(pair[0]) == key), ((), None))
-        if state is not CaseState.DIFFERS:
+        if state not in (CaseState.DIFFERS, CaseState.UNDECIDED):
             what = state.replace("_", " ") if state else "unknown"
             raise UserError(f"Only cases on which raters differ go to adjudication; this one is {what}.")
         chosen = possible_adjudicators(study, items, happened)

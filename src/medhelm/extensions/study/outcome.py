@@ -45,6 +45,7 @@ from medhelm.extensions.study.files import (
 )
 from medhelm.extensions.study.instruments import RUBRIC
 from medhelm.extensions.study.measures import CriterionAgreement, PreferenceResult, preferences
+from medhelm.extensions.study.plans.identification import identification_findings
 from medhelm.extensions.study.progress import (
     RatedCase,
     agreement_of,
@@ -156,7 +157,7 @@ class StudyOutcome:
     n_missing: int
     """Cases without one, which the owner closed over."""
     n_adjudicated: int
-    """Cases that a further rater rated because raters differed."""
+    """Cases to which a further rater gave a grade because raters differed."""
     agreement: tuple[CriterionAgreement, ...]
     """Agreement of raters with each other, without adjudications."""
     means: tuple[ModelGrade, ...]
@@ -181,9 +182,20 @@ class StudyOutcome:
 
 
 def counted_cases(cases: Iterable[RatedCase]) -> list[RatedCase]:
-    """Return the ratings that enter means: complete, of completions in the store, no repeats, no calibration."""
-    left_out = {CaseKind.REPEATED, CaseKind.CALIBRATION}
-    return [one for one in cases if one.is_complete and not one.is_gone and one.assignment.kind not in left_out]
+    """Return the ratings that enter means: complete, of completions in the store, no repeats, no calibration.
+
+    An adjudication of a calibration case is left out too: it is a rating of the same completion.
+    """
+    cases = list(cases)
+    calibration = {one.key for one in cases if one.assignment.kind is CaseKind.CALIBRATION}
+    return [
+        one
+        for one in cases
+        if one.is_complete
+        and not one.is_gone
+        and one.assignment.kind is not CaseKind.REPEATED
+        and one.key not in calibration
+    ]
 
 
 def item_of(study: Study, case: RatedCase) -> Item:
@@ -238,7 +250,13 @@ def outcome_of(store: Store, study: Study) -> StudyOutcome:
         closed_by=closed.by,
         n_ratings=sum(one.is_complete for one in cases),
         n_missing=sum(missing_cases(study, cases, before).values()),
-        n_adjudicated=sum(one.assignment.kind is CaseKind.ADJUDICATION and one.is_complete for one in cases),
+        n_adjudicated=len(
+            {
+                one.key
+                for one in cases
+                if one.assignment.kind is CaseKind.ADJUDICATION and one.is_complete and one.given.grades
+            }
+        ),
         agreement=agreement_of(study, cases),
         means=() if is_pair else tuple(_model_grades(store, study, counted)),
         preference=_preferences(study, counted) if is_pair and counted else None,
@@ -498,7 +516,8 @@ def _freeze(store: Store, study: Study, happened: Sequence[Event], digest: str) 
         earlier = next((one.card for one in stored_ratings(store) if one.card.name == name), None)
         if own and (earlier is None or earlier.created != study.created):
             rows = [_stored_rating(study, one, form) for one in own]
-            freeze_ratings(store, _card(study, name, benchmarks, own, happened, digest), rows)
+            known = (*blinding(store, study), f"All files of the study at its close have the sha256 {digest}.")
+            freeze_ratings(store, _card(study, name, benchmarks, own, happened, known), rows)
 
 
 def _stored_rating(study: Study, case: RatedCase, form: InstrumentForm) -> StoredRating:
@@ -518,9 +537,14 @@ def _stored_rating(study: Study, case: RatedCase, form: InstrumentForm) -> Store
 
 
 def _card(
-    study: Study, name: str, benchmarks: Sequence[str], own: Sequence[RatedCase], happened: Sequence[Event], digest: str
+    study: Study,
+    name: str,
+    benchmarks: Sequence[str],
+    own: Sequence[RatedCase],
+    happened: Sequence[Event],
+    known: Sequence[str],
 ) -> StudyCard:
-    """Return the card of frozen ratings. `own`: the ratings."""
+    """Return the card of frozen ratings. `own`: the ratings; `known`: what raters could not know."""
     instrument, design = study.instruments[benchmarks[0]], study.design
     criteria = {
         one.name: CardCriterion(
@@ -560,13 +584,18 @@ def _card(
             seed=design.seed,
             precision=design.precision,
         ),
-        blinding=(*blinding(study), f"All files of the study at its close have the sha256 {digest}."),
+        blinding=known,
         deviations=tuple(one.text for one in happened if one.kind is EventKind.DEVIATION),
     )
 
 
-def blinding(study: Study) -> tuple[str, ...]:
-    """Return sentences on what raters could not know."""
+def blinding(store: Store, study: Study) -> tuple[str, ...]:
+    """Return sentences on what raters could not know, and on what may have told them."""
+    flagged = {one.item for one in identification_findings(store, study)}
+    told = (
+        f"In {len(flagged)} of {plural(len(study.items), 'completion')} a passage may give the model away, such as its "
+    )
+    told += "name or a sentence that it often writes: raters may have recognized the model."
     reference = "Raters saw the reference." if study.shows_reference else "Raters did not see the reference."
     return (
         "Raters saw completions in one plain style, in an order drawn beforehand, without the names of models, their "
@@ -574,5 +603,6 @@ def blinding(study: Study) -> tuple[str, ...]:
         "Raters did not see each other's ratings; an adjudicator saw two of them, without names, after giving an own "
         "one.",
         reference,
+        told if flagged else "No completion names its model or carries markers of one.",
         "The owner saw no mean of a model before the close.",
     )

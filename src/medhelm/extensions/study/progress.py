@@ -80,7 +80,9 @@ class CaseState(StrEnum):
     IN_ADJUDICATION = "in_adjudication"
     """It was given to another rater for that reason."""
     ADJUDICATED = "adjudicated"
-    """That rater has rated it."""
+    """That rater has decided it."""
+    UNDECIDED = "undecided"
+    """That rater could not judge what the others differ on."""
     REMOVED = "removed"
     """Its completion is no longer in the store."""
 
@@ -133,9 +135,9 @@ class Disagreement:
     grades: Mapping[str, Mapping[str, int]]
     """Criterion -> rater -> grade, of the criteria on which they differ."""
     state: CaseState
-    """`DIFFERS`, `IN_ADJUDICATION` or `ADJUDICATED`."""
+    """`DIFFERS`, `IN_ADJUDICATION`, `ADJUDICATED` or `UNDECIDED`."""
     adjudicator: str = ""
-    """Id of the rater who has it for adjudication; empty if it was not sent."""
+    """Id of the rater who has it for adjudication, or who decided it; empty if it was not sent."""
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -144,9 +146,10 @@ class Disagreement:
 def rated_cases(store: Store, study: Study, happened: Sequence[Event]) -> list[RatedCase]:
     """Return the cases of all raters with their ratings, without raters whose ratings were discarded.
 
+    Adjudications that a rater left undone are left out, too: the case can go to someone else.
     `happened`: the events of the study. Raises: StoreError for files that cannot be read.
     """
-    gone, discarded = gone_items(store, study), discarded_raters(happened)
+    gone, discarded, left = gone_items(store, study), discarded_raters(happened), left_raters(happened)
     found = []
     for rater in study.raters:
         if rater.id in discarded:
@@ -159,6 +162,9 @@ def rated_cases(store: Store, study: Study, happened: Sequence[Event]) -> list[R
             asked = instrument_of_case(study, case).criteria
             asked = asked if asked or is_gone else criteria_of_case(store, study, case)
             rows = tuple(row for _, row in revisions[case.number])
+            is_done = bool(rows) and (is_complete(study, case, rows[-1], asked) if asked else is_gone)
+            if case.kind is CaseKind.ADJUDICATION and rater.id in left and not is_done:
+                continue
             found.append(
                 RatedCase(
                     rater=rater.id,
@@ -166,7 +172,7 @@ def rated_cases(store: Store, study: Study, happened: Sequence[Event]) -> list[R
                     criteria=tuple(one for one in asked if one.name not in HARM_NAMES),
                     rows=rows,
                     places=tuple(place for place, _ in revisions[case.number]),
-                    is_complete=bool(rows) and (is_complete(study, case, rows[-1], asked) if asked else is_gone),
+                    is_complete=is_done,
                     is_gone=is_gone,
                 )
             )
@@ -354,22 +360,35 @@ def case_states(study: Study, cases: Iterable[RatedCase]) -> dict[tuple[str, ...
 def _state(study: Study, group: Sequence[RatedCase]) -> CaseState:
     if group[0].is_gone:
         return CaseState.REMOVED
-    if third := [one for one in group if one.assignment.kind is CaseKind.ADJUDICATION]:
-        is_done = any(one.is_complete for one in third)
-        return CaseState.ADJUDICATED if is_done else CaseState.IN_ADJUDICATION
+    if third := _adjudications(study, group):
+        if not third[0].is_complete:
+            return CaseState.IN_ADJUDICATION
+        return CaseState.ADJUDICATED if _decides(study, group, third[0]) else CaseState.UNDECIDED
     if differing_grades(study, group):
         return CaseState.DIFFERS
     complete = [one.is_complete for one in group if one.assignment.kind not in NOT_FIRST]
     return CaseState.RATED if all(complete) else CaseState.PARTLY_RATED if any(complete) else CaseState.OPEN
 
 
+def _adjudications(study: Study, group: Sequence[RatedCase]) -> list[RatedCase]:
+    """Return the adjudications of a case: one that decides it first, then those that are open."""
+    third = [one for one in group if one.assignment.kind is CaseKind.ADJUDICATION]
+    return sorted(third, key=lambda one: (not _decides(study, group, one), one.is_complete))
+
+
+def _decides(study: Study, group: Sequence[RatedCase], third: RatedCase) -> bool:
+    """Return True if an adjudication is complete, with a grade of what the others differ on."""
+    asked = differing_grades(study, group).keys() or {one.name for one in third.criteria}
+    return third.is_complete and not asked.isdisjoint(third.given.grades)
+
+
 def disagreements(study: Study, cases: Iterable[RatedCase]) -> Iterator[Disagreement]:
     """Yield the cases on which raters differ, and those that were sent to adjudication."""
     for group in by_case(cases).values():
         state, grades = _state(study, group), differing_grades(study, group)
-        third = [one.rater for one in group if one.assignment.kind is CaseKind.ADJUDICATION]
+        third = _adjudications(study, group)
         if state is not CaseState.REMOVED and (grades or third):
-            adjudicator = third[0] if third else ""
+            adjudicator = third[0].rater if third else ""
             yield Disagreement(items=group[0].assignment.items, grades=grades, state=state, adjudicator=adjudicator)
 
 

@@ -19,7 +19,6 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from medhelm.domain.text import plural
 from medhelm.errors import MedHelmError, UserError
 from medhelm.extensions.study.files import Event, EventKind, events, locked, rows_of
-from medhelm.extensions.study.instruments import criteria_of
 from medhelm.extensions.study.journal import (
     cases_with,
     criteria_of_case,
@@ -39,9 +38,10 @@ from medhelm.extensions.study.rating_form import (
     mark_value,
     merged,
     questions,
+    rater_forms,
     read_rating,
 )
-from medhelm.extensions.study.texts import CaseGoneError, CaseTexts, case_texts
+from medhelm.extensions.study.texts import CaseGoneError, CaseTexts, case_texts, definitions_of
 from medhelm.extensions.study.types import (
     Assignment,
     CaseKind,
@@ -216,7 +216,13 @@ def time_words(low_s: float, high_s: float) -> str:
 def _page(
     request: Request, work: RaterWork, template: str, title: str, *, status: int = 200, **values: Any
 ) -> Response:
-    known = {"base": work.base, "study_title": work.study.title, "n_cases": work.n_cases, "n_complete": work.n_complete}
+    known = {
+        "base": work.base,
+        "study_title": work.study.title,
+        "n_cases": work.n_cases,
+        "last_number": max(work.cases, default=0),
+        "n_complete": work.n_complete,
+    }
     return render(request, template, title, {**known, **values}, status)
 
 
@@ -246,7 +252,7 @@ def _groups(work: RaterWork) -> list[dict[str, object]]:
         CaseKind.CALIBRATION: ("Calibration", "The same for all raters, to get used to the scale. They come first."),
         CaseKind.ADJUDICATION: (
             "Second opinion",
-            "Two raters differ on these. Rate each case yourself; then you see what they gave.",
+            "Other raters differ on these. Rate each case yourself; then you see what they gave.",
         ),
     }
     groups: dict[tuple[str, str], list[dict[str, object]]] = {}
@@ -259,18 +265,9 @@ def _groups(work: RaterWork) -> list[dict[str, object]]:
 
 def _instrument(request: Request, work: RaterWork) -> Response:
     """Return the page with the instructions, and each question with all its grades."""
-    forms: dict[str, dict[str, object]] = {}
-    for benchmark, one in work.study.instruments.items():
-        criteria = criteria_of(work.study, benchmark)
-        forms[one.digest] = {
-            "title": one.title,
-            "instructions": one.instructions,
-            "source": one.source,
-            "license": one.license,
-            "has_questions": bool(one.criteria),
-            "questions": questions(criteria, CaseRating(), one.form),
-        }
-    return _page(request, work, "rate_instrument.html", "Instructions and scales", forms=list(forms.values()))
+    cases = {number: work.study.item(case.items[0]).benchmark for number, case in work.cases.items()}
+    forms = rater_forms(work.study, cases, definitions_of(work.store, work.study))
+    return _page(request, work, "rate_instrument.html", "Instructions and scales", forms=forms)
 
 
 def _case(request: Request, work: RaterWork) -> Response:
@@ -318,6 +315,7 @@ def case_values(number: int, texts: CaseTexts, form: InstrumentForm, rating: Cas
         "material": texts.material,
         "is_long": len(texts.question) + sum(len(part.text) for part in texts.material) > LONG_MATERIAL,
         "is_asked_open": number == 1 or len(texts.question) <= SHORT_QUESTION,
+        "is_calibration": False,
         "references": texts.references,
         "completions": texts.completions,
         "questions": questions(texts.criteria, rating, form),

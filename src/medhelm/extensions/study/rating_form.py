@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from medhelm.domain import Benchmark
+from medhelm.domain.text import listed
 from medhelm.errors import UserError
+from medhelm.extensions.study.instruments import HARM, RUBRIC
 from medhelm.extensions.study.types import (
     HARM_LIKELIHOOD,
     HARM_SEVERITY,
     CaseRating,
+    Instrument,
     InstrumentCriterion,
     InstrumentForm,
     MarkedPassage,
     MarkKind,
+    Study,
 )
 
 REASONS = (
@@ -104,6 +109,87 @@ class CaseQuestion:
         return tuple(one for one in self.choices if one.meaning) if any(c.meaning for c in self.choices[1:-1]) else ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaterForm:
+    """A form of a rater's cases: what it is for, its instructions and its questions."""
+
+    title: str
+    """Name of the form; of several that come from rubrics, the names of their benchmarks."""
+    about: str = ""
+    """The texts that it is for, in sentences; empty for the only form."""
+    instructions: str = ""
+    """Text to read before rating; may be empty."""
+    source: str = ""
+    """Publication with its license; empty for a benchmark's own rubric."""
+    questions: Sequence[CaseQuestion] = ()
+    """The questions, without those that each case has of its own."""
+    has_own: bool = False
+    """True if each case has criteria of its own."""
+
+
+def rater_forms(study: Study, cases: Mapping[int, str], definitions: Mapping[str, Benchmark]) -> list[RaterForm]:
+    """Return the forms of a rater's cases; of several, what is the same in all comes first, under a title of its own.
+
+    Parameters: cases, number -> benchmark of each case, empty for all forms of the study; definitions, benchmark -> its
+    definition, as far as known.
+    """
+    asked = set(cases.values()) or set(study.benchmarks)
+    benchmarks_of: dict[str, list[str]] = {}
+    for benchmark in study.benchmarks:
+        if benchmark in asked:
+            benchmarks_of.setdefault(study.instruments[benchmark].digest, []).append(benchmark)
+    groups = [(study.instruments[own[0]], own) for own in benchmarks_of.values()]
+    harm = HARM if study.asks_harm else ()
+    if len(groups) == 1:
+        ((one, _),) = groups
+        title = "Questions" if one.name == RUBRIC else one.title
+        return [_form(one, title, "", one.instructions, harm)]
+    texts = {one.instructions for one, _ in groups}
+    common = texts.pop() if len(texts) == 1 else ""
+    found = []
+    if common or harm:
+        form = InstrumentForm.GRADES
+        found.append(RaterForm(title="All cases", instructions=common, questions=questions(harm, CaseRating(), form)))
+    for one, own in groups:
+        names = listed([definitions[name].title if name in definitions else name for name in own])
+        about = [*cases_in_words(number for number, name in cases.items() if name in own)]
+        about += [f"The task: {definitions[name].description}" for name in own if name in definitions]
+        title = names if one.name == RUBRIC else f"{one.title}: {names}"
+        found.append(_form(one, title, " ".join(about), "" if common else one.instructions, ()))
+    return found
+
+
+def _form(
+    one: Instrument, title: str, about: str, instructions: str, harm: tuple[InstrumentCriterion, ...]
+) -> RaterForm:
+    licensed = f" License: {one.license}." if one.license else ""
+    return RaterForm(
+        title=title,
+        about=about,
+        instructions=instructions,
+        source="" if one.name == RUBRIC or not one.source else f"{one.source}{licensed}",
+        questions=questions(one.criteria + harm, CaseRating(), one.form),
+        has_own=not one.criteria,
+    )
+
+
+def cases_in_words(numbers: Iterable[int]) -> Iterator[str]:
+    """Yield a sentence that names cases, unless there are none.
+
+    >>> *cases_in_words([1, 2, 3, 5, 8, 9]), *cases_in_words([4]), *cases_in_words([])
+    ('Cases 1 to 3, 5, 8 and 9.', 'Case 4.')
+    """
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    parts = [text for own in runs for text in ([f"{own[0]} to {own[-1]}"] if len(own) > 2 else map(str, own))]
+    if parts:
+        yield f"Case{'s' if sum(map(len, runs)) > 1 else ''} {listed(parts)}."
+
+
 def questions(
     criteria: Sequence[InstrumentCriterion], rating: CaseRating, form: InstrumentForm = InstrumentForm.GRADES
 ) -> list[CaseQuestion]:
@@ -161,11 +247,11 @@ def _key(number: int) -> str:
 
 def _reason_parts(reason: str) -> tuple[str, str]:
     """Return the listed reason and the words after it, as `_reason` joins them."""
-    for listed in REASONS:
-        if reason == listed:
-            return listed, ""
-        if reason.startswith(f"{listed}: "):
-            return listed, reason.removeprefix(f"{listed}: ")
+    for known in REASONS:
+        if reason == known:
+            return known, ""
+        if reason.startswith(f"{known}: "):
+            return known, reason.removeprefix(f"{known}: ")
     return (OTHER_REASON, reason) if reason else ("", "")
 
 

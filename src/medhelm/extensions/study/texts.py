@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.benchmarks.prompt_parts import prompt_parts
-from medhelm.benchmarks.prompts import LETTERS, OPTIONS
+from medhelm.benchmarks.prompts import LETTERS, OPTIONS, placeholders
 from medhelm.domain import Benchmark, Criterion, Run
 from medhelm.domain.completion import strip_reasoning
 from medhelm.domain.text import group_title
@@ -178,6 +178,12 @@ def known_definition(store: Path, benchmark: str) -> Benchmark | None:
         return None
 
 
+def definitions_of(store: Store, study: Study) -> dict[str, Benchmark]:
+    """Return name -> definition of the benchmarks of a study, as far as they are known."""
+    known = {name: known_definition(store.folder, name) for name in study.benchmarks}
+    return {name: one for name, one in known.items() if one}
+
+
 # --- parts of the prompt ----------------------------------------------------------------------------------------------
 
 
@@ -190,21 +196,24 @@ def _parts(prompt: Mapping[str, Any], definition: Benchmark | None) -> tuple[tup
     options = "\n".join(choices if labels == choices else [f"{a}. {b}" for a, b in zip(labels, choices, strict=False)])
     asked: list[str] = []
     material: list[MaterialSection] = []
-    inserted = {group_title(OPTIONS): options} if options else {}
     parts = prompt_parts(prompt["messages"], choices, labels, definition)
+    inserted: dict[str, str] = {}
     for part in parts:
         if part.title == "Instruction":  # of a template: anything else can be the words of a patient
             asked.append(_without_output_format(part.text))
+            inserted = dict.fromkeys(map(group_title, placeholders(definition.prompt if definition else "")), "")
+            inserted |= {group_title(OPTIONS): options} if options else {}
         elif part.is_instruction or part.title in ("Last message", "End of the prompt") or len(parts) == 1:
             asked.append(part.text.strip())
         elif len(part.text) <= SHORT_FIELD and f"[{part.title}]" in "".join(asked):
             inserted[part.title] = part.text
         else:
             material += _sections(part.title, part.text.strip("\n"))
+            inserted |= {part.title: f"(see {part.title} in the material)"} if part.title in inserted else {}
     question = "\n\n".join(text for text in asked if text)
     if inserted:
         places = re.compile("|".join(re.escape(f"[{title}]") for title in inserted))
-        question = places.sub(lambda found: inserted[found[0][1:-1]].strip("\n"), question)
+        question = places.sub(lambda found: inserted[found[0][1:-1]].strip("\n"), question).rstrip()
     if options and options not in question:
         question = f"{question}\n\n{options}"
     return tuple(material), question

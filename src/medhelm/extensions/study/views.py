@@ -174,7 +174,9 @@ def progress_to_text(found: StudyProgress) -> str:
     agreement = [one for one in found.agreement if one.n]
     if agreement:
         parts.append(fields_table(_AGREEMENT, agreement, caption="Agreement of raters so far").rstrip("\n"))
-    notes = [*found.deviations, *([differences_sentence(found)] if found.disagreements else [])]
+    reasons = dict.fromkeys(one.alpha.reason for one in agreement if one.alpha.value is not None and one.alpha.reason)
+    notes = [*(f"No interval of alpha: {reason}." for reason in reasons), *found.deviations]
+    notes += [differences_sentence(found)] if found.disagreements else []
     if found.unassigned:
         notes.append(f"{plural(len(found.unassigned), 'case')} of raters who left are open.")
     parts += ["\n".join(f"- {note}" for note in notes)] if notes else []

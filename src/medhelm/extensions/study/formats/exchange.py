@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from medhelm.domain import Benchmark
 from medhelm.domain.text import listed, value_in_words
 from medhelm.errors import ConfigError, ErrorCollector, Problem, UserError
 from medhelm.extensions.study.files import EventKind, digest_of, events, note, rows_of
@@ -27,7 +28,7 @@ from medhelm.extensions.study.journal import (
     record,
     refuse_if_final,
 )
-from medhelm.extensions.study.texts import CaseGoneError, CaseTexts, case_texts
+from medhelm.extensions.study.texts import CaseGoneError, CaseTexts, case_texts, definitions_of
 from medhelm.extensions.study.types import (
     HARM_LIKELIHOOD,
     HARM_SEVERITY,
@@ -98,6 +99,8 @@ class OfflineCase:
 
     number: int
     """Number in the rater's list, from 1."""
+    benchmark: str
+    """Name of its benchmark."""
     instrument: Instrument
     """Its form."""
     texts: CaseTexts
@@ -162,8 +165,10 @@ class RaterCases:
     """Id of the rater."""
     cases: tuple[OfflineCase, ...]
     """The cases whose completions are still in the store."""
-    gone: frozenset[int] = frozenset()
+    gone: frozenset[int]
     """Numbers of the other cases."""
+    definitions: Mapping[str, Benchmark]
+    """Name -> definition of the benchmarks, as far as they are known."""
 
     def case(self, number: object) -> OfflineCase | None:
         """Return the case with a number; None if there is none. The number can be text."""
@@ -294,6 +299,7 @@ def rater_cases(store: Store, study: Study, rater_id: str) -> RaterCases:
         found.append(
             OfflineCase(
                 number=assignment.number,
+                benchmark=study.item(assignment.items[0]).benchmark,
                 instrument=instrument_of_case(study, assignment),
                 texts=texts,
                 rating=row.rating if row else None,
@@ -301,7 +307,12 @@ def rater_cases(store: Store, study: Study, rater_id: str) -> RaterCases:
             )
         )
     return RaterCases(
-        study=study, plan=f"p{digest_of(study)[:15]}", rater=rater_id, cases=tuple(found), gone=frozenset(gone)
+        study=study,
+        plan=f"p{digest_of(study)[:15]}",
+        rater=rater_id,
+        cases=tuple(found),
+        gone=frozenset(gone),
+        definitions=definitions_of(store, study),
     )
 
 

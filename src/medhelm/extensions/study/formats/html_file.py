@@ -22,7 +22,7 @@ from medhelm.extensions.study.formats.exchange import OfflineCase, OpenRater, Ra
 from medhelm.extensions.study.journal import problems_of
 from medhelm.extensions.study.pages import PACKAGE, environment
 from medhelm.extensions.study.rate_pages import case_values
-from medhelm.extensions.study.rating_form import form_values, questions, read_rating
+from medhelm.extensions.study.rating_form import form_values, rater_forms, read_rating
 from medhelm.extensions.study.types import CaseRating, RatingSource
 
 _STYLE, _CASES, _SCRIPT, _DATA = (f"<!-- {name} -->" for name in ("style", "cases", "script", "data"))
@@ -36,19 +36,11 @@ def write_html_file(cases: RaterCases) -> dict[str, bytes]:
     """Return the file, under the end of its name."""
     templates = environment()
     style, script = _static("rate_file.css", "rate.css"), _program()
-    forms = {
-        one.instrument.digest: {
-            "title": one.instrument.title,
-            "instructions": one.instrument.instructions,
-            "has_questions": bool(one.instrument.criteria),
-            "questions": questions(one.questions, CaseRating(), one.instrument.form) if one.instrument.criteria else [],
-        }
-        for one in reversed(cases.cases)
-    }
+    numbers = {one.number: one.benchmark for one in cases.cases}
     shell = templates.get_template("rate_file.html").render(
         title=cases.study.title,
         purpose=cases.study.purpose,
-        forms=list(reversed(forms.values())),
+        forms=rater_forms(cases.study, numbers, cases.definitions),
         cases=[one.number for one in cases.cases],
         policy=_policy(style, script),
     )
@@ -90,7 +82,9 @@ def _data(cases: RaterCases) -> dict[str, Any]:
         for one in cases.cases
     ]
     origin = {"study": cases.study.name, "plan": cases.plan, "rater": cases.rater}
-    return {"format": exchange.FORMAT, **origin, "file": f"{cases.study.name}-{cases.rater}-ratings.json", "cases": own}
+    last = len(cases.cases) + len(cases.gone)
+    file = f"{cases.study.name}-{cases.rater}-ratings.json"
+    return {"format": exchange.FORMAT, **origin, "file": file, "last": last, "cases": own}
 
 
 def _case_template(case: OfflineCase) -> str:

@@ -18,6 +18,7 @@ from medhelm.errors import ConfigError, DataError, Problem
 from medhelm.extensions.study.formats import exchange
 from medhelm.extensions.study.formats.exchange import OfflineCase, OpenRater, RaterCases, ReturnedFile, ReturnedRating
 from medhelm.extensions.study.instruments import HARM
+from medhelm.extensions.study.rating_form import cases_in_words
 from medhelm.extensions.study.types import CaseRating, InstrumentCriterion, RatingSource
 from medhelm.io.office import WorkbookSheet, cell_name, read_sheets
 from medhelm.io.rows import BrokenCell
@@ -78,11 +79,26 @@ def _write_instructions(workbook: Any, cases: RaterCases) -> None:
 
 def _write_rubric(workbook: Any, cases: RaterCases) -> None:
     """Write the sheet with the questions and what their grades mean."""
-    asked = [one for case in cases.cases for one in case.questions if case.instrument.criteria or one in HARM]
-    rows = list(dict.fromkeys(map(_rubric_row, asked)))
-    if not all(case.instrument.criteria for case in cases.cases):
-        rows.append(("Own criteria", "Some cases have criteria of their own, below their texts.", "", ""))
-    write_form(workbook, "Rubric", {"Question": 24, "In words": 70, "Answers": 16, "Meaning": 60}, rows)
+    places: dict[tuple[str, ...], list[OfflineCase]] = {}
+    for case in cases.cases:
+        for one in case.questions:
+            if case.instrument.criteria or one in HARM:
+                places.setdefault(_rubric_row(one), []).append(case)
+        if not case.instrument.criteria:
+            own = ("Own criteria", "These cases have criteria of their own, below their texts.", "", "")
+            places.setdefault(own, []).append(case)
+    rows = [(*row, _texts_in_words(own, cases)) for row, own in places.items()]
+    columns = {"Question": 24, "In words": 70, "Answers": 16, "Meaning": 50, "For": 34}
+    write_form(workbook, "Rubric", columns, rows)
+
+
+def _texts_in_words(asked: Sequence[OfflineCase], cases: RaterCases) -> str:
+    """Return the cases that have a question, with the names of their benchmarks."""
+    if len(asked) == len(cases.cases):
+        return "All cases"
+    known = cases.definitions
+    names = dict.fromkeys(known[one.benchmark].title if one.benchmark in known else one.benchmark for one in asked)
+    return "".join([f"{listed(list(names))}. ", *cases_in_words(one.number for one in asked)])
 
 
 def _rubric_row(question: InstrumentCriterion) -> tuple[str, ...]:
@@ -259,7 +275,10 @@ class _WorkbookReader:
     def _rating(self, case: OfflineCase, own: _CaseRows) -> ReturnedRating | None:
         """Return the rating of a case; None if nothing is filled in."""
         reader = exchange.OfflineAnswers(case, self.problems)
-        _, comment, *_ = own.answers.pop(COMMENT, ("", ""))
+        misplaced, comment, place, _ = own.answers.pop(COMMENT, ("", "", "", ""))
+        if misplaced:
+            text = "a comment goes into the column Your words. If the answers have shifted by a row, move them back."
+            self.problems.append(Problem(f"{place}: {text}"))
         for question, (answer, words, *places) in own.answers.items():
             reader.read(question, answer, words, (places[0], places[1]))
         rating = reader.rating(RatingSource.WORKBOOK, own.first, comment=comment)

@@ -56,7 +56,7 @@ from medhelm.extensions.study.pages import (
 )
 from medhelm.extensions.study.plans.identification import Finding, identification_findings
 from medhelm.extensions.study.progress import Disagreement, StudyState, progress, rated_cases, revision_of
-from medhelm.extensions.study.texts import CaseGoneError, case_texts, known_definition
+from medhelm.extensions.study.texts import CaseGoneError, case_texts, definitions_of
 from medhelm.extensions.study.types import Assignment, CaseKind, CaseRating, Study
 from medhelm.extensions.study.views import criterion_title, differences_sentence
 from medhelm.io.http.mounted_pages import BadFormError, visitor_of
@@ -220,8 +220,7 @@ def _list_row(store: Store, study: Study) -> dict[str, Any]:
 
 def titles_of(store: Store, study: Study) -> dict[str, str]:
     """Return benchmark -> its name for people, of those whose definition can be found."""
-    known = {name: known_definition(store.folder, name) for name in study.benchmarks}
-    return {name: one.title for name, one in known.items() if one}
+    return {name: one.title for name, one in definitions_of(store, study).items()}
 
 
 def study_page(visit: Visit) -> Response:

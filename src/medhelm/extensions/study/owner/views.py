@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from medhelm.analysis.agreement.reliability import LEAST_UNITS
 from medhelm.domain import Estimate
 from medhelm.domain.text import duration, listed, plural
 from medhelm.extensions.study.decisions import possible_adjudicators
@@ -29,9 +30,6 @@ from medhelm.extensions.study.views import (
 from medhelm.io.http.pages import url_key
 from medhelm.results.formats.fields import Field
 from medhelm.results.formats.tables import MISSING, decimal, percent, signed, with_minus
-
-LEAST_FOR_WORDS = 10
-"""Fewest cases of several raters for a statement on their agreement in words."""
 
 MOST_NAMED = 8
 """Most cases of a rater that a sentence names."""
@@ -59,6 +57,7 @@ CASE_STATES: Mapping[CaseState, str] = {
     CaseState.DIFFERS: "Not decided",
     CaseState.IN_ADJUDICATION: "With {adjudicator}",
     CaseState.ADJUDICATED: "Decided by {adjudicator}",
+    CaseState.UNDECIDED: "Not decided: {adjudicator} could not judge",
 }
 """State of a case on which raters differ -> its name for people."""
 
@@ -232,17 +231,21 @@ def agreement_view(found: StudyProgress) -> dict[str, object]:
 
 
 def _agreement_sentence(one: CriterionAgreement) -> str:
-    return f"{agreement_words(one)}: {plural(one.n, 'case')} rated by two or more."
+    rated = f"{plural(one.n, 'case')} rated by two or more"
+    if one.n_units < LEAST_UNITS:
+        return f"{TOO_FEW}: {rated}, from {plural(one.n_units, 'instance')}. An interval needs {LEAST_UNITS} instances."
+    return f"{agreement_words(one)}: {rated}."
 
 
-NO_AGREEMENT = "Too few ratings yet: no case has been rated by two raters."
+TOO_FEW = "Too few ratings yet"
+NO_AGREEMENT = f"{TOO_FEW}: no case has been rated by two raters."
 
 
 def agreement_words(one: CriterionAgreement) -> str:
     """Return what the interval of an agreement allows to say."""
     alpha = one.alpha
-    if alpha.value is None or alpha.low is None or alpha.high is None or one.n < LEAST_FOR_WORDS:
-        return "Too few ratings yet"
+    if alpha.value is None or alpha.low is None or alpha.high is None:
+        return TOO_FEW
     if alpha.low > 2 / 3:
         return "Raters agree well"
     if alpha.low <= 0:
@@ -258,7 +261,7 @@ def _share(found: Estimate | None) -> str:
 
 def difference_row(one: Disagreement, names: Names, happened: Sequence[Event]) -> dict[str, object]:
     """Return a case on which raters differ."""
-    is_open = one.state is CaseState.DIFFERS and not is_final(happened)
+    is_open = one.state in (CaseState.DIFFERS, CaseState.UNDECIDED) and not is_final(happened)
     can_send = is_open and bool(possible_adjudicators(names.study, one.items, happened))
     state = CASE_STATES[one.state].format(adjudicator=names.rater(one.adjudicator))
     raters = sorted({rater for grades in one.grades.values() for rater in grades})
@@ -273,7 +276,7 @@ def difference_row(one: Disagreement, names: Names, happened: Sequence[Event]) -
         "benchmark": names.benchmark(names.study.item(one.items[0]).benchmark),
         "criteria": [criterion_title(name) for name in one.grades],
         "grades": [(names.rater(rater), grades) for rater, grades in by_rater],
-        "state": "All raters have it" if is_open and not can_send else state,
+        "state": "All raters have it" if one.state is CaseState.DIFFERS and is_open and not can_send else state,
         "can_send": can_send,
     }
 
@@ -346,7 +349,7 @@ def missing_ratings(found: StudyProgress, names: Names) -> list[str]:
 
 def open_differences(found: StudyProgress) -> int:
     """Return the number of cases on which raters differ, without a decision."""
-    return sum(one.state in (CaseState.DIFFERS, CaseState.IN_ADJUDICATION) for one in found.disagreements)
+    return sum(one.state is not CaseState.ADJUDICATED for one in found.disagreements)
 
 
 def list_row(found: StudyProgress, happened: Sequence[Event], names: Names) -> dict[str, object]:
