@@ -302,7 +302,7 @@ def _access_texts(visit: Visit) -> dict[str, str]:
     """Return person -> the state of the latest link."""
     found: dict[str, str] = {}
     for link in access.links_of(visit.store, visit.study.name):
-        found.setdefault(link.person, f"Link {state_of_link(link)}")
+        found.setdefault(link.person, f"Link {access.state_of_link(link)}")
     users = {rater.id: rater.user for rater in visit.study.raters if rater.user}
     return {**{rater: f"Single sign-on as {user}" for rater, user in users.items()}, **found}
 
@@ -381,7 +381,7 @@ def change_person(visit: Visit) -> Response:
 def _show_link(visit: Visit, person: str, role: Role, back: str) -> Response:
     days = visit.text("days")
     if not (days.isascii() and days.isdigit()):
-        raise UserError(f"The days must be a whole number from 1 to {MOST_DAYS}. No link was made.")
+        raise UserError(f"The days must be a whole number from 1 to {access.MOST_DAYS}. No link was made.")
     link = access.new_link(visit.store, visit.study.name, person, role, days=int(days), by=visit.by)
     address, name = address_of_link(visit.request, link), visit.names.rater(person)
     values = {
