@@ -43,7 +43,9 @@ def test_the_tables_on_the_page_are_those_that_are_computed(data_dir: Path, monk
 def test_the_example_on_the_page_gives_the_numbers_beside_it(tmp_path: Path) -> None:
     (rows,) = re.findall(r"```csv\n(.*?)```", page(), re.DOTALL)
     (tmp_path / "ratings.csv").write_text(rows, encoding="utf-8")
-    found = agreement(tmp_path / "ratings.csv", tmp_path / "none", [benchmark("aci_bench")]).datasets["aci_bench"]
+    rated = agreement(tmp_path / "ratings.csv", tmp_path / "none", [benchmark("aci_bench")])
+    assert rated is not None
+    found = rated.datasets["aci_bench"]
     jury, among = found.jury, found.one_clinician.raters.of_mean(2)
     assert jury.resampled and jury.agreement and jury.difference and jury.kappa and among
     expected = {

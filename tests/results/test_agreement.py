@@ -110,7 +110,9 @@ def rows(rater: str = "Dr A", model: str = "lab/m") -> list[str]:
 
 
 def agreement(path: Path, store: Path, benchmarks: Sequence[Benchmark]) -> JuryAgreement:
-    return module.agreement(path, store, benchmarks, draws=50)
+    found = module.agreement(path, store, benchmarks, draws=50)
+    assert found is not None
+    return found
 
 
 def spearman_brown(x: Sequence[float], y: Sequence[float]) -> float:

@@ -141,7 +141,7 @@ def test_ratings_of_deleted_instances_go_and_the_card_says_so(store: Store) -> N
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(TEXT, TEXT, st.floats(1, 5) | st.none())))
 def test_any_name_and_grade_is_read_as_it_was_written(names: list[tuple[str, str, float | None]]) -> None:
     rows = tuple(row(rater, instance, grades={"accuracy": grade, "harm": None}) for rater, instance, grade in names)

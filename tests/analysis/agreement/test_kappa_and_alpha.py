@@ -12,6 +12,7 @@ from hypothesis.extra.numpy import arrays
 
 from medhelm.analysis.agreement.coefficients import Level, Weights, krippendorff_alpha, weighted_kappa
 from medhelm.analysis.means import Floats
+from tests.support.agreement_by_hand import alpha_by_hand, kappa_by_hand
 
 quick = settings(max_examples=100, deadline=None, database=None)
 
@@ -35,40 +36,6 @@ def tables(*grades: float) -> st.SearchStrategy[Floats]:
     """Tables of grades 1 to 5, and of these."""
     shapes = st.tuples(st.integers(2, 9), st.integers(2, 4))
     return arrays(np.float64, shapes, elements=st.sampled_from([1.0, 2.0, 3.0, 4.0, 5.0, *grades]))
-
-
-def kappa_by_hand(a: list[float], b: list[float], weights: Weights) -> float | None:
-    """Disagreement of each instance against that of every rating of one rater with every rating of the other."""
-
-    def disagreement(x: float, y: float) -> float:
-        return float(x != y) if weights == "none" else (x - y) ** 2
-
-    observed = sum(disagreement(x, y) for x, y in zip(a, b, strict=True)) / len(a)
-    expected = sum(disagreement(x, y) for x in a for y in b) / len(a) ** 2
-    return 1 - observed / expected if expected else None
-
-
-def alpha_by_hand(table: Floats, level: Level) -> float | None:
-    """By the matrix of coincidences, as Krippendorff writes it."""
-    units = [unit for row in table.tolist() if len(unit := [x for x in row if x == x]) > 1]
-    grades = sorted({x for unit in units for x in unit})
-    together = {(c, k): 0.0 for c in grades for k in grades}
-    for unit in units:
-        for i, c in enumerate(unit):
-            for j, k in enumerate(unit):
-                if i != j:
-                    together[c, k] += 1 / (len(unit) - 1)
-    totals = {c: sum(together[c, k] for k in grades) for c in grades}
-
-    def squared(c: float, k: float) -> float:
-        low, high = min(c, k), max(c, k)
-        between = sum(totals[g] for g in grades if low <= g <= high) - (totals[c] + totals[k]) / 2
-        return {"nominal": float(c != k), "ordinal": between**2, "interval": (c - k) ** 2}[level]
-
-    observed = sum(together[c, k] * squared(c, k) for c in grades for k in grades)
-    expected = sum(totals[c] * totals[k] * squared(c, k) for c in grades for k in grades)
-    n = sum(totals.values())
-    return 1 - (n - 1) * observed / expected if expected else None
 
 
 def same(found: float | None, expected: float | None) -> bool:
@@ -104,6 +71,7 @@ def test_alpha_of_the_observers_is_krippendorffs(level: Level, published: float)
     found = krippendorff_alpha(OBSERVERS, level)
     assert found.value == pytest.approx(published, abs=5e-4)
     assert (found.n, found.n_left_out) == (11, 1)
+    assert alpha_by_hand(OBSERVERS, level) == pytest.approx(published, abs=5e-4)
 
 
 @quick

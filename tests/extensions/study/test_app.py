@@ -226,18 +226,10 @@ def test_odd_paths_show_strangers_the_page_for_signing_in_or_nothing(app: ASGIAp
     assert "secret-store" not in found.text
 
 
-def test_pages_are_not_kept_and_have_no_headers_that_differ(app: ASGIApp, store: Store) -> None:
+def test_pages_are_not_kept(app: ASGIApp, store: Store) -> None:
     client = signed_in(app, store)
     for path in ("/rate/ward", "/rate/ward/instrument", "/rate/none", "/rate/ward/login", "/rate/ward/nothing"):
         found = client.get(path)
         assert found.headers["cache-control"] == "no-store"
-        assert set(found.headers) <= EXPECTED_HEADERS, path
     assert client.get("/rate/static/rate.css").headers["cache-control"] == "private, max-age=3600"
     assert client.get("/rate/static/..%2fapp.py").status_code == 404
-
-
-EXPECTED_HEADERS = {
-    *("content-length", "content-type", "content-encoding", "vary", "cache-control", "content-security-policy"),
-    *("cross-origin-opener-policy", "cross-origin-resource-policy", "permissions-policy", "referrer-policy"),
-    *("x-content-type-options", "x-frame-options"),
-}

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from medhelm.errors import StoreFullError, UserError
-from medhelm.extensions.study import closing
-from medhelm.extensions.study.closing import POINTS, close_study
+from medhelm.extensions.study import outcome
 from medhelm.extensions.study.decisions import PURGED_REASON, purge_studies, send_to_adjudication, withdraw
 from medhelm.extensions.study.files import (
     Event,
@@ -27,7 +26,7 @@ from medhelm.extensions.study.files import (
     write_study,
 )
 from medhelm.extensions.study.journal import cases_of, ratings_of, record
-from medhelm.extensions.study.outcome import outcome_of
+from medhelm.extensions.study.outcome import POINTS, close_study, outcome_of
 from medhelm.extensions.study.progress import StudyState, progress
 from medhelm.extensions.study.types import (
     HARM_LIKELIHOOD,
@@ -43,6 +42,7 @@ from medhelm.extensions.study.types import (
 )
 from medhelm.storage.ratings import damaged_ratings, stored_ratings
 from medhelm.storage.store import Store
+from tests.support import rated_studies
 from tests.support.rated_studies import CRITERIA, grade, make_instrument, make_study, new_store, rate_all, shown_texts
 
 SHARED = [f"{place % 2}-{place}" for place in range(24)]
@@ -135,9 +135,9 @@ def test_an_interrupted_close_is_finished(store: Store, monkeypatch: pytest.Monk
     def fail(*_: object) -> None:
         raise StoreFullError("The disk is full.")
 
-    freeze = closing.freeze_ratings
+    freeze = outcome.freeze_ratings
     with monkeypatch.context() as patched:
-        patched.setattr(closing, "freeze_ratings", fail if place == "before" else lambda *given: fail(freeze(*given)))
+        patched.setattr(outcome, "freeze_ratings", fail if place == "before" else lambda *given: fail(freeze(*given)))
         with pytest.raises(StoreFullError):
             close_study(store, STUDY, "owner")
     found = close_study(store, STUDY, "owner")
@@ -183,6 +183,25 @@ def test_one_row_for_each_rater_and_completion_is_frozen(store: Store) -> None:
         "accurate": (1, 5),
         "clear": (1, 5),
     }
+
+
+@pytest.mark.parametrize(
+    ("completion", "sentence"),
+    [
+        (
+            "As an AI language model, I advise rest.",
+            f"In {len(STUDY.items)} of {len(STUDY.items)} completions a passage may give the model away",
+        ),
+        ("Take one tablet.", "No completion names its model"),
+    ],
+)
+def test_the_card_says_what_may_have_told_the_model(
+    store: Store, monkeypatch: pytest.MonkeyPatch, completion: str, sentence: str
+) -> None:
+    monkeypatch.setattr(rated_studies, "COMPLETION", completion)
+    rate(store, STUDY)
+    close_study(store, STUDY, "owner")
+    assert sentence in " ".join(stored_ratings(store)[0].card.blinding)
 
 
 def test_an_adjudicator_counts_as_one_more_rater_and_not_for_agreement(store: Store) -> None:
@@ -358,11 +377,11 @@ def test_preferences_have_shares_and_no_frozen_ratings(tmp_path: Path) -> None:
 
 def test_a_purge_deletes_words_and_keeps_counts(store: Store) -> None:
     mark = MarkedPassage(start=0, end=4, kind=MarkKind.ERROR)
-    words = {"comment": "Mrs. Example", "marks": (mark,)}
+    told = CaseRating(grades={"accurate": 3, "clear": 1}, comment="Mrs. Example", marks=(mark,))
     for rater in ("rater_1", "rater_2"):
         for number in (2, 3):
             record(store, STUDY, rater, number, CaseRating(grades={"accurate": 2}, not_judged={"clear": "See Example"}))
-            record(store, STUDY, rater, number, CaseRating(grades={"accurate": 3, "clear": 1}, **words))
+            record(store, STUDY, rater, number, told)
     with rater_file(store, "ward", "rater_2").open("a", encoding="utf-8") as torn:
         torn.write("torn: Mrs. Example\n")
     before = progress(store, STUDY)

@@ -1,24 +1,23 @@
-"""Rating in a real browser: by keyboard alone, with lost connections, in two windows, and by axe's rules."""
+"""Signing in and rating in a real browser: by keyboard, with lost connections, in two windows, and by axe's rules."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import parse_qs
 
 import pytest
 
-from medhelm.extensions.study.access import new_link, revoke
+from medhelm.extensions.study.access import Role, new_link, revoke
 from medhelm.extensions.study.app import PAGES
-from medhelm.extensions.study.files import read_study, rows_of
+from medhelm.extensions.study.files import EventKind, events, read_study, rows_of
 from medhelm.extensions.study.journal import ratings_of
 from medhelm.extensions.study.types import CaseRating, MarkedPassage, MarkKind
 from medhelm.extensions.web.site import Site
 from medhelm.storage.store import Store
 from tests.support.blind_studies import RATER, STUDY, World, make_blind_study
-from tests.support.made_once import made_once
 from tests.support.web import wcag
 from tests.support.web.browser import Watched, served, started_browser
 
@@ -37,25 +36,33 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    place = tmp_path / "store"
-    made_once(place, "blind-quest-browser", lambda: make_blind_study(place, "quest", World(11)))
-    return Store(place)
+    return make_blind_study(tmp_path / "store", "quest", World(11))[0]
 
 
 @pytest.fixture
-def address(store: Store) -> Iterator[str]:
-    with served(Site(stores=[store.folder]), [PAGES]) as (root, _):
-        yield root
+def addresses(store: Store) -> Iterator[tuple[str, str]]:
+    """The address of the site, and the one that signs its owner in."""
+    with served(Site(stores=[store.folder]), [PAGES]) as found:
+        yield found
+
+
+@pytest.fixture
+def address(addresses: tuple[str, str]) -> str:
+    return addresses[0]
 
 
 def opened(context: BrowserContext, address: str, store: Store, path: str = "") -> Page:
     """Return a page of a rater who has just signed in by a personal link."""
     page = context.new_page()
-    page.goto(address + new_link(store, STUDY, RATER, by="owner").path)
+    page.goto(link(store, address))
     page.wait_for_url(f"{address}/rate/{STUDY}")
     if path:
         page.goto(f"{address}/rate/{STUDY}{path}")
     return page
+
+
+def link(store: Store, address: str, person: str = RATER, role: Role = Role.RATER) -> str:
+    return address + new_link(store, STUDY, person, role, by="owner").path
 
 
 def saved(page: Page) -> None:
@@ -104,6 +111,7 @@ def test_a_case_is_rated_by_keyboard_alone(browser: Browser, address: str, store
     assert watched.problems == []
 
 
+@pytest.mark.long
 def test_digits_in_a_text_field_stay_text_and_cannot_judge_needs_a_reason(
     browser: Browser, address: str, store: Store
 ) -> None:
@@ -154,7 +162,7 @@ def test_a_session_that_ended_loses_nothing(browser: Browser, address: str, stor
     page.get_by_label("Comment").fill("Kept.")
     page.locator("#status", has_text="Open a new personal link in another tab").wait_for()
     other = context.new_page()
-    other.goto(address + new_link(store, STUDY, RATER, by="owner").path)
+    other.goto(link(store, address))
     other.wait_for_url(f"{address}/rate/{STUDY}")
     page.evaluate("dispatchEvent(new Event('online'))")
     saved(page)
@@ -228,6 +236,7 @@ def test_an_adjudicator_compares_before_the_next_case(browser: Browser, address:
     context.close()
 
 
+@pytest.mark.long
 def test_time_without_the_rater_is_not_counted(browser: Browser, address: str, store: Store) -> None:
     context = browser.new_context()
     page = opened(context, address, store)
@@ -246,6 +255,7 @@ def test_time_without_the_rater_is_not_counted(browser: Browser, address: str, s
     context.close()
 
 
+@pytest.mark.long
 def test_hits_of_a_search_are_marked_one_after_the_other(browser: Browser, address: str, store: Store) -> None:
     context = browser.new_context()
     page = opened(context, address, store, "/cases/1")
@@ -259,6 +269,7 @@ def test_hits_of_a_search_are_marked_one_after_the_other(browser: Browser, addre
     context.close()
 
 
+@pytest.mark.long
 def test_without_scripts_a_case_is_rated_by_its_form(browser: Browser, address: str, store: Store) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
@@ -283,9 +294,20 @@ def test_without_scripts_a_case_is_rated_by_its_form(browser: Browser, address: 
     context.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("scheme", "sizes"),
+    [
+        ("light", SIZES[:1]),
+        pytest.param("light", SIZES[1:], marks=pytest.mark.long),
+        pytest.param("dark", SIZES, marks=pytest.mark.long),
+    ],
+)
 def test_pages_keep_the_rules_at_every_width(
-    browser: Browser, address: str, store: Store, scheme: Literal["light", "dark"]
+    browser: Browser,
+    address: str,
+    store: Store,
+    scheme: Literal["light", "dark"],
+    sizes: Sequence[tuple[int, int]],
 ) -> None:
     context = browser.new_context(color_scheme=scheme, reduced_motion="reduce")
     page = opened(context, address, store, "/cases/1")
@@ -297,10 +319,75 @@ def test_pages_keep_the_rules_at_every_width(
     wrong = []
     for path in ("", "/cases/1", "/instrument", "/device", "/login"):
         page.goto(f"{address}/rate/{STUDY}{path}")
-        for width, height in SIZES:
+        for width, height in sizes:
             page.set_viewport_size({"width": width, "height": height})
             found = [*wcag.problems(page), *wcag.violations(page, only_colors=scheme == "dark")]
             found += wcag.problems_of_keys(page) if scheme == "light" else ()
             wrong += [f"{path or 'overview'} at {width}: {one}" for one in found]
     context.close()
     assert not wrong, "\n".join(wrong)
+
+
+# --- signing in -------------------------------------------------------------------------------------------------------
+
+
+def test_a_link_signs_in_one_browser_and_tells_the_second_one(browser: Browser, address: str, store: Store) -> None:
+    first, second, given = Watched(browser.new_page()), browser.new_page(), link(store, address)
+    first.page.goto(given)
+    first.page.wait_for_url(f"{address}/rate/ward")
+    cookie = first.page.context.cookies()[0]
+    assert (cookie["path"], cookie["httpOnly"], cookie["sameSite"]) == ("/rate/ward", True, "Strict")
+    second.goto(given)
+    second.get_by_role("alert").get_by_text("already used").wait_for()
+    assert "#" not in second.url
+    assert events(store, STUDY)[-1].kind is EventKind.LINK_REFUSED
+    first.page.goto(given)
+    first.page.wait_for_url(f"{address}/rate/ward")
+    assert first.problems == []
+
+
+@pytest.mark.long
+def test_another_device_without_scripts_is_signed_in_by_a_code(browser: Browser, address: str, store: Store) -> None:
+    desk, tablet = browser.new_page(), browser.new_page(java_script_enabled=False)
+    desk.goto(link(store, address))
+    desk.get_by_role("link", name="Use another device").click()
+    desk.get_by_role("button", name="Make a link").click()
+    code = desk.locator(".code").inner_text()
+    tablet.goto(f"{address}/rate/ward")
+    tablet.get_by_label("Link or code").fill(code.lower())
+    tablet.get_by_role("button", name="Sign in").click()
+    assert tablet.url == f"{address}/rate/ward"
+    desk.goto(f"{address}/rate/ward")
+    desk.get_by_role("button", name="Sign out").click()
+    desk.get_by_role("button", name="Sign out").click()
+    desk.get_by_role("heading", name="Signed out").wait_for()
+    assert tablet.reload().status == 200  # type: ignore[union-attr]
+
+
+@pytest.mark.long
+def test_a_link_that_is_opened_where_a_page_for_signing_in_is_shown(
+    browser: Browser, addresses: tuple[str, str], store: Store
+) -> None:
+    """The address then changes in its fragment alone, and no page is loaded."""
+    (address, owner), page = addresses, browser.new_page()
+    page.goto(f"{address}/rate/ward/login")
+    page.goto(link(store, address))
+    page.wait_for_url(f"{address}/rate/ward")
+    page.goto(f"{address}/login")
+    page.goto(owner)
+    page.wait_for_url(f"{address}/")
+    page.get_by_role("link", name="Studies").click()
+    page.wait_for_url(f"{address}/studies")
+
+
+@pytest.mark.long
+def test_a_reader_sees_the_study_and_nothing_else_of_the_site(browser: Browser, address: str, store: Store) -> None:
+    page = browser.new_page()
+    page.goto(link(store, address, "chief", Role.READER))
+    page.wait_for_url(f"{address}/studies/ward")
+    assert page.get_by_role("button").all_inner_texts() == ["Sign out"]
+    links = {one.get_attribute("href") for one in page.get_by_role("link").all()}
+    wrong = [one for one in links if one and not one.startswith(("#", "/studies/ward"))]
+    assert wrong == []
+    page.goto(f"{address}/studies/ward/close")
+    assert page.get_by_role("button").all_inner_texts() == ["Sign out"]

@@ -14,14 +14,14 @@ import signal
 import socket
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import permutations, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from xlsxwriter import Workbook
 
@@ -30,9 +30,11 @@ from medhelm.extensions.study.journal import cases_of, ratings_of
 from medhelm.extensions.study.types import Study
 from medhelm.io.office import read_sheets
 from medhelm.storage.store import Store, open_store
+from tests.support.agreement_by_hand import alpha_by_hand
 from tests.support.cli import Medhelm
 from tests.support.study_pages import NAME, StudySite, plan_fields, revision_in, start_study, text_of
 from tests.support.study_store import MODELS, WEEKS, sample_store
+from tests.support.values import present
 from tests.support.web.browser import OPTIONS, Watched
 
 if TYPE_CHECKING:
@@ -66,47 +68,13 @@ def all_grades(store: Store, study: Study) -> Grades:
     }
 
 
-def ordinal_alpha(rows: Sequence[Sequence[int]]) -> float:
-    """Return Krippendorff's alpha for ordinal grades by its definition: pairs of values, written out one by one.
-
-    Source: Krippendorff, Computing Krippendorff's Alpha-Reliability (2011), sections C and D.
-    """
-    pairs: Counter[tuple[int, int]] = Counter()
-    for row in rows:
-        for one, other in permutations(row, 2):
-            pairs[one, other] += 1 / (len(row) - 1)  # type: ignore[assignment]
-    totals: Counter[int] = Counter()
-    for (one, _), n in pairs.items():
-        totals[one] += n
-
-    def apart(one: int, other: int) -> float:
-        low, high = sorted((one, other))
-        between = sum(n for grade, n in totals.items() if low <= grade <= high)
-        return float(between - (totals[one] + totals[other]) / 2) ** 2
-
-    n = sum(totals.values())
-    observed = sum(count * apart(*pair) for pair, count in pairs.items())
-    expected = sum(totals[a] * totals[b] * apart(a, b) for a in totals for b in totals)
-    return 1 - (n - 1) * observed / expected
-
-
-def test_the_independent_alpha_is_that_of_its_source() -> None:
-    # the example of section C of the source, by observer; the value for ordinal data is in section D
-    observers = (
-        "1 2 3 3 2 1 4 1 2 . . .",
-        "1 2 3 3 2 2 4 1 2 5 . 3",
-        ". 3 3 3 2 3 4 2 2 5 1 .",
-        "1 2 3 3 2 4 4 1 2 5 1 .",
-    )
-    units = [[int(one) for one in unit if one != "."] for unit in zip(*map(str.split, observers), strict=True)]
-    assert round(ordinal_alpha([unit for unit in units if len(unit) > 1]), 3) == 0.815
-
-
 def expected_alphas(grades: Grades) -> dict[str, float]:
     """Return criterion -> agreement of the three raters."""
     items = sorted(grades[RATERS[0]])
     return {
-        criterion: ordinal_alpha([[grades[rater][item][criterion] for rater in RATERS] for item in items])
+        criterion: present(
+            alpha_by_hand(np.array([[grades[rater][item][criterion] for rater in RATERS] for item in items]), "ordinal")
+        )
         for criterion in CRITERIA
     }
 

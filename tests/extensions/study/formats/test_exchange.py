@@ -22,7 +22,6 @@ from medhelm.extensions.study.formats import exchange
 from medhelm.extensions.study.formats.exchange import (
     FORMATS,
     FileOrigin,
-    OfflineCase,
     RaterCases,
     export_files,
     export_study,
@@ -36,8 +35,6 @@ from medhelm.extensions.study.formats.workbook import read_workbook
 from medhelm.extensions.study.journal import ratings_of, record
 from medhelm.extensions.study.rating_form import form_values
 from medhelm.extensions.study.types import (
-    HARM_LIKELIHOOD,
-    HARM_SEVERITY,
     CaseRating,
     InstrumentForm,
     MarkedPassage,
@@ -49,6 +46,7 @@ from medhelm.storage.privacy import read_exports
 from medhelm.storage.store import Store
 from tests.support.json_values import json_values
 from tests.support.offline_studies import MODELS, offline_study
+from tests.support.possible_ratings import possible_ratings
 
 Studies = Mapping[InstrumentForm, tuple[Store, Study]]
 
@@ -62,32 +60,8 @@ def studies(tmp_path_factory: pytest.TempPathFactory) -> Studies:
 
 # --- round trip -------------------------------------------------------------------------------------------------------
 
-WORDS = st.text(
-    st.characters(exclude_categories=("Cs", "Cc", "Cn", "Zl", "Zp"), exclude_characters="\u0085"), max_size=30
-).map(str.strip)
 
-
-@st.composite
-def ratings(draw: st.DrawFn, case: OfflineCase) -> CaseRating | None:
-    """A rating that a rater could give, or None."""
-    grades, not_judged = {}, {}
-    for one in case.questions:
-        match draw(st.sampled_from("gggn-")):
-            case "g":
-                grades[one.name] = draw(st.sampled_from(one.grades))
-            case "n":
-                not_judged[one.name] = draw(WORDS.filter(bool))
-    if grades.get(HARM_SEVERITY) == 0:
-        grades.pop(HARM_LIKELIHOOD, None)
-        not_judged.pop(HARM_LIKELIHOOD, None)
-    marks = set()
-    for side, text in enumerate(case.texts.completions):
-        for kind in draw(st.lists(st.sampled_from(MarkKind), max_size=2)):
-            start = draw(st.integers(1, min(len(text), 40) - 1))
-            end = start if kind is MarkKind.OMISSION else draw(st.integers(start + 1, min(len(text), 60)))
-            marks.add(MarkedPassage(start=start, end=end, kind=kind, side=side))
-    ordered = tuple(sorted(marks, key=lambda mark: (mark.side, mark.start, mark.end, mark.kind)))
-    rating = CaseRating(grades=grades, not_judged=not_judged, comment=draw(WORDS), marks=ordered)
+def given_or_none(rating: CaseRating) -> CaseRating | None:
     return rating if exchange.is_given(rating) else None
 
 
@@ -116,18 +90,41 @@ READERS = {
 WITHOUT_MARKS = ("workbook", "redcap")
 
 
-@pytest.mark.parametrize("form", InstrumentForm)
-@pytest.mark.parametrize("kind", FORMATS)
+QUICK = {
+    "workbook": InstrumentForm.GRADES,
+    "html": InstrumentForm.CHECKS,
+    "label-studio": InstrumentForm.PREFERENCE,
+    "redcap": InstrumentForm.GRADES,
+}
+"""Kind of file -> form of the instrument in tests that are not long."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "form"),
+    [
+        pytest.param(kind, form, marks=() if form is QUICK[kind] else pytest.mark.long)
+        for kind in FORMATS
+        for form in InstrumentForm
+    ],
+)
 def test_ratings_come_back_as_they_were_given(
     studies: Studies, kind: str, form: InstrumentForm, tmp_path: Path
 ) -> None:
     known = rater_cases(*studies[form], "rater_1")
 
-    @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+    @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
     @given(st.data())
     def check(data: st.DataObject) -> None:
         cases = replace(
-            known, cases=tuple(replace(one, rating=data.draw(ratings(one)), revision=1) for one in known.cases)
+            known,
+            cases=tuple(
+                replace(
+                    one,
+                    rating=given_or_none(data.draw(possible_ratings(one.questions, one.texts.completions))),
+                    revision=1,
+                )
+                for one in known.cases
+            ),
         )
         content = html_ratings(cases) if kind == "html" else _returned_file(cases, kind)
         file = (
@@ -152,7 +149,7 @@ def test_ratings_come_back_as_they_were_given(
 
 def _returned_file(cases: RaterCases, kind: str) -> bytes:
     """The file that a rater returns, filled in with the ratings of the cases."""
-    files: dict[str, bytes] = exchange._function(FORMATS[kind])(cases)
+    files: dict[str, bytes] = FORMATS[kind](cases)
     return next(content for name, content in files.items() if name.endswith((".xlsx", ".json", "records.csv")))
 
 
@@ -188,7 +185,7 @@ def test_no_file_tells_a_model(
     assert leaks(export_files(store, study, "rater_1", kind), study) == set()
     telling = replace(study, title=study.title + study.items[3].id, name=f"ward_{MODELS[0].partition('/')[0]}")
     cases = replace(rater_cases(store, study, "rater_1"), study=telling)
-    assert leaks(exchange._function(FORMATS[kind])(cases), study), "a planted leak is not found"
+    assert leaks(FORMATS[kind](cases), study), "a planted leak is not found"
 
 
 def test_a_workbook_tells_neither_author_nor_time(studies: Studies) -> None:
@@ -390,7 +387,7 @@ def test_any_json_is_read_or_refused(studies: Studies, tmp_path: Path, kind: str
     whole = json.loads(html_ratings(cases) if kind == "html" else _returned_file(cases, kind))
     file = tmp_path / "a.json"
 
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=60, deadline=None)
     @given(
         st.lists(st.tuples(st.integers(0, 10**6), json_values(*KEYS) | st.sampled_from(NAMES)), min_size=1, max_size=3)
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -144,11 +144,22 @@ def test_a_finished_file_can_be_looked_at_again(browser: Browser, tmp_path: Path
     page.get_by_text("All cases are rated. Save the ratings, and return the file.").wait_for()
 
 
-@pytest.mark.parametrize("form", InstrumentForm)
-def test_the_file_can_be_used_by_everyone(browser: Browser, tmp_path: Path, form: InstrumentForm) -> None:
+WINDOWS = ((320, "light"), (834, "dark"), (1280, "light"))
+
+
+@pytest.mark.parametrize(
+    ("form", "windows"),
+    [
+        (InstrumentForm.GRADES, WINDOWS[:1]),
+        *(pytest.param(form, WINDOWS, marks=pytest.mark.long) for form in InstrumentForm),
+    ],
+)
+def test_the_file_can_be_used_by_everyone(
+    browser: Browser, tmp_path: Path, form: InstrumentForm, windows: Sequence[tuple[int, str]]
+) -> None:
     (file,) = export_study(*offline_study(tmp_path / "s", form), tmp_path / "out", "html", ["rater_1"], by="owner")
     found = []
-    for width, scheme in ((320, "light"), (834, "dark"), (1280, "light")):
+    for width, scheme in windows:
         watched = opened(browser, file, width, scheme, 4000)  # high enough for the bar to cover nothing
         for step in ("start", "case"):
             if step == "case":
