@@ -121,13 +121,6 @@ def test_results_by_model_appear_with_the_close_and_stay(store: Store) -> None:
     assert any("were changed after the close" in text for text in outcome_of(store, STUDY).deviations)
 
 
-def test_two_owners_who_close_at_once(store: Store) -> None:
-    rate(store, STUDY)
-    withdraw(store, STUDY, "rater_2", "Ann")
-    with pytest.raises(UserError, match="changed meanwhile, last by Ann"):
-        close_study(store, STUDY, "Ben", revision=0)
-
-
 @pytest.mark.parametrize("place", ["before", "after"])
 def test_an_interrupted_close_is_finished(store: Store, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     rate(store, STUDY)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from medhelm.extensions.study.closing import close_study
 
 from medhelm.errors import UserError
 from medhelm.extensions.study import journal, texts
@@ -307,6 +308,7 @@ def test_two_owners_at_once_do_not_overwrite_each_other(store: Store) -> None:
         lambda: send_to_adjudication(store, STUDY, "0-0", "Ben", revision=seen),
         lambda: reassign(store, STUDY, "Ben", revision=seen),
         lambda: withdraw(store, STUDY, "rater_1", "Ben", revision=seen),
+        lambda: close_study(store, STUDY, "Ben", revision=seen),
     ):
         with pytest.raises(UserError, match=r"changed meanwhile, last by Ann \(withdrawn\)"):
             decide()

@@ -17,7 +17,7 @@ from medhelm.extensions.study.measures import CriterionAgreement, PreferenceResu
 from medhelm.extensions.study.outcome import ModelGrade, StudyOutcome
 from medhelm.extensions.study.plans.identification import Finding, FindingKind
 from medhelm.extensions.study.progress import CaseState, Disagreement, RaterProgress, StudyProgress, StudyState, form_of
-from medhelm.extensions.study.types import InstrumentForm, Study
+from medhelm.extensions.study.types import CaseKind, InstrumentForm, Study
 from medhelm.extensions.study.views import (
     FINDING_TITLES,
     SHARE,
@@ -131,8 +131,11 @@ def tally(found: StudyProgress) -> list[dict[str, object]]:
         return figures
     left_s = sum((one.median_seconds or 0.0) * one.n_left for one in active)
     is_known = left_s > 0 and all(one.median_seconds for one in active if one.n_left)
-    left = duration(left_s) if is_known else MISSING
-    return [*figures, _figure("left", "Work left", left, note="of all raters, at their pace")]
+    if is_known:
+        left, note = duration(left_s), "of all raters, at their pace"
+    else:
+        left, note = (MISSING, "known once all have begun") if any(one.n_left for one in active) else ("None", "")
+    return [*figures, _figure("left", "Work left", left, note=note)]
 
 
 def _figure(key: str, label: str, value: object, *, total: int | None = None, note: str = "") -> dict[str, object]:
@@ -326,13 +329,18 @@ def plan_facts(names: Names) -> list[tuple[str, str]]:
         ("Instrument", listed(list(dict.fromkeys(one.title for one in instruments)))),
         ("Cases", f"{design.n_cases:,}, and {plural(design.n_calibration, 'calibration case')} for all raters"),
         ("Rated by several", n_shared),
-        ("Shown twice to a rater", f"{percent(design.repeated)} of the cases"),
+        ("Shown twice to a rater", _repeated(study)),
         ("Precision wanted", "" if design.precision is None else f"± {decimal(design.precision, 2)} for each mean"),
         ("Reference", "shown" if study.shows_reference else "not shown"),
         ("Harm", "asked" if study.asks_harm else "not asked"),
         ("Seed", str(design.seed)),
     ]
     return [(label, text) for label, text in found if text]
+
+
+def _repeated(study: Study) -> str:
+    n = sum(case.kind is CaseKind.REPEATED for cases in study.assignments.values() for case in cases)
+    return f"{plural(n, 'case')}, {percent(study.design.repeated)} wanted"
 
 
 def missing_ratings(found: StudyProgress, names: Names) -> list[str]:
