@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from medhelm.extensions.study.closing import close_study
 
 from medhelm.errors import UserError
 from medhelm.extensions.study import journal, texts
@@ -17,6 +16,7 @@ from medhelm.extensions.study import progress as progress_module
 from medhelm.extensions.study.decisions import reassign, send_to_adjudication, withdraw
 from medhelm.extensions.study.files import Event, EventKind, append_event, events, now, rater_file
 from medhelm.extensions.study.journal import cases_of, record
+from medhelm.extensions.study.outcome import close_study
 from medhelm.extensions.study.progress import CaseState, RaterProgress, StudyState, progress
 from medhelm.extensions.study.types import Assignment, CaseKind, CaseRating, InstrumentForm, RatingSource, Study
 from medhelm.storage.store import Store

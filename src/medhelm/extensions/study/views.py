@@ -205,7 +205,7 @@ class ResultTable(NamedTuple):
     title: str
     """Its title."""
     caption: str
-    """What to know about its numbers."""
+    """Facts about its numbers."""
     fields: Sequence[Field[Any]]
     """Its columns, the model first."""
     rows: Sequence[Any]
