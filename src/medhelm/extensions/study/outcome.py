@@ -21,13 +21,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import fsum
 from pathlib import Path
-from statistics import fmean
 
 import numpy as np
 
-from medhelm.analysis.agreement.calibration import RatingDesign
-from medhelm.analysis.agreement.clinician_means import ClinicianMean, clinician_mean
-from medhelm.analysis.agreement.reliability import rater_effect
+from medhelm.analysis.agreement.clinician_means import ClinicianMean, RatedCompletion, mean_of_ratings
 from medhelm.analysis.means import estimate
 from medhelm.domain import Estimate
 from medhelm.domain.study import CardCriterion, CardDesign, CardInstrument, CardRater, StudyCard
@@ -70,12 +67,7 @@ from medhelm.extensions.study.types import (
     Study,
 )
 from medhelm.io.line_files import read_lines
-from medhelm.storage.ratings import (
-    StoredRating,
-    freeze_ratings,
-    ratings_names,
-    stored_ratings,
-)
+from medhelm.storage.ratings import StoredRating, freeze_ratings, ratings_names, stored_ratings
 from medhelm.storage.runs import read_columns
 from medhelm.storage.store import NAME, Store, read_run
 
@@ -335,30 +327,23 @@ def _means_on(
         value = grades.get(criterion) if criterion else level_of(grades, one.criteria, form)
         if value is not None:
             given[one.assignment.items[0]][one.rater] = float(value)
-    raters = sorted({rater for grades in given.values() for rater in grades})
-    table = np.array([[grades.get(rater, np.nan) for rater in raters] for grades in given.values()])
-    clusters = _clusters(store, [study.item(name) for name in given])
+    items = {name: study.item(name) for name in given}
+    rated = {
+        name: RatedCompletion(composites=grades, probability=items[name].probability) for name, grades in given.items()
+    }
+    clusters = _clusters(store, list(items.values()))
     found = []
     for model in study.models:
-        items = [study.item(name) for name in given if study.item(name).model == model]
-        if not items:
-            continue
-        weights = np.array([1 / one.probability for one in items])
-        weights /= weights.sum()
-        shares = dict.fromkeys(raters, 0.0)
-        for weight, item in zip(weights, items, strict=True):
-            for rater in given[item.id]:
-                shares[rater] += float(weight) / len(given[item.id])
-        design = RatingDesign(
-            low=scale[0],
-            high=scale[1],
-            probabilities=np.array([one.probability for one in items]),
-            raters=rater_effect(table, np.array(list(shares.values()))),
-        )
-        values = np.array([fmean(given[one.id].values()) for one in items])
-        used = [rater for rater in raters if shares[rater]]
-        mean = clinician_mean(values, used, design, [clusters[one.id] for one in items])
-        found.append(ModelGrade(benchmark=benchmark, model=model, criterion=criterion, mean=mean))
+        names = [name for name, item in items.items() if item.model == model]
+        if names:
+            mean = mean_of_ratings(
+                [rated[name] for name in names],
+                list(rated.values()),
+                low=scale[0],
+                high=scale[1],
+                clusters=[clusters[name] for name in names],
+            )
+            found.append(ModelGrade(benchmark=benchmark, model=model, criterion=criterion, mean=mean))
     return found
 
 

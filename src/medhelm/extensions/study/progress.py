@@ -53,6 +53,7 @@ from medhelm.extensions.study.types import (
     CaseRating,
     InstrumentCriterion,
     InstrumentForm,
+    Rater,
     RatingRow,
     Study,
 )
@@ -444,6 +445,8 @@ class RaterProgress:
 
     rater: str
     """Id of the rater."""
+    role: str
+    """Profession or specialty."""
     has_left: bool
     """True if the rater has left the study."""
     n_cases: int
@@ -472,6 +475,8 @@ class RaterProgress:
 class StudyProgress:
     """All that the owner of a study sees before it is closed: nothing by model."""
 
+    study: Study
+    """The plan."""
     state: StudyState
     """State of the study."""
     revision: int
@@ -510,12 +515,13 @@ def progress(store: Store, study: Study) -> StudyProgress:
         state = StudyState.CLOSED
     others = means_of_others(study, cases)
     return StudyProgress(
+        study=study,
         state=state,
         revision=revision_of(happened),
         n_cases=len(counted),
         n_complete=sum(one.is_complete for one in counted),
         raters=tuple(
-            _rater_progress(study, rater.id, [one for one in cases if one.rater == rater.id], others, left)
+            _rater_progress(study, rater, [one for one in cases if one.rater == rater.id], others, left)
             for rater in study.raters
         ),
         cases=case_states(study, cases),
@@ -545,7 +551,7 @@ def agreement_of(study: Study, cases: Sequence[RatedCase]) -> tuple[CriterionAgr
 
 def _rater_progress(
     study: Study,
-    rater_id: str,
+    rater: Rater,
     cases: Sequence[RatedCase],
     others: Mapping[tuple[str, int], float],
     left: Collection[str],
@@ -560,8 +566,9 @@ def _rater_progress(
     grades = [grade for one in own for name, grade in one.given.grades.items() if name not in HARM_NAMES]
     rows = sorted((pair for one in cases for pair in zip(one.places, one.rows, strict=True)), key=lambda pair: pair[0])
     return RaterProgress(
-        rater=rater_id,
-        has_left=rater_id in left,
+        rater=rater.id,
+        role=rater.role,
+        has_left=rater.id in left,
         n_cases=len(own),
         n_complete=len(complete),
         n_left=len(own) - len(complete),

@@ -542,14 +542,7 @@ def _is_same(one: CaseRating, other: CaseRating) -> bool:
 
 
 def _record_file(
-    store: Store,
-    study: Study,
-    path: Path,
-    file: ReturnedFile,
-    known: RaterCases,
-    *,
-    replaces: bool,
-    by: str,
+    store: Store, study: Study, path: Path, file: ReturnedFile, known: RaterCases, *, replaces: bool, by: str
 ) -> ImportedFile:
     """Record the ratings of one file."""
     rows = rows_of(store, study.name, file.rater)
