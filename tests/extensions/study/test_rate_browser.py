@@ -347,24 +347,6 @@ def test_a_link_signs_in_one_browser_and_tells_the_second_one(browser: Browser, 
 
 
 @pytest.mark.long
-def test_another_device_without_scripts_is_signed_in_by_a_code(browser: Browser, address: str, store: Store) -> None:
-    desk, tablet = browser.new_page(), browser.new_page(java_script_enabled=False)
-    desk.goto(link(store, address))
-    desk.get_by_role("link", name="Use another device").click()
-    desk.get_by_role("button", name="Make a link").click()
-    code = desk.locator(".code").inner_text()
-    tablet.goto(f"{address}/rate/ward")
-    tablet.get_by_label("Link or code").fill(code.lower())
-    tablet.get_by_role("button", name="Sign in").click()
-    assert tablet.url == f"{address}/rate/ward"
-    desk.goto(f"{address}/rate/ward")
-    desk.get_by_role("button", name="Sign out").click()
-    desk.get_by_role("button", name="Sign out").click()
-    desk.get_by_role("heading", name="Signed out").wait_for()
-    assert tablet.reload().status == 200  # type: ignore[union-attr]
-
-
-@pytest.mark.long
 def test_a_link_that_is_opened_where_a_page_for_signing_in_is_shown(
     browser: Browser, addresses: tuple[str, str], store: Store
 ) -> None:
@@ -378,16 +360,3 @@ def test_a_link_that_is_opened_where_a_page_for_signing_in_is_shown(
     page.wait_for_url(f"{address}/")
     page.get_by_role("link", name="Studies").click()
     page.wait_for_url(f"{address}/studies")
-
-
-@pytest.mark.long
-def test_a_reader_sees_the_study_and_nothing_else_of_the_site(browser: Browser, address: str, store: Store) -> None:
-    page = browser.new_page()
-    page.goto(link(store, address, "chief", Role.READER))
-    page.wait_for_url(f"{address}/studies/ward")
-    assert page.get_by_role("button").all_inner_texts() == ["Sign out"]
-    links = {one.get_attribute("href") for one in page.get_by_role("link").all()}
-    wrong = [one for one in links if one and not one.startswith(("#", "/studies/ward"))]
-    assert wrong == []
-    page.goto(f"{address}/studies/ward/close")
-    assert page.get_by_role("button").all_inner_texts() == ["Sign out"]

@@ -291,6 +291,8 @@ def test_a_reader_sees_progress_then_results_and_changes_nothing(started: StudyS
     assert page.status_code == 200
     assert "0 of 24" in text_of(page)
     assert "<form" not in page.text.partition("<main")[2]
+    links = re.findall(r' href="([^"]*)"', page.text.partition("<body")[2])
+    assert links and all(one.startswith(("#", STUDY)) for one in links)
     for hidden in (
         "Adams",
         "Bo Brown",
