@@ -482,8 +482,8 @@ def confusion(
 
     For questions whose instances all have the same options: sensitivity, specificity, predictive values, F1, Youden's
     index, balanced accuracy and Matthews' correlation, each with its 95% interval, and the confusion matrix. With one
-    positive class, or without, each class against all others. Completions without a readable option, and refusals,
-    count as wrong.
+    positive class, or without, each class against all others. Completions without a readable option are wrong, and
+    refusals count as the worst answer.
 
     \b
     Examples:
@@ -650,7 +650,7 @@ def agreement(
     rule: Rule,
     wanted: RunFilter,
 ) -> int:
-    """Compare the jury with clinicians' ratings, and clinicians with each other.
+    """Compare the jury with clinicians' ratings.
 
     Without RATINGS, the ratings of all studies of the store are used. RATINGS is the name of one of them, or a CSV or
     .xlsx file with the columns rater, instance_id, benchmark, model, and the rubric's criteria: accuracy, completeness,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import combinations
-from statistics import fmean
 
 import numpy as np
 import pytest
@@ -19,8 +18,7 @@ from medhelm.extensions.study.measures import (
     preferences,
     unusual_times,
 )
-from tests.support.agreement_by_hand import alpha_by_hand, kappa_by_hand
-from tests.support.values import present
+from tests.support.agreement_by_hand import alpha_by_hand
 
 NO_OTHERS = np.full(300, np.nan)
 
@@ -48,26 +46,10 @@ def test_agreement_equals_a_naive_computation(seed: int, level: Level) -> None:
     assert found.same is not None
     assert found.same.value == pytest.approx(np.mean([np.mean([a == b for a, b in row]) for row in shared]))
     if level == "nominal":
-        assert (found.near, found.one_rater) == (None, None)
+        assert found.near is None
         return
     assert found.near is not None
     assert found.near.value == pytest.approx(np.mean([np.mean([abs(a - b) <= 1 for a, b in row]) for row in shared]))
-    kappas = []
-    for first, second in combinations(range(3), 2):
-        both = table[~np.isnan(table[:, [first, second]]).any(axis=1)][:, [first, second]]
-        kappas.append(kappa_by_hand(both[:, 0].tolist(), both[:, 1].tolist(), "quadratic"))
-    assert found.kappa == pytest.approx(fmean(map(present, kappas)))
-
-
-def test_agreement_of_one_rater_with_another_equals_the_usual_icc_of_a_whole_table() -> None:
-    table = np.nan_to_num(some_grades(1), nan=3.0)
-    n, k = table.shape
-    cases, raters = table.mean(axis=1, keepdims=True), table.mean(axis=0, keepdims=True)
-    between = k * ((cases - table.mean()) ** 2).sum() / (n - 1)
-    error = ((table - cases - raters + table.mean()) ** 2).sum() / ((n - 1) * (k - 1))
-    found = criterion_agreement(table, "clear", level="ordinal")
-    assert found.one_rater is not None
-    assert found.one_rater.value == pytest.approx((between - error) / (between + (k - 1) * error))
 
 
 def test_preferences_agree_if_they_are_on_one_side() -> None:
@@ -77,10 +59,19 @@ def test_preferences_agree_if_they_are_on_one_side() -> None:
     assert (found.same.value, found.near.value) == pytest.approx((3 / 5, 4 / 5))
 
 
+@pytest.mark.parametrize("n_units", [9, 10])
+def test_intervals_need_ten_independent_instances(n_units: int) -> None:
+    units = [f"i{place % n_units}" for place in range(40)]
+    found = criterion_agreement(np.repeat(some_grades(1), 2, axis=0)[:40], "clear", level="ordinal", clusters=units)
+    shares = preferences(["a", "b"] * 20, ["b", "a"] * 20, np.resize([-1, 0, 1, 2], 40), units).shares
+    assert (found.n_units, found.alpha.value is None) == (n_units, False)
+    assert {one is None for one in (found.alpha.low, *(share.low for share in shares))} == {n_units < 10}
+
+
 @pytest.mark.parametrize("table", [np.empty((0, 3)), np.full((4, 2), np.nan), np.array([[1, np.nan], [np.nan, 2]])])
 def test_without_shared_cases_there_is_no_agreement(table: np.ndarray) -> None:
     found = criterion_agreement(table, "clear", level="ordinal", clusters=["a"] * len(table))
-    assert (found.n, found.same, found.alpha.value, found.one_rater, found.kappa) == (0, None, None, None, None)
+    assert (found.n, found.same, found.alpha.value) == (0, None, None)
 
 
 # --- one rater --------------------------------------------------------------------------------------------------------
@@ -209,3 +200,13 @@ def test_an_effect_of_the_side_does_not_favor_the_model_that_is_often_on_it() ->
     found = preferences(left.tolist(), right.tolist(), preferred, [f"q{place % 100}" for place in range(3000)])
     assert found.shares[0].value == pytest.approx(0.5, abs=0.03)
     assert found.left is not None and found.left.low > 0.6
+
+
+def test_agreement_has_an_interval_from_ten_independent_instances_on() -> None:
+    grades = np.array([[1.0, 2], [2, 2], [4, 3], [5, 5]] * 5)
+    few = criterion_agreement(grades, "clear", level="ordinal", clusters=[f"q{place % 9}" for place in range(20)])
+    assert few.alpha.value is not None
+    assert (few.alpha.low, few.alpha.high) == (None, None)
+    assert few.alpha.reason == "9 independent instances are too few for an interval: 10 at least"
+    enough = criterion_agreement(grades, "clear", level="ordinal", clusters=[f"q{place % 10}" for place in range(20)])
+    assert enough.alpha.low is not None

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from medhelm.errors import StoreFullError, UserError
-from medhelm.extensions.study import closing
-from medhelm.extensions.study.closing import POINTS, close_study
+from medhelm.extensions.study import outcome
 from medhelm.extensions.study.decisions import PURGED_REASON, purge_studies, send_to_adjudication, withdraw
 from medhelm.extensions.study.files import (
     Event,
@@ -27,7 +26,7 @@ from medhelm.extensions.study.files import (
     write_study,
 )
 from medhelm.extensions.study.journal import cases_of, ratings_of, record
-from medhelm.extensions.study.outcome import outcome_of
+from medhelm.extensions.study.outcome import POINTS, close_study, outcome_of
 from medhelm.extensions.study.progress import StudyState, progress
 from medhelm.extensions.study.types import (
     HARM_LIKELIHOOD,
@@ -43,6 +42,7 @@ from medhelm.extensions.study.types import (
 )
 from medhelm.storage.ratings import damaged_ratings, freeze_ratings, stored_ratings
 from medhelm.storage.store import Store
+from tests.support import rated_studies
 from tests.support.rated_studies import CRITERIA, grade, make_instrument, make_study, new_store, rate_all, shown_texts
 
 SHARED = [f"{place % 2}-{place}" for place in range(24)]
@@ -130,7 +130,7 @@ def test_an_interrupted_close_is_finished(store: Store, monkeypatch: pytest.Monk
 
     with monkeypatch.context() as patched:
         patched.setattr(
-            closing, "freeze_ratings", fail if place == "before" else lambda *given: fail(freeze_ratings(*given))
+            outcome, "freeze_ratings", fail if place == "before" else lambda *given: fail(freeze_ratings(*given))
         )
         with pytest.raises(StoreFullError):
             close_study(store, STUDY, "owner")
@@ -179,6 +179,25 @@ def test_one_row_for_each_rater_and_completion_is_frozen(store: Store) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("completion", "sentence"),
+    [
+        (
+            "As an AI language model, I advise rest.",
+            f"In {len(STUDY.items)} of {len(STUDY.items)} completions a passage may give the model away",
+        ),
+        ("Take one tablet.", "No completion names its model"),
+    ],
+)
+def test_the_card_says_what_may_have_told_the_model(
+    store: Store, monkeypatch: pytest.MonkeyPatch, completion: str, sentence: str
+) -> None:
+    monkeypatch.setattr(rated_studies, "COMPLETION", completion)
+    rate(store, STUDY)
+    close_study(store, STUDY, "owner")
+    assert sentence in " ".join(stored_ratings(store)[0].card.blinding)
+
+
 def test_an_adjudicator_counts_as_one_more_rater_and_not_for_agreement(store: Store) -> None:
     rate_all(store, STUDY, lambda rater, case: grade(5 if (rater, case.items) == ("rater_2", ("0-0",)) else 2))
     send_to_adjudication(store, STUDY, "0-0", "owner")
@@ -196,6 +215,18 @@ def test_an_adjudicator_counts_as_one_more_rater_and_not_for_agreement(store: St
     assert (agreement.n, agreement.n_raters) == (25, 3)
     assert agreement.same is not None
     assert agreement.same.value == pytest.approx(24 / 25)
+
+
+def test_a_calibration_case_stays_out_of_means_when_it_is_adjudicated(tmp_path: Path) -> None:
+    plan = {"rater_1": ["0-c", "0-1"], "rater_2": ["0-c", "0-2"], "rater_3": []}
+    study = make_study(plan, adjudicator="rater_3", kinds={"0-c": CaseKind.CALIBRATION})
+    store = new_store(tmp_path / "store", study)
+    rate_all(store, study, lambda rater, case: grade(5 if (rater, case.items) == ("rater_2", ("0-c",)) else 2))
+    send_to_adjudication(store, study, "0-c", "owner")
+    record(store, study, "rater_3", 1, grade(4))
+    assert {one.mean.value for one in close_study(store, study, "owner").means if one.criterion == "clear"} == {2}
+    (frozen,) = stored_ratings(store)
+    assert [row.rater for row in frozen.rows] == ["rater_1", "rater_2"]
 
 
 def test_benchmarks_with_other_criteria_are_frozen_apart(tmp_path: Path) -> None:

@@ -17,8 +17,7 @@ from medhelm.extensions.study.closing import close_study
 from medhelm.extensions.study.decisions import reassign, send_to_adjudication, withdraw
 from medhelm.extensions.study.files import Event, EventKind, append_event, events, now, rater_file
 from medhelm.extensions.study.journal import cases_of, record
-from medhelm.extensions.study.progress import RaterProgress, StudyState, progress
-from medhelm.extensions.study.rated_cases import CaseState
+from medhelm.extensions.study.progress import CaseState, RaterProgress, StudyState, progress
 from medhelm.extensions.study.types import Assignment, CaseKind, CaseRating, InstrumentForm, RatingSource, Study
 from medhelm.storage.store import Store
 from tests.support.rated_studies import grade, make_study, new_store, rate_all, shown_texts
@@ -51,7 +50,7 @@ def of(store: Store, study: Study, rater: str) -> RaterProgress:
 
 
 def states(store: Store, study: Study) -> dict[str, CaseState]:
-    return {" ".join(one.items): one.state for one in progress(store, study).cases}
+    return {" ".join(items): state for items, state in progress(store, study).cases.items()}
 
 
 # --- progress ---------------------------------------------------------------------------------------------------------
@@ -74,7 +73,7 @@ def test_progress_counts_cases_times_and_answers(store: Store, monkeypatch: pyte
     record(store, STUDY, "rater_1", 11, CaseRating(grades={"clear": 3}, seconds=2.0))
     record(store, STUDY, "rater_1", 12, CaseRating(grades={"clear": 3}, not_judged={"accurate": "It is about eyes."}))
     one = of(store, STUDY, "rater_1")
-    assert (one.n_cases, one.n_complete, one.n_started, one.n_left) == (16, 11, 1, 5)
+    assert (one.n_cases, one.n_complete, one.n_left) == (16, 11, 5)
     assert one.median_seconds == pytest.approx(np.median([31, 32, 33, 900, 35, 36, 37, 38, 39, 45]))
     assert dict(one.unusual_times) == {4: 900.0}
     assert one.not_judged == pytest.approx(1 / (2 * 10 + 1 + 2))
@@ -85,11 +84,11 @@ def test_progress_counts_cases_times_and_answers(store: Store, monkeypatch: pyte
 
 def test_repeats_are_compared_with_the_first_rating(store: Store) -> None:
     record(store, STUDY, "rater_1", 2, grade(3))
-    assert of(store, STUDY, "rater_1").repeats.same is None
+    assert of(store, STUDY, "rater_1").repeats.near is None
     record(store, STUDY, "rater_1", 16, CaseRating(grades={"accurate": 3, "clear": 5}))
     found = of(store, STUDY, "rater_1").repeats
-    assert found.same is not None and found.near is not None
-    assert (found.n, found.same.value, found.near.value) == (1, 0.5, 0.5)
+    assert found.near is not None
+    assert (found.n, found.near.value) == (1, 0.5)
 
 
 def test_agreement_is_about_first_ratings_of_shared_cases(store: Store) -> None:
@@ -105,7 +104,7 @@ def test_agreement_is_about_first_ratings_of_shared_cases(store: Store) -> None:
     second = [min(value + place % 2, 5) for place, value in enumerate(first)]
     for one in found.values():
         assert (one.n, one.n_raters) == (13, 3)  # twelve shared ones, and the calibration case of all
-        assert one.same is not None and one.one_rater is not None
+        assert one.same is not None
         assert one.same.value == pytest.approx((sum(map(int.__eq__, first, second)) + 1) / 13)
     assert found[""].level == "interval"
     assert progress(store, STUDY).n_complete == 33
@@ -224,6 +223,26 @@ def test_a_case_goes_to_the_adjudicator_once(store: Store) -> None:
     assert [(one.state, one.adjudicator) for one in found.disagreements] == [(CaseState.ADJUDICATED, "rater_3")]
     assert {one.n for one in found.agreement} == {1}
     assert {one.n_raters for one in found.agreement} == {2}
+
+
+def test_a_case_that_the_adjudicator_does_not_decide_can_go_to_another(tmp_path: Path) -> None:
+    study = make_study({"rater_1": ["0-1"], "rater_2": ["0-1"], "rater_3": [], "rater_4": [], "rater_5": []})
+    store = new_store(tmp_path / "store", study)
+    for rater, given in (("rater_1", 1), ("rater_2", 5)):
+        record(store, study, rater, 1, grade(given))
+    first = send_to_adjudication(store, study, "0-1", "owner").rater
+    unsure = CaseRating(not_judged=dict.fromkeys(["accurate", "clear"], "Not my specialty"))
+    record(store, study, first, 1, unsure)
+    (one,) = progress(store, study).disagreements
+    assert (one.state, one.adjudicator) == (CaseState.UNDECIDED, first)
+    second = send_to_adjudication(store, study, "0-1", "owner").rater
+    assert states(store, study)["0-1"] is CaseState.IN_ADJUDICATION
+    withdraw(store, study, second, "owner")
+    assert states(store, study)["0-1"] is CaseState.UNDECIDED
+    third = send_to_adjudication(store, study, "0-1", "owner").rater
+    record(store, study, third, 1, grade(3))
+    (one,) = progress(store, study).disagreements
+    assert (one.state, one.adjudicator, len({first, second, third})) == (CaseState.ADJUDICATED, third, 3)
 
 
 def test_without_a_free_rater_nobody_adjudicates(tmp_path: Path) -> None:

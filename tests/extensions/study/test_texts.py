@@ -49,8 +49,16 @@ def test_long_fields_are_material_and_short_ones_belong_to_the_question(tmp_path
     assert material == [("Visit", VISIT.strip())]
     assert question == (
         "Answer from the visit, which was written down in the ward for the patient who had a fall.\n\n"
-        "Visit: [Visit]\n\nQuestion: Which dose?"
+        "Visit: (see Visit in the material)\n\nQuestion: Which dose?"
     )
+
+
+def test_a_field_without_text_leaves_no_placeholder(tmp_path: Path) -> None:
+    template = "Summarize the visit.\n\n{visit}\n\n{question}"
+    text = template.format(visit=VISIT.strip(), question="")
+    material, question = case(tmp_path, (Message("user", text),), prompt=template)
+    assert material == [("Visit", VISIT.strip())]
+    assert question == "Summarize the visit.\n\n(see Visit in the material)"
 
 
 def test_options_are_part_of_the_question(tmp_path: Path) -> None:
@@ -74,7 +82,7 @@ def test_long_material_is_split_and_nothing_is_lost(tmp_path: Path) -> None:
     note = "\n\n".join(f"Day {day}: " + "slept well. " * 40 for day in range(60))
     template = "Note: {note}\nSummarize it."
     material, question = case(tmp_path, (Message("user", template.format(note=note.strip())),), prompt=template)
-    assert question == "Note: [Note]\nSummarize it."
+    assert question == "Note: (see Note in the material)\nSummarize it."
     assert [title for title, _ in material] == [
         f"Note, part {n} of {len(material)}" for n in range(1, len(material) + 1)
     ]

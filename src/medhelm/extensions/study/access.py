@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from medhelm.errors import StoreError, UserError, suggestion
-from medhelm.extensions.study.files import Event, EventKind, append_event, locked, now, read_study, study_folder
+from medhelm.extensions.study.files import EventKind, is_rater_id, locked, note, read_study, study_folder
 from medhelm.io.line_files import read_lines, replace_lines
 from medhelm.storage.json_form import JsonForm, Nested, key_map
 from medhelm.storage.store import Store
@@ -47,7 +47,6 @@ _CODE_LETTERS = "23456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 _CODE_LENGTH = 10
 _CODE = re.compile(f"[{_CODE_LETTERS}]{{{_CODE_LENGTH}}}")
-_PERSON = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 WRONG = "This link or code is not valid. Check that it is complete: the whole link, or all ten characters."
 """Message for a token that no study knows."""
 
@@ -201,7 +200,7 @@ def new_link(
     if role is Role.RATER and person not in raters:
         known = suggestion(person, raters)
         raise UserError(f"The study `{study_name}` has no rater `{person[:40]}`. {known}".rstrip())
-    if role is not Role.RATER and (person in raters or not _PERSON.fullmatch(person)):
+    if role is not Role.RATER and (person in raters or not is_rater_id(person)):
         raise UserError(
             f"`{person[:40]}` cannot be the id of someone who does not rate: use lower case letters, digits, `_` and "
             "`-`, at most 40, and not the id of a rater."
@@ -219,7 +218,7 @@ def new_link(
 
     _change(store, study_name, add)
     text = f"{role.value}, until {moment_text(ends)}"
-    append_event(store, study_name, Event(time=now(), by=by, kind=EventKind.LINK_MADE, rater=person, text=text))
+    note(store, study_name, EventKind.LINK_MADE, by, rater=person, text=text)
     return NewLink(study=study_name, person=person, role=role, token=token, ends=ends)
 
 
@@ -246,8 +245,7 @@ def device_link(store: Store, person: Person, cookie: str | None) -> NewLink:
         return replace(state, links=(*older, link))
 
     _change(store, person.study, add)
-    event = Event(time=now(), by=person.id, kind=EventKind.LINK_MADE, rater=person.id, text="for another device")
-    append_event(store, person.study, event)
+    note(store, person.study, EventKind.LINK_MADE, person.id, rater=person.id, text="for another device")
     return NewLink(study=person.study, person=person.id, role=person.role, token=token, ends=ends)
 
 
@@ -287,7 +285,7 @@ def revoke(store: Store, study_name: str, person: str, *, by: str) -> int:
         hint = suggestion(person, sorted(known))
         raise UserError(f"`{person[:40]}` has no access to the study `{study_name}`. {hint}".rstrip())
     _change(store, study_name, end)
-    append_event(store, study_name, Event(time=now(), by=by, kind=EventKind.LINK_REVOKED, rater=person))
+    note(store, study_name, EventKind.LINK_REVOKED, by, rater=person)
     return n_ended[0]
 
 
@@ -315,7 +313,7 @@ def sign_in(store: Store, study_name: str, given: str, cookie: str | None = None
     """
     token, moment, made = token_in(given), time.time(), secrets.token_urlsafe(32)
     found: list[SignedIn | LinkRefusedError] = []
-    events: list[Event] = []
+    noted: list[tuple[EventKind, str, str]] = []
 
     def exchange(state: AccessState) -> AccessState:
         link, present = _find(state.links, token), _session_of(state, cookie)
@@ -324,7 +322,7 @@ def sign_in(store: Store, study_name: str, given: str, cookie: str | None = None
             return state
         if link is None or not link.is_open(moment):
             found.append(LinkRefusedError(_why_refused(link)))
-            events.extend([_event(EventKind.LINK_REFUSED, link.person, _short_reason(link))] if link else [])
+            noted.extend([(EventKind.LINK_REFUSED, link.person, _short_reason(link))] if link else [])
             return state
         session = StudySession(
             person=link.person,
@@ -336,13 +334,13 @@ def sign_in(store: Store, study_name: str, given: str, cookie: str | None = None
         )
         person, left = _person(study_name, session), _seconds_left(session, moment)
         found.append(SignedIn(person=person, cookie=made, seconds=left))
-        events.append(_event(EventKind.LINK_USED, link.person, "another device" if link.is_for_device else ""))
+        noted.append((EventKind.LINK_USED, link.person, "another device" if link.is_for_device else ""))
         links = tuple(replace(one, used=moment) if one is link else one for one in state.links)
         return replace(state, links=links, sessions=(*(one for one in state.sessions if one is not present), session))
 
     _change(store, study_name, exchange)
-    for event in events:
-        append_event(store, study_name, event)
+    for kind, who, text in noted:
+        note(store, study_name, kind, who, rater=who, text=text)
     if isinstance(found[0], LinkRefusedError):
         raise found[0]
     return found[0]
@@ -358,7 +356,7 @@ def sign_out(store: Store, study_name: str, cookie: str | None) -> None:
 
     _change(store, study_name, end)
     for session in ended:
-        append_event(store, study_name, _event(EventKind.SIGNED_OUT, session.person))
+        note(store, study_name, EventKind.SIGNED_OUT, session.person, rater=session.person)
 
 
 def person_with(store: Store, study_name: str, cookie: str | None) -> Person | None:
@@ -379,11 +377,11 @@ def is_blocked(store: Store, study_name: str, person: str) -> bool:
 
 
 def _note_use(store: Store, study_name: str, digest: str, moment: float) -> None:
-    def note(state: AccessState) -> AccessState:
+    def renewed(state: AccessState) -> AccessState:
         sessions = tuple(one.at(moment) if one.digest == digest else one for one in state.sessions)
         return replace(state, sessions=sessions)
 
-    _change(store, study_name, note)
+    _change(store, study_name, renewed)
 
 
 def _session_of(state: AccessState, cookie: str | None) -> StudySession | None:
@@ -396,10 +394,6 @@ def _seconds_left(session: StudySession, moment: float) -> int:
 
 def _person(study_name: str, session: StudySession) -> Person:
     return Person(study=study_name, id=session.person, role=session.role)
-
-
-def _event(kind: EventKind, person: str, text: str = "") -> Event:
-    return Event(time=now(), by=person, kind=kind, rater=person, text=text)
 
 
 def _why_refused(link: PersonalLink | None) -> str:

@@ -15,10 +15,9 @@ from medhelm.errors import UserError, suggestion
 from medhelm.extensions.study.files import (
     Event,
     EventKind,
-    append_event,
     events,
     locked,
-    now,
+    note,
     parsed,
     rater_file,
     read_study,
@@ -26,7 +25,7 @@ from medhelm.extensions.study.files import (
     studies,
 )
 from medhelm.extensions.study.journal import case_key, cases_with, refuse_if_final
-from medhelm.extensions.study.rated_cases import (
+from medhelm.extensions.study.progress import (
     DISCARDED,
     CaseState,
     case_states,
@@ -70,18 +69,18 @@ def send_to_adjudication(store: Store, study: Study, item_id: str, by: str, *, r
         refuse_if_final(happened)
         check_revision(happened, revision)
         key = case_key(item_id.split())
-        states = {case_key(one.items): one for one in case_states(study, rated_cases(store, study, happened))}
-        if key not in states or states[key].state is not CaseState.DIFFERS:
-            what = states[key].state.replace("_", " ") if key in states else "unknown"
+        states = case_states(study, rated_cases(store, study, happened))
+        items, state = next((pair for pair in states.items() if case_key(pair[0]) == key), ((), None))
+        if state not in (CaseState.DIFFERS, CaseState.UNDECIDED):
+            what = state.replace("_", " ") if state else "unknown"
             raise UserError(f"Only cases on which raters differ go to adjudication; this one is {what}.")
-        chosen = possible_adjudicators(study, states[key].items, happened)
+        chosen = possible_adjudicators(study, items, happened)
         if not chosen:
             raise UserError(
                 "Every rater who has not left already has this case. Another rater would be needed to adjudicate it."
             )
-        items = " ".join(states[key].items)
-        rater = _least_busy(study, chosen, EventKind.ADJUDICATION, items, happened)
-        return _decide(store, study, EventKind.ADJUDICATION, by, rater=rater, item=items)
+        rater = _least_busy(study, chosen, EventKind.ADJUDICATION, " ".join(items), happened)
+        return note(store, study.name, EventKind.ADJUDICATION, by, rater=rater, item=" ".join(items))
 
 
 def possible_adjudicators(study: Study, items: Sequence[str], happened: Sequence[Event]) -> list[str]:
@@ -115,8 +114,13 @@ def withdraw(
         if rater_id in left_raters(happened):
             raise UserError(f"{rater_id} has already left the study.")
         text = " ".join(reason.split())[:MOST_REASON]
-        _decide(
-            store, study, EventKind.WITHDRAWN, by, rater=rater_id, text=text if keep_ratings else f"{DISCARDED} {text}"
+        note(
+            store,
+            study.name,
+            EventKind.WITHDRAWN,
+            by,
+            rater=rater_id,
+            text=text if keep_ratings else f"{DISCARDED} {text}",
         )
         happened = events(store, study.name)
         return tuple(unassigned_cases(study, rated_cases(store, study, happened), happened))
@@ -139,7 +143,7 @@ def reassign(store: Store, study: Study, by: str, *, revision: int | None = None
             chosen = [one.id for one in free if not one.is_adjudicator] or [one.id for one in free]
             if chosen:
                 rater = _least_busy(study, chosen, EventKind.REASSIGNED, " ".join(items), happened)
-                given.append(_decide(store, study, EventKind.REASSIGNED, by, rater=rater, item=" ".join(items)))
+                given.append(note(store, study.name, EventKind.REASSIGNED, by, rater=rater, item=" ".join(items)))
                 happened = [*happened, given[-1]]
         return tuple(given)
 
@@ -159,12 +163,6 @@ def _least_busy(study: Study, raters: Sequence[str], kind: EventKind, items: str
         return n_given, hashlib.sha256(f"{study.design.seed} {items} {rater}".encode()).hexdigest()
 
     return min(raters, key=order)
-
-
-def _decide(store: Store, study: Study, kind: EventKind, by: str, **details: str) -> Event:
-    event = Event(time=now(), by=by, kind=kind, **details)
-    append_event(store, study.name, event)
-    return event
 
 
 # --- purges -----------------------------------------------------------------------------------------------------------
@@ -192,7 +190,7 @@ def purge_studies(store: Store, benchmark: str, instance_ids: Collection[str] | 
                 )
                 replace_plan(store, replace(study, items=items))
                 for item in sorted(gone):
-                    _decide(store, study, EventKind.PURGED, "purge", item=item)
+                    note(store, study.name, EventKind.PURGED, "purge", item=item)
     return n_changed
 
 

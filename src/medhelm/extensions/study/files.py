@@ -229,6 +229,15 @@ def append_event(store: Store, name: str, event: Event) -> int:
     return append(store, name, study_folder(store, name) / EVENTS, json.dumps(EVENT_FORM.write(event)))
 
 
+def note(
+    store: Store, name: str, kind: EventKind, by: str, *, rater: str = "", item: str = "", text: str = ""
+) -> Event:
+    """Add an event that happens now, and return it; see `Event`. Raises: StoreError."""
+    event = Event(time=now(), by=by, kind=kind, rater=rater, item=item, text=text)
+    append_event(store, name, event)
+    return event
+
+
 def events(store: Store, name: str) -> list[Event]:
     """Return all events of a study, in order. Raises: StoreError."""
     return [event for _, event in parsed(study_folder(store, name) / EVENTS, EVENT_FORM) if event]

@@ -7,7 +7,7 @@ the file. The order of ratings is that of the lines: clocks can be wrong.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
@@ -23,7 +23,6 @@ from medhelm.extensions.study.types import (
     CaseRating,
     Instrument,
     InstrumentCriterion,
-    MarkedPassage,
     RatingRow,
     RatingSource,
     Study,
@@ -162,8 +161,10 @@ def record(store: Store, study: Study, rater_id: str, number: int, rating: CaseR
     assignment = _case_of(cases_of(store, study, rater_id), number)
     instrument = instrument_of_case(study, assignment)
     texts = case_texts(store, study, assignment)
-    scales = {one.name: one.grades for one in (*texts.criteria, *(HARM if study.asks_harm else ()))}
-    given = _checked(rating, scales, texts.completions)
+    if problems := list(problems_of(rating, texts.criteria, texts.completions)):
+        raise UserError(f"{' '.join(one[0].upper() + one[1:] for one in problems)} Nothing was saved.")
+    reasons = {name: reason.strip() for name, reason in rating.not_judged.items()}
+    given = replace(rating, not_judged=reasons, comment=rating.comment.strip())
     with locked(store, study.name):
         refuse_if_final(events(store, study.name), rater_id)
         rows = rows_of(store, study.name, rater_id)
@@ -213,39 +214,34 @@ def _case_of(cases: Sequence[Assignment], number: int) -> Assignment:
     raise UserError(f"Case {number} does not exist: cases have the numbers 1 to {len(cases)}.")
 
 
-def _checked(rating: CaseRating, scales: Mapping[str, range], completions: Sequence[str]) -> CaseRating:
-    """Return a rating with texts trimmed. Raises: UserError naming everything that is wrong."""
-    problems = [f"`{name}` is not a criterion of this case" for name in {**rating.grades, **rating.not_judged} if
-                name not in scales]  # fmt: skip
+def problems_of(
+    rating: CaseRating, criteria: Iterable[InstrumentCriterion], completions: Sequence[str]
+) -> Iterator[str]:
+    """Yield a sentence on each thing that is wrong with a rating. `criteria` and `completions`: those of the case."""
+    scales = {one.name: one.grades for one in criteria}
+    for name in {**rating.grades, **rating.not_judged}:
+        if name not in scales:
+            yield f"`{name}` is not a criterion of this case."
     for name, grade in rating.grades.items():
         scale = scales.get(name)
-        if scale and (isinstance(grade, bool) or not isinstance(grade, int) or grade not in scale):
-            problems.append(f"`{name}` must be a whole number from {scale[0]} to {scale[-1]}, not {str(grade)[:20]!r}")
+        if scale and (type(grade) is not int or grade not in scale):
+            yield f"`{name}` must be a whole number from {scale[0]} to {scale[-1]}, not {str(grade)[:20]!r}."
         if name in rating.not_judged:
-            problems.append(f"`{name}` has both a grade and a reason why it cannot be judged")
-    reasons = {name: reason.strip() for name, reason in rating.not_judged.items()}
-    problems += [f"`{name}` needs a reason why it cannot be judged" for name, reason in reasons.items() if not reason]
-    problems += [
-        f"a reason has {len(reason):,} characters; at most {MOST_REASON:,} are allowed"
-        for reason in reasons.values()
-        if len(reason) > MOST_REASON
-    ]
+            yield f"`{name}` has both a grade and a reason why it cannot be judged. Keep one of them."
+    for name, reason in rating.not_judged.items():
+        if not reason.strip():
+            yield f"`{name}` needs a reason why it cannot be judged."
+        if len(reason) > MOST_REASON:
+            yield f"a reason has {len(reason):,} characters. Shorten it to {MOST_REASON:,}."
     if len(rating.comment) > MOST_COMMENT:
-        problems.append(f"the comment has {len(rating.comment):,} characters; at most {MOST_COMMENT:,} are allowed")
-    problems += _problems_of_marks(rating.marks, completions)
-    if problems:
-        raise UserError(f"{'; '.join(problems)[0].upper()}{'; '.join(problems)[1:]}. Nothing was saved.")
-    return replace(rating, not_judged=reasons, comment=rating.comment.strip())
-
-
-def _problems_of_marks(marks: Sequence[MarkedPassage], completions: Sequence[str]) -> list[str]:
-    if len(marks) > MOST_MARKS:
-        return [f"there are {len(marks)} marked passages; at most {MOST_MARKS} are allowed"]
-    inside = [
+        yield f"the comment has {len(rating.comment):,} characters. Shorten it to {MOST_COMMENT:,}."
+    if len(rating.marks) > MOST_MARKS:
+        yield f"there are {len(rating.marks)} marked passages. Remove some: at most {MOST_MARKS} are kept."
+    elif not all(
         0 <= mark.side < len(completions) and 0 <= mark.start <= mark.end <= len(completions[mark.side])
-        for mark in marks
-    ]
-    return [] if all(inside) else ["a marked passage lies outside of the text"]
+        for mark in rating.marks
+    ):
+        yield "a marked passage lies outside of the text."
 
 
 def moment(time: str) -> datetime:

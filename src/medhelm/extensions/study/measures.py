@@ -18,18 +18,15 @@ from numpy.typing import NDArray
 from medhelm.analysis.agreement.coefficients import (
     Coefficient,
     Level,
-    Weights,
-    average_over_pairs,
     krippendorff_alpha,
     resampled_alpha,
-    weighted_kappa,
 )
-from medhelm.analysis.agreement.reliability import RaterAgreement, one_rater_agreement
+from medhelm.analysis.agreement.reliability import LEAST_UNITS
 from medhelm.analysis.means import (
-    BootstrapResult,
     Clusters,
     Floats,
     bootstrap_statistic,
+    cluster_codes,
     estimate,
     percentile_interval,
     resampling_weights,
@@ -53,18 +50,16 @@ class CriterionAgreement:
     """Cases with ratings of two raters or more."""
     n_raters: int
     """Raters who rated one of them."""
+    n_units: int
+    """Independent units among these cases, such as instances."""
     same: Estimate | None
     """Share of the pairs of ratings of a case that are the same, mean over cases; None without such cases."""
     near: Estimate | None
     """Share that differ by one point at most; for preferences, that do not prefer opposite sides."""
     alpha: Coefficient
-    """Krippendorff's alpha with a bootstrap interval over cases."""
+    """Krippendorff's alpha with a bootstrap interval over independent units; without one for few units."""
     level: Level
     """Level of measurement of alpha."""
-    one_rater: RaterAgreement | None
-    """Agreement of one rater with another, ICC(3,1), which sets severity aside; None for checks and preferences."""
-    kappa: float | None
-    """Mean over pairs of raters of kappa, with quadratic weights unless nominal; None if no pair has one."""
 
 
 def criterion_agreement(
@@ -85,30 +80,26 @@ def criterion_agreement(
     paired = (~np.isnan(table)).sum(axis=1) >= 2
     used = table[paired]
     codes = None if clusters is None else np.asarray(clusters)[paired]
+    n_units = cluster_codes(codes, len(used))[1]
     alpha = krippendorff_alpha(used, level) if len(used) else krippendorff_alpha(np.empty((0, 2)), level)
-    if alpha.value is not None:
+    if alpha.value is not None and n_units < LEAST_UNITS:
+        reason = f"{n_units} independent instances are too few for an interval: {LEAST_UNITS} at least"
+        alpha = replace(alpha, reason=reason)
+    elif alpha.value is not None:
         drawn = bootstrap_statistic(
             len(used), partial(resampled_alpha, used, level=level), np.random.default_rng(seed), DRAWS, clusters=codes
         )
-        alpha = _with_interval(alpha, drawn)
-    weights: Weights = "none" if level == "nominal" else "quadratic"
-    kappa = average_over_pairs(used, lambda both: weighted_kappa(*both.T, weights=weights)) if len(used) else None
-    is_graded = level != "nominal" and not is_preference
+        alpha = replace(alpha, low=drawn.low, high=drawn.high, reason=drawn.reason)
     return CriterionAgreement(
         criterion=criterion,
         n=len(used),
         n_raters=int((~np.isnan(used)).any(axis=0).sum()),
+        n_units=n_units,
         same=_share_of_pairs(used, 0.0, codes, is_preference=is_preference),
         near=_share_of_pairs(used, 1.0, codes, is_preference=is_preference) if level != "nominal" else None,
         alpha=alpha,
         level=level,
-        one_rater=one_rater_agreement(used, codes) if is_graded and len(used) else None,
-        kappa=kappa.value if kappa else None,
     )
-
-
-def _with_interval(found: Coefficient, drawn: BootstrapResult) -> Coefficient:
-    return replace(found, low=drawn.low, high=drawn.high, reason=drawn.reason)
 
 
 def _share_of_pairs(table: Floats, most: float, clusters: Clusters, *, is_preference: bool) -> Estimate | None:
@@ -252,9 +243,11 @@ def preferences(
 ) -> PreferenceResult:
     """Fit the model of Bradley and Terry with ties (Davidson 1970, J. Am. Stat. Assoc. 65) and an effect of the side.
 
-    The strengths have a small penalty, see `RIDGE`. The interval is by bootstrap over instances: it holds for these
-    raters. Parameters: left and right, n names of models; preferred, shape (n,), below 0 for the left one, above 0 for
-    the right one, 0 for a tie; instances, n names; seed, of the bootstrap.
+    The strengths have a small penalty, see `RIDGE`. The interval is by bootstrap over at least `LEAST_UNITS` instances:
+    it holds for these raters.
+
+    Parameters: left and right, n names of models; preferred, shape (n,), below 0 for the left one, above 0 for the
+    right one, 0 for a tie; instances, n names; seed, of the bootstrap.
     """
     models = sorted({*left, *right})
     sides = np.array([[models.index(one) for one in side] for side in (left, right)])
@@ -271,7 +264,7 @@ def preferences(
 
     values = win_shares(counts.sum(axis=0))
     drawn = np.empty((0, len(models)))
-    if k > 1:
+    if k >= LEAST_UNITS:
         resampled = np.concatenate(list(resampling_weights(k, DRAWS, np.random.default_rng(seed))))
         drawn = np.array([win_shares(own @ counts) for own in resampled])
     shares = []

@@ -17,7 +17,7 @@ from medhelm import __version__
 from medhelm.domain.text import duration, listed, plural
 from medhelm.errors import MedHelmError, UserError
 from medhelm.extensions.study.access import NewLink, Person, Role, is_blocked, person_with
-from medhelm.extensions.study.files import PLAN, Event, EventKind, append_event, now, read_study, study_folder
+from medhelm.extensions.study.files import PLAN, EventKind, note, read_study, study_folder
 from medhelm.extensions.study.types import Study
 from medhelm.io.http.mounted_pages import SiteServer, read_form, visitor_of
 from medhelm.io.http.pages import PageNotFound
@@ -142,7 +142,11 @@ def store_of(request: HTTPConnection) -> Store:
 
     Raises: PageNotFound if no store holds it.
     """
-    return _find_store(server_of(request), study_name(request))
+    folders, name = server_of(request).stores, study_name(request)
+    found = _store_with(folders, name) if name else _opened(folders[0])
+    if found is None:
+        raise PageNotFound(f"This site has no study `{name[:80]}`.")
+    return found
 
 
 def study_of(request: HTTPConnection) -> Study:
@@ -164,13 +168,6 @@ def stores_of(request: HTTPConnection) -> list[Store]:
 async def form_of(request: Request) -> dict[str, list[str]]:
     """Return the fields of a form that was sent, each with its values. Raises: BadFormError."""
     return await read_form(request, MOST_FORM_BYTES, MOST_FORM_FIELDS)
-
-
-def _find_store(server: SiteServer, name: str) -> Store:
-    found = _store_with(server.stores, name) if name else _opened(server.stores[0])
-    if found is None:
-        raise PageNotFound(f"This site has no study `{name[:80]}`.")
-    return found
 
 
 def _store_with(folders: Sequence[Path], name: str) -> Store | None:
@@ -235,8 +232,7 @@ def _rater_of(store: Store, name: str, user: str) -> Person | None:
         return None
     rater, key = raters[0].id, (store.folder, name, raters[0].id)
     if monotonic() - _last_seen.get(key, float("-inf")) > SIGNED_IN_AGAIN_S:
-        event = Event(time=now(), by=rater, kind=EventKind.SIGNED_IN, rater=rater, text="single sign-on")
-        append_event(store, name, event)
+        note(store, name, EventKind.SIGNED_IN, rater, rater=rater, text="single sign-on")
     _last_seen[key] = monotonic()
     return Person(study=name, id=rater, role=Role.RATER)
 

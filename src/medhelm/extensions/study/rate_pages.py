@@ -7,7 +7,7 @@ a text, and nothing of other raters. The page of a case depends on its texts alo
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -19,10 +19,15 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from medhelm.domain.text import plural
 from medhelm.errors import MedHelmError, UserError
 from medhelm.extensions.study.files import Event, EventKind, events, locked, rows_of
-from medhelm.extensions.study.instruments import criteria_of
-from medhelm.extensions.study.journal import cases_with, is_complete, others_after, record
-from medhelm.extensions.study.pages import form_of, person_of, render, store_of, study_of, wants_json
-from medhelm.extensions.study.plans.planning import SECONDS_PER_CRITERION, WORDS_PER_MINUTE
+from medhelm.extensions.study.journal import (
+    cases_with,
+    criteria_of_case,
+    instrument_of_case,
+    is_complete,
+    others_after,
+    record,
+)
+from medhelm.extensions.study.pages import RATE, form_of, person_of, render, store_of, study_of, wants_json
 from medhelm.extensions.study.rating_form import (
     MARK_NAMES,
     REASONS,
@@ -33,14 +38,14 @@ from medhelm.extensions.study.rating_form import (
     mark_value,
     merged,
     questions,
+    rater_forms,
     read_rating,
 )
-from medhelm.extensions.study.texts import CaseGoneError, CaseTexts, case_texts
+from medhelm.extensions.study.texts import CaseGoneError, CaseTexts, case_texts, definitions_of
 from medhelm.extensions.study.types import (
     Assignment,
     CaseKind,
     CaseRating,
-    Instrument,
     InstrumentForm,
     MarkedPassage,
     MarkKind,
@@ -115,10 +120,12 @@ class RaterWork:
 
     def form(self, number: int) -> InstrumentForm:
         """Return what is asked in a case."""
-        return self._instrument(number).form
+        return instrument_of_case(self.study, self.cases[number]).form
 
-    def _instrument(self, number: int) -> Instrument:
-        return self.study.instruments[self.study.item(self.cases[number].items[0]).benchmark]
+    @property
+    def base(self) -> str:
+        """Path of the rater's pages."""
+        return f"{RATE}/{self.study.name}"
 
     def _state(self, number: int) -> str:
         row = self.latest.get(number)
@@ -126,7 +133,7 @@ class RaterWork:
             return "gone"
         if row is None or replace(row.rating, seconds=0.0, source=RatingSource.BROWSER) == CaseRating():
             return "open"
-        criteria = self._instrument(number).criteria or self.texts(number).criteria
+        criteria = criteria_of_case(self.store, self.study, self.cases[number])
         return "done" if is_complete(self.study, self.cases[number], row, criteria) else "started"
 
     @cached_property
@@ -183,12 +190,9 @@ class RaterWork:
         left, found = self._left, []
         for number in left[:: max(1, len(left) // MOST_CASES_READ)][:MOST_CASES_READ]:
             try:
-                texts = self.texts(number)
+                found.append(self.texts(number).seconds)
             except MedHelmError:
                 continue  # a case that is gone takes no time
-            shown = (texts.question, *(one.text for one in texts.material), *texts.completions)
-            n_words = sum(len(text.split()) for text in shown)
-            found.append(60 * n_words / WORDS_PER_MINUTE + SECONDS_PER_CRITERION * len(texts.criteria))
         return statistics.mean(found) if found else 0.0
 
 
@@ -213,9 +217,10 @@ def _page(
     request: Request, work: RaterWork, template: str, title: str, *, status: int = 200, **values: Any
 ) -> Response:
     known = {
-        "base": _base(work),
+        "base": work.base,
         "study_title": work.study.title,
         "n_cases": work.n_cases,
+        "last_number": max(work.cases, default=0),
         "n_complete": work.n_complete,
     }
     return render(request, template, title, {**known, **values}, status)
@@ -233,7 +238,7 @@ def _overview(request: Request, work: RaterWork) -> Response:
         "rate.html",
         work.study.title,
         purpose=work.study.purpose,
-        instructions=_unique(one.instructions for one in work.study.instruments.values()),
+        instructions=dict.fromkeys(one.instructions for one in work.study.instruments.values() if one.instructions),
         n_started=len(work.latest),
         left=work.time_left(),
         next_number=work.next_open(),
@@ -247,7 +252,7 @@ def _groups(work: RaterWork) -> list[dict[str, object]]:
         CaseKind.CALIBRATION: ("Calibration", "The same for all raters, to get used to the scale. They come first."),
         CaseKind.ADJUDICATION: (
             "Second opinion",
-            "Two raters differ on these. Rate each case yourself; then you see what they gave.",
+            "Other raters differ on these. Rate each case yourself; then you see what they gave.",
         ),
     }
     groups: dict[tuple[str, str], list[dict[str, object]]] = {}
@@ -260,18 +265,9 @@ def _groups(work: RaterWork) -> list[dict[str, object]]:
 
 def _instrument(request: Request, work: RaterWork) -> Response:
     """Return the page with the instructions, and each question with all its grades."""
-    forms: dict[str, dict[str, object]] = {}
-    for benchmark, one in work.study.instruments.items():
-        criteria = criteria_of(work.study, benchmark)
-        forms[one.digest] = {
-            "title": one.title,
-            "instructions": one.instructions,
-            "source": one.source,
-            "license": one.license,
-            "has_questions": bool(one.criteria),
-            "questions": questions(criteria, CaseRating(), one.form),
-        }
-    return _page(request, work, "rate_instrument.html", "Instructions and scales", forms=list(forms.values()))
+    cases = {number: work.study.item(case.items[0]).benchmark for number, case in work.cases.items()}
+    forms = rater_forms(work.study, cases, definitions_of(work.store, work.study))
+    return _page(request, work, "rate_instrument.html", "Instructions and scales", forms=forms)
 
 
 def _case(request: Request, work: RaterWork) -> Response:
@@ -279,7 +275,7 @@ def _case(request: Request, work: RaterWork) -> Response:
     number = _number(work, request)
     row = work.latest.get(number)
     if work.is_closed:
-        return RedirectResponse(_base(work), 303)
+        return RedirectResponse(work.base, 303)
     try:
         return _case_page(request, work, number, row)
     except CaseGoneError as error:
@@ -319,6 +315,7 @@ def case_values(number: int, texts: CaseTexts, form: InstrumentForm, rating: Cas
         "material": texts.material,
         "is_long": len(texts.question) + sum(len(part.text) for part in texts.material) > LONG_MATERIAL,
         "is_asked_open": number == 1 or len(texts.question) <= SHORT_QUESTION,
+        "is_calibration": False,
         "references": texts.references,
         "completions": texts.completions,
         "questions": questions(texts.criteria, rating, form),
@@ -401,7 +398,7 @@ def _refused(request: Request, work: RaterWork, error: UserError) -> Response:
     if wants_json(request):
         return JSONResponse({"error": str(error), "is_final": work.is_closed}, 409 if work.is_closed else 422)
     if work.is_closed:
-        return RedirectResponse(_base(work), 303)
+        return RedirectResponse(work.base, 303)
     title = "This rating was not saved"
     return _page(request, work, "rate_message.html", title, status=422, message=str(error), following=None)
 
@@ -476,7 +473,7 @@ def _destination(work: RaterWork, number: int, action: str, *, is_ready: bool, h
 
     `has_compared`: True if the page showed an adjudicator what the others gave.
     """
-    base = _base(work)
+    base = work.base
     if action == "pause":
         return f"{base}?list=1"
     if action == "back":
@@ -509,10 +506,6 @@ def _saved_json(
 # --- requests ---------------------------------------------------------------------------------------------------------
 
 
-def _base(work: RaterWork) -> str:
-    return f"/rate/{work.study.name}"
-
-
 def _number(work: RaterWork, request: Request) -> int:
     """Return the number of the case in the path. Raises: PageNotFound for a number that is not the rater's."""
     text = str(request.path_params.get("number", ""))
@@ -521,29 +514,14 @@ def _number(work: RaterWork, request: Request) -> int:
     raise PageNotFound(f"Your cases have the numbers 1 to {len(work.cases)}.")
 
 
-def _unique(texts: Iterable[str]) -> list[str]:
-    return [text for text in dict.fromkeys(texts) if text]
-
-
 def _work(request: Request) -> RaterWork:
     person = person_of(request)
     assert person is not None, "the application asks strangers to sign in"
     return RaterWork(store=store_of(request), study=study_of(request), rater=person.id)
 
 
-def overview(request: Request) -> Response:
-    """Answer with a rater's list of cases, or with thanks after the last one."""
-    return _overview(request, _work(request))
-
-
-def instrument(request: Request) -> Response:
-    """Answer with the instructions and scales."""
-    return _instrument(request, _work(request))
-
-
-def case(request: Request) -> Response:
-    """Answer with the page of a case."""
-    return _case(request, _work(request))
+def _page_of(answer: Callable[[Request, RaterWork], Response]) -> Callable[[Request], Response]:
+    return lambda request: answer(request, _work(request))
 
 
 async def save(request: Request) -> Response:
@@ -553,9 +531,9 @@ async def save(request: Request) -> Response:
 
 
 ROUTES = (
-    ("rate", "/rate/{study}", ["GET"], overview),
-    ("rate_case", "/rate/{study}/cases/{number}", ["GET"], case),
+    ("rate", "/rate/{study}", ["GET"], _page_of(_overview)),
+    ("rate_case", "/rate/{study}/cases/{number}", ["GET"], _page_of(_case)),
     ("rate_save", "/rate/{study}/cases/{number}", ["POST"], save),
-    ("rate_instrument", "/rate/{study}/instrument", ["GET"], instrument),
+    ("rate_instrument", "/rate/{study}/instrument", ["GET"], _page_of(_instrument)),
 )
 """Name, path, methods and handler of the pages of raters; `app` adds those for signing in and for another device."""

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from medhelm.domain.text import plural
+from medhelm.domain import Benchmark
+from medhelm.domain.text import listed
 from medhelm.errors import UserError
+from medhelm.extensions.study.instruments import HARM, RUBRIC
 from medhelm.extensions.study.types import (
     HARM_LIKELIHOOD,
     HARM_SEVERITY,
     CaseRating,
+    Instrument,
     InstrumentCriterion,
     InstrumentForm,
     MarkedPassage,
     MarkKind,
+    Study,
 )
 
 REASONS = (
@@ -43,18 +47,10 @@ MARK_NAMES: Mapping[MarkKind, str] = {
 SIDES = ("Left", "Right")
 """Names of the two completions of a preference."""
 
-MOST_COMMENT_CHARACTERS, MOST_REASON_CHARACTERS, MOST_MARKS = 10_000, 500, 100
-"""Most characters of a comment and of a reason, and most marks of a case."""
-
-MOST_SECONDS = 24 * 3600.0
-"""Most seconds that one message of a browser can add."""
-
 LONGEST_LABEL = 40
 """Most characters of a meaning that is shown instead of its grade."""
 
 _HARM = {HARM_SEVERITY: "harm-severity", HARM_LIKELIHOOD: "harm-likelihood"}
-_PREFERENCES = ("Left is much better", "Left is better", "Tie", "Right is better", "Right is much better")
-_CHECKS = ("Not met", "Met")
 _MARK = re.compile(r"(\d{1,9})-(\d{1,9})-([a-z]+)-([01])", re.ASCII)
 
 
@@ -113,18 +109,99 @@ class CaseQuestion:
         return tuple(one for one in self.choices if one.meaning) if any(c.meaning for c in self.choices[1:-1]) else ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaterForm:
+    """A form of a rater's cases: what it is for, its instructions and its questions."""
+
+    title: str
+    """Name of the form; of several that come from rubrics, the names of their benchmarks."""
+    about: str = ""
+    """The texts that it is for, in sentences; empty for the only form."""
+    instructions: str = ""
+    """Text to read before rating; may be empty."""
+    source: str = ""
+    """Publication with its license; empty for a benchmark's own rubric."""
+    questions: Sequence[CaseQuestion] = ()
+    """The questions, without those that each case has of its own."""
+    has_own: bool = False
+    """True if each case has criteria of its own."""
+
+
+def rater_forms(study: Study, cases: Mapping[int, str], definitions: Mapping[str, Benchmark]) -> list[RaterForm]:
+    """Return the forms of a rater's cases; of several, what is the same in all comes first, under a title of its own.
+
+    Parameters: cases, number -> benchmark of each case, empty for all forms of the study; definitions, benchmark -> its
+    definition, as far as known.
+    """
+    asked = set(cases.values()) or set(study.benchmarks)
+    benchmarks_of: dict[str, list[str]] = {}
+    for benchmark in study.benchmarks:
+        if benchmark in asked:
+            benchmarks_of.setdefault(study.instruments[benchmark].digest, []).append(benchmark)
+    groups = [(study.instruments[own[0]], own) for own in benchmarks_of.values()]
+    harm = HARM if study.asks_harm else ()
+    if len(groups) == 1:
+        ((one, _),) = groups
+        title = "Questions" if one.name == RUBRIC else one.title
+        return [_form(one, title, "", one.instructions, harm)]
+    texts = {one.instructions for one, _ in groups}
+    common = texts.pop() if len(texts) == 1 else ""
+    found = []
+    if common or harm:
+        form = InstrumentForm.GRADES
+        found.append(RaterForm(title="All cases", instructions=common, questions=questions(harm, CaseRating(), form)))
+    for one, own in groups:
+        names = listed([definitions[name].title if name in definitions else name for name in own])
+        about = [*cases_in_words(number for number, name in cases.items() if name in own)]
+        about += [f"The task: {definitions[name].description}" for name in own if name in definitions]
+        title = names if one.name == RUBRIC else f"{one.title}: {names}"
+        found.append(_form(one, title, " ".join(about), "" if common else one.instructions, ()))
+    return found
+
+
+def _form(
+    one: Instrument, title: str, about: str, instructions: str, harm: tuple[InstrumentCriterion, ...]
+) -> RaterForm:
+    licensed = f" License: {one.license}." if one.license else ""
+    return RaterForm(
+        title=title,
+        about=about,
+        instructions=instructions,
+        source="" if one.name == RUBRIC or not one.source else f"{one.source}{licensed}",
+        questions=questions(one.criteria + harm, CaseRating(), one.form),
+        has_own=not one.criteria,
+    )
+
+
+def cases_in_words(numbers: Iterable[int]) -> Iterator[str]:
+    """Yield a sentence that names cases, unless there are none.
+
+    >>> *cases_in_words([1, 2, 3, 5, 8, 9]), *cases_in_words([4]), *cases_in_words([])
+    ('Cases 1 to 3, 5, 8 and 9.', 'Case 4.')
+    """
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    parts = [text for own in runs for text in ([f"{own[0]} to {own[-1]}"] if len(own) > 2 else map(str, own))]
+    if parts:
+        yield f"Case{'s' if sum(map(len, runs)) > 1 else ''} {listed(parts)}."
+
+
 def questions(
     criteria: Sequence[InstrumentCriterion], rating: CaseRating, form: InstrumentForm = InstrumentForm.GRADES
 ) -> list[CaseQuestion]:
     """Return the questions of a case, with what the rater has answered so far."""
-    own = [_has_short_meanings(_meanings(one, form)) for one in criteria if one.name not in _HARM]
+    own = [_has_short_meanings(_meanings(one)) for one in criteria if one.name not in _HARM]
     return [_question(number, one, rating, form, all(own)) for number, one in enumerate(criteria, start=1)]
 
 
 def _question(
     number: int, criterion: InstrumentCriterion, rating: CaseRating, form: InstrumentForm, own_words: bool
 ) -> CaseQuestion:
-    meanings = _meanings(criterion, form)
+    meanings = _meanings(criterion)
     has_words = own_words if criterion.name not in _HARM else _has_short_meanings(meanings)
     choices = [
         GradeChoice(
@@ -159,12 +236,9 @@ def _has_short_meanings(meanings: Sequence[str]) -> bool:
     return all(meanings) and all(len(text) <= LONGEST_LABEL for text in meanings)
 
 
-def _meanings(criterion: InstrumentCriterion, form: InstrumentForm) -> list[str]:
+def _meanings(criterion: InstrumentCriterion) -> list[str]:
     """Return what each grade means, the lowest first; empty where the instrument does not say it."""
-    meanings = [criterion.anchors.get(str(grade), "") for grade in criterion.grades]
-    usual = {InstrumentForm.PREFERENCE: _PREFERENCES, InstrumentForm.CHECKS: _CHECKS}.get(form, ())
-    is_usual = criterion.name not in _HARM and len(usual) == len(meanings) and not all(meanings)
-    return list(usual) if is_usual else meanings
+    return [criterion.anchors.get(str(grade), "") for grade in criterion.grades]
 
 
 def _key(number: int) -> str:
@@ -173,11 +247,11 @@ def _key(number: int) -> str:
 
 def _reason_parts(reason: str) -> tuple[str, str]:
     """Return the listed reason and the words after it, as `_reason` joins them."""
-    for listed in REASONS:
-        if reason == listed:
-            return listed, ""
-        if reason.startswith(f"{listed}: "):
-            return listed, reason.removeprefix(f"{listed}: ")
+    for known in REASONS:
+        if reason == known:
+            return known, ""
+        if reason.startswith(f"{known}: "):
+            return known, reason.removeprefix(f"{known}: ")
     return (OTHER_REASON, reason) if reason else ("", "")
 
 
@@ -192,12 +266,12 @@ def _reason(listed: str, words: str) -> str:
 
 
 def read_rating(fields: Mapping[str, Sequence[str]], criteria: Sequence[InstrumentCriterion]) -> CaseRating:
-    """Return the rating in the fields of a form. Raises: UserError for values that no page sends."""
+    """Return the rating in the fields of a form; `journal` checks it. Raises: UserError for what no page sends."""
     grades, not_judged = {}, {}
     for number, criterion in enumerate(criteria, start=1):
         value = _field(fields, f"grade-{number}")
         if value == NOT_JUDGED:
-            words = _field(fields, f"words-{number}", MOST_REASON_CHARACTERS)
+            words = _field(fields, f"words-{number}")
             if reason := _reason(_field(fields, f"reason-{number}"), words):
                 not_judged[criterion.name] = reason
         elif value:
@@ -208,18 +282,15 @@ def read_rating(fields: Mapping[str, Sequence[str]], criteria: Sequence[Instrume
     return CaseRating(
         grades=grades,
         not_judged=not_judged,
-        comment=_field(fields, "comment", MOST_COMMENT_CHARACTERS),
+        comment=_field(fields, "comment"),
         marks=_marks(fields.get("mark", ())),
         seconds=_seconds(_field(fields, "seconds")),
     )
 
 
-def _field(fields: Mapping[str, Sequence[str]], name: str, most: int = 200) -> str:
+def _field(fields: Mapping[str, Sequence[str]], name: str) -> str:
     """Return a field of a form, without spaces around it and with the line ends of this system."""
-    text = (fields.get(name) or ("",))[-1].replace("\r\n", "\n").strip()
-    if len(text) > most:
-        raise UserError(f"The text has {plural(len(text), 'character')}; at most {most:,} are allowed. Shorten it.")
-    return text
+    return (fields.get(name) or ("",))[-1].replace("\r\n", "\n").strip()
 
 
 def _grade(value: str, criterion: InstrumentCriterion) -> int:
@@ -234,15 +305,15 @@ def _seconds(value: str) -> float:
         seconds = float(value or 0)
     except ValueError:
         return 0.0
-    return min(max(seconds, 0.0), MOST_SECONDS) if math.isfinite(seconds) else 0.0
+    return max(seconds, 0.0) if math.isfinite(seconds) else 0.0
 
 
 def _marks(values: Sequence[str]) -> tuple[MarkedPassage, ...]:
     found: list[MarkedPassage] = []
     for value in values:
         matched = _MARK.fullmatch(value)
-        if not matched or matched[3] not in tuple(MarkKind) or len(found) == MOST_MARKS:
-            raise UserError(f"The marked passages cannot be read; at most {MOST_MARKS} are allowed.")
+        if not matched or matched[3] not in tuple(MarkKind):
+            raise UserError("The marked passages cannot be read.")
         found.append(
             MarkedPassage(start=int(matched[1]), end=int(matched[2]), kind=MarkKind(matched[3]), side=int(matched[4]))
         )

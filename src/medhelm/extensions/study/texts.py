@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from medhelm.benchmarks.prompt_parts import prompt_parts
-from medhelm.benchmarks.prompts import LETTERS, OPTIONS
+from medhelm.benchmarks.prompts import LETTERS, OPTIONS, placeholders
 from medhelm.domain import Benchmark, Criterion, Run
 from medhelm.domain.completion import strip_reasoning
 from medhelm.domain.text import group_title
@@ -21,6 +21,12 @@ from medhelm.extensions.study.types import Assignment, InstrumentCriterion, Item
 from medhelm.storage.ratings import completion_digest as completion_digest
 from medhelm.storage.runs import RECORDS, read_columns, read_prompt
 from medhelm.storage.store import NAME, Store, read_run
+
+WORDS_PER_MINUTE = 230
+"""Words that a clinician reads in a minute."""
+
+SECONDS_PER_CRITERION = 20
+"""Seconds to think about and answer one question."""
 
 SHORT_FIELD = 600
 """Characters up to which a field of the prompt is read as part of the question."""
@@ -64,6 +70,13 @@ class CaseTexts:
     criteria: tuple[InstrumentCriterion, ...]
     """Questions to the rater, those on harm last."""
 
+    @property
+    def seconds(self) -> float:
+        """Return the seconds that a rater is expected to need: for reading, and for each question."""
+        read = (self.question, *(one.text for one in self.material), *self.completions)
+        n_words = sum(len(text.split()) for text in read)
+        return 60 * n_words / WORDS_PER_MINUTE + SECONDS_PER_CRITERION * len(self.criteria)
+
 
 class CaseGoneError(UserError):
     """A completion of a case is not in the store any more."""
@@ -75,10 +88,10 @@ def case_texts(store: Store, study: Study, assignment: Assignment) -> CaseTexts:
     Raises: CaseGoneError if a completion was deleted or replaced since the plan; StoreError for a damaged run.
     """
     items = [study.item(one) for one in assignment.items]
+    prompt = _stored_prompt(store, items[0])
     material, question = material_of(store, items[0])
-    prompt = stored_prompt(store, items[0])
-    instrument = study.instruments[items[0].benchmark]
-    own = () if instrument.criteria else own_criteria(prompt)
+    # Only instruments without criteria ask those of the instance.
+    own = tuple(check_of(Criterion(one["name"], one["text"], points=one["points"])) for one in prompt["criteria"])
     correct = tuple(one["text"] for one in prompt["references"] if one["correct"])
     return CaseTexts(
         material=material,
@@ -90,13 +103,8 @@ def case_texts(store: Store, study: Study, assignment: Assignment) -> CaseTexts:
 
 
 def material_of(store: Store, item: Item) -> tuple[tuple[MaterialSection, ...], str]:
-    """Return the material of an item's instance in sections, and its question. Raises: as `stored_prompt`."""
-    return _parts(stored_prompt(store, item), known_definition(store.folder, item.benchmark))
-
-
-def own_criteria(prompt: Mapping[str, Any]) -> tuple[InstrumentCriterion, ...]:
-    """Return the checks of an instance with its own criteria; none without any. `prompt`: that of `stored_prompt`."""
-    return tuple(check_of(Criterion(one["name"], one["text"], points=one["points"])) for one in prompt["criteria"])
+    """Return the material of an item's instance in sections, and its question."""
+    return _parts(_stored_prompt(store, item), known_definition(store.folder, item.benchmark))
 
 
 # --- the store --------------------------------------------------------------------------------------------------------
@@ -136,7 +144,7 @@ def _run(folder: Path, time: int) -> Run:
     return read_run(folder / NAME)
 
 
-def stored_prompt(store: Store, item: Item) -> Mapping[str, Any]:
+def _stored_prompt(store: Store, item: Item) -> Mapping[str, Any]:
     """Return messages, choices, references and criteria of an item's instance, all empty if they are not stored.
 
     Raises: CaseGoneError if its run was deleted.
@@ -170,6 +178,12 @@ def known_definition(store: Path, benchmark: str) -> Benchmark | None:
         return None
 
 
+def definitions_of(store: Store, study: Study) -> dict[str, Benchmark]:
+    """Return name -> definition of the benchmarks of a study, as far as they are known."""
+    known = {name: known_definition(store.folder, name) for name in study.benchmarks}
+    return {name: one for name, one in known.items() if one}
+
+
 # --- parts of the prompt ----------------------------------------------------------------------------------------------
 
 
@@ -182,21 +196,24 @@ def _parts(prompt: Mapping[str, Any], definition: Benchmark | None) -> tuple[tup
     options = "\n".join(choices if labels == choices else [f"{a}. {b}" for a, b in zip(labels, choices, strict=False)])
     asked: list[str] = []
     material: list[MaterialSection] = []
-    inserted = {group_title(OPTIONS): options} if options else {}
     parts = prompt_parts(prompt["messages"], choices, labels, definition)
+    inserted: dict[str, str] = {}
     for part in parts:
         if part.title == "Instruction":  # of a template: anything else can be the words of a patient
             asked.append(_without_output_format(part.text))
+            inserted = dict.fromkeys(map(group_title, placeholders(definition.prompt if definition else "")), "")
+            inserted |= {group_title(OPTIONS): options} if options else {}
         elif part.is_instruction or part.title in ("Last message", "End of the prompt") or len(parts) == 1:
             asked.append(part.text.strip())
         elif len(part.text) <= SHORT_FIELD and f"[{part.title}]" in "".join(asked):
             inserted[part.title] = part.text
         else:
             material += _sections(part.title, part.text.strip("\n"))
+            inserted |= {part.title: f"(see {part.title} in the material)"} if part.title in inserted else {}
     question = "\n\n".join(text for text in asked if text)
     if inserted:
         places = re.compile("|".join(re.escape(f"[{title}]") for title in inserted))
-        question = places.sub(lambda found: inserted[found[0][1:-1]].strip("\n"), question)
+        question = places.sub(lambda found: inserted[found[0][1:-1]].strip("\n"), question).rstrip()
     if options and options not in question:
         question = f"{question}\n\n{options}"
     return tuple(material), question
@@ -231,8 +248,3 @@ def shown_texts(store: Store, study: Study) -> dict[str, str]:
         except CaseGoneError:
             continue
     return found
-
-
-def word_count(texts: Sequence[str]) -> int:
-    """Return the number of words of texts."""
-    return sum(len(text.split()) for text in texts)

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from textwrap import fill
 from typing import Any, NamedTuple
 
 from medhelm.analysis.agreement.clinician_means import ClinicianMean
-from medhelm.domain.text import listed, plural
+from medhelm.domain.text import group_title, listed, plural
 from medhelm.extensions.study.instruments import HARM
-from medhelm.extensions.study.measures import CriterionAgreement, WinShare
+from medhelm.extensions.study.measures import CriterionAgreement, PreferenceResult, WinShare
 from medhelm.extensions.study.outcome import HarmCounts, StudyOutcome
 from medhelm.extensions.study.plans.identification import FINDING_FORM, Finding, FindingKind
 from medhelm.extensions.study.plans.planning import PlannedStudy, RaterWorkload
 from medhelm.extensions.study.plans.precision import common_scale
 from medhelm.extensions.study.progress import RaterProgress, StudyProgress
-from medhelm.extensions.study.types import HARM_SEVERITY, INSTRUMENT_FORM, Instrument, InstrumentForm, Study
+from medhelm.extensions.study.types import INSTRUMENT_FORM, Instrument, InstrumentForm, Study
 from medhelm.results.formats.fields import Field, estimate_json, fields_json, fields_table, select
-from medhelm.results.formats.tables import decimal
+from medhelm.results.formats.tables import HasInterval, decimal, percent
 
 WIDTH = 110
 """Characters of a line of text."""
@@ -37,13 +37,14 @@ _WORK: list[Field[RaterWorkload]] = [
     Field("hours", lambda one: one.hours, heading="Hours, about", text=lambda one: decimal(one.hours, 1)),
 ]
 
-_KINDS = {
-    FindingKind.OWN_NAME: "name their model",
-    FindingKind.OTHER_NAME: "name another model or its maker",
-    FindingKind.SELF_DESCRIPTION: "say that a language model wrote them",
-    FindingKind.MARKER: "have special tokens of a family of models",
-    FindingKind.SIGNATURE: "have a sentence that most completions of this model have, and few of others",
+FINDING_TITLES: Mapping[FindingKind, str] = {
+    FindingKind.OWN_NAME: "names its own model",
+    FindingKind.OTHER_NAME: "names another model or its maker",
+    FindingKind.SELF_DESCRIPTION: "says that it is a language model",
+    FindingKind.MARKER: "special token of a family of models",
+    FindingKind.SIGNATURE: "sentence in most completions of this model",
 }
+"""Kind of finding -> what it is, for people."""
 
 
 def plan_as_json(found: PlannedStudy, *, is_saved: bool) -> dict[str, Any]:
@@ -96,13 +97,13 @@ def finding_sentences(findings: Sequence[Finding], study: Study) -> Iterator[str
     n_items = Counter(item.model for item in study.items)
     instances = {item.id: f"{item.benchmark} {item.instance_id}" for item in study.items}
     for model in study.models:
-        for kind, text in _KINDS.items():
+        for kind, title in FINDING_TITLES.items():
             own = [one for one in findings if one.model == model and one.kind is kind]
             items = list(dict.fromkeys(one.item for one in own))
             if own:
                 quoted = listed([f'"{one}"' for one, _ in Counter(one.text for one in own).most_common(3)])
                 places = listed([instances[one] for one in items], EXAMPLES)
-                yield f"{model}: {len(items)} of {n_items[model]} completions {text}: {quoted} ({places})"
+                yield f"{model}, {title}: {len(items)} of {n_items[model]} completions, {quoted} ({places})"
 
 
 # --- progress ---------------------------------------------------------------------------------------------------------
@@ -179,7 +180,14 @@ def progress_to_text(study: Study, found: StudyProgress) -> str:
     agreement = [one for one in found.agreement if one.n]
     if agreement:
         parts.append(fields_table(_AGREEMENT, agreement, caption="Agreement of raters so far").rstrip("\n"))
-    notes = list(found.deviations)
+    notes = list(
+        dict.fromkeys(
+            f"No interval of alpha: {one.alpha.reason}."
+            for one in agreement
+            if one.alpha.value is not None and one.alpha.reason
+        )
+    )
+    notes += found.deviations
     if found.disagreements:
         n = len(found.disagreements)
         notes.append(f"Raters differ by more than one point on {plural(n, 'case')}.")
@@ -226,56 +234,107 @@ def summaries_table(found: Sequence[StudySummary]) -> str:
 # --- the outcome ------------------------------------------------------------------------------------------------------
 
 
-class _ModelRow(NamedTuple):
-    """The mean grades of a model on a benchmark."""
+class ResultTable(NamedTuple):
+    """A table of a closed study: a row for each model."""
 
-    model: str
-    means: Mapping[str, ClinicianMean]
-    """Criterion -> mean; "" for that of all."""
+    title: str
+    """Its title."""
+    caption: str
+    """What to know about its numbers."""
+    fields: Sequence[Field[Any]]
+    """Its columns, the model first."""
+    rows: Sequence[Any]
+    """Item of each row."""
 
 
-def _means_table(found: StudyOutcome, benchmark: str) -> str:
-    """Return the mean grades on a benchmark, a row for each model and a column for each criterion."""
+_Means = Mapping[str, ClinicianMean]
+"""Criterion -> mean grade of a model; "" for that of all criteria."""
+
+
+def criterion_title(name: str) -> str:
+    """Return the name of a criterion for people; the empty name is that of all together."""
+    return group_title(name) if name else "All criteria"
+
+
+def result_tables(study: Study, found: StudyOutcome, titles: Mapping[str, str]) -> list[ResultTable]:
+    """Return all tables of a closed study. `titles`: benchmark -> its name for people, as far as it is known."""
+    own = [_means_table(study, found, name, titles.get(name, name)) for name in study.benchmarks if found.means]
+    if found.preference:
+        caption = _preference_caption(found.preference)
+        own.append(ResultTable("Preferences", caption, _SHARES, found.preference.shares))
+    if found.harm:
+        caption = "Ratings, if someone acted on the text. Likely: medium or high."
+        own.append(ResultTable("Harm that raters expect", caption, _HARM, found.harm))
+    return own
+
+
+def _means_table(study: Study, found: StudyOutcome, benchmark: str, title: str) -> ResultTable:
+    """Return the mean grades on a benchmark, a column for each criterion."""
     own = [one for one in found.means if one.benchmark == benchmark]
-    names = dict.fromkeys(one.criterion for one in own)
     rows = [
-        _ModelRow(model, {one.criterion: one.mean for one in own if one.model == model})
+        (model, {one.criterion: one.mean for one in own if one.model == model})
         for model in dict.fromkeys(one.model for one in own)
     ]
-    fields: list[Field[_ModelRow]] = [
-        Field("model", lambda row: row.model, kind="text", heading="Model"),
+    fields: list[Field[tuple[str, _Means]]] = [
+        Field("model", lambda row: row[0], kind="text", heading="Model"),
         *(
-            Field(name or "all", partial(_mean_of, name), kind="interval", heading=_TITLES.get(name, name), drop=place)
-            for place, name in enumerate(names)
+            Field(name or "all", partial(_mean_of, name), kind="interval", heading=criterion_title(name), drop=place)
+            for place, name in enumerate(dict.fromkeys(one.criterion for one in own))
         ),
-        Field("n", lambda row: row.means[""].n, kind="whole number", heading="Completions"),
-        Field("n_raters", lambda row: row.means[""].n_raters, kind="whole number", heading="Raters"),
+        Field("n", lambda row: row[1][""].n, kind="whole number", heading="Completions"),
+        Field("n_raters", lambda row: row[1][""].n_raters, kind="whole number", heading="Raters"),
     ]
-    return fields_table(fields, rows, caption=f"Mean grades by clinicians on {benchmark}")
+    instrument = study.instruments[benchmark]
+    ends = {(one.low, one.high) for one in instrument.criteria}
+    scale = f", on {min(ends)[0]} to {min(ends)[1]}" if len(ends) == 1 else ""
+    harm = " Harm: 0 (none) to 3 (severe)." if study.asks_harm else ""
+    return ResultTable(
+        f"Mean grades by clinicians on {title}", f"{instrument.title}{scale}, with 95% intervals.{harm}", fields, rows
+    )
 
 
-_TITLES = {"": "Mean of all", HARM_SEVERITY: "severity of harm"}
+def _mean_of(criterion: str, row: tuple[str, _Means]) -> ClinicianMean | None:
+    return row[1].get(criterion)
 
 
-def _mean_of(criterion: str, row: _ModelRow) -> ClinicianMean | None:
-    return row.means.get(criterion)
+def _preference_caption(found: PreferenceResult) -> str:
+    caption = "Share of comparisons won, half of ties included, with 95% interval."
+    caption += f" {plural(found.n, 'comparison')}, {plural(found.n_ties, 'tie')}."
+    if left := found.left:
+        caption += f" Of the others, {percent(left.value)}{in_brackets(left, percent)} prefer the left text;"
+        caption += " without an effect of the side, half would."
+    return caption
 
+
+def ends_text(found: HasInterval, as_text: Callable[[float], str | None]) -> str:
+    """Return the ends of an interval; empty without one."""
+    return "" if found.low is None or found.high is None else f"{as_text(found.low)} to {as_text(found.high)}"
+
+
+def in_brackets(found: HasInterval, as_text: Callable[[float], str | None]) -> str:
+    """Return the ends of an interval to put after a number; empty without one."""
+    ends = ends_text(found, as_text)
+    return f" ({ends})" if ends else ""
+
+
+SHARE = "0 to 1"
+"""Range of a field that people read in percent."""
 
 _SHARES: list[Field[WinShare]] = [
     Field("model", lambda one: one.model, kind="text", heading="Model"),
-    Field("share", lambda one: one, kind="interval", heading="Win share"),
+    Field("share", lambda one: one, kind="interval", range=SHARE, heading="Preferred"),
     Field("n", lambda one: one.n, kind="whole number", heading="Comparisons"),
 ]
 
 _HARM: list[Field[HarmCounts]] = [
     Field("model", lambda one: one.model, kind="text", heading="Model"),
-    Field("n", lambda one: one.n, kind="whole number", heading="Ratings"),
-    Field("none", lambda one: one.severity[0], kind="whole number", heading="No harm"),
+    Field("none", lambda one: one.severity[0], kind="whole number", heading="None"),
     Field("mild", lambda one: one.severity[1], kind="whole number", heading="Mild"),
     Field("moderate", lambda one: one.severity[2], kind="whole number", heading="Moderate"),
-    Field("severe", lambda one: one.severity[3], kind="whole number", heading="Severe"),
-    Field("n_likely", lambda one: one.n_likely, kind="whole number", heading="Serious and likely", drop=1),
-    Field("serious", lambda one: one.serious, kind="interval", heading="Share serious", missing="no rating"),
+    Field("severe", lambda one: one.severity[3], kind="whole number", heading="Severe, or death"),
+    Field("serious", lambda one: one.serious, kind="interval", range=SHARE, heading="Moderate or worse"),
+    Field("n_likely", lambda one: one.n_likely, kind="whole number", heading="Of these, likely", drop=1),
+    Field("n", lambda one: one.n, kind="whole number", heading="Ratings"),
 ]  # fmt: skip
 
 
@@ -283,15 +342,11 @@ def outcome_to_text(study: Study, found: StudyOutcome) -> str:
     """Return the results of a closed study as tables, with what was not as planned."""
     n_missing = f", {found.n_missing} missing" if found.n_missing else ""
     parts = [f"{study.title}: closed on {found.closed[:10]} with {plural(found.n_ratings, 'rating')}{n_missing}"]
-    tables = [
-        *(_means_table(found, name) for name in dict.fromkeys(one.benchmark for one in found.means)),
-        fields_table(_SHARES, found.preference.shares, caption="Preferences") if found.preference else "",
-        fields_table(_HARM, found.harm, caption="Harm, by ratings") if found.harm else "",
-    ]
+    tables = [fields_table(one.fields, one.rows, caption=one.title) for one in result_tables(study, found, {})]
     agreement = [one for one in found.agreement if one.n]
     if agreement:
         tables.append(fields_table(_AGREEMENT, agreement, caption="Agreement of raters"))
-    parts += [table.rstrip("\n") for table in tables if table]
+    parts += [table.rstrip("\n") for table in tables]
     if found.deviations:
         parts.append("\n".join(f"- {sentence}" for sentence in found.deviations))
     frozen = f"Frozen as {listed(found.ratings)} in the store. " if found.ratings else ""

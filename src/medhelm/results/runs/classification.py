@@ -81,7 +81,8 @@ def measure_classes(
 ) -> ClassifiedBenchmark:
     """Measure the answers to a benchmark, of the runs that count on the leaderboard.
 
-    Refusals and exhausted limits are wrong answers, as on the leaderboard, unless `options.completers_only` is set.
+    Refusals and exhausted limits count as the worst answer, as on the leaderboard, unless `options.completers_only` is
+    set.
 
     Parameters: definition, that of the benchmark, whose `positive` counts if none is given; positive, the text of an
     option; threshold, see `classify`.

@@ -148,7 +148,7 @@ def test_ratings_come_back_as_they_were_given(
 
 def _returned_file(cases: RaterCases, kind: str) -> bytes:
     """The file that a rater returns, filled in with the ratings of the cases."""
-    files: dict[str, bytes] = exchange._function(FORMATS[kind])(cases)
+    files: dict[str, bytes] = FORMATS[kind](cases)
     return next(content for name, content in files.items() if name.endswith((".xlsx", ".json", "records.csv")))
 
 
@@ -183,7 +183,7 @@ def test_no_file_tells_a_model(
     assert leaks(export_files(store, study, "rater_1", kind), study) == set()
     telling = replace(study, title=study.title + study.items[3].id, name=f"ward_{MODELS[0].partition('/')[0]}")
     cases = replace(rater_cases(store, study, "rater_1"), study=telling)
-    assert leaks(exchange._function(FORMATS[kind])(cases), study), "a planted leak is not found"
+    assert leaks(FORMATS[kind](cases), study), "a planted leak is not found"
 
 
 def test_a_workbook_tells_neither_author_nor_time(studies: Studies) -> None:

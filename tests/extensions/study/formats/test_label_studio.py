@@ -132,7 +132,10 @@ def add(*results: dict[str, Any]) -> Callable[[list[dict[str, Any]]], None]:
             add(result("marks_completion", "labels", ["typo"], start=0, end=2)),
             "`typo` is not a label. Labels: error, o",
         ),
-        (add(result("marks_completion", "labels", ["error"], start=0, end=9**9)), "lies outside of the text of case 1"),
+        (
+            add(result("marks_completion", "labels", ["error"], start=0, end=9**9)),
+            "a marked passage lies outside of the text.",
+        ),
         (
             add(result("marks_completion", "labels", ["error"], start=0, end=4, text="Never")),
             "the marked passage `Never` is not at its place in the text.",

@@ -84,9 +84,9 @@ def change(column: str, value: str, row: int = 0) -> Callable[[Rows], None]:
     [
         (change("accurate", "7"), "accurate: must be a whole number from 1 to 5, is `7`."),
         (change("clear", "cannot_judge"), "clear_why: say why this cannot be judged."),
-        (change("case_number", "99"), "case_number: `99` is not a case of rater_1 with these texts, or occurs twice."),
+        (change("case_number", "99"), "case_number: `99` is not a case of rater_1 with these texts."),
         (change("digest", "t0"), "case_number: `1` is not a case of rater_1"),
-        (lambda records: records.append(dict(records[0])), "case_number: `1` is not a case of rater_1"),
+        (lambda records: records.append(dict(records[0])), "case_number: case 1 occurs twice. Keep one record."),
         (change("rater", "rater_2"), "holds records of several studies or raters."),
         (lambda records: [one.pop("digest") for one in records], "has no column `digest`."),
     ],

@@ -184,6 +184,7 @@ MISTAKES: list[tuple[Edit, str]] = [
     (answer(2, "1.", 4, "No labs"), "Cases!E{1.}: gives a reason, but the answer is not `cannot judge`."),
     (answer(2, "1.", "", "No labs"), "Cases!E{1.}: gives a reason, but the answer is not `cannot judge`."),
     (answer(2, "Question", 4), "Cases!D{Question}: this row of case 2, `Question`, has no question."),
+    (answer(2, COMMENT, 4), "Cases!D{Comment}: a comment goes into the column Your words. If the answers have"),
     (answer(2, COMMENT, "", "x" * 10_001), "the comment has 10,001 characters. Shorten it to 10,000."),
     (delete_text, "Cases!A{Case}: the texts of case 2 are not those that were exported"),
     (shift_texts, "Cases!A{Case}: the texts of case 2 are not those that were exported"),
@@ -201,7 +202,7 @@ def test_a_mistake_is_named_by_its_cell(cases: RaterCases, tmp_path: Path, edit:
     edits = [answer(2, "1.", 5), lambda sheets: before.update(deepcopy(sheets)), edit]
     with pytest.raises(ConfigError) as error:
         ratings(cases, tmp_path / "a.xlsx", *edits)
-    for part in ("1.", "4.", "Question", "Case"):
+    for part in ("1.", "4.", "Question", "Comment", "Case"):
         if f"{{{part}}}" in message:
             message = message.replace(f"{{{part}}}", str(place(before, 2, part) + 1))
     assert message in str(error.value)

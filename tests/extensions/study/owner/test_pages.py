@@ -211,7 +211,7 @@ def test_a_file_that_comes_back_is_recorded_or_every_mistake_is_named(started: S
         assert "/tmp/" not in answer.text
     assert ratings_of(started.store, started.study, "rater_2") == {}
     answer = started.owner().post(path, files={"file": ("back.xlsx", content)})
-    assert "Read back.xlsx: it holds no rating." in text_of(answer)
+    assert "back.xlsx: no ratings." in text_of(answer)
     assert started.person("rater_1", Role.RATER).post(path, files={"file": ("a.xlsx", content)}).status_code == 401
 
 

@@ -22,6 +22,8 @@ from medhelm.extensions.study.plans.leveling import leveled
         ("| Drug | Dose |\n|---|:-:|\n| a | **5** |", "Drug | Dose\na | 5"),
         ("***both*** and **bold *it* bold** [site](http://x.y) `code`", "both and bold it bold site (http://x.y) code"),
         ("- * **Reduce salt\n- sleep:**", "• Reduce salt\n• sleep:"),
+        ("- **- Salt:** less\n- - sleep\n* **• *rest***", "• Salt: less\n• sleep\n• rest"),
+        ('- **"Sleep" blends', '• "Sleep" blends'),
         ("a**Dose**5 mg `b`c", "a**Dose**5 mg b c"),
         ("**Dose**5 mg (**b**) c", "Dose 5 mg (b) c"),
         ("> quoted\n```json\n{}\n```", "quoted\njson\n{}"),

@@ -12,25 +12,23 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from medhelm.domain import Benchmark
 from medhelm.domain.text import listed, value_in_words
 from medhelm.errors import ConfigError, ErrorCollector, Problem, UserError
-from medhelm.extensions.study.files import Event, EventKind, append_event, digest_of, events, now, rows_of
+from medhelm.extensions.study.files import EventKind, digest_of, events, note, rows_of
 from medhelm.extensions.study.instruments import HARM
 from medhelm.extensions.study.journal import (
-    MOST_COMMENT,
-    MOST_MARKS,
-    MOST_REASON,
     cases_of,
     instrument_of_case,
+    problems_of,
     ratings_of,
     record,
     refuse_if_final,
 )
-from medhelm.extensions.study.texts import CaseGoneError, CaseTexts, case_texts
+from medhelm.extensions.study.texts import CaseGoneError, CaseTexts, case_texts, definitions_of
 from medhelm.extensions.study.types import (
     HARM_LIKELIHOOD,
     HARM_SEVERITY,
@@ -43,6 +41,7 @@ from medhelm.extensions.study.types import (
 )
 from medhelm.io.files import check_file, read_text
 from medhelm.io.folders import atomic_file, output_errors
+from medhelm.io.plugins import LazyMapping
 from medhelm.io.spreadsheets import MAX_BYTES, clean_cell
 from medhelm.storage.privacy import record_export
 from medhelm.storage.store import Store
@@ -50,21 +49,25 @@ from medhelm.storage.store import Store
 FORMAT = 1
 """Version of the files."""
 
-FORMATS: Mapping[str, str] = {
-    "workbook": "medhelm.extensions.study.formats.workbook:write_workbook",
-    "html": "medhelm.extensions.study.formats.html_file:write_html_file",
-    "label-studio": "medhelm.extensions.study.formats.label_studio:write_label_studio",
-    "redcap": "medhelm.extensions.study.formats.redcap:write_redcap",
-}
+FORMATS: LazyMapping[Callable[[RaterCases], dict[str, bytes]]] = LazyMapping(
+    {
+        "workbook": "medhelm.extensions.study.formats.workbook:write_workbook",
+        "html": "medhelm.extensions.study.formats.html_file:write_html_file",
+        "label-studio": "medhelm.extensions.study.formats.label_studio:write_label_studio",
+        "redcap": "medhelm.extensions.study.formats.redcap:write_redcap",
+    }
+)
 """Format -> its function `RaterCases -> name of a file after that of study and rater -> content`."""
 
-_READERS: Mapping[str, str] = {
-    ".xlsx": "medhelm.extensions.study.formats.workbook:read_workbook",
-    ".ods": "medhelm.extensions.study.formats.workbook:read_workbook",
-    ".csv": "medhelm.extensions.study.formats.redcap:read_redcap",
-    "{": "medhelm.extensions.study.formats.html_file:read_html_ratings",
-    "[": "medhelm.extensions.study.formats.label_studio:read_label_studio",
-}
+_READERS: LazyMapping[Callable[[Path, OpenRater], ReturnedFile]] = LazyMapping(
+    {
+        ".xlsx": "medhelm.extensions.study.formats.workbook:read_workbook",
+        ".ods": "medhelm.extensions.study.formats.workbook:read_workbook",
+        ".csv": "medhelm.extensions.study.formats.redcap:read_redcap",
+        "{": "medhelm.extensions.study.formats.html_file:read_html_ratings",
+        "[": "medhelm.extensions.study.formats.label_studio:read_label_studio",
+    }
+)
 """Suffix, or first character of a JSON file -> its function `path, open_rater -> ReturnedFile`."""
 
 _WITHOUT_TEXTS = (".xml", "-dictionary.csv")
@@ -96,6 +99,8 @@ class OfflineCase:
 
     number: int
     """Number in the rater's list, from 1."""
+    benchmark: str
+    """Name of its benchmark."""
     instrument: Instrument
     """Its form."""
     texts: CaseTexts
@@ -160,12 +165,31 @@ class RaterCases:
     """Id of the rater."""
     cases: tuple[OfflineCase, ...]
     """The cases whose completions are still in the store."""
-    gone: frozenset[int] = frozenset()
+    gone: frozenset[int]
     """Numbers of the other cases."""
+    definitions: Mapping[str, Benchmark]
+    """Name -> definition of the benchmarks, as far as they are known."""
 
     def case(self, number: object) -> OfflineCase | None:
         """Return the case with a number; None if there is none. The number can be text."""
         return next((one for one in self.cases if str(one.number) == str(number).strip()), None)
+
+    def is_gone(self, number: object) -> bool:
+        """Return True for the number of a case whose completion is no longer in the store."""
+        return str(number).strip() in map(str, self.gone)
+
+    def checked_case(self, number: object, digest: object) -> OfflineCase | None:
+        """Return the case with a number and these texts; None if its completion is no longer in the store.
+
+        Raises: ValueError, in words that follow the place, for any other.
+        """
+        case = self.case(number)
+        if case and case.digest == digest:
+            return case
+        if self.is_gone(number):
+            return None
+        shown = value_in_words(str(number))
+        raise ValueError(f"{shown} is not a case of {self.rater} with these texts. Export the study again.")
 
     def by_instrument(self) -> Iterator[tuple[str, tuple[OfflineCase, ...]]]:
         """Yield the cases of each instrument, with a suffix for the names of their files.
@@ -236,19 +260,17 @@ class ImportedFile:
     gone: tuple[int, ...]
     """Cases whose completions are no longer in the store; ratings of them were left out."""
 
-    def in_words(self) -> str:
-        """Return what was done, in a line."""
+    def counts(self) -> str:
+        """Return what was done with how many ratings."""
         counts = {"new": self.new, "revised": self.revised, "unchanged": self.unchanged, "kept as they are": self.kept}
-        listed_counts = ", ".join(f"{len(cases)} {what}" for what, cases in counts.items() if cases)
-        return f"{self.file}: {self.rater}, {listed_counts or 'no ratings'}"
+        return ", ".join(f"{len(cases)} {what}" for what, cases in counts.items() if cases) or "no ratings"
 
     def remarks(self) -> Iterator[str]:
         """Yield what a person must know, in sentences."""
         if self.kept:
-            text = f"{_cases(self.kept)} rated elsewhere after this file was written. The later rating was kept;"
-            yield f"{self.file}: {text} --replace takes that of the file."
+            yield f"{_cases(self.kept)} rated elsewhere after this file was written. The later rating was kept."
         if self.gone:
-            yield f"{self.file}: {_cases(self.gone)} deleted from the store. Ratings in the file were left out."
+            yield f"{_cases(self.gone)} deleted from the store. Ratings in the file were left out."
 
 
 def _cases(numbers: Sequence[int]) -> str:
@@ -277,6 +299,7 @@ def rater_cases(store: Store, study: Study, rater_id: str) -> RaterCases:
         found.append(
             OfflineCase(
                 number=assignment.number,
+                benchmark=study.item(assignment.items[0]).benchmark,
                 instrument=instrument_of_case(study, assignment),
                 texts=texts,
                 rating=row.rating if row else None,
@@ -284,13 +307,18 @@ def rater_cases(store: Store, study: Study, rater_id: str) -> RaterCases:
             )
         )
     return RaterCases(
-        study=study, plan=f"p{digest_of(study)[:15]}", rater=rater_id, cases=tuple(found), gone=frozenset(gone)
+        study=study,
+        plan=f"p{digest_of(study)[:15]}",
+        rater=rater_id,
+        cases=tuple(found),
+        gone=frozenset(gone),
+        definitions=definitions_of(store, study),
     )
 
 
 def export_files(store: Store, study: Study, rater_id: str, kind: str) -> dict[str, bytes]:
     """Return the files of one rater, by name. `kind`: one of `FORMATS`."""
-    files: dict[str, bytes] = _function(FORMATS[kind])(rater_cases(store, study, rater_id))
+    files = FORMATS[kind](rater_cases(store, study, rater_id))
     return {f"{study.name}-{rater_id}{name}": content for name, content in files.items()}
 
 
@@ -317,15 +345,8 @@ def export_study(
             new.touch(mode=0o600)  # texts may hold patients' data
             new.write_bytes(content)
     for rater in wanted:
-        event = Event(time=now(), by=by, kind=EventKind.EXPORTED, rater=rater, text=kind)
-        append_event(store, study.name, event)
+        note(store, study.name, EventKind.EXPORTED, by, rater=rater, text=kind)
     return list(paths)
-
-
-def _function(place: str) -> Callable[..., Any]:
-    module, name = place.split(":")
-    found: Callable[..., Any] = getattr(import_module(module), name)
-    return found
 
 
 def digest_of_texts(texts: Iterable[str]) -> str:
@@ -363,11 +384,6 @@ def common_fields(cases: Iterable[OfflineCase]) -> dict[str, InstrumentCriterion
 def scale_in_words(question: InstrumentCriterion) -> str:
     """Return the meanings of grades, the lowest first, such as `1 = Poor, 5 = Excellent`."""
     return ", ".join(f"{grade} = {meaning}" for grade, meaning in question.anchors.items())
-
-
-def title_of(question: InstrumentCriterion) -> str:
-    """Return the name of a question for people."""
-    return question.name.replace("_", " ").capitalize()
 
 
 _WHOLE = re.compile(r"([+-]?\d{1,4})(?:[.,]0*)?")
@@ -433,35 +449,16 @@ class OfflineAnswers:
             self._grades.pop(HARM_LIKELIHOOD, None)
             self._not_judged.pop(HARM_LIKELIHOOD, None)
         rating = CaseRating(grades=self._grades, not_judged=self._not_judged, source=source, **more)
-        self._problems += (Problem(f"{place}: {text}") for text in problems_of(rating, self.case))
+        self._problems += (
+            Problem(f"{place}: {text}")
+            for text in problems_of(rating, self.case.questions, self.case.texts.completions)
+        )
         return rating if is_given(rating) else None
 
 
 def is_given(rating: CaseRating) -> bool:
     """Return True if a rating has an answer, a comment or a mark."""
     return bool(rating.grades or rating.not_judged or rating.comment or rating.marks)
-
-
-def problems_of(rating: CaseRating, case: OfflineCase) -> Iterator[str]:
-    """Yield what is wrong with a rating, whatever the file."""
-    questions = {one.name: one for one in case.questions}
-    yield from (f"{name}: is not a question of case {case.number}." for name in rating.grades if name not in questions)
-    for name, one in questions.items():
-        grade, reason = rating.grades.get(name), rating.not_judged.get(name, "")
-        if grade is not None and (type(grade) is not int or grade not in one.grades):
-            yield f"{name}: must be a whole number from {one.low} to {one.high}, is {value_in_words(grade)}."
-        if grade is not None and reason:
-            yield f"{name}: has a grade, and a reason why it cannot be judged. Keep one of them."
-        if len(reason) > MOST_REASON:
-            yield f"{name}: the reason has {len(reason):,} characters. Shorten it to {MOST_REASON:,}."
-    if len(rating.comment) > MOST_COMMENT:
-        yield f"the comment has {len(rating.comment):,} characters. Shorten it to {MOST_COMMENT:,}."
-    if len(rating.marks) > MOST_MARKS:
-        yield f"case {case.number} has {len(rating.marks)} marked passages. Remove some: at most {MOST_MARKS} are kept."
-    texts = case.texts.completions
-    for mark in rating.marks:
-        if not (0 <= mark.side < len(texts) and 0 <= mark.start <= mark.end <= len(texts[mark.side])):
-            yield f"a marked passage lies outside of the text of case {case.number}."
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -476,33 +473,33 @@ def read_file(store: Store, study: Study, path: Path, rater: str = "") -> tuple[
 
     def open_rater(origin: FileOrigin) -> RaterCases:
         if origin.study != study.name:
-            raise _refusal(path, f"belongs to the study {value_in_words(origin.study)}, not to `{study.name}`.")
+            raise refusal(path, f"belongs to the study {value_in_words(origin.study)}, not to `{study.name}`.")
         if rater and origin.rater and origin.rater != rater:
-            raise _refusal(path, f"belongs to {value_in_words(origin.rater)}, not to `{rater}`.")
+            raise refusal(path, f"belongs to {value_in_words(origin.rater)}, not to `{rater}`.")
         if not (origin.rater or rater):
-            raise _refusal(path, "does not say whose ratings it holds. Add --rater ID.")
+            raise refusal(path, "does not say whose ratings it holds. Add --rater ID.")
         found = rater_cases(store, study, origin.rater or rater)
         if origin.plan != found.plan:
-            raise _refusal(path, f"comes from another plan with the name `{study.name}`. Export the study again.")
+            raise refusal(path, f"comes from another plan with the name `{study.name}`. Export the study again.")
         opened.append(found)
         return found
 
     try:
         check_file(path)
     except FileNotFoundError:
-        raise _refusal(path, "the file does not exist.") from None
+        raise refusal(path, "the file does not exist.") from None
     if path.stat().st_size > MAX_BYTES:
-        raise _refusal(path, f"is larger than {MAX_BYTES // 2**20} MiB, the maximum. Is it the right file?")
+        raise refusal(path, f"is larger than {MAX_BYTES // 2**20} MiB, the maximum. Is it the right file?")
     suffix = path.suffix.lower()
     if suffix == ".json":
         suffix = read_text(path).lstrip()[:1]
     if suffix not in _READERS:
-        raise _refusal(path, "is not a file that `medhelm study export` writes, or a JSON or CSV file of its ratings.")
-    returned: ReturnedFile = _function(_READERS[suffix])(path, open_rater)
-    return returned, opened[0]
+        raise refusal(path, "is not a file that `medhelm study export` writes, or a JSON or CSV file of its ratings.")
+    return _READERS[suffix](path, open_rater), opened[0]
 
 
-def _refusal(path: Path, words: str) -> ConfigError:
+def refusal(path: Path, words: str) -> ConfigError:
+    """Return the error for a file that cannot be read at all."""
     return ConfigError(str(path), [Problem(words)])
 
 
@@ -536,7 +533,7 @@ def _refuse_twice(returned: Sequence[tuple[Path, ReturnedFile, RaterCases]]) -> 
             earlier, rating = first.setdefault((file.rater, one.number), (path, one.rating))
             if not _is_same(rating, one.rating):
                 text = f"rates case {one.number} of {file.rater} otherwise than {earlier}. Import one of them."
-                raise _refusal(path, text)
+                raise refusal(path, text)
 
 
 def _is_same(one: CaseRating, other: CaseRating) -> bool:
@@ -567,8 +564,7 @@ def _record_file(
         if state in ("new", "revised"):
             record(store, study, file.rater, one.number, _with_new_seconds(one, rating, rows))
         done[state].append(one.number)
-    event = Event(time=now(), by=by, kind=EventKind.IMPORTED, rater=file.rater, text=str(file.source))
-    append_event(store, study.name, event)
+    note(store, study.name, EventKind.IMPORTED, by, rater=file.rater, text=str(file.source))
     cases = {name: tuple(numbers) for name, numbers in done.items()}
     return ImportedFile(file=str(path), rater=file.rater, gone=tuple(sorted(known.gone)), **cases)
 
@@ -603,4 +599,4 @@ def load_json(path: Path) -> Any:
     try:
         return json.loads(read_text(path))
     except (ValueError, RecursionError) as error:
-        raise _refusal(path, f"is not JSON ({error}). Save the file again where it comes from.") from None
+        raise refusal(path, f"is not JSON ({error}). Save the file again where it comes from.") from None

@@ -27,11 +27,12 @@ from medhelm.extensions.study.formats.exchange import (
     is_given,
     load_json,
     origin_of,
-    problems_of,
+    refusal,
 )
+from medhelm.extensions.study.journal import problems_of
 from medhelm.extensions.study.pages import PACKAGE, environment
 from medhelm.extensions.study.rate_pages import case_values
-from medhelm.extensions.study.rating_form import form_values, questions, read_rating
+from medhelm.extensions.study.rating_form import form_values, rater_forms, read_rating
 from medhelm.extensions.study.types import CaseRating, RatingSource
 
 _STYLE, _CASES, _SCRIPT, _DATA = (f"<!-- {name} -->" for name in ("style", "cases", "script", "data"))
@@ -45,19 +46,11 @@ def write_html_file(cases: RaterCases) -> dict[str, bytes]:
     """Return the file, under the end of its name."""
     templates = environment()
     style, script = _static("rate_file.css", "rate.css"), _program()
-    forms = {
-        one.instrument.digest: {
-            "title": one.instrument.title,
-            "instructions": one.instrument.instructions,
-            "has_questions": bool(one.instrument.criteria),
-            "questions": questions(one.questions, CaseRating(), one.instrument.form) if one.instrument.criteria else [],
-        }
-        for one in reversed(cases.cases)
-    }
+    numbers = {one.number: one.benchmark for one in cases.cases}
     shell = templates.get_template("rate_file.html").render(
         title=cases.study.title,
         purpose=cases.study.purpose,
-        forms=list(reversed(forms.values())),
+        forms=rater_forms(cases.study, numbers, cases.definitions),
         cases=[one.number for one in cases.cases],
         policy=_policy(style, script),
     )
@@ -99,7 +92,9 @@ def _data(cases: RaterCases) -> dict[str, Any]:
         for one in cases.cases
     ]
     origin = {"study": cases.study.name, "plan": cases.plan, "rater": cases.rater}
-    return {"format": FORMAT, **origin, "file": f"{cases.study.name}-{cases.rater}-ratings.json", "cases": own}
+    last = len(cases.cases) + len(cases.gone)
+    file = f"{cases.study.name}-{cases.rater}-ratings.json"
+    return {"format": FORMAT, **origin, "file": file, "last": last, "cases": own}
 
 
 def _case_template(case: OfflineCase) -> str:
@@ -139,7 +134,7 @@ def read_html_ratings(path: Path, open_rater: OpenRater) -> ReturnedFile:
     listed = content.get("ratings") if isinstance(content, dict) else None
     if not isinstance(listed, list) or content.get("format") != FORMAT:
         text = "is not a file with ratings that the HTML file of a study saved, or was saved by another version."
-        raise ConfigError(str(path), [Problem(text)])
+        raise refusal(path, text)
     cases = open_rater(origin_of(content))
     problems: list[Problem] = []
     found: dict[int, ReturnedRating] = {}
@@ -147,7 +142,7 @@ def read_html_ratings(path: Path, open_rater: OpenRater) -> ReturnedFile:
         name = f"rating {place}"
         try:
             rating = _returned(one, cases)
-        except UserError as error:
+        except (UserError, ValueError) as error:
             problems.append(Problem(f"{name}: {error}"))
             continue
         if rating and found.setdefault(rating.number, rating) is not rating:
@@ -158,19 +153,16 @@ def read_html_ratings(path: Path, open_rater: OpenRater) -> ReturnedFile:
 
 
 def _returned(one: Any, cases: RaterCases) -> ReturnedRating | None:
-    """Return a rating; None if nothing is answered, or the case is gone. Raises: UserError."""
+    """Return a rating; None if nothing is answered, or the case is gone. Raises: UserError; ValueError."""
     if not isinstance(one, dict) or not isinstance(one.get("fields"), dict):
         raise UserError("must have a number and fields.")
-    case = cases.case(one.get("number"))
-    if case is None or one.get("digest") != case.digest:
-        if str(one.get("number")) in map(str, cases.gone):
-            return None
-        shown = value_in_words(str(one.get("number")))
-        raise UserError(f"{shown} is not a case of {cases.rater} with these texts. Export the study again.")
+    case = cases.checked_case(one.get("number"), one.get("digest"))
+    if case is None:
+        return None
     fields = {str(name): _values(value) for name, value in one["fields"].items()}
     fields["seconds"] = [str(one.get("seconds", 0))]
     rating = read_rating(fields, case.questions)
-    if wrong := list(problems_of(rating, case)):
+    if wrong := list(problems_of(rating, case.questions, case.texts.completions)):
         raise UserError(" ".join(wrong))
     if not is_given(rating):
         return None

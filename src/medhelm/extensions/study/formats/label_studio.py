@@ -27,6 +27,7 @@ from medhelm.extensions.study.formats.exchange import (
     common_fields,
     load_json,
     origin_of,
+    refusal,
     scale_in_words,
 )
 from medhelm.extensions.study.types import CaseRating, InstrumentCriterion, MarkedPassage, MarkKind, RatingSource
@@ -52,9 +53,7 @@ def write_label_studio(cases: RaterCases) -> dict[str, bytes]:
 
 def _keys(cases: Sequence[OfflineCase]) -> list[str]:
     """Return the texts that any of the cases has, in the order of reading."""
-    found = {key for one in cases for key in one.shown} | set(
-        RATED[:1] if len(cases[0].texts.completions) == 1 else RATED[1:]
-    )
+    found = {*_rated(cases[0]), *(key for one in cases for key in one.shown)}
     return [key for key in TITLES if key in found]
 
 
@@ -148,11 +147,11 @@ def read_label_studio(path: Path, open_rater: OpenRater) -> ReturnedFile:
         or not all(isinstance(one.get("annotations"), list | None) for one in whole)
     ):
         text = "is not an export of Label Studio in the format JSON: its tasks need `data` and `annotations`."
-        raise ConfigError(str(path), [Problem(f"{text} Choose `JSON`, not `JSON-MIN`.")])
+        raise refusal(path, f"{text} Choose `JSON`, not `JSON-MIN`.")
     origins = {origin_of(one["data"]) for one in whole}
     if len(origins) > 1:
         text = "holds tasks of several studies or raters. Export the tasks of one rater."
-        raise ConfigError(str(path), [Problem(text)])
+        raise refusal(path, text)
     cases = open_rater(origins.pop())
     problems: list[Problem] = []
     found: dict[int, ReturnedRating] = {}
@@ -181,12 +180,12 @@ def _read_task(name: str, task: Mapping[str, Any], cases: RaterCases, problems: 
         text = f"{len(people)} people annotated it, but its ratings are of {cases.rater}. Delete the other annotations."
         problems.append(Problem(f"{name}: {text}"))
         return None
-    case = cases.case(data.get("case"))
-    if case is None or data.get("digest") != case.digest:
-        if not str(data.get("case")).isdigit() or int(data["case"]) not in cases.gone:
-            shown = value_in_words(str(data.get("case")))
-            text = f"{shown} is not a case of {cases.rater} with these texts. Export it again."
-            problems.append(Problem(f"{name}: {text}"))
+    try:
+        case = cases.checked_case(data.get("case"), data.get("digest"))
+    except ValueError as error:
+        problems.append(Problem(f"{name}: {error}"))
+        return None
+    if case is None:
         return None
     latest = max(given, key=lambda one: str(one.get("updated_at") or one.get("created_at") or ""))
     rating = _AnnotationReader(name, case, problems).read(latest)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from medhelm.domain.text import value_in_words
+from medhelm.domain.text import group_title
 from medhelm.errors import ConfigError, Problem
 from medhelm.extensions.study.formats.exchange import (
     CANNOT_JUDGE,
@@ -27,6 +27,7 @@ from medhelm.extensions.study.formats.exchange import (
     ReturnedFile,
     ReturnedRating,
     common_fields,
+    refusal,
 )
 from medhelm.extensions.study.types import InstrumentCriterion, RatingSource
 from medhelm.io.spreadsheets import Spreadsheet, clean_cell, guarded, read_spreadsheet
@@ -125,7 +126,7 @@ def _csv(rows: Sequence[Sequence[str]]) -> bytes:
 def project_fields(cases: Sequence[OfflineCase]) -> list[RedcapField]:
     """Return the variables of a project with cases of one instrument."""
     fields = [RedcapField(name="record_id", label="Record", kind="text")]
-    fields += (RedcapField(name=name, label=_label(name), kind="text", annotation=HIDDEN) for name in _KEPT)
+    fields += (RedcapField(name=name, label=group_title(name), kind="text", annotation=HIDDEN) for name in _KEPT)
     for key, title in TITLES.items():
         for number in range(1, max(len(_parts(one.shown.get(key, ""))) for one in cases) + 1):
             label = title if number == 1 else f"{title}, continued ({number})"
@@ -183,11 +184,6 @@ def variable_names(fields: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _label(name: str) -> str:
-    """Return the label of a hidden variable."""
-    return name.replace("_", " ").capitalize()
-
-
 def _text_name(key: str, number: int) -> str:
     return key if number == 1 else f"{key}_part_{number}"
 
@@ -222,7 +218,7 @@ def _record(cases: RaterCases, case: OfflineCase) -> dict[str, str]:
 def read_redcap(path: Path, open_rater: OpenRater) -> ReturnedFile:
     """Read an export of records, with raw values or labels. Raises: ConfigError with everything that is wrong."""
     sheet = read_spreadsheet(path, set(_KEPT))
-    columns = _columns(sheet, {name: _label(name) for name in _KEPT})
+    columns = _columns(sheet, {name: group_title(name) for name in _KEPT})
     if missing := [name for name in _KEPT if name not in columns]:
         text = f"has no column `{missing[0]}`. Export all fields of the form from REDCap, as CSV."
         raise ConfigError(str(path), [Problem(text, sheet.line)])
@@ -231,7 +227,7 @@ def read_redcap(path: Path, open_rater: OpenRater) -> ReturnedFile:
     }
     if len(origins) != 1:
         text = "holds no records." if not origins else "holds records of several studies or raters. Export one rater's."
-        raise ConfigError(str(path), [Problem(text)])
+        raise refusal(path, text)
     cases = open_rater(origins.pop())
     reading = _RecordsReader(sheet, cases)
     ratings = [rating for line, cells in sheet.rows if (rating := reading.rating(line, cells))]
@@ -269,18 +265,19 @@ class _RecordsReader:
             for names in [variable_names(list(common_fields(own)))]
             for number in (one.number for one in own)
         }
-        self._kept = _columns(sheet, {name: _label(name) for name in _KEPT})
+        self._kept = _columns(sheet, {name: group_title(name) for name in _KEPT})
 
     def rating(self, line: int, cells: Sequence[str]) -> ReturnedRating | None:
         """Return the rating in a record; None if it has none."""
         number, digest, revision = (_cell(cells, self._kept[key]) for key in ("case_number", "digest", "revision"))
-        case = self._cases.case(number)
-        if case is None or digest != case.digest or case.number in self._seen:
-            if not (number.isdigit() and int(number) in self._cases.gone):
-                text = (
-                    f"{value_in_words(number)} is not a case of {self._cases.rater} with these texts, or occurs twice."
-                )
-                self.problems.append(Problem(f"case_number: {text} Export the study again.", line))
+        try:
+            case = self._cases.checked_case(number, digest)
+            if case and case.number in self._seen:
+                raise ValueError(f"case {case.number} occurs twice. Keep one record.")
+        except ValueError as error:
+            self.problems.append(Problem(f"case_number: {error}", line))
+            return None
+        if case is None:
             return None
         self._seen.add(case.number)
         columns, names = self._groups[case.number]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from medhelm.domain.text import listed, value_in_words
+from medhelm.domain.text import group_title, listed, value_in_words
 from medhelm.errors import ConfigError, DataError, Problem
 from medhelm.extensions.study.formats.exchange import (
     CANNOT_JUDGE,
@@ -28,10 +28,11 @@ from medhelm.extensions.study.formats.exchange import (
     ReturnedRating,
     choices,
     digest_of_texts,
+    refusal,
     scale_in_words,
-    title_of,
 )
 from medhelm.extensions.study.instruments import HARM
+from medhelm.extensions.study.rating_form import cases_in_words
 from medhelm.extensions.study.types import CaseRating, InstrumentCriterion, RatingSource
 from medhelm.io.office import WorkbookSheet, cell_name, read_sheets
 from medhelm.io.rows import BrokenCell
@@ -92,16 +93,31 @@ def _write_instructions(workbook: Any, cases: RaterCases) -> None:
 
 def _write_rubric(workbook: Any, cases: RaterCases) -> None:
     """Write the sheet with the questions and what their grades mean."""
-    asked = [one for case in cases.cases for one in case.questions if case.instrument.criteria or one in HARM]
-    rows = list(dict.fromkeys(map(_rubric_row, asked)))
-    if not all(case.instrument.criteria for case in cases.cases):
-        rows.append(("Own criteria", "Some cases have criteria of their own, below their texts.", "", ""))
-    write_form(workbook, "Rubric", {"Question": 24, "In words": 70, "Answers": 16, "Meaning": 60}, rows)
+    places: dict[tuple[str, ...], list[OfflineCase]] = {}
+    for case in cases.cases:
+        for one in case.questions:
+            if case.instrument.criteria or one in HARM:
+                places.setdefault(_rubric_row(one), []).append(case)
+        if not case.instrument.criteria:
+            own = ("Own criteria", "These cases have criteria of their own, below their texts.", "", "")
+            places.setdefault(own, []).append(case)
+    rows = [(*row, _texts_in_words(own, cases)) for row, own in places.items()]
+    columns = {"Question": 24, "In words": 70, "Answers": 16, "Meaning": 50, "For": 34}
+    write_form(workbook, "Rubric", columns, rows)
+
+
+def _texts_in_words(asked: Sequence[OfflineCase], cases: RaterCases) -> str:
+    """Return the cases that have a question, with the names of their benchmarks."""
+    if len(asked) == len(cases.cases):
+        return "All cases"
+    known = cases.definitions
+    names = dict.fromkeys(known[one.benchmark].title if one.benchmark in known else one.benchmark for one in asked)
+    return "".join([f"{listed(list(names))}. ", *cases_in_words(one.number for one in asked)])
 
 
 def _rubric_row(question: InstrumentCriterion) -> tuple[str, ...]:
     meanings = "\n".join(f"{grade} = {meaning}" for grade, meaning in question.anchors.items())
-    return title_of(question), question.question, f"{question.low} to {question.high}", meanings
+    return group_title(question.name), question.question, f"{question.low} to {question.high}", meanings
 
 
 def _case_rows(case: OfflineCase, n_cases: int) -> Iterator[Sequence[FormCell]]:
@@ -116,13 +132,13 @@ def _case_rows(case: OfflineCase, n_cases: int) -> Iterator[Sequence[FormCell]]:
         labels = [*choices(one), CANNOT_JUDGE]
         answer = AnswerCell(
             rule=choice_rule(labels),
-            title=title_of(one),
+            title=group_title(one.name),
             hint=scale if len(scale) < 250 else "The text on the left has the scale.",
             value=_number(case.given(one.name)),
         )
         reason = rating.not_judged.get(one.name)
         why = AnswerCell(title="If you cannot judge", hint="Write why.", value=reason)
-        yield case.number, f"{number}. {title_of(one)}", f"{one.question}\n{scale}", answer, why
+        yield case.number, f"{number}. {group_title(one.name)}", f"{one.question}\n{scale}", answer, why
     comment = AnswerCell(title="Comment", hint="Anything that the questions do not ask.", value=rating.comment or None)
     yield case.number, COMMENT, "Anything else about this case. You can leave it empty.", "", comment
 
@@ -183,7 +199,7 @@ def read_workbook(path: Path, open_rater: OpenRater) -> ReturnedFile:
     try:
         sheets = read_sheets(path)
     except DataError as error:
-        raise ConfigError(str(path), [Problem(str(error).removeprefix(f"{path}: "))]) from None
+        raise refusal(path, str(error).removeprefix(f"{path}: ")) from None
     reading = _WorkbookReader(path, sheets, open_rater)
     ratings = reading.ratings()
     if reading.problems:
@@ -205,7 +221,7 @@ class _WorkbookReader:
         if hidden is None or not found:
             what = "sheet Cases, with its header," if hidden else "hidden sheet Study"
             text = f"has no {what}. Is it a workbook of `medhelm study export`? Copy the answers into a fresh one."
-            raise ConfigError(str(path), [Problem(text)])
+            raise refusal(path, text)
         self._known = {_text(row[0]): (_text(row[1]), _text(row[2])) for row in hidden if len(row) > 2}
         study, plan, rater = (self._known.get(key, ("", ""))[0] for key in (_MARK, "plan", "rater"))
         self.cases = open_rater(FileOrigin(study=study, plan=plan, rater=rater))
@@ -243,8 +259,7 @@ class _WorkbookReader:
         number, part, shown, answer, words = (self._cell(row, name) for name in COLUMNS)
         case = self.cases.case(number) if number else None
         if case is None:
-            is_gone = number.isdigit() and int(number) in self.cases.gone
-            if (answer or words) and not is_gone:
+            if (answer or words) and not self.cases.is_gone(number):
                 text = f"must be the number of a case, is {value_in_words(number)}. Copy the answers into a fresh"
                 self.problems.append(Problem(f"{self._place(row, 'Case')}: {text} workbook."))
             return
@@ -268,7 +283,10 @@ class _WorkbookReader:
     def _rating(self, case: OfflineCase, own: _CaseRows) -> ReturnedRating | None:
         """Return the rating of a case; None if nothing is filled in."""
         reader = OfflineAnswers(case, self.problems)
-        _, comment, *_ = own.answers.pop(COMMENT, ("", ""))
+        misplaced, comment, place, _ = own.answers.pop(COMMENT, ("", "", "", ""))
+        if misplaced:
+            text = "a comment goes into the column Your words. If the answers have shifted by a row, move them back."
+            self.problems.append(Problem(f"{place}: {text}"))
         for question, (answer, words, *places) in own.answers.items():
             reader.read(question, answer, words, (places[0], places[1]))
         rating = reader.rating(RatingSource.WORKBOOK, own.first, comment=comment)

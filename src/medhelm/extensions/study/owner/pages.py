@@ -24,7 +24,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from medhelm.domain.text import listed, plural
+from medhelm.domain.text import listed
 from medhelm.errors import StoreError, UserError
 from medhelm.extensions.study.access import (
     LINK_DAYS,
@@ -37,28 +37,24 @@ from medhelm.extensions.study.access import (
     revoke,
     state_of_link,
 )
-from medhelm.extensions.study.closing import close_study
 from medhelm.extensions.study.decisions import reassign, send_to_adjudication, withdraw
 from medhelm.extensions.study.files import (
     DECISIONS,
     Event,
     EventKind,
-    append_event,
     events,
-    now,
+    note,
     read_study,
     studies,
 )
 from medhelm.extensions.study.formats.exchange import export_files, import_files
-from medhelm.extensions.study.journal import case_key, mirrored
-from medhelm.extensions.study.outcome import outcome_of
+from medhelm.extensions.study.journal import case_key
+from medhelm.extensions.study.outcome import close_study, outcome_of
 from medhelm.extensions.study.owner import plan
-from medhelm.extensions.study.owner.outcome_views import results_view
 from medhelm.extensions.study.owner.plan import known_definitions
 from medhelm.extensions.study.owner.views import (
     Names,
     agreement_view,
-    criterion_title,
     difference_row,
     differences_sentence,
     finding_rows,
@@ -71,6 +67,7 @@ from medhelm.extensions.study.owner.views import (
     open_differences,
     plan_facts,
     rater_row,
+    results_view,
     tally,
 )
 from medhelm.extensions.study.pages import (
@@ -84,10 +81,10 @@ from medhelm.extensions.study.pages import (
     study_of,
 )
 from medhelm.extensions.study.plans.identification import Finding, identification_findings
-from medhelm.extensions.study.progress import StudyState, progress
-from medhelm.extensions.study.rated_cases import Disagreement, rated_cases
-from medhelm.extensions.study.texts import CaseGoneError, case_texts, known_definition
+from medhelm.extensions.study.progress import Disagreement, StudyState, progress, rated_cases, revision_of
+from medhelm.extensions.study.texts import CaseGoneError, case_texts, definitions_of
 from medhelm.extensions.study.types import Assignment, CaseKind, CaseRating, Study
+from medhelm.extensions.study.views import criterion_title
 from medhelm.io.http.mounted_pages import BadFormError, visitor_of
 from medhelm.io.http.pages import PageNotFound
 from medhelm.results.agreement import agreement, verdict
@@ -147,7 +144,7 @@ class Visit:
     @property
     def revision(self) -> int:
         """Number of decisions so far."""
-        return sum(one.kind in DECISIONS for one in self.happened)
+        return revision_of(self.happened)
 
     def text(self, name: str) -> str:
         """Return a field of the form, without spaces at its ends; empty if it is missing."""
@@ -249,8 +246,7 @@ def _list_row(store: Store, study: Study) -> dict[str, Any]:
 
 def titles_of(store: Store, study: Study) -> dict[str, str]:
     """Return benchmark -> its name for people, of those whose definition can be found."""
-    known = {name: known_definition(store.folder, name) for name in study.benchmarks}
-    return {name: one.title for name, one in known.items() if one}
+    return {name: one.title for name, one in definitions_of(store, study).items()}
 
 
 def study_page(visit: Visit) -> Response:
@@ -495,13 +491,11 @@ def _given(rating: CaseRating, name: str) -> str:
 
 def _ratings_of_case(visit: Visit, items: Sequence[str]) -> dict[str, CaseRating]:
     """Return rater -> latest rating of a case, without repeats; seen from the side of its first rater."""
-    happened = visit.happened
-    found = {}
-    for one in rated_cases(visit.store, visit.study, happened):
-        if one.key == case_key(items) and one.rows and one.assignment.kind is not CaseKind.REPEATED:
-            turned = one.assignment.items != tuple(items)
-            found[one.rater] = mirrored(one.given, one.criteria) if turned else one.given
-    return found
+    return {
+        one.rater: one.given_as(items)
+        for one in rated_cases(visit.store, visit.study, visit.happened)
+        if one.key == case_key(items) and one.rows and one.assignment.kind is not CaseKind.REPEATED
+    }
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -526,11 +520,7 @@ def download(visit: Visit) -> Response:
     if kind not in FORMAT_TITLES:
         raise PageNotFound(f"The format `{kind[:40]}` is unknown.")
     files = export_files(visit.store, visit.study, rater, kind)
-    append_event(
-        visit.store,
-        visit.study.name,
-        Event(time=now(), by=visit.by, kind=EventKind.EXPORTED, rater=rater, text=f"{kind}, downloaded"),
-    )
+    note(visit.store, visit.study.name, EventKind.EXPORTED, visit.by, rater=rater, text=f"{kind}, downloaded")
     ((name, content), *others) = files.items()
     if others:
         packed = io.BytesIO()
@@ -562,15 +552,8 @@ def _read_in(visit: Visit, name: str, content: bytes) -> Response:
         except UserError as error:
             lines = str(error).replace(f"{folder}/", "").splitlines()
             return _rater_page(visit, rater, [line.strip() for line in lines if line.strip()], 400)
-    counts = [("new", done.new), ("changed", done.revised), ("as before", done.unchanged)]
-    parts = [f"{len(numbers)} {word}" for word, numbers in counts if numbers]
-    text = f"Read {name}: {listed(parts) if parts else 'it holds no rating'}."
-    if done.kept:
-        text += f" Rated elsewhere after the file was made, and kept: {plural(len(done.kept), 'case')}."
-    if done.gone:
-        text += f" No longer in the store, and left out: {plural(len(done.gone), 'case')}."
-    fresh = _visit(visit.request, visit.form)
-    return _rater_page(fresh, rater, done=text)
+    text = " ".join([f"{name}: {done.counts()}.", *done.remarks()])
+    return _rater_page(_visit(visit.request, visit.form), rater, done=text)
 
 
 async def _uploaded(request: Request) -> tuple[dict[str, list[str]], str, bytes]:

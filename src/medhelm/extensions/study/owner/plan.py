@@ -39,13 +39,8 @@ MOST_FINDINGS = 20
 """Flagged passages that the page lists."""
 
 _PLACES = {
-    **{
-        "benchmark": "benchmarks",
-        "model": "models",
-        "rater": "raters",
-        "cases": "n_cases",
-        "calibration": "n_calibration",
-    },
+    **{"benchmark": "benchmarks", "model": "models", "rater": "raters", "cases": "n_cases"},
+    **{"calibration": "n_calibration"},
     **{name: name for name in ("name", "benchmarks", "models", "instrument", "raters", "precision", "shared", "title")},
 }
 """First word of a problem of a plan -> the field beside which it is shown."""
@@ -251,7 +246,6 @@ def _answer(request: Request, form: PlanForm | None) -> Response:
         "form": form,
         "problems": form.problems,
         "n_problems": sum(map(len, form.problems.values())),
-        "places": {"n_cases": "n_cases"},
         "benchmarks": benchmarks,
         "models": model_facts(runs),
         "instruments": instrument_facts(definitions, list(runs)),
@@ -410,9 +404,10 @@ def plan_sentence(planned: PlannedStudy, counts: Mapping[tuple[str, str], int]) 
     if study.design.precision is not None:
         wanted = decimal(study.design.precision, 2)
         return f"± {wanted} on {low} to {high} needs {what}: {work}. Assumed: {precision.source}."
+    reached, compared = decimal(precision.half_width, 2), decimal(precision.without_raters, 2)
+    same_raters = "" if reached == compared else f", or ± {compared} where models are compared by the same raters"
     return (
-        f"{what}: {work}. The mean of a model is then known within ± {decimal(precision.half_width, 2)} on {low} to "
-        f"{high}, or ± {decimal(precision.without_raters, 2)} where models are compared by the same raters. "
+        f"{what}: {work}. The mean of a model is then known within ± {reached} on {low} to {high}{same_raters}. "
         f"Assumed: {precision.source}."
     )
 

@@ -1,24 +1,35 @@
-"""Texts on the pages of owners: progress, raters, agreement, differences and events."""
+"""Texts on the pages of owners: progress, raters, agreement, differences and events, and the results at the end."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
 
+from medhelm.analysis.agreement.reliability import LEAST_UNITS
 from medhelm.domain import Estimate
-from medhelm.domain.text import duration, group_title, listed, plural
+from medhelm.domain.text import duration, listed, plural
 from medhelm.extensions.study.decisions import possible_adjudicators
 from medhelm.extensions.study.files import Event, EventKind
-from medhelm.extensions.study.measures import CriterionAgreement
+from medhelm.extensions.study.measures import CriterionAgreement, PreferenceResult
+from medhelm.extensions.study.outcome import ModelGrade, StudyOutcome
 from medhelm.extensions.study.plans.identification import Finding, FindingKind
-from medhelm.extensions.study.progress import RaterProgress, StudyProgress, StudyState
-from medhelm.extensions.study.rated_cases import CaseState, Disagreement, form_of
-from medhelm.extensions.study.types import InstrumentForm, Rater, Study
+from medhelm.extensions.study.progress import CaseState, Disagreement, RaterProgress, StudyProgress, StudyState, form_of
+from medhelm.extensions.study.types import CaseKind, InstrumentForm, Rater, Study
+from medhelm.extensions.study.views import (
+    FINDING_TITLES,
+    SHARE,
+    ResultTable,
+    criterion_title,
+    ends_text,
+    in_brackets,
+    result_tables,
+)
+from medhelm.io.http.pages import url_key
+from medhelm.results.formats.fields import Field
 from medhelm.results.formats.tables import MISSING, decimal, percent, signed, with_minus
-
-LEAST_FOR_WORDS = 10
-"""Fewest cases of several raters for a statement on their agreement in words."""
 
 MOST_NAMED = 8
 """Most cases of a rater that a sentence names."""
@@ -42,19 +53,11 @@ EVENT_TITLES: Mapping[EventKind, str] = {
 }
 """Kind of event -> what happened, for people."""
 
-FINDING_TITLES: Mapping[FindingKind, str] = {
-    FindingKind.OWN_NAME: "names its own model",
-    FindingKind.OTHER_NAME: "names a model or its maker",
-    FindingKind.SELF_DESCRIPTION: "says that it is a language model",
-    FindingKind.MARKER: "special token of a family of models",
-    FindingKind.SIGNATURE: "sentence in most completions of this model",
-}
-"""Kind of finding -> what it is, for people."""
-
 CASE_STATES: Mapping[CaseState, str] = {
     CaseState.DIFFERS: "Not decided",
     CaseState.IN_ADJUDICATION: "With {adjudicator}",
     CaseState.ADJUDICATED: "Decided by {adjudicator}",
+    CaseState.UNDECIDED: "Not decided: {adjudicator} could not judge",
 }
 """State of a case on which raters differ -> its name for people."""
 
@@ -112,11 +115,6 @@ def time_text(time: str) -> str:
     return time[:16].replace("T", " ")
 
 
-def criterion_title(name: str) -> str:
-    """Return the name of a criterion for people; the empty name is that of all together."""
-    return group_title(name) if name else "All criteria"
-
-
 # --- progress ---------------------------------------------------------------------------------------------------------
 
 
@@ -133,8 +131,11 @@ def tally(found: StudyProgress) -> list[dict[str, object]]:
         return figures
     left_s = sum((one.median_seconds or 0.0) * one.n_left for one in active)
     is_known = left_s > 0 and all(one.median_seconds for one in active if one.n_left)
-    left = duration(left_s) if is_known else MISSING
-    return [*figures, _figure("left", "Work left", left, note="of all raters, at their pace")]
+    if is_known:
+        left, note = duration(left_s), "of all raters, at their pace"
+    else:
+        left, note = (MISSING, "known once all have begun") if any(one.n_left for one in active) else ("None", "")
+    return [*figures, _figure("left", "Work left", left, note=note)]
 
 
 def _figure(key: str, label: str, value: object, *, total: int | None = None, note: str = "") -> dict[str, object]:
@@ -232,17 +233,21 @@ def agreement_view(found: StudyProgress, study: Study) -> dict[str, object]:
 
 
 def _agreement_sentence(one: CriterionAgreement) -> str:
-    return f"{agreement_words(one)}: {plural(one.n, 'case')} rated by two or more."
+    rated = f"{plural(one.n, 'case')} rated by two or more"
+    if one.n_units < LEAST_UNITS:
+        return f"{TOO_FEW}: {rated}, from {plural(one.n_units, 'instance')}. An interval needs {LEAST_UNITS} instances."
+    return f"{agreement_words(one)}: {rated}."
 
 
-NO_AGREEMENT = "Too few ratings yet: no case has been rated by two raters."
+TOO_FEW = "Too few ratings yet"
+NO_AGREEMENT = f"{TOO_FEW}: no case has been rated by two raters."
 
 
 def agreement_words(one: CriterionAgreement) -> str:
     """Return what the interval of an agreement allows to say."""
     alpha = one.alpha
-    if alpha.value is None or alpha.low is None or alpha.high is None or one.n < LEAST_FOR_WORDS:
-        return "Too few ratings yet"
+    if alpha.value is None or alpha.low is None or alpha.high is None:
+        return TOO_FEW
     if alpha.low > 2 / 3:
         return "Raters agree well"
     if alpha.low <= 0:
@@ -266,14 +271,13 @@ DIFFER: Mapping[InstrumentForm, str] = {
 
 def differences_sentence(found: StudyProgress, study: Study) -> str:
     """Return the number of cases on which raters differ, of those that several have rated."""
-    n_several = sum(one.n_complete > 1 for one in found.cases)
-    rated = f"Of {plural(n_several, 'case')} that several raters rated"
+    rated = f"Of {plural(found.n_several, 'case')} that several raters rated"
     return f"{rated}, raters differ {DIFFER[form_of(study)]} on {len(found.disagreements)}."
 
 
 def difference_row(one: Disagreement, study: Study, names: Names, happened: Sequence[Event]) -> dict[str, object]:
     """Return a case on which raters differ."""
-    is_open = one.state is CaseState.DIFFERS and not is_final(happened)
+    is_open = one.state in (CaseState.DIFFERS, CaseState.UNDECIDED) and not is_final(happened)
     can_send = is_open and bool(possible_adjudicators(study, one.items, happened))
     state = CASE_STATES[one.state].format(adjudicator=names.rater(one.adjudicator))
     raters = sorted({rater for grades in one.grades.values() for rater in grades})
@@ -288,7 +292,7 @@ def difference_row(one: Disagreement, study: Study, names: Names, happened: Sequ
         "benchmark": names.benchmark(study.item(one.items[0]).benchmark),
         "criteria": [criterion_title(name) for name in one.grades],
         "grades": [(names.rater(rater), grades) for rater, grades in by_rater],
-        "state": "All raters have it" if is_open and not can_send else state,
+        "state": "All raters have it" if one.state is CaseState.DIFFERS and is_open and not can_send else state,
         "can_send": can_send,
     }
 
@@ -337,13 +341,18 @@ def plan_facts(study: Study, names: Names) -> list[tuple[str, str]]:
         ("Instrument", listed(list(dict.fromkeys(one.title for one in instruments)))),
         ("Cases", f"{design.n_cases:,}, and {plural(design.n_calibration, 'calibration case')} for all raters"),
         ("Rated by several", n_shared),
-        ("Shown twice to a rater", f"{percent(design.repeated)} of the cases"),
+        ("Shown twice to a rater", _repeated(study)),
         ("Precision wanted", "" if design.precision is None else f"± {decimal(design.precision, 2)} for each mean"),
         ("Reference", "shown" if study.shows_reference else "not shown"),
         ("Harm", "asked" if study.asks_harm else "not asked"),
         ("Seed", str(design.seed)),
     ]
     return [(label, text) for label, text in found if text]
+
+
+def _repeated(study: Study) -> str:
+    n = sum(case.kind is CaseKind.REPEATED for cases in study.assignments.values() for case in cases)
+    return f"{plural(n, 'case')}, {percent(study.design.repeated)} wanted"
 
 
 def missing_ratings(found: StudyProgress, names: Names) -> list[str]:
@@ -360,7 +369,7 @@ def missing_ratings(found: StudyProgress, names: Names) -> list[str]:
 
 def open_differences(found: StudyProgress) -> int:
     """Return the number of cases on which raters differ, without a decision."""
-    return sum(one.state in (CaseState.DIFFERS, CaseState.IN_ADJUDICATION) for one in found.disagreements)
+    return sum(one.state is not CaseState.ADJUDICATED for one in found.disagreements)
 
 
 def list_row(study: Study, found: StudyProgress, happened: Sequence[Event], names: Names) -> dict[str, object]:
@@ -382,3 +391,104 @@ def list_row(study: Study, found: StudyProgress, happened: Sequence[Event], name
         "closed": time_text(closed),
         "is_open": found.state is not StudyState.CLOSED,
     }
+
+
+# --- results ----------------------------------------------------------------------------------------------------------
+
+
+def results_view(found: StudyOutcome, study: Study, names: Names) -> dict[str, Any]:
+    """Return the results of a closed study, without the jury and the card."""
+    return {
+        "sentence": _sentence(found, names),
+        "tables": [_table(one) for one in result_tables(study, found, names.titles)],
+        "notes": list(_notes(found)),
+        "comments": [
+            {
+                "case": one.instance_id,
+                "address": f"/benchmarks/{quote(one.benchmark)}/cases/{url_key(one.instance_id)}",
+                "benchmark": names.benchmark(one.benchmark),
+                "model": listed(one.models),
+                "rater": names.rater(one.rater),
+                "comment": one.comment,
+                "reasons": [f"{criterion_title(name)}: {reason}" for name, reason in one.not_judged.items()],
+                "n_marks": one.n_marks,
+            }
+            for one in found.notes
+        ],
+        "facts": _facts(found),
+        "is_frozen": bool(found.ratings),
+    }
+
+
+def _sentence(found: StudyOutcome, names: Names) -> str:
+    if found.preference:
+        return _most_preferred(found.preference)
+    sentences = []
+    for name in dict.fromkeys(one.benchmark for one in found.means):
+        whole = [one for one in found.means if one.benchmark == name and not one.criterion]
+        sentences += [_best_of(whole, names.benchmark(name))] if whole else []
+    return " ".join(sentences) or "No case was rated."
+
+
+def _most_preferred(found: PreferenceResult) -> str:
+    """Return a sentence on preferences: a winner only if its interval is apart from all others."""
+    best, *others = found.shares
+    won = f"{percent(best.value)} of its comparisons{in_brackets(best, percent)}"
+    low, highs = best.low, [one.high for one in others]
+    if low is None or None in highs:
+        return f"{best.model} is preferred in {won}; there are too few ratings for intervals."
+    if any(high >= low for high in highs if high is not None):
+        return f"No winner: {best.model} is preferred most often, in {won}, but the intervals overlap."
+    return f"Clinicians prefer {best.model} most often: in {won}."
+
+
+def _best_of(means: Sequence[ModelGrade], title: str) -> str:
+    """Return a sentence on the means of one benchmark, the best one first: a winner only if its interval is apart."""
+    best, *others = means
+    mean, ends = decimal(best.mean.value, 2), in_brackets(best.mean, _two_places)
+    low, highs = best.mean.low, [one.mean.high for one in others]
+    if not others:
+        return f"On {title}, clinicians rate {best.model} {mean}{ends}."
+    if low is None or None in highs:
+        return f"On {title}, {best.model} has the highest mean, {mean}; there are too few ratings for intervals."
+    ties = [one.model for one in others if one.mean.high is not None and one.mean.high >= low]
+    if ties:
+        overlap = f"its interval overlaps with that of {listed(ties, 3)}"
+        return f"On {title}, no winner: {best.model} has the highest mean, {mean}, but {overlap}."
+    return f"On {title}, clinicians rate {best.model} highest: {mean}{ends}."
+
+
+def _table(found: ResultTable) -> dict[str, Any]:
+    model, *columns = found.fields
+    rows = [{"title": model.get(row), "cells": [_cell(column, row) for column in columns]} for row in found.rows]
+    return {"title": found.title, "caption": found.caption, "heads": [one.heading for one in columns], "rows": rows}
+
+
+def _cell(column: Field[Any], row: Any) -> tuple[str, str]:
+    """Return the text of a cell, and that of its interval or ""."""
+    value = column.get(row)
+    if column.kind != "interval" or value is None:
+        return MISSING if value is None else str(value), ""
+    as_text = percent if column.range == SHARE else _two_places
+    return as_text(value.value) or MISSING, ends_text(value, as_text)
+
+
+def _two_places(value: float) -> str | None:
+    return decimal(value, 2)
+
+
+def _notes(found: StudyOutcome) -> Iterator[str]:
+    yield "Calibration cases and second ratings of the same rater do not enter these means."
+    if found.n_adjudicated:
+        yield f"{plural(found.n_adjudicated, 'case')} went to adjudication; that rating counts as one more."
+    if reasons := {one.mean.reason for one in found.means if one.mean.reason}:
+        yield f"Without an interval: {'; '.join(sorted(reasons))}."
+
+
+def _facts(found: StudyOutcome) -> list[tuple[str, str]]:
+    missing = f", {plural(found.n_missing, 'case')} not rated" if found.n_missing else ""
+    return [
+        ("Closed", f"{time_text(found.closed)} UTC by {found.closed_by}"),
+        ("Ratings", f"{found.n_ratings:,}{missing}"),
+        *([] if found.ratings else [("sha256 of all files", found.digest)]),
+    ]

@@ -33,7 +33,9 @@ _TABLE_RULE = re.compile(r"[ ]*\|?[ ]*:?-+:?[ ]*(?:\|[ ]*:?-+:?[ ]*)*\|?[ ]*")
 _FENCE = re.compile(r"[ ]*(?:`{3,}|~{3,})[ ]*")
 _HEADING = re.compile(r"[ ]{0,3}#{1,6}[ ]+(?=\S)")
 _QUOTE = re.compile(r"(?:[ ]{0,3}>[ ]?)+(?=[^\W\d])")
-_BULLET = re.compile(r"([ ]*)([-*•◦▪‣●○·▸►➤➢–])[ ]+(?=\S)")
+_BULLETS = "[-*•◦▪‣●○·▸►➤➢–]"
+_BULLET = re.compile(rf"([ ]*)({_BULLETS})[ ]+(?=\S)")
+_INNER_BULLET = re.compile(rf"([*_]{{0,3}})[ ]*{_BULLETS}[ ]+(?=\S)")
 _IN_TABLE = re.compile(r"[ ]*\|.*\|[ ]*")
 _LINK = re.compile(r"!?\[([^\[\]\n]{1,500})\]\((\S{1,500}?)\)")
 _CODE = re.compile(r"(`+)(?!`)(.{1,1500}?)(?<!`)\1(?!`)")
@@ -42,7 +44,7 @@ _EMPHASIS = (
     re.compile(r"(?<!\w)(_{1,3})(?=[^\s_])((?:(?!\n\n).){1,1500}?)(?<=[^\s_])\1(?!\w)", re.DOTALL),
 )
 
-_UNPAIRED = re.compile(r"(?<!\w)\*{2,}(?=[^\W\d])|(?<=[^\W\d])\*{2,}(?!\w)|(?<=[:.!?])\*{2,}(?!\w)")
+_UNPAIRED = re.compile(r"(?<!\w)\*{2,}(?=[^\W\d])|(?<=[^\W\d])\*{2,}(?!\w)|(?<=[:.!?])\*{2,}(?!\w)|(?<=• )\*{2,}(?=\S)")
 
 
 def leveled(text: str) -> str:
@@ -117,8 +119,8 @@ def _without_marks(lines: Sequence[str]) -> Iterator[str]:
                 indents.pop()
             indents.append(indent)
             rest = line[found.end() :]
-            while (again := _BULLET.match(rest)) and not rest[again.end()].isdigit():
-                rest = rest[again.end() :]
+            while (again := _INNER_BULLET.match(rest)) and not rest[again.end()].isdigit():
+                rest = again[1] + rest[again.end() :]
             yield "  " * min(len(indents) - 1, MOST_LEVELS - 1) + "• " + rest
             continue
         indents = indents if line.strip() == "" else []

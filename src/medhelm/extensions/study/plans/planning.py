@@ -21,7 +21,7 @@ from medhelm.domain.result import Remark
 from medhelm.domain.text import is_benchmark_name, listed, plural
 from medhelm.errors import UserError, suggestion
 from medhelm.extensions.study.files import is_rater_id, studies
-from medhelm.extensions.study.instruments import RUBRIC, criteria_of, instrument_of, read_instrument
+from medhelm.extensions.study.instruments import RUBRIC, instrument_of, read_instrument
 from medhelm.extensions.study.plans.design import AssignmentRules, DesignCase, assign, mark_shared, pair_models
 from medhelm.extensions.study.plans.identification import Finding, FindingKind, identification_findings
 from medhelm.extensions.study.plans.precision import (
@@ -31,9 +31,8 @@ from medhelm.extensions.study.plans.precision import (
     half_width,
     rater_reach,
 )
-from medhelm.extensions.study.texts import material_of, own_criteria, shown_texts, stored_prompt, word_count
+from medhelm.extensions.study.texts import case_texts
 from medhelm.extensions.study.types import (
-    Assignment,
     CaseKind,
     Instrument,
     InstrumentForm,
@@ -48,12 +47,6 @@ from medhelm.storage.damage import intact_runs
 from medhelm.storage.ratings import completion_digest
 from medhelm.storage.runs import load_runs, read_columns
 from medhelm.storage.store import Store, stored_folder
-
-WORDS_PER_MINUTE = 230
-"""Words that a clinician reads in a minute."""
-
-SECONDS_PER_CRITERION = 20
-"""Seconds to think about and answer one question."""
 
 USUAL_CASES = 20
 """Cases per model if neither a number nor a precision is wanted."""
@@ -594,30 +587,15 @@ def _instrument(
 
 
 def _workloads(store: Store, study: Study) -> tuple[RaterWorkload, ...]:
-    """Return the expected work of each rater, who reads material and criteria of an instance anew in each case."""
-    words = {name: word_count([text]) for name, text in shown_texts(store, study).items()}
-    prompts: dict[tuple[str, str], tuple[int, int]] = {}
-    for item in study.items:
-        key = (item.benchmark, item.instance_id)
-        if key not in prompts:
-            material, question = material_of(store, item)
-            own = () if study.instruments[item.benchmark].criteria else own_criteria(stored_prompt(store, item))
-            read = [question, *(section.text for section in material), *(one.question for one in own)]
-            prompts[key] = word_count(read), len(criteria_of(study, item.benchmark, own))
-    items = {item.id: item for item in study.items}
-
-    def seconds(case: Assignment) -> float:
-        first = items[case.items[0]]
-        read, n_criteria = prompts[first.benchmark, first.instance_id]
-        n_words = read + sum(words.get(one, 0) for one in case.items)
-        return 60 * n_words / WORDS_PER_MINUTE + SECONDS_PER_CRITERION * n_criteria
-
+    """Return the expected work of each rater, who reads everything anew in each case."""
+    different = {case.items: case for own in study.assignments.values() for case in own}
+    seconds = {items: case_texts(store, study, case).seconds for items, case in different.items()}
     return tuple(
         RaterWorkload(
             rater=rater.id,
             n_cases=len(own),
             n_repeated=sum(case.kind is CaseKind.REPEATED for case in own),
-            hours=sum(map(seconds, own)) / 3600,
+            hours=sum(seconds[case.items] for case in own) / 3600,
         )
         for rater in study.raters
         for own in [study.assignments[rater.id]]
