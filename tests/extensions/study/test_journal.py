@@ -10,7 +10,6 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -75,10 +74,7 @@ __all__ = ["store_key"]
 STUDY = make_study({"rater_1": ["0-1", "1-1", "0-2"], "rater_2": ["1-1", "0-2"], "rater_3": []}, adjudicator="rater_3")
 
 
-@pytest.fixture(autouse=True)
-def texts() -> Iterator[None]:
-    with shown_texts():
-        yield
+pytestmark = pytest.mark.usefixtures("same_texts")
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
@@ -57,10 +56,7 @@ STUDY = make_study(
 )
 
 
-@pytest.fixture(autouse=True)
-def texts() -> Iterator[None]:
-    with shown_texts():
-        yield
+pytestmark = pytest.mark.usefixtures("same_texts")
 
 
 @pytest.fixture

@@ -19,19 +19,13 @@ from medhelm.extensions.web.site import Site
 from medhelm.storage.store import Store
 from tests.support.blind_studies import RATER, STUDY, World, make_blind_study
 from tests.support.web import wcag
-from tests.support.web.browser import Watched, served, started_browser
+from tests.support.web.browser import Watched, served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
 SIZES = ((320, 256), (360, 780), (834, 1112), (1280, 800), (1920, 1080))
 """Windows: 400 % zoom, a phone, a tablet, a notebook, a wide screen."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with started_browser() as found:
-        yield found
 
 
 @pytest.fixture
